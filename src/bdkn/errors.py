@@ -1,0 +1,63 @@
+"""One exception tree: whatever goes wrong for a reason a user can mend is a ``BDKNError``."""
+
+from __future__ import annotations
+
+import difflib
+import numbers
+from collections.abc import Iterable
+
+
+class BDKNError(Exception):
+    """Base of every error this library raises on purpose."""
+
+
+class InvalidParameterError(BDKNError, ValueError):
+    """A parameter is outside what it may be; the message names it, what is allowed and what was given."""
+
+
+class ImproperPosteriorError(BDKNError, ValueError):
+    """Prior and data together leave some weight undetermined, so no posterior exists."""
+
+
+class DivergedError(BDKNError, RuntimeError):
+    """Every member of an ensemble diverged, so there is nothing to predict with."""
+
+
+class MissingExtraError(BDKNError, ImportError):
+    """An optional package is needed; the message says which extra to install."""
+
+
+class ModelFileError(BDKNError, ValueError):
+    """A model file is damaged, foreign, or of a format this version cannot read."""
+
+
+class DivergedMemberWarning(UserWarning):
+    """Some members diverged and were left out."""
+
+
+def missing_extra(package: str, extra: str) -> MissingExtraError:
+    """Return the error for a package that only ``pip install "bdkn[extra]"`` brings."""
+    return MissingExtraError(f'this needs {package}, which is not installed; run: pip install "bdkn[{extra}]"')
+
+
+def check_choice(name: str, given: object, allowed: Iterable[str]) -> None:
+    """Raise unless ``given`` is one of ``allowed``; a near miss is answered with the name that was meant."""
+    names = list(allowed)
+    if isinstance(given, str) and given in names:
+        return
+    near = difflib.get_close_matches(str(given), names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise InvalidParameterError(f"{name} must be one of {', '.join(map(repr, names))}; got {given!r}{hint}")
+
+
+def check_number(
+    name: str, given: object, *, low: float, high: float = float("inf"), strict: bool = False, whole: bool = False
+) -> None:
+    """Raise unless ``given`` is a number in [low, high] (``strict``: above low; ``whole``: an integer)."""
+    kind = numbers.Integral if whole else numbers.Real
+    fits = isinstance(given, kind) and not isinstance(given, bool)
+    if fits and (low < given if strict else low <= given) and given <= high:  # type: ignore[operator]
+        return
+    what = "an integer" if whole else "a number"
+    bound = f"{'>' if strict else '>='} {low:g}" + ("" if high == float("inf") else f" and <= {high:g}")
+    raise InvalidParameterError(f"{name} must be {what} {bound}; got {given!r}")

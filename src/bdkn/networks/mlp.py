@@ -1,0 +1,73 @@
+"""H networks of one shape as stacked arrays, and their forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bdkn.networks.activation import Array, activate
+from bdkn.networks.spec import NetworkSpec
+
+MIN_VARIANCE = 1e-6
+"""Added to the softplus of the raw variance, as in Lakshminarayanan et al. (2017)."""
+
+_CHUNK_ROWS = 1024
+"""Rows a forward pass takes at once, so that its activations stay in cache."""
+
+Layer = tuple[Array, Array]
+
+
+def softplus(raw: Array) -> Array:
+    """Return log(1 + exp(raw)) without overflow."""
+    return np.logaddexp(raw, raw.dtype.type(0))
+
+
+@dataclass(frozen=True)
+class Networks:
+    """H networks of one shape: for each layer W of shape (H, n_out, n_in) and b of shape (H, n_out)."""
+
+    spec: NetworkSpec
+    layers: tuple[Layer, ...]
+
+    def __len__(self) -> int:
+        return len(self.layers[0][0])
+
+    def __getitem__(self, members: Sequence[int] | NDArray[np.intp]) -> Networks:
+        return Networks(self.spec, tuple((W[members], b[members]) for W, b in self.layers))
+
+    def is_finite(self) -> NDArray[np.bool_]:
+        """Tell for each network whether all its weights are finite."""
+        flat = np.concatenate([part.reshape(len(self), -1) for layer in self.layers for part in layer], axis=1)
+        return np.isfinite(flat).all(axis=1)
+
+    def outputs(self, X: ArrayLike) -> tuple[Array, Array]:
+        """Return means and variances, each of shape (H, n).
+
+        Computed in double precision whatever the weights' dtype: a row's answer then does not depend, to far below
+        single precision, on which rows it is asked together with.
+        """
+        rows = np.asarray(X)
+        means = np.empty((len(self), len(rows)))
+        variances = np.empty_like(means)
+        for member, layers in enumerate(self._members()):
+            for start in range(0, len(rows), _CHUNK_ROWS):
+                part = slice(start, start + _CHUNK_ROWS)
+                out = _forward(self.spec.activation, layers, rows[part])
+                means[member, part] = out[:, 0]
+                variances[member, part] = softplus(out[:, 1]) + MIN_VARIANCE
+        return means, variances
+
+    def _members(self) -> list[list[Layer]]:
+        wide = [(W.astype(np.float64), b.astype(np.float64)) for W, b in self.layers]
+        return [[(W[h], b[h]) for W, b in wide] for h in range(len(self))]
+
+
+def _forward(activation: str, layers: Sequence[Layer], rows: Array) -> Array:
+    value: Array = rows.astype(np.float64)
+    for W, b in layers[:-1]:
+        value = activate(activation, value @ W.T + b)
+    W, b = layers[-1]
+    return value @ W.T + b

@@ -1,0 +1,139 @@
+"""What a prediction is: one distribution a row, with the methods of a ``scipy.stats`` distribution."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bdkn.errors import InvalidParameterError, check_number
+
+FloatArray = NDArray[np.float64]
+Rows = Any  # whatever NumPy takes as an index: an integer, a slice, a mask, a list of row numbers
+
+
+class Predictive(ABC):
+    """A distribution for each of n rows.
+
+    ``y`` may be a number, one value a row ``(n,)``, or several values a row ``(n, k)``; the answer has the shape of
+    ``y``, or ``(n,)`` for a number. A row of scale zero is a point mass: its ``cdf`` is a step, its ``ppf`` the point,
+    its ``logpdf`` infinite at the point and minus infinity elsewhere, its ``crps`` the absolute error.
+    """
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def __getitem__(self, rows: Rows) -> Self: ...
+
+    @abstractmethod
+    def mean(self) -> FloatArray:
+        """Return the centre of each row, the point prediction."""
+
+    @abstractmethod
+    def var(self) -> FloatArray:
+        """Return the variance of each row, infinite where it does not exist."""
+
+    @abstractmethod
+    def affine(self, scale: float, shift: float) -> Self:
+        """Return the distribution of ``scale * Y + shift``, for ``scale > 0``."""
+
+    @abstractmethod
+    def _logpdf(self, y: FloatArray) -> FloatArray:
+        """Return the log density at ``y`` (n, k)."""
+
+    @abstractmethod
+    def _cdf(self, y: FloatArray) -> FloatArray:
+        """Return the distribution function at ``y`` (n, k)."""
+
+    @abstractmethod
+    def _ppf(self, q: FloatArray) -> FloatArray:
+        """Return the quantiles (n, k) at the levels ``q`` (k,)."""
+
+    @abstractmethod
+    def _crps(self, y: FloatArray) -> FloatArray:
+        """Return the continuous ranked probability score at ``y`` (n, k)."""
+
+    @abstractmethod
+    def _rvs(self, size: int, generator: np.random.Generator) -> FloatArray:
+        """Return draws (n, size)."""
+
+    def std(self) -> FloatArray:
+        """Return the standard deviation of each row, infinite where it does not exist."""
+        return np.sqrt(self.var())
+
+    def median(self) -> FloatArray:
+        """Return the median of each row."""
+        return self.ppf(0.5)
+
+    def pdf(self, y: ArrayLike) -> FloatArray:
+        """Return the density at ``y``."""
+        return np.exp(self.logpdf(y))
+
+    def logpdf(self, y: ArrayLike) -> FloatArray:
+        """Return the log density at ``y``."""
+        return self._by_row(self._logpdf, y)
+
+    def cdf(self, y: ArrayLike) -> FloatArray:
+        """Return the probability of a value at most ``y``."""
+        return self._by_row(self._cdf, y)
+
+    def crps(self, y: ArrayLike) -> FloatArray:
+        """Return the continuous ranked probability score of ``y``, in the units of ``y``; smaller is better."""
+        return self._by_row(self._crps, y)
+
+    def ppf(self, q: ArrayLike) -> FloatArray:
+        """Return the quantiles: ``(n,)`` for one level ``q``, ``(n, k)`` for k levels."""
+        levels = np.asarray(q, dtype=np.float64)
+        if levels.ndim > 1 or not np.all((levels >= 0) & (levels <= 1)):
+            raise InvalidParameterError(f"q must be one probability or a list of them, each within [0, 1]; got {q!r}")
+        quantiles = self._ppf(np.atleast_1d(levels))
+        return quantiles if levels.ndim else quantiles[:, 0]
+
+    def interval(self, coverage: float = 0.9) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of the central interval that holds ``coverage`` of the probability of each row."""
+        check_number("coverage", coverage, low=0.0, high=1.0)
+        lower, upper = self.ppf([(1.0 - coverage) / 2.0, (1.0 + coverage) / 2.0]).T
+        return lower, upper
+
+    def rvs(self, size: int = 1, random_state: int | np.random.Generator | None = None) -> FloatArray:
+        """Return ``size`` independent draws a row, ``(n, size)``."""
+        check_number("size", size, low=0, whole=True)
+        return self._rvs(size, np.random.default_rng(random_state))
+
+    def _by_row(self, function: Callable[[FloatArray], FloatArray], y: ArrayLike) -> FloatArray:
+        values = np.asarray(y, dtype=np.float64)
+        if values.ndim == 0:
+            values = np.full(len(self), values)
+        if values.ndim > 2 or len(values) != len(self):
+            raise InvalidParameterError(
+                f"y must be a number or hold one row for each of the {len(self)} predictions; got shape {values.shape}"
+            )
+        columns = values[:, None] if values.ndim == 1 else values
+        return function(columns).reshape(values.shape)
+
+
+def standardise(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
+    """Return ``(y - loc) / scale``; at scale zero, +inf from the point on and -inf below, so that any cdf is a step."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        z = (y - loc) / scale
+    return np.where((scale == 0) & (y == loc), np.inf, z)
+
+
+def log_density(standard: FloatArray, y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
+    """Return the log density at ``y`` from that of the standardised value, with the point masses put in."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        spread = standard - np.log(scale)
+    return np.where(scale > 0, spread, np.where(y == loc, np.inf, -np.inf))
+
+
+def check_location_scale(loc: FloatArray, scale: FloatArray) -> None:
+    """Raise unless every location is finite and every scale finite and not negative."""
+    if not np.all(np.isfinite(loc)):
+        raise InvalidParameterError(f"loc must be finite; {np.sum(~np.isfinite(loc))} of {loc.size} values are not")
+    wrong = ~(np.isfinite(scale) & (scale >= 0))
+    if wrong.any():
+        raise InvalidParameterError(f"scale must be finite and >= 0; got {scale[wrong][0]} among {scale.size} values")

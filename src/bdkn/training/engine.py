@@ -1,0 +1,100 @@
+"""The seam between data and networks: an engine turns rows into trained networks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bdkn.errors import InvalidParameterError, check_choice
+from bdkn.networks import Networks, NetworkSpec, Predictor, initial_networks
+from bdkn.networks.activation import Array
+from bdkn.training.config import TrainingConfig
+from bdkn.training.order import Streams
+
+Float32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Scaled training rows in single precision; ``weight``, where given, has mean 1."""
+
+    X: Float32
+    y: Float32
+    weight: Float32 | None = None
+
+    def __post_init__(self) -> None:
+        if not (self.X.flags.c_contiguous and self.X.dtype == self.y.dtype == np.float32):
+            raise InvalidParameterError("Rows needs C-contiguous float32 arrays; convert with numpy.ascontiguousarray")
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """What a hook is told after an epoch of one member; ``mean`` and ``variance`` are of the watched rows."""
+
+    member: int
+    epoch: int
+    loss: float
+    validation_loss: float | None
+    mean: Array | None
+    variance: Array | None
+
+
+Hook = Callable[[EpochReport], None]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Trained networks; each curve has one entry an epoch run, validation curves are empty without early stopping."""
+
+    networks: Predictor
+    loss_curves: tuple[Array, ...]
+    validation_curves: tuple[Array, ...]
+    best_epochs: tuple[int, ...]
+
+
+class Engine(Protocol):
+    """Trains one network a seed; networks never see one another."""
+
+    def train(
+        self,
+        spec: NetworkSpec,
+        rows: Rows,
+        config: TrainingConfig,
+        seeds: Sequence[np.random.SeedSequence],
+        *,
+        n_jobs: int | None = None,
+        watch: Float32 | None = None,
+        on_epoch: Hook | None = None,
+    ) -> Trained:
+        """Train and return; ``on_epoch`` is called after every epoch of every member, with outputs on ``watch``."""
+
+
+ENGINES = ("fused", "reference", "torch")
+
+
+def get_engine(engine: str | Engine) -> Engine:
+    """Return the engine of that name, or the engine itself."""
+    if not isinstance(engine, str):
+        return engine
+    check_choice("engine", engine, ENGINES)
+    if engine == "reference":
+        from bdkn.training.reference import ReferenceEngine
+
+        return ReferenceEngine()
+    if engine == "torch":
+        from bdkn.training.torch_engine import TorchEngine
+
+        return TorchEngine()
+    from bdkn.training.fused import FusedEngine
+
+    return FusedEngine()
+
+
+def start_networks(spec: NetworkSpec, seeds: Sequence[np.random.SeedSequence]) -> tuple[Networks, list[Streams]]:
+    """Return the initial networks and the random streams that go with them."""
+    streams = [Streams.of(seed) for seed in seeds]
+    return initial_networks(spec, [stream.initial for stream in streams]), streams
