@@ -1,1 +1,62 @@
-"""Regression with honest uncertainty."""
+"""Regression with honest uncertainty: Bayesian deep kernel networks as scikit-learn estimators.
+
+Names are resolved when they are first used, so that ``import bdkn`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bdkn.errors import BDKNError, DivergedError, DivergedMemberWarning, InvalidParameterError, ModelFileError
+    from bdkn.metrics import calibration_error, coverage, crps, neg_crps, neg_log_score, nll, rmse
+    from bdkn.predictive import Gaussian, GaussianMixture, StudentT
+    from bdkn.regressors import BDKNRegressor, DeepEnsembleRegressor, load
+
+    __version__: str
+
+__all__ = [
+    "BDKNError",
+    "BDKNRegressor",
+    "DeepEnsembleRegressor",
+    "DivergedError",
+    "DivergedMemberWarning",
+    "Gaussian",
+    "GaussianMixture",
+    "InvalidParameterError",
+    "ModelFileError",
+    "StudentT",
+    "__version__",
+    "calibration_error",
+    "coverage",
+    "crps",
+    "load",
+    "neg_crps",
+    "neg_log_score",
+    "nll",
+    "rmse",
+]
+
+_HOME = {
+    "bdkn.errors": ("BDKNError", "DivergedError", "DivergedMemberWarning", "InvalidParameterError", "ModelFileError"),
+    "bdkn.metrics": ("calibration_error", "coverage", "crps", "neg_crps", "neg_log_score", "nll", "rmse"),
+    "bdkn.predictive": ("Gaussian", "GaussianMixture", "StudentT"),
+    "bdkn.regressors": ("BDKNRegressor", "DeepEnsembleRegressor", "load"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from where it lives."""
+    from importlib import import_module
+    from importlib.metadata import version
+
+    if name == "__version__":
+        return version("bdkn")
+    for module, names in _HOME.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module 'bdkn' has no attribute {name!r}; its names are {', '.join(__all__)}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

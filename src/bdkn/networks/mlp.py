@@ -38,6 +38,13 @@ class Networks:
     def __getitem__(self, members: Sequence[int] | NDArray[np.intp]) -> Networks:
         return Networks(self.spec, tuple((W[members], b[members]) for W, b in self.layers))
 
+    @classmethod
+    def concatenate(cls, parts: Sequence[Networks]) -> Networks:
+        """Return all networks of several stacks of one shape."""
+        layers = zip(*(part.layers for part in parts), strict=True)
+        stacked = tuple((np.concatenate([W for W, _ in layer]), np.concatenate([b for _, b in layer])) for layer in layers)
+        return cls(parts[0].spec, stacked)
+
     def is_finite(self) -> NDArray[np.bool_]:
         """Tell for each network whether all its weights are finite."""
         flat = np.concatenate([part.reshape(len(self), -1) for layer in self.layers for part in layer], axis=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,8 +16,9 @@ FloatArray = NDArray[np.float64]
 Rows = Any  # whatever NumPy takes as an index: an integer, a slice, a mask, a list of row numbers
 
 
+@dataclass(frozen=True, eq=False)
 class Predictive(ABC):
-    """A distribution for each of n rows.
+    """A distribution for each of n rows; every field of a subclass is an array with one row a prediction.
 
     ``y`` may be a number, one value a row ``(n,)``, or several values a row ``(n, k)``; the answer has the shape of
     ``y``, or ``(n,)`` for a number. A row of scale zero is a point mass: its ``cdf`` is a step, its ``ppf`` the point,
@@ -26,8 +28,9 @@ class Predictive(ABC):
     @abstractmethod
     def __len__(self) -> int: ...
 
-    @abstractmethod
-    def __getitem__(self, rows: Rows) -> Self: ...
+    def __getitem__(self, rows: Rows) -> Self:
+        index = [rows] if isinstance(rows, (int, np.integer)) else rows
+        return replace(self, **{field.name: getattr(self, field.name)[index] for field in fields(self)})
 
     @abstractmethod
     def mean(self) -> FloatArray:
@@ -71,7 +74,8 @@ class Predictive(ABC):
 
     def pdf(self, y: ArrayLike) -> FloatArray:
         """Return the density at ``y``."""
-        return np.exp(self.logpdf(y))
+        with np.errstate(over="ignore"):  # a scale near the smallest float has a density beyond the largest
+            return np.exp(self.logpdf(y))
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
         """Return the log density at ``y``."""

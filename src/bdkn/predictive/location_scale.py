@@ -4,51 +4,88 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from bdkn.errors import check_number
-from bdkn.predictive.base import FloatArray, Predictive, Rows, check_location_scale, log_density, standardise
+from bdkn.errors import InvalidParameterError, check_number
+from bdkn.predictive.base import FloatArray, Predictive, check_location_scale, log_density, standardise
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-# Scoring a point mass as a very narrow distribution is exact in floating point and spares a second formula.
-_NARROW = 1e-100
+_NARROW = 1e-100  # a scale this small beside the error is a point mass, and its square would leave the range of floats
 
 
 class LocationScale(Predictive):
-    """The distributions of ``loc + scale * Z``, one a row, for one standard ``Z`` that a subclass writes down."""
+    """The distributions of ``loc + scale * Z``, one a row, with a symmetric standard ``Z`` that a subclass defines."""
 
     loc: FloatArray
     scale: FloatArray
 
     @abstractmethod
-    def _standard_logpdf(self, z: FloatArray) -> FloatArray: ...
+    def _standard_logpdf(self, z: FloatArray) -> FloatArray:
+        """Return the log density of ``Z`` at ``z`` (n, k)."""
 
     @abstractmethod
-    def _standard_cdf(self, z: FloatArray) -> FloatArray: ...
+    def _standard_cdf(self, z: FloatArray) -> FloatArray:
+        """Return the distribution function of ``Z`` at ``z`` (n, k)."""
 
     @abstractmethod
-    def _standard_ppf(self, q: FloatArray) -> FloatArray: ...
+    def _standard_ppf(self, q: FloatArray) -> FloatArray:
+        """Return the quantiles of ``Z`` at the levels ``q`` (k,), in a shape that broadcasts to (n, k)."""
 
     @abstractmethod
-    def _standard_rvs(self, shape: tuple[int, int], generator: np.random.Generator) -> FloatArray: ...
+    def _standard_rvs(self, shape: tuple[int, int], generator: np.random.Generator) -> FloatArray:
+        """Return draws of ``Z`` in the shape (n, size)."""
 
     @abstractmethod
-    def _narrow_crps(self, y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray: ...
-
-    @abstractmethod
-    def _fields(self) -> Mapping[str, FloatArray]: ...
+    def _positive_crps(self, y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
+        """Return the score at ``y`` (n, k) for a ``scale`` (n, k) above zero."""
 
     def __len__(self) -> int:
         return len(self.loc)
 
     def mean(self) -> FloatArray:
-        """Return the centre of each row."""
-        return self.loc
+        """Return ``loc``, the centre of each row, whether or not the first moment exists."""
+        return self.loc.copy()
 
     def median(self) -> FloatArray:
-        """Return the centre of each row: these distributions are symmetric."""
-        return self.loc
+        """Return ``loc``: these distributions are symmetric."""
+        return self.loc.copy()
+
+    def affine(self, scale: float, shift: float) -> Self:
+        """Return the distribution of ``scale * Y + shift``, for ``scale > 0``."""
+        check_number("scale", scale, low=0.0, strict=True)
+        moved = {"loc": scale * self.loc + shift, "scale": scale * self.scale}
+        return replace(self, **moved)
+
+    def _store(self, **parameters: ArrayLike) -> None:
+        """Set the parameters as float arrays of one length n, the length of ``loc``."""
+        arrays = {name: np.asarray(value, dtype=np.float64) for name, value in parameters.items()}
+        rows = arrays["loc"].shape
+        if len(rows) != 1 or any(array.shape not in ((), rows) for array in arrays.values()):
+            shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+            raise InvalidParameterError(f"loc must be 1-D and the rest numbers or of its length; got {shapes}")
+        for name, array in arrays.items():
+            object.__setattr__(self, name, np.broadcast_to(array, rows))
+        check_location_scale(self.loc, self.scale)
+
+    def _logpdf(self, y: FloatArray) -> FloatArray:
+        loc, scale = self.loc[:, None], self.scale[:, None]
+        return log_density(self._standard_logpdf(standardise(y, loc, scale)), y, loc, scale)
+
+    def _cdf(self, y: FloatArray) -> FloatArray:
+        return self._standard_cdf(standardise(y, self.loc[:, None], self.scale[:, None]))
+
+    def _ppf(self, q: FloatArray) -> FloatArray:
+        with np.errstate(invalid="ignore"):  # the far ends of a point mass: 0 * inf
+            quantiles = self.loc[:, None] + self.scale[:, None] * self._standard_ppf(q)
+        return np.where(self.scale[:, None] > 0, quantiles, self.loc[:, None])
+
+    def _rvs(self, size: int, generator: np.random.Generator) -> FloatArray:
+        draws = self._standard_rvs((len(self), size), generator)
+        return self.loc[:, None] + self.scale[:, None] * draws
+
+    def _crps(self, y: FloatArray) -> FloatArray:
+        loc, error = self.loc[:, None], np.abs(y - self.loc[:, None])
+        wide = self.scale[:, None] > _NARROW * error
+        return np.where(wide, self._positive_crps(y, loc, np.where(wide, self.scale[:, None], 1.0)), error)

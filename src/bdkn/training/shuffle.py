@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-@nb.njit(nb.uint64(nb.int32[::1], nb.uint64), cache=True, nogil=True)  # type: ignore[misc]
+@nb.njit(cache=True, nogil=True)  # type: ignore[misc]
 def shuffle(order: NDArray[np.int32], state: np.uint64) -> np.uint64:
     """Shuffle in place (Fisher-Yates on SplitMix64) and return the generator's next state."""
     for i in range(len(order) - 1, 0, -1):

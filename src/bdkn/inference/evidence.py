@@ -1,0 +1,142 @@
+"""The marginal likelihood, closed form in σ_β², and the choice of σ_β² by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import qr
+from scipy.optimize import brentq
+from scipy.special import gammaln
+
+from bdkn.errors import ImproperPosteriorError, check_choice, check_number
+from bdkn.inference.conjugate import Prior, posterior
+from bdkn.inference.statistics import Statistics, as_rows
+from bdkn.inference.triangular import scaled_svd
+
+FloatArray = NDArray[np.float64]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def log_evidence(stats: Statistics, prior: Prior) -> float:
+    """Return log p(y | Φ), with β and σ² integrated out:
+
+    ``log Γ(aₙ) - aₙ log bₙ + ½ log|Λ₀| - ½ log|Λₙ| - (n/2) log 2π + ½ Σ log w + a₀ log b₀ - log Γ(a₀)``.
+
+    The last two terms normalise a proper Inv-Gamma(a₀, b₀). If it is improper they are left out: the density is taken
+    to be exactly σ^(-2(a₀+1)) exp(-b₀/σ²), for Jeffreys 1/σ², so that the value is still a definite integral. It is
+    +inf in the limit of a perfect fit, y = Φμ₀ with b₀ = 0.
+    """
+    if not prior.is_definite:
+        raise ImproperPosteriorError(
+            "the marginal likelihood needs a positive definite prior precision; under a flat prior it has no scale"
+        )
+    post = posterior(stats, prior)
+    log_ratio = np.sum(np.log(np.diag(prior.root))) - np.sum(np.log(np.abs(np.diag(post.root))))
+    return float(_noise_part(post.a, np.asarray(post.b)) + log_ratio + _constant(stats, prior.a0, prior.b0))
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """The statistics in the singular directions of Φ, where the isotropic prior decouples.
+
+    With singular values s, z = R(β̂ - μ₀) in the left singular basis called c, and t = σ_β²:
+    bₙ(t) = b₀ + ½ [ρ² + Σ c²/(1 + t s²)] and log|Λₙ|/|Λ₀| = Σ log(1 + t s²). One factorisation, then any t for O(H).
+    ``rest`` is ρ² and the squares of c in directions Φ does not reach.
+    """
+
+    s: FloatArray
+    c: FloatArray
+    rest: float
+    a: float
+    b0: float
+    constant: float
+
+    @classmethod
+    def of(cls, stats: Statistics, mean: ArrayLike = 0.0, a0: float = 0.0, b0: float = 0.0) -> Self:
+        """Return the spectrum of ``stats`` about the prior mean."""
+        μ0 = np.broadcast_to(np.asarray(mean, dtype=np.float64), stats.n_weights)
+        seen = as_rows(stats.root, stats.ref).seen_from(μ0)
+        # Pivoting first sorts the columns by size, so that the small singular values keep their digits too.
+        Q, R, _ = qr(seen[:-1, :-1], pivoting=True, check_finite=False)
+        U, s, _ = np.linalg.svd(R)
+        c = U.T @ (Q.T @ seen[:-1, -1])
+        rank = scaled_svd(seen[:-1, :-1]).rank
+        rest = seen[-1, -1] ** 2 + np.sum(c[rank:] ** 2)
+        return cls(s[:rank], c[:rank], float(rest), a0 + stats.n / 2.0, b0, _constant(stats, a0, b0))
+
+    def b(self, t: ArrayLike) -> FloatArray:
+        """Return bₙ(t) for prior variances ``t`` of any shape."""
+        x = self._x(t)
+        return np.asarray(self.b0 + (self.rest + np.sum(self.c**2 / (1.0 + x), axis=-1)) / 2.0)
+
+    def log_evidence(self, t: ArrayLike) -> FloatArray:
+        """Return the log marginal likelihood for prior variances ``t`` of any shape."""
+        spread = np.sum(np.log1p(self._x(t)), axis=-1) / 2.0
+        return np.asarray(_noise_part(self.a, self.b(t)) - spread + self.constant)
+
+    def slope(self, log_t: ArrayLike) -> FloatArray:
+        """Return the derivative of the log marginal likelihood by log t."""
+        t = np.exp(np.asarray(log_t, dtype=np.float64))
+        x = self._x(t)
+        gain = np.sum(self.c**2 * x / (1.0 + x) ** 2, axis=-1)
+        return np.asarray(self.a * gain / (2.0 * self.b(t)) - np.sum(x / (1.0 + x), axis=-1) / 2.0)
+
+    def _x(self, t: ArrayLike) -> FloatArray:
+        return np.asarray(t, dtype=np.float64)[..., None] * self.s**2
+
+
+def choose_prior_variance(
+    stats: Statistics, method: str | float = "exact", *, mean: ArrayLike = 0.0, a0: float = 0.0, b0: float = 0.0
+) -> float:
+    """Return σ_β²: the best by marginal likelihood (``"exact"``), the paper's choice (``"paper"``), or a given number.
+
+    ``"exact"`` searches t s_max² >= 1e-8 to t s_min² <= 1e20, with the largest and the smallest singular value of Φ.
+    An optimum outside (below: the members explain nothing beyond the prior mean; above: a perfect fit) is clipped
+    there. ``"paper"`` takes five Adam steps of rate 0.1 from σ_β² = 1 on log σ_β², and so ends near e^±0.5 unless the
+    slope changes its sign. Where every σ_β² is as good (no rows, or y = Φμ₀ exactly), the answer is 1.
+    """
+    if not isinstance(method, str):
+        check_number("prior variance", method, low=0.0, strict=True)
+        return float(method)
+    check_choice("method", method, ["exact", "paper"])
+    spectrum = Spectrum.of(stats, mean, a0, b0)
+    if len(spectrum.s) == 0 or float(spectrum.b(1.0)) == 0.0:
+        return 1.0
+    return float(np.exp(_best(spectrum) if method == "exact" else _five_adam_steps(spectrum)))
+
+
+def _best(spectrum: Spectrum) -> float:
+    """Return the log t of the highest marginal likelihood: the best of all stationary points and of the two ends."""
+    low, high = np.log(1e-8) - 2.0 * np.log(spectrum.s[0]), np.log(1e20) - 2.0 * np.log(spectrum.s[-1])
+    grid = np.linspace(low, high, 1 + int(np.ceil((high - low) * 4.0)))  # about nine points a decade
+    slope = spectrum.slope(grid)
+    turns = np.flatnonzero((slope[:-1] > 0.0) & (slope[1:] <= 0.0))
+    peaks = [brentq(spectrum.slope, grid[i], grid[i + 1], xtol=1e-13, rtol=4 * _EPS) for i in turns]
+    candidates = np.array([low, *peaks, high])
+    return float(candidates[np.argmax(spectrum.log_evidence(np.exp(candidates)))])
+
+
+def _five_adam_steps(spectrum: Spectrum) -> float:
+    """Return log t after five Adam steps up the slope from log t = 0, with Adam's usual constants."""
+    rate, β1, β2, tiny = 0.1, 0.9, 0.999, 1e-8
+    u = m = v = 0.0
+    for k in range(1, 6):
+        g = float(spectrum.slope(u))
+        m, v = β1 * m + (1 - β1) * g, β2 * v + (1 - β2) * g * g
+        u += rate * (m / (1 - β1**k)) / (np.sqrt(v / (1 - β2**k)) + tiny)
+    return float(u)
+
+
+def _noise_part(a: float, b: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        return np.asarray(gammaln(a) - a * np.log(b))
+
+
+def _constant(stats: Statistics, a0: float, b0: float) -> float:
+    """Return the terms that depend on neither the targets nor Λ₀."""
+    normaliser = a0 * np.log(b0) - gammaln(a0) if a0 > 0 and b0 > 0 else 0.0
+    return float(normaliser - stats.n / 2.0 * np.log(2.0 * np.pi) + stats.sum_log_w / 2.0)

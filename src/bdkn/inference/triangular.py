@@ -1,0 +1,129 @@
+"""Triangular factors R of a Gram matrix RᵀR: put rows in, take rows out, without ever forming the Gram matrix."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack, solve_triangular
+
+from bdkn.errors import InvalidParameterError
+
+FloatArray = NDArray[np.float64]
+
+_EPS = float(np.finfo(np.float64).eps)
+_NOISE = 4.0 * _EPS  # a singular value below this times H, relative to the largest, is rounding and means zero
+_SLACK = 64.0  # how many roundings a column may have suffered before a removal counts as wrong
+
+
+def append(root: FloatArray, rows: FloatArray) -> FloatArray:
+    """Return the upper-triangular factor of [root; rows] by Householder reflections.
+
+    LAPACK's ``tpqrt`` keeps the triangle apart from the rows below it, so nothing is copied together, and its small
+    blocks suit the few columns there are.
+    """
+    if len(rows) == 0:
+        return root
+    width = len(root)
+    block = max(1, min(8, width // 3))
+    factor, *_ = lapack.dtpqrt(0, block, np.array(root, order="F"), rows, overwrite_a=1, overwrite_b=1)
+    return np.asarray(factor)
+
+
+def remove(root: FloatArray, rows: FloatArray, error: FloatArray) -> FloatArray:
+    """Return the upper-triangular factor of rootᵀroot - rowsᵀrows, one column at a time.
+
+    A reflection gathers column k of ``rows`` in one entry β, then a hyperbolic rotation in mixed form (the new row of
+    the factor is used to compute the new row that is still to be removed, which keeps the rounding errors small)
+    takes β out of the pivot. A pivot that vanishes up to rounding is set to zero: the rank has dropped.
+    ``error`` (width,) is how far each column may be off; what cannot be explained by it is an error of the caller.
+    """
+    R, B = root.copy(), rows.copy()
+    size = np.linalg.norm(root, axis=0)
+    noise = _SLACK * len(R) * _EPS
+    for k in range(len(R)):
+        _gather(B, k)
+        r, β = R[k, k], B[0, k]
+        gap = (abs(r) - abs(β)) * (abs(r) + abs(β))
+        if gap > noise * size[k] ** 2:
+            c, s = np.sqrt(gap) / abs(r), β / r
+            R[k, k:] = (R[k, k:] - s * B[0, k:]) / c
+            B[0, k:] = c * B[0, k:] - s * R[k, k:]
+            continue
+        # The rest of a row is bounded by its pivot if what is left is a sum of squares.
+        largest = np.sqrt(noise) * size[k] * size[k:] + size[k] * error[k:] + (size[k:] + error[k:]) * error[k]
+        if gap < -(2.0 * size[k] + error[k]) * error[k] or np.any(np.abs(r * R[k, k:] - β * B[0, k:]) > largest):
+            raise not_contained()
+        if k + 1 < len(R):  # what is left of the row belongs to the pivots below
+            R[k + 1 :, k + 1 :] = append(R[k + 1 :, k + 1 :], np.array(R[k : k + 1, k + 1 :], order="F"))
+        R[k] = 0.0
+    return R
+
+
+class ScaledSVD(NamedTuple):
+    """R = U diag(s) Vt diag(size): a singular value decomposition with columns of equal size, zeros where s is noise.
+
+    Scaled so, what counts as zero does not depend on the units of the columns.
+    """
+
+    U: FloatArray
+    s: FloatArray
+    Vt: FloatArray
+    size: FloatArray
+
+    @property
+    def rank(self) -> int:
+        """The number of directions the rows behind R determine."""
+        return int(np.count_nonzero(self.s))
+
+
+def scaled_svd(R: FloatArray) -> ScaledSVD:
+    """Return the decomposition of a square ``R``."""
+    size = np.linalg.norm(R, axis=0)
+    size[size == 0.0] = 1.0
+    U, s, Vt = np.linalg.svd(R / size)
+    s[s <= len(R) * _NOISE * s[0]] = 0.0
+    return ScaledSVD(U, s, Vt, size)
+
+
+def denoised(root: FloatArray) -> FloatArray:
+    """Return the factor [R z; 0 ρ] with R of exactly the rank it has up to rounding.
+
+    Columns that are equal leave rounding errors where R should hold zeros, in directions that are random, with entries
+    of z that are not small. A weak prior would take the two for a large weight. What z has there belongs to ρ.
+    """
+    U, s, Vt, size = svd = scaled_svd(root[:-1, :-1])
+    if svd.rank == len(s):
+        return root
+    c = U.T @ root[:-1, -1]
+    rows = np.zeros_like(root, order="F")
+    rows[:-1] = np.column_stack([s[:, None] * Vt * size, c])
+    rows[-1, -1] = root[-1, -1]
+    return append(np.zeros_like(root), rows)
+
+
+def _gather(B: FloatArray, k: int) -> None:
+    """Reflect the rows of ``B`` in place so that column k is zero below its first entry."""
+    v = B[:, k].copy()
+    norm = float(np.linalg.norm(v))
+    if norm == 0.0 or not v[1:].any():
+        return
+    β = -np.copysign(norm, v[0])
+    v[0] -= β
+    B[:, k:] -= np.outer(v / (v @ v / 2.0), v @ B[:, k:])
+    B[:, k] = 0.0
+    B[0, k] = β
+
+
+def not_contained() -> InvalidParameterError:
+    """Return the error for rows that cannot be among those behind a factor."""
+    return InvalidParameterError(
+        "the rows to remove must be among those that were added, with the same targets, precisions and counts; "
+        "these were not: build the statistics anew from the rows to keep"
+    )
+
+
+def solve(root: FloatArray, b: FloatArray, *, transposed: bool = False) -> FloatArray:
+    """Return R⁻¹b, or R⁻ᵀb."""
+    return np.asarray(solve_triangular(root, b, trans="T" if transposed else "N", check_finite=False))

@@ -1,0 +1,41 @@
+"""Observations matched to predictions row by row, and the average over rows that every metric ends with."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bdkn.errors import InvalidParameterError
+from bdkn.predictive.base import FloatArray, Predictive
+
+
+def observed(y: ArrayLike, dist: Predictive) -> FloatArray:
+    """Return ``y`` as floats, after checking that there is one finite value for each predicted row."""
+    values = np.asarray(y, dtype=np.float64)
+    if values.shape != (len(dist),):
+        raise InvalidParameterError(
+            f"y must hold one value for each of the {len(dist)} predicted rows; got shape {values.shape}"
+        )
+    if not np.isfinite(values).all():
+        raise InvalidParameterError(f"y must be finite; {np.sum(~np.isfinite(values))} of {values.size} values are not")
+    return values
+
+
+def row_weights(sample_weight: ArrayLike | None, rows: int) -> FloatArray:
+    """Return weights that sum to one over the rows, all equal where none were given."""
+    weights = np.ones(rows) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (rows,) or not np.all(weights >= 0) or not 0 < weights.sum() < np.inf:
+        raise InvalidParameterError(
+            f"sample_weight must hold one weight >= 0 for each of {rows} rows, not all zero; "
+            f"got shape {weights.shape} with sum {weights.sum():g}"
+        )
+    return np.asarray(weights / weights.sum())
+
+
+def average(values: FloatArray, sample_weight: ArrayLike | None) -> float:
+    """Return the weighted mean over rows; one infinite loss makes it infinite, a row without weight never counts."""
+    weights = row_weights(sample_weight, len(values))
+    counted = weights > 0
+    if np.isposinf(values[counted]).any():
+        return float("inf")
+    return float(weights[counted] @ values[counted])

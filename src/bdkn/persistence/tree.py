@@ -1,0 +1,68 @@
+"""Fitted values as JSON and arrays, and back.
+
+A value may be made of numbers, text, None, arrays, lists, tuples, dicts with text keys, and objects of the classes in
+``types``, which keep each argument they were made with under its name. Nothing else is ever built from a file, so a
+file can hold no code.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from bdkn.errors import ModelFileError
+from bdkn.persistence.archive import Arrays
+
+
+def pack(value: object, types: Iterable[type], arrays: Arrays, name: str) -> Any:
+    """Return ``value`` as JSON; its arrays go into ``arrays`` under names that begin with ``name``."""
+
+    def inner(part: object, key: object) -> Any:
+        return pack(part, types, arrays, f"{name}.{key}")
+
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        arrays[name] = value
+        return {"array": name}
+    if isinstance(value, np.ndarray):
+        return {"texts": [str(text) for text in value]}
+    if isinstance(value, list | tuple):
+        return {type(value).__name__: [inner(part, i) for i, part in enumerate(value)]}
+    if isinstance(value, dict):
+        return {"dict": {key: inner(part, key) for key, part in value.items()}}
+    if type(value) in types:
+        arguments = {key: inner(getattr(value, key), key) for key in inspect.signature(type(value)).parameters}
+        return {"type": type(value).__name__, "arguments": arguments}
+    return _plain(value, name)
+
+
+def unpack(tree: Any, types: Iterable[type], arrays: Arrays) -> Any:
+    """Return the value that ``pack`` turned into ``tree`` and ``arrays``."""
+    match tree:
+        case {"array": name}:
+            return arrays[name]
+        case {"texts": texts}:
+            return np.array(texts, dtype=object)
+        case {"list": parts}:
+            return [unpack(part, types, arrays) for part in parts]
+        case {"tuple": parts}:
+            return tuple(unpack(part, types, arrays) for part in parts)
+        case {"dict": parts}:
+            return {key: unpack(part, types, arrays) for key, part in parts.items()}
+        case {"type": kind, "arguments": arguments}:
+            known = {cls.__name__: cls for cls in types}
+            return known[kind](**{key: unpack(part, types, arrays) for key, part in arguments.items()})
+    return tree
+
+
+def _plain(value: object, name: str) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise ModelFileError(
+        f"a model file holds numbers, text and this library's own networks; {name} is a {type(value).__name__}: "
+        "train with hidden_layer_sizes instead of a module of your own, or save the module with what made it"
+    )

@@ -1,0 +1,17 @@
+"""How far observed shares may stray from their probabilities by chance alone."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bdkn.predictive.base import FloatArray
+
+
+def binomial_envelope(rows: int, probability: ArrayLike, confidence: float) -> tuple[FloatArray, FloatArray]:
+    """Return the central range that the share of hits among ``rows`` independent trials keeps with ``confidence``."""
+    from scipy.stats import binom
+
+    tail = (1 - confidence) / 2
+    p = np.asarray(probability, dtype=np.float64)
+    return np.asarray(binom.ppf(tail, rows, p) / rows), np.asarray(binom.ppf(1 - tail, rows, p) / rows)

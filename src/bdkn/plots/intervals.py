@@ -1,0 +1,87 @@
+"""Observations beside their prediction intervals, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bdkn.metrics.rows import observed
+from bdkn.plots.bands import Band, as_steps, central_bands, draw_bands
+from bdkn.plots.display import PredictionDisplay
+from bdkn.plots.style import BLUE, INK, VERMILION, draw_legend, label_axes, prepare_axes
+from bdkn.predictive.base import FloatArray, Predictive
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalData:
+    """Rows in the order of their predicted means, thinned for drawing; ``share`` counts all rows."""
+
+    rank: NDArray[np.int64]
+    y: FloatArray
+    mean: FloatArray
+    bands: tuple[Band, ...]
+    inside: NDArray[np.bool_]
+    share: float
+
+
+def interval_data(
+    y: ArrayLike, dist: Predictive, levels: Sequence[float] = (0.5, 0.9), max_rows: int = 300
+) -> IntervalData:
+    """Return what the interval figure shows: at most ``max_rows`` rows, evenly spaced among the sorted means."""
+    values, mean = observed(y, dist), dist.mean()
+    share = float(np.mean(central_bands(dist, [max(levels)])[0].holds(values)))
+    kept = np.unique(np.linspace(0, len(values) - 1, min(max_rows, len(values))).round().astype(np.int64))
+    rows = np.argsort(mean, kind="stable")[kept]
+    bands = central_bands(dist[rows], levels)
+    return IntervalData(kept + 1, values[rows], mean[rows], bands, bands[0].holds(values[rows]), share)
+
+
+class IntervalDisplay(PredictionDisplay):
+    """Rows sorted by predicted mean, with their intervals and the observations inside and outside the widest one."""
+
+    def __init__(self, data: IntervalData) -> None:
+        self.data = data
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: ArrayLike,
+        dist: Predictive,
+        *,
+        ax: Axes | None = None,
+        name: str | None = None,
+        target: str = "target",
+        levels: Sequence[float] = (0.5, 0.9),
+        max_rows: int = 300,
+    ) -> Self:
+        """Draw the intervals of ``dist`` and the observations ``y``; ``target`` names what was measured, with unit."""
+        return cls(interval_data(y, dist, levels, max_rows)).plot(ax, name=name, target=target)
+
+    def plot(self, ax: Axes | None = None, *, name: str | None = None, target: str = "target") -> Self:
+        """Draw on ``ax``, or on a new figure."""
+        data, self.ax_ = self.data, prepare_axes(ax)
+        draw_bands(self.ax_, *as_steps(data.rank.astype(np.float64), data.bands))
+        self.ax_.plot(data.rank, data.mean, color=BLUE, linewidth=1.2, label="predicted mean")
+        self._draw_observations()
+        self.ax_.margins(x=0.01)
+        label_axes(self.ax_, "Row, in the order of the predicted mean", target, name)
+        draw_legend(self.ax_, columns=2)
+        return self
+
+    def _draw_observations(self) -> None:
+        data, level = self.data, f"{self.data.bands[0].level:.0%}"
+        for hit, colour, marker, size, words in (
+            (True, INK, "o", 9, f"observed, inside {level} ({data.share:.0%} of rows)"),
+            (False, VERMILION, "D", 16, f"observed, outside {level} ({1 - data.share:.0%})"),
+        ):
+            rows = data.inside == hit
+            self.ax_.scatter(
+                data.rank[rows], data.y[rows], s=size, c=colour, marker=marker, linewidths=0, label=words, zorder=3
+            )

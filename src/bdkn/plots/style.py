@@ -1,0 +1,73 @@
+"""How figures look: one palette that colour-blind readers can tell apart, quiet axes, nothing global."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's palette.
+BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9"
+SERIES = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
+MARKERS = ("o", "s", "^", "D", "v", "P")
+INK, GREY, PALE = "#222222", "#7a7a7a", "#e6e6e6"
+
+
+def tint(colour: str, share: float) -> tuple[float, float, float]:
+    """Return ``colour`` mixed with white: opaque, so that layers print alike on paper and in every viewer."""
+    from matplotlib.colors import to_rgb
+
+    red, green, blue = (1 - share + share * channel for channel in to_rgb(colour))
+    return red, green, blue
+
+
+def prepare_axes(ax: Axes | None, size: tuple[float, float] = (6.0, 4.0)) -> Axes:
+    """Return ``ax``, or the axes of a new figure that belongs to no window and no global list."""
+    if ax is None:
+        from matplotlib.figure import Figure
+
+        ax = Figure(figsize=size, layout="constrained").add_subplot()
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color(GREY)
+    ax.tick_params(colors=INK, labelsize=9, length=3, color=GREY)
+    ax.set_axisbelow(True)
+    return ax
+
+
+def label_axes(ax: Axes, x: str, y: str, title: str | None) -> None:
+    """Write what the axes show, and the title where there is one."""
+    ax.set_xlabel(x, color=INK, fontsize=10)
+    ax.set_ylabel(y, color=INK, fontsize=10)
+    if title:
+        ax.set_title(title, color=INK, fontsize=11, loc="left")
+
+
+def draw_legend(ax: Axes, columns: int) -> None:
+    """Draw the legend below the axes, where it hides no data, if the layout makes room there; else inside."""
+    from matplotlib.transforms import ScaledTranslation
+
+    figure = ax.get_figure(root=True)
+    if figure is None or figure.get_layout_engine() is None:
+        ax.legend(loc="best", fontsize=8.5, framealpha=0.85, edgecolor="none", handlelength=1.6)
+        return
+    below = ax.transAxes + ScaledTranslation(0, -0.45, figure.dpi_scale_trans)  # inches: past ticks and label
+    ax.legend(
+        loc="upper left",
+        bbox_to_anchor=(0, 0),
+        bbox_transform=below,
+        ncols=columns,
+        fontsize=8.5,
+        frameon=False,
+        handlelength=1.6,
+        borderaxespad=0,
+        columnspacing=1.4,
+    )
+
+
+def percent_axis(ax: Axes, which: Literal["x", "y"]) -> None:
+    """Show the shares 0 to 1 of the ``x`` or ``y`` axis as per cent."""
+    from matplotlib.ticker import PercentFormatter
+
+    axis = ax.xaxis if which == "x" else ax.yaxis
+    axis.set_major_formatter(PercentFormatter(xmax=1.0, decimals=0))

@@ -1,0 +1,95 @@
+"""What each member contributes: the posterior of its weight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bdkn.errors import InvalidParameterError
+from bdkn.plots.bands import Band, central_bands
+from bdkn.plots.display import Display
+from bdkn.plots.style import BLUE, GREY, ORANGE, draw_legend, label_axes, prepare_axes
+from bdkn.predictive.base import FloatArray, Predictive
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False)
+class WeightsData:
+    """Members from the greatest weight to the least; ``clear`` where the widest interval leaves out zero."""
+
+    names: list[str]
+    mean: FloatArray
+    bands: tuple[Band, ...]
+    clear: NDArray[np.bool_]
+    equal: float
+    left_out: int
+
+
+def weights_data(
+    weights: Predictive, names: Sequence[str], levels: Sequence[float] = (0.5, 0.9), max_members: int = 30
+) -> WeightsData:
+    """Return what the weights figure shows: the ``max_members`` members whose mean weight is farthest from zero."""
+    if len(names) != len(weights):
+        raise InvalidParameterError(f"names must name each of the {len(weights)} weights; got {len(names)} names")
+    mean = weights.mean()
+    heaviest = np.argsort(-np.abs(mean), kind="stable")[:max_members]
+    rows = heaviest[np.argsort(-mean[heaviest], kind="stable")]
+    bands = central_bands(weights[rows], levels)
+    clear = ~bands[0].holds(np.zeros(len(rows)))
+    return WeightsData([names[row] for row in rows], mean[rows], bands, clear, 1 / len(names), len(names) - len(rows))
+
+
+class WeightsDisplay(Display):
+    """One line a member: the posterior mean of its weight with its intervals, beside zero and the equal weight."""
+
+    def __init__(self, data: WeightsData) -> None:
+        self.data = data
+
+    @classmethod
+    def from_posterior(
+        cls,
+        weights: Predictive,
+        names: Sequence[str],
+        *,
+        ax: Axes | None = None,
+        name: str | None = None,
+        levels: Sequence[float] = (0.5, 0.9),
+        max_members: int = 30,
+    ) -> Self:
+        """Draw the posterior ``weights`` of the members called ``names``."""
+        return cls(weights_data(weights, names, levels, max_members)).plot(ax, name=name)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, name: str | None = None, **options: Any) -> Self:
+        """Draw the weights of a fitted regressor that has ``posterior_.weights()`` and ``member_names_``."""
+        weights, names = estimator.posterior_.weights(), estimator.member_names_
+        return cls.from_posterior(weights, names, name=name or type(estimator).__name__, **options)
+
+    def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:
+        """Draw on ``ax``, or on a new figure as tall as the members need."""
+        data, height = self.data, np.arange(len(self.data.names))
+        self.ax_ = prepare_axes(ax, (6.0, max(2.4, 1.6 + 0.24 * len(height))))
+        colours = [BLUE if clear else GREY for clear in data.clear]
+        for band, width in zip(data.bands, np.linspace(1.4, 4.5, len(data.bands)), strict=True):
+            words = f"{band.level:.0%} interval"
+            self.ax_.hlines(height, band.lower, band.upper, colors=colours, linewidth=width, label=words)
+        self.ax_.scatter(data.mean, height, s=26, c="white", edgecolors=colours, linewidths=1.4, zorder=3, label="mean")
+        self.ax_.axvline(0.0, color=GREY, linewidth=1)
+        self.ax_.axvline(data.equal, color=ORANGE, linewidth=1.2, linestyle="--", label="equal weights")
+        if not data.clear.all():
+            self.ax_.plot([], [], color=GREY, linewidth=1.4, label=f"{data.bands[0].level:.0%} interval holds zero")
+        self._label(height, name)
+        return self
+
+    def _label(self, height: NDArray[np.int64], name: str | None) -> None:
+        self.ax_.set_yticks(height, self.data.names)
+        self.ax_.set_ylim(len(height) - 0.4, -0.6)
+        rest = f" ({self.data.left_out} lighter members not shown)" if self.data.left_out else ""
+        label_axes(self.ax_, f"Posterior weight{rest}", "", name)
+        draw_legend(self.ax_, columns=3)

@@ -1,0 +1,153 @@
+"""Deep ensembles: every network counts the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bdkn.errors import check_choice
+from bdkn.members import TrainingRows
+from bdkn.predictive import Gaussian, GaussianMixture
+from bdkn.predictive.base import FloatArray
+from bdkn.regressors.base import Rows
+from bdkn.regressors.ensemble import EnsembleRegressor
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DeepEnsembleRegressor(EnsembleRegressor):
+    """Deep ensemble: an equally weighted mixture of Gaussians.
+
+    H networks are trained independently, each to predict a mean and a variance (Lakshminarayanan et al., 2017).
+
+    Parameters
+    ----------
+    n_members : int, default=5
+        How many networks to train, H.
+    hidden_layer_sizes : int or sequence of int, default=(50, 50)
+        Units of each hidden layer; ``()`` is a linear model.
+    activation : {"relu", "leaky_relu", "tanh", "silu"}, default="relu"
+        Activation of the hidden layers.
+    objective : {"nll", "beta_nll", "mse"}, default="nll"
+        What a network minimises: the Gaussian likelihood with a variance for each row; the same with each row's
+        gradient scaled by its variance to the power ``beta``; or the squared error; a network's variance is then its
+        mean squared error on the training rows, the same for every row.
+    beta : float, default=0.5
+        Between 0 (as "nll") and 1 (mean trained as by "mse"); for "beta_nll" only.
+    warmup_epochs : int, default=0
+        First epochs on squared error, whatever the objective.
+    epochs : int, default=500
+        Passes over the rows, at most.
+    learning_rate : float, default=0.001
+        Rate of Adam.
+    schedule : {"constant", "cosine"}, default="constant"
+        Keep the rate, or let it fall to zero along half a cosine wave.
+    batch_size : int, default=32
+        Rows a step.
+    weight_decay : float, default=0.0
+        Decoupled weight decay, as in AdamW.
+    early_stopping : bool, default=True
+        Let every network hold out rows of its own, stop once its loss on them no longer falls, and go back to its best
+        epoch.
+    validation_fraction : float, default=0.1
+        Share of the rows held out for early stopping.
+    patience : int, default=20
+        Epochs without progress after which a network stops.
+    tol : float, default=1e-4
+        Fall of the held-out loss that counts as progress.
+    standardize_y : bool, default=True
+        Train on targets of mean 0 and standard deviation 1. Inputs are always standardised.
+    engine : {"fused", "reference", "torch"} or Engine, default="fused"
+        What trains the networks: compiled code, plain NumPy, PyTorch, or an object with options of its own.
+    n_jobs : int or None, default=-1
+        Threads to train on, -1 for all cores. The result does not depend on it.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed. More members with the same integer begin with the same networks.
+    verbose : int, default=0
+        1 shows a progress bar on standard error.
+    predictive : {"mixture", "gaussian"}, default="mixture"
+        Predict the mixture itself, or the Gaussian of the same mean and variance, which the literature scores.
+
+    Attributes
+    ----------
+    ensemble_ : NetworkEnsemble
+        All networks in use with the scaling they were trained under.
+    members_ : list of NetworkMember
+        The networks in use, each with ``predict(X) -> (mean, variance)``.
+    member_names_ : tuple of str
+        Their names; networks that diverged are missing, the others keep their numbers.
+    in_sample_ : InSample
+        Mean squared error and NLL of each network on the training rows, in scaled units.
+    loss_curves_ : tuple of ndarray
+        Training loss an epoch of each network in use.
+    loss_curve_ : ndarray
+        Their mean.
+    n_iter_ : int
+        Epochs run by the network that ran longest.
+    n_features_in_ : int
+        Columns of ``X``.
+    feature_names_in_ : ndarray of str
+        Their names, where ``X`` had names.
+
+    See Also
+    --------
+    BDKNRegressor : The same networks, weighted by their posterior.
+
+    References
+    ----------
+    B. Lakshminarayanan, A. Pritzel, C. Blundell (2017). "Simple and Scalable Predictive Uncertainty Estimation using
+    Deep Ensembles".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn import DeepEnsembleRegressor
+    >>> X = np.linspace(-2, 2, 200)[:, None]
+    >>> y = np.sin(2 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=200)
+    >>> model = DeepEnsembleRegressor(epochs=100, learning_rate=0.01, random_state=0).fit(X, y)
+    >>> model.predict_dist(X[:3]).mean().shape
+    (3,)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    """
+
+    predictive: str = "mixture"
+
+    @classmethod
+    def _paper_extras(cls) -> dict[str, Any]:
+        return {"predictive": "gaussian"}
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice("predictive", self.predictive, ("mixture", "gaussian"))
+
+    def _combine(self, rows: TrainingRows) -> None:
+        """Learn nothing: every network counts the same."""
+
+    def _predictive(self, X: Rows) -> Gaussian | GaussianMixture:
+        means, variances = self._outputs(X)
+        mixture = GaussianMixture(means, np.sqrt(variances))
+        return mixture if self.predictive == "mixture" else mixture.moment_matched()
+
+    def _covariance(self, X: Rows) -> FloatArray:
+        means, variances = self._outputs(X)
+        apart = means - means.mean(axis=1, keepdims=True)
+        return np.asarray(np.diag(variances.mean(axis=1)) + apart @ apart.T / means.shape[1])
+
+    def _joint_draws(self, X: Rows, size: int, generator: np.random.Generator) -> FloatArray:
+        means, variances = self._outputs(X)
+        noise = generator.standard_normal((len(X), size))
+        if self.predictive == "mixture":  # each draw believes one network on all rows
+            chosen = generator.integers(means.shape[1], size=size)
+            return np.asarray(means[:, chosen] + np.sqrt(variances[:, chosen]) * noise)
+        centre = means.mean(axis=1, keepdims=True)
+        apart = (means - centre) / np.sqrt(means.shape[1])  # apart @ apart.T is the covariance of the means
+        shared = generator.standard_normal((means.shape[1], size))
+        return np.asarray(centre + apart @ shared + np.sqrt(variances.mean(axis=1, keepdims=True)) * noise)
+
+    def _outputs(self, X: Rows) -> tuple[FloatArray, FloatArray]:
+        """Return means and variances, each (n, H), in the units of the target."""
+        means, variances = self.ensemble_.outputs(X)
+        targets = self.ensemble_.targets
+        return targets.mean + targets.scale * means, targets.scale**2 * variances

@@ -1,0 +1,33 @@
+"""What a fit shows while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from bdkn.training import EpochReport, Hook
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@contextmanager
+def training_progress(n_members: int, epochs: int, console: Console | None = None) -> Iterator[Hook]:
+    """Show a bar on ``console`` (standard error by default) and yield the hook that moves it.
+
+    The bar counts epochs of all members together; a member that stops early leaves its share to the end.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console or Console(stderr=True)) as progress:
+        task = progress.add_task(f"training {n_members} networks", total=n_members * epochs)
+
+        def on_epoch(report: EpochReport) -> None:
+            place = f"network {report.member + 1}/{n_members}, epoch {report.epoch + 1}/{epochs}"
+            progress.update(task, advance=1, description=f"{place}, loss {report.loss:.4g}")
+
+        yield on_epoch
+        progress.update(task, completed=n_members * epochs, description=f"trained {n_members} networks")

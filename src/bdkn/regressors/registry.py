@@ -1,0 +1,39 @@
+"""The regressors by name, and loading one from a file."""
+
+from __future__ import annotations
+
+import os
+
+from bdkn.errors import ModelFileError
+from bdkn.persistence import read
+from bdkn.regressors.base import ProbabilisticRegressor
+from bdkn.regressors.bdkn import BDKNRegressor
+from bdkn.regressors.deep_ensemble import DeepEnsembleRegressor
+from bdkn.regressors.state import restore_model
+
+REGRESSORS: dict[str, type[ProbabilisticRegressor]] = {
+    "BDKNRegressor": BDKNRegressor,
+    "DeepEnsembleRegressor": DeepEnsembleRegressor,
+}
+
+
+def load(path: str | os.PathLike[str]) -> ProbabilisticRegressor:
+    """Return the fitted regressor that its ``save`` wrote to ``path``; it predicts the same bits.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> import bdkn
+    >>> X = np.arange(20.0)[:, None]
+    >>> model = bdkn.BDKNRegressor(n_members=2, epochs=2, random_state=0).fit(X, X[:, 0])
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.bdkn")
+    >>> model.save(path)
+    >>> bool(np.array_equal(bdkn.load(path).predict(X), model.predict(X)))
+    True
+    """
+    arrays, document = read(path)
+    name = document.get("model")
+    if name not in REGRESSORS:
+        raise ModelFileError(f"{path} holds a {name}; this version knows {', '.join(REGRESSORS)}")
+    return restore_model(REGRESSORS[name], arrays, document)

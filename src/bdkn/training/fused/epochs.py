@@ -1,0 +1,159 @@
+"""Whole epochs of one member in compiled code: nothing of Python, and no lock of its interpreter, between the steps."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+from bdkn.networks import MIN_VARIANCE
+from bdkn.training.fused import elementary
+from bdkn.training.fused.layout import (
+    INPUT,
+    INPUT_T,
+    LD_BATCH,
+    LD_INPUT_T,
+    N_IN,
+    N_PARAMETERS,
+    OUTPUT,
+    ROW_WEIGHTS,
+    TARGETS,
+)
+from bdkn.training.fused.step import COMPILED, MSE, Floats, Table, adam, backward, forward, loss
+from bdkn.training.fused.transpose import transpose
+from bdkn.training.shuffle import shuffle
+
+EPOCH, STEP, BEST_EPOCH, STOPPED = range(4)
+
+
+class Data(NamedTuple):
+    """The rows of one member: all of them, and which to learn from and which to hold out."""
+
+    X: Floats
+    y: Floats
+    weight: Floats
+    order: NDArray[np.int32]
+    held: NDArray[np.int32]
+
+
+class Settings(NamedTuple):
+    """The training configuration in numbers."""
+
+    activation: int
+    objective: int
+    beta: float
+    warmup: int
+    epochs: int
+    batch: int
+    rate: float
+    cosine: bool
+    weight_decay: float
+    patience: int
+    tol: float
+
+
+class State(NamedTuple):
+    """All that changes while a member trains; training can pause and go on from it."""
+
+    mem: Floats
+    layers: Table
+    places: Table
+    best: Floats
+    clock: NDArray[np.int64]
+    random: NDArray[np.uint64]
+    score: NDArray[np.float64]
+    losses: NDArray[np.float64]
+    held_losses: NDArray[np.float64]
+
+
+@nb.njit(**COMPILED)  # type: ignore[misc]
+def load(mem: Floats, layers: Table, places: Table, data: Data, rows: NDArray[np.int32]) -> None:
+    """Bring a batch into the workspace, rows one way and features the other."""
+    X, y, given, n = data.X, data.y, data.weight, len(rows)
+    n_in, ld, into = layers[0, N_IN], layers[0, LD_INPUT_T], layers[0, INPUT_T]
+    target, weight = mem[places[TARGETS] :][:n], mem[places[ROW_WEIGHTS] :][:n]
+    for b in range(n):
+        row = rows[b]
+        line = mem[into + b * ld :][:n_in]
+        for k in range(n_in):
+            line[k] = X[row, k]
+        target[b] = y[row]
+        if len(given) > 0:
+            weight[b] = given[row]
+    transpose(mem, into, ld, layers[0, INPUT], places[LD_BATCH], n, n_in + 1)
+
+
+@nb.njit(**COMPILED)  # type: ignore[misc]
+def rate_at(settings: Settings, step: int, steps: int) -> float:
+    """Return the learning rate of a step out of ``steps``."""
+    return settings.rate * (0.5 * (1 + np.cos(np.pi * step / steps)) if settings.cosine else 1.0)
+
+
+@nb.njit(**COMPILED)  # type: ignore[misc]
+def epoch_loss(state: State, data: Data, settings: Settings, objective: int) -> float:
+    """Learn from every row once, in a new order; return the mean loss met on the way."""
+    state.random[0] = shuffle(data.order, state.random[0])
+    n = len(data.order)
+    steps = settings.epochs * ((n + settings.batch - 1) // settings.batch)
+    total = 0.0
+    for start in range(0, n, settings.batch):
+        rows = data.order[start : min(start + settings.batch, n)]
+        load(state.mem, state.layers, state.places, data, rows)
+        forward(state.mem, state.layers, state.places, settings.activation, len(rows), True)
+        total += loss(state.mem, state.layers, state.places, len(rows), objective, settings.beta)
+        backward(state.mem, state.layers, state.places, len(rows))
+        rate = rate_at(settings, state.clock[STEP], steps)
+        state.clock[STEP] += 1
+        adam(state.mem, state.places, state.clock[STEP], rate, settings.weight_decay)
+    return total / n
+
+
+@nb.njit(**COMPILED)  # type: ignore[misc]
+def held_loss(state: State, data: Data, settings: Settings) -> float:
+    """Return the mean loss on the held-out rows."""
+    n, total = len(data.held), 0.0
+    for start in range(0, n, settings.batch):
+        rows = data.held[start : min(start + settings.batch, n)]
+        load(state.mem, state.layers, state.places, data, rows)
+        forward(state.mem, state.layers, state.places, settings.activation, len(rows), False)
+        total += loss(state.mem, state.layers, state.places, len(rows), settings.objective, settings.beta)
+    return total / n
+
+
+@nb.njit(**COMPILED)  # type: ignore[misc]
+def judge(state: State, epoch: int, held: float, settings: Settings) -> None:
+    """Remember the weights if they are the best so far; stop if none has been better for too long."""
+    if held < state.score[0] - settings.tol:
+        state.score[0], state.clock[BEST_EPOCH] = held, epoch
+        state.best[:] = state.mem[: state.places[N_PARAMETERS]]
+    elif epoch - state.clock[BEST_EPOCH] >= settings.patience:
+        state.clock[STOPPED] = 1
+
+
+@nb.njit(**COMPILED)  # type: ignore[misc]
+def train(state: State, data: Data, settings: Settings, until: int) -> None:
+    """Train up to epoch ``until`` or until held-out rows say stop."""
+    while state.clock[EPOCH] < until and state.clock[STOPPED] == 0:
+        epoch = state.clock[EPOCH]
+        objective = MSE if epoch < settings.warmup else settings.objective
+        state.losses[epoch] = epoch_loss(state, data, settings, objective)
+        state.clock[EPOCH] += 1
+        if len(data.held) > 0:
+            state.held_losses[epoch] = held_loss(state, data, settings)
+            if epoch >= settings.warmup:
+                judge(state, epoch, state.held_losses[epoch], settings)
+
+
+@nb.njit(**COMPILED)  # type: ignore[misc]
+def watch(state: State, data: Data, settings: Settings, mean: Floats, variance: Floats) -> None:
+    """Write the current outputs on all of ``data``'s rows."""
+    ld, out, n = state.places[LD_BATCH], state.layers[-1, OUTPUT], len(data.X)
+    for start in range(0, n, settings.batch):
+        rows = data.order[start : min(start + settings.batch, n)]
+        load(state.mem, state.layers, state.places, data, rows)
+        forward(state.mem, state.layers, state.places, settings.activation, len(rows), False)
+        for b in range(len(rows)):
+            mean[start + b] = state.mem[out + b]
+            variance[start + b] = elementary.softplus(state.mem[out + ld + b]) + np.float32(MIN_VARIANCE)

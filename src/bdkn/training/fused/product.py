@@ -1,0 +1,55 @@
+"""Matrix products over tiles."""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+from bdkn.training.fused.tile import BLOCK, HEIGHTS, WIDTHS, tile
+
+_HEIGHTS = np.array(HEIGHTS)
+_KINDS = len(WIDTHS)
+_WIDTH_OF_REST = np.array([min(i for i, w in enumerate(WIDTHS) if sum(w) >= rest) for rest in range(BLOCK + 1)])
+"""Index of the narrowest widths that hold the columns left over."""
+
+
+def main_height(rows: int) -> int:
+    """Return the index of the tile height that covers ``rows`` with the fewest wasted cycles.
+
+    A tile of few rows cannot hide the latency of its additions: it costs as much as one of four rows.
+    """
+
+    def cost(index: int) -> int:
+        total, left = 0, rows
+        for height in HEIGHTS[index:]:
+            tiles, left = divmod(left, height)
+            total += tiles * (max(height, 4) + 1)
+        return total
+
+    return min(range(len(HEIGHTS)), key=cost)
+
+
+@nb.njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")  # type: ignore[misc]
+def product(
+    mem: NDArray[np.float32],
+    c: int, ldc: int,
+    s: int, row: int, step: int,
+    v: int, ldv: int,
+    rows: int, tallest: int, columns: int, count: int,
+) -> None:  # fmt: skip
+    """C[rows, columns] = S[rows, count] · V[count, columns]; see ``tile`` for the operands, ``padded`` for what is written.
+
+    ``tallest`` is ``main_height(rows)``.
+    """
+    n = 0
+    while n < columns:
+        width = _WIDTH_OF_REST[min(columns - n, BLOCK)]
+        j = 0
+        which = tallest
+        while j < rows:
+            while _HEIGHTS[which] > rows - j:
+                which += 1
+            tile(mem, which * _KINDS + width, c + j * ldc + n, ldc, s + j * row, row, step, v + n, ldv, count)
+            j += _HEIGHTS[which]
+        n += BLOCK

@@ -1,0 +1,170 @@
+"""One training step in compiled code: forward, loss, backward, Adam."""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+from bdkn.networks import ACTIVATIONS, MIN_VARIANCE
+from bdkn.networks.activation import LEAK
+from bdkn.training.config import OBJECTIVES
+from bdkn.training.fused import elementary
+from bdkn.training.fused.layout import (
+    DELTA,
+    FIRST_MOMENT,
+    GRADIENT,
+    INPUT,
+    INPUT_T,
+    LD_BATCH,
+    LD_INPUT_T,
+    LD_WEIGHTS,
+    N_IN,
+    N_OUT,
+    N_PARAMETERS,
+    OUTPUT,
+    PARAMETERS,
+    ROW_WEIGHTS,
+    SECOND_MOMENT,
+    TALLEST_IN,
+    TALLEST_OUT,
+    TARGETS,
+    WEIGHTS,
+)
+from bdkn.training.fused.product import product
+from bdkn.training.fused.tile import padded
+from bdkn.training.fused.transpose import transpose
+
+RELU, LEAKY_RELU, TANH, SILU = map(ACTIVATIONS.index, ("relu", "leaky_relu", "tanh", "silu"))
+NLL, BETA_NLL, MSE = map(OBJECTIVES.index, ("nll", "beta_nll", "mse"))
+
+f4 = np.float32
+Floats = NDArray[np.float32]
+Table = NDArray[np.int64]
+
+COMPILED = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
+_BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-8
+
+
+@nb.njit(**COMPILED)  # type: ignore[misc]
+def activate(mem: Floats, value: int, slope: int, count: int, activation: int) -> None:
+    """Turn pre-activations into activations in place and leave the slopes where the gradient will be."""
+    a, d = mem[value : value + count], mem[slope : slope + count]
+    if activation == RELU:
+        for i in range(count):
+            z = a[i]
+            d[i] = f4(1) if z > f4(0) else f4(0)
+            a[i] = max(z, f4(0))
+    elif activation == LEAKY_RELU:
+        for i in range(count):
+            d[i] = f4(1) if a[i] > f4(0) else f4(LEAK)
+            a[i] *= d[i]
+    elif activation == TANH:
+        for i in range(count):
+            t = elementary.tanh(a[i])
+            d[i] = f4(1) - t * t
+            a[i] = t
+    else:
+        for i in range(count):
+            z = a[i]
+            s = elementary.sigmoid(z)
+            d[i] = s * (f4(1) + z * (f4(1) - s))
+            a[i] = z * s
+
+
+@nb.njit(**COMPILED)  # type: ignore[misc]
+def forward(mem: Floats, layers: Table, places: Table, activation: int, rows: int, keep: bool) -> None:
+    """Run the batch that lies in the first layer's input; with ``keep``, keep what the backward pass needs."""
+    ld, last = places[LD_BATCH], len(layers) - 1
+    for index in range(last + 1):
+        line = layers[index]
+        product(
+            mem, line[OUTPUT], ld, places[PARAMETERS] + line[WEIGHTS], line[LD_WEIGHTS], 1, line[INPUT], ld,
+            line[N_OUT], line[TALLEST_OUT], rows, line[N_IN] + 1,
+        )  # fmt: skip
+        if index < last:
+            activate(mem, line[OUTPUT], line[DELTA], line[N_OUT] * ld, activation)
+            if keep:
+                after = layers[index + 1]
+                transpose(mem, after[INPUT], ld, after[INPUT_T], after[LD_INPUT_T], after[N_IN] + 1, rows)
+
+
+@nb.njit(**COMPILED)  # type: ignore[misc]
+def _sum(values: Floats) -> float:
+    total = 0.0
+    for value in values:
+        total += value
+    return total
+
+
+@nb.njit(**COMPILED)  # type: ignore[misc]
+def loss(mem: Floats, layers: Table, places: Table, rows: int, objective: int, beta: float) -> float:
+    """Return Σ w·l over the batch and leave the gradient of its mean in the last layer's delta.
+
+    The rows' losses overwrite their targets: a sum carried through the loop would keep it from becoming vector code.
+    """
+    ld, out, delta = places[LD_BATCH], layers[-1, OUTPUT], layers[-1, DELTA]
+    mean, raw = mem[out : out + rows], mem[out + ld : out + ld + rows]
+    d_mean, d_raw = mem[delta : delta + rows], mem[delta + ld : delta + ld + rows]
+    target = mem[places[TARGETS] : places[TARGETS] + rows]
+    weight = mem[places[ROW_WEIGHTS] : places[ROW_WEIGHTS] + rows]
+    share, power = f4(1 / rows), f4(beta)
+    if objective == MSE:
+        for i in range(rows):
+            error = mean[i] - target[i]
+            d_mean[i] = weight[i] * error * share
+            d_raw[i] = f4(0)
+            target[i] = weight[i] * (error * error) * f4(0.5)
+        return _sum(target)
+    for i in range(rows):
+        error, r = mean[i] - target[i], raw[i]
+        t = elementary.exp(-abs(r))
+        v = max(r, f4(0)) + elementary.log1p(t) + f4(MIN_VARIANCE)
+        log_v, inverse = elementary.log(v), f4(1) / v
+        z = error * inverse
+        w = weight[i] * (elementary.exp(power * log_v) if objective == BETA_NLL else f4(1))
+        sigmoid = (f4(1) if r >= f4(0) else t) / (f4(1) + t)
+        d_mean[i] = w * z * share
+        d_raw[i] = w * (f4(1) - error * z) * inverse * f4(0.5) * sigmoid * share
+        target[i] = w * (log_v + error * z) * f4(0.5)
+    return _sum(target)
+
+
+@nb.njit(**COMPILED)  # type: ignore[misc]
+def _multiply(mem: Floats, target: int, by: int, count: int) -> None:
+    a, b = mem[target : target + count], mem[by : by + count]
+    for i in range(count):
+        a[i] *= b[i]
+
+
+@nb.njit(**COMPILED)  # type: ignore[misc]
+def backward(mem: Floats, layers: Table, places: Table, rows: int) -> None:
+    """Leave the gradient of every weight in the workspace; consumes the activations."""
+    ld = places[LD_BATCH]
+    for index in range(len(layers) - 1, -1, -1):
+        line = layers[index]
+        product(
+            mem, places[GRADIENT] + line[WEIGHTS], line[LD_WEIGHTS], line[DELTA], ld, 1, line[INPUT_T], line[LD_INPUT_T],
+            line[N_OUT], line[TALLEST_OUT], line[N_IN] + 1, rows,
+        )  # fmt: skip
+        if index > 0:
+            product(
+                mem, line[INPUT], ld, places[PARAMETERS] + line[WEIGHTS], 1, line[LD_WEIGHTS], line[DELTA], ld,
+                line[N_IN], line[TALLEST_IN], rows, line[N_OUT],
+            )  # fmt: skip
+            _multiply(mem, layers[index - 1, DELTA], line[INPUT], line[N_IN] * ld)
+
+
+@nb.njit(**COMPILED)  # type: ignore[misc]
+def adam(mem: Floats, places: Table, step: int, rate: float, weight_decay: float) -> None:
+    """Update the parameters; the bias corrections of step ``step`` (from 1) are folded into the rate and epsilon."""
+    root = np.sqrt(1 - _BETA_2**step)
+    scaled, epsilon = f4(-rate * root / (1 - _BETA_1**step)), f4(_EPSILON * root)
+    decay, b1, b2, c1, c2 = f4(1 - rate * weight_decay), f4(_BETA_1), f4(_BETA_2), f4(1 - _BETA_1), f4(1 - _BETA_2)
+    n = places[N_PARAMETERS]
+    p, m = mem[places[PARAMETERS] :][:n], mem[places[FIRST_MOMENT] :][:n]
+    v, g = mem[places[SECOND_MOMENT] :][:n], mem[places[GRADIENT] :][:n]
+    for i in range(n):
+        m[i] = elementary.fma(b1, m[i], c1 * g[i])
+        v[i] = elementary.fma(b2, v[i], c2 * (g[i] * g[i]))
+        p[i] = elementary.fma(p[i], decay, scaled * (m[i] / (np.sqrt(v[i]) + epsilon)))

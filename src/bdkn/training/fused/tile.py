@@ -1,0 +1,140 @@
+"""One register tile of a matrix product, as LLVM vectors.
+
+    C[i, :] = Σ_k S[i·row + k·step] · V[k, :]
+
+``S`` is read as scalars and broadcast, ``V`` and ``C`` as whole vectors. The accumulators live in registers over the whole
+k loop, which a compiler does not get out of plain loops: it would reload and store them, and check for overlap, at every
+turn. With other strides of ``S`` the same tile is the forward product, the input gradient and the weight gradient.
+
+All operands live in one workspace and are named by their offsets in it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+F32, I32, I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
+
+
+def _machine() -> tuple[int, int]:
+    """Return the floats of a vector register and the number of such registers."""
+    features = llvm.get_host_cpu_features()
+    if features.get("avx512f", False):
+        return 16, 32
+    if features.get("avx2", False):
+        return 8, 16
+    return 4, 32 if llvm.get_process_triple().startswith(("aarch64", "arm64")) else 16
+
+
+LANES, REGISTERS = _machine()
+BLOCK = 2 * LANES
+"""Columns of a full tile: two vectors, so that a broadcast scalar is used twice."""
+
+HEIGHTS = (12, 10, 8, 6, 4, 2, 1) if REGISTERS >= 32 else (6, 5, 4, 3, 2, 1)
+"""Rows a tile may have; the tallest leaves a register for each vector of V and a few for the broadcasts."""
+
+
+def _widths() -> tuple[tuple[int, ...], ...]:
+    narrow = [w for w in (4, 8) if w < LANES]
+    return (*((w,) for w in narrow), (LANES,), *((LANES, w) for w in narrow), (LANES, LANES))
+
+
+WIDTHS = _widths()
+"""The vectors a tile may be made of, narrowest first: what a full tile leaves over is not padded to a whole vector."""
+
+
+def padded(columns: int) -> int:
+    """Return the columns a product of that many columns really writes."""
+    blocks, rest = divmod(columns, BLOCK)
+    return blocks * BLOCK + (min(sum(w) for w in WIDTHS if sum(w) >= rest) if rest else 0)
+
+
+class _Emitter:
+    """Emits one tile's instructions."""
+
+    def __init__(self, builder: ir.IRBuilder, height: int, widths: tuple[int, ...]) -> None:
+        self.b, self.height, self.widths = builder, height, widths
+        self.vectors = [ir.VectorType(F32, width) for width in widths]
+        self.starts = [sum(widths[:i]) for i in range(len(widths))]
+
+    def at(self, base: ir.Value, offset: ir.Value) -> ir.Value:
+        return self.b.gep(base, [offset], inbounds=True, source_etype=F32)
+
+    def vector_at(self, row: ir.Value, part: int) -> ir.Value:
+        shifted = self.at(row, ir.Constant(I64, self.starts[part]))
+        return self.b.bitcast(shifted, self.vectors[part].as_pointer())
+
+    def broadcast(self, scalar: ir.Value, part: int) -> ir.Value:
+        undefined = ir.Constant(self.vectors[part], ir.Undefined)
+        zeros = ir.Constant(ir.VectorType(I32, self.widths[part]), None)
+        return self.b.shuffle_vector(self.b.insert_element(undefined, scalar, ir.Constant(I32, 0)), undefined, zeros)
+
+    def fma(self, part: int, *operands: ir.Value) -> ir.Value:
+        kind = self.vectors[part]
+        name = f"llvm.fmuladd.v{self.widths[part]}f32"
+        function = self.b.module.globals.get(name) or ir.Function(self.b.module, ir.FunctionType(kind, [kind] * 3), name)
+        return self.b.call(function, operands)
+
+    def emit(self, mem: ir.Value, c: ir.Value, ldc: ir.Value, s: ir.Value, row: ir.Value, step: ir.Value,
+             v: ir.Value, ldv: ir.Value, count: ir.Value) -> None:  # fmt: skip
+        b, rows, parts = self.b, range(self.height), range(len(self.widths))
+        # One moving pointer serves three rows of S, at 0, 1 and 2 strides from it: a pointer a row would not fit into
+        # the registers.
+        starts = [self.at(mem, v)] + [self.at(mem, b.add(s, b.mul(row, ir.Constant(I64, i)))) for i in rows[::3]]
+        strides, offsets = [ldv] + [step] * len(rows[::3]), [ir.Constant(I64, 0), row, b.add(row, row)]
+        before, loop, after = b.block, b.append_basic_block("k"), b.append_basic_block("done")
+        b.branch(loop)
+        b.position_at_end(loop)
+        left, pointers = b.phi(I64), [b.phi(start.type) for start in starts]
+        sums = [[b.phi(self.vectors[p]) for p in parts] for _ in rows]
+        loaded = [b.load(self.vector_at(pointers[0], p), align=4, typ=self.vectors[p]) for p in parts]
+        scalars = [b.load(self.at(pointers[1 + i // 3], offsets[i % 3]), typ=F32) for i in rows]
+        new = [[self.fma(p, self.broadcast(scalars[i], p), loaded[p], sums[i][p]) for p in parts] for i in rows]
+        fewer = b.sub(left, ir.Constant(I64, 1))
+        left.add_incoming(count, before)
+        left.add_incoming(fewer, loop)
+        for pointer, start, stride in zip(pointers, starts, strides, strict=True):
+            pointer.add_incoming(start, before)
+            pointer.add_incoming(self.at(pointer, stride), loop)
+        for i in rows:
+            for p in parts:
+                sums[i][p].add_incoming(ir.Constant(self.vectors[p], None), before)
+                sums[i][p].add_incoming(new[i][p], loop)
+        b.cbranch(b.icmp_signed(">", fewer, ir.Constant(I64, 0)), loop, after)
+        b.position_at_end(after)
+        for i in rows:
+            line = self.at(mem, b.add(c, b.mul(ldc, ir.Constant(I64, i))))
+            for p in parts:
+                b.store(new[i][p], self.vector_at(line, p), align=4)
+
+
+def _emit_any(builder: ir.IRBuilder, which: ir.Value, operands: list[ir.Value]) -> None:
+    """Emit every tile behind one switch; ``which`` is height index · number of widths + width index."""
+    end = builder.append_basic_block("end")
+    switch = builder.switch(which, end)
+    for index, (height, widths) in enumerate((h, w) for h in HEIGHTS for w in WIDTHS):
+        block = builder.append_basic_block(f"tile{height}x{sum(widths)}")
+        switch.add_case(ir.Constant(I64, index), block)
+        builder.position_at_end(block)
+        _Emitter(builder, height, widths).emit(*operands)
+        builder.branch(end)
+    builder.position_at_end(end)
+
+
+@intrinsic  # type: ignore[misc]
+def tile(
+    typing: Any, mem: Any, which: Any, c: Any, ldc: Any, s: Any, row: Any, step: Any, v: Any, ldv: Any, count: Any
+) -> Any:
+    """Compute one tile of the given kind; ``count`` must be positive. For use in compiled code."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        _emit_any(builder, args[1], [data, *args[2:]])
+        return context.get_dummy_value()
+
+    return types.void(mem, *[types.int64] * 9), codegen

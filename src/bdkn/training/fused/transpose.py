@@ -1,0 +1,56 @@
+"""Transposition in registers: the weight gradient contracts over rows and wants its activations the other way round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+EDGE = 8
+"""Rows and columns of a block."""
+
+F32, I32, I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
+_LINE = ir.VectorType(F32, EDGE)
+
+
+def _interleave(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, distance: int) -> tuple[ir.Value, ir.Value]:
+    """Exchange a's entries whose index has the ``distance`` bit with b's whose index lacks it: one butterfly."""
+    low = [i if not i & distance else EDGE + (i ^ distance) for i in range(EDGE)]
+    high = [i | distance if not i & distance else EDGE + i for i in range(EDGE)]
+    masks = [ir.Constant(ir.VectorType(I32, EDGE), [ir.Constant(I32, i) for i in mask]) for mask in (low, high)]
+    first, second = (builder.shuffle_vector(a, b, mask) for mask in masks)
+    return first, second
+
+
+@intrinsic  # type: ignore[misc]
+def _transpose_block(typing: Any, mem: Any, source: Any, lds: Any, target: Any, ldt: Any) -> Any:
+    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, b, args[0]).data
+
+        def line(start: ir.Value, stride: ir.Value, i: int) -> ir.Value:
+            offset = b.add(start, b.mul(stride, ir.Constant(I64, i)))
+            return b.bitcast(b.gep(data, [offset], inbounds=True, source_etype=F32), _LINE.as_pointer())
+
+        lines = [b.load(line(args[1], args[2], i), align=4, typ=_LINE) for i in range(EDGE)]
+        for distance in (4, 2, 1):
+            for i in range(EDGE):
+                if not i & distance:
+                    lines[i], lines[i | distance] = _interleave(b, lines[i], lines[i | distance], distance)
+        for i in range(EDGE):
+            b.store(lines[i], line(args[3], args[4], i), align=4)
+        return context.get_dummy_value()
+
+    return types.void(mem, *[types.int64] * 4), codegen
+
+
+@nb.njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[misc]
+def transpose(mem: NDArray[np.float32], source: int, lds: int, target: int, ldt: int, rows: int, columns: int) -> None:
+    """T[column, row] = S[row, column], in whole blocks: both must have room for multiples of ``EDGE``."""
+    for i in range(0, rows, EDGE):
+        for j in range(0, columns, EDGE):
+            _transpose_block(mem, source + i * lds + j, lds, target + j * ldt + i, ldt)

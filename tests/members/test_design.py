@@ -1,0 +1,54 @@
+import numpy as np
+import pytest
+
+from bdkn.members import InSample, TrainingRows, constant_variance, design_chunks
+from bdkn.networks import MIN_VARIANCE, NetworkSpec, initial_networks
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(57, 3)).astype(np.float32)
+y = rng.normal(size=57)
+COUNTS = rng.integers(1, 4, 57)
+NETWORKS = initial_networks(NetworkSpec(n_inputs=3, hidden=(5,)), [np.random.default_rng(h) for h in range(4)])
+
+
+@pytest.fixture(params=[1, 10, 8192])
+def chunk_rows(request, monkeypatch):
+    monkeypatch.setattr("bdkn.members.rows._CHUNK_ROWS", request.param)
+
+
+@pytest.mark.usefixtures("chunk_rows")
+@pytest.mark.parametrize("counts", [None, COUNTS.astype(float)])
+def test_chunks_put_together_are_the_design_matrix(counts):
+    parts = list(design_chunks(NETWORKS, TrainingRows(X, y, counts)))
+    np.testing.assert_allclose(np.concatenate([part[0] for part in parts]), NETWORKS.outputs(X)[0].T, rtol=1e-12)
+    np.testing.assert_array_equal(np.concatenate([part[1] for part in parts]), y)
+    assert all(part[2] is None for part in parts)
+    if counts is None:
+        assert all(part[3] is None for part in parts)
+    else:
+        np.testing.assert_array_equal(np.concatenate([part[3] for part in parts]), counts)
+
+
+@pytest.mark.usefixtures("chunk_rows")
+def test_in_sample_fit_against_repeated_rows_by_hand():
+    fit = InSample.of(NETWORKS, TrainingRows(X, y, COUNTS.astype(float)))
+    means, variances = (np.repeat(part, COUNTS, axis=1) for part in NETWORKS.outputs(X))
+    errors = means - np.repeat(y, COUNTS)
+    np.testing.assert_allclose(fit.mse, (errors**2).mean(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(fit.rmse, np.sqrt((errors**2).mean(axis=1)), rtol=1e-12)
+    likelihood = -np.log(2 * np.pi * variances) / 2 - errors**2 / variances / 2
+    np.testing.assert_allclose(fit.nll, -likelihood.mean(axis=1), rtol=1e-12)
+
+
+def test_without_a_variance_of_its_own_a_network_has_its_squared_error():
+    fit = InSample.of(NETWORKS, TrainingRows(X, y), own_variance=False)
+    np.testing.assert_allclose(fit.nll, np.log(2 * np.pi * fit.mse) / 2 + 0.5, rtol=1e-12)
+
+
+def test_constant_variance_has_the_floor_of_a_network():
+    np.testing.assert_array_equal(constant_variance(np.array([0.0, 2.0])), [MIN_VARIANCE, 2.0])
+
+
+def test_total_counts_repetitions():
+    assert TrainingRows(X, y).total == 57
+    assert TrainingRows(X, y, COUNTS.astype(float)).total == COUNTS.sum()

@@ -1,0 +1,61 @@
+import numpy as np
+import pytest
+
+from bdkn.errors import DivergedError
+from bdkn.members import NetworkEnsemble, Standardizer, TargetScaler
+from bdkn.networks import Networks, NetworkSpec, initial_networks
+
+X = np.random.default_rng(0).normal(5, 3, (20, 2))
+
+
+@pytest.fixture
+def networks():
+    return initial_networks(NetworkSpec(n_inputs=2, hidden=(4,)), [np.random.default_rng(h) for h in range(3)])
+
+
+def ensemble_of(networks, variances=None):
+    names = tuple(f"network {h}" for h in (1, 3, 4))
+    return NetworkEnsemble(names, networks, Standardizer.fit(X), TargetScaler(100.0, 10.0), variances)
+
+
+def test_members_predict_in_the_units_of_the_target(networks):
+    ensemble = ensemble_of(networks)
+    rows = (X - X.mean(axis=0)) / X.std(axis=0)
+    means, variances = networks.outputs(rows)
+    for h, member in enumerate(ensemble.members):
+        mean, variance = member.predict(X)
+        np.testing.assert_allclose(mean, 100 + 10 * means[h], rtol=1e-6)
+        np.testing.assert_allclose(variance, 100 * variances[h], rtol=1e-6)
+
+
+def test_one_forward_pass_agrees_with_the_members_one_by_one(networks):
+    ensemble = ensemble_of(networks)
+    means, variances = ensemble.outputs(X)
+    assert means.shape == variances.shape == (20, 3)
+    for h, member in enumerate(ensemble.members):
+        mean, variance = member.predict(X)
+        np.testing.assert_array_equal(mean, 100 + 10 * means[:, h])
+        np.testing.assert_array_equal(variance, 100 * variances[:, h])
+
+
+def test_choosing_keeps_names_and_variances(networks):
+    chosen = ensemble_of(networks, np.array([1.0, 2.0, 3.0]))[[2, 0]]
+    assert chosen.names == ("network 4", "network 1")
+    assert len(chosen) == len(chosen.networks) == 2
+    np.testing.assert_array_equal(chosen.variances, [3, 1])
+
+
+def test_given_variances_replace_those_of_the_networks(networks):
+    member = ensemble_of(networks, np.array([1.0, 2.0, 3.0])).members[1]
+    np.testing.assert_allclose(member.predict(X)[1], 200.0)
+
+
+def test_overflow_names_network_and_row(networks):
+    W, b = networks.layers[-1]
+    W = W.copy()
+    W[1] = 3e38
+    hidden = tuple((np.full_like(V, 3e38), c) for V, c in networks.layers[:-1] for _ in range(9))
+    deep = NetworkSpec(n_inputs=2, hidden=(4,) * 9)
+    hidden = hidden[:1] + tuple((np.full((3, 4, 4), 3e38, np.float32), np.zeros((3, 4), np.float32)) for _ in range(8))
+    with pytest.raises(DivergedError, match=r"network 1 overflows on row \d+.*lower learning_rate"):
+        ensemble_of(Networks(deep, (*hidden, (W, b)))).outputs(X)

@@ -1,0 +1,122 @@
+import contextlib
+import json
+import os
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import save_file
+
+from bdkn.errors import ModelFileError
+from bdkn.persistence import VERSION, read, write
+
+ARRAYS = {
+    "vector": np.arange(5.0),
+    "number": np.array(3.5),
+    "none": np.empty((0, 3), np.float32),
+    "transposed": np.arange(6, dtype=np.int64).reshape(2, 3).T,
+}
+DOCUMENT = {"text": "ν", "numbers": [1, 0.1, float("inf")], "nothing": None}
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "model.bdkn"
+    write(path, ARRAYS, DOCUMENT)
+    return path
+
+
+def same(arrays, document):
+    return document == DOCUMENT and all(
+        np.array_equal(arrays[name], ARRAYS[name]) and arrays[name].dtype == ARRAYS[name].dtype for name in ARRAYS
+    )
+
+
+def test_what_is_written_is_read(path):
+    arrays, document = read(path)
+    assert set(arrays) == set(ARRAYS)
+    assert same(arrays, document)
+    assert os.listdir(path.parent) == ["model.bdkn"]
+
+
+def test_text_paths_work_and_files_are_replaced(path):
+    write(str(path), {"a": np.ones(1)}, {})
+    arrays, document = read(str(path))
+    assert list(arrays) == ["a"]
+    assert document == {}
+
+
+def test_missing_file_and_folder(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"there is no file .*gone\.bdkn"):
+        read(tmp_path / "gone.bdkn")
+    with pytest.raises(FileNotFoundError, match="does not exist; make it first"):
+        write(tmp_path / "nowhere" / "model.bdkn", {}, {})
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_changed_byte_never_changes_what_is_read(path, data):
+    content = path.read_bytes()
+    damaged = bytearray(content)
+    damaged[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
+    copy = path.with_name("damaged.bdkn")
+    copy.write_bytes(damaged)
+    with contextlib.suppress(ModelFileError):
+        assert same(*read(copy))
+
+
+def test_a_file_cut_short_is_refused_wherever_it_ends(path):
+    content = path.read_bytes()
+    for length in range(0, len(content), 7):
+        path.write_bytes(content[:length])
+        with pytest.raises(ModelFileError, match=r"model\.bdkn cannot be read.*fit and save again"):
+            read(path)
+
+
+def test_a_changed_number_is_noticed(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError, match="its checksum does not match"):
+        read(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model at all, just text", b"\x80\x04\x95" + bytes(100)])
+def test_other_files_are_refused(tmp_path, content):
+    path = tmp_path / "other"
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError, match="damaged, cut short or of another kind"):
+        read(path)
+
+
+def test_a_foreign_safetensors_file_is_named_as_such(tmp_path):
+    path = tmp_path / "foreign.safetensors"
+    save_file({"a": np.ones(2)}, path)
+    with pytest.raises(ModelFileError, match="a safetensors file, but not a bdkn model"):
+        read(path)
+
+
+def test_a_newer_format_says_so(tmp_path):
+    path = tmp_path / "newer.bdkn"
+    newer = {"format": "bdkn model", "version": str(VERSION + 1), "document": json.dumps({})}
+    save_file({"a": np.ones(2)}, path, newer)
+    with pytest.raises(ModelFileError, match=rf"format version {VERSION + 1}.*reads up to {VERSION}.*--upgrade"):
+        read(path)
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(path, monkeypatch):
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write(path, {"a": np.ones(1)}, {})
+    assert same(*read(path))
+    assert os.listdir(path.parent) == ["model.bdkn"]
+
+
+def test_what_json_cannot_say_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        write(tmp_path / "model.bdkn", {}, {"a": object()})
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bdkn.training import Rows
+
+
+@pytest.fixture
+def rows() -> Rows:
+    """Noisy, weighted rows whose number no usual batch size divides."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(83, 3)).astype(np.float32)
+    y = (np.sin(2 * X[:, 0]) + X[:, 1] / 2 + 0.2 * rng.normal(size=83)).astype(np.float32)
+    weight = rng.uniform(0.2, 1.8, 83).astype(np.float32)
+    return Rows(X, y, weight / weight.mean())
+
+
+@pytest.fixture
+def seeds() -> list[np.random.SeedSequence]:
+    return np.random.SeedSequence(8).spawn(3)
