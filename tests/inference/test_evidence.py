@@ -125,7 +125,7 @@ class TestExactChoice:
         best = choose_prior_variance(stats, mean=0.1, a0=0.5, b0=0.3)
         assert abs(Spectrum.of(stats, 0.1, 0.5, 0.3).slope(np.log(best))) < 1e-10
 
-    @pytest.mark.parametrize(("weak", "low", "high"), [(4.5, 0.0, 1e-2), (7.5, 1e6, np.inf)])
+    @pytest.mark.parametrize(("weak", "low", "high"), [(3.0, 0.0, 1e-2), (7.5, 1e6, np.inf)])
     def test_finds_the_higher_of_two_peaks(self, weak, low, high):
         # A strong direction of Φ that needs a small weight and a weak one that needs a large weight: two maxima.
         root = np.diag([1e3, 1e-3, 5.0])

@@ -24,7 +24,8 @@ def test_residual_of_a_rounded_perfect_fit_is_exact(seed, weights, exponent):
     rng = np.random.default_rng(seed)
     Phi, beta = rng.normal(size=(8, weights)) * 10.0**exponent, rng.normal(size=weights)
     y = Phi @ beta  # the residual is nothing but rounding errors, which plain arithmetic gets entirely wrong
-    np.testing.assert_allclose(residual(Phi, y, beta), exact(Phi, y, beta), rtol=1e-12, atol=0)
+    terms = np.abs(Phi) @ np.abs(beta)  # twice the precision: 32 digits of these
+    np.testing.assert_allclose(residual(Phi, y, beta) / terms, exact(Phi, y, beta) / terms, rtol=1e-12, atol=1e-30)
 
 
 def test_plain_arithmetic_would_not_do():

@@ -50,12 +50,9 @@ def test_given_variances_replace_those_of_the_networks(networks):
     np.testing.assert_allclose(member.predict(X)[1], 200.0)
 
 
-def test_overflow_names_network_and_row(networks):
-    W, b = networks.layers[-1]
-    W = W.copy()
-    W[1] = 3e38
-    hidden = tuple((np.full_like(V, 3e38), c) for V, c in networks.layers[:-1] for _ in range(9))
-    deep = NetworkSpec(n_inputs=2, hidden=(4,) * 9)
-    hidden = hidden[:1] + tuple((np.full((3, 4, 4), 3e38, np.float32), np.zeros((3, 4), np.float32)) for _ in range(8))
+def test_overflow_names_network_and_row():
+    # Ten layers of the largest single-precision weights leave even double precision.
+    spec = NetworkSpec(n_inputs=2, hidden=(4,) * 9)
+    huge = tuple((np.full((3, *shape), 3e38, np.float32), np.ones((3, shape[0]), np.float32)) for shape in spec.shapes)
     with pytest.raises(DivergedError, match=r"network 1 overflows on row \d+.*lower learning_rate"):
-        ensemble_of(Networks(deep, (*hidden, (W, b)))).outputs(X)
+        ensemble_of(Networks(spec, huge)).outputs(X)

@@ -126,7 +126,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """Write the fitted model to one file, which ``bdkn.load`` reads back to predict the same bits.
 
         The file holds arrays and JSON, no code. A parameter that is an object is written as what comes nearest: an
-        engine as its name, a random generator as None.
+        engine as its name, anything else (an engine of your own, a random generator) as the default.
         """
         check_is_fitted(self)
         save_model(self, path)

@@ -55,7 +55,7 @@ class BDKNRegressor(EnsembleRegressor):
         Share of the rows held out for early stopping.
     patience : int, default=20
         Epochs without progress after which a network stops.
-    tol : float, default=1e-4
+    tol : float, default=0.0001
         Fall of the held-out loss that counts as progress.
     standardize_y : bool, default=True
         Train on targets of mean 0 and standard deviation 1. Inputs are always standardised.

@@ -162,7 +162,6 @@ class EnsembleRegressor(ProbabilisticRegressor):
                 raise InvalidParameterError(f"{name} must be True or False; got {getattr(self, name)!r}")
         if self.n_jobs is not None and not (isinstance(self.n_jobs, int | np.integer) and self.n_jobs != 0):
             raise InvalidParameterError(f"n_jobs must be None or an integer other than 0; got {self.n_jobs!r}")
-
         if not isinstance(self.engine, str) and not hasattr(self.engine, "train"):
             raise InvalidParameterError(f"engine must be a name or an object with a method train; got {self.engine!r}")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, TypeVar
 
@@ -29,7 +31,7 @@ def save_model(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     document = {
         "model": type(model).__name__,
         "bdkn": version("bdkn"),
-        "parameters": {name: _parameter(value) for name, value in model.get_params(deep=False).items()},
+        "parameters": {name: _parameter(model, name) for name in model.get_params(deep=False)},
         "fitted": {name: pack(value, TYPES, arrays, name) for name, value in fitted.items()},
     }
     write(path, arrays, document)
@@ -43,10 +45,12 @@ def restore_model(cls: type[Model], arrays: Arrays, document: Document) -> Model
     return model
 
 
-def _parameter(value: Any) -> Any:
-    """Return a parameter as JSON: an engine as its name, what has no such form (a random generator) as None."""
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return [_parameter(part) for part in value]
-    return value if isinstance(value, bool | int | float | str) else _ENGINE_NAMES.get(type(value).__name__)
+def _parameter(model: BaseEstimator, name: str) -> Any:
+    """Return a parameter as JSON: an engine as its name, what has no such form as the default."""
+    value = getattr(model, name)
+    if isinstance(value, np.ndarray | np.generic | Sequence) and not isinstance(value, str):
+        return np.asarray(value).tolist()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    default = inspect.signature(type(model)).parameters[name].default
+    return _ENGINE_NAMES.get(type(value).__name__, default)

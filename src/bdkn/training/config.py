@@ -9,6 +9,9 @@ from bdkn.errors import check_choice, check_number
 OBJECTIVES = ("nll", "beta_nll", "mse")
 SCHEDULES = ("constant", "cosine")
 
+BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
+"""Adam's decay rates and its guard against division by zero, PyTorch's defaults."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:

@@ -12,16 +12,13 @@ from bdkn.networks import Networks, NetworkSpec
 from bdkn.networks.activation import Array, activate, slope
 from bdkn.networks.mlp import Layer
 from bdkn.training.batches import Batches, RowNumbers, consecutive
-from bdkn.training.config import TrainingConfig
+from bdkn.training.config import BETA_1, BETA_2, EPSILON, TrainingConfig
 from bdkn.training.engine import Float32, Hook, Rows, Trained, start_networks
 from bdkn.training.objective import loss_and_gradient
 from bdkn.training.progress import Progress, take_over
 from bdkn.training.schedule import learning_rates
 
 Layers = tuple[Layer, ...]
-
-BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
-"""Adam's decay rates and its guard against division by zero, PyTorch's defaults."""
 
 _CHUNK_ROWS = 4096
 """Held-out rows a forward pass takes at once."""
@@ -95,12 +92,12 @@ def loss_and_gradients(
 def adam_step(state: State, gradients: Layers, rate: float, weight_decay: float) -> State:
     """Shrink all weights by rate · weight_decay (Loshchilov & Hutter, 2019), then step (Kingma & Ba, 2015)."""
     t = state.steps + 1
-    m = _map(lambda m, g: BETA1 * m + (1 - BETA1) * g, state.m, gradients)
-    v = _map(lambda v, g: BETA2 * v + (1 - BETA2) * g * g, state.v, gradients)
-    m_hat = _map(lambda m: m / (1 - BETA1**t), m)
-    v_hat = _map(lambda v: v / (1 - BETA2**t), v)
+    m = _map(lambda m, g: BETA_1 * m + (1 - BETA_1) * g, state.m, gradients)
+    v = _map(lambda v, g: BETA_2 * v + (1 - BETA_2) * g * g, state.v, gradients)
+    m_hat = _map(lambda m: m / (1 - BETA_1**t), m)
+    v_hat = _map(lambda v: v / (1 - BETA_2**t), v)
     layers = _map(
-        lambda p, m, v: p * (1 - rate * weight_decay) - rate * m / (np.sqrt(v) + EPS), state.layers, m_hat, v_hat
+        lambda p, m, v: p * (1 - rate * weight_decay) - rate * m / (np.sqrt(v) + EPSILON), state.layers, m_hat, v_hat
     )
     return State(layers, m, v, t)
 

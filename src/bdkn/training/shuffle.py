@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from bdkn.training.compiled import compiled
 
-@nb.njit(cache=True, nogil=True)  # type: ignore[misc]
+
+@compiled
 def shuffle(order: NDArray[np.int32], state: np.uint64) -> np.uint64:
     """Shuffle in place (Fisher-Yates on SplitMix64) and return the generator's next state."""
     for i in range(len(order) - 1, 0, -1):

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
+
+from bdkn.training.compiled import inlined, intrinsic
 
 f4 = np.float32
 _LOG2_E = f4(1.4426950408889634)
@@ -22,22 +22,20 @@ _LN2_HIGH, _LN2_LOW = f4(0.693359375), f4(-2.1219444005469057e-4)
 _SQRT_HALF = f4(0.7071067811865476)
 _MANTISSA, _EXPONENT_OF_HALF = np.int32(0x007FFFFF), np.int32(0x3F000000)
 
-_scalar = nb.njit(inline="always", error_model="numpy")
 
-
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def _bits(typing: Any, x: Any) -> Any:
     """Return the bits of a float32 as an int32."""
     return types.int32(types.float32), lambda context, b, sig, args: b.bitcast(args[0], ir.IntType(32))
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def _from_bits(typing: Any, i: Any) -> Any:
     """Return the float32 with these bits."""
     return types.float32(types.int32), lambda context, b, sig, args: b.bitcast(args[0], ir.FloatType())
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
     """Return a · b + c, rounded once where the CPU can."""
 
@@ -51,7 +49,7 @@ def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
     return types.float32(*[types.float32] * 3), codegen
 
 
-@_scalar  # type: ignore[misc]
+@inlined
 def exp(x: f4) -> f4:
     """e^x as 2^n · e^r with |r| ≤ ½ ln 2 and Taylor's series for e^r; saturates instead of overflowing."""
     x = min(max(x, f4(-87)), f4(88))
@@ -63,10 +61,10 @@ def exp(x: f4) -> f4:
     p = fma(p, r, f4(1 / 6))
     p = fma(p, r, f4(0.5))
     p = fma(p * r, r, r) + f4(1)
-    return p * _from_bits((np.int32(n) + np.int32(127)) << np.int32(23))
+    return f4(p * _from_bits((np.int32(n) + np.int32(127)) << np.int32(23)))
 
 
-@_scalar  # type: ignore[misc]
+@inlined
 def log(x: f4) -> f4:
     """log x for a positive normal x, as e·ln 2 + log m with √½ ≤ m < √2 and log m = 2 artanh((m-1)/(m+1))."""
     bits = _bits(x)
@@ -81,10 +79,10 @@ def log(x: f4) -> f4:
     p = fma(p, q, f4(2 / 7))
     p = fma(p, q, f4(2 / 5))
     p = fma(p, q, f4(2 / 3))
-    return fma(e, _LN2_HIGH, fma(e, _LN2_LOW, fma(p * q, s, s + s)))
+    return f4(fma(e, _LN2_HIGH, fma(e, _LN2_LOW, fma(p * q, s, s + s))))
 
 
-@_scalar  # type: ignore[misc]
+@inlined
 def log1p(t: f4) -> f4:
     """log(1 + t) for 0 ≤ t ≤ 1: log u · t/(u - 1) with u = 1 + t rounded undoes the rounding."""
     u = f4(1) + t
@@ -92,20 +90,20 @@ def log1p(t: f4) -> f4:
     return t if d == f4(0) else log(u) * (t / d)
 
 
-@_scalar  # type: ignore[misc]
+@inlined
 def sigmoid(x: f4) -> f4:
     """1/(1 + e^-x)."""
     t = exp(-abs(x))
     return (f4(1) if x >= f4(0) else t) / (f4(1) + t)
 
 
-@_scalar  # type: ignore[misc]
+@inlined
 def softplus(x: f4) -> f4:
     """log(1 + e^x)."""
     return max(x, f4(0)) + log1p(exp(-abs(x)))
 
 
-@_scalar  # type: ignore[misc]
+@inlined
 def tanh(x: f4) -> f4:
     """Hyperbolic tangent; its series near zero, where the quotient would cancel."""
     t = exp(f4(-2) * abs(x))

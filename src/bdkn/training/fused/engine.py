@@ -21,7 +21,7 @@ from bdkn.training.engine import EpochReport, Float32, Hook, Rows, Trained, star
 if TYPE_CHECKING:
     from bdkn.training.fused.run import Run
 
-_ANNOUNCE_AFTER_S = 1.0
+ANNOUNCE_AFTER_S = 1.0
 """Loading compiled code from disk takes less; a longer wait is a compilation."""
 
 _CALL_S = 0.01
@@ -124,7 +124,7 @@ class _Queue:
 @cache
 def prepare() -> None:
     """Compile the engine for this CPU, or load it from disk, by training a tiny network."""
-    with _announced():
+    with announced():
         from bdkn.training.fused.run import Run
 
         rows = Rows(np.ones((2, 1), np.float32), np.ones(2, np.float32))
@@ -136,10 +136,10 @@ def prepare() -> None:
 
 
 @contextmanager
-def _announced() -> Iterator[None]:
+def announced(after_s: float = ANNOUNCE_AFTER_S) -> Iterator[None]:
     """Tell the user why nothing happens while the engine is compiled."""
     text = "bdkn: compiling the training engine for this CPU (once, some 10 s; later runs load it from disk) ..."
-    timer = threading.Timer(_ANNOUNCE_AFTER_S, lambda: print(text, file=sys.stderr, flush=True))
+    timer = threading.Timer(after_s, lambda: print(text, file=sys.stderr, flush=True))
     timer.daemon = True
     timer.start()
     try:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.networks import MIN_VARIANCE
+from bdkn.training.compiled import compiled
 from bdkn.training.fused import elementary
 from bdkn.training.fused.layout import (
     INPUT,
@@ -21,7 +21,7 @@ from bdkn.training.fused.layout import (
     ROW_WEIGHTS,
     TARGETS,
 )
-from bdkn.training.fused.step import COMPILED, MSE, Floats, Table, adam, backward, forward, loss
+from bdkn.training.fused.step import MSE, Floats, Table, adam, backward, forward, loss
 from bdkn.training.fused.transpose import transpose
 from bdkn.training.shuffle import shuffle
 
@@ -68,7 +68,7 @@ class State(NamedTuple):
     held_losses: NDArray[np.float64]
 
 
-@nb.njit(**COMPILED)  # type: ignore[misc]
+@compiled
 def load(mem: Floats, layers: Table, places: Table, data: Data, rows: NDArray[np.int32]) -> None:
     """Bring a batch into the workspace, rows one way and features the other."""
     X, y, given, n = data.X, data.y, data.weight, len(rows)
@@ -85,13 +85,13 @@ def load(mem: Floats, layers: Table, places: Table, data: Data, rows: NDArray[np
     transpose(mem, into, ld, layers[0, INPUT], places[LD_BATCH], n, n_in + 1)
 
 
-@nb.njit(**COMPILED)  # type: ignore[misc]
+@compiled
 def rate_at(settings: Settings, step: int, steps: int) -> float:
     """Return the learning rate of a step out of ``steps``."""
     return settings.rate * (0.5 * (1 + np.cos(np.pi * step / steps)) if settings.cosine else 1.0)
 
 
-@nb.njit(**COMPILED)  # type: ignore[misc]
+@compiled
 def epoch_loss(state: State, data: Data, settings: Settings, objective: int) -> float:
     """Learn from every row once, in a new order; return the mean loss met on the way."""
     state.random[0] = shuffle(data.order, state.random[0])
@@ -110,7 +110,7 @@ def epoch_loss(state: State, data: Data, settings: Settings, objective: int) -> 
     return total / n
 
 
-@nb.njit(**COMPILED)  # type: ignore[misc]
+@compiled
 def held_loss(state: State, data: Data, settings: Settings) -> float:
     """Return the mean loss on the held-out rows."""
     n, total = len(data.held), 0.0
@@ -122,7 +122,7 @@ def held_loss(state: State, data: Data, settings: Settings) -> float:
     return total / n
 
 
-@nb.njit(**COMPILED)  # type: ignore[misc]
+@compiled
 def judge(state: State, epoch: int, held: float, settings: Settings) -> None:
     """Remember the weights if they are the best so far; stop if none has been better for too long."""
     if held < state.score[0] - settings.tol:
@@ -132,7 +132,7 @@ def judge(state: State, epoch: int, held: float, settings: Settings) -> None:
         state.clock[STOPPED] = 1
 
 
-@nb.njit(**COMPILED)  # type: ignore[misc]
+@compiled
 def train(state: State, data: Data, settings: Settings, until: int) -> None:
     """Train up to epoch ``until`` or until held-out rows say stop."""
     while state.clock[EPOCH] < until and state.clock[STOPPED] == 0:
@@ -146,7 +146,7 @@ def train(state: State, data: Data, settings: Settings, until: int) -> None:
                 judge(state, epoch, state.held_losses[epoch], settings)
 
 
-@nb.njit(**COMPILED)  # type: ignore[misc]
+@compiled
 def watch(state: State, data: Data, settings: Settings, mean: Floats, variance: Floats) -> None:
     """Write the current outputs on all of ``data``'s rows."""
     ld, out, n = state.places[LD_BATCH], state.layers[-1, OUTPUT], len(data.X)

@@ -1,8 +1,8 @@
 """Where everything of one member lies in its workspace.
 
-A member's weights, their gradients and Adam moments, and the activations of one batch share one float32 array of some 50 KB
-that stays in the core's cache from the first step to the last. A bias is one more column of its layer's weight matrix, whose
-input is always one: no product needs a special case for it.
+A member's weights, their gradients and Adam moments, and the activations of one batch share one float32 array of some
+100 KB that stays in the core's cache from the first step to the last. A bias is one more column of its layer's weight
+matrix, whose input is always one: no product needs a special case for it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ CACHE_LINE = 16
 """Floats of a cache line, a multiple of every tile's width and of the transposition's blocks."""
 
 LAYER_FIELDS = 11
-N_IN, N_OUT, WEIGHTS, LD_WEIGHTS, INPUT, INPUT_T, LD_INPUT_T, OUTPUT, DELTA, TALLEST_IN, TALLEST_OUT = range(LAYER_FIELDS)
+N_IN, N_OUT, WEIGHTS, LD_WEIGHTS, INPUT, INPUT_T, LD_INPUT_T, OUTPUT, DELTA, TALLEST_IN, TALLEST_OUT = range(
+    LAYER_FIELDS
+)
 
 PLACE_FIELDS = 8
 PARAMETERS, FIRST_MOMENT, SECOND_MOMENT, GRADIENT, TARGETS, ROW_WEIGHTS, LD_BATCH, N_PARAMETERS = range(PLACE_FIELDS)
@@ -87,14 +89,14 @@ class Layout:
         return table, int(end)
 
     def workspace(self) -> NDArray[np.float32]:
-        """Return a zeroed workspace, aligned to a cache line, whose activations carry the ones that biases are multiplied with."""
+        """Return a workspace, aligned to a cache line: zeros, and the ones that biases are multiplied with."""
         room = np.zeros(self.size + CACHE_LINE, dtype=np.float32)
         mem = room[-(room.ctypes.data // room.itemsize) % CACHE_LINE :][: self.size]
         mem[self.places[ROW_WEIGHTS] :][: self.ld_batch] = 1
         for line in self.layers:
             n_in = line[N_IN]
             mem[line[INPUT] + n_in * self.ld_batch :][: self.ld_batch] = 1
-            mem[line[INPUT_T] : line[INPUT_T] + line[LD_INPUT_T] * self.ld_batch].reshape(self.ld_batch, -1)[:, n_in] = 1
+            mem[line[INPUT_T] + n_in : line[OUTPUT] : line[LD_INPUT_T]] = 1
         return mem
 
     def pack(self, layers: list[Layer]) -> NDArray[np.float32]:

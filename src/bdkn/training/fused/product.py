@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from bdkn.training.compiled import compiled
 from bdkn.training.fused.tile import BLOCK, HEIGHTS, WIDTHS, tile
 
 _HEIGHTS = np.array(HEIGHTS)
@@ -30,7 +30,7 @@ def main_height(rows: int) -> int:
     return min(range(len(HEIGHTS)), key=cost)
 
 
-@nb.njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")  # type: ignore[misc]
+@compiled
 def product(
     mem: NDArray[np.float32],
     c: int, ldc: int,
@@ -38,9 +38,9 @@ def product(
     v: int, ldv: int,
     rows: int, tallest: int, columns: int, count: int,
 ) -> None:  # fmt: skip
-    """C[rows, columns] = S[rows, count] · V[count, columns]; see ``tile`` for the operands, ``padded`` for what is written.
+    """C[rows, columns] = S[rows, count] · V[count, columns]; ``tallest`` is ``main_height(rows)``.
 
-    ``tallest`` is ``main_height(rows)``.
+    See ``tile`` for the operands and ``padded`` for the columns that are really written.
     """
     n = 0
     while n < columns:

@@ -32,7 +32,9 @@ class Run:
         order, held = split_rows(len(rows.y), config.validation_fraction, streams.split)
         data = compiled.Data(rows.X, rows.y, _NOTHING if rows.weight is None else rows.weight, order, held)
         layout = Layout(network.spec, min(config.batch_size, len(order)))
-        return cls(layout, data, _settings(network.spec, config, layout.batch), _state(layout, network, streams, config))
+        return cls(
+            layout, data, _settings(network.spec, config, layout.batch), _state(layout, network, streams, config)
+        )
 
     @property
     def epoch(self) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.networks import ACTIVATIONS, MIN_VARIANCE
 from bdkn.networks.activation import LEAK
-from bdkn.training.config import OBJECTIVES
+from bdkn.training.compiled import compiled
+from bdkn.training.config import BETA_1, BETA_2, EPSILON, OBJECTIVES
 from bdkn.training.fused import elementary
 from bdkn.training.fused.layout import (
     DELTA,
@@ -32,7 +32,6 @@ from bdkn.training.fused.layout import (
     WEIGHTS,
 )
 from bdkn.training.fused.product import product
-from bdkn.training.fused.tile import padded
 from bdkn.training.fused.transpose import transpose
 
 RELU, LEAKY_RELU, TANH, SILU = map(ACTIVATIONS.index, ("relu", "leaky_relu", "tanh", "silu"))
@@ -42,11 +41,11 @@ f4 = np.float32
 Floats = NDArray[np.float32]
 Table = NDArray[np.int64]
 
-COMPILED = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
-_BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-8
+_TINY = f4(1e-30)
+"""Moments below it are taken for zero: as they fade they would become denormal numbers, which are slow."""
 
 
-@nb.njit(**COMPILED)  # type: ignore[misc]
+@compiled
 def activate(mem: Floats, value: int, slope: int, count: int, activation: int) -> None:
     """Turn pre-activations into activations in place and leave the slopes where the gradient will be."""
     a, d = mem[value : value + count], mem[slope : slope + count]
@@ -72,7 +71,7 @@ def activate(mem: Floats, value: int, slope: int, count: int, activation: int) -
             a[i] = z * s
 
 
-@nb.njit(**COMPILED)  # type: ignore[misc]
+@compiled
 def forward(mem: Floats, layers: Table, places: Table, activation: int, rows: int, keep: bool) -> None:
     """Run the batch that lies in the first layer's input; with ``keep``, keep what the backward pass needs."""
     ld, last = places[LD_BATCH], len(layers) - 1
@@ -89,7 +88,7 @@ def forward(mem: Floats, layers: Table, places: Table, activation: int, rows: in
                 transpose(mem, after[INPUT], ld, after[INPUT_T], after[LD_INPUT_T], after[N_IN] + 1, rows)
 
 
-@nb.njit(**COMPILED)  # type: ignore[misc]
+@compiled
 def _sum(values: Floats) -> float:
     total = 0.0
     for value in values:
@@ -97,7 +96,7 @@ def _sum(values: Floats) -> float:
     return total
 
 
-@nb.njit(**COMPILED)  # type: ignore[misc]
+@compiled
 def loss(mem: Floats, layers: Table, places: Table, rows: int, objective: int, beta: float) -> float:
     """Return Σ w·l over the batch and leave the gradient of its mean in the last layer's delta.
 
@@ -130,22 +129,22 @@ def loss(mem: Floats, layers: Table, places: Table, rows: int, objective: int, b
     return _sum(target)
 
 
-@nb.njit(**COMPILED)  # type: ignore[misc]
+@compiled
 def _multiply(mem: Floats, target: int, by: int, count: int) -> None:
     a, b = mem[target : target + count], mem[by : by + count]
     for i in range(count):
         a[i] *= b[i]
 
 
-@nb.njit(**COMPILED)  # type: ignore[misc]
+@compiled
 def backward(mem: Floats, layers: Table, places: Table, rows: int) -> None:
     """Leave the gradient of every weight in the workspace; consumes the activations."""
     ld = places[LD_BATCH]
     for index in range(len(layers) - 1, -1, -1):
         line = layers[index]
         product(
-            mem, places[GRADIENT] + line[WEIGHTS], line[LD_WEIGHTS], line[DELTA], ld, 1, line[INPUT_T], line[LD_INPUT_T],
-            line[N_OUT], line[TALLEST_OUT], line[N_IN] + 1, rows,
+            mem, places[GRADIENT] + line[WEIGHTS], line[LD_WEIGHTS], line[DELTA], ld, 1,
+            line[INPUT_T], line[LD_INPUT_T], line[N_OUT], line[TALLEST_OUT], line[N_IN] + 1, rows,
         )  # fmt: skip
         if index > 0:
             product(
@@ -155,16 +154,18 @@ def backward(mem: Floats, layers: Table, places: Table, rows: int) -> None:
             _multiply(mem, layers[index - 1, DELTA], line[INPUT], line[N_IN] * ld)
 
 
-@nb.njit(**COMPILED)  # type: ignore[misc]
+@compiled
 def adam(mem: Floats, places: Table, step: int, rate: float, weight_decay: float) -> None:
     """Update the parameters; the bias corrections of step ``step`` (from 1) are folded into the rate and epsilon."""
-    root = np.sqrt(1 - _BETA_2**step)
-    scaled, epsilon = f4(-rate * root / (1 - _BETA_1**step)), f4(_EPSILON * root)
-    decay, b1, b2, c1, c2 = f4(1 - rate * weight_decay), f4(_BETA_1), f4(_BETA_2), f4(1 - _BETA_1), f4(1 - _BETA_2)
+    root = np.sqrt(1 - BETA_2**step)
+    scaled, epsilon = f4(-rate * root / (1 - BETA_1**step)), f4(EPSILON * root)
+    decay, b1, b2, c1, c2 = f4(1 - rate * weight_decay), f4(BETA_1), f4(BETA_2), f4(1 - BETA_1), f4(1 - BETA_2)
     n = places[N_PARAMETERS]
     p, m = mem[places[PARAMETERS] :][:n], mem[places[FIRST_MOMENT] :][:n]
     v, g = mem[places[SECOND_MOMENT] :][:n], mem[places[GRADIENT] :][:n]
     for i in range(n):
-        m[i] = elementary.fma(b1, m[i], c1 * g[i])
-        v[i] = elementary.fma(b2, v[i], c2 * (g[i] * g[i]))
-        p[i] = elementary.fma(p[i], decay, scaled * (m[i] / (np.sqrt(v[i]) + epsilon)))
+        first = elementary.fma(b1, m[i], c1 * g[i])
+        second = elementary.fma(b2, v[i], c2 * (g[i] * g[i]))
+        m[i] = f4(0) if abs(first) < _TINY else first
+        v[i] = f4(0) if second < _TINY else second
+        p[i] = elementary.fma(p[i], decay, scaled * (first / (np.sqrt(second) + epsilon)))

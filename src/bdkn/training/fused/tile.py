@@ -2,9 +2,10 @@
 
     C[i, :] = Σ_k S[i·row + k·step] · V[k, :]
 
-``S`` is read as scalars and broadcast, ``V`` and ``C`` as whole vectors. The accumulators live in registers over the whole
-k loop, which a compiler does not get out of plain loops: it would reload and store them, and check for overlap, at every
-turn. With other strides of ``S`` the same tile is the forward product, the input gradient and the weight gradient.
+``S`` is read as scalars and broadcast, ``V`` and ``C`` as whole vectors. The accumulators live in registers over the
+whole k loop, which a compiler does not get out of plain loops: it would reload and store them, and check for overlap,
+at every turn. With other strides of ``S`` the same tile is the forward product, the input gradient and the weight
+gradient.
 
 All operands live in one workspace and are named by their offsets in it.
 """
@@ -16,7 +17,8 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
+
+from bdkn.training.compiled import intrinsic
 
 F32, I32, I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 
@@ -77,7 +79,9 @@ class _Emitter:
     def fma(self, part: int, *operands: ir.Value) -> ir.Value:
         kind = self.vectors[part]
         name = f"llvm.fmuladd.v{self.widths[part]}f32"
-        function = self.b.module.globals.get(name) or ir.Function(self.b.module, ir.FunctionType(kind, [kind] * 3), name)
+        function = self.b.module.globals.get(name) or ir.Function(
+            self.b.module, ir.FunctionType(kind, [kind] * 3), name
+        )
         return self.b.call(function, operands)
 
     def emit(self, mem: ir.Value, c: ir.Value, ldc: ir.Value, s: ir.Value, row: ir.Value, step: ir.Value,
@@ -126,7 +130,7 @@ def _emit_any(builder: ir.IRBuilder, which: ir.Value, operands: list[ir.Value]) 
     builder.position_at_end(end)
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def tile(
     typing: Any, mem: Any, which: Any, c: Any, ldc: Any, s: Any, row: Any, step: Any, v: Any, ldv: Any, count: Any
 ) -> Any:

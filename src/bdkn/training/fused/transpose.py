@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+from bdkn.training.compiled import compiled, intrinsic
 
 EDGE = 8
 """Rows and columns of a block."""
@@ -27,7 +27,7 @@ def _interleave(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, distance: int) 
     return first, second
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def _transpose_block(typing: Any, mem: Any, source: Any, lds: Any, target: Any, ldt: Any) -> Any:
     def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, b, args[0]).data
@@ -48,7 +48,7 @@ def _transpose_block(typing: Any, mem: Any, source: Any, lds: Any, target: Any, 
     return types.void(mem, *[types.int64] * 4), codegen
 
 
-@nb.njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[misc]
+@compiled
 def transpose(mem: NDArray[np.float32], source: int, lds: int, target: int, ldt: int, rows: int, columns: int) -> None:
     """T[column, row] = S[row, column], in whole blocks: both must have room for multiples of ``EDGE``."""
     for i in range(0, rows, EDGE):

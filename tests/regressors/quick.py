@@ -1,0 +1,35 @@
+"""Small data, quick settings, and an engine that trains as told."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bdkn.networks import Networks
+from bdkn.regressors import BDKNRegressor, DeepEnsembleRegressor
+from bdkn.training.reference import ReferenceEngine
+
+QUICK = {"n_members": 3, "hidden_layer_sizes": (16,), "epochs": 40, "learning_rate": 1e-2, "random_state": 0}
+
+BOTH = (BDKNRegressor, DeepEnsembleRegressor)
+
+
+def table(n=120, seed=0):
+    """Return rows and targets of a smooth function with noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(2, [1, 5, 0.1], (n, 3))
+    return X, 50 + 3 * np.sin(X[:, 0]) + 0.5 * X[:, 1] + 0.2 * rng.normal(size=n)
+
+
+@dataclass(frozen=True)
+class Stretched:
+    """Trains with the reference engine, then multiplies what network h predicts by ``factors[h]``."""
+
+    factors: tuple[float, ...]
+
+    def train(self, spec, rows, config, seeds, *, n_jobs=None, watch=None, on_epoch=None):
+        trained = ReferenceEngine().train(spec, rows, config, seeds, n_jobs=n_jobs, watch=watch, on_epoch=on_epoch)
+        *hidden, (W, b) = trained.networks.layers
+        W, b = W.copy(), b.copy()
+        W[:, 0] *= np.array(self.factors, np.float32)[:, None]
+        b[:, 0] *= np.array(self.factors, np.float32)
+        return replace(trained, networks=Networks(spec, (*hidden, (W, b))))

@@ -1,0 +1,110 @@
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from quick import BOTH, QUICK, Stretched, table
+
+from bdkn.errors import DivergedError, DivergedMemberWarning
+from bdkn.networks import Networks
+from bdkn.regressors import BDKNRegressor, DeepEnsembleRegressor
+
+X, y = table()
+NEW, y_new = table(25, seed=1)
+LEFT_OUT = r"left out network 2 of 3, which diverged.*try a lower learning_rate, standardize_y=True"
+
+
+@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize("factor", [np.nan, np.inf])
+def test_a_diverged_network_is_left_out_by_name(cls, factor):
+    with pytest.warns(DivergedMemberWarning, match=LEFT_OUT) as caught:
+        model = cls(**QUICK, engine=Stretched((1, factor, 1))).fit(X, y)
+    assert caught[0].filename == __file__
+    assert model.member_names_ == ("network 1", "network 3")
+    assert len(model.members_) == len(model.loss_curves_) == len(model.member_table()["rmse"]) == 2
+    assert np.isfinite(np.stack(model.predict(NEW, return_std=True))).all()
+    assert list(model.member_report().member) == ["network 1", "network 3"]
+
+
+def test_what_is_left_is_as_if_the_others_had_never_been():
+    with pytest.warns(DivergedMemberWarning):
+        without = DeepEnsembleRegressor(**QUICK, engine=Stretched((1, 1, np.nan))).fit(X, y)
+    two = DeepEnsembleRegressor(**{**QUICK, "n_members": 2}, engine="reference").fit(X, y)
+    np.testing.assert_allclose(without.predict(NEW), two.predict(NEW), rtol=1e-6)
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_when_all_diverge_the_error_says_what_to_try(cls):
+    with pytest.raises(DivergedError, match=r"all 3 networks diverged.*try a lower learning_rate, standardize_y=True"):
+        cls(**QUICK, engine=Stretched((np.nan, np.inf, np.nan))).fit(X, y)
+
+
+def test_outputs_that_overflow_on_training_rows_count_as_diverged():
+    deep = {**QUICK, "hidden_layer_sizes": (4,) * 8, "epochs": 1}
+
+    class Exploding(Stretched):
+        def train(self, *args, **kwargs):
+            trained = super().train(*args, **kwargs)
+            for W, b in trained.networks.layers:
+                W[0], b[0] = 3e38, 3e38  # finite weights, infinite products
+            return trained
+
+    with pytest.warns(DivergedMemberWarning, match="left out network 1 of 3"):
+        BDKNRegressor(**deep, engine=Exploding((1, 1, 1))).fit(X, y)
+
+
+@pytest.mark.parametrize("engine", ["fused", "reference"])
+def test_targets_beyond_single_precision_diverge_and_scaling_helps(engine):
+    with pytest.raises(DivergedError, match="standardize_y=True"):
+        BDKNRegressor(**QUICK, standardize_y=False, engine=engine).fit(X, y * 1e60)
+    model = BDKNRegressor(**QUICK, engine=engine).fit(X, y * 1e60)
+    assert model.score(X, y * 1e60) > 0.9
+
+
+@pytest.mark.parametrize("factor", [1e6, 1e15, 1e30, 1e36])
+@pytest.mark.parametrize("evidence", ["exact", "paper", 1.0])
+def test_a_huge_but_finite_network_does_not_break_the_posterior(factor, evidence):
+    model = BDKNRegressor(**QUICK, evidence=evidence, engine=Stretched((1, 1, factor))).fit(X, y)
+    sane = BDKNRegressor(**QUICK, evidence=evidence, engine=Stretched((1, 1, 1))).fit(X, y)
+    assert model.score(X, y) > sane.score(X, y) - 0.01
+    assert model.log_score(NEW, y_new) > sane.log_score(NEW, y_new) - 0.5
+    assert np.isfinite(model.predict(NEW, return_cov=True)[1]).all()
+    assert np.isfinite(model.sample_y(NEW, 5)).all()
+    assert np.isfinite(model.evidence_)
+
+
+@dataclass(frozen=True)
+class Brittle:
+    """Networks of which all but the first know nothing far from the training rows."""
+
+    networks: Networks
+
+    def __len__(self):
+        return len(self.networks)
+
+    def __getitem__(self, chosen):
+        return Brittle(self.networks[chosen])
+
+    def is_finite(self):
+        return self.networks.is_finite()
+
+    def outputs(self, X):
+        means, variances = self.networks.outputs(X)
+        means[1:, np.abs(X).max(axis=1) > 100] = np.nan
+        return means, variances
+
+
+class BrittleEngine(Stretched):
+    def train(self, *args, **kwargs):
+        trained = super().train(*args, **kwargs)
+        return replace(trained, networks=Brittle(trained.networks))
+
+
+@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize("call", ["predict", "predict_interval", "sample_y"])
+def test_an_overflow_at_prediction_is_an_error_and_never_nan(cls, call):
+    model = cls(**QUICK, engine=BrittleEngine((1, 1, 1))).fit(X, y)
+    assert np.isfinite(getattr(model, call)(NEW)).all()
+    far = NEW.copy()
+    far[4] = 1e307
+    with pytest.raises(DivergedError, match="network 2 overflows on row 4"):
+        getattr(model, call)(far)

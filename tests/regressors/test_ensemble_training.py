@@ -1,0 +1,105 @@
+"""Scaling, seeds and curves: what both ensembles share."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from quick import BOTH, QUICK, table
+from sklearn.base import clone
+
+from bdkn.regressors import BDKNRegressor, DeepEnsembleRegressor
+from bdkn.training.reference import ReferenceEngine
+
+X, y = table()
+NEW, _ = table(20, seed=1)
+
+
+def predictions(model):
+    return np.stack(model.predict(NEW, return_std=True))
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_same_seed_same_bits_for_any_number_of_jobs(cls):
+    one, two, again = (cls(**QUICK, n_jobs=jobs).fit(X, y) for jobs in (1, 2, None))
+    np.testing.assert_array_equal(predictions(one), predictions(two))
+    np.testing.assert_array_equal(predictions(one), predictions(again))
+    np.testing.assert_array_equal(predictions(one), predictions(clone(one).fit(X, y)))
+    assert not np.array_equal(predictions(one), predictions(clone(one).set_params(random_state=1).fit(X, y)))
+
+
+def test_without_a_seed_every_fit_differs():
+    model = BDKNRegressor(**{**QUICK, "random_state": None})
+    assert not np.array_equal(predictions(model.fit(X, y)), predictions(model.fit(X, y)))
+
+
+def test_more_members_begin_with_the_same_ones():
+    few, more = (DeepEnsembleRegressor(**{**QUICK, "n_members": n}).fit(X, y) for n in (2, 4))
+    for a, b in zip(few.members_, more.members_, strict=False):
+        np.testing.assert_array_equal(a.predict(NEW), b.predict(NEW))
+
+
+@pytest.mark.parametrize("cls", BOTH)
+@settings(max_examples=10, deadline=None)
+@given(scale=st.floats(1e-6, 1e6), shift=st.floats(-1e3, 1e3))
+def test_a_change_of_units_changes_only_units(cls, scale, shift):
+    # In double precision, so that rounding of the scaled targets does not grow in training.
+    params = {**QUICK, "epochs": 5, "engine": ReferenceEngine(np.float64)}
+    plain, moved = (cls(**params).fit(X, target) for target in (y, scale * (y + shift)))
+    mean, std = plain.predict(NEW, return_std=True)
+    moved_mean, moved_std = moved.predict(NEW, return_std=True)
+    np.testing.assert_allclose(moved_mean, scale * (mean + shift), rtol=1e-4, atol=1e-4 * scale * std.max())
+    np.testing.assert_allclose(moved_std, scale * std, rtol=1e-3)
+
+
+def test_units_of_the_inputs_do_not_matter():
+    plain = BDKNRegressor(**QUICK).fit(X, y).predict(NEW)
+    scaled = BDKNRegressor(**QUICK).fit(X * 1024, y).predict(NEW * 1024)
+    np.testing.assert_array_equal(plain, scaled)
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_single_precision_input_is_taken_as_it_is(cls):
+    single, double = (cls(**QUICK).fit(rows, y) for rows in (X.astype(np.float32), X))
+    np.testing.assert_allclose(single.predict(NEW.astype(np.float32)), double.predict(NEW), rtol=1e-3)
+
+
+def test_raw_targets_are_left_alone():
+    model = BDKNRegressor(**QUICK, standardize_y=False).fit(X, y)
+    assert (model.ensemble_.targets.mean, model.ensemble_.targets.scale) == (0.0, 1.0)
+    assert BDKNRegressor(**QUICK).fit(X, y).ensemble_.targets.mean == pytest.approx(y.mean())
+
+
+def test_curves_are_averaged_over_those_that_ran():
+    model = BDKNRegressor(**{**QUICK, "epochs": 200}, patience=3).fit(X, y)
+    lengths = [len(curve) for curve in model.loss_curves_]
+    assert len(set(lengths)) > 1, "the members should stop at different epochs for this test to say anything"
+    assert model.n_iter_ == len(model.loss_curve_) == max(lengths) < 200
+    for epoch in (0, min(lengths) - 1, max(lengths) - 1):
+        running = [curve[epoch] for curve in model.loss_curves_ if len(curve) > epoch]
+        assert model.loss_curve_[epoch] == pytest.approx(np.mean(running))
+
+
+def test_without_early_stopping_all_epochs_run():
+    model = BDKNRegressor(**QUICK, early_stopping=False).fit(X, y)
+    assert [len(curve) for curve in model.loss_curves_] == [40] * 3
+
+
+@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize("engine", ["reference", "torch"])
+def test_engines_agree(cls, engine):
+    params = {**QUICK, "epochs": 5}
+    fused, other = (cls(**params, engine=name).fit(X, y) for name in ("fused", engine))
+    np.testing.assert_allclose(predictions(other), predictions(fused), rtol=2e-3)
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_a_network_without_hidden_layers_is_linear(cls):
+    model = cls(**{**QUICK, "hidden_layer_sizes": ()}, objective="mse", early_stopping=False).fit(X, y)
+    a, b = model.predict(NEW), model.predict(NEW[::-1])
+    np.testing.assert_allclose((a + b) / 2, model.predict((NEW + NEW[::-1]) / 2), rtol=1e-6)
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_fitting_again_forgets_the_first_fit(cls):
+    model = cls(**QUICK).fit(X[:, :2], y)
+    np.testing.assert_array_equal(predictions(model.fit(X, y)), predictions(cls(**QUICK).fit(X, y)))

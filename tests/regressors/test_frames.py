@@ -1,0 +1,63 @@
+"""Tables other than NumPy arrays."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from quick import BOTH, QUICK, table
+from scipy import sparse
+
+X, y = table()
+NAMES = ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize("library", [pd, pl])
+def test_data_frames(cls, library):
+    frame, target = library.DataFrame(dict(zip(NAMES, X.T, strict=True))), library.Series(y)
+    model = cls(**QUICK).fit(frame, target)
+    np.testing.assert_array_equal(model.feature_names_in_, NAMES)
+    plain = cls(**QUICK).fit(X, y)
+    np.testing.assert_array_equal(model.predict(frame), plain.predict(X))
+    np.testing.assert_array_equal(model.predict_interval(frame), plain.predict_interval(X))
+    assert model.log_score(frame, target) == plain.log_score(X, y)
+
+
+def test_columns_in_another_order_are_refused():
+    frame = pd.DataFrame(X, columns=NAMES)
+    model = BOTH[0](**QUICK).fit(frame, y)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame[["c", "b", "a"]])
+
+
+def test_integer_columns_keep_all_their_digits():
+    stamps = 1_700_000_000 + np.arange(120)  # single precision cannot tell these apart
+    frame = pd.DataFrame({"stamp": stamps})
+    model = BOTH[0](**QUICK).fit(frame, np.arange(120.0))
+    assert model.score(frame, np.arange(120.0)) > 0.9
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_sparse_is_refused(cls):
+    with pytest.raises(TypeError, match="Sparse data was passed"):
+        cls(**QUICK).fit(sparse.csr_matrix(X), y)
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_missing_values_are_refused(cls):
+    rows = X.copy()
+    rows[3, 1] = np.nan
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        cls(**QUICK).fit(rows, y)
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        cls(**QUICK).fit(X, np.where(y > y.mean(), np.nan, y))
+
+
+def test_without_pandas_the_report_says_what_to_install(monkeypatch):
+    import sys
+
+    model = BOTH[0](**QUICK).fit(X, y)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r'pip install "bdkn\[frames\]"'):
+        model.member_report()
+    assert model.member_table()["member"] == ["network 1", "network 2", "network 3"]

@@ -1,0 +1,80 @@
+"""A weight counts how often a row occurs."""
+
+import numpy as np
+import pytest
+from quick import BOTH, QUICK, table
+from sklearn.utils.estimator_checks import check_sample_weight_equivalence_on_dense_data
+
+from bdkn.errors import InvalidParameterError
+from bdkn.regressors import BDKNRegressor
+from bdkn.training.reference import ReferenceEngine
+
+X, y = table(60)
+NEW, _ = table(20, seed=1)
+COUNTS = np.random.default_rng(0).integers(0, 4, 60)
+
+FULL_BATCH = {
+    **QUICK,
+    "early_stopping": False,
+    "batch_size": 10_000,
+    "engine": ReferenceEngine(np.float64),
+}
+"""One batch of all rows in double precision: here a weight and a repetition are the same thing."""
+
+
+@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize("objective", ["nll", "beta_nll", "mse"])
+def test_a_weight_is_a_repetition(cls, objective):
+    weighted = cls(**FULL_BATCH, objective=objective).fit(X, y, sample_weight=COUNTS)
+    repeated = cls(**FULL_BATCH, objective=objective).fit(np.repeat(X, COUNTS, axis=0), np.repeat(y, COUNTS))
+    np.testing.assert_allclose(
+        np.stack(weighted.predict(NEW, return_std=True)), np.stack(repeated.predict(NEW, return_std=True)), rtol=1e-5
+    )
+    for name, column in weighted.member_table().items():
+        if name != "member":
+            np.testing.assert_allclose(column, repeated.member_table()[name], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_scikit_learns_own_check_holds_with_one_batch(cls):
+    check_sample_weight_equivalence_on_dense_data(cls.__name__, cls(**{**FULL_BATCH, "epochs": 3}))
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_rows_of_weight_zero_are_absent(cls):
+    keep = COUNTS > 0
+    weight = keep.astype(float)
+    nonsense = np.where(keep[:, None], X, 1e30)
+    absent = cls(**QUICK).fit(nonsense, np.where(keep, y, -1e30), sample_weight=weight)
+    np.testing.assert_array_equal(absent.predict(NEW), cls(**QUICK).fit(X[keep], y[keep]).predict(NEW))
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_equal_weights_are_none(cls):
+    np.testing.assert_allclose(
+        cls(**QUICK).fit(X, y, sample_weight=np.ones(60)).predict(NEW), cls(**QUICK).fit(X, y).predict(NEW), rtol=1e-6
+    )
+
+
+def test_weights_count_as_observations():
+    model = BDKNRegressor(**QUICK).fit(X, y, sample_weight=COUNTS)
+    assert model.dof_ == COUNTS.sum()
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (np.zeros(60), "must contain at least one non-zero number; got only zeros"),
+        (np.full(60, -1.0), "sample_weight must be >= 0, as it counts rows; got -1.0"),
+        (np.ones(59), r"one number a row, shape \(60,\); got shape \(59,\)"),
+        (np.ones((60, 2)), r"one number a row, shape \(60,\); got shape \(60, 2\)"),
+    ],
+)
+def test_bad_weights(weight, message):
+    with pytest.raises(InvalidParameterError, match=message):
+        BDKNRegressor(**QUICK).fit(X, y, sample_weight=weight)
+
+
+def test_weights_must_be_finite():
+    with pytest.raises(ValueError, match="sample_weight contains NaN"):
+        BDKNRegressor(**QUICK).fit(X, y, sample_weight=np.full(60, np.nan))

@@ -1,0 +1,150 @@
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from quick import BOTH, QUICK, Stretched, table
+
+import bdkn
+from bdkn.errors import DivergedMemberWarning, ModelFileError
+from bdkn.persistence import read, write
+from bdkn.regressors import BDKNRegressor, DeepEnsembleRegressor
+from bdkn.training.reference import ReferenceEngine
+
+X, y = table()
+NEW, y_new = table(20, seed=1)
+
+MODELS = [
+    BDKNRegressor(**QUICK),
+    BDKNRegressor(**QUICK, evidence=0.5, standardize_y=False),
+    DeepEnsembleRegressor(**QUICK),
+    DeepEnsembleRegressor(**QUICK, objective="mse", predictive="gaussian"),
+]
+
+
+def public(model):
+    names = [name for name in dir(model) if name.endswith("_") and not name.startswith("_") and name != "members_"]
+    return {name: getattr(model, name) for name in names}
+
+
+@pytest.fixture(params=MODELS, ids=str)
+def model(request):
+    return request.param.fit(X, y)
+
+
+def test_a_loaded_model_predicts_the_same_bits(model, tmp_path):
+    model.save(tmp_path / "model.bdkn")
+    loaded = bdkn.load(tmp_path / "model.bdkn")
+    assert type(loaded) is type(model)
+    np.testing.assert_array_equal(loaded.predict(NEW, return_cov=True)[1], model.predict(NEW, return_cov=True)[1])
+    np.testing.assert_array_equal(loaded.predict_interval(NEW), model.predict_interval(NEW))
+    np.testing.assert_array_equal(loaded.sample_y(NEW, 3), model.sample_y(NEW, 3))
+    assert loaded.log_score(NEW, y_new) == model.log_score(NEW, y_new)
+
+
+def test_a_loaded_model_has_the_same_parameters_and_attributes(model, tmp_path):
+    model.save(tmp_path / "model.bdkn")
+    loaded = bdkn.load(str(tmp_path / "model.bdkn"))
+    assert loaded.get_params() == model.get_params()
+    before, after = public(model), public(loaded)
+    assert before.keys() == after.keys()
+    for name in ("weights_", "weights_cov_", "noise_", "dof_", "prior_scale_", "evidence_", "loss_curve_", "n_iter_"):
+        np.testing.assert_array_equal(after.get(name), before.get(name))
+    assert after["member_names_"] == before["member_names_"]
+    for mine, theirs in zip(after["loss_curves_"], before["loss_curves_"], strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    pd.testing.assert_frame_equal(loaded.member_report(), model.member_report())
+
+
+def test_column_names_are_kept_and_checked(tmp_path):
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    BDKNRegressor(**QUICK).fit(frame, y).save(tmp_path / "model.bdkn")
+    loaded = bdkn.load(tmp_path / "model.bdkn")
+    np.testing.assert_array_equal(loaded.feature_names_in_, ["a", "b", "c"])
+    loaded.predict(frame)
+    with pytest.raises(ValueError, match="feature names should match"):
+        loaded.predict(frame[["b", "a", "c"]])
+
+
+def test_the_number_of_columns_is_kept_and_checked(tmp_path):
+    BDKNRegressor(**QUICK).fit(X, y).save(tmp_path / "model.bdkn")
+    with pytest.raises(ValueError, match="X has 2 features, but BDKNRegressor is expecting 3"):
+        bdkn.load(tmp_path / "model.bdkn").predict(X[:, :2])
+
+
+def test_names_of_those_left_over_are_kept(tmp_path):
+    with pytest.warns(DivergedMemberWarning):
+        model = BDKNRegressor(**QUICK, engine=Stretched((np.nan, 1, 1))).fit(X, y)
+    model.save(tmp_path / "model.bdkn")
+    assert bdkn.load(tmp_path / "model.bdkn").member_names_ == ("network 2", "network 3")
+
+
+@pytest.mark.parametrize(
+    ("given", "saved"),
+    [
+        ({"engine": ReferenceEngine()}, {"engine": "reference"}),
+        ({"random_state": np.random.RandomState(0)}, {"random_state": None}),
+        ({"random_state": np.random.default_rng(0)}, {"random_state": None}),
+        ({"hidden_layer_sizes": [16]}, {"hidden_layer_sizes": (16,)}),
+        ({"hidden_layer_sizes": np.array([16])}, {"hidden_layer_sizes": (16,)}),
+        ({"tol": np.float64(0.01)}, {"tol": 0.01}),
+    ],
+    ids=str,
+)
+def test_parameters_are_saved_as_what_comes_nearest(given, saved, tmp_path):
+    model = BDKNRegressor(**{**QUICK, **given}).fit(X, y)
+    model.save(tmp_path / "model.bdkn")
+    loaded = bdkn.load(tmp_path / "model.bdkn")
+    assert {name: loaded.get_params()[name] for name in saved} == saved
+    np.testing.assert_array_equal(loaded.predict(NEW), model.predict(NEW))
+
+
+def test_an_engine_of_the_users_own_becomes_the_default(tmp_path):
+    model = BDKNRegressor(**QUICK, engine=Stretched((1, 1, 1))).fit(X, y)
+    model.save(tmp_path / "model.bdkn")
+    assert bdkn.load(tmp_path / "model.bdkn").fit(X, y).engine == "fused"
+
+
+def test_a_module_of_the_users_own_cannot_be_saved(tmp_path):
+    torch = pytest.importorskip("torch")
+    from bdkn.training.torch_engine import TorchEngine
+
+    engine = TorchEngine(module=lambda n_inputs: torch.nn.Linear(n_inputs, 2))
+    model = BDKNRegressor(**{**QUICK, "epochs": 2}, engine=engine).fit(X, y)
+    with pytest.raises(ModelFileError, match=r"networks is a \w+: train with hidden_layer_sizes instead of a module"):
+        model.save(tmp_path / "model.bdkn")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_unknown_to_this_version(tmp_path):
+    write(tmp_path / "model.bdkn", {}, {"model": "NextRegressor"})
+    with pytest.raises(ModelFileError, match="holds a NextRegressor; this version knows BDKNRegressor, DeepEnsemble"):
+        bdkn.load(tmp_path / "model.bdkn")
+
+
+def test_what_a_file_consists_of(tmp_path):
+    """A change here is a change of format: older files must still load, or the version must rise."""
+    BDKNRegressor(**QUICK).fit(X, y).save(tmp_path / "model.bdkn")
+    arrays, document = read(tmp_path / "model.bdkn")
+    assert set(document) == {"model", "bdkn", "parameters", "fitted"}
+    assert document["bdkn"] == bdkn.__version__
+    attributes = {"n_features_in_", "ensemble_", "in_sample_", "loss_curves_", "n_iter_"}
+    assert set(document["fitted"]) == attributes | {"posterior_", "prior_scale_", "evidence_"}
+    assert set(arrays) == {
+        "ensemble_.inputs.mean",
+        "ensemble_.inputs.scale",
+        *(f"ensemble_.networks.layers.{layer}.{part}" for layer in (0, 1) for part in (0, 1)),
+        "in_sample_.mse",
+        "in_sample_.nll",
+        *(f"loss_curves_.{member}" for member in range(3)),
+        "posterior_.mean",
+        "posterior_.root",
+        "posterior_.prior.mean",
+        "posterior_.prior.precision",
+    }
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_pickle_works_too(cls):
+    model = cls(**QUICK).fit(X, y)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_interval(NEW), model.predict_interval(NEW))

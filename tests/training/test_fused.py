@@ -1,0 +1,192 @@
+"""The fused engine: the reference's numbers at the hardware's speed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from bdkn.networks import ACTIVATIONS, Networks, NetworkSpec
+from bdkn.training import OBJECTIVES, SCHEDULES, EpochReport, Rows, Trained, TrainingConfig, get_engine
+from bdkn.training.fused import FusedEngine
+from bdkn.training.fused.engine import announced
+from bdkn.training.reference import ReferenceEngine
+
+Seeds = list[np.random.SeedSequence]
+TOLERANCE = 1e-3
+"""Rounding of single precision, grown over 240 steps of training."""
+
+
+def agree(spec: NetworkSpec, rows: Rows, config: TrainingConfig, seeds: Seeds) -> Trained:
+    """Train with both engines, compare all they return, and return the fused engine's."""
+    ours = FusedEngine().train(spec, rows, config, seeds, n_jobs=2)
+    truth = ReferenceEngine().train(spec, rows, config, seeds)
+    assert ours.best_epochs == truth.best_epochs
+    for mine, theirs in zip(
+        ours.loss_curves + ours.validation_curves, truth.loss_curves + truth.validation_curves, strict=True
+    ):
+        np.testing.assert_allclose(mine, theirs, rtol=TOLERANCE, atol=TOLERANCE)
+    for part, other in zip(flat(ours), flat(truth), strict=True):
+        np.testing.assert_allclose(part, other, rtol=TOLERANCE, atol=TOLERANCE)
+    return ours
+
+
+def flat(trained: Trained) -> list[np.ndarray]:
+    assert isinstance(trained.networks, Networks)
+    return [part for layer in trained.networks.layers for part in layer]
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_equals_the_reference(rows: Rows, seeds: Seeds, activation: str, objective: str) -> None:
+    config = TrainingConfig(epochs=40, batch_size=16, learning_rate=3e-3, objective=objective)  # 240 steps
+    agree(NetworkSpec(n_inputs=3, hidden=(8, 8), activation=activation), rows, config, seeds)
+
+
+@pytest.mark.parametrize("hidden", [(), (1,), (5,), (17, 3), (33, 20, 12), (50, 50), (130, 64, 9, 31)])
+def test_any_depth_and_width(rows: Rows, seeds: Seeds, hidden: tuple[int, ...]) -> None:
+    config = TrainingConfig(epochs=12, batch_size=16, learning_rate=1e-3)
+    agree(NetworkSpec(n_inputs=3, hidden=hidden), rows, config, seeds)
+
+
+@pytest.mark.parametrize("n_inputs", [1, 4, 8, 15, 16, 17, 21, 31, 32, 90])
+def test_any_number_of_inputs(seeds: Seeds, n_inputs: int) -> None:
+    rng = np.random.default_rng(n_inputs)
+    X = rng.normal(size=(40, n_inputs)).astype(np.float32)
+    rows = Rows(X, (X.sum(axis=1) / np.sqrt(n_inputs)).astype(np.float32))
+    agree(NetworkSpec(n_inputs=n_inputs, hidden=(10,)), rows, TrainingConfig(epochs=20, batch_size=7), seeds)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 7, 13, 16, 31, 32, 33, 64, 82, 83, 500])
+def test_any_batch_size_and_the_partial_batch(rows: Rows, seeds: Seeds, batch_size: int) -> None:
+    agree(NetworkSpec(n_inputs=3, hidden=(8, 8)), rows, TrainingConfig(epochs=8, batch_size=batch_size), seeds)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("weight_decay", [0.0, 0.3])
+@pytest.mark.parametrize("warmup_epochs", [0, 15])
+def test_schedule_decay_and_warmup(
+    rows: Rows, seeds: Seeds, schedule: str, weight_decay: float, warmup_epochs: int
+) -> None:
+    config = TrainingConfig(
+        epochs=40, batch_size=16, schedule=schedule, weight_decay=weight_decay, warmup_epochs=warmup_epochs
+    )
+    agree(NetworkSpec(n_inputs=3, hidden=(8, 8)), rows, config, seeds)
+
+
+@pytest.mark.parametrize("warmup_epochs", [0, 3])
+def test_early_stopping(rows: Rows, seeds: Seeds, warmup_epochs: int) -> None:
+    config = TrainingConfig(
+        epochs=300, batch_size=16, learning_rate=0.01, validation_fraction=0.25, patience=7, warmup_epochs=warmup_epochs
+    )
+    trained = agree(NetworkSpec(n_inputs=3, hidden=(8, 8)), rows, config, seeds)
+    assert all(len(curve) < 300 for curve in trained.loss_curves)
+    assert all(best == len(curve) - 1 - 7 for best, curve in zip(trained.best_epochs, trained.loss_curves, strict=True))
+
+
+def test_rows_without_weights_weigh_one(rows: Rows, seeds: Seeds) -> None:
+    spec, config = NetworkSpec(n_inputs=3), TrainingConfig(epochs=3)
+    plain = FusedEngine().train(spec, Rows(rows.X, rows.y), config, seeds)
+    ones = FusedEngine().train(spec, Rows(rows.X, rows.y, np.ones_like(rows.y)), config, seeds)
+    assert all(np.array_equal(a, b) for a, b in zip(flat(plain), flat(ones), strict=True))
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 3, -1])
+def test_same_bits_for_any_number_of_threads(rows: Rows, n_jobs: int) -> None:
+    spec, config = NetworkSpec(n_inputs=3), TrainingConfig(epochs=30, validation_fraction=0.2)
+    seeds = np.random.SeedSequence(3).spawn(5)
+    alone = FusedEngine().train(spec, rows, config, seeds, n_jobs=None)
+    together = FusedEngine().train(spec, rows, config, seeds, n_jobs=n_jobs)
+    assert all(np.array_equal(a, b) for a, b in zip(flat(alone), flat(together), strict=True))
+
+
+def test_a_member_does_not_depend_on_the_others(rows: Rows) -> None:
+    spec, config = NetworkSpec(n_inputs=3), TrainingConfig(epochs=10)
+    seeds = np.random.SeedSequence(3).spawn(4)
+    all_four = flat(FusedEngine().train(spec, rows, config, seeds))
+    last = flat(FusedEngine().train(spec, rows, config, seeds[3:]))
+    assert all(np.array_equal(a[3:], b) for a, b in zip(all_four, last, strict=True))
+
+
+def test_a_diverging_member_neither_raises_nor_disturbs(rows: Rows, seeds: Seeds) -> None:
+    spec = NetworkSpec(n_inputs=3)
+    trained = FusedEngine().train(spec, rows, TrainingConfig(epochs=5, learning_rate=1e30), seeds)
+    assert isinstance(trained.networks, Networks)
+    assert not trained.networks.is_finite().all()
+
+
+class TestHook:
+    def test_reports_every_epoch_of_every_member_with_outputs(self, rows: Rows, seeds: Seeds) -> None:
+        spec, config = NetworkSpec(n_inputs=3), TrainingConfig(epochs=6, validation_fraction=0.2)
+        reports: list[EpochReport] = []
+        trained = FusedEngine().train(spec, rows, config, seeds, n_jobs=2, watch=rows.X, on_epoch=reports.append)
+        assert {(r.member, r.epoch) for r in reports} == {(m, e) for m in range(3) for e in range(6)}
+        for report in reports:
+            assert report.loss == trained.loss_curves[report.member][report.epoch]
+            assert report.validation_loss == trained.validation_curves[report.member][report.epoch]
+
+    def test_watched_outputs_are_those_of_the_weights(self, rows: Rows, seeds: Seeds) -> None:
+        last: dict[int, EpochReport] = {}
+        trained = FusedEngine().train(
+            NetworkSpec(n_inputs=3), rows, TrainingConfig(epochs=6), seeds, watch=rows.X[:21],
+            on_epoch=lambda report: last.update({report.member: report}),
+        )  # fmt: skip
+        means, variances = trained.networks.outputs(rows.X[:21])
+        for member, report in last.items():
+            np.testing.assert_allclose(report.mean, means[member], rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(report.variance, variances[member], rtol=1e-5, atol=1e-6)
+
+    def test_watching_changes_no_bit(self, rows: Rows, seeds: Seeds) -> None:
+        spec, config = NetworkSpec(n_inputs=3), TrainingConfig(epochs=6)
+        watched = FusedEngine().train(spec, rows, config, seeds, watch=rows.X, on_epoch=lambda report: None)
+        alone = FusedEngine().train(spec, rows, config, seeds)
+        assert all(np.array_equal(a, b) for a, b in zip(flat(watched), flat(alone), strict=True))
+
+    def test_an_error_in_a_hook_ends_the_training(self, rows: Rows, seeds: Seeds) -> None:
+        def fail(report: EpochReport) -> None:
+            raise KeyError("enough")
+
+        with pytest.raises(KeyError, match="enough"):
+            FusedEngine().train(NetworkSpec(n_inputs=3), rows, TrainingConfig(epochs=6), seeds, on_epoch=fail, n_jobs=2)
+
+
+def test_is_the_engine_of_that_name() -> None:
+    assert isinstance(get_engine("fused"), FusedEngine)
+    assert repr(FusedEngine()) == "FusedEngine()"
+
+
+def test_a_long_wait_is_announced_once(capsys: pytest.CaptureFixture[str]) -> None:
+    import time
+
+    with announced(after_s=0.01):
+        time.sleep(0.2)
+    assert "compiling the training engine" in capsys.readouterr().err
+    with announced(after_s=10):
+        pass
+    assert capsys.readouterr().err == ""
+
+
+SCRIPT = """
+import numpy as np
+from bdkn.networks import NetworkSpec
+from bdkn.training import Rows, TrainingConfig, get_engine
+X = np.linspace(-1, 1, 64, dtype=np.float32).reshape(-1, 2)
+trained = get_engine("fused").train(
+    NetworkSpec(n_inputs=2), Rows(X, X[:, 0].copy()), TrainingConfig(epochs=50), np.random.SeedSequence(1).spawn(1)
+)
+print(trained.loss_curves[0][-1].hex())
+"""
+
+
+def test_freshly_compiled_code_and_code_from_disk_give_the_same_bits(tmp_path: os.PathLike[str]) -> None:
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    runs = [
+        subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True)
+        for _ in range(2)
+    ]
+    assert runs[0].stdout == runs[1].stdout
+    assert "compiling" in runs[0].stderr
+    assert "compiling" not in runs[1].stderr
