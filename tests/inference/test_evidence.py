@@ -169,10 +169,17 @@ class TestExactChoice:
 
     def test_equal_members_count_once(self):
         Phi, y, _ = problem(weights=2)
-        stats = Statistics.from_rows(Phi[:, [0, 0, 0]], y)
-        # Three equal columns are one column of √3 times the length.
-        single = choose_prior_variance(Statistics.from_rows(np.sqrt(3) * Phi[:, :1], y))
-        np.testing.assert_allclose(choose_prior_variance(stats), single, rtol=1e-8)
+        three = Statistics.from_rows(Phi[:, [0, 0, 0]], y)
+        one = Statistics.from_rows(np.sqrt(3) * Phi[:, :1], y)  # three equal columns are one of √3 times the length
+        np.testing.assert_allclose(choose_prior_variance(three), choose_prior_variance(one), rtol=1e-8)
+        t = np.logspace(-10, 40, 6)
+        np.testing.assert_allclose(Spectrum.of(three).log_evidence(t), Spectrum.of(one).log_evidence(t), rtol=1e-10)
+
+    def test_dead_members_do_not_count(self):
+        Phi, y, _ = problem(weights=3)
+        alive = Statistics.from_rows(Phi[:, :2], y)
+        with_dead = Statistics.from_rows(Phi * [1.0, 1.0, 0.0], y)
+        np.testing.assert_allclose(choose_prior_variance(with_dead), choose_prior_variance(alive), rtol=1e-8)
 
 
 class TestPaperChoice:

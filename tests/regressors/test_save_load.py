@@ -122,6 +122,17 @@ def test_a_model_unknown_to_this_version(tmp_path):
         bdkn.load(tmp_path / "model.bdkn")
 
 
+@pytest.mark.parametrize(
+    "change", [{"parameters": {"zeal": 3}}, {"fitted": {"ensemble_": {"type": "NextEnsemble", "arguments": {}}}}]
+)
+def test_parts_unknown_to_this_version(tmp_path, change):
+    BDKNRegressor(**QUICK).fit(X, y).save(tmp_path / "model.bdkn")
+    arrays, document = read(tmp_path / "model.bdkn")
+    write(tmp_path / "model.bdkn", arrays, {**document, **change, "bdkn": "99.0"})
+    with pytest.raises(ModelFileError, match=r"written by bdkn 99\.0, which knows more .*--upgrade"):
+        bdkn.load(tmp_path / "model.bdkn")
+
+
 def test_what_a_file_consists_of(tmp_path):
     """A change here is a change of format: older files must still load, or the version must rise."""
     BDKNRegressor(**QUICK).fit(X, y).save(tmp_path / "model.bdkn")

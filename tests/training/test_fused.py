@@ -9,10 +9,12 @@ import sys
 import numpy as np
 import pytest
 
+from bdkn.errors import InvalidParameterError
 from bdkn.networks import ACTIVATIONS, Networks, NetworkSpec
 from bdkn.training import OBJECTIVES, SCHEDULES, EpochReport, Rows, Trained, TrainingConfig, get_engine
 from bdkn.training.fused import FusedEngine
 from bdkn.training.fused.engine import announced
+from bdkn.training.fused.queue import threads
 from bdkn.training.reference import ReferenceEngine
 
 Seeds = list[np.random.SeedSequence]
@@ -151,6 +153,19 @@ class TestHook:
 
         with pytest.raises(KeyError, match="enough"):
             FusedEngine().train(NetworkSpec(n_inputs=3), rows, TrainingConfig(epochs=6), seeds, on_epoch=fail, n_jobs=2)
+
+
+@pytest.mark.parametrize(("n_jobs", "expected"), [(None, 1), (1, 1), (7, 7), (-1, 4), (-2, 3), (-9, 1)])
+def test_n_jobs_means_what_scikit_learn_means(
+    monkeypatch: pytest.MonkeyPatch, n_jobs: int | None, expected: int
+) -> None:
+    monkeypatch.setattr("joblib.cpu_count", lambda: 4)
+    assert threads(n_jobs) == expected
+
+
+def test_no_thread_at_all_is_refused() -> None:
+    with pytest.raises(InvalidParameterError, match="n_jobs must not be 0; got 0; 1 is one thread, -1 a thread a core"):
+        threads(0)
 
 
 def test_is_the_engine_of_that_name() -> None:

@@ -125,8 +125,7 @@ class Statistics:
     def merge(self, other: Statistics) -> Self:
         """Return the statistics of the rows of both, by a QR factorisation of the stacked factors."""
         check_width("other", other.n_weights, self.n_weights)
-        more, fewer = (self, other) if self.n >= other.n else (other, self)
-        root, ref = fold(more.root, more.ref, as_rows(fewer.root, fewer.ref))
+        root, ref = fold(self.root, self.ref, as_rows(other.root, other.ref))
         return type(self)(root, ref, self.n + other.n, self.sum_log_w + other.sum_log_w)
 
     def remove(self, other: Statistics) -> Self:

@@ -56,7 +56,7 @@ def remove(root: FloatArray, rows: FloatArray, error: FloatArray) -> FloatArray:
         if gap < -(2.0 * size[k] + error[k]) * error[k] or np.any(np.abs(r * R[k, k:] - β * B[0, k:]) > largest):
             raise not_contained()
         if k + 1 < len(R):  # what is left of the row belongs to the pivots below
-            _ = append(R[k + 1 :, k + 1 :], np.array(R[k : k + 1, k + 1 :], order="F"))
+            R[k + 1 :, k + 1 :] = append(R[k + 1 :, k + 1 :], np.array(R[k : k + 1, k + 1 :], order="F"))
         R[k] = 0.0
     return R
 

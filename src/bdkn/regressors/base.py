@@ -5,22 +5,22 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from bdkn.errors import InvalidParameterError, check_number
 from bdkn.metrics import crps, nll
+from bdkn.networks.activation import Array
 from bdkn.predictive import Predictive
 from bdkn.predictive.base import FloatArray
 from bdkn.regressors.seeds import Seed, seed_sequence
 from bdkn.regressors.state import save_model
 
 Table = Any  # a NumPy array, a pandas or a polars data frame
-Rows = NDArray[np.floating]
 
 DTYPES = (np.float64, np.float32)
 """Both are taken as they are; anything else becomes double precision."""
@@ -30,19 +30,19 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
     """A regressor that predicts a distribution; a method writes its fit, its predictive and its joint predictions."""
 
     @abstractmethod
-    def _fit(self, X: Rows, y: FloatArray, counts: FloatArray | None) -> None:
+    def _fit(self, X: Array, y: FloatArray, counts: FloatArray | None) -> None:
         """Fit to checked rows, of which row i occurs ``counts[i] > 0`` times (None: once)."""
 
     @abstractmethod
-    def _predictive(self, X: Rows) -> Predictive:
+    def _predictive(self, X: Array) -> Predictive:
         """Return the predictive distribution of checked rows."""
 
     @abstractmethod
-    def _covariance(self, X: Rows) -> FloatArray:
+    def _covariance(self, X: Array) -> FloatArray:
         """Return the covariance (n, n) of the predictions of checked rows."""
 
     @abstractmethod
-    def _joint_draws(self, X: Rows, size: int, generator: np.random.Generator) -> FloatArray:
+    def _joint_draws(self, X: Array, size: int, generator: np.random.Generator) -> FloatArray:
         """Return draws (n, size), each column a joint draw for all checked rows."""
 
     def fit(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -74,7 +74,24 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """Return the predictive distribution, one a row, with the methods of a ``scipy.stats`` distribution."""
         return self._predictive(self._rows(X))
 
-    def predict(self, X: Table, return_std: bool = False, return_cov: bool = False) -> Any:
+    @overload
+    def predict(
+        self, X: Table, return_std: Literal[False] = False, return_cov: Literal[False] = False
+    ) -> FloatArray: ...
+
+    @overload
+    def predict(
+        self, X: Table, return_std: Literal[True], return_cov: Literal[False] = False
+    ) -> tuple[FloatArray, FloatArray]: ...
+
+    @overload
+    def predict(
+        self, X: Table, return_std: Literal[False] = False, *, return_cov: Literal[True]
+    ) -> tuple[FloatArray, FloatArray]: ...
+
+    def predict(
+        self, X: Table, return_std: bool = False, return_cov: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Return the mean of each row and, if asked, its standard deviation or the covariance of all rows.
 
         Parameters
@@ -131,9 +148,9 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         check_is_fitted(self)
         save_model(self, path)
 
-    def _rows(self, X: Table) -> Rows:
+    def _rows(self, X: Table) -> Array:
         check_is_fitted(self)
-        rows: Rows = validate_data(self, X, reset=False, dtype=DTYPES)
+        rows: Array = validate_data(self, X, reset=False, dtype=DTYPES)
         return rows
 
 

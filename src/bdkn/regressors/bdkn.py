@@ -10,9 +10,9 @@ import numpy as np
 from bdkn.errors import check_choice, check_number
 from bdkn.inference import Posterior, Prior, Statistics, choose_prior_variance, log_evidence, posterior
 from bdkn.members import TrainingRows, design_chunks
+from bdkn.networks.activation import Array
 from bdkn.predictive import StudentT
 from bdkn.predictive.base import FloatArray
-from bdkn.regressors.base import Rows
 from bdkn.regressors.ensemble import EnsembleRegressor
 
 
@@ -184,19 +184,19 @@ class BDKNRegressor(EnsembleRegressor):
         # The density of a target in its own units is that of the scaled one, divided by the scale.
         self.evidence_ = log_evidence(stats, prior) - stats.n * float(np.log(self.ensemble_.targets.scale))
 
-    def _predictive(self, X: Rows) -> StudentT:
+    def _predictive(self, X: Array) -> StudentT:
         return self.posterior_.predictive(self._features(X)).affine(*self._to_raw)
 
-    def _covariance(self, X: Rows) -> FloatArray:
+    def _covariance(self, X: Array) -> FloatArray:
         return _covariance(self.dof_, self.posterior_.joint(self._features(X)).affine(*self._to_raw).shape)
 
-    def _joint_draws(self, X: Rows, size: int, generator: np.random.Generator) -> FloatArray:
+    def _joint_draws(self, X: Array, size: int, generator: np.random.Generator) -> FloatArray:
         β, σ2 = self.posterior_.draw(size, generator)
         noise = np.sqrt(σ2) * generator.standard_normal((len(X), size))
         scale, shift = self._to_raw
         return shift + scale * (self._features(X) @ β.T + noise)
 
-    def _features(self, X: Rows) -> FloatArray:
+    def _features(self, X: Array) -> FloatArray:
         """Return φ(x) for each row."""
         return self.ensemble_.outputs(X)[0]
 

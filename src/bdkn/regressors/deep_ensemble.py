@@ -9,9 +9,9 @@ import numpy as np
 
 from bdkn.errors import check_choice
 from bdkn.members import TrainingRows
+from bdkn.networks.activation import Array
 from bdkn.predictive import Gaussian, GaussianMixture
 from bdkn.predictive.base import FloatArray
-from bdkn.regressors.base import Rows
 from bdkn.regressors.ensemble import EnsembleRegressor
 
 
@@ -125,17 +125,17 @@ class DeepEnsembleRegressor(EnsembleRegressor):
     def _combine(self, rows: TrainingRows) -> None:
         """Learn nothing: every network counts the same."""
 
-    def _predictive(self, X: Rows) -> Gaussian | GaussianMixture:
+    def _predictive(self, X: Array) -> Gaussian | GaussianMixture:
         means, variances = self._outputs(X)
         mixture = GaussianMixture(means, np.sqrt(variances))
         return mixture if self.predictive == "mixture" else mixture.moment_matched()
 
-    def _covariance(self, X: Rows) -> FloatArray:
+    def _covariance(self, X: Array) -> FloatArray:
         means, variances = self._outputs(X)
         apart = means - means.mean(axis=1, keepdims=True)
         return np.asarray(np.diag(variances.mean(axis=1)) + apart @ apart.T / means.shape[1])
 
-    def _joint_draws(self, X: Rows, size: int, generator: np.random.Generator) -> FloatArray:
+    def _joint_draws(self, X: Array, size: int, generator: np.random.Generator) -> FloatArray:
         means, variances = self._outputs(X)
         noise = generator.standard_normal((len(X), size))
         if self.predictive == "mixture":  # each draw believes one network on all rows
@@ -146,7 +146,7 @@ class DeepEnsembleRegressor(EnsembleRegressor):
         shared = generator.standard_normal((means.shape[1], size))
         return np.asarray(centre + apart @ shared + np.sqrt(variances.mean(axis=1, keepdims=True)) * noise)
 
-    def _outputs(self, X: Rows) -> tuple[FloatArray, FloatArray]:
+    def _outputs(self, X: Array) -> tuple[FloatArray, FloatArray]:
         """Return means and variances, each (n, H), in the units of the target."""
         means, variances = self.ensemble_.outputs(X)
         targets = self.ensemble_.targets

@@ -156,7 +156,8 @@ class EnsembleRegressor(ProbabilisticRegressor):
         """Check what neither the network's shape nor the training's configuration checks."""
         check_number("n_members", self.n_members, low=1, whole=True)
         check_number("validation_fraction", self.validation_fraction, low=0, high=0.9, strict=True)
-        check_number("verbose", +self.verbose, low=0, whole=True)  # + makes a flag a number
+        if not isinstance(self.verbose, bool):
+            check_number("verbose", self.verbose, low=0, whole=True)
         for name in ("early_stopping", "standardize_y"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise InvalidParameterError(f"{name} must be True or False; got {getattr(self, name)!r}")

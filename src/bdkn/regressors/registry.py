@@ -36,4 +36,10 @@ def load(path: str | os.PathLike[str]) -> ProbabilisticRegressor:
     name = document.get("model")
     if name not in REGRESSORS:
         raise ModelFileError(f"{path} holds a {name}; this version knows {', '.join(REGRESSORS)}")
-    return restore_model(REGRESSORS[name], arrays, document)
+    try:
+        return restore_model(REGRESSORS[name], arrays, document)
+    except (KeyError, TypeError) as error:
+        raise ModelFileError(
+            f"{path} was written by bdkn {document.get('bdkn')}, which knows more than this version ({error}); "
+            "run: pip install --upgrade bdkn"
+        ) from error

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import heapq
 import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
-import joblib
 import numpy as np
 
 from bdkn.networks import Networks, NetworkSpec
@@ -24,12 +21,9 @@ if TYPE_CHECKING:
 ANNOUNCE_AFTER_S = 1.0
 """Loading compiled code from disk takes less; a longer wait is a compilation."""
 
-_CALL_S = 0.01
-"""How long one call of compiled code should take: short enough to balance the threads and to be interrupted."""
-
 
 class FusedEngine:
-    """Trains each member in one thread, without Python between its steps; the same bits for any ``n_jobs``."""
+    """Trains members on threads, without Python between their steps; the same bits for any ``n_jobs``."""
 
     def __repr__(self) -> str:
         return "FusedEngine()"
@@ -47,17 +41,13 @@ class FusedEngine:
     ) -> Trained:
         """Train one network a seed."""
         prepare()
+        from bdkn.training.fused.queue import Queue, threads
         from bdkn.training.fused.run import Run
 
         start, streams = start_networks(spec, seeds)
         runs = [Run.start(start[[h]], streams[h], rows, config) for h in range(len(seeds))]
-        hook = _Hook(on_epoch, watch) if on_epoch is not None else None
-        queue = _Queue(runs, hook)
-        try:
-            workers = min(joblib.effective_n_jobs(n_jobs), len(runs))
-            joblib.Parallel(n_jobs=workers, require="sharedmem")(joblib.delayed(queue.work)() for _ in range(workers))
-        finally:
-            queue.cancel()
+        queue = Queue(runs, _Reporter(on_epoch, watch) if on_epoch is not None else None)
+        queue.finish(min(threads(n_jobs), len(runs)))
         return Trained(
             networks=Networks.concatenate([run.networks() for run in runs]),
             loss_curves=tuple(run.losses() for run in runs),
@@ -66,59 +56,19 @@ class FusedEngine:
         )
 
 
-class _Hook:
-    """Calls the user's hook from one thread at a time."""
+class _Reporter:
+    """Calls the user's hook, from one thread at a time."""
 
     def __init__(self, on_epoch: Hook, watch: Float32 | None) -> None:
-        self.on_epoch, self.watch, self.lock = on_epoch, watch, threading.Lock()
+        self._on_epoch, self._watch, self._lock = on_epoch, watch, threading.Lock()
 
-    def __call__(self, run: Run, member: int) -> None:
-        mean, variance = (None, None) if self.watch is None else run.outputs(self.watch)
+    def __call__(self, member: int, run: Run) -> None:
+        mean, variance = (None, None) if self._watch is None else run.outputs(self._watch)
         held = run.held_losses()
-        report = EpochReport(
-            member=member,
-            epoch=run.epoch - 1,
-            loss=float(run.losses()[-1]),
-            validation_loss=float(held[-1]) if len(held) else None,
-            mean=mean,
-            variance=variance,
-        )
-        with self.lock:
-            self.on_epoch(report)
-
-
-class _Queue:
-    """Runs waiting for a thread: whoever is free takes the one that is furthest behind, so all end together.
-
-    A thread a member would leave one core idle for a sixth of the time with five members on two cores.
-    """
-
-    def __init__(self, runs: Sequence[Run], hook: _Hook | None) -> None:
-        self.hook, self.lock = hook, threading.Lock()
-        self.waiting = [(0, member, 1, run) for member, run in enumerate(runs)]
-
-    def cancel(self) -> None:
-        """Let the threads end after their current call."""
-        with self.lock:
-            self.waiting.clear()
-
-    def work(self) -> None:
-        """Advance runs until none is waiting."""
-        while (taken := self._take()) is not None:
-            _, member, epochs, run = taken
-            began = time.perf_counter()
-            run.advance(epochs)
-            if self.hook is not None:
-                self.hook(run, member)
-            else:
-                epochs = max(1, int(epochs * min(_CALL_S / (time.perf_counter() - began), 4)))
-            if not run.is_done():
-                with self.lock:
-                    heapq.heappush(self.waiting, (run.epoch, member, epochs, run))
-
-    def _take(self) -> tuple[int, int, int, Run] | None:
-        with self.lock:
-            return heapq.heappop(self.waiting) if self.waiting else None
+        validation_loss = float(held[-1]) if len(held) else None
+        report = EpochReport(member, run.epoch - 1, float(run.losses()[-1]), validation_loss, mean, variance)
+        with self._lock:
+            self._on_epoch(report)
 
 
 @cache
@@ -128,9 +78,8 @@ def prepare() -> None:
         from bdkn.training.fused.run import Run
 
         rows = Rows(np.ones((2, 1), np.float32), np.ones(2, np.float32))
-        spec, config = NetworkSpec(n_inputs=1, hidden=(1,)), TrainingConfig(epochs=1)
-        start, streams = start_networks(spec, [np.random.SeedSequence(0)])
-        run = Run.start(start, streams[0], rows, config)
+        start, streams = start_networks(NetworkSpec(n_inputs=1, hidden=(1,)), [np.random.SeedSequence(0)])
+        run = Run.start(start, streams[0], rows, TrainingConfig(epochs=1))
         run.advance(1)
         run.outputs(rows.X)
 

@@ -8,7 +8,7 @@ matrix, whose input is always one: no product needs a special case for it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,3 +117,9 @@ class Layout:
         shapes = [(n_out, padded(n_in + 1)) for n_out, n_in in self.spec.shapes]
         ends = np.cumsum([rows * columns for rows, columns in shapes])
         return [flat[end - r * c : end].reshape(r, c) for end, (r, c) in zip(ends, shapes, strict=True)]
+
+
+@lru_cache(maxsize=16)
+def layout_of(spec: NetworkSpec, batch: int) -> Layout:
+    """Return the layout for that shape; members and fits of one shape share it."""
+    return Layout(spec, batch)

@@ -11,7 +11,7 @@ from bdkn.networks.activation import Array
 from bdkn.training.config import OBJECTIVES, TrainingConfig
 from bdkn.training.engine import Float32, Rows
 from bdkn.training.fused import epochs as compiled
-from bdkn.training.fused.layout import Layout
+from bdkn.training.fused.layout import Layout, layout_of
 from bdkn.training.order import Streams, split_rows
 
 _NOTHING = np.empty(0, dtype=np.float32)
@@ -31,7 +31,7 @@ class Run:
         """Begin from a single network."""
         order, held = split_rows(len(rows.y), config.validation_fraction, streams.split)
         data = compiled.Data(rows.X, rows.y, _NOTHING if rows.weight is None else rows.weight, order, held)
-        layout = Layout(network.spec, min(config.batch_size, len(order)))
+        layout = layout_of(network.spec, min(config.batch_size, len(order)))
         return cls(
             layout, data, _settings(network.spec, config, layout.batch), _state(layout, network, streams, config)
         )

@@ -1,0 +1,50 @@
+# make demo: fit, print, draw.   make test: everything that must hold.   Both need only Python >= 3.11 and make.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN     = $(VENV)/bin
+PIP     = $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+.PHONY: demo test lint types layers tests coverage bench clean
+
+demo: $(VENV)/.core
+	$(BIN)/bdkn demo --out report
+
+test: lint types layers tests
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.test
+	$(BIN)/mypy
+
+layers: $(VENV)/.test
+	$(BIN)/lint-imports
+
+# Numba's disk cache sees a change in a function's own file only: compiled code is made anew before it is tested.
+tests: $(VENV)/.test
+	find src -name '*.nb[ic]' -delete
+	$(BIN)/pytest -n 2 --cov --cov-report=term --cov-fail-under=95
+
+bench: $(VENV)/.test
+	$(PIP) install -c constraints.txt -e '.[bench]'
+	$(BIN)/python benchmarks/engine.py --write
+	$(BIN)/python benchmarks/statistics.py --write
+
+clean:
+	rm -rf $(VENV) report build .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find src -name '*.nb[ic]' -delete
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "bdkn needs Python >= 3.11; this is " + sys.version'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: $(VENV)/bin/python pyproject.toml
+	$(PIP) install -e .
+	touch $@
+
+# torch first and pinned: an open range would bring gigabytes of CUDA packages.
+$(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) install -c constraints.txt torch
+	$(PIP) install -c constraints.txt -e '.[test]'
+	touch $@ $(VENV)/.core
