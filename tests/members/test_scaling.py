@@ -50,6 +50,11 @@ def test_constant_column_is_centred_and_not_stretched():
     np.testing.assert_array_equal(scaler.transform(X)[:, 0], 0)
 
 
+def test_a_spread_too_small_for_a_number_is_none():
+    scaler = Standardizer.fit(np.array([[0.0], [0.0], [0.0], [5e-324]]))
+    assert scaler.scale[0] == 1.0
+
+
 def test_accumulates_in_double_precision():
     X = (1e4 + np.random.default_rng(3).normal(size=(100_000, 1))).astype(np.float32)
     scaler = Standardizer.fit(X)

@@ -82,6 +82,15 @@ def test_a_changed_number_is_noticed(path):
         read(path)
 
 
+@pytest.mark.parametrize(("name", "other"), [(b'"F64"', b'"I64"'), (b"[3,2]", b"[2,3]"), (b'"vector"', b'"victor"')])
+def test_a_changed_type_shape_or_name_is_noticed(path, name, other):
+    content = path.read_bytes()
+    assert name in content
+    path.write_bytes(content.replace(name, other))
+    with pytest.raises(ModelFileError, match="its checksum does not match"):
+        read(path)
+
+
 @pytest.mark.parametrize("content", [b"", b"not a model at all, just text", b"\x80\x04\x95" + bytes(100)])
 def test_other_files_are_refused(tmp_path, content):
     path = tmp_path / "other"

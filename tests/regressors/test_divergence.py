@@ -5,8 +5,10 @@ import pytest
 from quick import BOTH, QUICK, Stretched, table
 
 from bdkn.errors import DivergedError, DivergedMemberWarning
+from bdkn.members import TrainingRows
 from bdkn.networks import Networks
 from bdkn.regressors import BDKNRegressor, DeepEnsembleRegressor
+from bdkn.regressors.screening import screen
 
 X, y = table()
 NEW, y_new = table(25, seed=1)
@@ -49,7 +51,39 @@ def test_outputs_that_overflow_on_training_rows_count_as_diverged():
             return trained
 
     with pytest.warns(DivergedMemberWarning, match="left out network 1 of 3"):
-        BDKNRegressor(**deep, engine=Exploding((1, 1, 1))).fit(X, y)
+        model = BDKNRegressor(**deep, engine=Exploding((1, 1, 1))).fit(X, y)
+    assert model.member_names_ == ("network 2", "network 3")
+    assert np.isfinite(model.member_table()["rmse"]).all()
+    assert len(model.member_table()["rmse"]) == 2
+
+
+@dataclass(frozen=True)
+class Told:
+    """Networks that say what they are told, on every row alike."""
+
+    means: np.ndarray
+    variances: np.ndarray
+
+    def __len__(self):
+        return len(self.means)
+
+    def __getitem__(self, chosen):
+        return Told(self.means[chosen], self.variances[chosen])
+
+    def is_finite(self):
+        return np.ones(len(self), bool)
+
+    def outputs(self, X):
+        return tuple(np.repeat(part[:, None], len(X), axis=1) for part in (self.means, self.variances))
+
+
+def test_means_and_variances_must_be_finite_and_so_must_their_squares():
+    networks = Told(np.array([0, np.nan, 0, 1e200, 1e30, 0]), np.array([1, 1, np.inf, 1, 1, np.nan]))
+    rows = TrainingRows(np.zeros((5, 1), np.float32), np.zeros(5))
+    with pytest.warns(DivergedMemberWarning, match="left out network 2, network 3, network 4, network 6 of 6"):
+        sound, fits = screen(networks, rows, own_variance=True)
+    np.testing.assert_array_equal(sound, [0, 4])
+    np.testing.assert_allclose(fits.rmse, [0, 1e30])
 
 
 @pytest.mark.parametrize("engine", ["fused", "reference"])

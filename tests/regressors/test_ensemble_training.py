@@ -92,6 +92,41 @@ def test_engines_agree(cls, engine):
     np.testing.assert_allclose(predictions(other), predictions(fused), rtol=2e-3)
 
 
+class Recording:
+    """An engine that remembers what it was asked."""
+
+    def train(self, spec, rows, config, seeds, *, n_jobs=None, watch=None, on_epoch=None):
+        self.asked = {**vars(spec), **vars(config), "n_jobs": n_jobs, "hook": on_epoch, "n_members": len(seeds)}
+        return ReferenceEngine().train(spec, rows, config, seeds)
+
+
+@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_every_parameter_of_training_reaches_the_engine(cls, verbose):
+    engine = Recording()
+    told = {
+        "n_members": 2,
+        "activation": "tanh",
+        "objective": "beta_nll",
+        "beta": 0.25,
+        "warmup_epochs": 1,
+        "epochs": 3,
+        "learning_rate": 0.02,
+        "schedule": "cosine",
+        "batch_size": 17,
+        "weight_decay": 0.125,
+        "validation_fraction": 0.3,
+        "patience": 7,
+        "tol": 0.5,
+        "n_jobs": 2,
+    }
+    cls(**told, hidden_layer_sizes=[6, 5], engine=engine, random_state=0, verbose=verbose).fit(X, y)
+    assert {name: engine.asked[name] for name in told} == told
+    assert engine.asked["hidden"] == (6, 5)
+    assert engine.asked["n_inputs"] == 3
+    assert (engine.asked["hook"] is None) == (verbose == 0)
+
+
 @pytest.mark.parametrize("cls", BOTH)
 def test_a_network_without_hidden_layers_is_linear(cls):
     model = cls(**{**QUICK, "hidden_layer_sizes": ()}, objective="mse", early_stopping=False).fit(X, y)

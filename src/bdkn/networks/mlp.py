@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from bdkn.networks.activation import Array, activate
 from bdkn.networks.spec import NetworkSpec
+from bdkn.networks.spread import spread
 
 MIN_VARIANCE = 1e-6
 """Added to the softplus of the raw variance, as in Lakshminarayanan et al. (2017)."""
 
-_CHUNK_ROWS = 1024
+_CHUNK_ROWS = 512
 """Rows a forward pass takes at once, so that its activations stay in cache."""
 
 Layer = tuple[Array, Array]
@@ -42,13 +43,16 @@ class Networks:
     def concatenate(cls, parts: Sequence[Networks]) -> Networks:
         """Return all networks of several stacks of one shape."""
         layers = zip(*(part.layers for part in parts), strict=True)
-        stacked = tuple((np.concatenate([W for W, _ in layer]), np.concatenate([b for _, b in layer])) for layer in layers)
+        stacked = tuple(
+            (np.concatenate([W for W, _ in layer]), np.concatenate([b for _, b in layer])) for layer in layers
+        )
         return cls(parts[0].spec, stacked)
 
     def is_finite(self) -> NDArray[np.bool_]:
         """Tell for each network whether all its weights are finite."""
         flat = np.concatenate([part.reshape(len(self), -1) for layer in self.layers for part in layer], axis=1)
-        return np.isfinite(flat).all(axis=1)
+        finite: NDArray[np.bool_] = np.isfinite(flat).all(axis=1)
+        return finite
 
     def outputs(self, X: ArrayLike) -> tuple[Array, Array]:
         """Return means and variances, each of shape (H, n).
@@ -59,12 +63,16 @@ class Networks:
         rows = np.asarray(X)
         means = np.empty((len(self), len(rows)))
         variances = np.empty_like(means)
-        for member, layers in enumerate(self._members()):
-            for start in range(0, len(rows), _CHUNK_ROWS):
-                part = slice(start, start + _CHUNK_ROWS)
-                out = _forward(self.spec.activation, layers, rows[part])
+
+        def fill(part: slice) -> None:
+            chunk = rows[part].astype(np.float64)
+            for member, layers in enumerate(wide):
+                out = _forward(self.spec.activation, layers, chunk)
                 means[member, part] = out[:, 0]
                 variances[member, part] = softplus(out[:, 1]) + MIN_VARIANCE
+
+        wide = self._members()
+        spread(fill, [slice(start, start + _CHUNK_ROWS) for start in range(0, len(rows), _CHUNK_ROWS)])
         return means, variances
 
     def _members(self) -> list[list[Layer]]:
@@ -72,8 +80,7 @@ class Networks:
         return [[(W[h], b[h]) for W, b in wide] for h in range(len(self))]
 
 
-def _forward(activation: str, layers: Sequence[Layer], rows: Array) -> Array:
-    value: Array = rows.astype(np.float64)
+def _forward(activation: str, layers: Sequence[Layer], value: Array) -> Array:
     for W, b in layers[:-1]:
         value = activate(activation, value @ W.T + b)
     W, b = layers[-1]

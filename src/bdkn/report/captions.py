@@ -1,0 +1,47 @@
+"""What each figure says, in a sentence or two."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bdkn.plots.envelope import binomial_envelope
+from bdkn.report.compare import LEVEL
+from bdkn.report.trial import Trial
+
+
+def on_intervals(trial: Trial) -> str:
+    """Return how many test rows lie in the intervals of the first model."""
+    rows, score = len(trial.data.y_test), trial.scores[0]
+    return (
+        f"Each place on the horizontal axis is one test row, in the order of the predicted mean; dots are what was "
+        f"observed. The {LEVEL:.0%} intervals of {score.model} hold {round(score.coverage * rows)} of {rows} "
+        f"observations ({score.coverage:.0%}). {by_chance(rows)}"
+    )
+
+
+def on_calibration(trial: Trial) -> str:
+    """Return how far the models are from calibrated, on average over the levels."""
+    gaps = ", ".join(
+        f"{score.calibration_error:.1%} for {score.model}" for score in trial.scores if score.model in trial.learners
+    )
+    return (
+        "An interval that claims p% should hold p% of the observations: the nearer to the diagonal, the better. "
+        f"The mean gap is {gaps}; within the grey band it is no more than chance brings."
+    )
+
+
+def on_weights(trial: Trial) -> str:
+    """Return how many networks of the first model clearly contribute."""
+    weights = trial.models[trial.first].posterior_.weights()
+    lower, upper = weights.interval(0.95)
+    clear = int(np.sum((lower > 0) | (upper < 0)))
+    return (
+        f"{trial.first} weighs each network by how well it explains the training targets. The 95% credible intervals "
+        f"of {clear} of {len(weights)} networks leave out zero; a deep ensemble gives each {1 / len(weights):.2f}."
+    )
+
+
+def by_chance(rows: int) -> str:
+    """Return how many of so many rows a calibrated model holds."""
+    low, high = (round(float(share) * rows) for share in binomial_envelope(rows, LEVEL, 0.95))
+    return f"A calibrated model holds {low} to {high} of {rows} in 95% of samples."

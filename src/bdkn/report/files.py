@@ -1,0 +1,69 @@
+"""A report on disk: every file is written under another name first, so that a reader never meets half of one."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from bdkn.errors import InvalidParameterError, check_choice
+from bdkn.plots import save_figure
+from bdkn.report.document import Report
+from bdkn.report.page import render_page
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def write_report(folder: str | Path, report: Report) -> Path:
+    """Write page, figures and numbers into ``folder``, replacing those of an earlier report; return the page's path."""
+    place = prepare_folder(folder)
+    with drafts(place) as draft:
+        for item in report.illustrations:
+            save_figure(item.figure, draft, item.stem)
+        drawings = {item.stem: (draft / f"{item.stem}.svg").read_text("utf-8") for item in report.illustrations}
+        (draft / "index.html").write_text(render_page(report, drawings), "utf-8")
+        (draft / "summary.json").write_text(json.dumps(report.numbers, indent=2, allow_nan=False) + "\n", "utf-8")
+    return place / "index.html"
+
+
+def write_picture(path: str | Path, figure: Figure) -> Path:
+    """Write a figure in the format that the ending of ``path`` names."""
+    target = check_picture(path)
+    with drafts(prepare_folder(target.parent)) as draft:
+        save_figure(figure, draft, target.stem, formats=[target.suffix[1:]], dpi=110)
+    return target
+
+
+def prepare_folder(path: str | Path) -> Path:
+    """Return ``path`` as a folder, made where it was missing."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise InvalidParameterError(
+            f"the report must go into a folder; got {folder}, where a file is in the way: name another folder"
+        ) from error
+    return folder
+
+
+def check_picture(path: str | Path) -> Path:
+    """Return ``path`` if a picture can be written there."""
+    picture = Path(path)
+    check_choice("the ending of a picture's name", picture.suffix, (".png", ".svg", ".pdf"))
+    if picture.is_dir():
+        raise InvalidParameterError(f"a picture must be a file; got {picture}, which is a folder: name a file in it")
+    return picture
+
+
+@contextmanager
+def drafts(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder; once all is written, its files take the place of those of the same name in ``folder``."""
+    with TemporaryDirectory(prefix=".draft-", dir=folder) as name:
+        yield Path(name)
+        for draft in sorted(Path(name).iterdir()):
+            os.replace(draft, folder / draft.name)

@@ -1,0 +1,32 @@
+"""The numbers of a trial as JSON can hold them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from bdkn.report.compare import LEVEL
+from bdkn.report.trial import Trial
+from bdkn.report.versions import versions
+
+
+def record(trial: Trial) -> dict[str, Any]:
+    """Return data, scores, weights, settings and versions; what is not finite becomes null."""
+    members = trial.models[trial.first].member_table()
+    return {
+        "data": {"name": trial.data.name, "train": len(trial.data.y_train), "test": len(trial.data.y_test)},
+        "level": LEVEL,
+        "scores": [_numbers(asdict(score)) for score in trial.scores],
+        "weights": [_numbers(dict(zip(members, cells, strict=True))) for cells in zip(*members.values(), strict=True)],
+        "models": trial.recipes,
+        "versions": versions(),
+    }
+
+
+def _numbers(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row with numbers as Python's own."""
+    plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in row.items()}
+    return {key: None if isinstance(value, float) and not isfinite(value) else value for key, value in plain.items()}
