@@ -29,7 +29,7 @@ tests: $(VENV)/.test
 bench: $(VENV)/.test
 	$(PIP) install -c constraints.txt -e '.[bench]'
 	$(BIN)/python benchmarks/engine.py --write
-	$(BIN)/python benchmarks/statistics.py --write
+	$(BIN)/python benchmarks/sufficient_statistics.py --write
 
 clean:
 	rm -rf $(VENV) report build .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis

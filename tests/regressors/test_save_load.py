@@ -89,7 +89,7 @@ def test_names_of_those_left_over_are_kept(tmp_path):
         ({"hidden_layer_sizes": np.array([16])}, {"hidden_layer_sizes": (16,)}),
         ({"tol": np.float64(0.01)}, {"tol": 0.01}),
     ],
-    ids=str,
+    ids=["engine", "RandomState", "Generator", "list", "array", "NumPy number"],
 )
 def test_parameters_are_saved_as_what_comes_nearest(given, saved, tmp_path):
     model = BDKNRegressor(**{**QUICK, **given}).fit(X, y)

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from bdkn.cli.demo import demo
+from bdkn.cli import demo
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
-app.command()(demo)
+app.command()(demo.demo)
 
 
 def _tell_version(wanted: bool) -> None:

@@ -13,7 +13,7 @@ def on_intervals(trial: Trial) -> str:
     """Return how many test rows lie in the intervals of the first model."""
     rows, score = len(trial.data.y_test), trial.scores[0]
     return (
-        f"Each place on the horizontal axis is one test row, in the order of the predicted mean; dots are what was "
+        "Each place on the horizontal axis is one test row, in the order of the predicted mean; dots are what was "
         f"observed. The {LEVEL:.0%} intervals of {score.model} hold {round(score.coverage * rows)} of {rows} "
         f"observations ({score.coverage:.0%}). {by_chance(rows)}"
     )
@@ -42,6 +42,9 @@ def on_weights(trial: Trial) -> str:
 
 
 def by_chance(rows: int) -> str:
-    """Return how many of so many rows a calibrated model holds."""
-    low, high = (round(float(share) * rows) for share in binomial_envelope(rows, LEVEL, 0.95))
-    return f"A calibrated model holds {low} to {high} of {rows} in 95% of samples."
+    """Return how far the coverage of a calibrated model strays on so many rows."""
+    low, high = binomial_envelope(rows, LEVEL, 0.95)
+    return (
+        f"By chance alone, {LEVEL:.0%} intervals of a calibrated model hold between {low:.0%} and {high:.0%} of {rows} "
+        "rows, in 95% of samples."
+    )

@@ -18,7 +18,8 @@ class ConstantGaussian:
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Learn mean and standard deviation of ``y``; ``X`` is not looked at."""
-        self.mean_, self.std_ = float(np.mean(y)), float(np.std(y))
+        targets = np.asarray(y, dtype=np.float64)
+        self.mean_, self.std_ = float(targets.mean()), float(targets.std())
         return self
 
     def predict_dist(self, X: Any) -> Gaussian:

@@ -15,7 +15,7 @@ from bdkn.report.trial import Trial
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-READING = "RMSE, NLL, CRPS and width: smaller is better. Coverage: the nearer to 90%, the better."
+READING = "Smaller is better, but for coverage: the nearer to 90%, the better. Compiling does not count as fit time."
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,7 @@ def write_picture(path: str | Path, figure: Figure) -> Path:
     """Write a figure in the format that the ending of ``path`` names."""
     target = check_picture(path)
     with drafts(prepare_folder(target.parent)) as draft:
-        save_figure(figure, draft, target.stem, formats=[target.suffix[1:]], dpi=110)
+        save_figure(figure, draft, target.stem, formats=[target.suffix[1:]], dpi=100)
     return target
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bdkn.plots.style import INK, draw_legend
 from bdkn.report.figures import draw_calibration, draw_intervals, draw_weights
 from bdkn.report.trial import Trial
 
@@ -14,10 +15,16 @@ if TYPE_CHECKING:
 def draw_picture(trial: Trial) -> Figure:
     """Return one figure with three panels: intervals, calibration, weights."""
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    figure = Figure(figsize=(13.0, 4.4), layout="constrained")
-    left, middle, right = figure.subplots(1, 3, width_ratios=(1.5, 1.0, 1.0))
-    draw_intervals(trial, left)
-    draw_calibration(trial, middle)
-    draw_weights(trial, right)
+    figure = Figure(figsize=(12.0, 4.4), layout=ConstrainedLayoutEngine(wspace=0.06))
+    panels = (
+        (draw_intervals, f"Predictions of {trial.first} for {len(trial.data.y_test)} test rows", 2),
+        (draw_calibration, "Calibration", 1),
+        (draw_weights, f"Weights of the networks of {trial.first}", 2),
+    )
+    for ax, (draw, title, columns) in zip(figure.subplots(1, 3, width_ratios=(1.5, 1.0, 1.0)), panels, strict=True):
+        draw(trial, ax)
+        ax.set_title(title, color=INK, fontsize=11, loc="left")
+        draw_legend(ax, columns)  # once more: the panels are narrower than figures of their own
     return figure
