@@ -1,0 +1,85 @@
+"""Products over register tiles, on this CPU's vectors and on those of other CPUs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bdkn.training.fused.product import main_height, product
+from bdkn.training.fused.tile import BLOCK, HEIGHTS, REGISTERS, WIDTHS, padded
+from bdkn.training.fused.transpose import EDGE, transpose
+
+SIZES = st.integers(1, 70)
+
+
+@given(rows=SIZES, count=SIZES, columns=SIZES, transposed=st.booleans(), seed=st.integers(0, 9))
+@settings(max_examples=150, deadline=None)
+def test_product_is_numpys(rows: int, count: int, columns: int, transposed: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    S, V = rng.normal(size=(rows, count)).astype(np.float32), rng.normal(size=(count, columns)).astype(np.float32)
+    ld, guard = padded(columns), np.float32(7)
+    wide = np.zeros((count, ld), np.float32)
+    wide[:, :columns] = V
+    c, s, v = 0, rows * ld + 16, rows * ld + 16 + rows * count
+    mem = np.concatenate([np.zeros(c + rows * ld), np.full(16, guard), (S.T if transposed else S).ravel(), wide.ravel()])
+    mem = mem.astype(np.float32)
+    row, step = (1, rows) if transposed else (count, 1)
+    product(mem, c, ld, s, row, step, v, ld, rows, main_height(rows), columns, count)
+    np.testing.assert_allclose(mem[: rows * ld].reshape(rows, ld)[:, :columns], S @ V, rtol=1e-4, atol=1e-5)
+    assert np.all(mem[rows * ld : s] == guard), "nothing behind the product may be touched"
+
+
+@given(rows=st.integers(1, 5), columns=st.integers(1, 5))
+def test_transpose_is_numpys(rows: int, columns: int) -> None:
+    rows, columns = EDGE * rows, EDGE * columns
+    source = np.random.default_rng(0).normal(size=(rows, columns)).astype(np.float32)
+    mem = np.concatenate([source.ravel(), np.zeros(source.size, np.float32)])
+    transpose(mem, 0, columns, source.size, rows, rows, columns)
+    np.testing.assert_array_equal(mem[source.size :].reshape(columns, rows), source.T)
+
+
+def test_tiles_fit_into_the_registers() -> None:
+    most_vectors = max(map(len, WIDTHS))
+    assert HEIGHTS[0] * most_vectors + most_vectors + 1 <= REGISTERS
+
+
+@given(st.integers(1, 1000))
+def test_padding_is_less_than_a_vector_and_more_than_nothing(columns: int) -> None:
+    assert columns <= padded(columns) < columns + BLOCK // 2
+    assert padded(padded(columns)) == padded(columns)
+
+
+SCRIPT = """
+import sys
+import llvmlite.binding as llvm
+features = {name: True for name in sys.argv[1:]}
+llvm.get_host_cpu_features = lambda: type("Features", (dict,), {"flatten": lambda self: ""})(features)
+import numpy as np
+from bdkn.training.fused.tile import LANES, padded
+from bdkn.training.fused.product import main_height, product
+rng = np.random.default_rng(0)
+for rows, count, columns in ((50, 51, 32), (50, 32, 51), (2, 9, 13), (13, 1, 1), (128, 33, 129)):
+    S, V = rng.normal(size=(rows, count)).astype("f4"), np.zeros((count, padded(columns)), "f4")
+    V[:, :columns] = rng.normal(size=(count, columns))
+    C = np.zeros((rows, padded(columns)), "f4")
+    mem = np.concatenate([C.ravel(), S.ravel(), V.ravel()])
+    ld = padded(columns)
+    product(mem, 0, ld, C.size, count, 1, C.size + S.size, ld, rows, main_height(rows), columns, count)
+    assert np.allclose(mem[: C.size].reshape(C.shape), S @ V, rtol=1e-4, atol=1e-4), (rows, count, columns)
+print(LANES)
+"""
+
+
+@pytest.mark.parametrize(("features", "lanes"), [([], "4"), (["avx2"], "8")], ids=["oldest", "AVX2"])
+def test_vectors_of_other_cpus(features: list[str], lanes: str, tmp_path: os.PathLike[str]) -> None:
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_CPU_NAME": "generic"}
+    command = [sys.executable, "-c", SCRIPT, *features]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == lanes
