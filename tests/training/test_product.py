@@ -27,8 +27,8 @@ def test_product_is_numpys(rows: int, count: int, columns: int, transposed: bool
     wide = np.zeros((count, ld), np.float32)
     wide[:, :columns] = V
     c, s, v = 0, rows * ld + 16, rows * ld + 16 + rows * count
-    mem = np.concatenate([np.zeros(c + rows * ld), np.full(16, guard), (S.T if transposed else S).ravel(), wide.ravel()])
-    mem = mem.astype(np.float32)
+    operands = [(S.T if transposed else S).ravel(), wide.ravel()]
+    mem = np.concatenate([np.zeros(rows * ld), np.full(16, guard), *operands]).astype(np.float32)
     row, step = (1, rows) if transposed else (count, 1)
     product(mem, c, ld, s, row, step, v, ld, rows, main_height(rows), columns, count)
     np.testing.assert_allclose(mem[: rows * ld].reshape(rows, ld)[:, :columns], S @ V, rtol=1e-4, atol=1e-5)
