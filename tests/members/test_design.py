@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from bdkn.members import InSample, TrainingRows, constant_variance, design_chunks
+from bdkn.members import Design, InSample, TrainingRows, constant_variance
 from bdkn.networks import MIN_VARIANCE, NetworkSpec, initial_networks
 
 rng = np.random.default_rng(0)
@@ -19,7 +19,8 @@ def chunk_rows(request, monkeypatch):
 @pytest.mark.usefixtures("chunk_rows")
 @pytest.mark.parametrize("counts", [None, COUNTS.astype(float)])
 def test_chunks_put_together_are_the_design_matrix(counts):
-    parts = list(design_chunks(NETWORKS, TrainingRows(X, y, counts)))
+    design = Design(NETWORKS, TrainingRows(X, y, counts))
+    parts = list(design.chunks())
     np.testing.assert_allclose(np.concatenate([part[0] for part in parts]), NETWORKS.outputs(X)[0].T, rtol=1e-12)
     np.testing.assert_array_equal(np.concatenate([part[1] for part in parts]), y)
     assert all(part[2] is None for part in parts)
@@ -29,9 +30,38 @@ def test_chunks_put_together_are_the_design_matrix(counts):
         np.testing.assert_array_equal(np.concatenate([part[3] for part in parts]), counts)
 
 
+class Counting:
+    """Networks that count how often they are asked."""
+
+    def __init__(self, networks):
+        self.networks, self.asked = networks, 0
+
+    def __len__(self):
+        return len(self.networks)
+
+    def __getitem__(self, members):
+        return self.networks[members]
+
+    def outputs(self, X):
+        self.asked += 1
+        return self.networks.outputs(X)
+
+
+@pytest.mark.parametrize(("held", "asked"), [(10**9, 1), (0, 2)])
+def test_few_outputs_are_held_many_are_computed_anew(monkeypatch, held, asked):
+    monkeypatch.setattr("bdkn.members.design._HELD_NUMBERS", held)
+    networks = Counting(NETWORKS)
+    design = Design(networks, TrainingRows(X, y))
+    first, second = ([part[0] for part in design.chunks()] for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert networks.asked == asked
+    (chosen,) = [part[0] for part in design[np.array([2, 0])].chunks()]
+    np.testing.assert_allclose(chosen, first[0][:, [2, 0]], rtol=1e-12)
+
+
 @pytest.mark.usefixtures("chunk_rows")
 def test_in_sample_fit_against_repeated_rows_by_hand():
-    fit = InSample.of(NETWORKS, TrainingRows(X, y, COUNTS.astype(float)))
+    fit = InSample.of(Design(NETWORKS, TrainingRows(X, y, COUNTS.astype(float))))
     means, variances = (np.repeat(part, COUNTS, axis=1) for part in NETWORKS.outputs(X))
     errors = means - np.repeat(y, COUNTS)
     np.testing.assert_allclose(fit.mse, (errors**2).mean(axis=1), rtol=1e-12)
@@ -41,7 +71,7 @@ def test_in_sample_fit_against_repeated_rows_by_hand():
 
 
 def test_without_a_variance_of_its_own_a_network_has_its_squared_error():
-    fit = InSample.of(NETWORKS, TrainingRows(X, y), own_variance=False)
+    fit = InSample.of(Design(NETWORKS, TrainingRows(X, y)), own_variance=False)
     np.testing.assert_allclose(fit.nll, np.log(2 * np.pi * fit.mse) / 2 + 0.5, rtol=1e-12)
 
 

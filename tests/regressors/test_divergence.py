@@ -81,7 +81,7 @@ def test_means_and_variances_must_be_finite_and_so_must_their_squares():
     networks = Told(np.array([0, np.nan, 0, 1e200, 1e30, 0]), np.array([1, 1, np.inf, 1, 1, np.nan]))
     rows = TrainingRows(np.zeros((5, 1), np.float32), np.zeros(5))
     with pytest.warns(DivergedMemberWarning, match="left out network 2, network 3, network 4, network 6 of 6"):
-        sound, fits = screen(networks, rows, own_variance=True)
+        sound, fits, _ = screen(networks, rows, own_variance=True)
     np.testing.assert_array_equal(sound, [0, 4])
     np.testing.assert_allclose(fits.rmse, [0, 1e30])
 

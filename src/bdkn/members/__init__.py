@@ -1,6 +1,6 @@
 """What an ensemble is made of, and what it says about its training rows."""
 
-from bdkn.members.design import design_chunks
+from bdkn.members.design import Design
 from bdkn.members.in_sample import InSample, constant_variance
 from bdkn.members.member import Member
 from bdkn.members.network import NetworkEnsemble, NetworkMember
@@ -8,6 +8,7 @@ from bdkn.members.rows import TrainingRows
 from bdkn.members.scaling import Standardizer, TargetScaler
 
 __all__ = [
+    "Design",
     "InSample",
     "Member",
     "NetworkEnsemble",
@@ -16,5 +17,4 @@ __all__ = [
     "TargetScaler",
     "TrainingRows",
     "constant_variance",
-    "design_chunks",
 ]

@@ -8,9 +8,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bdkn.members.design import Design
 from bdkn.members.member import FloatArray
-from bdkn.members.rows import TrainingRows
-from bdkn.networks import MIN_VARIANCE, Predictor
+from bdkn.networks import MIN_VARIANCE
 
 
 @dataclass(frozen=True)
@@ -21,16 +21,15 @@ class InSample:
     nll: FloatArray
 
     @classmethod
-    def of(cls, networks: Predictor, rows: TrainingRows, *, own_variance: bool = True) -> Self:
+    def of(cls, design: Design, *, own_variance: bool = True) -> Self:
         """Return the fit of the networks; without ``own_variance`` each has its ``constant_variance``."""
-        squared, scored = np.zeros(len(networks)), np.zeros(len(networks))
+        squared, scored = np.zeros(len(design.networks)), np.zeros(len(design.networks))
         with np.errstate(over="ignore", invalid="ignore"):
-            for part in rows.parts():
-                means, variances = networks.outputs(part.X)
+            for part, means, variances in design.parts():
                 errors = (means - part.y) ** 2
                 squared += part.summed(errors)
                 scored += part.summed(np.log(variances) + errors / variances)
-            mse, score = squared / rows.total, scored / rows.total
+            mse, score = squared / design.rows.total, scored / design.rows.total
             if not own_variance:
                 score = np.log(constant_variance(mse)) + mse / constant_variance(mse)
         return cls(mse, (np.log(2 * np.pi) + score) / 2)

@@ -9,7 +9,7 @@ import numpy as np
 
 from bdkn.errors import check_choice, check_number
 from bdkn.inference import Posterior, Prior, Statistics, choose_prior_variance, log_evidence, posterior
-from bdkn.members import TrainingRows, design_chunks
+from bdkn.members import Design
 from bdkn.networks.activation import Array
 from bdkn.predictive import StudentT
 from bdkn.predictive.base import FloatArray
@@ -176,8 +176,8 @@ class BDKNRegressor(EnsembleRegressor):
         else:
             check_number("evidence", self.evidence, low=0, strict=True)
 
-    def _combine(self, rows: TrainingRows) -> None:
-        stats = Statistics.from_chunks(design_chunks(self.ensemble_.networks, rows))
+    def _combine(self, design: Design) -> None:
+        stats = Statistics.from_chunks(design.chunks())
         self.prior_scale_ = choose_prior_variance(stats, self.evidence)
         prior = Prior.isotropic(len(self.ensemble_), self.prior_scale_)
         self.posterior_ = posterior(stats, prior)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bdkn.errors import check_choice
-from bdkn.members import TrainingRows
+from bdkn.members import Design
 from bdkn.networks.activation import Array
 from bdkn.predictive import Gaussian, GaussianMixture
 from bdkn.predictive.base import FloatArray
@@ -122,7 +122,7 @@ class DeepEnsembleRegressor(EnsembleRegressor):
         super()._check_parameters()
         check_choice("predictive", self.predictive, ("mixture", "gaussian"))
 
-    def _combine(self, rows: TrainingRows) -> None:
+    def _combine(self, design: Design) -> None:
         """Learn nothing: every network counts the same."""
 
     def _predictive(self, X: Array) -> Gaussian | GaussianMixture:

@@ -11,6 +11,7 @@ import numpy as np
 
 from bdkn.errors import InvalidParameterError, check_number, missing_extra
 from bdkn.members import (
+    Design,
     InSample,
     NetworkEnsemble,
     NetworkMember,
@@ -79,8 +80,8 @@ class EnsembleRegressor(ProbabilisticRegressor):
         """Return the paper's values of the parameters only this method has."""
 
     @abstractmethod
-    def _combine(self, rows: TrainingRows) -> None:
-        """Learn from the training rows how to combine the trained networks."""
+    def _combine(self, design: Design) -> None:
+        """Learn from what they say about the training rows how to combine the trained networks."""
 
     @property
     def members_(self) -> list[NetworkMember]:
@@ -133,13 +134,13 @@ class EnsembleRegressor(ProbabilisticRegressor):
         trained = self._train(engine, spec, config, rows)
         # Without a likelihood in training, the networks' variance output means nothing.
         own_variance = config.objective_at(config.epochs - 1) != "mse"
-        sound, self.in_sample_ = screen(trained.networks, rows, own_variance=own_variance)
-        names, networks = tuple(f"network {h + 1}" for h in sound), trained.networks[sound]
+        sound, self.in_sample_, design = screen(trained.networks, rows, own_variance=own_variance)
+        names = tuple(f"network {h + 1}" for h in sound)
         variances = None if own_variance else constant_variance(self.in_sample_.mse)
-        self.ensemble_ = NetworkEnsemble(names, networks, inputs, targets, variances)
+        self.ensemble_ = NetworkEnsemble(names, design.networks, inputs, targets, variances)
         self.loss_curves_ = tuple(trained.loss_curves[h] for h in sound)
         self.n_iter_ = max(map(len, self.loss_curves_))
-        self._combine(rows)
+        self._combine(design)
 
     def _train(self, engine: Engine, spec: NetworkSpec, config: TrainingConfig, rows: TrainingRows) -> Trained:
         seeds = seed_sequence(self.random_state).spawn(self.n_members)

@@ -8,24 +8,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.errors import DivergedError, DivergedMemberWarning
-from bdkn.members import InSample, TrainingRows
+from bdkn.members import Design, InSample, TrainingRows
 from bdkn.networks import Predictor
 
 _TRY = "try a lower learning_rate, standardize_y=True, or objective='beta_nll' with some warmup_epochs"
 
 
-def screen(networks: Predictor, rows: TrainingRows, *, own_variance: bool) -> tuple[NDArray[np.intp], InSample]:
-    """Return the numbers of the networks to keep and how they fit the training rows.
+def screen(networks: Predictor, rows: TrainingRows, *, own_variance: bool) -> tuple[NDArray[np.intp], InSample, Design]:
+    """Return the numbers of the networks to keep, how they fit the training rows, and their design matrix.
 
     A network diverged if a weight, or an output on any training row, is not finite, or so large that its square is not.
     Such networks are named in a warning; if there is no other, it is an error.
     """
     finite = np.flatnonzero(networks.is_finite())
-    fits = InSample.of(networks[finite], rows, own_variance=own_variance)
+    design = Design(networks[finite], rows)
+    fits = InSample.of(design, own_variance=own_variance)
     fine = np.isfinite(fits.mse) & np.isfinite(fits.nll)
     sound = finite[fine]
     _tell(np.setdiff1d(np.arange(len(networks)), sound), len(networks))
-    return sound, fits[fine]
+    return sound, fits[fine], design[np.flatnonzero(fine)]
 
 
 def _tell(lost: NDArray[np.intp], n_members: int) -> None:
