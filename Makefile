@@ -43,7 +43,7 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml
 	$(PIP) install -e .
 	touch $@
 
-# torch first and pinned: an open range would bring gigabytes of CUDA packages.
+# torch first and pinned, so that nothing else pulls another. Its CPU build is enough: see constraints.txt.
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt torch
 	$(PIP) install -c constraints.txt -e '.[test]'

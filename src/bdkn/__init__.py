@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bdkn.errors import BDKNError, DivergedError, DivergedMemberWarning, InvalidParameterError, ModelFileError
-    from bdkn.metrics import calibration_error, coverage, crps, neg_crps, neg_log_score, nll, rmse
+    from bdkn.metrics import calibration_error, coverage, crps, neg_crps, neg_nll, nll, rmse
     from bdkn.predictive import Gaussian, GaussianMixture, StudentT
     from bdkn.regressors import BDKNRegressor, DeepEnsembleRegressor, load
+    from bdkn.training.torch_engine import TorchEngine
 
     __version__: str
 
@@ -26,22 +27,24 @@ __all__ = [
     "InvalidParameterError",
     "ModelFileError",
     "StudentT",
+    "TorchEngine",
     "__version__",
     "calibration_error",
     "coverage",
     "crps",
     "load",
     "neg_crps",
-    "neg_log_score",
+    "neg_nll",
     "nll",
     "rmse",
 ]
 
 _HOME = {
     "bdkn.errors": ("BDKNError", "DivergedError", "DivergedMemberWarning", "InvalidParameterError", "ModelFileError"),
-    "bdkn.metrics": ("calibration_error", "coverage", "crps", "neg_crps", "neg_log_score", "nll", "rmse"),
+    "bdkn.metrics": ("calibration_error", "coverage", "crps", "neg_crps", "neg_nll", "nll", "rmse"),
     "bdkn.predictive": ("Gaussian", "GaussianMixture", "StudentT"),
     "bdkn.regressors": ("BDKNRegressor", "DeepEnsembleRegressor", "load"),
+    "bdkn.training.torch_engine": ("TorchEngine",),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import numbers
 from collections.abc import Iterable
 
@@ -51,13 +52,24 @@ def check_choice(name: str, given: object, allowed: Iterable[str]) -> None:
 
 
 def check_number(
-    name: str, given: object, *, low: float, high: float = float("inf"), strict: bool = False, whole: bool = False
+    name: str,
+    given: object,
+    *,
+    low: float,
+    high: float = math.inf,
+    strict: bool = False,
+    whole: bool = False,
+    infinite: bool = False,
 ) -> None:
-    """Raise unless ``given`` is a number in [low, high] (``strict``: above low; ``whole``: an integer)."""
-    kind = numbers.Integral if whole else numbers.Real
-    fits = isinstance(given, kind) and not isinstance(given, bool)
-    if fits and (low < given if strict else low <= given) and given <= high:  # type: ignore[operator]
-        return
+    """Raise unless ``given`` is a number in [low, high]; ``strict``: above low, ``whole``: an integer.
+
+    Infinity is a number only where ``infinite`` says so.
+    """
+    if isinstance(given, numbers.Integral if whole else numbers.Real) and not isinstance(given, bool):
+        value = float(given)
+        if (low < value if strict else low <= value) and value <= high and (infinite or math.isfinite(value)):
+            return
     what = "an integer" if whole else "a number"
-    bound = f"{'>' if strict else '>='} {low:g}" + ("" if high == float("inf") else f" and <= {high:g}")
-    raise InvalidParameterError(f"{name} must be {what} {bound}; got {given!r}")
+    bound = f"{'>' if strict else '>='} {low:g}" + ("" if high == math.inf else f" and <= {high:g}")
+    finite = " and finite" if given == math.inf else ""
+    raise InvalidParameterError(f"{name} must be {what} {bound}{finite}; got {given!r}")

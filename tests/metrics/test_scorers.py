@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bdkn.errors import InvalidParameterError
-from bdkn.metrics import coverage, crps, neg_coverage_error, neg_crps, neg_log_score, nll, predictive_of
+from bdkn.metrics import coverage, crps, neg_coverage_error, neg_crps, neg_nll, nll, predictive_of
 from bdkn.predictive import Gaussian
 
 
@@ -40,20 +40,20 @@ def test_scorers_negate_the_metrics(data) -> None:
     X, y = data
     model = Line().fit(X, y)
     dist = model.predict_dist(X)
-    assert neg_log_score(model, X, y) == -nll(y, dist)
+    assert neg_nll(model, X, y) == -nll(y, dist)
     assert neg_crps(model, X, y) == -crps(y, dist)
     assert neg_coverage_error(model, X, y, level=0.5) == -abs(coverage(y, dist, 0.5) - 0.5)
 
 
 def test_scorers_work_in_cross_validation(data) -> None:
     X, y = data
-    scoring = {"log": neg_log_score, "crps": neg_crps, "coverage": neg_coverage_error}
+    scoring = {"log": neg_nll, "crps": neg_crps, "coverage": neg_coverage_error}
     results = cross_validate(Line(), X, y, cv=3, scoring=scoring, error_score="raise")
     assert all(np.all(results[f"test_{name}"] < 0.01) for name in scoring)
     assert cross_val_score(Line(), X, y, cv=3, scoring=neg_crps, error_score="raise").shape == (3,)
 
 
-@pytest.mark.parametrize("scoring", [neg_log_score, neg_crps, neg_coverage_error])
+@pytest.mark.parametrize("scoring", [neg_nll, neg_crps, neg_coverage_error])
 def test_a_search_finds_the_true_spread(data, scoring) -> None:
     search = GridSearchCV(Line(), {"spread": [0.1, 1.0, 10.0]}, scoring=scoring, cv=3, error_score="raise").fit(*data)
     assert search.best_params_ == {"spread": 1.0}

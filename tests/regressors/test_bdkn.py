@@ -111,7 +111,7 @@ def test_draws_follow_the_predictive():
 def test_member_report_matches_the_table():
     model = BDKNRegressor(**QUICK).fit(X, y)
     report, columns = model.member_report(), model.member_table()
-    assert list(report.columns) == ["member", "weight", "lower", "upper", "rmse", "nll", "epochs"]
+    assert list(report.columns) == ["member", "weight", "lower", "upper", "rmse", "nll", "epochs", "best_epoch"]
     assert list(report.member) == ["network 1", "network 2", "network 3"]
     for name, column in columns.items():
         np.testing.assert_array_equal(report[name], column)

@@ -82,5 +82,5 @@ def test_a_warm_up_that_never_ends_counts_as_squared_error():
 
 
 def test_member_table_has_no_weights(model):
-    assert list(model.member_table()) == ["member", "rmse", "nll", "epochs"]
+    assert list(model.member_table()) == ["member", "rmse", "nll", "epochs", "best_epoch"]
     assert list(model.member_report().member) == ["network 1", "network 2", "network 3"]

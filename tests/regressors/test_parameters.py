@@ -1,5 +1,7 @@
 """A wrong parameter is named, with what is allowed and what was given."""
 
+import re
+
 import numpy as np
 import pytest
 from quick import BOTH, QUICK, table
@@ -50,12 +52,13 @@ def test_shared_parameters(cls, given, message):
     ("given", "message"),
     [
         ("best", "evidence must be one of 'exact', 'paper'; got 'best'"),
-        (0, "evidence must be a number > 0; got 0"),
-        (None, "evidence must be a number > 0; got None"),
+        (0, "evidence must be a number >= 1e-100 and <= 1e+100; got 0"),
+        (None, "evidence must be a number >= 1e-100 and <= 1e+100; got None"),
+        (float("inf"), "evidence must be a number >= 1e-100 and <= 1e+100 and finite; got inf"),
     ],
 )
 def test_evidence(given, message):
-    with pytest.raises(InvalidParameterError, match=message):
+    with pytest.raises(InvalidParameterError, match=re.escape(message)):
         BDKNRegressor(evidence=given).fit(X, y)
 
 

@@ -140,6 +140,7 @@ def test_what_a_file_consists_of(tmp_path):
     assert set(document) == {"model", "bdkn", "parameters", "fitted"}
     assert document["bdkn"] == bdkn.__version__
     attributes = {"n_features_in_", "ensemble_", "in_sample_", "loss_curves_", "n_iter_"}
+    attributes |= {"validation_curves_", "best_epochs_"}
     assert set(document["fitted"]) == attributes | {"posterior_", "prior_scale_", "evidence_"}
     assert set(arrays) == {
         "ensemble_.inputs.mean",
@@ -147,7 +148,8 @@ def test_what_a_file_consists_of(tmp_path):
         *(f"ensemble_.networks.layers.{layer}.{part}" for layer in (0, 1) for part in (0, 1)),
         "in_sample_.mse",
         "in_sample_.nll",
-        *(f"loss_curves_.{member}" for member in range(3)),
+        *(f"{kind}_curves_.{member}" for kind in ("loss", "validation") for member in range(3)),
+        "best_epochs_",
         "posterior_.mean",
         "posterior_.root",
         "posterior_.prior.mean",

@@ -10,21 +10,21 @@ from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bdkn.metrics import neg_crps, neg_log_score
+from bdkn.metrics import neg_crps, neg_nll
 
 X, y = table(90)
 
 
 @pytest.mark.parametrize("cls", BOTH)
 def test_grid_search_on_a_proper_score(cls):
-    search = GridSearchCV(cls(**QUICK), {"epochs": [1, 40]}, scoring=neg_log_score, cv=2).fit(X, y)
+    search = GridSearchCV(cls(**QUICK), {"epochs": [1, 40]}, scoring=neg_nll, cv=2).fit(X, y)
     assert search.best_params_ == {"epochs": 40}
     assert search.best_score_ == pytest.approx(
-        cross_val_score(cls(**QUICK), X, y, scoring=neg_log_score, cv=2).mean(), rel=1e-12
+        cross_val_score(cls(**QUICK), X, y, scoring=neg_nll, cv=2).mean(), rel=1e-12
     )
 
 
-@pytest.mark.parametrize("scoring", [neg_log_score, neg_crps, None, "neg_root_mean_squared_error"])
+@pytest.mark.parametrize("scoring", [neg_nll, neg_crps, None, "neg_root_mean_squared_error"])
 def test_pipelines_are_scored(scoring):
     scores = cross_val_score(make_pipeline(StandardScaler(), BOTH[0](**QUICK)), X, y, scoring=scoring, cv=3)
     assert np.isfinite(scores).all()

@@ -13,7 +13,6 @@ from bdkn.errors import InvalidParameterError
 from bdkn.networks import ACTIVATIONS, Networks, NetworkSpec
 from bdkn.training import OBJECTIVES, SCHEDULES, EpochReport, Rows, Trained, TrainingConfig, get_engine
 from bdkn.training.fused import FusedEngine
-from bdkn.training.fused.engine import announced
 from bdkn.training.fused.queue import threads
 from bdkn.training.reference import ReferenceEngine
 
@@ -171,17 +170,6 @@ def test_no_thread_at_all_is_refused() -> None:
 def test_is_the_engine_of_that_name() -> None:
     assert isinstance(get_engine("fused"), FusedEngine)
     assert repr(FusedEngine()) == "FusedEngine()"
-
-
-def test_a_long_wait_is_announced_once(capsys: pytest.CaptureFixture[str]) -> None:
-    import time
-
-    with announced(after_s=0.01):
-        time.sleep(0.2)
-    assert "compiling the training engine" in capsys.readouterr().err
-    with announced(after_s=10):
-        pass
-    assert capsys.readouterr().err == ""
 
 
 SCRIPT = """

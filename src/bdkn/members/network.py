@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bdkn.errors import DivergedError
+from bdkn.errors import DivergedError, InvalidParameterError
 from bdkn.members.member import FloatArray
 from bdkn.members.scaling import Standardizer, TargetScaler
 from bdkn.networks import Predictor
@@ -25,7 +25,8 @@ class NetworkMember:
         """Return each row's mean and variance in the units of the target."""
         means, variances = self.ensemble.outputs(X)
         targets = self.ensemble.targets
-        return targets.mean + targets.scale * means[:, 0], targets.scale**2 * variances[:, 0]
+        with np.errstate(over="ignore", under="ignore"):
+            return targets.mean + targets.scale * means[:, 0], np.square(targets.scale * np.sqrt(variances[:, 0]))
 
 
 @dataclass(frozen=True)
@@ -60,13 +61,24 @@ class NetworkEnsemble:
 
     def outputs(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return means and variances of raw rows, each (n, H), in scaled units; raise where one is not finite."""
+        rows = self._checked(X)
         with np.errstate(over="ignore", invalid="ignore"):
-            outputs = self.networks.outputs(self.inputs.transform(X))
+            outputs = self.networks.outputs(self.inputs.transform(rows))
         means, variances = (np.asarray(part.T, dtype=np.float64) for part in outputs)
         if self.variances is not None:
             variances = np.broadcast_to(self.variances, means.shape)
         self._check_finite(means, variances)
         return means, variances
+
+    def _checked(self, X: ArrayLike) -> NDArray[np.generic]:
+        rows, width = np.asarray(X), len(self.inputs.mean)
+        if rows.ndim != 2 or rows.shape[1] != width:
+            raise InvalidParameterError(
+                f"rows must be (n, {width}), their columns in the order of the training rows; got shape {rows.shape}"
+            )
+        if not np.isfinite(rows).all():
+            raise InvalidParameterError("rows must be finite; they hold NaN or infinity: drop or impute such rows")
+        return rows
 
     def _check_finite(self, means: FloatArray, variances: FloatArray) -> None:
         rows, members = np.nonzero(~(np.isfinite(means) & np.isfinite(variances)))

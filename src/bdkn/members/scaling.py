@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,10 +21,13 @@ LIMIT = 1e18
 _CHUNK_CELLS = 1 << 18
 """Table cells taken at once: two megabytes in double precision."""
 
+_ROUNDINGS = 10
+"""Rounding errors a column may spread over and still be constant."""
+
 
 @dataclass(frozen=True)
 class Standardizer:
-    """Column-wise (x - mean) / scale; a constant column has scale 1."""
+    """Column-wise (x - mean) / scale; a column that is constant up to rounding has scale 1."""
 
     mean: FloatArray
     scale: FloatArray
@@ -40,7 +44,8 @@ class Standardizer:
         mean: FloatArray = sum(share[part] @ (rows[part] / peak) for part in _parts(rows))
         variance: FloatArray = sum(share[part] @ (rows[part] / peak - mean) ** 2 for part in _parts(rows))
         scale = np.sqrt(variance) * peak
-        return cls(np.where(low == high, low, mean * peak), np.where((low == high) | (scale == 0), 1.0, scale))
+        constant = (high / peak - low / peak <= _ROUNDINGS * _precision(rows)) | (scale == 0)
+        return cls(np.where(constant, low, mean * peak), np.where(constant, 1.0, scale))
 
     def transform(self, X: ArrayLike) -> NDArray[np.float32]:
         """Return the scaled rows, C-contiguous in single precision and finite for every finite input."""
@@ -68,6 +73,11 @@ class TargetScaler:
     def transform(self, y: FloatArray) -> FloatArray:
         """Return the scaled target in double precision."""
         return (y - self.mean) / self.scale
+
+
+def _precision(rows: NDArray[Any]) -> float:
+    """Return the relative rounding error of the entries."""
+    return float(np.finfo(np.result_type(rows.dtype, np.float32)).eps)
 
 
 def _parts(rows: NDArray[np.generic]) -> Iterator[slice]:

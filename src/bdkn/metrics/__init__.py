@@ -2,7 +2,7 @@
 
 from bdkn.metrics.calibration import calibration_curve, calibration_error, pit
 from bdkn.metrics.intervals import coverage, interval_width
-from bdkn.metrics.scorers import neg_coverage_error, neg_crps, neg_log_score, predictive_of
+from bdkn.metrics.scorers import neg_coverage_error, neg_crps, neg_nll, predictive_of
 from bdkn.metrics.scores import crps, nll, rmse
 from bdkn.metrics.summary import summary
 
@@ -14,7 +14,7 @@ __all__ = [
     "interval_width",
     "neg_coverage_error",
     "neg_crps",
-    "neg_log_score",
+    "neg_nll",
     "nll",
     "pit",
     "predictive_of",

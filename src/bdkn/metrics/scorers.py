@@ -28,7 +28,7 @@ def predictive_of(estimator: Any, X: Any) -> Predictive:
     )
 
 
-def neg_log_score(estimator: Any, X: Any, y: ArrayLike) -> float:
+def neg_nll(estimator: Any, X: Any, y: ArrayLike) -> float:
     """Return the mean log predictive density of ``y``, the negative of ``nll``."""
     return -nll(y, predictive_of(estimator, X))
 

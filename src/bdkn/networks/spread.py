@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -15,6 +16,9 @@ Part = TypeVar("Part")
 _WORTH_A_THREAD = 4
 """Parts a thread should have before it is started."""
 
+_LIMITING = threading.Lock()
+"""The limit on BLAS holds for the whole process: callers take turns, or one would restore what another had limited."""
+
 
 def spread(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
     """Do the work on every part, on several threads if there is much of it, with one thread in each product.
@@ -23,7 +27,7 @@ def spread(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
     machine a hundred times longer than the product takes.
     """
     threads = min(int(joblib.cpu_count()), len(parts) // _WORTH_A_THREAD)
-    with _blas().limit(limits=1, user_api="blas"):
+    with _LIMITING, _blas().limit(limits=1, user_api="blas"):
         if threads < 2:
             for part in parts:
                 work(part)

@@ -26,6 +26,8 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], docu
     from safetensors.numpy import save
 
     target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"{target} is a folder; give the name of a file in it")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"the folder {target.parent} does not exist; make it first, or choose another")
     parts = {name: np.asarray(array, order="C") for name, array in arrays.items()}
@@ -38,6 +40,8 @@ def read(path: str | os.PathLike[str]) -> tuple[Arrays, Document]:
     """Return the arrays and the document of a file that ``write`` wrote."""
     from safetensors import SafetensorError, safe_open
 
+    if Path(path).is_dir():
+        raise IsADirectoryError(f"{os.fspath(path)} is a folder; give the name of a file in it")
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {os.fspath(path)}")
     try:

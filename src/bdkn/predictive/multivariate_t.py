@@ -23,7 +23,7 @@ class MultivariateT:
     shape: FloatArray
 
     def __init__(self, df: float, loc: ArrayLike, shape: ArrayLike) -> None:
-        check_number("df", df, low=0.0, strict=True)
+        check_number("df", df, low=0.0, strict=True, infinite=True)
         object.__setattr__(self, "df", float(df))
         object.__setattr__(self, "loc", np.asarray(loc, dtype=np.float64))
         object.__setattr__(self, "shape", np.asarray(shape, dtype=np.float64))
@@ -42,7 +42,7 @@ class MultivariateT:
 
     def cov(self) -> FloatArray:
         """Return the covariance ``shape * df / (df - 2)``; ``df`` must be above 2, or there is none."""
-        check_number("df", self.df, low=2.0, strict=True)
+        check_number("df", self.df, low=2.0, strict=True, infinite=True)
         return self.shape / (1 - 2 / self.df)
 
     def marginal(self) -> StudentT:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betaln, stdtr, stdtrit
+from scipy.special import betaincinv, betaln, stdtr, stdtrit
 
 from bdkn.errors import InvalidParameterError
 from bdkn.predictive.base import FloatArray
@@ -15,6 +15,8 @@ from bdkn.predictive.location_scale import LocationScale
 # Beyond these degrees of freedom the Student-t is the Gaussian to floating-point precision (the gap is of order 1/df),
 # while (1 + z²/df)^df starts to lose digits.
 _GAUSSIAN_DF = 1e8
+
+_FAR_DOWN = 1e-100  # a level below which quantiles are computed in another way
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -53,8 +55,13 @@ class StudentT(LocationScale):
         return cumulative
 
     def _standard_ppf(self, q: FloatArray) -> FloatArray:
-        inner: FloatArray = stdtrit(self.df[:, None], q)
-        return np.where(q == 0, -np.inf, np.where(q == 1, np.inf, inner))
+        ν = self.df[:, None]
+        inner: FloatArray = stdtrit(ν, q)
+        # Far down, stdtrit gives up; there F(-t) = ½ I_x(ν/2, ½) with x = ν/(ν + t²) is inverted instead.
+        x = betaincinv(np.minimum(ν, 1e8) / 2, 0.5, 2 * np.minimum(q, _FAR_DOWN))
+        with np.errstate(divide="ignore", over="ignore"):
+            far = -np.sqrt(ν) * np.sqrt(1 / x - 1)
+        return np.where(q == 1, np.inf, np.where((q < _FAR_DOWN) & (ν < 1e8), far, np.where(q == 0, -np.inf, inner)))
 
     def _standard_rvs(self, shape: tuple[int, int], generator: np.random.Generator) -> FloatArray:
         return generator.standard_t(np.minimum(self.df, 1e15)[:, None], size=shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Literal, Self, overload
@@ -38,8 +39,8 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """Return the predictive distribution of checked rows."""
 
     @abstractmethod
-    def _covariance(self, X: Array) -> FloatArray:
-        """Return the covariance (n, n) of the predictions of checked rows."""
+    def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
+        """Return the means (n,) and the covariance (n, n) of the predictions of checked rows."""
 
     @abstractmethod
     def _joint_draws(self, X: Array, size: int, generator: np.random.Generator) -> FloatArray:
@@ -55,7 +56,8 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         y : array-like of shape (n_samples,)
             Targets.
         sample_weight : array-like of shape (n_samples,), optional
-            How often each row counts: a weight of 2 is the row twice, a weight of 0 leaves it out.
+            How often each row counts: a weight of 2 is the row twice, a weight of 0 leaves it out. Weights that sum to
+            one would count as a single row: multiply them by the number of rows.
 
         Returns
         -------
@@ -109,9 +111,9 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         if return_std and return_cov:
             raise InvalidParameterError("at most one of return_std and return_cov can be asked for; got both")
         rows = self._rows(X)
-        dist = self._predictive(rows)
         if return_cov:
-            return dist.mean(), self._covariance(rows)
+            return self._moments(rows)
+        dist = self._predictive(rows)
         return (dist.mean(), dist.std()) if return_std else dist.mean()
 
     def predict_interval(self, X: Table, coverage: float = 0.9) -> FloatArray:
@@ -126,7 +128,10 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         return self.predict_dist(X).ppf(levels)
 
     def sample_y(self, X: Table, n_samples: int = 1, random_state: Seed = 0) -> FloatArray:
-        """Return ``n_samples`` joint draws for all rows, (n_rows, n_samples): each column is one possible world."""
+        """Return ``n_samples`` joint draws for all rows, (n_rows, n_samples): each column is one possible world.
+
+        The seed is fixed by default, so the same call gives the same draws; ``random_state=None`` gives new ones.
+        """
         check_number("n_samples", n_samples, low=1, whole=True)
         generator = np.random.default_rng(seed_sequence(random_state))
         return self._joint_draws(self._rows(X), n_samples, generator)
@@ -171,7 +176,18 @@ def _counts(sample_weight: ArrayLike, n: int) -> FloatArray:
         raise InvalidParameterError(f"sample_weight must hold one number a row, shape ({n},); got shape {counts.shape}")
     if counts.min() < 0:
         raise InvalidParameterError(f"sample_weight must be >= 0, as it counts rows; got {counts.min()}")
-    if not counts.any():
+    with np.errstate(over="ignore"):
+        total = counts.sum()
+    if not np.isfinite(total):
+        raise InvalidParameterError("sample_weight must have a finite sum, as it counts rows; divide it by its mean")
+    if 0 < total < n / 10:
+        warnings.warn(
+            f"sample_weight counts rows, and says that these {n} rows count as {total:.3g}, so predictions will "
+            f"be very uncertain; if it was meant relatively, multiply it by {n}/sum(sample_weight)",
+            UserWarning,
+            stacklevel=3,
+        )
+    if not total:
         raise InvalidParameterError("Sample weights must contain at least one non-zero number; got only zeros")
     return counts
 

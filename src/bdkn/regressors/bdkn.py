@@ -9,7 +9,7 @@ import numpy as np
 
 from bdkn.errors import check_choice, check_number
 from bdkn.inference import Posterior, Prior, Statistics, choose_prior_variance, log_evidence, posterior
-from bdkn.members import Design
+from bdkn.members import Design, TargetScaler
 from bdkn.networks.activation import Array
 from bdkn.predictive import StudentT
 from bdkn.predictive.base import FloatArray
@@ -60,9 +60,10 @@ class BDKNRegressor(EnsembleRegressor):
     standardize_y : bool, default=True
         Train on targets of mean 0 and standard deviation 1. Inputs are always standardised.
     engine : {"fused", "reference", "torch"} or Engine, default="fused"
-        What trains the networks: compiled code, plain NumPy, PyTorch, or an object with options of its own.
+        What trains the networks: compiled code, plain NumPy, PyTorch, or an object with options of its own, such as
+        ``bdkn.TorchEngine(device="cuda")`` or ``bdkn.TorchEngine(module=factory)`` for your own ``nn.Module``.
     n_jobs : int or None, default=-1
-        Threads to train on, -1 for all cores. The result does not depend on it.
+        Threads to train on, -1 for all cores. The result does not depend on it. Inside a parallel search, 1 is best.
     random_state : int, Generator, RandomState or None, default=None
         Seed. More members with the same integer begin with the same networks.
     verbose : int, default=0
@@ -99,6 +100,10 @@ class BDKNRegressor(EnsembleRegressor):
         Training loss an epoch of each network in use.
     loss_curve_ : ndarray
         Their mean.
+    validation_curves_ : tuple of ndarray
+        Loss on the rows a network held out, an epoch; empty without early stopping.
+    best_epochs_ : ndarray of int
+        The epoch, from 0, whose weights each network kept.
     n_iter_ : int
         Epochs run by the network that ran longest.
     n_features_in_ : int
@@ -148,12 +153,13 @@ class BDKNRegressor(EnsembleRegressor):
     @property
     def weights_cov_(self) -> FloatArray:
         """Posterior covariance of β, infinite where none exists."""
-        return _covariance(self.dof_, self.posterior_.scale_matrix)
+        return _student_t_covariance(self.dof_, self.posterior_.scale_matrix)
 
     @property
     def noise_(self) -> float:
         """Noise variance bₙ/aₙ in squared units of the target."""
-        return self.ensemble_.targets.scale**2 * self.posterior_.b / self.posterior_.a
+        with np.errstate(over="ignore", under="ignore"):
+            return float(np.square(self.ensemble_.targets.scale * np.sqrt(self.posterior_.b / self.posterior_.a)))
 
     @property
     def dof_(self) -> float:
@@ -165,8 +171,8 @@ class BDKNRegressor(EnsembleRegressor):
 
         RMSE and NLL on the training rows are in the units of the target, the NLL that of the network's own Gaussian.
         """
-        lower, upper = self.posterior_.weight_interval(0.95)
         fit = super().member_table()
+        lower, upper = self.posterior_.weight_interval(0.95)
         return {"member": fit.pop("member"), "weight": self.weights_, "lower": lower, "upper": upper, **fit}
 
     def _check_parameters(self) -> None:
@@ -174,21 +180,22 @@ class BDKNRegressor(EnsembleRegressor):
         if isinstance(self.evidence, str):
             check_choice("evidence", self.evidence, ("exact", "paper"))
         else:
-            check_number("evidence", self.evidence, low=0, strict=True)
+            check_number("evidence", self.evidence, low=1e-100, high=1e100)
 
-    def _combine(self, design: Design) -> None:
+    def _combine(self, design: Design, targets: TargetScaler) -> dict[str, Any]:
         stats = Statistics.from_chunks(design.chunks())
-        self.prior_scale_ = choose_prior_variance(stats, self.evidence)
-        prior = Prior.isotropic(len(self.ensemble_), self.prior_scale_)
-        self.posterior_ = posterior(stats, prior)
+        variance = choose_prior_variance(stats, self.evidence)
+        prior = Prior.isotropic(len(design.networks), variance)
         # The density of a target in its own units is that of the scaled one, divided by the scale.
-        self.evidence_ = log_evidence(stats, prior) - stats.n * float(np.log(self.ensemble_.targets.scale))
+        evidence = log_evidence(stats, prior) - stats.n * float(np.log(targets.scale))
+        return {"posterior_": posterior(stats, prior), "prior_scale_": variance, "evidence_": evidence}
 
     def _predictive(self, X: Array) -> StudentT:
         return self.posterior_.predictive(self._features(X)).affine(*self._to_raw)
 
-    def _covariance(self, X: Array) -> FloatArray:
-        return _covariance(self.dof_, self.posterior_.joint(self._features(X)).affine(*self._to_raw).shape)
+    def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
+        joint = self.posterior_.joint(self._features(X)).affine(*self._to_raw)
+        return joint.loc, _student_t_covariance(self.dof_, joint.shape)
 
     def _joint_draws(self, X: Array, size: int, generator: np.random.Generator) -> FloatArray:
         β, σ2 = self.posterior_.draw(size, generator)
@@ -206,6 +213,6 @@ class BDKNRegressor(EnsembleRegressor):
         return self.ensemble_.targets.scale, self.ensemble_.targets.mean
 
 
-def _covariance(df: float, shape: FloatArray) -> FloatArray:
+def _student_t_covariance(df: float, shape: FloatArray) -> FloatArray:
     """Return the covariance of a Student-t, infinite with two degrees of freedom or fewer unless it is a point mass."""
     return shape / (1 - 2 / df) if df > 2 else np.where(shape == 0, 0.0, np.inf)

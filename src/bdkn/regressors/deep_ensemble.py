@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from bdkn.errors import check_choice
-from bdkn.members import Design
+from bdkn.members import Design, TargetScaler
 from bdkn.networks.activation import Array
 from bdkn.predictive import Gaussian, GaussianMixture
 from bdkn.predictive.base import FloatArray
 from bdkn.regressors.ensemble import EnsembleRegressor
+
+PREDICTIVES = ("mixture", "gaussian")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -59,9 +61,10 @@ class DeepEnsembleRegressor(EnsembleRegressor):
     standardize_y : bool, default=True
         Train on targets of mean 0 and standard deviation 1. Inputs are always standardised.
     engine : {"fused", "reference", "torch"} or Engine, default="fused"
-        What trains the networks: compiled code, plain NumPy, PyTorch, or an object with options of its own.
+        What trains the networks: compiled code, plain NumPy, PyTorch, or an object with options of its own, such as
+        ``bdkn.TorchEngine(device="cuda")`` or ``bdkn.TorchEngine(module=factory)`` for your own ``nn.Module``.
     n_jobs : int or None, default=-1
-        Threads to train on, -1 for all cores. The result does not depend on it.
+        Threads to train on, -1 for all cores. The result does not depend on it. Inside a parallel search, 1 is best.
     random_state : int, Generator, RandomState or None, default=None
         Seed. More members with the same integer begin with the same networks.
     verbose : int, default=0
@@ -83,6 +86,10 @@ class DeepEnsembleRegressor(EnsembleRegressor):
         Training loss an epoch of each network in use.
     loss_curve_ : ndarray
         Their mean.
+    validation_curves_ : tuple of ndarray
+        Loss on the rows a network held out, an epoch; empty without early stopping.
+    best_epochs_ : ndarray of int
+        The epoch, from 0, whose weights each network kept.
     n_iter_ : int
         Epochs run by the network that ran longest.
     n_features_in_ : int
@@ -120,34 +127,36 @@ class DeepEnsembleRegressor(EnsembleRegressor):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_choice("predictive", self.predictive, ("mixture", "gaussian"))
+        check_choice("predictive", self.predictive, PREDICTIVES)
 
-    def _combine(self, design: Design) -> None:
-        """Learn nothing: every network counts the same."""
+    def _combine(self, design: Design, targets: TargetScaler) -> dict[str, Any]:
+        return {}  # every network counts the same
 
     def _predictive(self, X: Array) -> Gaussian | GaussianMixture:
-        means, variances = self._outputs(X)
-        mixture = GaussianMixture(means, np.sqrt(variances))
+        check_choice("predictive", self.predictive, PREDICTIVES)  # it may have been set since the fit
+        mixture = GaussianMixture(*self._outputs(X))
         return mixture if self.predictive == "mixture" else mixture.moment_matched()
 
-    def _covariance(self, X: Array) -> FloatArray:
-        means, variances = self._outputs(X)
-        apart = means - means.mean(axis=1, keepdims=True)
-        return np.asarray(np.diag(variances.mean(axis=1)) + apart @ apart.T / means.shape[1])
+    def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
+        means, stds = self._outputs(X)
+        centre = means.mean(axis=1, keepdims=True)
+        apart = means - centre
+        return centre[:, 0], np.asarray(np.diag((stds**2).mean(axis=1)) + apart @ apart.T / means.shape[1])
 
     def _joint_draws(self, X: Array, size: int, generator: np.random.Generator) -> FloatArray:
-        means, variances = self._outputs(X)
+        check_choice("predictive", self.predictive, PREDICTIVES)
+        means, stds = self._outputs(X)
         noise = generator.standard_normal((len(X), size))
         if self.predictive == "mixture":  # each draw believes one network on all rows
             chosen = generator.integers(means.shape[1], size=size)
-            return np.asarray(means[:, chosen] + np.sqrt(variances[:, chosen]) * noise)
+            return np.asarray(means[:, chosen] + stds[:, chosen] * noise)
         centre = means.mean(axis=1, keepdims=True)
         apart = (means - centre) / np.sqrt(means.shape[1])  # apart @ apart.T is the covariance of the means
         shared = generator.standard_normal((means.shape[1], size))
-        return np.asarray(centre + apart @ shared + np.sqrt(variances.mean(axis=1, keepdims=True)) * noise)
+        return np.asarray(centre + apart @ shared + np.sqrt((stds**2).mean(axis=1, keepdims=True)) * noise)
 
     def _outputs(self, X: Array) -> tuple[FloatArray, FloatArray]:
-        """Return means and variances, each (n, H), in the units of the target."""
+        """Return means and standard deviations, each (n, H), in the units of the target."""
         means, variances = self.ensemble_.outputs(X)
         targets = self.ensemble_.targets
-        return targets.mean + targets.scale * means, targets.scale**2 * variances
+        return targets.mean + targets.scale * means, targets.scale * np.sqrt(variances)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from bdkn.errors import InvalidParameterError, check_number, missing_extra
 from bdkn.members import (
@@ -59,6 +61,8 @@ class EnsembleRegressor(ProbabilisticRegressor):
     ensemble_: NetworkEnsemble = field(init=False)
     in_sample_: InSample = field(init=False)
     loss_curves_: tuple[Array, ...] = field(init=False)
+    validation_curves_: tuple[Array, ...] = field(init=False)
+    best_epochs_: NDArray[np.intp] = field(init=False)
     n_iter_: int = field(init=False)
 
     @classmethod
@@ -80,8 +84,8 @@ class EnsembleRegressor(ProbabilisticRegressor):
         """Return the paper's values of the parameters only this method has."""
 
     @abstractmethod
-    def _combine(self, design: Design) -> None:
-        """Learn from what they say about the training rows how to combine the trained networks."""
+    def _combine(self, design: Design, targets: TargetScaler) -> dict[str, Any]:
+        """Learn from what the networks say about the training rows how to combine them; return what is fitted."""
 
     @property
     def members_(self) -> list[NetworkMember]:
@@ -104,14 +108,17 @@ class EnsembleRegressor(ProbabilisticRegressor):
     def member_table(self) -> dict[str, Any]:
         """Return one column a key: each network's name, its RMSE and NLL on the training rows, its epochs.
 
-        RMSE and NLL are in the units of the target, the NLL that of the network's own Gaussian.
+        RMSE and NLL are in the units of the target, the NLL that of the network's own Gaussian. ``epochs`` were run,
+        the weights are those after ``best_epoch`` of them.
         """
+        check_is_fitted(self)
         scale = self.ensemble_.targets.scale
         return {
             "member": list(self.member_names_),
             "rmse": scale * self.in_sample_.rmse,
             "nll": self.in_sample_.nll + np.log(scale),
             "epochs": np.array([len(curve) for curve in self.loss_curves_]),
+            "best_epoch": self.best_epochs_ + 1,
         }
 
     def member_report(self) -> Any:
@@ -134,13 +141,19 @@ class EnsembleRegressor(ProbabilisticRegressor):
         trained = self._train(engine, spec, config, rows)
         # Without a likelihood in training, the networks' variance output means nothing.
         own_variance = config.objective_at(config.epochs - 1) != "mse"
-        sound, self.in_sample_, design = screen(trained.networks, rows, own_variance=own_variance)
+        sound, in_sample, design = screen(trained.networks, rows, own_variance=own_variance)
         names = tuple(f"network {h + 1}" for h in sound)
-        variances = None if own_variance else constant_variance(self.in_sample_.mse)
-        self.ensemble_ = NetworkEnsemble(names, design.networks, inputs, targets, variances)
-        self.loss_curves_ = tuple(trained.loss_curves[h] for h in sound)
-        self.n_iter_ = max(map(len, self.loss_curves_))
-        self._combine(design)
+        variances = None if own_variance else constant_variance(in_sample.mse)
+        fitted = {
+            "ensemble_": NetworkEnsemble(names, design.networks, inputs, targets, variances),
+            "in_sample_": in_sample,
+            "loss_curves_": tuple(trained.loss_curves[h] for h in sound),
+            "validation_curves_": tuple(trained.validation_curves[h] for h in sound),
+            "best_epochs_": np.array([trained.best_epochs[h] for h in sound]),
+            "n_iter_": max(len(trained.loss_curves[h]) for h in sound),
+            **self._combine(design, targets),
+        }
+        self.__dict__.update(fitted)  # all at once: a fit that fails leaves what was there before
 
     def _train(self, engine: Engine, spec: NetworkSpec, config: TrainingConfig, rows: TrainingRows) -> Trained:
         seeds = seed_sequence(self.random_state).spawn(self.n_members)
@@ -169,9 +182,10 @@ class EnsembleRegressor(ProbabilisticRegressor):
 
     def _spec(self, n_inputs: int) -> NetworkSpec:
         sizes = self.hidden_layer_sizes
-        if isinstance(sizes, str) or not isinstance(sizes, int | np.integer | Sequence | np.ndarray):
+        known = isinstance(sizes, int | np.integer | Sequence | np.ndarray) and not isinstance(sizes, str)
+        if not known or np.ndim(sizes) > 1:
             raise InvalidParameterError(f"hidden_layer_sizes must be an integer or a list of them; got {sizes!r}")
-        hidden = (sizes,) if isinstance(sizes, int | np.integer) else tuple(sizes)
+        hidden = np.atleast_1d(np.asarray(sizes)).tolist() if np.size(sizes) else ()
         return NetworkSpec(n_inputs=n_inputs, hidden=tuple(hidden), activation=self.activation)
 
     def _config(self) -> TrainingConfig:

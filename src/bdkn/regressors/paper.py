@@ -33,7 +33,7 @@ SHARED = MappingProxyType(
 
 def paper_parameters(setting: int) -> dict[str, Any]:
     """Return the ensemble parameters of a setting."""
-    if setting not in SETTINGS:
+    if not isinstance(setting, int) or setting not in SETTINGS:
         raise InvalidParameterError(
             f"setting must be 1 (rate 0.1, 40 epochs) or 2 (rate 0.001, 500 epochs); got {setting!r}"
         )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def training_progress(n_members: int, epochs: int, console: Console | None = None) -> Iterator[Hook]:
     """Show a bar on ``console`` (standard error by default) and yield the hook that moves it.
 
-    The bar counts epochs of all members together; a member that stops early leaves its share to the end.
+    The bar counts epochs of all members together; the epochs that a member saves by stopping early are taken off.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -24,10 +24,14 @@ def training_progress(n_members: int, epochs: int, console: Console | None = Non
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console or Console(stderr=True)) as progress:
         task = progress.add_task(f"training {n_members} networks", total=n_members * epochs)
+        saved = 0
 
         def on_epoch(report: EpochReport) -> None:
+            nonlocal saved
+            saved += epochs - report.epoch - 1 if report.is_last else 0
             place = f"network {report.member + 1}/{n_members}, epoch {report.epoch + 1}/{epochs}"
-            progress.update(task, advance=1, description=f"{place}, loss {report.loss:.4g}")
+            description = f"{place}, loss {report.loss:.4g}"
+            progress.update(task, advance=1, total=n_members * epochs - saved, description=description)
 
         yield on_epoch
-        progress.update(task, completed=n_members * epochs, description=f"trained {n_members} networks")
+        progress.update(task, description=f"trained {n_members} networks")

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from bdkn.errors import InvalidParameterError
 from bdkn.inference import Posterior, Prior
 from bdkn.members import InSample, NetworkEnsemble, Standardizer, TargetScaler
 from bdkn.networks import Networks, NetworkSpec
@@ -26,6 +27,11 @@ Model = TypeVar("Model", bound=BaseEstimator)
 
 def save_model(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     """Write a fitted model: the name of its class, its parameters, and every attribute that ends in an underscore."""
+    if type(model).__module__.partition(".")[0] != "bdkn":
+        raise InvalidParameterError(
+            "save writes the regressors of bdkn, which bdkn.load can make again; got a "
+            f"{type(model).__name__} of your own: pickle it, or save a regressor of bdkn and wrap it after loading"
+        )
     arrays: Arrays = {}
     fitted = {name: value for name, value in vars(model).items() if name.endswith("_") and not name.startswith("_")}
     document = {

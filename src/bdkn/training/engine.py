@@ -33,7 +33,10 @@ class Rows:
 
 @dataclass(frozen=True)
 class EpochReport:
-    """What a hook is told after an epoch of one member; ``mean`` and ``variance`` are of the watched rows."""
+    """What a hook is told after an epoch of one member.
+
+    ``mean`` and ``variance`` are of the watched rows; ``is_last`` says that the member trains no further.
+    """
 
     member: int
     epoch: int
@@ -41,6 +44,7 @@ class EpochReport:
     validation_loss: float | None
     mean: Array | None
     variance: Array | None
+    is_last: bool = False
 
 
 Hook = Callable[[EpochReport], None]

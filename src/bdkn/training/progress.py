@@ -43,11 +43,11 @@ class Progress:
         ``outputs`` maps rows to the members' present means and variances; it is called only if a hook watches.
         They are those with a new best validation loss, and those that end without ever having had one.
         """
-        self._note(epoch, losses, validation, outputs)
         improved = self._improve(epoch, validation)
         ended: NDArray[np.bool_] = self._running & (epoch == self._config.epochs - 1)
         if validation is not None:
             ended |= self._running & ~improved & (epoch - self._best_epoch >= self._config.patience)
+        self._note(epoch, losses, validation, outputs, ended)
         self._running &= ~ended
         unbeaten: NDArray[np.bool_] = ended & np.isinf(self._best)
         return improved | unbeaten
@@ -70,7 +70,9 @@ class Progress:
         self._best_epoch[improved] = epoch
         return improved
 
-    def _note(self, epoch: int, losses: Array, validation: Array | None, outputs: Outputs) -> None:
+    def _note(
+        self, epoch: int, losses: Array, validation: Array | None, outputs: Outputs, ended: NDArray[np.bool_]
+    ) -> None:
         means, variances = self._watched(outputs)
         for i in np.flatnonzero(self._running).tolist():
             loss, held_out = float(losses[i]), None if validation is None else float(validation[i])
@@ -79,7 +81,8 @@ class Progress:
                 self._validation_losses[i].append(held_out)
             if self._on_epoch is not None:
                 mean, variance = (None, None) if means is None or variances is None else (means[i], variances[i])
-                self._on_epoch(EpochReport(self._members[i], epoch, loss, held_out, mean, variance))
+                report = EpochReport(self._members[i], epoch, loss, held_out, mean, variance, bool(ended[i]))
+                self._on_epoch(report)
 
     def _watched(self, outputs: Outputs) -> tuple[Array, Array] | tuple[None, None]:
         if self._on_epoch is None or self._watch is None:

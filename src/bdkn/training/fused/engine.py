@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from bdkn.training.engine import EpochReport, Float32, Hook, Rows, Trained, star
 
 if TYPE_CHECKING:
     from bdkn.training.fused.run import Run
-
-ANNOUNCE_AFTER_S = 1.0
-"""Loading compiled code from disk takes less; a longer wait is a compilation."""
 
 
 class FusedEngine:
@@ -66,7 +63,8 @@ class _Reporter:
         mean, variance = (None, None) if self._watch is None else run.outputs(self._watch)
         held = run.held_losses()
         validation_loss = float(held[-1]) if len(held) else None
-        report = EpochReport(member, run.epoch - 1, float(run.losses()[-1]), validation_loss, mean, variance)
+        loss, is_last = float(run.losses()[-1]), run.is_done()
+        report = EpochReport(member, run.epoch - 1, loss, validation_loss, mean, variance, is_last)
         with self._lock:
             self._on_epoch(report)
 
@@ -74,24 +72,21 @@ class _Reporter:
 @cache
 def prepare() -> None:
     """Compile the engine for this CPU, or load it from disk, by training a tiny network."""
-    with announced():
-        from bdkn.training.fused.run import Run
+    from bdkn.training.fused import epochs
+    from bdkn.training.fused.run import Run
 
-        rows = Rows(np.ones((2, 1), np.float32), np.ones(2, np.float32))
-        start, streams = start_networks(NetworkSpec(n_inputs=1, hidden=(1,)), [np.random.SeedSequence(0)])
-        run = Run.start(start, streams[0], rows, TrainingConfig(epochs=1))
-        run.advance(1)
-        run.outputs(rows.X)
+    if not is_on_disk(epochs.train):
+        text = "bdkn: compiling the training engine for this CPU (once, some 10 s; later runs load it from disk) ..."
+        print(text, file=sys.stderr, flush=True)
+    rows = Rows(np.ones((2, 1), np.float32), np.ones(2, np.float32))
+    start, streams = start_networks(NetworkSpec(n_inputs=1, hidden=(1,)), [np.random.SeedSequence(0)])
+    run = Run.start(start, streams[0], rows, TrainingConfig(epochs=1))
+    run.advance(1)
+    run.outputs(rows.X)
 
 
-@contextmanager
-def announced(after_s: float = ANNOUNCE_AFTER_S) -> Iterator[None]:
-    """Tell the user why nothing happens while the engine is compiled."""
-    text = "bdkn: compiling the training engine for this CPU (once, some 10 s; later runs load it from disk) ..."
-    timer = threading.Timer(after_s, lambda: print(text, file=sys.stderr, flush=True))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+def is_on_disk(function: Any) -> bool:
+    """Tell whether Numba has kept the code of a compiled function in an earlier run."""
+    python = function.py_func
+    stem = f"{python.__module__.rpartition('.')[2]}.{python.__qualname__}-"
+    return any(Path(function.stats.cache_path).glob(f"{stem}*.nbi"))

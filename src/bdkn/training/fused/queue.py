@@ -34,28 +34,32 @@ class Queue:
     """
 
     def __init__(self, runs: Sequence[Run], after: Callable[[int, Run], None] | None = None) -> None:
-        self._after, self._lock = after, threading.Lock()
+        self._after, self._lock, self._stopped = after, threading.Lock(), threading.Event()
         self._waiting = [(0, member, 1, run) for member, run in enumerate(runs)]
 
     def finish(self, workers: int) -> None:
         """Train all runs to their end on so many threads, this one among them."""
         with ThreadPoolExecutor(max_workers=max(1, workers - 1)) as pool:
             others = [pool.submit(self._work) for _ in range(workers - 1)]
-            self._work()
-            for other in others:
-                other.result()
+            try:
+                self._work()
+                for other in others:
+                    other.result()
+            except BaseException:
+                self._stopped.set()
+                raise
 
     def _work(self) -> None:
         try:
             while (taken := self._take()) is not None:
                 self._advance(*taken[1:])
         except BaseException:
-            self._waiting.clear()  # the other threads end after their present call
+            self._stopped.set()  # the other threads end after their present call
             raise
 
     def _take(self) -> tuple[int, int, int, Run] | None:
         with self._lock:
-            return heapq.heappop(self._waiting) if self._waiting else None
+            return heapq.heappop(self._waiting) if self._waiting and not self._stopped.is_set() else None
 
     def _advance(self, member: int, epochs: int, run: Run) -> None:
         began = time.perf_counter()
