@@ -1,0 +1,90 @@
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from bdkn.bench import Store, records
+from bdkn.cli import app
+
+SMOKE = Path(__file__).parents[2] / "experiments" / "smoke.toml"
+
+
+def bench(*words):
+    return CliRunner().invoke(app, ["bench", *map(str, words)])
+
+
+@pytest.fixture
+def store(tmp_path):
+    return tmp_path / "store"
+
+
+def run(store, *words):
+    return bench("run", SMOKE, "--store", store, "--jobs", "1", *words)
+
+
+def test_run_again_and_pack(store, tmp_path):
+    some = ("--datasets", "synthetic-small", "--splits", "0,2-3")
+    first = run(store, *some)
+    assert (first.exit_code, first.stdout) == (0, "6 cells: 0 were there, 6 ran, 0 failed\n")
+    assert "6/6 cells, last smoke: " in " ".join(first.stderr.split())
+    again = run(store, "--datasets", "synthetic-small", "--splits", "0-4", "--methods", "bdkn, de", "--quiet")
+    assert (again.exit_code, again.stdout) == (0, "10 cells: 6 were there, 4 ran, 0 failed\n")
+    assert again.stderr == ""
+
+    results = tmp_path / "results"
+    assert bench("pack", "--store", store, "--results", results).stdout.startswith("10 records in ")
+    assert sorted(path.name for path in (results / "smoke").iterdir()) == [
+        "bdkn-synthetic-small.jsonl",
+        "de-synthetic-small.jsonl",
+    ]
+    rebuilt = tmp_path / "rebuilt"
+    assert bench("unpack", "--store", rebuilt, "--results", results).stdout.startswith("10 records added to ")
+    assert list(Store(rebuilt)) == list(Store(store))
+    assert bench("pack", SMOKE, "--store", rebuilt, "--results", results).stdout.startswith("10 records in ")
+    assert run(rebuilt, *some).stdout == "6 cells: 6 were there, 0 ran, 0 failed\n"
+
+
+def test_what_goes_wrong_is_told(store, tmp_path):
+    mine = tmp_path / "mine.toml"
+    mine.write_text("""
+name = "mine"
+datasets = ["synthetic-small", "yacht"]
+splits = 2
+[methods.bad]
+regressor = "BDKNRegressor"
+parameters = { epochs = 2, batch_size = 0 }
+[methods.good]
+regressor = "BDKNRegressor"
+parameters = { epochs = 2 }
+""")
+    words = ("run", mine, "--store", store, "--jobs", "1", "--quiet")
+    result = bench(*words, "--datasets", "synthetic-small")
+    assert (result.exit_code, result.stdout) == (1, "4 cells: 0 were there, 4 ran, 2 failed\n")
+    assert "mine: bad on synthetic-small, split " in result.stderr
+    assert "and 1 more: failed: " in result.stderr
+    assert "batch_size must be an integer >= 1; got 0" in result.stderr
+    assert bench(*words, "--datasets", "synthetic-small").stdout == "4 cells: 4 were there, 0 ran, 2 failed\n"
+    retried = bench(*words, "--datasets", "synthetic-small", "--retry-failed")
+    assert retried.stdout == "4 cells: 2 were there, 2 ran, 2 failed\n"
+    assert len(records(store)) == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--splits", "a-b"), "splits must be numbers and ranges such as 0,3,7-9; got 'a-b'"),
+        (("--splits", "1-2-3"), "splits must be numbers and ranges such as 0,3,7-9; got '1-2-3'"),
+        (("--methods", "dee"), "methods must be one of 'bdkn', 'de'; got 'dee'; did you mean 'de'?"),
+        (("--datasets", "diabete"), "got 'diabete'; did you mean 'diabetes'?"),
+    ],
+)
+def test_a_wrong_choice(store, words, message):
+    result = run(store, *words)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_a_file_that_is_not_there(store):
+    result = bench("run", "nowhere.toml", "--store", store)
+    assert result.exit_code == 2
+    assert "nowhere.toml" in result.stderr
