@@ -6,7 +6,7 @@ import mp_reference
 import numpy as np
 import pytest
 
-from bdkn.inference import Prior, Spectrum, Statistics, log_evidence, posterior
+from bdkn.inference import Prior, Spectrum, Statistics, choose_prior_variance, log_evidence, posterior
 
 N, H = 40, 5
 
@@ -22,14 +22,30 @@ SCALES = 10.0 ** np.array([-8, 8, 0, 4, -4])
 OFFSET = 1e6 + 1e-3 * normal(N, seed=6)
 FEATURES = normal(N, H)
 LINE = np.column_stack([np.ones(N), MEMBER])
+A, B, C = FEATURES[:, :3].T
+MIXED = A + 0.5 * B + NOISE
+WEAK = [1e-16, 1.0, 1e8, 1e17, 1e20, 1e26]
+
+
+def columns(*parts):
+    return np.column_stack(parts)
+
 
 # name: Φ, y, prior variances, prior mean
 CASES = {
     "plain": (FEATURES, FEATURES @ BETA + NOISE, [1e-16, 1e-3, 1.0, 1e6, 1e20], 0.0),
-    "identical members": (np.repeat(MEMBER[:, None], H, 1), MEMBER + NOISE, [1e-3, 1.0, 1e8, 1e14], 0.0),
+    "identical members": (np.repeat(MEMBER[:, None], H, 1), MEMBER + NOISE, [1e-3, 1.0, 1e8, 1e14, 1e26], 0.0),
     "collinear to 1e-16": (MEMBER[:, None] + 1e-16 * normal(N, H), MEMBER + NOISE, [1.0, 1e4], 0.0),
     "collinear to 1e-12": (MEMBER[:, None] + 1e-12 * normal(N, H), MEMBER + NOISE, [1.0, 1e4], 0.0),
     "collinear to 1e-8": (MEMBER[:, None] + 1e-8 * normal(N, H), MEMBER + NOISE, [1.0, 1e6], 0.0),
+    "twins of 1e8 and a small one": (columns(1e8 * A, 1e8 * A, 1e-8 * B), MIXED, WEAK, 0.0),
+    "twins of 1e6 and a small one": (columns(1e6 * A, 1e6 * A, 1e-8 * B), MIXED, WEAK, 0.2),
+    "a small one before its twins": (columns(1e-8 * B, 1e6 * A, 1e6 * A), MIXED, WEAK, 0.0),
+    "twins apart, one dead": (columns(1e6 * A, 1e-8 * B, 0 * A, 1e6 * A), MIXED, WEAK, 0.2),
+    "twins of three scales": (columns(*np.repeat([1e-8 * B, 1e-2 * C, 1e8 * A], 2, axis=0)), MIXED, WEAK, 0.0),
+    "parallel, 1e16 apart": (columns(2.0**-27 * A, B, 2.0**27 * A), MIXED, WEAK, 0.0),
+    "twins and a perfect fit": (columns(1e8 * A, 1e8 * A, 1e-8 * B), A + 0.5 * B, WEAK, 0.0),
+    "twins and fewer rows": (columns(1e8 * A, 1e8 * A, 1e-8 * B, C)[:3], MIXED[:3], WEAK, 0.0),
     "a dead member": (FEATURES * [1, 1, 0, 1, 1], FEATURES @ BETA + NOISE, [1.0, 1e6], 0.2),
     "columns of all scales": (FEATURES * SCALES, FEATURES @ BETA + NOISE, [1e-16, 1.0, 1e8, 1e16, 1e20], 0.0),
     "fewer rows than members": (FEATURES[:3], NOISE[:3], [1e-6, 1.0, 1e12], 0.2),
@@ -94,6 +110,17 @@ def test_the_normal_equations_would_lose_every_digit():
     b = (OFFSET @ OFFSET - μn @ Λn @ μn) / 2
     expected = mp_reference.solve(LINE, OFFSET, mean=np.zeros(2), precision=1e-20 * np.eye(2))
     assert abs(b / expected.b - 1) > 10
+
+
+@pytest.mark.parametrize(("large", "small"), [(1.0, 1.0), (1e6, 1e-8), (1e8, 1e-8)])
+def test_twins_are_one_member_of_twice_the_prior_variance(large, small):
+    twins = Statistics.from_rows(columns(large * A, large * A, small * B), MIXED)
+    one = Statistics.from_rows(columns(np.sqrt(2) * large * A, small * B), MIXED)
+    t = choose_prior_variance(twins)
+    np.testing.assert_allclose(t, choose_prior_variance(one), rtol=1e-10)
+    for weaker in (t, 1e3 * t, 1e9 * t):
+        expected = log_evidence(one, Prior.isotropic(2, weaker))
+        np.testing.assert_allclose(log_evidence(twins, Prior.isotropic(3, weaker)), expected, rtol=1e-11, atol=1e-11)
 
 
 class TestLimitsOfIllPosedProblems:

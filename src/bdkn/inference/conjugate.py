@@ -17,7 +17,7 @@ from scipy.linalg import LinAlgError, cholesky
 
 from bdkn.errors import ImproperPosteriorError, InvalidParameterError, check_number
 from bdkn.inference.statistics import Rows, Statistics, check_width, fold
-from bdkn.inference.triangular import denoised, solve
+from bdkn.inference.triangular import denoised, solve, solve_transposed
 from bdkn.predictive import MultivariateT, StudentT
 
 FloatArray = NDArray[np.float64]
@@ -72,7 +72,10 @@ class Prior:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """β | σ², y ~ N(mean, σ² (rootᵀ root)⁻¹) and σ² | y ~ Inv-Gamma(a, b)."""
+    """β | σ², y ~ N(mean, σ² (rootᵀ root)⁻¹) and σ² | y ~ Inv-Gamma(a, b).
+
+    ``root`` is upper-triangular up to the order of its columns, which is that of the members.
+    """
 
     mean: FloatArray
     root: FloatArray
@@ -158,22 +161,27 @@ class Posterior:
 
     def _whitened(self, phi: FloatArray) -> FloatArray:
         """Return Rₙ⁻ᵀΦᵀ, whose columns have the inner products φᵀΛₙ⁻¹φ'."""
-        return solve(self.root, phi.T, transposed=True)
+        return solve_transposed(self.root, phi.T)
 
 
 def posterior(stats: Statistics, prior: Prior) -> Posterior:
     """Return the posterior given the rows behind ``stats``.
 
     One QR factorisation of [[R_Φ, z], [0, ρ], [Λ₀^½, Λ₀^½ (μ₀ - ref)]] = Q [[Rₙ, zₙ], [0, ρₙ]] gives
-    Λₙ = RₙᵀRₙ, μₙ = ref + Rₙ⁻¹zₙ, bₙ = b₀ + ρₙ²/2, and aₙ = a₀ + n/2.
+    Λₙ = RₙᵀRₙ, μₙ = ref + Rₙ⁻¹zₙ, bₙ = b₀ + ρₙ²/2, and aₙ = a₀ + n/2. Large columns go first: a row of the prior,
+    however small, then keeps its digits where the members are equal and it alone decides.
     """
     check_width("prior", prior.n_weights, stats.n_weights)
     H = stats.n_weights
-    root, ref = fold(denoised(stats.root), stats.ref, Rows(prior.root, np.zeros(H), prior.mean))
+    factor, order = denoised(stats.root)
+    prior_rows = Rows(prior.root[:, order], np.zeros(H), prior.mean[order])
+    factor, ref = fold(factor, stats.ref[order], prior_rows)
     a = prior.a0 + stats.n / 2.0
-    _check_proper(root[:H, :H], a, prior)
-    μ = ref + solve(root[:H, :H], root[:H, H])
-    return Posterior(μ, root[:H, :H], a, prior.b0 + root[H, H] ** 2 / 2.0, prior)
+    _check_proper(factor[:H, :H], a, prior)
+    back = np.argsort(order)
+    root = factor[:H, back]
+    μ = ref[back] + solve(root, factor[:H, H])
+    return Posterior(μ, root, a, prior.b0 + factor[H, H] ** 2 / 2.0, prior)
 
 
 def _check_proper(R: FloatArray, a: float, prior: Prior) -> None:

@@ -14,7 +14,7 @@ from scipy.special import gammaln
 from bdkn.errors import ImproperPosteriorError, check_choice, check_number
 from bdkn.inference.conjugate import Prior, posterior
 from bdkn.inference.statistics import Statistics, as_rows
-from bdkn.inference.triangular import scaled_svd
+from bdkn.inference.triangular import denoised, log_determinant
 
 FloatArray = NDArray[np.float64]
 
@@ -35,7 +35,7 @@ def log_evidence(stats: Statistics, prior: Prior) -> float:
             "the marginal likelihood needs a positive definite prior precision; under a flat prior it has no scale"
         )
     post = posterior(stats, prior)
-    log_ratio = np.sum(np.log(np.diag(prior.root))) - np.sum(np.log(np.abs(np.diag(post.root))))
+    log_ratio = log_determinant(prior.root) - log_determinant(post.root)
     return float(_noise_part(post.a, np.asarray(post.b)) + log_ratio + _constant(stats, prior.a0, prior.b0))
 
 
@@ -59,14 +59,15 @@ class Spectrum:
     def of(cls, stats: Statistics, mean: ArrayLike = 0.0, a0: float = 0.0, b0: float = 0.0) -> Self:
         """Return the spectrum of ``stats`` about the prior mean."""
         μ0 = np.broadcast_to(np.asarray(mean, dtype=np.float64), stats.n_weights)
-        seen = as_rows(stats.root, stats.ref).seen_from(μ0)
-        # Pivoting first sorts the columns by size, so that the small singular values keep their digits too.
-        Q, R, _ = qr(seen[:-1, :-1], pivoting=True, check_finite=False)
-        U, s, _ = np.linalg.svd(R)
-        c = U.T @ (Q.T @ seen[:-1, -1])
-        rank = scaled_svd(seen[:-1, :-1]).rank
-        rest = seen[-1, -1] ** 2 + np.sum(c[rank:] ** 2)
-        return cls(s[:rank], c[:rank], float(rest), a0 + stats.n / 2.0, b0, _constant(stats, a0, b0))
+        root, order = denoised(stats.root)
+        factor = as_rows(root, stats.ref[order]).seen_from(μ0[order])
+        rank = np.count_nonzero(np.diag(factor)[:-1])
+        # Pivoting sorts first the columns and then the rows by size, so that small singular values keep their digits.
+        Q, R, _ = qr(factor[:rank, :-1], pivoting=True, check_finite=False)
+        L, rows = qr(R.T, mode="r", pivoting=True, check_finite=False)
+        _, s, Ut = np.linalg.svd(L[:rank])
+        c = Ut @ (Q.T @ factor[:rank, -1])[rows]
+        return cls(s, c, float(factor[-1, -1] ** 2), a0 + stats.n / 2.0, b0, _constant(stats, a0, b0))
 
     def b(self, t: ArrayLike) -> FloatArray:
         """Return bₙ(t) for prior variances ``t`` of any shape."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import lapack, qr, solve_triangular
 
 from bdkn.errors import InvalidParameterError
 
@@ -87,20 +87,31 @@ def scaled_svd(R: FloatArray) -> ScaledSVD:
     return ScaledSVD(U, s, Vt, size)
 
 
-def denoised(root: FloatArray) -> FloatArray:
-    """Return the factor [R z; 0 ρ] with R of exactly the rank it has up to rounding.
+def denoised(root: FloatArray) -> tuple[FloatArray, NDArray[np.intp]]:
+    """Return the factor [R z; 0 ρ] with R of exactly the rank it has up to rounding, and the order of its columns.
 
     Columns that are equal leave rounding errors where R should hold zeros, in directions that are random, with entries
     of z that are not small. A weak prior would take the two for a large weight. What z has there belongs to ρ.
+
+    As many columns as the rank come first, independent ones, the largest in front; the others are combinations of
+    them. How much of a small column there is in a large one is unknown below the rounding error of the large one, and
+    is taken to be nothing: else equal columns would differ by a multiple of a column far below them.
     """
-    U, s, Vt, size = svd = scaled_svd(root[:-1, :-1])
-    if svd.rank == len(s):
-        return root
-    c = U.T @ root[:-1, -1]
-    rows = np.zeros_like(root, order="F")
-    rows[:-1] = np.column_stack([s[:, None] * Vt * size, c])
-    rows[-1, -1] = root[-1, -1]
-    return append(np.zeros_like(root), rows)
+    _, s, Vt, size = svd = scaled_svd(root[:-1, :-1])
+    rank, noise = svd.rank, len(s) * _NOISE * size
+    by_size = np.argsort(-size, kind="stable")
+    # Any column may stand for those it is parallel to; the weights prefer a large one to a small one.
+    weights = np.linspace(2.0, 1.0, len(s))
+    _, pivots = qr((s > 0.0)[:, None] * Vt[:, by_size] * weights, mode="r", pivoting=True)
+    order = by_size[[*np.sort(pivots[:rank]), *pivots[rank:]]]
+    Q, R = qr(root[:-1, order])
+    dependent = R[:, rank:]
+    dependent[np.sqrt(np.cumsum(dependent[::-1] ** 2, axis=0))[::-1] <= noise[order[rank:]]] = 0.0
+    z = Q.T @ root[:-1, -1]
+    factor = np.zeros_like(root)
+    factor[:rank] = np.column_stack([R[:rank], z[:rank]])
+    factor[-1, -1] = np.hypot(np.linalg.norm(z[rank:]), root[-1, -1])
+    return factor, order
 
 
 def _gather(B: FloatArray, k: int) -> None:
@@ -124,6 +135,31 @@ def not_contained() -> InvalidParameterError:
     )
 
 
-def solve(root: FloatArray, b: FloatArray, *, transposed: bool = False) -> FloatArray:
-    """Return R⁻¹b, or R⁻ᵀb."""
-    return np.asarray(solve_triangular(root, b, trans="T" if transposed else "N", check_finite=False))
+def solve(root: FloatArray, b: FloatArray) -> FloatArray:
+    """Return R⁻¹b for R upper-triangular up to the order of its columns."""
+    order = triangular_order(root)
+    return np.asarray(solve_triangular(root[:, order], b, check_finite=False))[np.argsort(order)]
+
+
+def solve_transposed(root: FloatArray, b: FloatArray) -> FloatArray:
+    """Return R⁻ᵀb for R upper-triangular up to the order of its columns, and (H, n) ``b``.
+
+    Entry k is what is left of b_k after the entries before it, divided by the pivot. If what is left is rounding, it
+    means zero: a small pivot would make much of it.
+    """
+    order = triangular_order(root)
+    R = root[:, order]
+    x: FloatArray = solve_triangular(R, b[order], trans="T", check_finite=False)
+    noise = len(R) * _NOISE * (np.abs(R).T @ np.abs(x))
+    x[np.abs(x * np.diag(R)[:, None]) <= noise] = 0.0
+    return x
+
+
+def log_determinant(root: FloatArray) -> float:
+    """Return log|det R| for R upper-triangular up to the order of its columns."""
+    return float(np.sum(np.log(np.abs(np.diag(root[:, triangular_order(root)])))))
+
+
+def triangular_order(root: FloatArray) -> NDArray[np.intp]:
+    """Return the order of the columns that makes ``root``, invertible, triangular: that of their last entries."""
+    return np.argsort(-np.argmax(root[::-1] != 0.0, axis=0))
