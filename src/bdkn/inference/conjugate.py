@@ -17,7 +17,7 @@ from scipy.linalg import LinAlgError, cholesky
 
 from bdkn.errors import ImproperPosteriorError, InvalidParameterError, check_number
 from bdkn.inference.statistics import Rows, Statistics, check_width, fold
-from bdkn.inference.triangular import denoised, solve, solve_transposed
+from bdkn.inference.triangular import solve, solve_transposed
 from bdkn.predictive import MultivariateT, StudentT
 
 FloatArray = NDArray[np.float64]
@@ -173,7 +173,7 @@ def posterior(stats: Statistics, prior: Prior) -> Posterior:
     """
     check_width("prior", prior.n_weights, stats.n_weights)
     H = stats.n_weights
-    factor, order = denoised(stats.root)
+    factor, order = stats.denoised
     prior_rows = Rows(prior.root[:, order], np.zeros(H), prior.mean[order])
     factor, ref = fold(factor, stats.ref[order], prior_rows)
     a = prior.a0 + stats.n / 2.0

@@ -12,29 +12,31 @@ from scipy.optimize import brentq
 from scipy.special import gammaln
 
 from bdkn.errors import ImproperPosteriorError, check_choice, check_number
-from bdkn.inference.conjugate import Prior, posterior
+from bdkn.inference.conjugate import Posterior, Prior, posterior
 from bdkn.inference.statistics import Statistics, as_rows
-from bdkn.inference.triangular import denoised, log_determinant
+from bdkn.inference.triangular import log_determinant
 
 FloatArray = NDArray[np.float64]
 
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def log_evidence(stats: Statistics, prior: Prior) -> float:
+def log_evidence(stats: Statistics, given: Prior | Posterior) -> float:
     """Return log p(y | Φ), with β and σ² integrated out:
 
     ``log Γ(aₙ) - aₙ log bₙ + ½ log|Λ₀| - ½ log|Λₙ| - (n/2) log 2π + ½ Σ log w + a₀ log b₀ - log Γ(a₀)``.
 
     The last two terms normalise a proper Inv-Gamma(a₀, b₀). If it is improper they are left out: the density is taken
     to be exactly σ^(-2(a₀+1)) exp(-b₀/σ²), for Jeffreys 1/σ², so that the value is still a definite integral. It is
-    +inf in the limit of a perfect fit, y = Φμ₀ with b₀ = 0.
+    +inf in the limit of a perfect fit, y = Φμ₀ with b₀ = 0. Where the posterior is known already, it may be given in
+    place of the prior.
     """
+    prior = given.prior if isinstance(given, Posterior) else given
     if not prior.is_definite:
         raise ImproperPosteriorError(
             "the marginal likelihood needs a positive definite prior precision; under a flat prior it has no scale"
         )
-    post = posterior(stats, prior)
+    post = given if isinstance(given, Posterior) else posterior(stats, given)
     log_ratio = log_determinant(prior.root) - log_determinant(post.root)
     return float(_noise_part(post.a, np.asarray(post.b)) + log_ratio + _constant(stats, prior.a0, prior.b0))
 
@@ -59,7 +61,7 @@ class Spectrum:
     def of(cls, stats: Statistics, mean: ArrayLike = 0.0, a0: float = 0.0, b0: float = 0.0) -> Self:
         """Return the spectrum of ``stats`` about the prior mean."""
         μ0 = np.broadcast_to(np.asarray(mean, dtype=np.float64), stats.n_weights)
-        root, order = denoised(stats.root)
+        root, order = stats.denoised
         factor = as_rows(root, stats.ref[order]).seen_from(μ0[order])
         rank = np.count_nonzero(np.diag(factor)[:-1])
         # Pivoting sorts first the columns and then the rows by size, so that small singular values keep their digits.

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -121,6 +122,11 @@ class Statistics:
     def n_weights(self) -> int:
         """The number H of weights."""
         return len(self.ref)
+
+    @cached_property
+    def denoised(self) -> tuple[FloatArray, NDArray[np.intp]]:
+        """The root with exactly the rank it has up to rounding, and the order of its columns."""
+        return triangular.denoised(self.root)
 
     def merge(self, other: Statistics) -> Self:
         """Return the statistics of the rows of both, by a QR factorisation of the stacked factors."""

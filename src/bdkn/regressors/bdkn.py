@@ -185,10 +185,10 @@ class BDKNRegressor(EnsembleRegressor):
     def _combine(self, design: Design, targets: TargetScaler) -> dict[str, Any]:
         stats = Statistics.from_chunks(design.chunks())
         variance = choose_prior_variance(stats, self.evidence)
-        prior = Prior.isotropic(len(design.networks), variance)
+        post = posterior(stats, Prior.isotropic(len(design.networks), variance))
         # The density of a target in its own units is that of the scaled one, divided by the scale.
-        evidence = log_evidence(stats, prior) - stats.n * float(np.log(targets.scale))
-        return {"posterior_": posterior(stats, prior), "prior_scale_": variance, "evidence_": evidence}
+        evidence = log_evidence(stats, post) - stats.n * float(np.log(targets.scale))
+        return {"posterior_": post, "prior_scale_": variance, "evidence_": evidence}
 
     def _predictive(self, X: Array) -> StudentT:
         return self.posterior_.predictive(self._features(X)).affine(*self._to_raw)
