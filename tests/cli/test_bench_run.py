@@ -68,6 +68,13 @@ parameters = { epochs = 2 }
     assert retried.stdout == "4 cells: 2 were there, 2 ran, 2 failed\n"
     assert len(records(store)) == 4
 
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    absent = bench(*words, "--datasets", "yacht", "--methods", "good", "--data", empty)
+    assert (absent.exit_code, absent.stdout) == (1, "2 cells: 0 were there, 0 ran, 0 failed, 2 have no data\n")
+    assert "and 1 more: no data: yacht needs yacht.csv.gz" in absent.stderr
+    assert len(records(store)) == 4
+
 
 @pytest.mark.parametrize(
     ("words", "message"),

@@ -71,11 +71,11 @@ def prior_variance(model: Any, data: Split) -> str | float:
     from sklearn.base import clone
     from sklearn.model_selection import GridSearchCV, KFold
 
-    from bdkn.metrics import neg_log_score
+    from bdkn.metrics import neg_nll
 
     folds = KFold(5, shuffle=True, random_state=0)
     silent = clone(model).set_params(verbose=0)
-    search = GridSearchCV(silent, {"evidence": PRIOR_VARIANCES}, scoring=neg_log_score, cv=folds, refit=False)
+    search = GridSearchCV(silent, {"evidence": PRIOR_VARIANCES}, scoring=neg_nll, cv=folds, refit=False)
     best: str | float = search.fit(data.X_train, data.y_train).best_params_["evidence"]
     return best
 

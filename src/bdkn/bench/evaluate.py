@@ -1,0 +1,131 @@
+"""One cell from rows to record."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+
+from bdkn.bench.cell import Cell
+from bdkn.bench.curves import check_curves, epoch_curves, watched
+from bdkn.bench.machine import hardware, peak_memory_mib, versions
+from bdkn.bench.record import Record
+from bdkn.bench.sources import FloatArray, Task
+from bdkn.bench.stopwatch import Stopwatch
+from bdkn.errors import check_choice
+from bdkn.metrics import calibration_error, coverage, crps, interval_width, nll, rmse
+from bdkn.networks import Networks
+from bdkn.predictive import Predictive
+from bdkn.regressors import REGRESSORS, ProbabilisticRegressor
+
+LEVELS = (50, 90, 95)
+"""Percentages at which coverage and width of the central intervals are recorded."""
+
+_FITTED = {"dof": "dof_", "prior_scale": "prior_scale_", "evidence": "evidence_", "noise": "noise_"}
+
+
+def evaluate(cell: Cell, task: Task, n_jobs: int = 1) -> Record:
+    """Return the record of a cell, of its failure if it fails.
+
+    ``n_jobs`` is how many threads the fit may use; it changes the time and nothing else.
+    """
+    record: Record = {"cell": cell.as_dict(), "status": "done"}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            record |= _outcome(cell, task, n_jobs)
+        except Exception:
+            record |= {"status": "failed", "traceback": traceback.format_exc()}
+    return record | {
+        "warnings": sorted({str(warning.message) for warning in caught}),
+        "memory_mib": peak_memory_mib(),
+        "versions": versions(),
+        "hardware": hardware() | {"threads": effective_n_jobs(n_jobs)},
+    }
+
+
+def regressor(cell: Cell, **others: Any) -> Any:
+    """Return the cell's unfitted regressor."""
+    check_choice("regressor", cell.regressor, REGRESSORS)
+    cls: Any = REGRESSORS[cell.regressor]
+    parameters = {**cell.parameters, "random_state": cell.random_state, **others}
+    return cls.from_paper(cell.base["from_paper"], **parameters) if cell.base else cls(**parameters)
+
+
+def metrics(y: FloatArray, dist: Predictive) -> dict[str, float]:
+    """Return all that is recorded of a prediction."""
+    return {
+        "rmse": rmse(y, dist),
+        "nll": nll(y, dist),
+        "crps": crps(y, dist),
+        **{f"coverage_{level}": coverage(y, dist, level / 100) for level in LEVELS},
+        **{f"width_{level}": interval_width(dist, level / 100) for level in LEVELS},
+        "calibration_error": calibration_error(y, dist),
+    }
+
+
+def _outcome(cell: Cell, task: Task, n_jobs: int) -> Record:
+    train, test = task.splits[cell.split]
+    X, y, X_test, y_test = task.X[train], task.y[train], task.X[test], task.y[test]
+    model, curves = regressor(cell, n_jobs=n_jobs), cell.kind == "curves"
+    _warm_up(model)
+    if curves:
+        check_curves(model)
+    with watched(model, X, X_test) if curves else nullcontext() as seen:
+        dist, seconds = _timed(model, X, y, X_test)
+    record = {
+        "rows": {"train": len(y), "test": len(y_test)},
+        "metrics": metrics(y_test, dist),
+        "model": _fitted(model),
+        "seconds": seconds,
+    }
+    return record if seen is None else record | {"curves": epoch_curves(model, seen, (X, y), (X_test, y_test))}
+
+
+def _timed(model: Any, X: FloatArray, y: FloatArray, X_test: FloatArray) -> tuple[Predictive, dict[str, float]]:
+    """Fit, predict and return how long each took."""
+    fit, predict = Stopwatch(), Stopwatch()
+    with _parts(fit, model), fit.part("other"):
+        model.fit(X, y)
+    with predict.watching(Networks, "outputs", "forward"), predict.part("other"):
+        dist = model.predict_dist(X_test)
+    times = {"fit": sum(fit.seconds.values())}
+    times |= {label: spent for label, spent in fit.seconds.items() if label != "other"}
+    times["predict"] = sum(predict.seconds.values())
+    times |= {f"predict_{label}": spent for label, spent in predict.seconds.items() if label != "other"}
+    return dist, times
+
+
+@contextmanager
+def _parts(stopwatch: Stopwatch, model: Any) -> Iterator[None]:
+    """Count separately the training, the forward passes, and the combination of what networks say."""
+    with ExitStack() as stack:
+        stack.enter_context(stopwatch.watching(Networks, "outputs", "forward"))
+        for method, label in (("_train", "train"), ("_combine", "aggregate")):
+            if hasattr(model, method):
+                stack.enter_context(stopwatch.watching(model, method, label))
+        yield
+
+
+def _fitted(model: ProbabilisticRegressor) -> dict[str, Any]:
+    """Return what the model learned besides its networks."""
+    found: dict[str, Any] = {}
+    if hasattr(model, "ensemble_"):
+        found |= {"members": len(model.ensemble_), "epochs": int(model.n_iter_)}
+    found |= {
+        name: float(getattr(model, attribute)) for name, attribute in _FITTED.items() if hasattr(model, attribute)
+    }
+    return found | ({"weights": np.asarray(model.weights_).tolist()} if hasattr(model, "weights_") else {})
+
+
+def _warm_up(model: Any) -> None:
+    """Load what is compiled before time is taken: it is loaded once a process, not once a fit."""
+    if getattr(model, "engine", None) == "fused":
+        from bdkn.training.fused.engine import prepare
+
+        prepare()

@@ -1,0 +1,54 @@
+"""What a cell ran on and with."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("bdkn", "numpy", "scipy", "scikit-learn", "numba")
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that matter."""
+    return {"Python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+
+
+@cache
+def hardware() -> dict[str, Any]:
+    """Return processor, cores, memory and system."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "memory_gib": _memory_gib(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def peak_memory_mib() -> float | None:
+    """Return the most memory this process ever held, None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    # Linux counts kibibytes, macOS bytes.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or "unknown processor")
+
+
+def _memory_gib() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (AttributeError, ValueError, OSError):  # not every system knows these names
+        return None

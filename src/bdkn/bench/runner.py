@@ -1,0 +1,107 @@
+"""Cells through joblib, each kept as soon as it is done."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from bdkn.bench.cell import Cell
+from bdkn.bench.sources import TaskSource
+from bdkn.bench.store import Store
+from bdkn.errors import BDKNError
+
+_LOOK_FOR_PARENT_S = 0.5
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a cell ended: ``status`` "done", "failed" or, if its rows were not to be had, "no data".
+
+    ``message`` says what went wrong.
+    """
+
+    cell: Cell
+    status: str
+    message: str = ""
+
+
+def pending(cells: Sequence[Cell], store: Store, *, retry_failed: bool = False) -> list[Cell]:
+    """Return the cells that a store has no record of, or, if they are retried, the record of a failure."""
+
+    def is_open(cell: Cell) -> bool:
+        record = store.get(cell)
+        return record is None or (retry_failed and record["status"] == "failed")
+
+    return [cell for cell in cells if is_open(cell)]
+
+
+def run_cells(
+    cells: Sequence[Cell], store: Store, source: TaskSource, *, jobs: int = 1, retry_failed: bool = False
+) -> Iterator[Outcome]:
+    """Run the cells a store lacks and yield how each ended, in the order they end.
+
+    The longest come first, so that all workers end together; equal ones in random order, so that two runners on one
+    store seldom do the same. A worker keeps its record itself: nothing is lost but what is in flight.
+    """
+    from joblib import Parallel, delayed, effective_n_jobs
+
+    todo = pending(cells, store, retry_failed=retry_failed)
+    todo.sort(key=lambda cell: (-cost(cell, source), random.random()))
+    if effective_n_jobs(jobs) == 1:  # no processes: the networks of a cell share the cores instead
+        yield from (run_cell(cell, store, source, n_jobs=-1, retry_failed=retry_failed) for cell in todo)
+    else:
+        task = delayed(_run_in_worker)
+        parent = os.getpid()
+        yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(
+            task(parent, cell, store, source, retry_failed) for cell in todo
+        )
+
+
+def cost(cell: Cell, source: TaskSource) -> float:
+    """Return about how much work a cell is: rows times epochs times networks."""
+    from bdkn.bench.evaluate import regressor
+
+    try:
+        model = regressor(cell)
+        return 1.0 * source.train_size(cell.dataset) * getattr(model, "epochs", 1) * getattr(model, "n_members", 1)
+    except (TypeError, ValueError):  # it will fail when it is run, and its record will say why
+        return 0.0
+
+
+def run_cell(cell: Cell, store: Store, source: TaskSource, *, n_jobs: int, retry_failed: bool = False) -> Outcome:
+    """Run one cell, unless another runner has meanwhile, and keep its record."""
+    from bdkn.bench.evaluate import evaluate
+
+    there = store.get(cell)
+    if there is not None and not pending([cell], store, retry_failed=retry_failed):
+        return Outcome(cell, there["status"])
+    try:
+        task = source.load(cell.dataset)
+    except (BDKNError, OSError) as error:
+        return Outcome(cell, "no data", message=str(error))
+    record = evaluate(cell, task, n_jobs)
+    store.put(record)
+    return Outcome(cell, record["status"], message=record.get("traceback", "").strip().rpartition("\n")[2])
+
+
+def _run_in_worker(parent: int, cell: Cell, store: Store, source: TaskSource, retry_failed: bool) -> Outcome:
+    _end_with(parent)
+    return run_cell(cell, store, source, n_jobs=1, retry_failed=retry_failed)
+
+
+@cache
+def _end_with(parent: int) -> None:
+    """End this process soon after its parent was killed, if it is a worker: joblib's would live on for minutes."""
+
+    def look() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK_FOR_PARENT_S)
+        os._exit(1)
+
+    if os.getppid() == parent:  # not so on a thread of the parent, or on another machine
+        threading.Thread(target=look, daemon=True).start()

@@ -1,0 +1,78 @@
+"""Test scores over epochs, the paper's figure 2: how methods learn, in either setting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from bdkn.bench import Record, paper
+from bdkn.plots.quartiles import QuartileCurve, draw_curve, quartile_curve
+from bdkn.plots.style import GREY, INK, SERIES, label_axes, prepare_axes
+from bdkn.plots.view import fit_view
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+METRICS = {"rmse": "Test RMSE", "nll": "Test NLL"}
+SETTINGS = {1: "(a) Setting 1, high learning rate", 2: "(b) Setting 2, low learning rate"}
+COLOURS = dict(zip(paper.METHODS, (*SERIES, INK, GREY), strict=True))
+LINES = dict(zip(paper.METHODS, ("-", "--", "-.", ":", "-", "--", "-.", ":"), strict=True))
+
+Curves = Mapping[str, Mapping[str, QuartileCurve]]
+"""Curves by metric, then by what is compared."""
+
+
+def setting_curves(records: Iterable[Record], experiment: str = "figure2") -> dict[int, Curves]:
+    """Return the curves of each setting by metric and method; methods are named such as "bdkn-1" for setting 1."""
+    groups = group_curves(records, experiment)
+    return {
+        setting: {
+            metric: {
+                method: quartile_curve(groups[method, setting], metric)
+                for method in paper.METHODS
+                if (method, setting) in groups
+            }
+            for metric in METRICS
+        }
+        for setting in sorted({number for _, number in groups})
+    }
+
+
+def group_curves(
+    records: Iterable[Record], experiment: str
+) -> dict[tuple[str, int], list[Mapping[str, Sequence[float]]]]:
+    """Return the curves of all splits by the two parts of the method's name."""
+    groups: dict[tuple[str, int], list[Mapping[str, Sequence[float]]]] = {}
+    for record in records:
+        if record["cell"]["experiment"] == experiment and record["status"] == "done":
+            groups.setdefault(paper.stem_and_number(record["cell"]["method"]), []).append(record["curves"])
+    return groups
+
+
+def draw_epochs(settings: Mapping[int, Curves]) -> Figure:
+    """Return one line of panels a setting, RMSE to the left and NLL to the right."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.4, 0.6 + 2.9 * len(settings)), layout="constrained")
+    panels = figure.subplots(len(settings), len(METRICS), squeeze=False)
+    for line, (setting, curves) in zip(panels, settings.items(), strict=True):
+        for ax, (metric, words) in zip(line, METRICS.items(), strict=True):
+            draw_methods(ax, curves[metric], metric)
+            label_axes(ax, "Epoch", words, SETTINGS[setting] if metric == "rmse" else None)
+    draw_key(figure, panels[0, 0])
+    return figure
+
+
+def draw_methods(ax: Axes, curves: Mapping[str, QuartileCurve], metric: str) -> None:
+    """Draw the curves of one metric."""
+    prepare_axes(ax)
+    for method, curve in curves.items():
+        draw_curve(ax, curve, COLOURS[method], paper.METHODS[method], LINES[method])
+    fit_view(ax, list(curves.values()), log=metric == "rmse")
+
+
+def draw_key(figure: Figure, ax: Axes) -> None:
+    """Draw one legend for all panels below them."""
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=8, fontsize=9, frameon=False, handlelength=2.2)

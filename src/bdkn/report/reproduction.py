@@ -1,0 +1,190 @@
+"""The page that holds our tables beside the paper's, written from records alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bdkn.bench import Record, paper
+from bdkn.errors import InvalidParameterError
+from bdkn.report.comparison import METRICS, Comparison, compare_with_paper
+from bdkn.report.comparison_tables import (
+    FLOOR,
+    VERDICTS,
+    comparison_table,
+    distribution_table,
+    hit_table,
+    runtime_table,
+    shown,
+)
+from bdkn.report.files import drafts, prepare_folder
+from bdkn.report.formats import grid_markdown
+from bdkn.report.grid import score_grid
+from bdkn.report.notes import Notes, read_notes, reason
+from bdkn.report.results import dataset_title, gather, method_title
+from bdkn.report.runtime import machine, runtimes, total
+from bdkn.report.tables import Table, to_markdown
+from bdkn.report.unsaid import findings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TITLES = {"rmse": "RMSE", "nll": "NLL", "crps": "CRPS"}
+CAPTIONS = {
+    "figure2": "Boston, test RMSE (left) and NLL (right) over epochs: median and quartiles over splits.",
+    "figure3": "Yacht, setting 1 with 50 epochs, by the number of networks: (a) median and quartiles over splits, "
+    "(b) the last epoch; whiskers leave out outliers, which are dots.",
+}
+RUNTIME = (
+    "Minutes of fitting on all splits: in a row, one fit after another; and with all cores at work, where a fit on one "
+    "thread is charged its share of the cores. The paper's are of a GPU workstation. Aggregation is the share of the "
+    "fit that is not spent on networks: statistics, evidence and posterior. Song's shape is made-up rows of Song's "
+    "size, in no total."
+)
+
+
+def reproduction_page(records: Sequence[Record], notes: Notes, images: str = "images") -> str:
+    """Return the page as Markdown; ``images`` is the folder of the figures, seen from the page."""
+    settings = [name for name in paper.EXPERIMENTS if gather(records, name).done]
+    cells = [cell for name in settings for cell in compare_with_paper(gather(records, name))]
+    blocks = [
+        *_head(records, cells),
+        *(block for name in settings for block in _setting(records, name, cells)),
+        *_misses(cells, notes),
+        *_runtimes(records, settings),
+        *_figures(records, images),
+        *_unsaid(records),
+    ]
+    return "\n\n".join(block.rstrip("\n") for block in blocks) + "\n"
+
+
+def figures(records: Sequence[Record]) -> dict[str, Figure]:
+    """Return the figures that there are curves for, by the name of their experiment and file."""
+    from bdkn.plots.ensemble_size import draw_sizes, size_curves
+    from bdkn.plots.epochs import draw_epochs, setting_curves
+
+    drawn: dict[str, Figure] = {}
+    if gather(records, "figure2").done:
+        drawn["figure2"] = draw_epochs(setting_curves(records))
+    if gather(records, "figure3").done:
+        drawn["figure3"] = draw_sizes(size_curves(records))
+    return drawn
+
+
+def write_figures(records: Sequence[Record], folder: Path) -> list[Path]:
+    """Write the figures as PNG, SVG and PDF and return the paths."""
+    from bdkn.plots import save_figure
+
+    drawn = figures(records)
+    if not drawn:
+        raise InvalidParameterError(
+            "there must be records of figure2 or figure3; got none: run 'bdkn bench run experiments/figure2.toml'"
+        )
+    return [path for stem, figure in drawn.items() for path in save_figure(figure, folder, stem, ("png", "svg", "pdf"))]
+
+
+def write_reproduction(records: Sequence[Record], notes: Path, page: Path) -> Path:
+    """Write the page, and the figures into ``images/`` beside it; return the page's path."""
+    if not any(record["status"] == "done" for record in records):
+        raise InvalidParameterError("there must be records to report on; got none: run 'bdkn bench run FILE' first")
+    reasons, folder = read_notes(notes), prepare_folder(page.parent)
+    if figures(records):
+        write_figures(records, folder / "images")
+    with drafts(folder) as draft:
+        (draft / page.name).write_text(reproduction_page(records, reasons), "utf-8")
+    return page
+
+
+def _head(records: Sequence[Record], cells: Sequence[Comparison]) -> Iterator[str]:
+    yield "# The paper's tables and figures, reproduced"
+    done = sum(record["status"] == "done" for record in records)
+    yield (
+        f"Written by `bdkn bench report` from {done} records in `results/`; do not edit. Machine: {machine(records)}. "
+        "Every number here is from these records or printed in the paper."
+    )
+    if not cells:
+        return
+    yield "## Agreement with the paper"
+    yield VERDICTS
+    yield to_markdown(hit_table(cells, "Cells that agree"))
+    for method in dict.fromkeys(cell.method for cell in cells):
+        mine = [cell for cell in cells if cell.method == method and not cell.heavy_tailed]
+        words = f"{sum(cell.hit for cell in mine)} of {len(mine)} cells agree"
+        aside = " (setting 1, heavy-tailed, is judged by its distribution)" if len(mine) < _count(cells, method) else ""
+        yield f"{method_title(method)}: {words}{aside}."
+
+
+def _count(cells: Iterable[Comparison], method: str) -> int:
+    return sum(cell.method == method for cell in cells)
+
+
+def _setting(records: Sequence[Record], name: str, cells: Sequence[Comparison]) -> Iterator[str]:
+    results, number = gather(records, name), paper.EXPERIMENTS[name]
+    yield f"## Setting {number}"
+    for metric, title in TITLES.items():
+        grid = score_grid(results, metric)
+        yield f"### {title}, setting {number}"
+        yield grid_markdown(grid)
+    yield "Bold is best, italics second best, by means as they are printed. " + " ".join(
+        note if note.endswith(".") else f"{note}." for note in grid.notes
+    )
+    for metric in METRICS:
+        mine = [cell for cell in cells if (cell.experiment, cell.metric) == (name, metric)]
+        yield f"### {TITLES[metric]} beside the paper's, setting {number}"
+        yield to_markdown(comparison_table(mine, ""))
+        if heavy := [cell for cell in mine if cell.heavy_tailed]:
+            yield f"A few diverged splits decide the means of {method_title(heavy[0].method)}; this is how ours lie:"
+            yield to_markdown(distribution_table(heavy, ""))
+    yield FLOOR
+
+
+def _misses(cells: Sequence[Comparison], notes: Notes) -> Iterator[str]:
+    if not cells:
+        return
+    yield "## Misses"
+    missed = [cell for cell in cells if not cell.hit]
+    yield "\n".join(map(partial(_miss, notes=notes), missed)) if missed else "There are none."
+
+
+def _miss(cell: Comparison, notes: Notes) -> str:
+    where = f"{cell.experiment}, {method_title(cell.method)}, {dataset_title(cell.dataset)}, {TITLES[cell.metric]}"
+    numbers = f"ours {shown(cell.ours)}, paper {shown(cell.paper, 2)}, {cell.errors:+.1f} s.e."
+    return f"- **{where}** ({numbers}): {reason(cell, notes)}"
+
+
+def _runtimes(records: Sequence[Record], settings: Sequence[str]) -> Iterator[str]:
+    for name in settings:
+        if name == settings[0]:
+            yield "## Runtime"
+            yield RUNTIME
+        yield f"### Runtime, setting {paper.EXPERIMENTS[name]}"
+        yield to_markdown(runtimes_with_totals(records, paper.EXPERIMENTS[name]))
+
+
+def runtimes_with_totals(records: Sequence[Record], setting: int) -> Table:
+    """Return the runtimes of a setting with the totals of every method."""
+    lines = runtimes(records, setting)
+    methods = dict.fromkeys(line.method for line in lines)
+    totals = [total(lines, method) for method in methods]
+    return runtime_table([*lines, *(line for line in totals if line.fits)], f"Runtime, setting {setting}")
+
+
+def _figures(records: Sequence[Record], images: str) -> Iterator[str]:
+    present = {name: says for name, says in CAPTIONS.items() if gather(records, name).done}
+    if present:
+        yield "## Figures"
+    for name, says in present.items():
+        yield f"![{says}]({images}/{name}.png)"
+        yield f"{says} Also as [SVG]({images}/{name}.svg) and [PDF]({images}/{name}.pdf)."
+
+
+def _unsaid(records: Sequence[Record]) -> Iterator[str]:
+    found = findings(records)
+    if found:
+        yield "## What the paper leaves unsaid, or prints though it cannot be"
+    for finding in found:
+        yield f"### {finding.title}"
+        yield finding.text
+        yield from map(to_markdown, finding.tables)

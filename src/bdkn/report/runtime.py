@@ -1,0 +1,106 @@
+"""How long fits took, beside the paper's minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import nan
+from typing import Any
+
+from bdkn.bench import Record, paper
+from bdkn.report.results import gather, in_order
+
+TEN = tuple(name for name in paper.DATASETS if name != "song")
+"""The sets whose total is compared: Song's data are not among ours."""
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """The fits of a method on all splits of a data set, or of several sets together.
+
+    ``seconds`` is the sum of their times; ``busy`` what they would take with all cores at work, a fit on one thread
+    being charged its share of the cores. ``paper`` is in minutes, None where the paper has no number; ``aggregate`` is
+    the part of ``seconds`` that is not spent on networks.
+    """
+
+    dataset: str
+    method: str
+    fits: int
+    seconds: float
+    busy: float
+    aggregate: float | None
+    paper: float | None
+
+    @property
+    def minutes(self) -> float:
+        """Minutes with all cores at work."""
+        return self.busy / 60
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long the paper took."""
+        return nan if self.paper is None or not self.busy else self.paper / self.minutes
+
+    @property
+    def share(self) -> float | None:
+        """The share of the time that is not spent on networks."""
+        return None if self.aggregate is None or not self.seconds else self.aggregate / self.seconds
+
+
+def runtimes(records: Sequence[Record], setting: int) -> list[Runtime]:
+    """Return the times of every method and data set of a setting, method by method.
+
+    Made-up rows of Song's size have an experiment of their own, with names such as "bdkn-1" for setting 1.
+    """
+    cells = dict(gather(records, f"setting{setting}").done)
+    for (dataset, method), done in gather(records, "synthetic-song").done.items():
+        stem, number = paper.stem_and_number(method)
+        if number == setting:
+            cells[dataset, stem] = done
+    return [_runtime(*cell, cells[cell], setting) for cell in in_order(cells)]
+
+
+def total(lines: Sequence[Runtime], method: str) -> Runtime:
+    """Return the sum over those of the ten sets that are there, beside the paper's sum over the same."""
+    mine = [line for line in lines if line.method == method and line.dataset in TEN]
+    name = "all ten sets" if len(mine) == len(TEN) else f"{len(mine)} of ten sets"
+    parts = [line.aggregate for line in mine if line.aggregate is not None]
+    return Runtime(
+        name,
+        method,
+        sum(line.fits for line in mine),
+        sum(line.seconds for line in mine),
+        sum(line.busy for line in mine),
+        sum(parts) if mine and len(parts) == len(mine) else None,
+        sum(line.paper or 0.0 for line in mine),
+    )
+
+
+def machine(records: Iterable[Record]) -> str:
+    """Return what the cells ran on, in words."""
+    kinds = {_machine(record["hardware"]) for record in records if record["status"] == "done"}
+    return "; ".join(sorted(kinds)) or "an unknown machine"
+
+
+def _runtime(dataset: str, method: str, records: Sequence[Record], setting: int) -> Runtime:
+    took = [record["seconds"] for record in records]
+    parts = [seconds["aggregate"] for seconds in took if "aggregate" in seconds]
+    return Runtime(
+        dataset,
+        method,
+        len(records),
+        sum(seconds["fit"] for seconds in took),
+        sum(record["seconds"]["fit"] * _share_of_cores(record) for record in records),
+        sum(parts) if len(parts) == len(took) else None,
+        paper.runtimes().get((setting, dataset.removeprefix("synthetic-"), paper.stem_and_number(method)[0])),
+    )
+
+
+def _machine(hardware: Mapping[str, Any]) -> str:
+    return f"{hardware.get('processor', 'unknown processor')}, {hardware.get('cores', '?')} cores"
+
+
+def _share_of_cores(record: Record) -> float:
+    """Return the threads a fit was allowed over the cores there are; no number or a negative one means all."""
+    cores, threads = (record.get("hardware", {}).get(name) for name in ("cores", "threads"))
+    return threads / cores if cores and threads and 0 < threads < cores else 1.0

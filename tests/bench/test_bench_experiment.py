@@ -1,0 +1,163 @@
+import copy
+from pathlib import Path
+
+import pytest
+from tiny import TinySource
+
+from bdkn.bench import DataSource, load_experiment, parse_experiment
+from bdkn.errors import InvalidParameterError
+
+FOLDER = Path(__file__).parents[2] / "experiments"
+
+DOCUMENT = {
+    "name": "tiny",
+    "datasets": ["waves", "ripples"],
+    "seed": 3,
+    "methods": {
+        "bdkn": {
+            "regressor": "BDKNRegressor",
+            "base": {"from_paper": 2},
+            "parameters": {"n_members": 3, "epochs": 5},
+            "datasets": {"ripples": {"epochs": 7}},
+        },
+        "de": {"regressor": "DeepEnsembleRegressor"},
+    },
+    "hyperparameters": {"gp": {"waves": {"learning_rate": 0.1, "max_epochs": 40}}},
+}
+
+SOURCE = TinySource(("waves", "ripples"))
+
+
+def changed(*path, value):
+    """Return the document with one entry changed or added."""
+    document = copy.deepcopy(DOCUMENT)
+    table = document
+    for key in path[:-1]:
+        table = table[key]
+    table[path[-1]] = value
+    return document
+
+
+def test_cells():
+    cells = parse_experiment(DOCUMENT).cells(SOURCE)
+    assert [(c.method, c.dataset, c.split) for c in cells] == [
+        *[("de", "waves", k) for k in range(3)],
+        *[("bdkn", "ripples", k) for k in range(3)],
+        *[("de", "ripples", k) for k in range(3)],
+    ]
+    bdkn = cells[3]
+    assert (bdkn.base, bdkn.parameters) == ({"from_paper": 2}, {"n_members": 3, "epochs": 7})
+    assert (bdkn.experiment, bdkn.regressor, bdkn.seed, bdkn.kind) == ("tiny", "BDKNRegressor", 3, "scores")
+
+
+def test_chosen_cells():
+    cells = parse_experiment(DOCUMENT).cells(SOURCE, methods=["de"], datasets=["ripples"], splits={0, 2, 9})
+    assert [(c.method, c.dataset, c.split) for c in cells] == [("de", "ripples", 0), ("de", "ripples", 2)]
+
+
+@pytest.mark.parametrize(("splits", "count"), [("all", 3), (2, 2), (9, 3)])
+def test_so_many_splits(splits, count):
+    cells = parse_experiment(changed("splits", value=splits)).cells(SOURCE, methods=["de"], datasets=["waves"])
+    assert len(cells) == count
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (changed("sed", value=1), "a key of experiment must be .* got 'sed'; did you mean 'seed'"),
+        (changed("kind", value="score"), "kind must be one of 'scores', 'curves'; got 'score'; did you mean 'scores'"),
+        (changed("splits", value="some"), "splits, if not 'all', must be an integer >= 1; got 'some'"),
+        (changed("seed", value=-1), "seed must be an integer >= 0"),
+        (changed("name", value="a/b"), "a name must be letters, digits, .* got 'a/b'"),
+        (changed("methods", "../de", value={"regressor": "BDKNRegressor"}), "a name must be letters"),
+        (changed("methods", "de", "parameter", value={}), "a key of methods.de must .*; did you mean 'parameters'"),
+        (
+            changed("methods", "de", "regressor", value="BDKNRegresor"),
+            "regressor must be .*; did you mean 'BDKNRegressor'",
+        ),
+        (changed("methods", "de", value={}), "methods.de must have the key 'regressor'; got nothing"),
+        (changed("methods", "de", "base", value={"paper": 1}), "a key of base must .*; did you mean 'from_paper'"),
+        (changed("methods", "de", "parameters", value={"epoch": 1}), "key of parameters must .* did you mean 'epochs'"),
+        (changed("methods", "de", "parameters", value={"evidence": 1}), "key of parameters must .* got 'evidence'"),
+        (changed("methods", "de", "parameters", value={"random_state": 1}), "key of parameters must"),
+        (
+            changed("methods", "bdkn", "datasets", "ripples", value={"learning_rat": 1}),
+            "a key of ripples must .*; did you mean 'learning_rate'",
+        ),
+        (
+            changed("methods", "bdkn", "datasets", "wave", value={}),
+            "key of methods.bdkn.datasets .* did you mean 'waves'",
+        ),
+        (changed("hyperparameters", "gp", "wavs", value={}), "key of hyperparameters.gp must .* did you mean 'waves'"),
+        (changed("hyperparameters", "gp", "waves", value={"epochs": 1}), "hyperparameters.gp.waves .* got 'epochs'"),
+        ({"name": "x", "datasets": []}, "experiment must have the key 'methods'; got name, datasets"),
+    ],
+)
+def test_what_is_wrong_is_named(document, message):
+    with pytest.raises(InvalidParameterError, match=message):
+        parse_experiment(document)
+
+
+def test_only_what_is_in_the_experiment_can_be_chosen():
+    experiment = parse_experiment(DOCUMENT)
+    with pytest.raises(
+        InvalidParameterError, match="methods must be one of 'bdkn', 'de'; got 'bdk'; did you mean 'bdkn'"
+    ):
+        experiment.cells(SOURCE, methods=["bdk"])
+    with pytest.raises(InvalidParameterError, match="datasets must be one of 'waves', 'ripples'; got 'missing'"):
+        experiment.cells(SOURCE, datasets=["missing"])
+    with pytest.raises(InvalidParameterError, match="datasets must be one of 'waves', 'missing'; got 'ripples'"):
+        experiment.cells(TinySource())
+
+
+def test_the_file_is_named(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text("name = ")
+    with pytest.raises(InvalidParameterError, match=r"mine.toml: Invalid value"):
+        load_experiment(path)
+    path.write_text('nam = "x"')
+    with pytest.raises(InvalidParameterError, match=r"mine.toml: .* did you mean 'name'"):
+        load_experiment(path)
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_experiment_of_the_house_is_sound(path):
+    experiment = load_experiment(path)
+    assert experiment.name == path.stem
+    cells = experiment.cells(DataSource())
+    assert len({cell.key for cell in cells}) == len(cells) > 0
+
+
+@pytest.mark.parametrize(("setting", "rate", "epochs"), [(1, 0.1, 40), (2, 0.001, 500)])
+def test_the_settings_of_the_paper(setting, rate, epochs):
+    experiment = load_experiment(FOLDER / f"setting{setting}.toml")
+    assert len(experiment.datasets) == 12
+    cells = experiment.cells(DataSource())
+    assert {(cell.parameters["learning_rate"], cell.parameters["epochs"]) for cell in cells} == {(rate, epochs)}
+    assert {cell.base["from_paper"] for cell in cells} == {setting}
+    counts = {name: sum(cell.dataset == name and cell.method == "de" for cell in cells) for name in experiment.datasets}
+    assert (counts["boston"], counts["protein"], counts["song"]) == (20, 5, 1)
+    assert set(experiment.hyperparameters) == {"bll", "ldbll", "mfvi", "gp", "dkl", "vbll"}
+    assert not {"protein", "sarcos", "song"} & set(experiment.hyperparameters["gp"])
+
+
+def test_rates_of_the_methods_to_come():
+    given = load_experiment(FOLDER / "setting2.toml").hyperparameters
+    assert given["mfvi"]["naval"] == {"learning_rate": 0.001, "max_epochs": 100000}
+    assert given["bll"]["sarcos"] == {"learning_rate": 0.0002, "max_epochs": 30000}
+    assert given["gp"]["naval"] == {"learning_rate": 0.001, "max_epochs": 3000}
+    assert given["ldbll"]["wine"] == {"learning_rate": 0.0001, "max_epochs": 1000}
+    assert "song" not in given["ldbll"]
+
+
+def test_the_figures():
+    two, three = (load_experiment(FOLDER / f"figure{k}.toml") for k in (2, 3))
+    assert two.kind == three.kind == "curves"
+    assert {c.method: (c.regressor, c.base["from_paper"]) for c in two.cells(DataSource())} == {
+        "bdkn-1": ("BDKNRegressor", 1),
+        "de-1": ("DeepEnsembleRegressor", 1),
+        "bdkn-2": ("BDKNRegressor", 2),
+        "de-2": ("DeepEnsembleRegressor", 2),
+    }
+    sizes = {c.method: c.parameters for c in three.cells(DataSource())}
+    assert sizes == {f"bdkn-{H}": {"epochs": 50, "n_members": H} for H in (5, 10, 30, 50)}

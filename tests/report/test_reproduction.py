@@ -1,0 +1,177 @@
+import math
+from pathlib import Path
+
+import pytest
+from made_records import curves, made
+
+from bdkn.bench import paper
+from bdkn.data import DATASETS
+from bdkn.errors import InvalidParameterError
+from bdkn.report import unsaid
+from bdkn.report.notes import read_notes
+from bdkn.report.reproduction import reproduction_page, write_figures, write_reproduction
+
+
+def near(setting, dataset, method, shift=0.0):
+    """Return records whose means are the paper's, plus a shift."""
+    rmse, nll = (paper.scores()[setting, metric, dataset, method] for metric in ("rmse", "nll"))
+    return [
+        made(
+            f"setting{setting}",
+            dataset,
+            method,
+            split,
+            rmse=rmse.mean + shift + (-1) ** split * rmse.std,
+            nll=nll.mean + shift + (-1) ** split * nll.std,
+        )
+        for split in range(rmse.splits // 2 * 2)
+    ]
+
+
+RECORDS = [*near(1, "boston", "bdkn"), *near(1, "boston", "de"), *near(2, "yacht", "bdkn", shift=2.0)]
+FIGURES = [
+    *(
+        curves("figure2", f"{m}-{s}", k, [9.0, 3.0 + k], [4.0, 2.0 + k])
+        for m in ("bdkn", "de")
+        for s in (1, 2)
+        for k in range(3)
+    ),
+    *(curves("figure3", f"bdkn-{h}", k, [9.0, 3.0 + k], [4.0, 2.0 - 1 / h]) for h in (5, 10) for k in range(3)),
+]
+NOTE = '[setting2.bdkn.yacht]\nrmse = "The records are made up."\n'
+
+
+def test_the_page_counts_lists_and_explains(tmp_path):
+    (tmp_path / "notes.toml").write_text(NOTE)
+    page = reproduction_page(RECORDS, read_notes(tmp_path / "notes.toml"))
+    assert "| setting1 | BDKN | 2 | 2 | 2 | 0 | 0 | 0 |" in page
+    assert "| setting2 | BDKN | 2 | 0 | 0 | 0 | 0 | 2 |" in page
+    assert "BDKN: 2 of 4 cells agree." in page
+    assert "DE: 0 of 0 cells agree (setting 1, heavy-tailed, is judged by its distribution)." in page
+    misses = page.partition("## Misses")[2].partition("## Runtime")[0].strip().splitlines()
+    assert len(misses) == 2
+    assert misses[0].startswith("- **setting2, BDKN, Yacht, RMSE** (ours 2.85 ± 0.38, paper 0.85 ± 0.38, +16.2 s.e.): ")
+    assert misses[0].endswith(": The records are made up.")
+    assert misses[1].endswith(": not explained")
+    assert "| Boston | DE | 20 | 20.00 | 10.00 | 0.66 | 0.1 | 0.50% |" in page
+    assert "| 1 of ten sets | BDKN |" in page
+    assert "![" not in page
+
+
+def test_the_page_is_the_same_whatever_the_order_of_records():
+    assert reproduction_page(RECORDS, {}) == reproduction_page(RECORDS[::-1], {})
+
+
+def test_without_misses():
+    assert "## Misses\n\nThere are none.\n" in reproduction_page(near(1, "boston", "bdkn"), {})
+
+
+def test_nothing_is_claimed_without_records():
+    assert unsaid.findings([made("smoke", "diabetes", "bdkn")]) == []
+
+
+def test_raw_targets_are_counted_not_asserted():
+    scaled = [made("standardised", "boston", "bdkn-1", k, rmse=9.0 + k, nll=9.0) for k in range(2)]
+    found = unsaid.raw_targets([*RECORDS, *scaled])
+    assert found is not None
+    assert "With targets in their own units 2 of these 2 cells agree with the paper, with standardised targets 0." in (
+        found.text
+    )
+    assert found.tables[0].rows[0] == (("1", "BDKN", "Boston", "RMSE", "3.03 ± 0.78", "3.03 ± 0.78", "9.50 ± 0.50"))
+    assert unsaid.raw_targets(RECORDS) is None
+
+
+def test_prior_scale():
+    odd = made("setting1", "wine", "bdkn")
+    odd["model"]["prior_scale"] = 1.2
+    other = [made("prior", "yacht", "bdkn-exact", k, nll=-6.87) for k in range(2)]
+    found = unsaid.prior_in_log_space([*RECORDS, odd, *other])
+    assert found is not None
+    assert "40 of our 41 fits end within 1% of 1.649, all between 1.200 and 1.649" in found.text
+    assert found.tables[0].rows == (
+        ("Yacht", "paper's tables", "1.48 ± 0.84"),
+        ("Yacht", "five steps in log space", "3.48 ± 0.84"),
+        ("Yacht", "exact maximum of the evidence", "-6.87 ± 0.00"),
+    )
+    assert unsaid.prior_in_log_space([]) is None
+
+
+def test_constant_on_naval_only_if_it_is():
+    constant = [made("setting1", "naval", "bdkn", k, rmse=0.0147, nll=-2.799) for k in range(3)]
+    found = unsaid.constant_on_naval(constant)
+    assert found is not None
+    assert "our RMSE is 0.01470 ± 0.00000; a constant scores an NLL of ½ log(2πe sd²) = -2.80" in found.text
+    assert unsaid.constant_on_naval([made("setting1", "naval", "bdkn", rmse=0.005)]) is None
+
+
+def test_the_spread_of_naval_is_that_of_the_data():
+    fingerprint = DATASETS["naval"].fingerprint
+    assert fingerprint is not None
+    assert fingerprint.columns[-1][1] == pytest.approx(unsaid.NAVAL_SD, rel=1e-4)
+
+
+def test_floors_of_our_own_records():
+    found = unsaid.below_the_floor(RECORDS)
+    assert found is not None
+    rmse = (3.81, 2.25)
+    excess = 2.61 - (0.5 * math.log(2 * math.pi * math.e) + sum(map(math.log, rmse)) / 2)
+    assert f"minus this floor is {excess:+.4f} or more (least on Boston, setting1)" in found.text
+    judged = {row[:3]: row[-1] for row in found.tables[0].rows}
+    assert judged["2", "BDKN", "Song"] == "no"
+    assert judged["2", "GP", "Yacht"] == "its variance varies"
+    assert judged["1", "VBLL", "Naval"] == "unclear, splits differ too much"
+
+
+def test_sarcos():
+    found = unsaid.sarcos_leak(
+        [*near(2, "sarcos", "bdkn"), made("setting2", "sarcos-clean", "bdkn", rmse=2.5, nll=2.4)]
+    )
+    assert found is not None
+    assert found.tables[0].rows == (
+        ("2", "BDKN", "RMSE", "2.13 ± 0.03", "2.13 ± 0.03", "2.50 ± 0.00"),
+        ("2", "BDKN", "NLL", "2.19 ± 0.02", "2.19 ± 0.02", "2.40 ± 0.00"),
+    )
+    assert unsaid.sarcos_leak(near(2, "sarcos", "bdkn")) is None
+
+
+def test_written_with_its_figures(tmp_path):
+    page = write_reproduction([*RECORDS, *FIGURES], tmp_path / "none.toml", tmp_path / "docs" / "reproduction.md")
+    assert "(images/figure2.png)" in page.read_text()
+    assert sorted(path.name for path in (page.parent / "images").iterdir()) == [
+        f"figure{n}.{kind}" for n in (2, 3) for kind in ("pdf", "png", "svg")
+    ]
+    first = {path: path.read_bytes() for path in page.parent.rglob("*.*")}
+    write_reproduction([*RECORDS, *FIGURES][::-1], tmp_path / "none.toml", page)
+    assert {path: path.read_bytes() for path in page.parent.rglob("*.*")} == first
+
+
+def test_nothing_to_write(tmp_path):
+    with pytest.raises(InvalidParameterError, match="there must be records to report on; got none"):
+        write_reproduction([], tmp_path / "notes.toml", tmp_path / "page.md")
+    with pytest.raises(InvalidParameterError, match="there must be records of figure2 or figure3; got none"):
+        write_figures(RECORDS, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[setting3.bdkn.yacht]\nrmse = ""', "an experiment must be one of .*did you mean"),
+        ('[setting1.bdnk.yacht]\nrmse = ""', "a method must be one of .*did you mean 'bdkn'"),
+        ('[setting1.bdkn.yatch]\nrmse = ""', "a data set must be one of .*did you mean 'yacht'"),
+        ('[setting1.bdkn.yacht]\nrmes = ""', "a metric must be one of .*did you mean 'rmse'"),
+        ("rmse = 3", "notes.toml: "),
+        ("[", "notes.toml: "),
+    ],
+)
+def test_slips_in_the_notes(tmp_path, text, message):
+    (tmp_path / "notes.toml").write_text(text)
+    with pytest.raises(InvalidParameterError, match=message):
+        read_notes(tmp_path / "notes.toml")
+
+
+def test_the_notes_of_the_repository_can_be_read():
+    notes = Path(__file__).parents[2] / "docs" / "reproduction_notes.toml"
+    if not notes.exists():
+        pytest.skip("needs the repository")
+    assert all(read_notes(notes).values())
