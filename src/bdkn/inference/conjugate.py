@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, cholesky
+from scipy.linalg.blas import dtrsv
 
 from bdkn.errors import ImproperPosteriorError, InvalidParameterError, check_number
 from bdkn.inference.statistics import Rows, Statistics, check_width, fold
@@ -22,7 +23,7 @@ from bdkn.predictive import MultivariateT, StudentT
 
 FloatArray = NDArray[np.float64]
 
-_EPS = float(np.finfo(np.float64).eps)
+_EPS, _LARGEST = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -43,8 +44,8 @@ class Prior:
 
     def __init__(self, mean: ArrayLike, precision: ArrayLike, a0: float = 0.0, b0: float = 0.0) -> None:
         μ0, Λ0 = _broadcast(mean, precision)
-        check_number("a0", a0, low=-np.finfo(np.float64).max, high=np.finfo(np.float64).max)
-        check_number("b0", b0, low=0.0, high=np.finfo(np.float64).max)
+        check_number("a0", a0, low=-_LARGEST, high=_LARGEST)
+        check_number("b0", b0, low=0.0, high=_LARGEST)
         root, is_definite = _square_root(Λ0)
         values = {"mean": μ0, "precision": Λ0, "a0": float(a0), "b0": float(b0)}
         for name, value in {**values, "root": root, "is_definite": is_definite}.items():
@@ -110,8 +111,12 @@ class Posterior:
         form, 0 for the noise-free function.
         """
         phi, v = self._features(Phi), np.asarray(noise, dtype=np.float64)
-        spread = np.sum(self._whitened(phi) ** 2, axis=0)
-        return StudentT(self.df, phi @ self.mean, np.sqrt(self.b / self.a) * np.sqrt(v + spread))
+        return StudentT(self.df, phi @ self.mean, np.sqrt(self.b / self.a) * np.sqrt(v + self.leverage(phi)))
+
+    def leverage(self, Phi: ArrayLike) -> FloatArray:
+        """Return φᵀΛₙ⁻¹φ for each row φ of ``Phi``: how uncertain the weights leave it, relative to σ²."""
+        whitened = self._whitened(self._features(Phi))
+        return np.asarray(np.einsum("hi,hi->i", whitened, whitened))
 
     def joint(self, Phi: ArrayLike, noise: ArrayLike = 1.0) -> MultivariateT:
         """Return the distribution of all rows together, which share β and σ²; its marginals are ``predictive``."""
@@ -173,15 +178,14 @@ def posterior(stats: Statistics, prior: Prior) -> Posterior:
     """
     check_width("prior", prior.n_weights, stats.n_weights)
     H = stats.n_weights
-    factor, order = stats.denoised
+    factor, order, *_ = stats.denoised
     prior_rows = Rows(prior.root[:, order], np.zeros(H), prior.mean[order])
     factor, ref = fold(factor, stats.ref[order], prior_rows)
-    a = prior.a0 + stats.n / 2.0
-    _check_proper(factor[:H, :H], a, prior)
-    back = np.argsort(order)
-    root = factor[:H, back]
-    μ = ref[back] + solve(root, factor[:H, H])
-    return Posterior(μ, root, a, prior.b0 + factor[H, H] ** 2 / 2.0, prior)
+    R, a = factor[:H, :H], prior.a0 + stats.n / 2.0
+    _check_proper(R, a, prior)
+    root, μ = np.empty((H, H)), np.empty(H)
+    root[:, order], μ[order] = R, ref + dtrsv(R, factor[:H, H])
+    return Posterior(μ, root, a, prior.b0 + float(factor[H, H]) ** 2 / 2.0, prior)
 
 
 def _check_proper(R: FloatArray, a: float, prior: Prior) -> None:
@@ -191,7 +195,7 @@ def _check_proper(R: FloatArray, a: float, prior: Prior) -> None:
             f"a0 + n/2 must exceed zero, or the noise level is undetermined; got {a:g}: add rows, or give a0 > 0"
         )
     smallest = 0.0 if prior.is_definite else len(R) * _EPS * np.linalg.norm(R, axis=0)
-    if np.any(np.abs(np.diag(R)) <= smallest):
+    if (np.abs(R.diagonal()) <= smallest).any():
         raise ImproperPosteriorError(
             "Λ₀ + ΦᵀΦ must be invertible; the members are linearly dependent on these rows, and the prior precision "
             "does not separate them: give a positive definite prior, such as Prior.isotropic"
@@ -205,14 +209,16 @@ def _broadcast(mean: ArrayLike, precision: ArrayLike) -> tuple[FloatArray, Float
     given = f"got shapes {μ0.shape} and {Λ0.shape}"
     if μ0.ndim == Λ0.ndim == 0 or μ0.shape not in ((), (H,)) or Λ0.shape not in ((), (H,), (H, H)):
         raise InvalidParameterError(f"mean must be a number or (H,), precision a number, (H,) or (H, H); {given}")
-    if not (np.all(np.isfinite(μ0)) and np.all(np.isfinite(Λ0))):
+    if not (np.isfinite(μ0).all() and np.isfinite(Λ0).all()):
         raise InvalidParameterError("mean and precision must be finite; one of them is not")
-    return np.array(np.broadcast_to(μ0, H)), Λ0.copy() if Λ0.ndim == 2 else np.diag(np.broadcast_to(Λ0, H))
+    return np.full(H, μ0), Λ0.copy() if Λ0.ndim == 2 else np.diag(np.full(H, Λ0))
 
 
 def _square_root(Λ0: FloatArray) -> tuple[FloatArray, bool]:
     """Return a square root of Λ₀ and whether Λ₀ is positive definite: by Cholesky if it is, by eigenvectors if not."""
-    if not np.allclose(Λ0, Λ0.T, rtol=1e-12, atol=0.0):
+    if (Λ0.diagonal() > 0.0).all() and np.count_nonzero(Λ0) == len(Λ0):  # nothing beside the diagonal
+        return np.sqrt(Λ0), True
+    if (np.abs(Λ0 - Λ0.T) > 1e-12 * np.abs(Λ0)).any():
         raise InvalidParameterError("precision must be symmetric; it is not: use (precision + precision.T) / 2")
     try:
         return np.asarray(cholesky(Λ0, check_finite=False)), True

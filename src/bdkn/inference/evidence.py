@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import qr
 from scipy.optimize import brentq
-from scipy.special import gammaln
+from scipy.special import gammaln, xlogy
 
 from bdkn.errors import ImproperPosteriorError, check_choice, check_number
 from bdkn.inference.conjugate import Posterior, Prior, posterior
@@ -37,7 +38,7 @@ def log_evidence(stats: Statistics, given: Prior | Posterior) -> float:
             "the marginal likelihood needs a positive definite prior precision; under a flat prior it has no scale"
         )
     post = given if isinstance(given, Posterior) else posterior(stats, given)
-    log_ratio = log_determinant(prior.root) - log_determinant(post.root)
+    log_ratio = np.log(prior.root.diagonal()).sum() - log_determinant(post.root)
     return float(_noise_part(post.a, np.asarray(post.b)) + log_ratio + _constant(stats, prior.a0, prior.b0))
 
 
@@ -60,21 +61,14 @@ class Spectrum:
     @classmethod
     def of(cls, stats: Statistics, mean: ArrayLike = 0.0, a0: float = 0.0, b0: float = 0.0) -> Self:
         """Return the spectrum of ``stats`` about the prior mean."""
-        μ0 = np.broadcast_to(np.asarray(mean, dtype=np.float64), stats.n_weights)
-        root, order = stats.denoised
-        factor = as_rows(root, stats.ref[order]).seen_from(μ0[order])
-        rank = np.count_nonzero(np.diag(factor)[:-1])
-        # Pivoting sorts first the columns and then the rows by size, so that small singular values keep their digits.
-        Q, R, _ = qr(factor[:rank, :-1], pivoting=True, check_finite=False)
-        L, rows = qr(R.T, mode="r", pivoting=True, check_finite=False)
-        _, s, Ut = np.linalg.svd(L[:rank])
-        c = Ut @ (Q.T @ factor[:rank, -1])[rows]
-        return cls(s, c, float(factor[-1, -1] ** 2), a0 + stats.n / 2.0, b0, _constant(stats, a0, b0))
+        μ0 = np.full(stats.n_weights, mean, dtype=np.float64)
+        factor, order, U, s = stats.denoised
+        z = as_rows(factor, stats.ref[order]).seen_from(μ0[order])[:, -1]
+        return cls(s, U.T @ z[: len(s)], float(z[-1]) ** 2, a0 + stats.n / 2.0, b0, _constant(stats, a0, b0))
 
     def b(self, t: ArrayLike) -> FloatArray:
         """Return bₙ(t) for prior variances ``t`` of any shape."""
-        x = self._x(t)
-        return np.asarray(self.b0 + (self.rest + np.sum(self.c**2 / (1.0 + x), axis=-1)) / 2.0)
+        return np.asarray(self.b0 + (self.rest + 1.0 / (1.0 + self._x(t)) @ self.c**2) / 2.0)
 
     def log_evidence(self, t: ArrayLike) -> FloatArray:
         """Return the log marginal likelihood for prior variances ``t`` of any shape."""
@@ -83,10 +77,29 @@ class Spectrum:
 
     def slope(self, log_t: ArrayLike) -> FloatArray:
         """Return the derivative of the log marginal likelihood by log t."""
-        t = np.exp(np.asarray(log_t, dtype=np.float64))
-        x = self._x(t)
-        gain = np.sum(self.c**2 * x / (1.0 + x) ** 2, axis=-1)
-        return np.asarray(self.a * gain / (2.0 * self.b(t)) - np.sum(x / (1.0 + x), axis=-1) / 2.0)
+        x, c2 = self._x(np.exp(log_t)), self.c**2
+        left = 1.0 / (1.0 + x)
+        reached = x * left
+        twice_b = 2.0 * self.b0 + self.rest + left @ c2
+        spread = reached @ np.ones_like(c2)  # NumPy's sum is slow over short rows
+        return np.asarray(self.a * ((reached * left) @ c2) / twice_b - spread / 2.0)
+
+    def slope_at(self, log_t: float) -> float:
+        """Return ``slope`` for one number, in plain floats: searches ask often, and for few weights arrays are slow."""
+        t = math.exp(log_t)
+        twice_b, gain, spread = 2.0 * self.b0 + self.rest, 0.0, 0.0
+        for s2, c2 in self._squares:
+            x = t * s2
+            left = 1.0 / (1.0 + x)
+            reached = x * left
+            twice_b += left * c2
+            gain += reached * left * c2
+            spread += reached
+        return self.a * gain / twice_b - spread / 2.0
+
+    @cached_property
+    def _squares(self) -> list[tuple[float, float]]:
+        return list(zip((self.s**2).tolist(), (self.c**2).tolist(), strict=True))
 
     def _x(self, t: ArrayLike) -> FloatArray:
         return np.asarray(t, dtype=np.float64)[..., None] * self.s**2
@@ -113,14 +126,25 @@ def choose_prior_variance(
 
 
 def _best(spectrum: Spectrum) -> float:
-    """Return the log t of the highest marginal likelihood: the best of all stationary points and of the two ends."""
+    """Return the log t of the highest marginal likelihood: the best of its peaks, at an end if it rises towards it."""
     low, high = np.log(1e-8) - 2.0 * np.log(spectrum.s[0]), np.log(1e20) - 2.0 * np.log(spectrum.s[-1])
     grid = np.linspace(low, high, 1 + int(np.ceil((high - low) * 4.0)))  # about nine points a decade
-    slope = spectrum.slope(grid)
-    turns = np.flatnonzero((slope[:-1] > 0.0) & (slope[1:] <= 0.0))
-    peaks = [brentq(spectrum.slope, grid[i], grid[i + 1], xtol=1e-13, rtol=4 * _EPS) for i in turns]
-    candidates = np.array([low, *peaks, high])
-    return float(candidates[np.argmax(spectrum.log_evidence(np.exp(candidates)))])
+    rises = spectrum.slope(grid) > 0.0
+    turns = (rises[:-1] & ~rises[1:]).nonzero()[0]
+    peaks = [_peak(spectrum, grid[i], grid[i + 1]) for i in turns]
+    candidates = [*([] if rises[0] else [low]), *peaks, *([high] if rises[-1] else [])]
+    if len(candidates) == 1:
+        return float(candidates[0])
+    return float(candidates[spectrum.log_evidence(np.exp(candidates)).argmax()])
+
+
+def _peak(spectrum: Spectrum, low: float, high: float) -> float:
+    """Return where the slope turns from above to below zero; at an end that is a root itself, rounding has the sign."""
+    if spectrum.slope_at(low) <= 0.0:
+        return low
+    if spectrum.slope_at(high) >= 0.0:
+        return high
+    return float(brentq(spectrum.slope_at, low, high, xtol=1e-13, rtol=4 * _EPS))
 
 
 def _five_adam_steps(spectrum: Spectrum) -> float:
@@ -128,15 +152,14 @@ def _five_adam_steps(spectrum: Spectrum) -> float:
     rate, β1, β2, tiny = 0.1, 0.9, 0.999, 1e-8
     u = m = v = 0.0
     for k in range(1, 6):
-        g = float(spectrum.slope(u))
+        g = spectrum.slope_at(u)
         m, v = β1 * m + (1 - β1) * g, β2 * v + (1 - β2) * g * g
-        u += rate * (m / (1 - β1**k)) / (np.sqrt(v / (1 - β2**k)) + tiny)
-    return float(u)
+        u += rate * (m / (1 - β1**k)) / (math.sqrt(v / (1 - β2**k)) + tiny)
+    return u
 
 
 def _noise_part(a: float, b: FloatArray) -> FloatArray:
-    with np.errstate(divide="ignore"):
-        return np.asarray(gammaln(a) - a * np.log(b))
+    return np.asarray(gammaln(a) - xlogy(a, b))
 
 
 def _constant(stats: Statistics, a0: float, b0: float) -> float:

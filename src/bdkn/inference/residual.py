@@ -19,10 +19,9 @@ def residual(phi: ArrayLike, y: FloatArray, beta: FloatArray) -> FloatArray:
     Plain NumPy, hence the same on every platform. The splitting overflows for magnitudes above about 1e300.
     """
     high, low = np.array(y, dtype=np.float64), np.zeros(len(y))
-    for column, weight in zip(np.asarray(phi).T, beta, strict=True):
-        if weight == 0.0:
-            continue
-        product, product_error = _two_product(column.astype(np.float64), weight)
+    columns = np.asarray(phi).T
+    for h in beta.nonzero()[0]:
+        product, product_error = _two_product(columns[h].astype(np.float64), beta[h])
         high, sum_error = _two_sum(high, -product)
         low += sum_error - product_error
     return high + low

@@ -16,8 +16,9 @@ Afterwards only differences from ``ref``, which are small, are ever multiplied. 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -124,8 +125,8 @@ class Statistics:
         return len(self.ref)
 
     @cached_property
-    def denoised(self) -> tuple[FloatArray, NDArray[np.intp]]:
-        """The root with exactly the rank it has up to rounding, and the order of its columns."""
+    def denoised(self) -> triangular.Denoised:
+        """The root with exactly the rank it has up to rounding, the order of its columns, and its singular values."""
         return triangular.denoised(self.root)
 
     def merge(self, other: Statistics) -> Self:
@@ -172,24 +173,27 @@ def fold(root: FloatArray, ref: FloatArray, more: Rows) -> tuple[FloatArray, Flo
     before = as_rows(root, ref)
     root = _checked_root(triangular.append(root, more.seen_from(ref)))
     for _ in range(_REFINEMENTS):
-        moved = ref + _refinement(root)
-        if np.array_equal(moved, ref):
+        if not _has_lost_digits(root) or np.array_equal(moved := ref + _refinement(root), ref):
             break
         ref = moved
         root = triangular.append(before.seen_from(ref), more.seen_from(ref))
     return root, ref
 
 
+def _has_lost_digits(root: FloatArray) -> bool:
+    """Return whether the residual norm ρ is so far below ‖z‖ that another reference pays."""
+    z, ρ = root[:-1, -1], root[-1, -1]
+    return bool(abs(ρ) < _FAR_BELOW * math.sqrt(z @ z))
+
+
 def _refinement(root: FloatArray) -> FloatArray:
-    """Return the least-squares step R⁻¹z from the reference, or zeros where a step would gain nothing.
+    """Return the least-squares step R⁻¹z from the reference.
 
     Directions the rows do not determine are left where they are. So are those with a coefficient far larger than the
     fit needs, which happens with few rows and nearly equal columns.
     """
-    z, ρ = root[:-1, -1], root[-1, -1]
+    z = root[:-1, -1]
     norm = np.linalg.norm(z)
-    if abs(ρ) >= _FAR_BELOW * norm:
-        return np.zeros(len(z))
     U, s, Vt, size = triangular.scaled_svd(root[:-1, :-1])
     c = U.T @ z
     keep = (s > 0.0) & (np.abs(c) * s[0] <= _TOO_LARGE * norm * s)
@@ -205,9 +209,11 @@ def _read(chunk: Chunk) -> tuple[Rows, float, float]:
         raise InvalidParameterError(
             f"Phi must be (rows, weights) and y (rows,), with at least one weight; got {phi.shape} and {targets.shape}"
         )
+    rows = Rows(phi, targets, np.zeros(phi.shape[1]))
+    if precision is None and counts is None:
+        return rows, float(len(targets)), 0.0
     w, c = _per_row("precision", precision, targets, strict=True), _per_row("counts", counts, targets, strict=False)
-    scale = None if precision is None and counts is None else np.sqrt(w * c)
-    return Rows(phi, targets, np.zeros(phi.shape[1]), scale), float(np.sum(c)), float(c @ np.log(w))
+    return replace(rows, scale=np.sqrt(w * c)), float(np.sum(c)), float(c @ np.log(w))
 
 
 def _per_row(name: str, given: ArrayLike | None, y: FloatArray, *, strict: bool) -> FloatArray:
@@ -224,7 +230,7 @@ def _per_row(name: str, given: ArrayLike | None, y: FloatArray, *, strict: bool)
 
 def _checked_root(root: FloatArray) -> FloatArray:
     """Return the factor if it is finite: a NaN or infinity in any row reaches it, so the rows need no pass for that."""
-    if not np.all(np.abs(root) < _OVERFLOWS):
+    if not (np.abs(root) < _OVERFLOWS).all():
         raise InvalidParameterError(
             "Phi and y must be finite, and small enough that their squares do not overflow; "
             "they hold NaN, infinity or magnitudes above 1e150: drop or impute such rows, or rescale"

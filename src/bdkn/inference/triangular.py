@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack, qr, solve_triangular
+from scipy.linalg import blas, lapack, qr
 
 from bdkn.errors import InvalidParameterError
 
@@ -14,6 +14,8 @@ FloatArray = NDArray[np.float64]
 
 _EPS = float(np.finfo(np.float64).eps)
 _NOISE = 4.0 * _EPS  # a singular value below this times H, relative to the largest, is rounding and means zero
+_WELL_CONDITIONED = 1e-6  # a ratio of smallest to largest singular value that leaves ten digits whatever one does
+_UNTHREADED = 1000  # numbers BLAS solves for without starting threads, on which it may wait for 10 ms if cores are busy
 _SLACK = 64.0  # how many roundings a column may have suffered before a removal counts as wrong
 
 
@@ -87,8 +89,32 @@ def scaled_svd(R: FloatArray) -> ScaledSVD:
     return ScaledSVD(U, s, Vt, size)
 
 
-def denoised(root: FloatArray) -> tuple[FloatArray, NDArray[np.intp]]:
-    """Return the factor [R z; 0 ρ] with R of exactly the rank it has up to rounding, and the order of its columns.
+class Denoised(NamedTuple):
+    """A factor [R z; 0 ρ] with R = U diag(s) Vᵀ of exactly the rank it has up to rounding: s holds no zeros.
+
+    Column k belongs to the weight ``order`` puts in place k.
+    """
+
+    factor: FloatArray
+    order: NDArray[np.intp] | slice
+    U: FloatArray
+    s: FloatArray
+
+
+def denoised(root: FloatArray) -> Denoised:
+    """Return the factor [R z; 0 ρ] without the rounding errors of R that could be taken for data.
+
+    Nearly always R is well-conditioned, has none that matter, and stays as it is: one singular value decomposition
+    tells. All the care is for the others.
+    """
+    U, s, _, failed = lapack.dgesdd(root[:-1, :-1])
+    if not failed and s[-1] > _WELL_CONDITIONED * s[0]:
+        return Denoised(root, slice(None), U, s)
+    return _carefully_denoised(root)
+
+
+def _carefully_denoised(root: FloatArray) -> Denoised:
+    """Return the same for R of any condition.
 
     Columns that are equal leave rounding errors where R should hold zeros, in directions that are random, with entries
     of z that are not small. A weak prior would take the two for a large weight. What z has there belongs to ρ.
@@ -111,7 +137,18 @@ def denoised(root: FloatArray) -> tuple[FloatArray, NDArray[np.intp]]:
     factor = np.zeros_like(root)
     factor[:rank] = np.column_stack([R[:rank], z[:rank]])
     factor[-1, -1] = np.hypot(np.linalg.norm(z[rank:]), root[-1, -1])
-    return factor, order
+    return Denoised(factor, order, *_graded_svd(factor[:rank, :-1]))
+
+
+def _graded_svd(R: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return U and s of a wide R of full rank, whose columns and rows may be of all sizes.
+
+    Pivoting sorts first the columns and then the rows by size, so that small singular values keep their digits.
+    """
+    Q, R, _ = qr(R, pivoting=True, check_finite=False)
+    L, rows = qr(R.T, mode="r", pivoting=True, check_finite=False)
+    _, s, Ut = np.linalg.svd(L[: len(R)])
+    return Q[:, rows] @ Ut.T, s
 
 
 def _gather(B: FloatArray, k: int) -> None:
@@ -136,30 +173,45 @@ def not_contained() -> InvalidParameterError:
 
 
 def solve(root: FloatArray, b: FloatArray) -> FloatArray:
-    """Return R⁻¹b for R upper-triangular up to the order of its columns."""
+    """Return R⁻¹b for R upper-triangular up to the order of its columns, and (H, n) ``b``."""
+    x = np.empty_like(b)
     order = triangular_order(root)
-    return np.asarray(solve_triangular(root[:, order], b, check_finite=False))[np.argsort(order)]
+    x[order] = blas.dtrsm(1.0, root[:, order], b)
+    return x
 
 
 def solve_transposed(root: FloatArray, b: FloatArray) -> FloatArray:
-    """Return R⁻ᵀb for R upper-triangular up to the order of its columns, and (H, n) ``b``.
+    """Return R⁻ᵀb for R upper-triangular up to the order of its columns, and (H, n) ``b``, a few columns at a time."""
+    order = triangular_order(root)
+    R, x = root[:, order], b[order]
+    step = max(1, _UNTHREADED // len(R))
+    for start in range(0, x.shape[1], step):
+        x[:, start : start + step] = _solve_transposed(R, x[:, start : start + step])
+    return x
+
+
+def _solve_transposed(R: FloatArray, b: FloatArray) -> FloatArray:
+    """Return R⁻ᵀb for R upper-triangular.
 
     Entry k is what is left of b_k after the entries before it, divided by the pivot. If what is left is rounding, it
     means zero: a small pivot would make much of it.
     """
-    order = triangular_order(root)
-    R = root[:, order]
-    x: FloatArray = solve_triangular(R, b[order], trans="T", check_finite=False)
+    x = np.asarray(blas.dtrsm(1.0, R, b, trans_a=1))
     noise = len(R) * _NOISE * (np.abs(R).T @ np.abs(x))
-    x[np.abs(x * np.diag(R)[:, None]) <= noise] = 0.0
+    x[np.abs(x * R.diagonal()[:, None]) <= noise] = 0.0
     return x
 
 
 def log_determinant(root: FloatArray) -> float:
     """Return log|det R| for R upper-triangular up to the order of its columns."""
-    return float(np.sum(np.log(np.abs(np.diag(root[:, triangular_order(root)])))))
+    return float(np.log(np.abs(root[_last_entries(root), np.arange(len(root))])).sum())
 
 
 def triangular_order(root: FloatArray) -> NDArray[np.intp]:
     """Return the order of the columns that makes ``root``, invertible, triangular: that of their last entries."""
-    return np.argsort(-np.argmax(root[::-1] != 0.0, axis=0))
+    return _last_entries(root).argsort()
+
+
+def _last_entries(root: FloatArray) -> NDArray[np.intp]:
+    """Return the row of the last entry of every column that is not zero."""
+    return np.asarray(len(root) - 1 - (root[::-1] != 0.0).argmax(axis=0))
