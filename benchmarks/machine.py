@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 
 from bdkn.bench.machine import hardware, versions
-from bdkn.training.fused.tile import LANES
+from bdkn.kernels.tile import LANES
 
 RIVALS = ("torch", "jax")
 

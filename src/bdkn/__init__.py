@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from bdkn.errors import BDKNError, DivergedError, DivergedMemberWarning, InvalidParameterError, ModelFileError
     from bdkn.metrics import calibration_error, coverage, crps, neg_crps, neg_nll, nll, rmse
     from bdkn.predictive import Gaussian, GaussianMixture, StudentT
-    from bdkn.regressors import BDKNRegressor, DeepEnsembleRegressor, load
+    from bdkn.regressors import BayesianStackingRegressor, BDKNRegressor, DeepEnsembleRegressor, load
     from bdkn.training.torch_engine import TorchEngine
 
     __version__: str
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BDKNError",
     "BDKNRegressor",
+    "BayesianStackingRegressor",
     "DeepEnsembleRegressor",
     "DivergedError",
     "DivergedMemberWarning",
@@ -43,7 +44,7 @@ _HOME = {
     "bdkn.errors": ("BDKNError", "DivergedError", "DivergedMemberWarning", "InvalidParameterError", "ModelFileError"),
     "bdkn.metrics": ("calibration_error", "coverage", "crps", "neg_crps", "neg_nll", "nll", "rmse"),
     "bdkn.predictive": ("Gaussian", "GaussianMixture", "StudentT"),
-    "bdkn.regressors": ("BDKNRegressor", "DeepEnsembleRegressor", "load"),
+    "bdkn.regressors": ("BDKNRegressor", "BayesianStackingRegressor", "DeepEnsembleRegressor", "load"),
     "bdkn.training.torch_engine": ("TorchEngine",),
 }
 

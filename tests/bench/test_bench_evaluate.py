@@ -57,7 +57,8 @@ def test_the_threads_of_a_fit_change_nothing():
 
 def test_methods_combine_the_same_networks():
     data, (train, _) = task(), task().splits[0]
-    models = [regressor(cell(**change)).fit(data.X[train], data.y[train]) for change in ({}, DE)]
+    in_sample = {"parameters": {**QUICK, "design": "in-sample"}}
+    models = [regressor(cell(**change)).fit(data.X[train], data.y[train]) for change in (in_sample, DE)]
     assert [type(model) for model in models] == [BDKNRegressor, DeepEnsembleRegressor]
     for ours, theirs in zip(*(model.ensemble_.networks.layers for model in models), strict=True):
         assert np.array_equal(ours[0], theirs[0])
@@ -70,8 +71,9 @@ def test_the_paper_is_the_base():
         regressor(cell(regressor="BDKNRegresor"))
 
 
-def test_time_is_told_apart():
-    seconds = evaluate(cell(), task())["seconds"]
+@pytest.mark.parametrize("design", ["cross-fit", "in-sample"])
+def test_time_is_told_apart(design):
+    seconds = evaluate(cell(parameters={**QUICK, "design": design}), task())["seconds"]
     assert seconds.keys() == {"fit", "train", "forward", "aggregate", "predict", "predict_forward"}
     assert seconds["train"] + seconds["forward"] + seconds["aggregate"] < seconds["fit"]
     assert 0 < seconds["predict_forward"] < seconds["predict"]

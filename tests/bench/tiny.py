@@ -7,7 +7,16 @@ import numpy as np
 from bdkn.bench import Cell, Task
 from bdkn.errors import BDKNError
 
-QUICK = {"n_members": 3, "hidden_layer_sizes": [8], "epochs": 4, "learning_rate": 0.01, "early_stopping": False}
+QUICK = {
+    "n_members": 3,
+    "hidden_layer_sizes": [8],
+    "activation": "relu",
+    "epochs": 4,
+    "learning_rate": 0.01,
+    "schedule": "constant",
+    "weight_decay": 0.0,
+    "early_stopping": False,
+}
 
 
 def cell(**changes):

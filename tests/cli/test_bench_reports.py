@@ -98,6 +98,18 @@ def test_figures_and_report(store, tmp_path):
     assert (page.parent / "images" / "figure2.png").exists()
 
 
+def test_results(store, tmp_path):
+    kept = Store(store)
+    for split in range(2):
+        kept.put(scores("defaults", "bdkn", "boston", split, 2.0 + split, 2.1) | {"rows": {"train": 455, "test": 51}})
+    page = tmp_path / "docs" / "results.md"
+    written = run("results", "--source", store, "--out", page)
+    assert (written.exit_code, written.stdout) == (0, f"{page}\n")
+    assert page.read_text().startswith("# The defaults against the paper, the literature and peers\n")
+    assert "- BDKN: Boston 2 of 20; Concrete 0 of 20;" in page.read_text()
+    assert (page.parent / "images" / "results.png").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -107,10 +119,14 @@ def test_figures_and_report(store, tmp_path):
         (("compare", "setting1", "--format", "html"), "--format must be one of"),
         (("runtime", "2"), "experiment must be one of 'setting1'; got 'setting2'"),
         (("figures",), "there must be records of figure2 or figure3; got none"),
+        (
+            ("results",),
+            "there must be records of defaults or peers; got none: run 'bdkn bench run experiments/defaults",
+        ),
     ],
 )
 def test_what_cannot_be_is_told(store, words, message, tmp_path):
-    place = ("--out", tmp_path / "images") if words[0] == "figures" else ()
+    place = ("--out", tmp_path / "images") if words[0] in ("figures", "results") else ()
     shown = run(*words, "--source", store, *place)
     assert shown.exit_code == 2
     assert message in shown.stderr

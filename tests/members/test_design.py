@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from bdkn.members import Design, InSample, TrainingRows, constant_variance
+from bdkn.members import Design, HeldOut, MemberScores, TrainingRows, constant_variance
 from bdkn.networks import MIN_VARIANCE, NetworkSpec, initial_networks
 
 rng = np.random.default_rng(0)
@@ -61,7 +61,7 @@ def test_few_outputs_are_held_many_are_computed_anew(monkeypatch, held, asked):
 
 @pytest.mark.usefixtures("chunk_rows")
 def test_in_sample_fit_against_repeated_rows_by_hand():
-    fit = InSample.of(Design(NETWORKS, TrainingRows(X, y, COUNTS.astype(float))))
+    fit = MemberScores.of(Design(NETWORKS, TrainingRows(X, y, COUNTS.astype(float))).scored())
     means, variances = (np.repeat(part, COUNTS, axis=1) for part in NETWORKS.outputs(X))
     errors = means - np.repeat(y, COUNTS)
     np.testing.assert_allclose(fit.mse, (errors**2).mean(axis=1), rtol=1e-12)
@@ -71,7 +71,7 @@ def test_in_sample_fit_against_repeated_rows_by_hand():
 
 
 def test_without_a_variance_of_its_own_a_network_has_its_squared_error():
-    fit = InSample.of(Design(NETWORKS, TrainingRows(X, y)), own_variance=False)
+    fit = MemberScores.of(Design(NETWORKS, TrainingRows(X, y)).scored(), own_variance=False)
     np.testing.assert_allclose(fit.nll, np.log(2 * np.pi * fit.mse) / 2 + 0.5, rtol=1e-12)
 
 
@@ -79,6 +79,26 @@ def test_constant_variance_has_the_floor_of_a_network():
     np.testing.assert_array_equal(constant_variance(np.array([0.0, 2.0])), [MIN_VARIANCE, 2.0])
 
 
-def test_total_counts_repetitions():
-    assert TrainingRows(X, y).total == 57
-    assert TrainingRows(X, y, COUNTS.astype(float)).total == COUNTS.sum()
+@pytest.mark.parametrize("counts", [None, COUNTS.astype(float)])
+def test_rows_are_scored_alike_wherever_they_come_from(counts):
+    means, variances = NETWORKS.outputs(X)
+    whole = MemberScores.of(HeldOut(means.T, variances.T, y, counts).parts())
+    parts = MemberScores.of(Design(NETWORKS, TrainingRows(X, y, counts)).scored())
+    np.testing.assert_allclose(whole.mse, parts.mse, rtol=1e-12)
+    np.testing.assert_allclose(whole.nll, parts.nll, rtol=1e-12)
+
+
+def test_scores_that_overflow_are_not_finite():
+    means, variances = np.zeros((4, 3)), np.ones((4, 3))
+    means[1, 0], variances[2, 1], means[0, 2] = 1e200, np.inf, np.nan
+    scores = MemberScores.of(HeldOut(means, variances, np.zeros(4)).parts())
+    np.testing.assert_array_equal(scores.is_finite, [False, False, False])
+    np.testing.assert_array_equal(scores[np.array([1])].mse, [0.0])
+    assert MemberScores.of(HeldOut(means[3:], variances[3:], np.zeros(1)).parts()).is_finite.all()
+
+
+def test_some_rows_with_what_belongs_to_them():
+    rows = TrainingRows(X, y, COUNTS.astype(float))[np.array([3, 5])]
+    np.testing.assert_array_equal(rows.X, X[[3, 5]])
+    np.testing.assert_array_equal(rows.y, y[[3, 5]])
+    np.testing.assert_array_equal(rows.counts, COUNTS[[3, 5]])

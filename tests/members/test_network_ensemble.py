@@ -50,6 +50,47 @@ def test_given_variances_replace_those_of_the_networks(networks):
     np.testing.assert_allclose(member.predict(X)[1], 200.0)
 
 
+class TestFolds:
+    """Three members, each the average of a network from each of two folds."""
+
+    @pytest.fixture
+    def folded(self):
+        spec = NetworkSpec(n_inputs=2, hidden=(4,))
+        return ensemble_of(initial_networks(spec, [np.random.default_rng(k) for k in range(6)]))
+
+    def test_a_member_is_the_average_over_folds(self, folded):
+        first, second = (ensemble_of(folded.networks[range(3 * k, 3 * k + 3)]) for k in range(2))
+        (m1, v1), (m2, v2) = first.outputs(X), second.outputs(X)
+        means, variances = folded.outputs(X)
+        np.testing.assert_allclose(means, (m1 + m2) / 2, rtol=1e-12)
+        np.testing.assert_allclose(variances, (v1 + v2) / 2 + (m1 - m2) ** 2 / 4, rtol=1e-12)  # that of the mixture
+
+    def test_the_forecast_averages_disagreement_within_folds(self, folded):
+        halves = [ensemble_of(folded.networks[range(3 * k, 3 * k + 3)]).forecast(X) for k in range(2)]
+        said = folded.forecast(X)
+        np.testing.assert_allclose(said.means, folded.outputs(X)[0], rtol=1e-12)
+        for name in ("noise", "disagreement"):
+            expected = (getattr(halves[0], name) + getattr(halves[1], name)) / 2
+            np.testing.assert_allclose(getattr(said, name), expected, rtol=1e-12)
+
+    def test_choosing_a_member_chooses_its_network_in_every_fold(self, folded):
+        chosen = folded[[2, 0]]
+        assert (len(chosen), len(chosen.networks), chosen.names) == (2, 4, ("network 4", "network 1"))
+        for mine, theirs in zip(chosen.outputs(X), folded.outputs(X), strict=True):
+            np.testing.assert_allclose(mine, theirs[:, [2, 0]], rtol=1e-12)
+        mean, variance = folded.members[1].predict(X)
+        np.testing.assert_allclose(mean, 100 + 10 * folded.outputs(X)[0][:, 1], rtol=1e-12)
+        np.testing.assert_allclose(variance, 100 * folded.outputs(X)[1][:, 1], rtol=1e-12)
+
+    def test_many_rows_are_forecast_in_blocks(self, folded, monkeypatch):
+        whole = folded.forecast(X)
+        monkeypatch.setattr("bdkn.members.network._BLOCK_ROWS", 7)
+        blocks = folded.forecast(X)
+        for name in ("means", "noise", "disagreement"):
+            np.testing.assert_allclose(getattr(blocks, name), getattr(whole, name), rtol=1e-12)
+        assert len(folded.forecast(X[:0])) == 0
+
+
 def test_overflow_names_network_and_row():
     # Ten layers of the largest single-precision weights leave even double precision.
     spec = NetworkSpec(n_inputs=2, hidden=(4,) * 9)

@@ -4,7 +4,6 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -44,8 +43,10 @@ def labels(ax: Axes) -> list[str]:
 class Sine:
     """A stand-in for a fitted regressor of one variable."""
 
-    posterior_ = SimpleNamespace(weights=lambda: WEIGHTS)
     member_names_ = NAMES
+
+    def weight_posterior(self) -> StudentT:
+        return WEIGHTS
 
     def predict_dist(self, X: object) -> Gaussian:
         self.seen = X

@@ -1,16 +1,36 @@
 """Small data, quick settings, and an engine that trains as told."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
+import pytest
 
 from bdkn.networks import Networks
 from bdkn.regressors import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.training.reference import ReferenceEngine
 
-QUICK = {"n_members": 3, "hidden_layer_sizes": (16,), "epochs": 40, "learning_rate": 1e-2, "random_state": 0}
+QUICK = {
+    "n_members": 3,
+    "hidden_layer_sizes": (16,),
+    "activation": "relu",
+    "epochs": 40,
+    "learning_rate": 1e-2,
+    "schedule": "constant",
+    "weight_decay": 0.0,
+    "early_stopping": True,
+    "random_state": 0,
+}
 
 BOTH = (BDKNRegressor, DeepEnsembleRegressor)
+
+DESIGNS = ("cross-fit", "hold-out", "in-sample")
+
+EACH = (
+    *(pytest.param(partial(BDKNRegressor, design=design), id=design) for design in DESIGNS),
+    pytest.param(DeepEnsembleRegressor, id="deep ensemble"),
+)
+"""Every design of BDKN, and the deep ensemble."""
 
 
 def table(n=120, seed=0):

@@ -10,8 +10,8 @@ from quick import BOTH
 
 from bdkn import BDKNRegressor, DeepEnsembleRegressor
 
-SPECIFIC = {"objective"}
-"""Squared error has a consequence for the deep ensemble alone: its networks then have no variance of their own."""
+SPECIFIC = {"objective", "members_", "member_names_", "member_scores_", "loss_curves_"}
+"""What differs: squared error costs the deep ensemble its variances; a member of BDKN has a network in every fold."""
 
 
 def entries(cls: type) -> dict[str, str]:

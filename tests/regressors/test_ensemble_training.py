@@ -1,10 +1,13 @@
 """Scaling, seeds and curves: what both ensembles share."""
 
+from contextlib import contextmanager
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from quick import BOTH, QUICK, table
+from quick import EACH, QUICK, table
 from sklearn.base import clone
 
 from bdkn.regressors import BDKNRegressor, DeepEnsembleRegressor
@@ -18,7 +21,7 @@ def predictions(model):
     return np.stack(model.predict(NEW, return_std=True))
 
 
-@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize("cls", EACH)
 def test_same_seed_same_bits_for_any_number_of_jobs(cls):
     one, two, again = (cls(**QUICK, n_jobs=jobs).fit(X, y) for jobs in (1, 2, None))
     np.testing.assert_array_equal(predictions(one), predictions(two))
@@ -38,7 +41,7 @@ def test_more_members_begin_with_the_same_ones():
         np.testing.assert_array_equal(a.predict(NEW), b.predict(NEW))
 
 
-@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize("cls", EACH)
 @settings(max_examples=10, deadline=None)
 @given(scale=st.floats(1e-6, 1e6), shift=st.floats(-1e3, 1e3))
 def test_a_change_of_units_changes_only_units(cls, scale, shift):
@@ -57,7 +60,7 @@ def test_units_of_the_inputs_do_not_matter():
     np.testing.assert_array_equal(plain, scaled)
 
 
-@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize("cls", EACH)
 def test_single_precision_input_is_taken_as_it_is(cls):
     single, double = (cls(**QUICK).fit(rows, y) for rows in (X.astype(np.float32), X))
     np.testing.assert_allclose(single.predict(NEW.astype(np.float32)), double.predict(NEW), rtol=1e-3)
@@ -80,14 +83,17 @@ def test_curves_are_averaged_over_those_that_ran():
 
 
 def test_without_early_stopping_all_epochs_run():
-    model = BDKNRegressor(**QUICK, early_stopping=False).fit(X, y)
-    assert [len(curve) for curve in model.loss_curves_] == [40] * 3
+    whole = {**QUICK, "early_stopping": False}
+    model = BDKNRegressor(**whole).fit(X, y)
+    assert [len(curve) for curve in model.loss_curves_] == [40] * 5 * len(model.member_names_)
+    paper = BDKNRegressor(**whole, design="in-sample").fit(X, y)
+    assert [len(curve) for curve in paper.loss_curves_] == [40] * 3
 
 
-@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize("cls", EACH)
 @pytest.mark.parametrize("engine", ["reference", "torch"])
 def test_engines_agree(cls, engine):
-    params = {**QUICK, "epochs": 5}
+    params = {**QUICK, "epochs": 5, "n_members": 2}
     fused, other = (cls(**params, engine=name).fit(X, y) for name in ("fused", engine))
     np.testing.assert_allclose(predictions(other), predictions(fused), rtol=2e-3)
 
@@ -100,7 +106,7 @@ class Recording:
         return ReferenceEngine().train(spec, rows, config, seeds)
 
 
-@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize("cls", EACH)
 @pytest.mark.parametrize("verbose", [0, 1])
 def test_every_parameter_of_training_reaches_the_engine(cls, verbose):
     engine = Recording()
@@ -120,21 +126,64 @@ def test_every_parameter_of_training_reaches_the_engine(cls, verbose):
         "tol": 0.5,
         "n_jobs": 2,
     }
-    cls(**told, hidden_layer_sizes=[6, 5], engine=engine, random_state=0, verbose=verbose).fit(X, y)
+    others = {"hidden_layer_sizes": [6, 5], "early_stopping": True, "random_state": 0, "verbose": verbose}
+    cls(**told, **others, engine=engine).fit(X, y)
     assert {name: engine.asked[name] for name in told} == told
     assert engine.asked["hidden"] == (6, 5)
     assert engine.asked["n_inputs"] == 3
     assert (engine.asked["hook"] is None) == (verbose == 0)
 
 
-@pytest.mark.parametrize("cls", BOTH)
+def test_weight_decays_are_taken_in_turn():
+    mixed, none, strong = (
+        DeepEnsembleRegressor(**{**QUICK, "n_members": 5, "weight_decay": decay}).fit(X, y)
+        for decay in ((0.0, 2.0), 0.0, 2.0)
+    )
+    for h in range(5):
+        same = (none, strong)[h % 2]
+        np.testing.assert_array_equal(mixed.members_[h].predict(NEW), same.members_[h].predict(NEW))
+    assert not np.array_equal(none.members_[1].predict(NEW), strong.members_[1].predict(NEW))
+
+
+@pytest.mark.parametrize("cls", EACH)
+@pytest.mark.parametrize(("rows", "epochs"), [(100, 500), (4000, 500), (16_000, 250)])
+def test_many_rows_need_fewer_epochs(cls, rows, epochs):
+    class Idle(Recording):
+        def train(self, spec, rows, config, seeds, **kwargs):
+            self.asked = {"epochs": config.epochs}
+            return ReferenceEngine().train(spec, rows, replace(config, epochs=1), seeds)
+
+    engine, (more, target) = Idle(), table(rows)
+    cls(**{**QUICK, "epochs": "auto", "early_stopping": False, "batch_size": 10**6, "n_members": 1}, engine=engine).fit(
+        more, target
+    )
+    assert engine.asked == {"epochs": epochs}
+
+
+@pytest.mark.parametrize("predict_with", ["folds", "refit"])
+def test_every_network_is_told_of_by_a_number_of_its_own(monkeypatch, predict_with):
+    told = []
+
+    @contextmanager
+    def listening(n_networks, epochs):
+        yield lambda report: told.append((n_networks, report.member))
+
+    monkeypatch.setattr("bdkn.regressors.ensemble.training_progress", listening)
+    decays = {"weight_decay": (0.0, 1.0), "epochs": 2}
+    BDKNRegressor(**{**QUICK, **decays}, n_folds=2, predict_with=predict_with, verbose=1).fit(X, y)
+    n = 6 if predict_with == "folds" else 9
+    assert {total for total, _ in told} == {n}
+    assert sorted(member for _, member in told) == sorted(2 * list(range(n)))
+
+
+@pytest.mark.parametrize("cls", EACH)
 def test_a_network_without_hidden_layers_is_linear(cls):
-    model = cls(**{**QUICK, "hidden_layer_sizes": ()}, objective="mse", early_stopping=False).fit(X, y)
+    model = cls(**{**QUICK, "hidden_layer_sizes": (), "early_stopping": False}, objective="mse").fit(X, y)
     a, b = model.predict(NEW), model.predict(NEW[::-1])
     np.testing.assert_allclose((a + b) / 2, model.predict((NEW + NEW[::-1]) / 2), rtol=1e-6)
 
 
-@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize("cls", EACH)
 def test_fitting_again_forgets_the_first_fit(cls):
     model = cls(**QUICK).fit(X[:, :2], y)
     np.testing.assert_array_equal(predictions(model.fit(X, y)), predictions(cls(**QUICK).fit(X, y)))

@@ -2,12 +2,12 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from quick import BOTH
+from quick import EACH
 
 from bdkn.training.fused.engine import prepare
 
 
-@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize("cls", EACH)
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_a_fit_adds_less_than_one_and_a_half_times_the_table(cls, order):
     prepare()

@@ -24,7 +24,11 @@ SHARED = {
 
 
 @pytest.mark.parametrize(
-    ("cls", "extra"), [(BDKNRegressor, {"evidence": "paper"}), (DeepEnsembleRegressor, {"predictive": "gaussian"})]
+    ("cls", "extra"),
+    [
+        (BDKNRegressor, {"design": "in-sample", "evidence": "paper"}),
+        (DeepEnsembleRegressor, {"predictive": "gaussian"}),
+    ],
 )
 @pytest.mark.parametrize(
     ("setting", "differs"),

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from quick import BOTH, QUICK, table
+from quick import EACH, QUICK, table
 
 from bdkn.errors import InvalidParameterError
 from bdkn.regressors import BDKNRegressor, DeepEnsembleRegressor
@@ -27,6 +27,13 @@ WRONG = [
     ({"schedule": "linear"}, "schedule must be one of 'constant', 'cosine'; got 'linear'"),
     ({"batch_size": 0}, "batch_size must be an integer >= 1; got 0"),
     ({"weight_decay": -1}, "weight_decay must be a number >= 0; got -1"),
+    ({"weight_decay": (0.1, -1.0)}, "weight_decay must be a number >= 0; got -1"),
+    ({"weight_decay": ()}, r"weight_decay must be one value, or a list of values to take in turn; got \(\)"),
+    (
+        {"weight_decay": [[0.1]]},
+        r"weight_decay must be one value, or a list of values to take in turn; got \[\[0\.1\]\]",
+    ),
+    ({"epochs": "many"}, "epochs, if not an integer, must be one of 'auto'; got 'many'"),
     ({"early_stopping": "yes"}, "early_stopping must be True or False; got 'yes'"),
     ({"validation_fraction": 0}, "validation_fraction must be a number > 0 and <= 0.9; got 0"),
     ({"patience": 0}, "patience must be an integer >= 1; got 0"),
@@ -41,7 +48,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize("cls", EACH)
 @pytest.mark.parametrize(("given", "message"), WRONG, ids=str)
 def test_shared_parameters(cls, given, message):
     with pytest.raises(InvalidParameterError, match=message):
@@ -67,7 +74,7 @@ def test_predictive():
         DeepEnsembleRegressor(predictive="normal").fit(X, y)
 
 
-@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize("cls", EACH)
 def test_positional_and_unknown_parameters_are_refused(cls):
     with pytest.raises(TypeError, match="positional"):
         cls(5)
@@ -75,14 +82,15 @@ def test_positional_and_unknown_parameters_are_refused(cls):
         cls(epoch=5)
 
 
-@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize("cls", EACH)
 @pytest.mark.parametrize("sizes", [16, np.int64(16), [16], np.array([16])])
 def test_ways_to_give_layer_sizes(cls, sizes):
     model = cls(**{**QUICK, "hidden_layer_sizes": sizes}).fit(X, y)
     np.testing.assert_array_equal(model.predict(X), cls(**QUICK).fit(X, y).predict(X))
 
 
-@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize("cls", EACH)
 def test_numpy_flags_and_numbers_are_fine(cls):
     flags = {"early_stopping": np.True_, "standardize_y": np.False_, "n_jobs": np.int64(1), "verbose": False}
-    cls(**QUICK, **flags, weight_decay=np.float32(0.01), tol=np.float64(1e-4)).fit(X, y)
+    numbers = {"weight_decay": np.float32(0.01), "tol": np.float64(1e-4)}
+    cls(**{**QUICK, **flags, **numbers}).fit(X, y)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from quick import BOTH, QUICK, table
+from quick import EACH, QUICK, table
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 
 from bdkn.errors import InvalidParameterError
@@ -13,7 +13,7 @@ X, y = table()
 NEW, y_new = table(25, seed=1)
 
 
-@pytest.fixture(scope="module", params=BOTH)
+@pytest.fixture(scope="module", params=EACH)
 def model(request):
     return request.param(**QUICK).fit(X, y)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from quick import BOTH, QUICK, table
+from quick import BOTH, EACH, QUICK, table
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import StackingRegressor
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -15,7 +15,7 @@ from bdkn.metrics import neg_crps, neg_nll
 X, y = table(90)
 
 
-@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize("cls", EACH)
 def test_grid_search_on_a_proper_score(cls):
     search = GridSearchCV(cls(**QUICK), {"epochs": [1, 40]}, scoring=neg_nll, cv=2).fit(X, y)
     assert search.best_params_ == {"epochs": 40}
@@ -37,7 +37,7 @@ def test_a_pipeline_passes_return_std_on():
     assert (std > 0).all()
 
 
-@pytest.mark.parametrize("cls", BOTH)
+@pytest.mark.parametrize("cls", EACH)
 def test_meta_estimators(cls):
     assert MultiOutputRegressor(cls(**QUICK)).fit(X, np.column_stack([y, -y])).predict(X).shape == (90, 2)
     assert TransformedTargetRegressor(cls(**QUICK), func=np.log, inverse_func=np.exp).fit(X, y).score(X, y) > 0.5

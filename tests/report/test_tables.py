@@ -31,7 +31,7 @@ def test_score_table():
 
 def test_weight_table():
     table = weight_table(MEMBERS, "Weights")
-    assert table.columns == ("member", "weight", "95% interval", "training RMSE", "epochs")
+    assert table.columns == ("member", "weight", "95% interval", "held-out RMSE", "epochs")
     assert table.rows == (
         ("network 1", "0.14", "0.02 to 0.26", "52.76", "27"),
         ("network 3", "-0.50", "-1.00 to 0.00", "48.00", "300"),

@@ -41,6 +41,12 @@ class Remembered:
     def __getitem__(self, members: Sequence[int] | NDArray[np.intp]) -> Remembered:
         return Remembered(self.rows, self.means[members], self.variances[members])
 
+    @classmethod
+    def concatenate(cls, parts: Sequence[Remembered]) -> Remembered:
+        """Return the networks of all parts, which know the same rows."""
+        means, variances = (np.concatenate([getattr(part, name) for part in parts]) for name in ("means", "variances"))
+        return cls(parts[0].rows, means, variances)
+
     def is_finite(self) -> NDArray[np.bool_]:
         """Tell of no network that it diverged: its weights are not known, and what it says is looked at anyway."""
         return np.ones(len(self), dtype=np.bool_)
@@ -93,6 +99,11 @@ def check_curves(model: Any) -> None:
         raise InvalidParameterError(
             "kind 'curves' needs networks that all run every epoch; got a "
             f"{type(model).__name__} that stops early or has no epochs: set early_stopping = false"
+        )
+    if getattr(model, "design", "in-sample") != "in-sample":
+        raise InvalidParameterError(
+            "kind 'curves' needs networks that are all trained on the same rows; "
+            f"got design = {model.design!r}: set design = 'in-sample'"
         )
 
 

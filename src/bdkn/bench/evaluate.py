@@ -14,6 +14,8 @@ from joblib import effective_n_jobs
 from bdkn.bench.cell import Cell
 from bdkn.bench.curves import check_curves, epoch_curves, watched
 from bdkn.bench.machine import hardware, peak_memory_mib, versions
+from bdkn.bench.methods import METHODS
+from bdkn.bench.peers import Peer
 from bdkn.bench.record import Record
 from bdkn.bench.sources import FloatArray, Task
 from bdkn.bench.stopwatch import Stopwatch
@@ -21,12 +23,17 @@ from bdkn.errors import check_choice
 from bdkn.metrics import calibration_error, coverage, crps, interval_width, nll, rmse
 from bdkn.networks import Networks
 from bdkn.predictive import Predictive
-from bdkn.regressors import REGRESSORS, ProbabilisticRegressor
 
 LEVELS = (50, 90, 95)
 """Percentages at which coverage and width of the central intervals are recorded."""
 
-_FITTED = {"dof": "dof_", "prior_scale": "prior_scale_", "evidence": "evidence_", "noise": "noise_"}
+_FITTED = {
+    "dof": "dof_",
+    "prior_scale": "prior_scale_",
+    "evidence": "evidence_",
+    "noise": "noise_",
+    "iterations": "iterations_",
+}
 
 
 def evaluate(cell: Cell, task: Task, n_jobs: int = 1) -> Record:
@@ -44,15 +51,15 @@ def evaluate(cell: Cell, task: Task, n_jobs: int = 1) -> Record:
     return record | {
         "warnings": sorted({str(warning.message) for warning in caught}),
         "memory_mib": peak_memory_mib(),
-        "versions": versions(),
+        "versions": versions(*getattr(METHODS.get(cell.regressor), "packages", ())),
         "hardware": hardware() | {"threads": effective_n_jobs(n_jobs)},
     }
 
 
 def regressor(cell: Cell, **others: Any) -> Any:
     """Return the cell's unfitted regressor."""
-    check_choice("regressor", cell.regressor, REGRESSORS)
-    cls: Any = REGRESSORS[cell.regressor]
+    check_choice("regressor", cell.regressor, METHODS)
+    cls = METHODS[cell.regressor]
     parameters = {**cell.parameters, "random_state": cell.random_state, **others}
     return cls.from_paper(cell.base["from_paper"], **parameters) if cell.base else cls(**parameters)
 
@@ -106,13 +113,13 @@ def _parts(stopwatch: Stopwatch, model: Any) -> Iterator[None]:
     """Count separately the training, the forward passes, and the combination of what networks say."""
     with ExitStack() as stack:
         stack.enter_context(stopwatch.watching(Networks, "outputs", "forward"))
-        for method, label in (("_train", "train"), ("_combine", "aggregate")):
+        for method, label in (("_train", "train"), ("_combine", "aggregate"), ("_combined", "aggregate")):
             if hasattr(model, method):
                 stack.enter_context(stopwatch.watching(model, method, label))
         yield
 
 
-def _fitted(model: ProbabilisticRegressor) -> dict[str, Any]:
+def _fitted(model: Any) -> dict[str, Any]:
     """Return what the model learned besides its networks."""
     found: dict[str, Any] = {}
     if hasattr(model, "ensemble_"):
@@ -124,7 +131,9 @@ def _fitted(model: ProbabilisticRegressor) -> dict[str, Any]:
 
 
 def _warm_up(model: Any) -> None:
-    """Load what is compiled before time is taken: it is loaded once a process, not once a fit."""
+    """Load libraries and what is compiled before time is taken: once a process, not once a fit."""
+    if isinstance(model, Peer):
+        model.library()
     if getattr(model, "engine", None) == "fused":
         from bdkn.training.fused.engine import prepare
 

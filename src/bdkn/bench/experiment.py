@@ -52,11 +52,11 @@ class Method:
     datasets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        from bdkn.regressors import REGRESSORS
+        from bdkn.bench.methods import METHODS
 
-        check_choice("regressor", self.regressor, REGRESSORS)
+        check_choice("regressor", self.regressor, METHODS)
         check_keys("base", self.base, ("from_paper",))
-        known = set(REGRESSORS[self.regressor]().get_params()) - {"n_jobs", "random_state", "verbose"}
+        known = set(METHODS[self.regressor]().get_params()) - {"n_jobs", "random_state", "verbose"}
         for where, given in {"parameters": self.parameters, **self.datasets}.items():
             check_keys(where, given, sorted(known))
 

@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,10 @@ PACKAGES = ("bdkn", "numpy", "scipy", "scikit-learn", "numba")
 
 
 @cache
-def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that matter."""
-    return {"Python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+def versions(*others: str) -> dict[str, str]:
+    """Return the versions of Python, of the packages that matter, and of others as far as they are installed."""
+    found = {name: _version(name) for name in (*PACKAGES, *others)}
+    return {"Python": platform.python_version(), **{name: text for name, text in found.items() if text is not None}}
 
 
 @cache
@@ -38,6 +39,13 @@ def peak_memory_mib() -> float | None:
         return None
     # Linux counts kibibytes, macOS bytes.
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _processor() -> str:

@@ -1,4 +1,4 @@
-"""``bdkn bench table | compare | runtime | figures | report``: what records say, beside the paper."""
+"""``bdkn bench table | compare | runtime | figures | report | results``: what records say, beside the paper."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RESULTS = Path("results")
 
 def register(app: typer.Typer) -> None:
     """Add the verbs to ``bdkn bench``."""
-    for verb in (table, compare, runtime, figures, report):
+    for verb in (table, compare, runtime, figures, report, results):
         app.command()(verb)
 
 
@@ -124,6 +124,17 @@ def report(
         from bdkn.report.reproduction import write_reproduction
 
         typer.echo(write_reproduction(records(source), notes, out))
+
+
+def results(
+    out: Annotated[Path, typer.Option(help="The page.")] = Path("docs/results.md"), source: SourceOption = RESULTS
+) -> None:
+    """Write the page that holds the defaults beside the paper, the literature and peers, and its picture beside it."""
+    with errors_as_messages():
+        from bdkn.bench import records
+        from bdkn.report.results_page import write_results
+
+        typer.echo(write_results(records(source), out))
 
 
 def _print_grid(grid: Grid) -> None:

@@ -110,8 +110,12 @@ class Posterior:
         ``noise`` is v, the variance of a row relative to σ²: 1 in the paper, a number a row in the heteroscedastic
         form, 0 for the noise-free function.
         """
+        return StudentT(self.df, *self.location_scale(Phi, noise))
+
+    def location_scale(self, Phi: ArrayLike, noise: ArrayLike = 1.0) -> tuple[FloatArray, FloatArray]:
+        """Return centre and scale of ``predictive``."""
         phi, v = self._features(Phi), np.asarray(noise, dtype=np.float64)
-        return StudentT(self.df, phi @ self.mean, np.sqrt(self.b / self.a) * np.sqrt(v + self.leverage(phi)))
+        return phi @ self.mean, np.sqrt(self.b / self.a) * np.sqrt(v + self.leverage(phi))
 
     def leverage(self, Phi: ArrayLike) -> FloatArray:
         """Return φᵀΛₙ⁻¹φ for each row φ of ``Phi``: how uncertain the weights leave it, relative to σ²."""

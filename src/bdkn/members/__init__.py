@@ -1,20 +1,30 @@
-"""What an ensemble is made of, and what it says about its training rows."""
+"""What an ensemble is made of, and what it says about rows it was trained on or not."""
 
 from bdkn.members.design import Design
-from bdkn.members.in_sample import InSample, constant_variance
+from bdkn.members.estimator import EstimatorMember, Said, ask, check_model, is_fixed
+from bdkn.members.folds import Folds
+from bdkn.members.held_out import HeldOut
 from bdkn.members.member import Member
 from bdkn.members.network import NetworkEnsemble, NetworkMember
 from bdkn.members.rows import TrainingRows
 from bdkn.members.scaling import Standardizer, TargetScaler
+from bdkn.members.scores import MemberScores, constant_variance
 
 __all__ = [
     "Design",
-    "InSample",
+    "EstimatorMember",
+    "Folds",
+    "HeldOut",
     "Member",
+    "MemberScores",
     "NetworkEnsemble",
     "NetworkMember",
+    "Said",
     "Standardizer",
     "TargetScaler",
     "TrainingRows",
+    "ask",
+    "check_model",
     "constant_variance",
+    "is_fixed",
 ]

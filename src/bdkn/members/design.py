@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from bdkn.members.member import FloatArray
 from bdkn.members.rows import TrainingRows
+from bdkn.members.scores import Part as ScoredPart
 from bdkn.networks import Predictor
 
 _HELD_NUMBERS = 2**21
@@ -35,6 +36,11 @@ class Design:
         if not self._held and len(self.networks) * len(self.rows.y) <= _HELD_NUMBERS:
             self._held.extend(self._computed())
         yield from self._held or self._computed()
+
+    def scored(self) -> Iterator[ScoredPart]:
+        """Yield the rows as ``MemberScores`` takes them."""
+        for part, means, variances in self.parts():
+            yield part.y, part.counts, means, variances
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield (Φ, y, None, counts) a few thousand rows at a time, so that a large Φ is never held whole."""

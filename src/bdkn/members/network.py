@@ -9,14 +9,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bdkn.errors import DivergedError, InvalidParameterError
+from bdkn.inference import Forecast
 from bdkn.members.member import FloatArray
 from bdkn.members.scaling import Standardizer, TargetScaler
 from bdkn.networks import Predictor
 
+_BLOCK_ROWS = 1 << 15
+"""Rows whose outputs by every network are held at once."""
+
 
 @dataclass(frozen=True)
 class NetworkMember:
-    """One network with the scaling it was trained under."""
+    """One member, a network or an average over folds, with the scaling it was trained under."""
 
     name: str
     ensemble: NetworkEnsemble
@@ -31,10 +35,11 @@ class NetworkMember:
 
 @dataclass(frozen=True)
 class NetworkEnsemble:
-    """H networks trained under one scaling.
+    """H members trained under one scaling, each one network or the average of one network from every fold.
 
-    ``variances`` (H,), where given, stands in for the networks' own variances: those of networks trained on squared
-    error alone mean nothing. It is in scaled units, as are ``outputs``.
+    ``networks`` holds the H networks of the first fold, then those of the second, and so on. ``variances`` (H,), where
+    given, stands in for the networks' own variances: those of networks trained on squared error alone mean nothing. It
+    is in scaled units, as are ``outputs``.
     """
 
     names: tuple[str, ...]
@@ -47,24 +52,39 @@ class NetworkEnsemble:
         return len(self.names)
 
     def __getitem__(self, chosen: Sequence[int] | NDArray[np.intp]) -> NetworkEnsemble:
+        firsts = np.arange(0, len(self.networks), len(self))[:, None]
         return replace(
             self,
             names=tuple(self.names[h] for h in chosen),
-            networks=self.networks[chosen],
+            networks=self.networks[(firsts + np.asarray(chosen, dtype=np.intp)).ravel()],
             variances=None if self.variances is None else self.variances[chosen],
         )
 
     @property
     def members(self) -> list[NetworkMember]:
-        """The networks one by one."""
+        """The members one by one."""
         return [NetworkMember(name, self[[h]]) for h, name in enumerate(self.names)]
 
     def outputs(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return means and variances of raw rows, each (n, H), in scaled units; raise where one is not finite."""
+        """Return means and variances of raw rows, each (n, H), in scaled units; raise where one is not finite.
+
+        Where a member is an average over folds, its variance is theirs together with that of their means.
+        """
+        means, variances = self._by_fold(self._checked(X))
+        return means.mean(axis=0), variances.mean(axis=0) + means.var(axis=0)
+
+    def forecast(self, X: ArrayLike) -> Forecast:
+        """Return what the members say about raw rows, in scaled units, a block of rows at a time."""
         rows = self._checked(X)
+        blocks = [rows[start : start + _BLOCK_ROWS] for start in range(0, max(1, len(rows)), _BLOCK_ROWS)]
+        return Forecast.concatenate([Forecast.of(*self._by_fold(block)) for block in blocks])
+
+    def _by_fold(self, rows: NDArray[np.generic]) -> tuple[FloatArray, FloatArray]:
+        """Return means and variances of every network, each (folds, n, H)."""
         with np.errstate(over="ignore", invalid="ignore"):
             outputs = self.networks.outputs(self.inputs.transform(rows))
-        means, variances = (np.asarray(part.T, dtype=np.float64) for part in outputs)
+        shape = (len(self.networks) // len(self), len(self), len(rows))
+        means, variances = (np.asarray(part, dtype=np.float64).reshape(shape).swapaxes(1, 2) for part in outputs)
         if self.variances is not None:
             variances = np.broadcast_to(self.variances, means.shape)
         self._check_finite(means, variances)
@@ -81,8 +101,8 @@ class NetworkEnsemble:
         return rows
 
     def _check_finite(self, means: FloatArray, variances: FloatArray) -> None:
-        rows, members = np.nonzero(~(np.isfinite(means) & np.isfinite(variances)))
-        if len(rows):
+        if not (np.isfinite(means).all() and np.isfinite(variances).all()):
+            _, rows, members = np.nonzero(~(np.isfinite(means) & np.isfinite(variances)))
             raise DivergedError(
                 f"{self.names[members[0]]} overflows on row {rows[0]}, which lies far outside the training rows or "
                 "meets a network with very large weights; check that row, or fit again with a lower learning_rate"

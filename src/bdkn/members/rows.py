@@ -24,14 +24,7 @@ class TrainingRows:
     def parts(self) -> Iterator[TrainingRows]:
         """Yield the rows a few thousand at a time."""
         for start in range(0, len(self.X), _CHUNK_ROWS):
-            part = slice(start, start + _CHUNK_ROWS)
-            yield TrainingRows(self.X[part], self.y[part], None if self.counts is None else self.counts[part])
+            yield self[start : start + _CHUNK_ROWS]
 
-    @property
-    def total(self) -> float:
-        """Rows, each counted as often as it occurs."""
-        return float(len(self.y) if self.counts is None else self.counts.sum())
-
-    def summed(self, values: FloatArray) -> FloatArray:
-        """Return the sum over rows, the last axis, each counted as often as it occurs."""
-        return np.asarray(values.sum(axis=-1) if self.counts is None else values @ self.counts)
+    def __getitem__(self, rows: NDArray[np.intp] | slice) -> TrainingRows:
+        return TrainingRows(self.X[rows], self.y[rows], None if self.counts is None else self.counts[rows])

@@ -1,9 +1,21 @@
-"""Networks as plain arrays: their shape, their initial weights, their readable forward pass."""
+"""Networks as plain arrays: their shape, their initial weights, their forward pass."""
 
 from bdkn.networks.activation import ACTIVATIONS
+from bdkn.networks.exact import MIN_VARIANCE, softplus
 from bdkn.networks.initial import initial_networks
-from bdkn.networks.mlp import MIN_VARIANCE, Networks, softplus
+from bdkn.networks.mixed import MixedNetworks, join
+from bdkn.networks.mlp import Networks
 from bdkn.networks.predictor import Predictor
 from bdkn.networks.spec import NetworkSpec
 
-__all__ = ["ACTIVATIONS", "MIN_VARIANCE", "NetworkSpec", "Networks", "Predictor", "initial_networks", "softplus"]
+__all__ = [
+    "ACTIVATIONS",
+    "MIN_VARIANCE",
+    "MixedNetworks",
+    "NetworkSpec",
+    "Networks",
+    "Predictor",
+    "initial_networks",
+    "join",
+    "softplus",
+]

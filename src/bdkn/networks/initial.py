@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bdkn.networks.mlp import Layer, Networks
+from bdkn.networks.exact import Layer
+from bdkn.networks.mlp import Networks
 from bdkn.networks.spec import NetworkSpec
 
 

@@ -1,29 +1,21 @@
-"""H networks of one shape as stacked arrays, and their forward pass."""
+"""H networks of one shape as stacked arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bdkn.networks.activation import Array, activate
+from bdkn.networks.activation import Array
+from bdkn.networks.exact import Layer, exact_outputs
 from bdkn.networks.spec import NetworkSpec
-from bdkn.networks.spread import spread
 
-MIN_VARIANCE = 1e-6
-"""Added to the softplus of the raw variance, as in Lakshminarayanan et al. (2017)."""
-
-_CHUNK_ROWS = 512
-"""Rows a forward pass takes at once, so that its activations stay in cache."""
-
-Layer = tuple[Array, Array]
-
-
-def softplus(raw: Array) -> Array:
-    """Return log(1 + exp(raw)) without overflow."""
-    return np.logaddexp(raw, raw.dtype.type(0))
+if TYPE_CHECKING:
+    from bdkn.networks.prediction import Packed
 
 
 @dataclass(frozen=True)
@@ -55,33 +47,22 @@ class Networks:
         return finite
 
     def outputs(self, X: ArrayLike) -> tuple[Array, Array]:
-        """Return means and variances, each of shape (H, n).
+        """Return means and variances in double precision, each of shape (H, n).
 
-        Computed in double precision whatever the weights' dtype: a row's answer then does not depend, to far below
-        single precision, on which rows it is asked together with.
+        Weights in single precision are computed with in single precision, by compiled code on all cores; weights in
+        double precision, which only a reference has, by NumPy in theirs. A row's answer does not depend on which rows
+        it is asked together with.
         """
-        rows = np.asarray(X)
-        means = np.empty((len(self), len(rows)))
-        variances = np.empty_like(means)
+        if self.layers[0][0].dtype == np.float32:
+            return self._packed.outputs(X)
+        return exact_outputs(self.spec.activation, self.layers, X)
 
-        def fill(part: slice) -> None:
-            chunk = rows[part].astype(np.float64)
-            for member, layers in enumerate(wide):
-                out = _forward(self.spec.activation, layers, chunk)
-                means[member, part] = out[:, 0]
-                variances[member, part] = softplus(out[:, 1]) + MIN_VARIANCE
+    def __getstate__(self) -> dict[str, Any]:
+        return {"spec": self.spec, "layers": self.layers}  # what is packed can be packed again
 
-        wide = self._members()
-        spread(fill, [slice(start, start + _CHUNK_ROWS) for start in range(0, len(rows), _CHUNK_ROWS)])
-        return means, variances
+    @cached_property
+    def _packed(self) -> Packed:
+        from bdkn.networks.prediction import Packed, prepare
 
-    def _members(self) -> list[list[Layer]]:
-        wide = [(W.astype(np.float64), b.astype(np.float64)) for W, b in self.layers]
-        return [[(W[h], b[h]) for W, b in wide] for h in range(len(self))]
-
-
-def _forward(activation: str, layers: Sequence[Layer], value: Array) -> Array:
-    for W, b in layers[:-1]:
-        value = activate(activation, value @ W.T + b)
-    W, b = layers[-1]
-    return value @ W.T + b
+        prepare()
+        return Packed.of(self.spec, self.layers)

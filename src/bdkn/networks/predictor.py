@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,10 @@ class Predictor(Protocol):
 
     def __getitem__(self, members: Sequence[int] | NDArray[np.intp]) -> Predictor:
         """Return the chosen networks."""
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Any]) -> Predictor:
+        """Return the networks of all parts, which are of this kind and of one shape."""
 
     def is_finite(self) -> NDArray[np.bool_]:
         """Tell for each network whether all its weights are finite."""

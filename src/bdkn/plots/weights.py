@@ -67,8 +67,8 @@ class WeightsDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, name: str | None = None, **options: Any) -> Self:
-        """Draw the weights of a fitted regressor that has ``posterior_.weights()`` and ``member_names_``."""
-        weights, names = estimator.posterior_.weights(), estimator.member_names_
+        """Draw the weights of a fitted regressor that has ``weight_posterior()`` and ``member_names_``."""
+        weights, names = estimator.weight_posterior(), estimator.member_names_
         return cls.from_posterior(weights, names, name=name or type(estimator).__name__, **options)
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:

@@ -66,7 +66,7 @@ class LocationScale(Predictive):
             shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
             raise InvalidParameterError(f"loc must be 1-D and the rest numbers or of its length; got {shapes}")
         for name, array in arrays.items():
-            object.__setattr__(self, name, np.broadcast_to(array, rows))
+            object.__setattr__(self, name, array if array.shape == rows else np.broadcast_to(array, rows))
         check_location_scale(self.loc, self.scale)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:

@@ -63,13 +63,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         -------
         self
         """
-        _check_single_output(y)
-        rows, targets = validate_data(self, X, y, dtype=DTYPES, y_numeric=True)
-        targets = np.asarray(targets, dtype=np.float64)
-        counts = None if sample_weight is None else _counts(sample_weight, len(targets))
-        if counts is not None and not counts.all():
-            rows, targets, counts = rows[counts > 0], targets[counts > 0], counts[counts > 0]
-        self._fit(rows, targets, counts)
+        self._fit(*self._training_rows(X, y, sample_weight))
         return self
 
     def predict_dist(self, X: Table) -> Predictive:
@@ -153,10 +147,45 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         check_is_fitted(self)
         save_model(self, path)
 
+    def _training_rows(
+        self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool = True
+    ) -> tuple[Any, FloatArray, FloatArray | None]:
+        """Return checked rows that count, their targets, and how often each counts; ``reset`` for those of a fit."""
+        rows, targets, counts = self._counted_rows(X, y, sample_weight, reset=reset)
+        if counts is None or counts.all():
+            return rows, targets, counts
+        return rows[counts > 0], targets[counts > 0], counts[counts > 0]
+
+    def _counted_rows(
+        self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
+    ) -> tuple[Any, FloatArray, FloatArray | None]:
+        """Return checked rows, their targets, and how often each counts, be it zero times."""
+        _check_single_output(y)
+        rows, targets = self._checked(X, y, reset=reset)
+        counts = None if sample_weight is None else _counts(sample_weight, len(targets))
+        return rows, np.asarray(targets, dtype=np.float64), counts
+
+    def _checked(self, X: Table, y: ArrayLike, *, reset: bool) -> tuple[Any, Any]:
+        """Return rows as the members take them, and targets."""
+        rows, targets = validate_data(self, X, y, reset=reset, dtype=DTYPES, y_numeric=True)
+        return rows, targets
+
     def _rows(self, X: Table) -> Array:
         check_is_fitted(self)
-        rows: Array = validate_data(self, X, reset=False, dtype=DTYPES)
+        rows: Array = X if self._is_valid(X) else validate_data(self, X, reset=False, dtype=DTYPES)
         return rows
+
+    def _is_valid(self, X: Table) -> bool:
+        """Tell whether validation would return ``X`` itself; asking scikit-learn takes as long as predicting a row."""
+        return (
+            type(X) is np.ndarray
+            and X.ndim == 2
+            and X.dtype in DTYPES
+            and X.shape[0] > 0
+            and X.shape[1] == self.n_features_in_
+            and not hasattr(self, "feature_names_in_")
+            and bool(np.isfinite(X).all())
+        )
 
 
 def _check_single_output(y: ArrayLike) -> None:
@@ -185,7 +214,7 @@ def _counts(sample_weight: ArrayLike, n: int) -> FloatArray:
             f"sample_weight counts rows, and says that these {n} rows count as {total:.3g}, so predictions will "
             f"be very uncertain; if it was meant relatively, multiply it by {n}/sum(sample_weight)",
             UserWarning,
-            stacklevel=3,
+            stacklevel=5,
         )
     if not total:
         raise InvalidParameterError("Sample weights must contain at least one non-zero number; got only zeros")

@@ -2,35 +2,59 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from bdkn.errors import check_choice, check_number
-from bdkn.inference import Posterior, Prior, Statistics, choose_prior_variance, log_evidence, posterior
-from bdkn.members import Design, TargetScaler
+from bdkn.inference import Combination, Forecast, Statistics
+from bdkn.members import (
+    Design,
+    Folds,
+    HeldOut,
+    MemberScores,
+    NetworkEnsemble,
+    Standardizer,
+    TargetScaler,
+    TrainingRows,
+    constant_variance,
+)
 from bdkn.networks.activation import Array
-from bdkn.predictive import StudentT
-from bdkn.predictive.base import FloatArray
+from bdkn.regressors.base import Table
+from bdkn.regressors.combining import CombiningRegressor
+from bdkn.regressors.cross_fit import CrossFit, cross_fit
 from bdkn.regressors.ensemble import EnsembleRegressor
+from bdkn.regressors.screening import sound_members
+from bdkn.regressors.seeds import seed_sequence
+from bdkn.training import Trained, renumbered
+
+Seed = np.random.SeedSequence
+
+DESIGNS = ("cross-fit", "hold-out", "in-sample")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class BDKNRegressor(EnsembleRegressor):
-    """Bayesian deep kernel network: Student-t predictions in closed form.
+class BDKNRegressor(CombiningRegressor, EnsembleRegressor):
+    """Bayesian deep kernel network: Student-t predictions in closed form, judged on rows no network has seen.
 
     H networks are trained independently. What they predict, φ(x) = (φ₁(x), .., φ_H(x)), is then the basis of a Bayesian
-    linear model y = φ(x)ᵀβ + ε, whose weights β and noise variance σ² are integrated out in closed form.
+    linear model y = φ(x)ᵀβ + α + ε, whose weights and noise are integrated out in closed form. By default members are
+    cross-fitted: each is trained once for each fold of the rows, on the others, and the model is fitted to what the
+    members say about rows left out of their training. The noise at x has variance σ² v(x)^τ, with v the ensemble's own
+    predictive variance. ``BDKNRegressor.from_paper`` is the published method.
 
     Parameters
     ----------
-    n_members : int, default=5
-        How many networks to train, H.
+    n_members : int, default=12
+        How many members the ensemble has, H.
     hidden_layer_sizes : int or sequence of int, default=(50, 50)
         Units of each hidden layer; ``()`` is a linear model.
-    activation : {"relu", "leaky_relu", "tanh", "silu"}, default="relu"
-        Activation of the hidden layers.
+    activation : {"relu", "leaky_relu", "tanh", "silu"} or a sequence of them, default=("silu", "relu")
+        Activation of the hidden layers. Several are taken in turn, one a member.
     objective : {"nll", "beta_nll", "mse"}, default="nll"
         What a network minimises: the Gaussian likelihood with a variance for each row; the same with each row's
         gradient scaled by its variance to the power ``beta``; or the squared error.
@@ -38,17 +62,19 @@ class BDKNRegressor(EnsembleRegressor):
         Between 0 (as "nll") and 1 (mean trained as by "mse"); for "beta_nll" only.
     warmup_epochs : int, default=0
         First epochs on squared error, whatever the objective.
-    epochs : int, default=500
-        Passes over the rows, at most.
-    learning_rate : float, default=0.001
+    epochs : int or "auto", default="auto"
+        Passes over the rows, at most. "auto" is 500 and, for more than 4000 rows, 500 times the square root of 4000
+        over their number.
+    learning_rate : float, default=0.003
         Rate of Adam.
-    schedule : {"constant", "cosine"}, default="constant"
+    schedule : {"constant", "cosine"}, default="cosine"
         Keep the rate, or let it fall to zero along half a cosine wave.
     batch_size : int, default=32
         Rows a step.
-    weight_decay : float, default=0.0
-        Decoupled weight decay, as in AdamW.
-    early_stopping : bool, default=True
+    weight_decay : float or sequence of float, default=(0.0, 1.0, 0.0, 0.3, 0.0, 0.3)
+        Decoupled weight decay, as in AdamW. Several values are taken in turn, each once with every activation: without
+        decay networks fit what is nearly free of noise, with much of it they do not fit the noise.
+    early_stopping : bool, default=False
         Let every network hold out rows of its own, stop once its loss on them no longer falls, and go back to its best
         epoch.
     validation_fraction : float, default=0.1
@@ -68,9 +94,29 @@ class BDKNRegressor(EnsembleRegressor):
         Seed. More members with the same integer begin with the same networks.
     verbose : int, default=0
         1 shows a progress bar on standard error.
+    design : {"cross-fit", "hold-out", "in-sample"}, default="cross-fit"
+        Which rows the linear model is fitted to: every row, as said by networks that were not trained on it; a single
+        part of the rows, left out of all training; or, as in the paper, the rows the networks were trained on, with
+        constant noise, prior mean zero and no constant.
+    n_folds : int, default=5
+        Folds of a cross-fit. Each member has folds of its own.
+    holdout_fraction : float, default=0.1
+        Share of the rows left out of training by ``design="hold-out"``.
+    predict_with : {"folds", "refit"}, default="folds"
+        What a member is at prediction: the average of its networks from all folds, or one more network trained on all
+        rows. Not for ``design="in-sample"``.
     evidence : {"exact", "paper"} or float, default="exact"
         How the prior variance σ_β² of the weights is chosen: as the best by marginal likelihood, as in the paper (a few
         steps of an optimiser from 1), or as the number given.
+    tempering : "evidence" or float, default="evidence"
+        The power τ of the members' variance, chosen by marginal likelihood or given: 0 is constant noise, 1 trusts the
+        members' variances up to a factor. Not for ``design="in-sample"``.
+    tails : {"loo", "posterior"}, default="loo"
+        Degrees of freedom and scale of predictions: chosen by the leave-one-out log score, or the posterior's own. Not
+        for ``design="in-sample"``.
+    select_members : bool, default=True
+        Use those members with which the leave-one-out log score is best, of all, all but the most harmful one, and so
+        on; or all. Not for ``design="in-sample"``.
 
     Attributes
     ----------
@@ -78,26 +124,34 @@ class BDKNRegressor(EnsembleRegressor):
         Posterior mean of β.
     weights_cov_ : ndarray of shape (n_members, n_members)
         Posterior covariance of β; infinite where none exists, with two degrees of freedom or fewer.
+    intercept_ : float
+        What is added to the weighted predictions of the members.
     noise_ : float
-        The noise variance bₙ/aₙ, in squared units of the target: the squared scale of a prediction if β were known.
+        The squared scale of a prediction if β were known, in squared units of the target, averaged over the rows the
+        linear model was fitted to.
     dof_ : float
-        Degrees of freedom of every prediction, the number of training rows.
+        Degrees of freedom of every prediction.
     prior_scale_ : float
         The prior variance σ_β² in use.
     evidence_ : float
-        Log marginal likelihood of the training targets, in their own units.
-    posterior_ : Posterior
-        Posterior of (β, σ²), in the units the networks were trained in.
+        Log marginal likelihood of the targets the linear model was fitted to, in their own units.
+    combination_ : Combination
+        The linear model: posterior of (β, α, σ²), tempering τ and tails, in the units the networks were trained in.
+    held_out_ : HeldOut or None
+        What the members say about rows left out of their training, and the targets; None for an in-sample design.
+    seed_entropy_ : int
+        What the random numbers of a cross-fit began from, for ``add_members``.
     ensemble_ : NetworkEnsemble
         All networks in use with the scaling they were trained under.
     members_ : list of NetworkMember
-        The networks in use, each with ``predict(X) -> (mean, variance)``.
+        The members in use, each with ``predict(X) -> (mean, variance)``.
     member_names_ : tuple of str
-        Their names; networks that diverged are missing, the others keep their numbers.
-    in_sample_ : InSample
-        Mean squared error and NLL of each network on the training rows, in scaled units.
+        Their names; members that diverged or were not selected are missing, the others keep their numbers.
+    member_scores_ : MemberScores
+        Mean squared error and NLL of each member in scaled units, on rows left out of training or, for an in-sample
+        design, on the training rows.
     loss_curves_ : tuple of ndarray
-        Training loss an epoch of each network in use.
+        Training loss an epoch of each network in use, one fold after the other.
     loss_curve_ : ndarray
         Their mean.
     validation_curves_ : tuple of ndarray
@@ -135,84 +189,134 @@ class BDKNRegressor(EnsembleRegressor):
     True
     """
 
+    design: str = "cross-fit"
+    n_folds: int = 5
+    holdout_fraction: float = 0.1
+    predict_with: str = "folds"
     evidence: str | float = "exact"
+    tempering: str | float = "evidence"
+    tails: str = "loo"
+    select_members: bool = True
 
-    posterior_: Posterior = field(init=False)
-    prior_scale_: float = field(init=False)
-    evidence_: float = field(init=False)
+    combination_: Combination = field(init=False)
+    held_out_: HeldOut | None = field(init=False)
+    seed_entropy_: int | Sequence[int] = field(init=False)
 
     @classmethod
     def _paper_extras(cls) -> dict[str, Any]:
-        return {"evidence": "paper"}
+        return {"design": "in-sample", "evidence": "paper"}
 
     @property
-    def weights_(self) -> FloatArray:
-        """Posterior mean of β."""
-        return self.posterior_.mean
+    def member_names_(self) -> tuple[str, ...]:
+        """Names of the members in use; where some were left out, the others keep their numbers."""
+        return self.ensemble_.names
 
-    @property
-    def weights_cov_(self) -> FloatArray:
-        """Posterior covariance of β, infinite where none exists."""
-        return _student_t_covariance(self.dof_, self.posterior_.scale_matrix)
+    def add_members(self, n: int, X: Table, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Return the regressor with ``n`` more networks; this one stays as it is.
 
-    @property
-    def noise_(self) -> float:
-        """Noise variance bₙ/aₙ in squared units of the target."""
-        with np.errstate(over="ignore", under="ignore"):
-            return float(np.square(self.ensemble_.targets.scale * np.sqrt(self.posterior_.b / self.posterior_.a)))
-
-    @property
-    def dof_(self) -> float:
-        """Degrees of freedom of every prediction."""
-        return self.posterior_.df
-
-    def member_table(self) -> dict[str, Any]:
-        """Return one column a key: each network's name, weight with its 95 % credible interval, and in-sample fit.
-
-        RMSE and NLL on the training rows are in the units of the target, the NLL that of the network's own Gaussian.
+        They are trained on the rows and the folds of the fit, which must be given again, with the seeds that follow:
+        the result is that of a fit with so many members at once. Members left out or dropped before stay out.
         """
-        fit = super().member_table()
-        lower, upper = self.posterior_.weight_interval(0.95)
-        return {"member": fit.pop("member"), "weight": self.weights_, "lower": lower, "upper": upper, **fit}
+        held_out, ensemble, first = self._judged(), self.ensemble_, self.n_members
+        check_number("n", n, low=1, whole=True)
+        checked, targets, counts = self._training_rows(X, y, sample_weight, reset=False)
+        rows = TrainingRows(ensemble.inputs.transform(checked), ensemble.targets.transform(targets), counts)
+        root = np.random.SeedSequence(self.seed_entropy_)
+        self._check_same_rows(rows.y, self._folds(len(rows.y), root, [root])[0])
+        used = Trained(ensemble.networks, self.loss_curves_, self.validation_curves_, tuple(self.best_epochs_))
+        old = CrossFit(used, held_out, np.ones(len(ensemble), dtype=bool))
+        names = (*ensemble.names, *_names(range(first, first + n)))
+        new = self._cross_fit(rows, root, range(first, first + n))
+        changes = self._put_together(old.join(new), names, ensemble.inputs, ensemble.targets)
+        return self._copy(n_members=first + n, **changes)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if isinstance(self.evidence, str):
-            check_choice("evidence", self.evidence, ("exact", "paper"))
-        else:
-            check_number("evidence", self.evidence, low=1e-100, high=1e100)
+        self._check_combining()
+        check_choice("design", self.design, DESIGNS)
+        check_choice("predict_with", self.predict_with, ("folds", "refit"))
+        check_number("n_folds", self.n_folds, low=2, whole=True)
+        check_number("holdout_fraction", self.holdout_fraction, low=0, high=0.9, strict=True)
 
-    def _combine(self, design: Design, targets: TargetScaler) -> dict[str, Any]:
+    def _learned(self, rows: TrainingRows, inputs: Standardizer, targets: TargetScaler) -> dict[str, Any]:
+        if self.design == "in-sample":
+            return super()._learned(rows, inputs, targets)
+        root = seed_sequence(self.random_state)
+        crossed = self._cross_fit(rows, root, range(self.n_members))
+        del rows  # a table of its own, and members are combined by what they say alone
+        learned = self._put_together(crossed, _names(range(self.n_members)), inputs, targets)
+        return {"seed_entropy_": root.entropy, **learned}
+
+    def _cross_fit(self, rows: TrainingRows, root: np.random.SeedSequence, numbers: range) -> CrossFit:
+        """Train the members of these numbers."""
+        seeds = root.spawn(numbers.stop)[numbers.start :]
+        folds = self._folds(len(rows.y), root, seeds)
+        train, refit = partial(self._train, first=numbers.start), self.predict_with == "refit"
+        with self._progress((len(folds[0]) + refit) * len(seeds), len(rows.y)) as on_epoch:
+            crossed = cross_fit(train, rows, folds, seeds, on_epoch)
+            if not refit:
+                return crossed
+            after = range(len(folds[0]) * len(seeds), (len(folds[0]) + 1) * len(seeds))
+            used = train(rows, seeds, on_epoch and renumbered(on_epoch, after))
+        return replace(crossed, trained=used, finite=crossed.finite & used.networks.is_finite())
+
+    def _put_together(
+        self, crossed: CrossFit, names: tuple[str, ...], inputs: Standardizer, targets: TargetScaler
+    ) -> dict[str, Any]:
+        """Return the fitted attributes: those members that are fit for it, combined."""
+        sound, scores, held_out = self._screened(crossed, names)
+        useful, combination = self._selected(held_out)
+        kept = sound[useful]
+        variances = None if self._own_variance else constant_variance(scores.mse)
+        everyone = NetworkEnsemble(names, crossed.trained.networks, inputs, targets, variances)
+        numbers = (np.arange(0, len(everyone.networks), len(names))[:, None] + kept).ravel()
+        return {
+            **self._described(everyone[kept], scores[kept], crossed.trained, numbers),
+            "held_out_": held_out[useful],
+            "combination_": combination,
+        }
+
+    def _screened(self, crossed: CrossFit, names: tuple[str, ...]) -> tuple[NDArray[np.intp], MemberScores, HeldOut]:
+        """Return the numbers of the sound members, the scores of all, and what the sound say about rows left out."""
+        held_out = crossed.held_out
+        scores = MemberScores.of(held_out.parts(), own_variance=self._own_variance)
+        sound = sound_members(scores, crossed.finite, names)
+        if not self._own_variance:
+            held_out = replace(held_out, variances=np.broadcast_to(constant_variance(scores.mse), held_out.means.shape))
+        return sound, scores, held_out[sound]
+
+    def _only(self, members: NDArray[np.intp]) -> dict[str, Any]:
+        ensemble = self.ensemble_
+        trained = Trained(ensemble.networks, self.loss_curves_, self.validation_curves_, tuple(self.best_epochs_))
+        numbers = (np.arange(0, len(ensemble.networks), len(ensemble))[:, None] + members).ravel()
+        return self._described(ensemble[members], self.member_scores_[members], trained, numbers)
+
+    def _member_fit(self) -> dict[str, Any]:
+        columns = EnsembleRegressor.member_table(self)
+        return {name: column for name, column in columns.items() if name != "member"}
+
+    def _folds(self, n: int, root: Seed, seeds: Sequence[Seed]) -> list[Folds]:
+        """Return the folds of each member; a hold-out is one for all."""
+        if self.design == "hold-out":
+            return [Folds.single(n, self.holdout_fraction, _generator(root))] * len(seeds)
+        return [Folds.cross(n, self.n_folds, _generator(seed)) for seed in seeds]
+
+    def _combine(self, design: Design) -> dict[str, Any]:
         stats = Statistics.from_chunks(design.chunks())
-        variance = choose_prior_variance(stats, self.evidence)
-        post = posterior(stats, Prior.isotropic(len(design.networks), variance))
-        # The density of a target in its own units is that of the scaled one, divided by the scale.
-        evidence = log_evidence(stats, post) - stats.n * float(np.log(targets.scale))
-        return {"posterior_": post, "prior_scale_": variance, "evidence_": evidence}
+        return {"combination_": Combination.plain(stats, self.evidence), "held_out_": None}
 
-    def _predictive(self, X: Array) -> StudentT:
-        return self.posterior_.predictive(self._features(X)).affine(*self._to_raw)
-
-    def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
-        joint = self.posterior_.joint(self._features(X)).affine(*self._to_raw)
-        return joint.loc, _student_t_covariance(self.dof_, joint.shape)
-
-    def _joint_draws(self, X: Array, size: int, generator: np.random.Generator) -> FloatArray:
-        β, σ2 = self.posterior_.draw(size, generator)
-        noise = np.sqrt(σ2) * generator.standard_normal((len(X), size))
-        scale, shift = self._to_raw
-        return shift + scale * (self._features(X) @ β.T + noise)
-
-    def _features(self, X: Array) -> FloatArray:
-        """Return φ(x) for each row."""
-        return self.ensemble_.outputs(X)[0]
+    def _forecast(self, X: Array) -> Forecast:
+        return self.ensemble_.forecast(X)
 
     @property
-    def _to_raw(self) -> tuple[float, float]:
-        """Scale and shift from the units the networks were trained in to those of the target."""
-        return self.ensemble_.targets.scale, self.ensemble_.targets.mean
+    def _targets(self) -> TargetScaler:
+        return self.ensemble_.targets
 
 
-def _student_t_covariance(df: float, shape: FloatArray) -> FloatArray:
-    """Return the covariance of a Student-t, infinite with two degrees of freedom or fewer unless it is a point mass."""
-    return shape / (1 - 2 / df) if df > 2 else np.where(shape == 0, 0.0, np.inf)
+def _names(numbers: range) -> tuple[str, ...]:
+    return tuple(f"network {h + 1}" for h in numbers)
+
+
+def _generator(seed: Seed) -> np.random.Generator:
+    """Return a generator from a child of the seed that no member and no fold has, however many there are."""
+    return np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 2**32 - 1)))

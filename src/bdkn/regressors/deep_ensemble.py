@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bdkn.errors import check_choice
-from bdkn.members import Design, TargetScaler
+from bdkn.members import Design
 from bdkn.networks.activation import Array
 from bdkn.predictive import Gaussian, GaussianMixture
 from bdkn.predictive.base import FloatArray
@@ -25,12 +25,12 @@ class DeepEnsembleRegressor(EnsembleRegressor):
 
     Parameters
     ----------
-    n_members : int, default=5
-        How many networks to train, H.
+    n_members : int, default=12
+        How many members the ensemble has, H.
     hidden_layer_sizes : int or sequence of int, default=(50, 50)
         Units of each hidden layer; ``()`` is a linear model.
-    activation : {"relu", "leaky_relu", "tanh", "silu"}, default="relu"
-        Activation of the hidden layers.
+    activation : {"relu", "leaky_relu", "tanh", "silu"} or a sequence of them, default=("silu", "relu")
+        Activation of the hidden layers. Several are taken in turn, one a member.
     objective : {"nll", "beta_nll", "mse"}, default="nll"
         What a network minimises: the Gaussian likelihood with a variance for each row; the same with each row's
         gradient scaled by its variance to the power ``beta``; or the squared error; a network's variance is then its
@@ -39,17 +39,19 @@ class DeepEnsembleRegressor(EnsembleRegressor):
         Between 0 (as "nll") and 1 (mean trained as by "mse"); for "beta_nll" only.
     warmup_epochs : int, default=0
         First epochs on squared error, whatever the objective.
-    epochs : int, default=500
-        Passes over the rows, at most.
-    learning_rate : float, default=0.001
+    epochs : int or "auto", default="auto"
+        Passes over the rows, at most. "auto" is 500 and, for more than 4000 rows, 500 times the square root of 4000
+        over their number.
+    learning_rate : float, default=0.003
         Rate of Adam.
-    schedule : {"constant", "cosine"}, default="constant"
+    schedule : {"constant", "cosine"}, default="cosine"
         Keep the rate, or let it fall to zero along half a cosine wave.
     batch_size : int, default=32
         Rows a step.
-    weight_decay : float, default=0.0
-        Decoupled weight decay, as in AdamW.
-    early_stopping : bool, default=True
+    weight_decay : float or sequence of float, default=(0.0, 1.0, 0.0, 0.3, 0.0, 0.3)
+        Decoupled weight decay, as in AdamW. Several values are taken in turn, each once with every activation: without
+        decay networks fit what is nearly free of noise, with much of it they do not fit the noise.
+    early_stopping : bool, default=False
         Let every network hold out rows of its own, stop once its loss on them no longer falls, and go back to its best
         epoch.
     validation_fraction : float, default=0.1
@@ -80,7 +82,7 @@ class DeepEnsembleRegressor(EnsembleRegressor):
         The networks in use, each with ``predict(X) -> (mean, variance)``.
     member_names_ : tuple of str
         Their names; networks that diverged are missing, the others keep their numbers.
-    in_sample_ : InSample
+    member_scores_ : MemberScores
         Mean squared error and NLL of each network on the training rows, in scaled units.
     loss_curves_ : tuple of ndarray
         Training loss an epoch of each network in use.
@@ -129,7 +131,7 @@ class DeepEnsembleRegressor(EnsembleRegressor):
         super()._check_parameters()
         check_choice("predictive", self.predictive, PREDICTIVES)
 
-    def _combine(self, design: Design, targets: TargetScaler) -> dict[str, Any]:
+    def _combine(self, design: Design) -> dict[str, Any]:
         return {}  # every network counts the same
 
     def _predictive(self, X: Array) -> Gaussian | GaussianMixture:

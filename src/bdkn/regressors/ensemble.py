@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Self
+from functools import partial
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from bdkn.errors import InvalidParameterError, check_number, missing_extra
+from bdkn.errors import InvalidParameterError, check_choice, check_number
 from bdkn.members import (
     Design,
-    InSample,
+    MemberScores,
     NetworkEnsemble,
     NetworkMember,
     Standardizer,
@@ -26,29 +29,40 @@ from bdkn.networks import NetworkSpec
 from bdkn.networks.activation import Array
 from bdkn.predictive.base import FloatArray
 from bdkn.regressors.base import ProbabilisticRegressor
+from bdkn.regressors.frames import as_frame
 from bdkn.regressors.paper import paper_parameters
 from bdkn.regressors.progress import training_progress
 from bdkn.regressors.screening import screen
 from bdkn.regressors.seeds import Seed, seed_sequence
-from bdkn.training import Engine, Rows, Trained, TrainingConfig, get_engine
+from bdkn.training import Engine, Hook, Rows, Trained, TrainingConfig, get_engine, renumbered
+
+_EPOCHS, _MANY_ROWS = 500, 4000
+"""How many epochs are run by default, and from how many rows on they are fewer."""
+
+
+class _Recipe(NamedTuple):
+    """What members of one ensemble may differ in."""
+
+    activation: str
+    decay: float
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class EnsembleRegressor(ProbabilisticRegressor):
     """Independently trained networks; a method writes how it combines them."""
 
-    n_members: int = 5
+    n_members: int = 12
     hidden_layer_sizes: int | Sequence[int] = (50, 50)
-    activation: str = "relu"
+    activation: str | Sequence[str] = ("silu", "relu")
     objective: str = "nll"
     beta: float = 0.5
     warmup_epochs: int = 0
-    epochs: int = 500
-    learning_rate: float = 1e-3
-    schedule: str = "constant"
+    epochs: int | str = "auto"
+    learning_rate: float = 3e-3
+    schedule: str = "cosine"
     batch_size: int = 32
-    weight_decay: float = 0.0
-    early_stopping: bool = True
+    weight_decay: float | Sequence[float] = (0.0, 1.0, 0.0, 0.3, 0.0, 0.3)
+    early_stopping: bool = False
     validation_fraction: float = 0.1
     patience: int = 20
     tol: float = 1e-4
@@ -59,7 +73,7 @@ class EnsembleRegressor(ProbabilisticRegressor):
     verbose: int = 0
 
     ensemble_: NetworkEnsemble = field(init=False)
-    in_sample_: InSample = field(init=False)
+    member_scores_: MemberScores = field(init=False)
     loss_curves_: tuple[Array, ...] = field(init=False)
     validation_curves_: tuple[Array, ...] = field(init=False)
     best_epochs_: NDArray[np.intp] = field(init=False)
@@ -84,7 +98,7 @@ class EnsembleRegressor(ProbabilisticRegressor):
         """Return the paper's values of the parameters only this method has."""
 
     @abstractmethod
-    def _combine(self, design: Design, targets: TargetScaler) -> dict[str, Any]:
+    def _combine(self, design: Design) -> dict[str, Any]:
         """Learn from what the networks say about the training rows how to combine them; return what is fitted."""
 
     @property
@@ -112,59 +126,96 @@ class EnsembleRegressor(ProbabilisticRegressor):
         the weights are those after ``best_epoch`` of them.
         """
         check_is_fitted(self)
-        scale = self.ensemble_.targets.scale
+        scale, by_fold = self.ensemble_.targets.scale, (-1, len(self.member_names_))
+        epochs = np.array([len(curve) for curve in self.loss_curves_]).reshape(by_fold)
         return {
             "member": list(self.member_names_),
-            "rmse": scale * self.in_sample_.rmse,
-            "nll": self.in_sample_.nll + np.log(scale),
-            "epochs": np.array([len(curve) for curve in self.loss_curves_]),
-            "best_epoch": self.best_epochs_ + 1,
+            "rmse": scale * self.member_scores_.rmse,
+            "nll": self.member_scores_.nll + np.log(scale),
+            "epochs": epochs.max(axis=0),
+            "best_epoch": self.best_epochs_.reshape(by_fold).max(axis=0) + 1,
         }
 
     def member_report(self) -> Any:
         """Return ``member_table`` as a pandas data frame."""
-        try:
-            from pandas import DataFrame
-        except ImportError as error:
-            raise missing_extra("pandas", "frames") from error
-        return DataFrame(self.member_table())
+        return as_frame(self.member_table())
 
     def __sklearn_is_fitted__(self) -> bool:
         return "ensemble_" in vars(self)
 
     def _fit(self, X: Array, y: FloatArray, counts: FloatArray | None) -> None:
         self._check_parameters()
-        spec, config, engine = self._spec(X.shape[1]), self._config(), get_engine(self.engine)
         inputs = Standardizer.fit(X, counts)
         targets = TargetScaler.fit(y, counts) if self.standardize_y else TargetScaler()
-        rows = TrainingRows(inputs.transform(X), targets.transform(y), counts)
-        trained = self._train(engine, spec, config, rows)
-        # Without a likelihood in training, the networks' variance output means nothing.
-        own_variance = config.objective_at(config.epochs - 1) != "mse"
-        sound, in_sample, design = screen(trained.networks, rows, own_variance=own_variance)
-        names = tuple(f"network {h + 1}" for h in sound)
-        variances = None if own_variance else constant_variance(in_sample.mse)
-        fitted = {
-            "ensemble_": NetworkEnsemble(names, design.networks, inputs, targets, variances),
-            "in_sample_": in_sample,
-            "loss_curves_": tuple(trained.loss_curves[h] for h in sound),
-            "validation_curves_": tuple(trained.validation_curves[h] for h in sound),
-            "best_epochs_": np.array([trained.best_epochs[h] for h in sound]),
-            "n_iter_": max(len(trained.loss_curves[h]) for h in sound),
-            **self._combine(design, targets),
-        }
-        self.__dict__.update(fitted)  # all at once: a fit that fails leaves what was there before
+        learned = self._learned(TrainingRows(inputs.transform(X), targets.transform(y), counts), inputs, targets)
+        self.__dict__.update(learned)  # all at once: a fit that fails changes nothing
 
-    def _train(self, engine: Engine, spec: NetworkSpec, config: TrainingConfig, rows: TrainingRows) -> Trained:
+    def _learned(self, rows: TrainingRows, inputs: Standardizer, targets: TargetScaler) -> dict[str, Any]:
+        """Return the fitted attributes: networks trained on all rows, and how to combine them."""
         seeds = seed_sequence(self.random_state).spawn(self.n_members)
+        with self._progress(len(seeds), len(rows.y)) as on_epoch:
+            trained = self._train(rows, seeds, on_epoch)
+        sound, scores, design = screen(trained.networks, rows, own_variance=self._own_variance)
+        names = tuple(f"network {h + 1}" for h in sound)
+        variances = None if self._own_variance else constant_variance(scores.mse)
+        ensemble = NetworkEnsemble(names, design.networks, inputs, targets, variances)
+        return {**self._described(ensemble, scores, trained, sound), **self._combine(design)}
+
+    def _described(
+        self, ensemble: NetworkEnsemble, scores: MemberScores, trained: Trained, kept: NDArray[np.intp]
+    ) -> dict[str, Any]:
+        """Return the fitted attributes that tell about the networks; ``kept`` are their numbers in training."""
+        those = trained[kept]
+        return {
+            "ensemble_": ensemble,
+            "member_scores_": scores,
+            "loss_curves_": those.loss_curves,
+            "validation_curves_": those.validation_curves,
+            "best_epochs_": np.array(those.best_epochs),
+            "n_iter_": max(map(len, those.loss_curves)),
+        }
+
+    @property
+    def _own_variance(self) -> bool:
+        """Whether the networks' variances mean something: without a likelihood in training they do not."""
+        config = self._config(1)
+        return config.objective_at(config.epochs - 1) != "mse"
+
+    def _train(
+        self,
+        rows: TrainingRows,
+        seeds: Sequence[np.random.SeedSequence],
+        on_epoch: Hook | None,
+        only: Sequence[NDArray[np.intp]] | None = None,
+        first: int = 0,
+    ) -> Trained:
+        """Train one network a seed, the members from number ``first`` on, each on all rows or on ``only`` its own."""
         with np.errstate(over="ignore"):  # a target beyond single precision shows as networks that diverge
             y = rows.y.astype(np.float32)
         weight = None if rows.counts is None else (rows.counts / rows.counts.mean()).astype(np.float32)
-        data = Rows(rows.X, y, weight)
-        if not self.verbose:
-            return engine.train(spec, data, config, seeds, n_jobs=self.n_jobs)
-        with training_progress(self.n_members, config.epochs) as on_epoch:
-            return engine.train(spec, data, config, seeds, n_jobs=self.n_jobs, on_epoch=on_epoch)
+        engine = get_engine(self.engine)
+        parts, places = [], []
+        for recipe, members in self._recipes(len(seeds), first).items():
+            data = Rows(rows.X, y, weight, None if only is None else [only[h] for h in members])
+            spec, config = self._spec(rows.X.shape[1], recipe.activation), self._config(len(rows.y), recipe.decay)
+            train = partial(engine.train, spec, data, config, [seeds[h] for h in members], n_jobs=self.n_jobs)
+            parts.append(train() if on_epoch is None else train(on_epoch=renumbered(on_epoch, members)))
+            places += members
+        return Trained.join(parts)[np.argsort(places)]
+
+    def _recipes(self, count: int, first: int = 0) -> dict[_Recipe, list[int]]:
+        """Return which of the members from number ``first`` on are trained in which way."""
+        activations, decays = _in_turn("activation", self.activation), _in_turn("weight_decay", self.weight_decay)
+        found: dict[_Recipe, list[int]] = {}
+        for h in range(first, first + count):
+            # Activations change fastest, so that every weight decay is tried with each of them.
+            recipe = _Recipe(activations[h % len(activations)], decays[h // len(activations) % len(decays)])
+            found.setdefault(recipe, []).append(h - first)
+        return found
+
+    def _progress(self, n_networks: int, n_rows: int) -> AbstractContextManager[Hook | None]:
+        """Show how the training of so many networks goes, if that is wanted."""
+        return training_progress(n_networks, self._config(n_rows).epochs) if self.verbose else nullcontext()
 
     def _check_parameters(self) -> None:
         """Check what neither the network's shape nor the training's configuration checks."""
@@ -172,6 +223,12 @@ class EnsembleRegressor(ProbabilisticRegressor):
         check_number("validation_fraction", self.validation_fraction, low=0, high=0.9, strict=True)
         if not isinstance(self.verbose, bool):
             check_number("verbose", self.verbose, low=0, whole=True)
+        for activation in _in_turn("activation", self.activation):
+            self._spec(1, activation)
+        if isinstance(self.epochs, str):
+            check_choice("epochs, if not an integer,", self.epochs, ("auto",))
+        for decay in _in_turn("weight_decay", self.weight_decay):
+            self._config(1, decay)
         for name in ("early_stopping", "standardize_y"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise InvalidParameterError(f"{name} must be True or False; got {getattr(self, name)!r}")
@@ -180,21 +237,21 @@ class EnsembleRegressor(ProbabilisticRegressor):
         if not isinstance(self.engine, str) and not hasattr(self.engine, "train"):
             raise InvalidParameterError(f"engine must be a name or an object with a method train; got {self.engine!r}")
 
-    def _spec(self, n_inputs: int) -> NetworkSpec:
+    def _spec(self, n_inputs: int, activation: str) -> NetworkSpec:
         sizes = self.hidden_layer_sizes
         known = isinstance(sizes, int | np.integer | Sequence | np.ndarray) and not isinstance(sizes, str)
         if not known or np.ndim(sizes) > 1:
             raise InvalidParameterError(f"hidden_layer_sizes must be an integer or a list of them; got {sizes!r}")
         hidden = np.atleast_1d(np.asarray(sizes)).tolist() if np.size(sizes) else ()
-        return NetworkSpec(n_inputs=n_inputs, hidden=tuple(hidden), activation=self.activation)
+        return NetworkSpec(n_inputs=n_inputs, hidden=tuple(hidden), activation=activation)
 
-    def _config(self) -> TrainingConfig:
+    def _config(self, n_rows: int, weight_decay: float = 0.0) -> TrainingConfig:
         return TrainingConfig(
-            epochs=self.epochs,
+            epochs=_auto_epochs(n_rows) if isinstance(self.epochs, str) else self.epochs,
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,
             schedule=self.schedule,
-            weight_decay=self.weight_decay,
+            weight_decay=weight_decay,
             objective=self.objective,
             beta=self.beta,
             warmup_epochs=self.warmup_epochs,
@@ -202,3 +259,16 @@ class EnsembleRegressor(ProbabilisticRegressor):
             patience=self.patience,
             tol=self.tol,
         )
+
+
+def _auto_epochs(n_rows: int) -> int:
+    """Return epochs that fall with the number of rows while the steps still grow."""
+    return max(1, round(_EPOCHS * min(1.0, math.sqrt(_MANY_ROWS / n_rows))))
+
+
+def _in_turn(name: str, given: Any) -> list[Any]:
+    """Return what members take in turn: a single value, or several."""
+    several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
+    if several and (np.ndim(given) != 1 or not len(given)):
+        raise InvalidParameterError(f"{name} must be one value, or a list of values to take in turn; got {given!r}")
+    return list(given) if several else [given]

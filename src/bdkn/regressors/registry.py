@@ -9,11 +9,13 @@ from bdkn.persistence import read
 from bdkn.regressors.base import ProbabilisticRegressor
 from bdkn.regressors.bdkn import BDKNRegressor
 from bdkn.regressors.deep_ensemble import DeepEnsembleRegressor
+from bdkn.regressors.stacking import BayesianStackingRegressor
 from bdkn.regressors.state import restore_model
 
 REGRESSORS: dict[str, type[ProbabilisticRegressor]] = {
     "BDKNRegressor": BDKNRegressor,
     "DeepEnsembleRegressor": DeepEnsembleRegressor,
+    "BayesianStackingRegressor": BayesianStackingRegressor,
 }
 
 
@@ -37,7 +39,8 @@ def load(path: str | os.PathLike[str]) -> ProbabilisticRegressor:
     if name not in REGRESSORS:
         raise ModelFileError(f"{path} holds a {name}; this version knows {', '.join(REGRESSORS)}")
     try:
-        return restore_model(REGRESSORS[name], arrays, document)
+        model: ProbabilisticRegressor = restore_model(REGRESSORS, arrays, document)
+        return model
     except (KeyError, TypeError) as error:
         raise ModelFileError(
             f"{path} was written by bdkn {document.get('bdkn')}, which knows more than this version ({error}); "

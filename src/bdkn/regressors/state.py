@@ -4,25 +4,58 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import version
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from bdkn.errors import InvalidParameterError
-from bdkn.inference import Posterior, Prior
-from bdkn.members import InSample, NetworkEnsemble, Standardizer, TargetScaler
-from bdkn.networks import Networks, NetworkSpec
+from bdkn.inference import Combination, Posterior, Prior, Tails
+from bdkn.members import (
+    EstimatorMember,
+    Folds,
+    HeldOut,
+    MemberScores,
+    NetworkEnsemble,
+    Standardizer,
+    TargetScaler,
+)
+from bdkn.networks import MixedNetworks, Networks, NetworkSpec
 from bdkn.persistence import Arrays, Document, pack, unpack, write
 
-TYPES = (InSample, NetworkEnsemble, NetworkSpec, Networks, Posterior, Prior, Standardizer, TargetScaler)
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A regressor, a member of another or not: the name of its class, its parameters, and what it has learned."""
+
+    model: str
+    parameters: dict[str, Any]
+    fitted: dict[str, Any]
+
+
+TYPES = (
+    Combination,
+    EstimatorMember,
+    Folds,
+    HeldOut,
+    MemberScores,
+    MixedNetworks,
+    NetworkEnsemble,
+    NetworkSpec,
+    Networks,
+    Posterior,
+    Prior,
+    SavedModel,
+    Standardizer,
+    Tails,
+    TargetScaler,
+)
 """What a fitted attribute may be made of, besides numbers, text and arrays."""
 
 _ENGINE_NAMES = {"FusedEngine": "fused", "ReferenceEngine": "reference", "TorchEngine": "torch"}
-
-Model = TypeVar("Model", bound=BaseEstimator)
 
 
 def save_model(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
@@ -33,22 +66,53 @@ def save_model(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
             f"{type(model).__name__} of your own: pickle it, or save a regressor of bdkn and wrap it after loading"
         )
     arrays: Arrays = {}
-    fitted = {name: value for name, value in vars(model).items() if name.endswith("_") and not name.startswith("_")}
+    saved = _laid_down(model)
     document = {
-        "model": type(model).__name__,
+        "model": saved.model,
         "bdkn": version("bdkn"),
-        "parameters": {name: _parameter(model, name) for name in model.get_params(deep=False)},
-        "fitted": {name: pack(value, TYPES, arrays, name) for name, value in fitted.items()},
+        "parameters": saved.parameters,
+        "fitted": {name: pack(value, TYPES, arrays, name) for name, value in saved.fitted.items()},
     }
     write(path, arrays, document)
 
 
-def restore_model(cls: type[Model], arrays: Arrays, document: Document) -> Model:
-    """Return the model that ``save_model`` wrote."""
-    parameters = {name: tuple(v) if isinstance(v, list) else v for name, v in document["parameters"].items()}
-    model: Model = cls(**parameters)
-    vars(model).update({name: unpack(tree, TYPES, arrays) for name, tree in document["fitted"].items()})
-    return model
+def restore_model(classes: Mapping[str, type[BaseEstimator]], arrays: Arrays, document: Document) -> Any:
+    """Return the model that ``save_model`` wrote, of one of these classes, as its members are."""
+    fitted = {name: unpack(tree, TYPES, arrays) for name, tree in document["fitted"].items()}
+
+    def revived(value: Any) -> Any:
+        if not isinstance(value, SavedModel):
+            return _through(revived, value)
+        parameters = {name: tuple(v) if isinstance(v, list) else v for name, v in value.parameters.items()}
+        model = classes[value.model](**parameters)
+        vars(model).update({name: revived(part) for name, part in value.fitted.items()})
+        return model
+
+    return revived(SavedModel(document["model"], document["parameters"], fitted))
+
+
+def _laid_down(value: Any) -> Any:
+    """Return the value with each regressor in it as a ``SavedModel``.
+
+    Parameters that hold regressors are written beside what is fitted.
+    """
+    if not isinstance(value, BaseEstimator):
+        return _through(_laid_down, value)
+    names = value.get_params(deep=False)
+    holding = {name for name in names if name == "estimators"}
+    fitted = {name for name in vars(value) if name.endswith("_") and not name.startswith("_")}
+    return SavedModel(
+        type(value).__name__,
+        {name: _parameter(value, name) for name in names if name not in holding},
+        {name: _laid_down(part) for name, part in vars(value).items() if name in holding | fitted},
+    )
+
+
+def _through(change: Callable[[Any], Any], value: Any) -> Any:
+    """Return the value with its parts changed, where regressors can be among them."""
+    if isinstance(value, list | tuple):
+        return type(value)(change(part) for part in value)
+    return replace(value, models=change(value.models)) if isinstance(value, EstimatorMember) else value
 
 
 def _parameter(model: BaseEstimator, name: str) -> Any:

@@ -32,12 +32,12 @@ def on_calibration(trial: Trial) -> str:
 
 def on_weights(trial: Trial) -> str:
     """Return how many networks of the first model clearly contribute."""
-    weights = trial.models[trial.first].posterior_.weights()
+    weights = trial.models[trial.first].weight_posterior()
     lower, upper = weights.interval(0.95)
     clear = int(np.sum((lower > 0) | (upper < 0)))
     return (
-        f"{trial.first} weighs each network by how well it explains the training targets. The 95% credible intervals "
-        f"of {clear} of {len(weights)} networks leave out zero; a deep ensemble gives each {1 / len(weights):.2f}."
+        f"{trial.first} weighs each network by how well it explains rows it was not trained on. The 95% credible "
+        f"intervals of {clear} of {len(weights)} networks leave out zero; equal weights would be {1 / len(weights):.2f}."
     )
 
 

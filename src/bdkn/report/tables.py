@@ -25,8 +25,8 @@ def score_table(scores: Sequence[Score], title: str) -> Table:
 
 
 def weight_table(members: Mapping[str, Sequence[Any]], title: str) -> Table:
-    """Return one line a member of what the ``member_table`` of a BDKN regressor holds."""
-    columns = ("member", "weight", "95% interval", "training RMSE", "epochs")
+    """Return one line a member of what the ``member_table`` of a cross-fitted BDKN regressor holds."""
+    columns = ("member", "weight", "95% interval", "held-out RMSE", "epochs")
     cells = zip(*(members[key] for key in ("member", "weight", "lower", "upper", "rmse", "epochs")), strict=True)
     return Table(
         title,

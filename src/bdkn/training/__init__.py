@@ -1,7 +1,7 @@
 """Engines that turn data into networks."""
 
 from bdkn.training.config import OBJECTIVES, SCHEDULES, TrainingConfig
-from bdkn.training.engine import ENGINES, Engine, EpochReport, Hook, Rows, Trained, get_engine
+from bdkn.training.engine import ENGINES, Engine, EpochReport, Hook, Rows, Trained, get_engine, renumbered
 
 __all__ = [
     "ENGINES",
@@ -14,4 +14,5 @@ __all__ = [
     "Trained",
     "TrainingConfig",
     "get_engine",
+    "renumbered",
 ]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.errors import InvalidParameterError, check_choice
-from bdkn.networks import Networks, NetworkSpec, Predictor, initial_networks
+from bdkn.networks import Networks, NetworkSpec, Predictor, initial_networks, join
 from bdkn.networks.activation import Array
 from bdkn.training.config import TrainingConfig
 from bdkn.training.order import Streams
@@ -20,15 +20,26 @@ Float32 = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Rows:
-    """Scaled training rows in single precision; ``weight``, where given, has mean 1."""
+    """Scaled training rows in single precision; ``weight``, where given, has mean 1.
+
+    ``only``, where given, are for each network the numbers of the rows it is trained on: to it, there are no others.
+    """
 
     X: Float32
     y: Float32
     weight: Float32 | None = None
+    only: Sequence[NDArray[np.intp]] | None = None
 
     def __post_init__(self) -> None:
         if not (self.X.flags.c_contiguous and self.X.dtype == self.y.dtype == np.float32):
             raise InvalidParameterError("Rows needs C-contiguous float32 arrays; convert with numpy.ascontiguousarray")
+
+    def taken(self, network: int) -> Rows:
+        """Return the rows a network is trained on as a table of their own."""
+        if self.only is None:
+            return self
+        rows = self.only[network]
+        return Rows(self.X[rows], self.y[rows], None if self.weight is None else self.weight[rows])
 
 
 @dataclass(frozen=True)
@@ -58,6 +69,24 @@ class Trained:
     loss_curves: tuple[Array, ...]
     validation_curves: tuple[Array, ...]
     best_epochs: tuple[int, ...]
+
+    @classmethod
+    def join(cls, parts: Sequence[Trained]) -> Trained:
+        """Return the networks of all parts, in their order."""
+        return cls(
+            join([part.networks for part in parts]),
+            tuple(curve for part in parts for curve in part.loss_curves),
+            tuple(curve for part in parts for curve in part.validation_curves),
+            tuple(epoch for part in parts for epoch in part.best_epochs),
+        )
+
+    def __getitem__(self, members: Sequence[int] | NDArray[np.intp]) -> Trained:
+        return Trained(
+            self.networks[members],
+            tuple(self.loss_curves[h] for h in members),
+            tuple(self.validation_curves[h] for h in members),
+            tuple(self.best_epochs[h] for h in members),
+        )
 
 
 class Engine(Protocol):
@@ -102,3 +131,25 @@ def start_networks(spec: NetworkSpec, seeds: Sequence[np.random.SeedSequence]) -
     """Return the initial networks and the random streams that go with them."""
     streams = [Streams.of(seed) for seed in seeds]
     return initial_networks(spec, [stream.initial for stream in streams]), streams
+
+
+def renumbered(on_epoch: Hook, numbers: Sequence[int]) -> Hook:
+    """Return the hook for networks that are ``numbers`` among all."""
+
+    def told(report: EpochReport) -> None:
+        on_epoch(replace(report, member=numbers[report.member]))
+
+    return told
+
+
+def one_by_one(
+    train: Callable[[Rows, Sequence[np.random.SeedSequence], Hook | None], Trained],
+    rows: Rows,
+    seeds: Sequence[np.random.SeedSequence],
+    on_epoch: Hook | None,
+) -> Trained:
+    """Train side by side where all networks see the same rows, else one after the other, each on its own."""
+    if rows.only is None:
+        return train(rows, seeds, on_epoch)
+    hooks = [on_epoch and renumbered(on_epoch, [h]) for h in range(len(seeds))]
+    return Trained.join([train(rows.taken(h), [seed], hooks[h]) for h, seed in enumerate(seeds)])

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from bdkn.networks import Networks, NetworkSpec
 from bdkn.networks.activation import Array, activate, slope
-from bdkn.networks.mlp import Layer
+from bdkn.networks.exact import Layer
 from bdkn.training.batches import Batches, RowNumbers, consecutive
 from bdkn.training.config import BETA_1, BETA_2, EPSILON, TrainingConfig
-from bdkn.training.engine import Float32, Hook, Rows, Trained, start_networks
+from bdkn.training.engine import Float32, Hook, Rows, Trained, one_by_one, start_networks
 from bdkn.training.objective import loss_and_gradient
 from bdkn.training.progress import Progress, take_over
 from bdkn.training.schedule import learning_rates
@@ -120,6 +121,17 @@ class ReferenceEngine:
         on_epoch: Hook | None = None,
     ) -> Trained:
         """Train one network a seed; ``n_jobs`` is not used."""
+        return one_by_one(partial(self._train, spec, config, watch), rows, seeds, on_epoch)
+
+    def _train(
+        self,
+        spec: NetworkSpec,
+        config: TrainingConfig,
+        watch: Float32 | None,
+        rows: Rows,
+        seeds: Sequence[np.random.SeedSequence],
+        on_epoch: Hook | None,
+    ) -> Trained:
         networks, streams = start_networks(spec, seeds)
         data, batches = Data.of(rows, self.dtype), Batches(streams, len(rows.y), config)
         rates = learning_rates(config, config.epochs * len(batches))

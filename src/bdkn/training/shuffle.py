@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.training.compiled import compiled
+from bdkn.kernels.compiled import compiled
 
 
 @compiled

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from bdkn.errors import check_choice, missing_extra
 from bdkn.networks import NetworkSpec
 from bdkn.training.config import TrainingConfig
-from bdkn.training.engine import Float32, Hook, Rows, Trained
+from bdkn.training.engine import Float32, Hook, Rows, Trained, one_by_one
 
 if TYPE_CHECKING:
     import torch
@@ -58,6 +59,17 @@ class TorchEngine:
         """Train one network a seed; ``n_jobs`` is not used, PyTorch has threads of its own."""
         if importlib.util.find_spec("torch") is None:
             raise missing_extra("torch", "torch")
+        return one_by_one(partial(self._train, spec, config, watch), rows, seeds, on_epoch)
+
+    def _train(
+        self,
+        spec: NetworkSpec,
+        config: TrainingConfig,
+        watch: Float32 | None,
+        rows: Rows,
+        seeds: Sequence[np.random.SeedSequence],
+        on_epoch: Hook | None,
+    ) -> Trained:
         from bdkn.training.torch_loop import Table, train_modules, train_stacked
 
         table = Table.of(rows, self.device, self._dtype_name)

@@ -128,6 +128,11 @@ class ModuleNetworks:
         chosen = np.arange(len(self))[members]
         return ModuleNetworks(tuple(self.modules[member] for member in chosen))
 
+    @classmethod
+    def concatenate(cls, parts: Sequence[ModuleNetworks]) -> ModuleNetworks:
+        """Return the modules of all parts."""
+        return cls(tuple(module for part in parts for module in part.modules))
+
     def is_finite(self) -> NDArray[np.bool_]:
         """Tell for each module whether all its weights and buffers are finite."""
         states = [module.state_dict().values() for module in self.modules]

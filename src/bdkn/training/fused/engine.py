@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -42,7 +40,7 @@ class FusedEngine:
         from bdkn.training.fused.run import Run
 
         start, streams = start_networks(spec, seeds)
-        runs = [Run.start(start[[h]], streams[h], rows, config) for h in range(len(seeds))]
+        runs = [Run.start(start[[h]], streams[h], rows, config, h) for h in range(len(seeds))]
         queue = Queue(runs, _Reporter(on_epoch, watch) if on_epoch is not None else None)
         queue.finish(min(threads(n_jobs), len(runs)))
         return Trained(
@@ -72,21 +70,13 @@ class _Reporter:
 @cache
 def prepare() -> None:
     """Compile the engine for this CPU, or load it from disk, by training a tiny network."""
+    from bdkn.kernels.compiled import announce
     from bdkn.training.fused import epochs
     from bdkn.training.fused.run import Run
 
-    if not is_on_disk(epochs.train):
-        text = "bdkn: compiling the training engine for this CPU (once, some 10 s; later runs load it from disk) ..."
-        print(text, file=sys.stderr, flush=True)
+    announce(epochs.train, "the training engine", 10)
     rows = Rows(np.ones((2, 1), np.float32), np.ones(2, np.float32))
     start, streams = start_networks(NetworkSpec(n_inputs=1, hidden=(1,)), [np.random.SeedSequence(0)])
     run = Run.start(start, streams[0], rows, TrainingConfig(epochs=1))
     run.advance(1)
     run.outputs(rows.X)
-
-
-def is_on_disk(function: Any) -> bool:
-    """Tell whether Numba has kept the code of a compiled function in an earlier run."""
-    python = function.py_func
-    stem = f"{python.__module__.rpartition('.')[2]}.{python.__qualname__}-"
-    return any(Path(function.stats.cache_path).glob(f"{stem}*.nbi"))

@@ -7,22 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.networks import MIN_VARIANCE
-from bdkn.training.compiled import compiled
-from bdkn.training.fused import elementary
-from bdkn.training.fused.layout import (
-    INPUT,
-    INPUT_T,
-    LD_BATCH,
-    LD_INPUT_T,
-    N_IN,
-    N_PARAMETERS,
-    OUTPUT,
-    ROW_WEIGHTS,
-    TARGETS,
-)
-from bdkn.training.fused.step import MSE, Floats, Table, adam, backward, forward, loss
-from bdkn.training.fused.transpose import transpose
+from bdkn.kernels.compiled import compiled
+from bdkn.kernels.transpose import transpose
+from bdkn.networks.forward import Floats, Table, forward
+from bdkn.networks.layout import INPUT, N_IN
+from bdkn.training.fused.layout import INPUT_T, LD_BATCH, LD_INPUT_T, N_PARAMETERS, PARAMETERS, ROW_WEIGHTS, TARGETS
+from bdkn.training.fused.step import MSE, adam, backward, forward_kept, loss
 from bdkn.training.shuffle import shuffle
 
 EPOCH, STEP, BEST_EPOCH, STOPPED = range(4)
@@ -101,7 +91,7 @@ def epoch_loss(state: State, data: Data, settings: Settings, objective: int) -> 
     for start in range(0, n, settings.batch):
         rows = data.order[start : min(start + settings.batch, n)]
         load(state.mem, state.layers, state.places, data, rows)
-        forward(state.mem, state.layers, state.places, settings.activation, len(rows), True)
+        forward_kept(state.mem, state.layers, state.places, settings.activation, len(rows))
         total += loss(state.mem, state.layers, state.places, len(rows), objective, settings.beta)
         backward(state.mem, state.layers, state.places, len(rows))
         rate = rate_at(settings, state.clock[STEP], steps)
@@ -113,11 +103,11 @@ def epoch_loss(state: State, data: Data, settings: Settings, objective: int) -> 
 @compiled
 def held_loss(state: State, data: Data, settings: Settings) -> float:
     """Return the mean loss on the held-out rows."""
-    n, total = len(data.held), 0.0
+    n, total, ld, weights = len(data.held), 0.0, state.places[LD_BATCH], state.places[PARAMETERS]
     for start in range(0, n, settings.batch):
         rows = data.held[start : min(start + settings.batch, n)]
         load(state.mem, state.layers, state.places, data, rows)
-        forward(state.mem, state.layers, state.places, settings.activation, len(rows), False)
+        forward(state.mem, state.layers, ld, state.mem, weights, settings.activation, len(rows))
         total += loss(state.mem, state.layers, state.places, len(rows), settings.objective, settings.beta)
     return total / n
 
@@ -144,16 +134,3 @@ def train(state: State, data: Data, settings: Settings, until: int) -> None:
             state.held_losses[epoch] = held_loss(state, data, settings)
             if epoch >= settings.warmup:
                 judge(state, epoch, state.held_losses[epoch], settings)
-
-
-@compiled
-def watch(state: State, data: Data, settings: Settings, mean: Floats, variance: Floats) -> None:
-    """Write the current outputs on all of ``data``'s rows."""
-    ld, out, n = state.places[LD_BATCH], state.layers[-1, OUTPUT], len(data.X)
-    for start in range(0, n, settings.batch):
-        rows = data.order[start : min(start + settings.batch, n)]
-        load(state.mem, state.layers, state.places, data, rows)
-        forward(state.mem, state.layers, state.places, settings.activation, len(rows), False)
-        for b in range(len(rows)):
-            mean[start + b] = state.mem[out + b]
-            variance[start + b] = elementary.softplus(state.mem[out + ld + b]) + np.float32(MIN_VARIANCE)

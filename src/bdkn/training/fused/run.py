@@ -8,6 +8,8 @@ import numpy as np
 
 from bdkn.networks import ACTIVATIONS, Networks, NetworkSpec
 from bdkn.networks.activation import Array
+from bdkn.networks.prediction import Packed
+from bdkn.training.batches import RowNumbers
 from bdkn.training.config import OBJECTIVES, TrainingConfig
 from bdkn.training.engine import Float32, Rows
 from bdkn.training.fused import epochs as compiled
@@ -27,9 +29,9 @@ class Run:
     state: compiled.State
 
     @classmethod
-    def start(cls, network: Networks, streams: Streams, rows: Rows, config: TrainingConfig) -> Run:
-        """Begin from a single network."""
-        order, held = split_rows(len(rows.y), config.validation_fraction, streams.split)
+    def start(cls, network: Networks, streams: Streams, rows: Rows, config: TrainingConfig, number: int = 0) -> Run:
+        """Begin from a single network, ``number`` among those to be trained on these rows."""
+        order, held = _places(rows, config, streams, number)
         data = compiled.Data(rows.X, rows.y, _NOTHING if rows.weight is None else rows.weight, order, held)
         layout = layout_of(network.spec, min(config.batch_size, len(order)))
         return cls(
@@ -50,12 +52,10 @@ class Run:
         compiled.train(self.state, self.data, self.settings, min(self.epoch + epochs, self.settings.epochs))
 
     def outputs(self, X: Float32) -> tuple[Array, Array]:
-        """Return the current means and variances of scaled rows."""
-        mean, variance = np.empty(len(X), np.float32), np.empty(len(X), np.float32)
-        every = np.arange(len(X), dtype=np.int32)
-        data = compiled.Data(X, np.zeros(len(X), np.float32), _NOTHING, every, every[:0])
-        compiled.watch(self.state, data, self.settings, mean, variance)
-        return mean, variance
+        """Return the current means and variances of scaled rows, computed on this thread."""
+        current = Packed(self.layout.spec, self.state.mem[: self.layout.n_parameters])
+        means, variances = current.outputs(X, threads=1)
+        return means[0], variances[0]
 
     def losses(self) -> Array:
         """Return the mean training loss of every epoch run."""
@@ -72,10 +72,19 @@ class Run:
     def networks(self) -> Networks:
         """Return the network to keep: the best on held-out rows, else the last."""
         flat = self.state.best if self._has_best() else self.state.mem[: self.layout.n_parameters]
-        return Networks(self.layout.spec, tuple((W[None], b[None]) for W, b in self.layout.unpack(flat)))
+        return Networks(self.layout.spec, tuple((W[None], b[None]) for W, b in self.layout.packing.unpack(flat)))
 
     def _has_best(self) -> bool:
         return bool(np.isfinite(self.state.score[0]))
+
+
+def _places(rows: Rows, config: TrainingConfig, streams: Streams, number: int) -> tuple[RowNumbers, RowNumbers]:
+    """Return where the rows to learn from and the rows to hold out lie in the table, which is not copied."""
+    if rows.only is None:
+        return split_rows(len(rows.y), config.validation_fraction, streams.split)
+    only = rows.only[number].astype(np.int32)
+    order, held = split_rows(len(only), config.validation_fraction, streams.split)
+    return only[order], only[held]
 
 
 def _settings(spec: NetworkSpec, config: TrainingConfig, batch: int) -> compiled.Settings:
@@ -96,7 +105,7 @@ def _settings(spec: NetworkSpec, config: TrainingConfig, batch: int) -> compiled
 
 def _state(layout: Layout, network: Networks, streams: Streams, config: TrainingConfig) -> compiled.State:
     mem, clock = layout.workspace(), np.zeros(4, dtype=np.int64)
-    mem[: layout.n_parameters] = layout.pack([(W[0], b[0]) for W, b in network.layers])
+    mem[: layout.n_parameters] = layout.packing.pack([(W[0], b[0]) for W, b in network.layers])
     clock[compiled.BEST_EPOCH] = config.warmup_epochs - 1  # patience counts from the end of the warm-up
     return compiled.State(
         mem=mem,

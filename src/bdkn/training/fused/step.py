@@ -3,89 +3,67 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bdkn.networks import ACTIVATIONS, MIN_VARIANCE
-from bdkn.networks.activation import LEAK
-from bdkn.training.compiled import compiled
+from bdkn.kernels import elementary
+from bdkn.kernels.compiled import compiled
+from bdkn.kernels.product import product
+from bdkn.kernels.transpose import transpose
+from bdkn.networks import MIN_VARIANCE
+from bdkn.networks.forward import LEAKY_RELU, RELU, TANH, Floats, Table, affine, leaky_relu, relu, silu, tanh
+from bdkn.networks.layout import INPUT, LD_WEIGHTS, N_IN, N_OUT, OUTPUT, TALLEST_OUT, WEIGHTS
 from bdkn.training.config import BETA_1, BETA_2, EPSILON, OBJECTIVES
-from bdkn.training.fused import elementary
 from bdkn.training.fused.layout import (
     DELTA,
     FIRST_MOMENT,
     GRADIENT,
-    INPUT,
     INPUT_T,
     LD_BATCH,
     LD_INPUT_T,
-    LD_WEIGHTS,
-    N_IN,
-    N_OUT,
     N_PARAMETERS,
-    OUTPUT,
     PARAMETERS,
     ROW_WEIGHTS,
     SECOND_MOMENT,
     TALLEST_IN,
-    TALLEST_OUT,
     TARGETS,
-    WEIGHTS,
 )
-from bdkn.training.fused.product import product
-from bdkn.training.fused.transpose import transpose
 
-RELU, LEAKY_RELU, TANH, SILU = map(ACTIVATIONS.index, ("relu", "leaky_relu", "tanh", "silu"))
 NLL, BETA_NLL, MSE = map(OBJECTIVES.index, ("nll", "beta_nll", "mse"))
 
 f4 = np.float32
-Floats = NDArray[np.float32]
-Table = NDArray[np.int64]
 
 _TINY = f4(1e-30)
 """Moments below it are taken for zero: as they fade they would become denormal numbers, which are slow."""
 
 
 @compiled
-def activate(mem: Floats, value: int, slope: int, count: int, activation: int) -> None:
+def _activate(mem: Floats, value: int, slope: int, count: int, activation: int) -> None:
     """Turn pre-activations into activations in place and leave the slopes where the gradient will be."""
     a, d = mem[value : value + count], mem[slope : slope + count]
     if activation == RELU:
         for i in range(count):
-            z = a[i]
-            d[i] = f4(1) if z > f4(0) else f4(0)
-            a[i] = max(z, f4(0))
+            a[i], d[i] = relu(a[i])
     elif activation == LEAKY_RELU:
         for i in range(count):
-            d[i] = f4(1) if a[i] > f4(0) else f4(LEAK)
-            a[i] *= d[i]
+            a[i], d[i] = leaky_relu(a[i])
     elif activation == TANH:
         for i in range(count):
-            t = elementary.tanh(a[i])
-            d[i] = f4(1) - t * t
-            a[i] = t
+            a[i], d[i] = tanh(a[i])
     else:
         for i in range(count):
-            z = a[i]
-            s = elementary.sigmoid(z)
-            d[i] = s * (f4(1) + z * (f4(1) - s))
-            a[i] = z * s
+            a[i], d[i] = silu(a[i])
 
 
 @compiled
-def forward(mem: Floats, layers: Table, places: Table, activation: int, rows: int, keep: bool) -> None:
-    """Run the batch that lies in the first layer's input; with ``keep``, keep what the backward pass needs."""
+def forward_kept(mem: Floats, layers: Table, places: Table, activation: int, rows: int) -> None:
+    """Run the batch that lies in the first layer's input and keep what the backward pass needs."""
     ld, last = places[LD_BATCH], len(layers) - 1
     for index in range(last + 1):
         line = layers[index]
-        product(
-            mem, line[OUTPUT], ld, places[PARAMETERS] + line[WEIGHTS], line[LD_WEIGHTS], 1, line[INPUT], ld,
-            line[N_OUT], line[TALLEST_OUT], rows, line[N_IN] + 1,
-        )  # fmt: skip
+        affine(mem, line, ld, mem, places[PARAMETERS], rows)
         if index < last:
-            activate(mem, line[OUTPUT], line[DELTA], line[N_OUT] * ld, activation)
-            if keep:
-                after = layers[index + 1]
-                transpose(mem, after[INPUT], ld, after[INPUT_T], after[LD_INPUT_T], after[N_IN] + 1, rows)
+            _activate(mem, line[OUTPUT], line[DELTA], line[N_OUT] * ld, activation)
+            after = layers[index + 1]
+            transpose(mem, after[INPUT], ld, after[INPUT_T], after[LD_INPUT_T], after[N_IN] + 1, rows)
 
 
 @compiled
@@ -143,12 +121,12 @@ def backward(mem: Floats, layers: Table, places: Table, rows: int) -> None:
     for index in range(len(layers) - 1, -1, -1):
         line = layers[index]
         product(
-            mem, places[GRADIENT] + line[WEIGHTS], line[LD_WEIGHTS], line[DELTA], ld, 1,
+            mem, places[GRADIENT] + line[WEIGHTS], line[LD_WEIGHTS], mem, line[DELTA], ld, 1,
             line[INPUT_T], line[LD_INPUT_T], line[N_OUT], line[TALLEST_OUT], line[N_IN] + 1, rows,
         )  # fmt: skip
         if index > 0:
             product(
-                mem, line[INPUT], ld, places[PARAMETERS] + line[WEIGHTS], 1, line[LD_WEIGHTS], line[DELTA], ld,
+                mem, line[INPUT], ld, mem, places[PARAMETERS] + line[WEIGHTS], 1, line[LD_WEIGHTS], line[DELTA], ld,
                 line[N_IN], line[TALLEST_IN], rows, line[N_OUT],
             )  # fmt: skip
             _multiply(mem, layers[index - 1, DELTA], line[INPUT], line[N_IN] * ld)

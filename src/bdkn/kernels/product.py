@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.training.compiled import compiled
-from bdkn.training.fused.tile import BLOCK, HEIGHTS, WIDTHS, tile
+from bdkn.kernels.compiled import compiled
+from bdkn.kernels.tile import BLOCK, HEIGHTS, WIDTHS, tile
 
 _HEIGHTS = np.array(HEIGHTS)
 _KINDS = len(WIDTHS)
@@ -34,7 +34,7 @@ def main_height(rows: int) -> int:
 def product(
     mem: NDArray[np.float32],
     c: int, ldc: int,
-    s: int, row: int, step: int,
+    source: NDArray[np.float32], s: int, row: int, step: int,
     v: int, ldv: int,
     rows: int, tallest: int, columns: int, count: int,
 ) -> None:  # fmt: skip
@@ -50,6 +50,6 @@ def product(
         while j < rows:
             while _HEIGHTS[which] > rows - j:
                 which += 1
-            tile(mem, which * _KINDS + width, c + j * ldc + n, ldc, s + j * row, row, step, v + n, ldv, count)
+            tile(mem, which * _KINDS + width, c + j * ldc + n, ldc, source, s + j * row, row, step, v + n, ldv, count)
             j += _HEIGHTS[which]
         n += BLOCK

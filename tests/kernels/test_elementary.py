@@ -1,4 +1,4 @@
-"""Elementary functions of the fused engine, against NumPy and SciPy in double precision."""
+"""Elementary functions of compiled code, against NumPy and SciPy in double precision."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from bdkn.training.fused import elementary
+from bdkn.kernels import elementary
 
 ULP = float(np.finfo(np.float32).eps)
 

@@ -7,7 +7,8 @@ whole k loop, which a compiler does not get out of plain loops: it would reload 
 at every turn. With other strides of ``S`` the same tile is the forward product, the input gradient and the weight
 gradient.
 
-All operands live in one workspace and are named by their offsets in it.
+Operands are named by their offsets: ``C`` and ``V`` in one workspace, ``S`` in an array that may be the same one. A
+network in training has its weights in its workspace; threads that predict share the weights of one array.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import types
 
-from bdkn.training.compiled import intrinsic
+from bdkn.kernels.compiled import intrinsic
 
 F32, I32, I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 
@@ -84,12 +85,13 @@ class _Emitter:
         )
         return self.b.call(function, operands)
 
-    def emit(self, mem: ir.Value, c: ir.Value, ldc: ir.Value, s: ir.Value, row: ir.Value, step: ir.Value,
-             v: ir.Value, ldv: ir.Value, count: ir.Value) -> None:  # fmt: skip
+    def emit(self, mem: ir.Value, c: ir.Value, ldc: ir.Value, source: ir.Value, s: ir.Value, row: ir.Value,
+             step: ir.Value, v: ir.Value, ldv: ir.Value, count: ir.Value) -> None:  # fmt: skip
         b, rows, parts = self.b, range(self.height), range(len(self.widths))
         # One moving pointer serves three rows of S, at 0, 1 and 2 strides from it: a pointer a row would not fit into
         # the registers.
-        starts = [self.at(mem, v)] + [self.at(mem, b.add(s, b.mul(row, ir.Constant(I64, i)))) for i in rows[::3]]
+        starts = [self.at(mem, v)]
+        starts += [self.at(source, b.add(s, b.mul(row, ir.Constant(I64, i)))) for i in rows[::3]]
         strides, offsets = [ldv] + [step] * len(rows[::3]), [ir.Constant(I64, 0), row, b.add(row, row)]
         before, loop, after = b.block, b.append_basic_block("k"), b.append_basic_block("done")
         b.branch(loop)
@@ -132,13 +134,14 @@ def _emit_any(builder: ir.IRBuilder, which: ir.Value, operands: list[ir.Value]) 
 
 @intrinsic
 def tile(
-    typing: Any, mem: Any, which: Any, c: Any, ldc: Any, s: Any, row: Any, step: Any, v: Any, ldv: Any, count: Any
-) -> Any:
+    typing: Any,
+    mem: Any, which: Any, c: Any, ldc: Any, source: Any, s: Any, row: Any, step: Any, v: Any, ldv: Any, count: Any,
+) -> Any:  # fmt: skip
     """Compute one tile of the given kind; ``count`` must be positive. For use in compiled code."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        _emit_any(builder, args[1], [data, *args[2:]])
+        data = {i: context.make_array(signature.args[i])(context, builder, args[i]).data for i in (0, 4)}
+        _emit_any(builder, args[1], [data.get(i, args[i]) for i in range(len(args)) if i != 1])
         return context.get_dummy_value()
 
-    return types.void(mem, *[types.int64] * 9), codegen
+    return types.void(mem, *[types.int64] * 3, source, *[types.int64] * 6), codegen

@@ -13,7 +13,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from bdkn.training.compiled import inlined, intrinsic
+from bdkn.kernels.compiled import inlined, intrinsic
 
 f4 = np.float32
 _LOG2_E = f4(1.4426950408889634)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bdkn.training.fused.product import main_height, product
-from bdkn.training.fused.tile import BLOCK, HEIGHTS, REGISTERS, WIDTHS, padded
-from bdkn.training.fused.transpose import EDGE, transpose
+from bdkn.kernels.product import main_height, product
+from bdkn.kernels.tile import BLOCK, HEIGHTS, REGISTERS, WIDTHS, padded
+from bdkn.kernels.transpose import EDGE, transpose
 
 SIZES = st.integers(1, 70)
 
@@ -30,9 +30,35 @@ def test_product_is_numpys(rows: int, count: int, columns: int, transposed: bool
     operands = [(S.T if transposed else S).ravel(), wide.ravel()]
     mem = np.concatenate([np.zeros(rows * ld), np.full(16, guard), *operands]).astype(np.float32)
     row, step = (1, rows) if transposed else (count, 1)
-    product(mem, c, ld, s, row, step, v, ld, rows, main_height(rows), columns, count)
+    product(mem, c, ld, mem, s, row, step, v, ld, rows, main_height(rows), columns, count)
     np.testing.assert_allclose(mem[: rows * ld].reshape(rows, ld)[:, :columns], S @ V, rtol=1e-4, atol=1e-5)
     assert np.all(mem[rows * ld : s] == guard), "nothing behind the product may be touched"
+
+
+def test_the_scalars_may_lie_in_an_array_of_their_own() -> None:
+    rng = np.random.default_rng(0)
+    S, V = rng.normal(size=(9, 5)).astype(np.float32), rng.normal(size=(5, BLOCK)).astype(np.float32)
+    mem, apart = np.concatenate([np.zeros(9 * BLOCK, np.float32), V.ravel(), S.ravel()]), np.append(np.float32(3), S)
+    for source, s in ((mem, 14 * BLOCK), (apart, 1)):
+        mem[: 9 * BLOCK] = 0
+        product(mem, 0, BLOCK, source, s, 5, 1, 9 * BLOCK, BLOCK, 9, main_height(9), BLOCK, 5)
+        np.testing.assert_allclose(mem[: 9 * BLOCK].reshape(9, BLOCK), S @ V, rtol=1e-4, atol=1e-5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(columns=st.integers(1, 70), rows=SIZES, count=SIZES)
+def test_an_entry_has_the_same_bits_in_any_tile(columns: int, rows: int, count: int) -> None:
+    rng = np.random.default_rng(count)
+    S, V = rng.normal(size=(rows, count)).astype(np.float32), rng.normal(size=(count, 3 * BLOCK)).astype(np.float32)
+
+    def entries(rows: int, columns: int) -> np.ndarray:
+        mem = np.concatenate([np.zeros(rows * 3 * BLOCK, np.float32), V.ravel()])
+        ld, v = 3 * BLOCK, rows * 3 * BLOCK
+        product(mem, 0, ld, S.ravel(), 0, count, 1, v, ld, rows, main_height(rows), columns, count)
+        return mem[:v].reshape(rows, ld)
+
+    few = min(columns, 3 * BLOCK)
+    np.testing.assert_array_equal(entries(1, few)[0, :few], entries(rows, 3 * BLOCK)[0, :few])
 
 
 @given(rows=st.integers(1, 5), columns=st.integers(1, 5))
@@ -61,8 +87,8 @@ import llvmlite.binding as llvm
 features = {name: True for name in sys.argv[1:]}
 llvm.get_host_cpu_features = lambda: type("Features", (dict,), {"flatten": lambda self: ""})(features)
 import numpy as np
-from bdkn.training.fused.tile import LANES, padded
-from bdkn.training.fused.product import main_height, product
+from bdkn.kernels.tile import LANES, padded
+from bdkn.kernels.product import main_height, product
 rng = np.random.default_rng(0)
 for rows, count, columns in ((50, 51, 32), (50, 32, 51), (2, 9, 13), (13, 1, 1), (128, 33, 129)):
     S, V = rng.normal(size=(rows, count)).astype("f4"), np.zeros((count, padded(columns)), "f4")
@@ -70,7 +96,7 @@ for rows, count, columns in ((50, 51, 32), (50, 32, 51), (2, 9, 13), (13, 1, 1),
     C = np.zeros((rows, padded(columns)), "f4")
     mem = np.concatenate([C.ravel(), S.ravel(), V.ravel()])
     ld = padded(columns)
-    product(mem, 0, ld, C.size, count, 1, C.size + S.size, ld, rows, main_height(rows), columns, count)
+    product(mem, 0, ld, mem, C.size, count, 1, C.size + S.size, ld, rows, main_height(rows), columns, count)
     assert np.allclose(mem[: C.size].reshape(C.shape), S @ V, rtol=1e-4, atol=1e-4), (rows, count, columns)
 print(LANES)
 """

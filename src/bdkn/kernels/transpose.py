@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numpy.typing import NDArray
 
-from bdkn.training.compiled import compiled, intrinsic
+from bdkn.kernels.compiled import compiled, intrinsic
 
 EDGE = 8
 """Rows and columns of a block."""

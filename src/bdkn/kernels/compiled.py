@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba as nb
@@ -35,3 +37,17 @@ def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
     emit: Any = extending.intrinsic
     code: Callable[..., Any] = emit(function)
     return code
+
+
+def announce(function: Any, what: str, seconds: int) -> None:
+    """Say on standard error that a compiled function is about to be compiled, if it must be."""
+    if not is_on_disk(function):
+        text = f"bdkn: compiling {what} for this CPU (once, some {seconds} s; later runs load it from disk) ..."
+        print(text, file=sys.stderr, flush=True)
+
+
+def is_on_disk(function: Any) -> bool:
+    """Tell whether Numba has kept the code of a compiled function in an earlier run."""
+    python = function.py_func
+    stem = f"{python.__module__.rpartition('.')[2]}.{python.__qualname__}-"
+    return any(Path(function.stats.cache_path).glob(f"{stem}*.nbi"))

@@ -1,0 +1,134 @@
+"""What each part of the default is worth: ``BDKNRegressor()`` with one thing changed, on sets that are in no benchmark.
+
+    pip install -e '.[bench]'
+    python benchmarks/defaults.py [--larger] [--only NAME ...] [--write]
+
+Every set is split twice into 85 % to fit to and 15 % to score, targets in units of their standard deviation. Scores of
+a variant are compared set by set with the default's; ± is the standard error over sets. ``--write`` keeps the scores in
+results/defaults.json, where variants that are there already are not run again, and the table in results/defaults.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import bdkn
+from development_sets import LARGER, SMALL
+from machine import describe_machine
+
+RESULTS = Path(__file__).parent.parent / "results"
+PLAIN = {"activation": "silu", "weight_decay": 0.0}
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "design: in-sample, as in the paper": {"design": "in-sample"},
+    "design: hold-out": {"design": "hold-out"},
+    "prediction by members refitted on all rows": {"predict_with": "refit"},
+    "τ = 0, constant noise": {"tempering": 0.0},
+    "τ = 1, the members' variances": {"tempering": 1.0},
+    "the posterior's own tails": {"tails": "posterior"},
+    "all members, none left out": {"select_members": False},
+    "weights all but equal": {"evidence": 1e-10},
+    "six members": {"n_members": 6},
+    "twenty-four members": {"n_members": 24},
+    "silu only": {"activation": "silu"},
+    "relu only": {"activation": "relu"},
+    "silu, relu and tanh": {"activation": ("silu", "relu", "tanh")},
+    "no weight decay": {"weight_decay": 0.0},
+    "weight decay 1": {"weight_decay": 1.0},
+    "silu without decay": PLAIN,
+    "early stopping": {**PLAIN, "early_stopping": True},
+    "β-NLL": {"objective": "beta_nll"},
+    "warm-up on squared error": {"warmup_epochs": 100},
+    "constant rate 0.001": {"schedule": "constant", "learning_rate": 1e-3},
+    "rate 0.01": {"learning_rate": 0.01},
+    "250 epochs": {"epochs": 250},
+    "hidden (100, 100)": {"hidden_layer_sizes": (100, 100)},
+    "hidden (50, 50, 50)": {"hidden_layer_sizes": (50, 50, 50)},
+    "hidden (100,)": {"hidden_layer_sizes": (100,)},
+    "batches of 128": {"batch_size": 128},
+    "ten folds": {"n_folds": 10},
+}
+
+
+def scores(parameters: dict[str, Any], X: np.ndarray, y: np.ndarray, splits: int) -> list[dict[str, float]]:
+    """Return the scores of every split, targets in units of their spread in the training rows."""
+    found, rng = [], np.random.default_rng(0)
+    for split in range(splits):
+        order = rng.permutation(len(y))
+        train, test = np.split(order, [int(0.85 * len(y))])
+        unit = float(y[train].std())
+        began = time.perf_counter()
+        model = bdkn.BDKNRegressor(random_state=split, **parameters).fit(X[train], y[train] / unit)
+        took, dist, target = time.perf_counter() - began, model.predict_dist(X[test]), y[test] / unit
+        covered = {f"coverage_{level}": bdkn.coverage(target, dist, level / 100) for level in (50, 90, 95)}
+        plain = {"rmse": bdkn.rmse(target, dist), "nll": bdkn.nll(target, dist), "crps": bdkn.crps(target, dist)}
+        found.append({**plain, **covered, "seconds": took})
+    return found
+
+
+def row(name: str, mine: dict[str, Any], default: dict[str, Any]) -> str:
+    """Return a line of the table."""
+    sets = [name for name in mine if name in default]
+    mean = {key: np.array([np.mean([s[key] for s in mine[name]]) for name in sets]) for key in mine[sets[0]][0]}
+    base = {key: np.array([np.mean([s[key] for s in default[name]]) for name in sets]) for key in mean}
+    steps = (
+        np.log(mean["rmse"] / base["rmse"]),
+        mean["nll"] - base["nll"],
+        np.log(mean["crps"] / base["crps"]),
+    )
+    apart = [f"{d.mean():+.3f} ± {d.std(ddof=1) / np.sqrt(len(d)):.3f}" for d in steps]
+    covered = " / ".join(f"{100 * mean[f'coverage_{level}'].mean():.1f}" for level in (50, 90, 95))
+    return f"| {name} | {' | '.join(apart)} | {covered} | {np.sum(mean['seconds']) / np.sum(base['seconds']):.2f} |"
+
+
+def page(records: dict[str, Any]) -> str:
+    """Return the table of all variants."""
+    head = "| variant | log RMSE | NLL | log CRPS | % covered by 50 / 90 / 95 % intervals | time |"
+    lines = [
+        "# What each part of the default is worth",
+        "",
+        "`python benchmarks/defaults.py --write`. " + (__doc__ or "").split("\n\n")[2].replace("\n", " "),
+        "",
+        f"Machine: {records['machine']}",
+    ]
+    for group, found in records["scores"].items():
+        lines += ["", f"## {group}", "", head, "| --- | ---: | ---: | ---: | ---: | ---: |"]
+        lines += [row(name, mine, found["default"]) for name, mine in found.items()]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Run what is not recorded yet, print and keep."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--larger", action="store_true", help="the larger sets, one split each")
+    parser.add_argument("--only", nargs="*", default=list(VARIANTS), choices=list(VARIANTS))
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    group, sets = ("Larger sets", LARGER) if options.larger else ("Small sets", SMALL)
+    path = RESULTS / "defaults.json"
+    records = json.loads(path.read_text()) if path.exists() else {"scores": {}}
+    records["machine"] = describe_machine()
+    found = records["scores"].setdefault(group, {})
+    warnings.simplefilter("ignore")
+    for name in options.only:
+        mine = found.setdefault(name, {})
+        for dataset, rows in sets.items():
+            if dataset not in mine:
+                mine[dataset] = scores(VARIANTS[name], *rows(), splits=1 if options.larger else 2)
+                if options.write:
+                    path.write_text(json.dumps(records, indent=1) + "\n")
+        print(row(name, mine, found["default"]), flush=True)
+    if options.write:
+        (RESULTS / "defaults.md").write_text(page(records))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""What members say about rows they were not trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bdkn.inference import Forecast
+from bdkn.members.member import FloatArray
+from bdkn.members.scores import MemberScores, Part, constant_variance
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Means and variances (n, H) of rows left out of training, their targets (n,) and how often each counts.
+
+    Variances are nan for a member that has none of its own.
+    """
+
+    means: FloatArray
+    variances: FloatArray
+    y: FloatArray
+    counts: FloatArray | None = None
+
+    def __getitem__(self, members: NDArray[np.intp]) -> Self:
+        # Laid out alike wherever they come from, so that the same members give the same bits.
+        return replace(self, means=self.means.take(members, axis=1), variances=self.variances.take(members, axis=1))
+
+    def join(self, other: Self) -> Self:
+        """Return what the members of both say about the same rows."""
+        means = np.hstack([self.means, other.means])
+        return replace(self, means=means, variances=np.hstack([self.variances, other.variances]))
+
+    def parts(self) -> Iterator[Part]:
+        """Yield all rows as one part to score."""
+        yield self.y, self.counts, self.means.T, self.variances.T
+
+    def forecast(self) -> Forecast:
+        """Return what the members together say about the rows."""
+        return self.together(self.means, self.variances)
+
+    def together(self, means: FloatArray, variances: FloatArray) -> Forecast:
+        """Return what the members together say about any rows, (.., n, H); leading axes are averaged over.
+
+        The noise is the average of the variances of those members that have one. Where none has, it is the squared
+        error of the equally weighted ensemble on the rows left out.
+        """
+        known = ~np.isnan(self.variances).any(axis=0)
+        if known.all():
+            return Forecast.of(means, variances)
+        if known.any():
+            return Forecast.of(means, variances[..., known])
+        return Forecast.of(means, np.full((*means.shape[:-1], 1), self._ensemble_error()))
+
+    def scores(self) -> MemberScores:
+        """Return how well each member fits the rows; one without variances has its ``constant_variance``."""
+        mse = MemberScores.of(self.parts()).mse
+        own = np.where(np.isnan(self.variances), constant_variance(mse), self.variances)
+        return MemberScores.of([(self.y, self.counts, self.means.T, own.T)])
+
+    def _ensemble_error(self) -> float:
+        squared = (self.means.mean(axis=1) - self.y) ** 2
+        return float(constant_variance(np.average(squared, weights=self.counts)))

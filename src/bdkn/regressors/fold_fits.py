@@ -1,0 +1,136 @@
+"""Models of any kind fitted to part of the rows, and what they say about the rest."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import _safe_indexing
+from sklearn.utils.parallel import Parallel, delayed
+
+from bdkn.members import EstimatorMember, Folds, Said, ask, is_fixed
+from bdkn.predictive.base import FloatArray
+
+Numbers = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class FoldFits:
+    """Fitted members, and the means and variances (n, H) they give rows left out of their training.
+
+    Variances are nan for a member that has none.
+    """
+
+    members: list[EstimatorMember]
+    means: FloatArray
+    variances: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class RawRows:
+    """Rows as they were given, targets, how often each counts, and what each member's ``fit`` is given besides."""
+
+    X: Any
+    y: FloatArray
+    counts: FloatArray | None
+    params: Mapping[str, Mapping[str, Any]]
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, rows: Numbers) -> RawRows:
+        params = {name: {key: self._part(v, rows) for key, v in given.items()} for name, given in self.params.items()}
+        counts = None if self.counts is None else self.counts[rows]
+        return RawRows(_safe_indexing(self.X, rows), self.y[rows], counts, params)
+
+    def fit(self, model: Any, name: str) -> None:
+        """Fit a model to all rows."""
+        try:
+            model.fit(self.X, self.y, **self.params.get(name, {}))
+        except Exception as error:
+            error.add_note(f"raised by member {name!r}, fitted to {len(self)} rows")
+            raise
+
+    def _part(self, value: Any, rows: Numbers) -> Any:
+        """Return the values of some rows, where there is one a row."""
+        one_a_row = hasattr(value, "__len__") and not isinstance(value, str | dict) and len(value) == len(self)
+        return _safe_indexing(value, rows) if one_a_row else value
+
+
+@dataclass(frozen=True, eq=False)
+class FoldFitter:
+    """The rows and folds to fit members on."""
+
+    rows: RawRows
+    folds: Folds
+    seed: np.random.SeedSequence
+    prefit: bool = False
+    refit: bool = False
+
+    def fit(self, pairs: Sequence[tuple[str, Any]], *, n_jobs: int | None = None, verbose: int = 0) -> FoldFits:
+        """Fit every member on every fold; a model that cannot be refitted is used as it is for all folds."""
+        jobs = [job for name, model in pairs for job in self._jobs(name, model)]
+        done = Parallel(n_jobs=n_jobs, verbose=verbose)(delayed(self._run)(job) for job in jobs)
+        members, said = [], np.full((2, len(self.rows), len(pairs)), np.nan)
+        for h, (name, _) in enumerate(pairs):
+            ours = [(job, *result) for job, result in zip(jobs, done, strict=True) if job.name == name]
+            members.append(EstimatorMember(name, tuple(model for job, model, _ in ours if job.is_used)))
+            for job, _, (mean, variance) in ours:
+                said[0, job.left_out, h] = mean
+                if variance is not None:
+                    said[1, job.left_out, h] = np.where(np.isnan(variance), np.inf, variance)
+        return FoldFits(members, *said[:, self.folds.judged])
+
+    def _jobs(self, name: str, model: Any) -> list[_Job]:
+        if self.prefit or not is_refitted(model):
+            return [_Job(name, model, None, self.folds.judged)]
+        # By its name a member has the same seed whoever the others are.
+        seed = np.random.SeedSequence(self.seed.entropy, spawn_key=(zlib.crc32(name.encode()),))
+        jobs = [
+            _Job(name, _seeded(model, child), kept, left_out, is_used=not self.refit)
+            for child, (kept, left_out) in zip(seed.spawn(len(self.folds)), self.folds, strict=True)
+        ]
+        nothing = np.arange(0)
+        return [*jobs, _Job(name, _seeded(model, seed), np.arange(len(self.rows)), nothing)] if self.refit else jobs
+
+    def _run(self, job: _Job) -> tuple[Any, Said]:
+        """Return the fitted model, and what it says about the rows left out."""
+        if job.kept is not None:
+            self.rows[job.kept].fit(job.model, job.name)
+        if not len(job.left_out):
+            return job.model, (np.empty(0), None)
+        try:
+            return job.model, ask(job.model, _safe_indexing(self.rows.X, job.left_out), job.name)
+        except NotFittedError as error:
+            raise NotFittedError(f"cv='prefit' takes fitted members; fit {job.name!r} first, or let cv be 5") from error
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """A model to fit on the rows kept (none: it is fitted) and to ask about those left out."""
+
+    name: str
+    model: Any
+    kept: Numbers | None
+    left_out: Numbers
+    is_used: bool = True
+
+
+def is_refitted(model: Any) -> bool:
+    """Tell whether a model is fitted to each fold: not if it cannot be, nor if it is frozen, and so its own clone."""
+    return not is_fixed(model) and clone(model) is not model
+
+
+def _seeded(model: Any, seed: np.random.SeedSequence) -> Any:
+    """Return an unfitted copy, each random state fixed that was left open."""
+    copy = clone(model)
+    params = copy.get_params(deep=True)
+    states = [name for name in sorted(params) if name.split("__")[-1] == "random_state" and params[name] is None]
+    seeds = seed.generate_state(len(states)) % 2**31
+    return copy.set_params(**dict(zip(states, seeds.tolist(), strict=True)))

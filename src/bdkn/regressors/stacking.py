@@ -1,0 +1,402 @@
+"""Bayesian stacking: models of any kind as the basis of a Bayesian linear model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+from sklearn import get_config
+from sklearn.utils import Bunch, assert_all_finite, get_tags
+from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.validation import (
+    check_array,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    has_fit_parameter,
+    validate_data,
+)
+
+from bdkn.errors import DivergedError, InvalidParameterError, check_choice, check_number
+from bdkn.inference import Combination, Forecast
+from bdkn.members import EstimatorMember, Folds, HeldOut, TargetScaler
+from bdkn.networks import MIN_VARIANCE
+from bdkn.predictive.base import FloatArray
+from bdkn.regressors.base import ProbabilisticRegressor, Table
+from bdkn.regressors.combining import CombiningRegressor
+from bdkn.regressors.composition import NamedEstimators, Pair
+from bdkn.regressors.defaults import default_estimators
+from bdkn.regressors.fold_fits import FoldFits, FoldFitter, RawRows, is_refitted
+from bdkn.regressors.screening import sound_members
+from bdkn.regressors.seeds import Seed, seed_sequence
+
+Params = Mapping[str, Any]
+
+_NOT_FINITE = "predictions of rows left out of training are not finite; look at what it predicts, or drop it"
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
+    """Models of any kind, weighted by their posterior: Student-t predictions in closed form.
+
+    Every member is fitted to all folds but one and asked about the fold left out. What the members say there is the
+    basis of a Bayesian linear model, whose weights and noise are integrated out in closed form. Members that know a
+    standard deviation say with it how noisy a row is; all say by their disagreement how uncertain it is.
+
+    Parameters
+    ----------
+    estimators : list of (str, estimator) pairs, default=None
+        Members and their names. A member is a regressor with ``fit`` and ``predict``; or, used as it is for every fold,
+        a fitted ``torch.nn.Module`` or a function: from rows to means, or to a tuple of means and standard deviations.
+        A regressor whose ``predict`` takes ``return_std`` is asked for it, at the end of a pipeline too. "drop" in
+        place of a member leaves it out. None: networks, boosting, trees and, with few rows, a Gaussian process.
+    cv : int, cross-validation splitter, iterable or "prefit", default=5
+        Number of random folds; or which rows to train on and which to leave out, no row twice; or "prefit": the members
+        are fitted already, to other rows, and are only combined on those given to ``fit``.
+    predict_with : {"folds", "refit"}, default="folds"
+        Predict with the average of a member's fits, one of each fold, or with one more fit to all rows.
+    evidence : {"exact", "paper"} or float, default="exact"
+        How the prior variance σ_β² of the weights is chosen: as the best by marginal likelihood, as in the paper (a few
+        steps of an optimiser from 1), or as the number given.
+    tempering : {"evidence"} or float, default="evidence"
+        The power τ of the members' own variance that the noise variance is proportional to: as the best by marginal
+        likelihood, or a number between 0, the same noise everywhere, and 2.
+    tails : {"loo", "posterior"}, default="loo"
+        Degrees of freedom and scale of predictions: as score best leaving one row out, or as the posterior has them.
+    select_members : bool, default=True
+        Use those members with which the leave-one-out log score is best, of all, all but the most harmful one, and so
+        on; or all.
+    n_jobs : int or None, default=None
+        Fits to run at once, by joblib; -1 for all cores. The result does not depend on it.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the folds, and of every member's random states that were left None.
+    verbose : int, default=0
+        How much joblib tells about the fits.
+
+    Attributes
+    ----------
+    members_ : list of EstimatorMember
+        The members in use, each with ``predict(X) -> (mean, variance or None)``.
+    member_names_ : tuple of str
+        Their names; members that harm the others are left out, with a warning.
+    estimators_ : list
+        The fitted estimator of each member in use; where predictions are averaged over folds, the tuple of all.
+    named_estimators_ : Bunch
+        The same by name, "drop" for those not in use.
+    weights_ : ndarray of shape (n_members,)
+        Posterior mean of β.
+    weights_cov_ : ndarray of shape (n_members, n_members)
+        Posterior covariance of β; infinite where none exists, with two degrees of freedom or fewer.
+    intercept_ : float
+        What is added to the weighted predictions of the members.
+    noise_ : float
+        Variance of the noise, in squared units of the target, where the members' own variance is average.
+    dof_ : float
+        Degrees of freedom of every prediction.
+    prior_scale_ : float
+        The prior variance σ_β² in use.
+    evidence_ : float
+        Log marginal likelihood of the targets, in their own units.
+    combination_ : Combination
+        How the members are combined, in units of targets of mean 0 and standard deviation 1.
+    held_out_ : HeldOut
+        What the members in use say about rows left out of their training, in the same units.
+    folds_ : Folds
+        Which rows were left out when.
+    candidates_ : list of (str, estimator) pairs
+        The members as they were given or, with ``estimators=None``, chosen.
+    target_scaler_ : TargetScaler
+        The mean and the scale of the targets, in whose units members are combined.
+    seed_entropy_ : int or sequence of int
+        What all random numbers of the fit followed from.
+    n_features_in_ : int
+        Columns of ``X``.
+    feature_names_in_ : ndarray of str
+        Their names, where ``X`` had names.
+
+    See Also
+    --------
+    BDKNRegressor : The same with networks of its own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from sklearn.neighbors import KNeighborsRegressor
+    >>> from bdkn import BayesianStackingRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-2, 2, (200, 2))
+    >>> y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=200)
+    >>> members = [("forest", RandomForestRegressor(20)), ("near", KNeighborsRegressor())]
+    >>> model = BayesianStackingRegressor(members, random_state=0).fit(X, y)
+    >>> mean, std = model.predict(X[:3], return_std=True)
+    >>> mean.shape, std.shape
+    ((3,), (3,))
+    >>> model.drop_members("near").member_names_
+    ('forest',)
+    >>> bool(model.set_params(forest__n_estimators=10).fit(X, y).score(X, y) > 0.9)
+    True
+    """
+
+    estimators: list[Pair] | None = field(default=None, kw_only=False)
+    cv: Any = 5
+    predict_with: str = "folds"
+    evidence: str | float = "exact"
+    tempering: str | float = "evidence"
+    tails: str = "loo"
+    select_members: bool = True
+    n_jobs: int | None = None
+    random_state: Seed = None
+    verbose: int = 0
+
+    members_: list[EstimatorMember] = field(init=False)
+    candidates_: list[Pair] = field(init=False)
+    combination_: Combination = field(init=False)
+    held_out_: HeldOut | None = field(init=False)
+    folds_: Folds = field(init=False)
+    seed_entropy_: int | Sequence[int] = field(init=False)
+    target_scaler_: TargetScaler = field(init=False)
+
+    def fit(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
+        """Fit the members and learn how to combine them.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            Rows, which the members are given as they are; with ``cv="prefit"``, rows that none was fitted to.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each row counts: a weight of 2 is the row twice, a weight of 0 leaves it out. All members must
+            take it, unless metadata routing says which are given it.
+        **params
+            Metadata for members or for ``cv``, passed on to those that request it by scikit-learn's metadata routing.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        self._fit(*self._counted_rows(X, y, sample_weight, reset=True), params)
+        return self
+
+    def add_members(
+        self,
+        estimators: list[Pair],
+        X: Table,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        **params: Any,
+    ) -> Self:
+        """Return the regressor with more members; this one stays as it is.
+
+        Only the new ones are fitted, on the rows and the folds of the fit, which must be given again: the result is
+        that of a fit with all of them. Members left out or dropped before stay out.
+        """
+        held_out, folds = self._judged(), self.folds_
+        new = self._copy(estimators=[*self.candidates_, *estimators])
+        new._check_parameters()
+        checked, targets, counts = self._counted_rows(X, y, sample_weight, reset=False)
+        added = [pair for pair in new._in_use() if pair[0] not in dict(self.candidates_)]
+        rows = _that_count(RawRows(checked, targets, counts, new._routed(added, counts, params)))
+        self._check_same_rows(self._targets.transform(rows.y), folds)
+        fits = new._fitted(added, rows, folds, np.random.SeedSequence(self.seed_entropy_))
+        said = held_out.join(_held_out(fits, rows, folds, self._targets))
+        new.__dict__.update(candidates_=new.estimators, **new._put_together([*self.members_, *fits.members], said))
+        return new
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file, which ``bdkn.load`` reads back, if all its members are bdkn's own.
+
+        The file holds arrays and JSON, no code, and so no object of another library.
+        """
+        check_is_fitted(self)
+        for name, model in self.candidates_:
+            if not isinstance(model, ProbabilisticRegressor | str):
+                raise InvalidParameterError(
+                    f"save writes regressors of bdkn and nothing else; member {name!r} is a {type(model).__name__}: "
+                    "write the whole stack with joblib.dump, pickle or skops.io.dump, or save its members one by one"
+                )
+        super().save(path)
+
+    @property
+    def member_names_(self) -> tuple[str, ...]:
+        """Names of the members in use."""
+        return tuple(member.name for member in self.members_)
+
+    @property
+    def estimators_(self) -> list[Any]:
+        """The fitted estimator of each member in use, or the tuple of those of all folds."""
+        return [member.models[0] if len(member.models) == 1 else member.models for member in self.members_]
+
+    @property
+    def named_estimators_(self) -> Bunch:
+        """The fitted estimators by name, "drop" for those not in use."""
+        fitted = dict(zip(self.member_names_, self.estimators_, strict=True))
+        return Bunch(**{name: fitted.get(name, "drop") for name, _ in self.candidates_})
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "combination_" in vars(self)
+
+    def __sklearn_clone__(self) -> Self:
+        new: Self = super().__sklearn_clone__()
+        if isinstance(self.cv, str):
+            new.estimators = self.estimators  # copies of fitted members would not be fitted
+        return new
+
+    def _check_parameters(self) -> None:
+        self._check_estimators()
+        self._check_combining()
+        check_choice("predict_with", self.predict_with, ("folds", "refit"))
+        if isinstance(self.cv, str):
+            check_choice("cv", self.cv, ("prefit",))
+            if self.estimators is None:
+                raise InvalidParameterError("cv='prefit' combines fitted members: give estimators, or let cv be 5")
+        elif not (hasattr(self.cv, "split") or isinstance(self.cv, Iterable)):
+            check_number("cv", self.cv, low=2, whole=True)
+
+    def _fit(self, X: Any, y: FloatArray, counts: FloatArray | None, params: Params | None = None) -> None:
+        root = seed_sequence(self.random_state)
+        candidates = self.estimators or default_estimators(len(y), X.shape[1], weighted=counts is not None)
+        pairs = self._in_use() or candidates
+        given = RawRows(X, y, counts, self._routed(pairs, counts, params or {}))
+        rows, folds = _that_count(given), self._folds(given, root)
+        fits, targets = self._fitted(pairs, rows, folds, root), TargetScaler.fit(rows.y, rows.counts)
+        self.__dict__.update(
+            candidates_=candidates,
+            folds_=folds,
+            seed_entropy_=root.entropy,
+            target_scaler_=targets,
+            **self._put_together(fits.members, _held_out(fits, rows, folds, targets)),
+        )
+
+    def _fitted(self, pairs: Sequence[Pair], rows: RawRows, folds: Folds, root: np.random.SeedSequence) -> FoldFits:
+        prefit, refit = isinstance(self.cv, str), self.predict_with == "refit"
+        fitter = FoldFitter(rows, folds, root, prefit=prefit, refit=refit)
+        return fitter.fit(pairs, n_jobs=self.n_jobs, verbose=self.verbose)
+
+    def _folds(self, given: RawRows, root: np.random.SeedSequence) -> Folds:
+        """Return which of the rows that count are left out when."""
+        there = _counting(given)
+        if isinstance(self.cv, str):
+            return Folds.everything(len(there))
+        if len(there) < 2:
+            raise InvalidParameterError(
+                f"members are judged on rows left out of their training, which takes at least 2 rows; got "
+                f"n_samples={len(there)}: add rows, or give fitted members and cv='prefit'"
+            )
+        if not (hasattr(self.cv, "split") or isinstance(self.cv, Iterable)):
+            return Folds.cross(len(there), self.cv, np.random.default_rng(root))
+        from sklearn.model_selection import check_cv
+
+        splits = check_cv(self.cv).split(given.X, given.y, **given.params.get("cv", {}))
+        return Folds.of(len(given), splits).only(there)
+
+    def _routed(self, pairs: Sequence[Pair], counts: FloatArray | None, params: Params) -> dict[str, Params]:
+        """Return what each member's ``fit`` is given besides rows and targets and, under "cv", what splitting is."""
+        if get_config()["enable_metadata_routing"] and self.estimators is not None:
+            routed = process_routing(self, "fit", sample_weight=counts, **params)
+            return {"cv": routed.get("cv", Bunch(split={})).split} | {
+                name: routed[name].fit for name, _ in pairs if name in routed
+            }
+        if params:
+            raise InvalidParameterError(
+                f"fit can pass {', '.join(params)} on only with sklearn.set_config(enable_metadata_routing=True) and "
+                "members that request it; got it without"
+            )
+        if counts is None or isinstance(self.cv, str):
+            return {}
+        fitted = [(name, model) for name, model in pairs if is_refitted(model)]
+        for name, model in fitted:
+            if not has_fit_parameter(model, "sample_weight"):
+                raise InvalidParameterError(
+                    f"every member's fit must take sample_weight; {name!r} does not: drop it, or say by metadata "
+                    "routing, set_fit_request(sample_weight=...), which members are given it"
+                )
+        return {name: {"sample_weight": counts} for name, _ in fitted}
+
+    def _put_together(self, members: list[EstimatorMember], held_out: HeldOut) -> dict[str, Any]:
+        """Return the fitted attributes: those members that are fit for it, combined."""
+        names = [member.name for member in members]
+        sound = sound_members(held_out.scores(), np.ones(len(names), dtype=bool), names, _NOT_FINITE)
+        useful, combination = self._selected(held_out[sound])
+        kept = sound[useful]
+        return {"members_": [members[h] for h in kept], "held_out_": held_out[kept], "combination_": combination}
+
+    def _only(self, members: NDArray[np.intp]) -> dict[str, Any]:
+        used = [self.members_[h] for h in members]
+        gone = {*self.member_names_} - {member.name for member in used}
+        pairs = [(name, "drop" if name in gone else model) for name, model in self.candidates_]
+        return {"members_": used, "candidates_": pairs, "estimators": pairs}
+
+    def _member_fit(self) -> dict[str, Any]:
+        scores, scale = self._judged().scores(), self._targets.scale
+        return {"rmse": scale * scores.rmse, "nll": scores.nll + np.log(scale)}
+
+    def _forecast(self, X: Any) -> Forecast:
+        said = [member.by_fold(X) for member in self.members_]
+        K = max(len(means) for means, _ in said)
+        means, variances = np.full((2, K, X.shape[0], len(said)), np.nan)
+        for h, (mean, variance) in enumerate(said):
+            means[..., h] = mean
+            variances[..., h] = np.nan if variance is None else variance
+            if not (np.isfinite(mean).all() and (variance is None or np.isfinite(variance).all())):
+                raise DivergedError(
+                    f"member {self.member_names_[h]!r} must predict finite numbers; it does not on one of these rows: "
+                    "check them, or use drop_members"
+                )
+        return self._judged().together(*_scaled(means, variances, self._targets))
+
+    @property
+    def _targets(self) -> TargetScaler:
+        return self.target_scaler_
+
+    def _checked(self, X: Table, y: ArrayLike, *, reset: bool) -> tuple[Any, Any]:
+        table = _table(X)
+        validate_data(self, table, y, reset=reset, skip_check_array=True)
+        targets = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True)
+        check_consistent_length(table, targets)
+        return table, targets
+
+    def _rows(self, X: Table) -> Any:
+        check_is_fitted(self)
+        table = validate_data(self, _table(X), reset=False, skip_check_array=True)
+        if isinstance(table, np.ndarray) and not get_tags(self).input_tags.allow_nan:
+            assert_all_finite(table, input_name="X")  # of members that were selected, none may mind
+        return table
+
+
+def _table(X: Table) -> Any:
+    """Return rows as members are given them: as they are, but of a kind whose rows can be chosen."""
+    table = X.tocsr() if issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
+    if len(table.shape) < 2:
+        raise InvalidParameterError(
+            f"X must be a table, shape (n_samples, n_features); got shape {table.shape}. Reshape your data: "
+            "X.reshape(-1, 1) is a single column, X.reshape(1, -1) a single row"
+        )
+    return table
+
+
+def _counting(rows: RawRows) -> NDArray[np.intp]:
+    """Return the numbers of the rows that do not count zero times."""
+    return np.arange(len(rows)) if rows.counts is None else np.flatnonzero(rows.counts)
+
+
+def _that_count(rows: RawRows) -> RawRows:
+    there = _counting(rows)
+    return rows if len(there) == len(rows) else rows[there]
+
+
+def _scaled(means: FloatArray, variances: FloatArray, targets: TargetScaler) -> tuple[FloatArray, FloatArray]:
+    return targets.transform(means), np.maximum(variances / targets.scale**2, MIN_VARIANCE)
+
+
+def _held_out(fits: FoldFits, rows: RawRows, folds: Folds, targets: TargetScaler) -> HeldOut:
+    """Return what members say about the rows left out, in the units they are combined in."""
+    judged, said = folds.judged, _scaled(fits.means, fits.variances, targets)
+    return HeldOut(*said, targets.transform(rows.y)[judged], None if rows.counts is None else rows.counts[judged])

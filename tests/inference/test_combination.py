@@ -1,0 +1,348 @@
+"""The heteroscedastic model against dense algebra, quadrature, the paper's model and the deep ensemble."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats as sp
+from scipy.integrate import quad
+from scipy.special import gammaln
+
+from bdkn.errors import InvalidParameterError
+from bdkn.inference import Combination, Forecast, Prior, Statistics, combine, posterior
+from bdkn.inference.combination import features
+from bdkn.inference.conjugate import Posterior
+from bdkn.inference.loo import leave_one_out
+from bdkn.inference.tails import Tails, fit_tails
+from bdkn.predictive import GaussianMixture
+
+quick = settings(max_examples=40, deadline=None)
+
+
+def spoken(n=40, H=3, seed=0, τ=0.7, β=None, α=0.3, σ=0.5, spread=1.0, heavy=None):
+    """Return what members say, targets from the model, and the generator they came from."""
+    rng = np.random.default_rng(seed)
+    truth = rng.normal(size=(n, 1))
+    means = truth + 0.4 * rng.normal(size=(n, H))
+    said = Forecast.of(means, 0.3 * np.exp(spread * rng.normal(size=(n, H))))
+    β = np.full(H, 1 / H) if β is None else np.asarray(β)
+    noise = rng.normal(size=n) if heavy is None else rng.standard_t(heavy, n)
+    return said, said.means @ β + α + σ * np.sqrt(said.variance**τ) * noise, rng
+
+
+def rows_of(said, rows):
+    return Forecast(said.means[rows], said.noise[rows], said.disagreement[rows])
+
+
+@st.composite
+def cases(draw):
+    """Draw what members say, targets, τ and t."""
+    n, H = draw(st.integers(3, 15)), draw(st.integers(1, 4))
+    said, y, rng = spoken(n, H, draw(st.integers(0, 2**32 - 1)), spread=draw(st.sampled_from([0.0, 1.0, 2.0])))
+    return said, y, rng, draw(st.sampled_from([0.0, 0.3, 1.0, 2.0])), draw(st.sampled_from([0.01, 1.0, 30.0]))
+
+
+class Dense:
+    """The same model in function space: y ~ St with covariance C = V + t [Φ,1][Φ,1]ᵀ, after integrating out β and α."""
+
+    def __init__(self, said, y, τ, t, counts=None):
+        rows = np.repeat(np.arange(len(y)), 1 if counts is None else counts)
+        self.said, self.τ, self.t = said, τ, t
+        self.Phi = np.column_stack([said.means, np.ones(len(y))])[rows]
+        self.C = np.diag(said.variance[rows] ** τ) + t * self.Phi @ self.Phi.T
+        self.r = y[rows] - said.means[rows].mean(axis=1)
+        self.a, self.b = len(rows) / 2, self.r @ np.linalg.solve(self.C, self.r) / 2
+
+    def evidence(self):
+        logdet = np.linalg.slogdet(self.C)[1]
+        return gammaln(self.a) - self.a * np.log(self.b) - logdet / 2 - self.a * np.log(2 * np.pi)
+
+    def predictive(self, said):
+        φ = np.column_stack([said.means, np.ones(len(said))])
+        K = self.t * φ @ self.Phi.T
+        mean = said.means.mean(axis=1) + K @ np.linalg.solve(self.C, self.r)
+        shape = np.diag(said.variance**self.τ) + self.t * φ @ φ.T - K @ np.linalg.solve(self.C, K.T)
+        return mean, self.b / self.a * shape
+
+
+@quick
+@given(cases())
+def test_posterior_evidence_and_predictive_against_dense_algebra(case):
+    said, y, _, τ, t = case
+    found = combine(said, y, prior_variance=t, tempering=τ, tails="posterior")
+    dense, (new, *_) = Dense(said, y, τ, t), spoken(6, said.means.shape[1], seed=1)
+    assert found.evidence == pytest.approx(dense.evidence(), rel=1e-9, abs=1e-8)
+    assert found.posterior.b == pytest.approx(dense.b, rel=1e-8)
+    assert (found.n, found.tempering, found.prior_variance) == (len(y), τ, t)
+    mean, shape = dense.predictive(new)
+    dist = found.predictive(new)
+    scale = np.sqrt(np.diag(shape))
+    np.testing.assert_allclose(dist.scale, scale, rtol=1e-7)
+    np.testing.assert_allclose(dist.loc / scale, mean / scale, atol=1e-7)
+    np.testing.assert_allclose(dist.df, len(y))
+    if len(y) > 2:
+        expected = shape / (1 - 2 / len(y))
+        np.testing.assert_allclose(found.covariance(new), expected, rtol=1e-7, atol=1e-7 * np.max(np.diag(expected)))
+    H = said.means.shape[1]
+    np.testing.assert_allclose(
+        found.weights, 1 / H + t * (dense.Phi.T @ np.linalg.solve(dense.C, dense.r))[:H], rtol=1e-6, atol=1e-7
+    )
+    assert found.constant == pytest.approx(t * np.sum(np.linalg.solve(dense.C, dense.r)), rel=1e-6, abs=1e-7)
+
+
+@pytest.mark.parametrize("τ", [0.0, 0.6, 2.0])
+def test_the_evidence_is_the_integral_over_weights_constant_and_noise(τ):
+    said, y, _ = spoken(4, 1)
+    t, (nodes, mass) = 0.05, np.polynomial.hermite_e.hermegauss(100)
+    weight = np.multiply.outer(mass, mass) / (2 * np.pi)
+
+    def density(log_σ2):  # against dσ²/σ², which is Jeffreys' prior
+        σ2 = np.exp(log_σ2)
+        β, α = 1 + np.sqrt(σ2 * t) * nodes[:, None], np.sqrt(σ2 * t) * nodes[None, :]
+        mean = β[..., None] * said.means[:, 0] + α[..., None]
+        likelihood = sp.norm.pdf(y, mean, np.sqrt(σ2 * said.variance**τ)).prod(axis=-1)
+        return float(np.sum(weight * likelihood))
+
+    integral = quad(density, -8, 16, limit=200)[0]
+    found = combine(said, y, prior_variance=t, tempering=τ, tails="posterior")
+    assert found.evidence == pytest.approx(np.log(integral), abs=1e-5)
+
+
+@quick
+@given(cases())
+def test_one_row_more_multiplies_the_evidence_by_its_predictive_density(case):
+    said, y, _, τ, t = case
+    options = {"prior_variance": t, "tempering": τ, "tails": "posterior"}
+    before, after = combine(rows_of(said, slice(-1)), y[:-1], **options), combine(said, y, **options)
+    step = before.predictive(rows_of(said, slice(-1, None))).logpdf(y[-1:])[0]
+    assert after.evidence - before.evidence == pytest.approx(step, rel=1e-8, abs=1e-8)
+
+
+@pytest.mark.parametrize("τ", [0.0, 0.5, 2.0])
+def test_equal_variances_are_constant_noise(τ):
+    said, y, _ = spoken(spread=0.0)
+    said = replace(said, noise=2.5 - said.disagreement)  # v = 2.5 on every row
+    plain, other = combine(said, y, tempering=0.0), combine(said, y, tempering=τ)
+    assert other.evidence == pytest.approx(plain.evidence, rel=1e-9)
+    assert other.noise_std == pytest.approx(plain.noise_std, rel=1e-6)
+    np.testing.assert_allclose(other.weights, plain.weights, rtol=1e-6)
+    for name in ("loc", "scale", "df"):
+        np.testing.assert_allclose(
+            getattr(other.predictive(said), name), getattr(plain.predictive(said), name), rtol=1e-6
+        )
+
+
+class TestThePapersModel:
+    def test_plain_is_its_posterior_and_looks_at_no_variance(self):
+        said, y, _ = spoken()
+        stats = Statistics.from_rows(said.means, y)
+        found, post = Combination.plain(stats, 0.7), posterior(stats, Prior.isotropic(3, 0.7))
+        for seen in (said, replace(said, noise=7 * said.noise)):
+            dist, expected = found.predictive(seen), post.predictive(seen.means)
+            for name in ("df", "loc", "scale"):
+                np.testing.assert_array_equal(getattr(dist, name), getattr(expected, name))
+        assert (found.tempering, found.intercept, found.constant) == (0.0, False, 0.0)
+        np.testing.assert_array_equal(found.weights, post.mean)
+        assert found.noise_std == pytest.approx(np.sqrt(post.b / post.a), rel=1e-14)
+        parts = found.variance(said)
+        np.testing.assert_array_equal(parts["disagreement"], 0.0)
+        np.testing.assert_allclose(parts["noise"], post.b / (post.a - 1), rtol=1e-12)
+
+    def test_without_tempering_combine_is_that_model_on_what_equal_weights_leave(self):
+        said, y, _ = spoken()
+        new, *_ = spoken(7, seed=1)
+        found = combine(said, y, prior_variance=0.7, tempering=0.0, tails="posterior")
+        equal = said.means.mean(axis=1)
+        paper = Combination.plain(Statistics.from_rows(features(said.means), y - equal), 0.7)
+        assert found.evidence == pytest.approx(paper.evidence, rel=1e-12)
+        asked = replace(new, means=features(new.means))
+        dist, expected = found.predictive(new), paper.predictive(asked)
+        np.testing.assert_allclose(dist.loc, new.means.mean(axis=1) + expected.loc, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(dist.scale, expected.scale, rtol=1e-10)
+        assert dist.df[0] == expected.df[0]
+        np.testing.assert_allclose(found.covariance(new), paper.covariance(asked), rtol=1e-9, atol=1e-12)
+
+
+def test_with_tempering_one_equal_weights_and_unit_noise_it_is_the_deep_ensemble():
+    rng = np.random.default_rng(0)
+    means, variances, H, sure = rng.normal(size=(9, 4)), rng.uniform(0.1, 2.0, (9, 4)), 4, 1e14
+    certain = Posterior(
+        np.append(np.full(H, 1 / H), 0.0), 1e12 * np.eye(H + 1), sure, sure, Prior.isotropic(H + 1, 1.0)
+    )
+    ours = Combination(certain, 1.0, np.nan, np.nan, 1.0, 1.0, Tails(2 * sure, 1.0), intercept=True)
+    dist, gaussian = (
+        ours.predictive(Forecast.of(means, variances)),
+        GaussianMixture(means, np.sqrt(variances)).moment_matched(),
+    )
+    np.testing.assert_allclose(dist.mean(), gaussian.mean(), rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(dist.var(), gaussian.var(), rtol=1e-12)
+    np.testing.assert_allclose(dist.cdf(0.7), gaussian.cdf(0.7), rtol=1e-10)
+    parts = ours.variance(Forecast.of(means, variances))
+    np.testing.assert_allclose(parts["noise"], variances.mean(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(parts["disagreement"], means.var(axis=1), rtol=1e-12)
+
+
+class TestTempering:
+    @settings(max_examples=25, deadline=None)
+    @given(
+        st.integers(0, 2**32 - 1), st.integers(3, 60), st.sampled_from([0.0, 0.7, 1.0, 3.0]), st.sampled_from([None, 2])
+    )
+    def test_no_other_power_has_more_evidence(self, seed, n, τ, heavy):
+        said, y, _ = spoken(n, 2, seed, τ=τ, heavy=heavy)
+        found = combine(said, y, tails="posterior")
+        assert 0.0 <= found.tempering <= 2.0
+        grid = [combine(said, y, tempering=other, tails="posterior").evidence for other in np.linspace(0, 2, 101)]
+        assert found.evidence >= max(grid) - 1e-3
+
+    def test_power_weights_constant_and_noise_are_found_again(self):
+        said, y, _ = spoken(5000, τ=0.7, β=[0.7, 0.2, 0.0], α=0.3, σ=0.5)
+        found = combine(said, y)
+        assert found.tempering == pytest.approx(0.7, abs=0.06)
+        spread = np.sqrt(np.diag(found.posterior.covariance))
+        np.testing.assert_array_less(np.abs(found.weights - [0.7, 0.2, 0.0]), 4 * spread[:3])
+        assert abs(found.constant - 0.3) < 4 * spread[3]
+        assert spread.max() < 0.03
+        assert found.noise_std == pytest.approx(0.5 * np.sqrt(np.mean(said.variance**0.7)), rel=0.05)
+
+    @pytest.mark.parametrize(("τ", "end"), [(-2.0, 0.0), (4.0, 2.0)])
+    def test_powers_beyond_the_range_end_at_its_ends(self, τ, end):
+        said, y, _ = spoken(500, τ=τ)
+        assert combine(said, y).tempering == end
+
+    def test_members_that_say_nothing_about_noise_are_not_believed(self):
+        said, y, rng = spoken(3000, τ=0.0)
+        assert combine(replace(said, noise=rng.permutation(said.noise)), y).tempering < 0.1
+
+
+class TestTails:
+    def test_they_are_chosen_on_rows_left_out(self):
+        said, y, _ = spoken(200, heavy=3)
+        found = combine(said, y, tempering=0.5)
+        held_out = leave_one_out(found.posterior, features(said.means), y, said.variance**-0.5)
+        assert found.tails == fit_tails(held_out, y)
+        assert found.score == pytest.approx(np.mean(found.tails(held_out).logpdf(y)), rel=1e-12)
+        assert found.score > np.mean(held_out.logpdf(y))
+
+    def test_heavy_tails_are_found_and_light_ones_left(self):
+        heavy, light = (combine(*spoken(3000, heavy=df)[:2]).tails for df in (4, None))
+        assert heavy.df == pytest.approx(4, abs=1)
+        assert light.df > 20
+        assert light.scale == pytest.approx(1.0, abs=0.05)
+
+    def test_those_of_the_posterior_are_scored_as_they_are(self):
+        said, y, _ = spoken()
+        found = combine(said, y, tails="posterior", tempering=0.5)
+        assert found.tails == Tails(40.0, 1.0)
+        held_out = leave_one_out(found.posterior, features(said.means), y, said.variance**-0.5)
+        assert found.score == pytest.approx(np.mean(held_out.logpdf(y)), rel=1e-12)
+        assert found.score < combine(said, y, tempering=0.5).score
+        assert np.isnan(combine(*spoken(1)[:2]).score)
+
+
+@quick
+@given(cases(), st.sampled_from(["loo", "posterior"]))
+def test_the_parts_add_up_to_the_predictive_variance(case, tails):
+    said, y, _, τ, t = case
+    found, (new, *_) = combine(said, y, prior_variance=t, tempering=τ, tails=tails), spoken(6, said.means.shape[1], 1)
+    parts = found.variance(new)
+    assert parts.keys() == {"noise", "disagreement", "weights"}
+    for part in parts.values():
+        assert (part >= 0).all()
+    total, var = sum(parts.values()), found.predictive(new).var()
+    np.testing.assert_allclose(total, var, rtol=1e-12)
+    np.testing.assert_allclose(np.diag(found.covariance(new)), var, rtol=1e-12)
+    if τ > 0 and np.isfinite(var).all():
+        ratio = new.disagreement / new.variance
+        np.testing.assert_allclose(parts["disagreement"], ratio * (parts["disagreement"] + parts["noise"]), atol=1e-12)
+
+
+@pytest.mark.parametrize("tails", ["loo", "posterior"])
+def test_draws_are_joint_and_each_row_has_its_predictive(tails):
+    said, y, _ = spoken(12, heavy=3)
+    new, *_ = spoken(5, seed=1)
+    new = replace(new, means=3 * new.means, noise=0.2 * new.noise, disagreement=0.2 * new.disagreement)
+    found = combine(said, y, prior_variance=1.0, tempering=0.7, tails=tails)
+    draws = found.draw(new, 20_000, np.random.default_rng(0))
+    dist = found.predictive(new)
+    assert draws.shape == (5, 20_000)
+    for row in range(5):
+        assert sp.kstest(draws[row], sp.t(dist.df[row], dist.loc[row], dist.scale[row]).cdf).pvalue > 1e-3
+    # Kendall's rank correlation of an elliptical distribution is (2/π) arcsin ρ, and no change of tails changes it.
+    shape = found.posterior.joint(features(new.means), new.variance**0.7).shape
+    ρ = shape / np.sqrt(np.outer(np.diag(shape), np.diag(shape)))
+    assert np.abs(ρ - np.eye(5)).max() > 0.3
+    for i, j in zip(*np.triu_indices(5, 1), strict=True):
+        assert sp.kendalltau(draws[i, :8000], draws[j, :8000])[0] == pytest.approx(
+            2 / np.pi * np.arcsin(ρ[i, j]), abs=0.03
+        )
+    if tails == "posterior":
+        cov = found.covariance(new)
+        np.testing.assert_allclose(np.corrcoef(draws), cov / np.sqrt(np.outer(np.diag(cov), np.diag(cov))), atol=0.03)
+
+
+def test_counts_are_repetitions():
+    said, y, rng = spoken(50, heavy=4)
+    counts = rng.integers(1, 4, 50)
+    rows = np.repeat(np.arange(50), counts)
+    counted, repeated = combine(said, y, counts), combine(rows_of(said, rows), y[rows])
+    assert counted.n == repeated.n == counts.sum()
+    for name in ("evidence", "tempering", "noise_level", "noise_std", "prior_variance", "score", "constant"):
+        assert getattr(counted, name) == pytest.approx(getattr(repeated, name), rel=1e-4)
+    np.testing.assert_allclose(counted.weights, repeated.weights, rtol=1e-6)
+    assert (counted.tails.df, counted.tails.scale) == pytest.approx((repeated.tails.df, repeated.tails.scale), rel=1e-3)
+
+
+def test_rows_in_any_order_are_the_same():
+    said, y, rng = spoken(50)
+    order = rng.permutation(50)
+    one, other = combine(said, y), combine(rows_of(said, order), y[order])
+    np.testing.assert_allclose(other.predictive(said).scale, one.predictive(said).scale, rtol=1e-6)
+    np.testing.assert_allclose(other.predictive(said).loc, one.predictive(said).loc, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("tails", ["loo", "posterior"])
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_with_two_degrees_of_freedom_or_fewer_there_is_no_variance(n, tails):
+    said, y, _ = spoken(n)
+    found = combine(said, y, tails=tails)
+    df = found.predictive(said).df[0]
+    assert df == n if tails == "posterior" else df <= n
+    assert np.isfinite(found.predictive(said).interval(0.9)).all()
+    assert np.isfinite(found.draw(said, 5, np.random.default_rng(0))).all()
+    var, finite = found.predictive(said).var(), df > 2
+    assert np.isfinite(var).all() == finite
+    np.testing.assert_allclose(sum(found.variance(said).values()), var, rtol=1e-12)
+    np.testing.assert_allclose(np.diag(found.covariance(said)), var, rtol=1e-12)
+
+
+@pytest.mark.parametrize("tails", ["loo", "posterior"])
+@pytest.mark.parametrize("slope", [0.0, 1.0])
+def test_targets_that_are_the_mean_of_the_members_are_certain(slope, tails):
+    y = slope * np.arange(10.0)
+    said = Forecast.of(y[:, None] * [0.5, 1.5], np.exp(np.linspace(-1, 1, 10))[:, None])
+    found = combine(said, y, tails=tails)
+    dist = found.predictive(said)
+    np.testing.assert_allclose(dist.loc, y)
+    np.testing.assert_allclose(dist.scale, 0.0, atol=1e-30)
+    np.testing.assert_allclose(found.draw(said, 3, np.random.default_rng(0)), np.tile(y[:, None], 3), atol=1e-12)
+    for part in found.variance(said).values():
+        np.testing.assert_allclose(part, 0.0, atol=1e-60)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"tails": "heavy"}, "tails must be one of 'loo', 'posterior'; got 'heavy'"),
+        ({"tempering": "best"}, "tempering must be one of 'evidence'; got 'best'"),
+        ({"tempering": 2.5}, "tempering must be a number >= 0 and <= 2; got 2.5"),
+        ({"tempering": -0.1}, "tempering must be a number >= 0 and <= 2; got -0.1"),
+        ({"prior_variance": 0.0}, "prior variance must be a number > 0; got 0.0"),
+    ],
+)
+def test_refusals(given, message):
+    with pytest.raises(InvalidParameterError, match=message):
+        combine(*spoken()[:2], **given)

@@ -1,0 +1,153 @@
+"""Models of any kind as members."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import BaggingRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.linear_model import BayesianRidge, LinearRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import nn
+
+from bdkn.errors import InvalidParameterError
+from bdkn.members import EstimatorMember, ask, check_model, is_fixed
+
+rng = np.random.default_rng(0)
+X = rng.normal(3, 2, (40, 2))
+y = X @ [1.0, -2.0] + 0.1 * rng.normal(size=40)
+BAYES = BayesianRidge().fit(X, y)
+MEAN, STD = BAYES.predict(X, return_std=True)
+
+
+def test_an_estimator_that_knows_its_standard_deviation():
+    mean, variance = ask(BAYES, X)
+    np.testing.assert_array_equal(mean, MEAN)
+    np.testing.assert_array_equal(variance, STD**2)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LinearRegression(),
+        BaggingRegressor(GaussianProcessRegressor(alpha=0.1), n_estimators=2),
+        TransformedTargetRegressor(BayesianRidge()),
+        make_pipeline(StandardScaler(), LinearRegression()),
+    ],
+)
+def test_an_estimator_that_does_not(model):
+    mean, variance = ask(model.fit(X, y), X)
+    np.testing.assert_array_equal(mean, model.predict(X))
+    assert variance is None
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        make_pipeline(StandardScaler(), BayesianRidge()),
+        make_pipeline(StandardScaler(), "passthrough", BayesianRidge()),
+        make_pipeline(BayesianRidge()),
+        GridSearchCV(BayesianRidge(), {"tol": [1e-3]}, cv=2),
+        GridSearchCV(make_pipeline(StandardScaler(), BayesianRidge()), {"bayesianridge__tol": [1e-3]}, cv=2),
+        FrozenEstimator(BayesianRidge().fit(X, y)),
+    ],
+)
+def test_what_is_wrapped_around_it_does_not_hide_it(model):
+    model.fit(X, y)
+    mean, variance = ask(model, X)
+    np.testing.assert_allclose(mean, model.predict(X), rtol=1e-12)
+    np.testing.assert_allclose(variance, STD**2, rtol=1e-3)
+
+
+def test_functions():
+    mean, variance = ask(lambda rows: rows[:, 0], X)
+    np.testing.assert_array_equal(mean, X[:, 0])
+    assert variance is None
+    mean, variance = ask(lambda rows: (rows[:, :1], np.full(len(rows), 3.0)), X)
+    np.testing.assert_array_equal(mean, X[:, 0])
+    np.testing.assert_array_equal(variance, np.full(40, 9.0))
+
+
+class Heads(nn.Module):
+    """A mean and a standard deviation."""
+
+    def __init__(self):
+        super().__init__()
+        self.line, self.drop = nn.Linear(2, 1, dtype=torch.float64), nn.Dropout(0.5)
+
+    def forward(self, rows):
+        return self.line(self.drop(rows)), torch.exp(rows[:, 0])
+
+
+def test_a_torch_module_is_asked_in_evaluation_mode_and_left_as_it_was():
+    module = nn.Sequential(nn.Linear(2, 8), nn.Dropout(0.5), nn.BatchNorm1d(8), nn.Linear(8, 1))
+    module[2].eval()
+    mean, variance = ask(module, X)
+    assert (module.training, module[1].training, module[2].training) == (True, True, False)
+    assert variance is None
+    expected = module.eval()(torch.as_tensor(X, dtype=torch.float32)).detach().numpy()[:, 0]
+    np.testing.assert_array_equal(mean, expected)
+    assert mean.dtype == np.float64
+    module(torch.zeros(3, 2)).sum().backward()  # nothing was switched off for good
+
+
+def test_a_torch_module_keeps_its_precision_and_may_give_standard_deviations():
+    module = Heads()
+    mean, variance = ask(module, X)
+    weight, bias = (part.detach().numpy() for part in module.line.parameters())
+    np.testing.assert_allclose(mean, X @ weight[0] + bias, rtol=1e-14)
+    np.testing.assert_allclose(variance, np.exp(2 * X[:, 0]), rtol=1e-14)
+    _, variance = ask(nn.Flatten(), X[:, :1])  # no parameters, so no precision of its own
+    assert variance is None
+
+
+def test_plain_models_need_no_torch(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    ask(BAYES, X)
+    ask(lambda rows: rows[:, 0], X)
+
+
+def test_an_average_over_folds():
+    fits = tuple(BayesianRidge().fit(X[part], y[part]) for part in (slice(20), slice(20, 40)))
+    member = EstimatorMember("line", fits)
+    means, variances = member.by_fold(X)
+    stds = [fit.predict(X, return_std=True)[1] for fit in fits]
+    np.testing.assert_array_equal(means, [fit.predict(X) for fit in fits])
+    np.testing.assert_array_equal(variances, np.square(stds))
+    mean, variance = member.predict(X)
+    np.testing.assert_allclose(mean, means.mean(axis=0))
+    np.testing.assert_allclose(variance, np.mean(variances, axis=0) + (means[0] - means[1]) ** 2 / 4)
+    assert EstimatorMember("line", (LinearRegression().fit(X, y),)).predict(X)[1] is None
+
+
+def test_who_can_be_refitted():
+    assert not is_fixed(LinearRegression())
+    assert not is_fixed(make_pipeline(StandardScaler(), LinearRegression()))
+    assert is_fixed(np.sin)
+    assert is_fixed(nn.Linear(2, 1))
+
+
+@pytest.mark.parametrize("shape", [(40, 2), (39,), (), (1, 40)])
+def test_one_number_a_row(shape):
+    with pytest.raises(InvalidParameterError, match=r"member 'odd' must predict one number a row, shape \(40,\) or"):
+        ask(lambda rows: np.zeros(shape), X, "odd")
+
+
+def test_errors_name_the_member():
+    with pytest.raises(ValueError, match=r"2 features as input(?s:.)*raised by member 'line', asked about 40 rows"):
+        ask(BAYES, X[:, :1], "line")
+
+
+def test_what_can_be_no_member():
+    with pytest.raises(InvalidParameterError, match=r"member 'a' must be an object; got the class: write BayesianRid"):
+        check_model(BayesianRidge, "a")
+    with pytest.raises(InvalidParameterError, match="member 'a' must be a regressor with fit and predict, a PyTorch m"):
+        check_model(BaseEstimator(), "a")
+    for model in (BAYES, np.sin, nn.Linear(2, 1)):
+        check_model(model, "a")

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bdkn.errors import InvalidParameterError
+from bdkn.members import Folds
+
+quick = settings(max_examples=60, deadline=None)
+
+
+@quick
+@given(st.integers(2, 60), st.integers(2, 70), st.integers(0, 2**32 - 1))
+def test_every_row_is_left_out_once_and_trained_on_otherwise(n, folds, seed):
+    cross = Folds.cross(n, folds, np.random.default_rng(seed))
+    assert len(cross) == min(n, folds)
+    sizes = [len(left_out) for left_out in cross.left_out]
+    assert max(sizes) - min(sizes) <= 1
+    np.testing.assert_array_equal(np.sort(np.concatenate(cross.left_out)), np.arange(n))
+    np.testing.assert_array_equal(cross.judged, np.arange(n))
+    for kept, left_out in cross:
+        np.testing.assert_array_equal(np.sort(np.concatenate([kept, left_out])), np.arange(n))
+        assert len(kept) >= 1
+        assert (np.diff(kept) > 0).all()
+        assert (np.diff(left_out) > 0).all()
+
+
+@quick
+@given(st.integers(2, 60), st.floats(0.001, 0.9), st.integers(0, 2**32 - 1))
+def test_a_single_fold_holds_out_that_share(n, fraction, seed):
+    single = Folds.single(n, fraction, np.random.default_rng(seed))
+    ((kept, left_out),) = single
+    assert len(single) == 1
+    assert 1 <= len(left_out) <= n - 1
+    assert abs(len(left_out) - n * fraction) <= 1
+    np.testing.assert_array_equal(np.sort(np.concatenate([kept, left_out])), np.arange(n))
+    np.testing.assert_array_equal(single.judged, left_out)
+
+
+def test_rows_fall_into_folds_at_random():
+    one, other = (Folds.cross(100, 5, np.random.default_rng(seed)).left_out[0] for seed in (0, 1))
+    assert not np.array_equal(one, other)
+    assert not np.array_equal(one, np.arange(20))
+    again = Folds.cross(100, 5, np.random.default_rng(0)).left_out[0]
+    np.testing.assert_array_equal(one, again)
+
+
+@pytest.mark.parametrize(
+    "fold", [lambda n, rng: Folds.cross(n, 5, rng), lambda n, rng: Folds.single(n, 0.1, rng)], ids=["cross", "single"]
+)
+def test_one_row_cannot_be_left_out(fold):
+    with pytest.raises(
+        InvalidParameterError, match="takes at least 2 rows; got n_samples=1: add rows, or use design='in-sample'"
+    ):
+        fold(1, np.random.default_rng(0))

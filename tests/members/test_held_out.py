@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bdkn.inference import Forecast
+from bdkn.members import HeldOut
+from bdkn.networks import MIN_VARIANCE
+
+rng = np.random.default_rng(0)
+MEANS, VARIANCES, Y = rng.normal(size=(12, 3)), rng.uniform(0.1, 2.0, (12, 3)), rng.normal(size=12)
+COUNTS = rng.integers(1, 4, 12)
+NEW = rng.normal(size=(2, 5, 3)), rng.uniform(0.1, 2.0, (2, 5, 3))
+
+
+def assert_same(one: Forecast, other: Forecast) -> None:
+    for name in ("means", "noise", "disagreement"):
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-12)
+
+
+def test_some_members():
+    some = HeldOut(MEANS, VARIANCES, Y, COUNTS)[np.array([2, 0])]
+    np.testing.assert_array_equal(some.means, MEANS[:, [2, 0]])
+    np.testing.assert_array_equal(some.variances, VARIANCES[:, [2, 0]])
+    assert some.y is Y
+    assert some.counts is COUNTS
+
+
+def test_members_of_two_are_put_side_by_side():
+    whole = HeldOut(MEANS, VARIANCES, Y)
+    joined = whole[np.array([0, 1])].join(whole[np.array([2])])
+    np.testing.assert_array_equal(joined.means, MEANS)
+    np.testing.assert_array_equal(joined.variances, VARIANCES)
+
+
+def test_all_rows_are_one_part():
+    ((y, counts, means, variances),) = HeldOut(MEANS, VARIANCES, Y, COUNTS).parts()
+    assert y is Y
+    assert counts is COUNTS
+    np.testing.assert_array_equal(means, MEANS.T)
+    np.testing.assert_array_equal(variances, VARIANCES.T)
+
+
+def test_members_with_variances_are_averaged():
+    held_out = HeldOut(MEANS, VARIANCES, Y)
+    assert_same(held_out.forecast(), Forecast.of(MEANS, VARIANCES))
+    assert_same(held_out.together(*NEW), Forecast.of(*NEW))
+
+
+def test_members_without_variances_leave_the_noise_to_the_others():
+    lacking = VARIANCES.copy()
+    lacking[:, 1] = np.nan
+    held_out = HeldOut(MEANS, lacking, Y)
+    assert_same(held_out.forecast(), Forecast.of(MEANS, VARIANCES[:, [0, 2]]))
+    assert_same(held_out.together(*NEW), Forecast.of(NEW[0], NEW[1][..., [0, 2]]))
+
+
+@pytest.mark.parametrize("counts", [None, COUNTS])
+def test_where_none_has_a_variance_the_noise_is_the_error_of_their_mean(counts):
+    rows = np.repeat(np.arange(12), 1 if counts is None else counts)
+    error = np.mean((MEANS.mean(axis=1) - Y)[rows] ** 2)
+    held_out = HeldOut(MEANS, np.full_like(MEANS, np.nan), Y, counts)
+    np.testing.assert_allclose(held_out.forecast().noise, error, rtol=1e-12)
+    np.testing.assert_allclose(held_out.together(*NEW).noise, error, rtol=1e-12)
+    np.testing.assert_allclose(held_out.together(*NEW).disagreement, NEW[0].var(axis=-1).mean(axis=0), rtol=1e-12)
+
+
+def test_a_perfect_ensemble_has_the_least_variance_of_a_network():
+    exact = HeldOut(np.column_stack([Y, Y]), np.full((12, 2), np.nan), Y)
+    np.testing.assert_array_equal(exact.forecast().noise, MIN_VARIANCE)
+
+
+def test_scores_use_the_squared_error_where_there_is_no_variance():
+    lacking = VARIANCES.copy()
+    lacking[:, 1] = np.nan
+    scores, full = HeldOut(MEANS, lacking, Y, COUNTS).scores(), HeldOut(MEANS, VARIANCES, Y, COUNTS).scores()
+    np.testing.assert_allclose(scores.mse, full.mse, rtol=1e-12)
+    np.testing.assert_allclose(scores.nll[[0, 2]], full.nll[[0, 2]], rtol=1e-12)
+    assert scores.nll[1] == pytest.approx(np.log(2 * np.pi * scores.mse[1]) / 2 + 0.5, rel=1e-12)

@@ -1,0 +1,146 @@
+"""Compiled prediction: NumPy's numbers to single precision, the same bits in any company."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bdkn.errors import InvalidParameterError
+from bdkn.networks import ACTIVATIONS, MIN_VARIANCE, Networks, NetworkSpec, initial_networks
+from bdkn.networks.exact import exact_outputs
+from bdkn.networks.prediction import Packed
+
+RNG = np.random.default_rng(7)
+ROWS = 3000
+
+
+def packed(networks: Networks) -> Packed:
+    return Packed.of(networks.spec, networks.layers)
+
+
+def networks_of(spec: NetworkSpec, n: int = 3) -> Networks:
+    return initial_networks(spec, [np.random.default_rng(seed) for seed in range(n)])
+
+
+def check(networks: Networks, X: np.ndarray) -> None:
+    """Compare with double precision, the error measured in units of the largest answer."""
+    exact = exact_outputs(networks.spec.activation, networks.layers, X)
+    for mine, truth in zip(packed(networks).outputs(X), exact, strict=True):
+        np.testing.assert_allclose(mine, truth, rtol=3e-6, atol=3e-6 * np.abs(truth).max())
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("hidden", [(), (1,), (5,), (17, 3), (64, 64), (33, 20, 12), (130, 64, 9, 31)])
+def test_any_activation_depth_and_width(activation: str, hidden: tuple[int, ...]) -> None:
+    X = RNG.normal(size=(150, 4)).astype(np.float32)
+    check(networks_of(NetworkSpec(n_inputs=4, hidden=hidden, activation=activation)), X)
+
+
+@pytest.mark.parametrize("n_inputs", [1, 2, 4, 8, 15, 16, 17, 31, 32, 90])
+@pytest.mark.parametrize("n", [1, 3, 33, 200])
+def test_any_number_of_inputs_and_rows(n_inputs: int, n: int) -> None:
+    X = RNG.normal(size=(n, n_inputs)).astype(np.float32)
+    check(networks_of(NetworkSpec(n_inputs=n_inputs, hidden=(10, 7), activation="silu")), X)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("size", [1e-3, 1e3, 1e18])
+def test_far_rows(activation: str, size: float) -> None:
+    check(networks_of(NetworkSpec(n_inputs=2, activation=activation)), size * RNG.normal(size=(50, 2)))
+
+
+WIDE = networks_of(NetworkSpec(n_inputs=3, hidden=(40, 33), activation="silu"), n=40)
+X = RNG.normal(size=(ROWS, 3)).astype(np.float32)
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows=st.lists(st.integers(0, ROWS - 1), min_size=1, max_size=200))
+def test_a_row_has_the_same_bits_in_any_company(rows: list[int]) -> None:
+    networks = packed(WIDE)
+    for whole, part in zip(networks.outputs(X), networks.outputs(X[rows]), strict=True):
+        np.testing.assert_array_equal(part, whole[:, rows])
+
+
+@pytest.mark.parametrize("threads", [None, 2, 3])
+def test_the_same_bits_for_any_number_of_threads(threads: int | None) -> None:
+    networks = packed(WIDE)
+    assert len(networks.weights) * ROWS > 2 * (1 << 26), "there should be work for several threads"
+    for one, several in zip(networks.outputs(X, threads=1), networks.outputs(X, threads=threads), strict=True):
+        np.testing.assert_array_equal(several, one)
+
+
+def test_no_rows_and_no_networks() -> None:
+    assert [part.shape for part in packed(WIDE).outputs(np.empty((0, 3)))] == [(40, 0)] * 2
+    assert [part.shape for part in packed(WIDE[[]]).outputs(X)] == [(0, ROWS)] * 2
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_networks_that_diverged_are_not_finite_and_leave_the_others_alone(activation: str) -> None:
+    networks = networks_of(NetworkSpec(n_inputs=3, hidden=(6, 5), activation=activation), n=4)
+    sound = networks.outputs(X[:40])
+    networks.layers[0][0][1] = np.nan
+    networks.layers[2][0][2] = np.inf
+    for mine, before in zip(packed(networks).outputs(X[:40]), sound, strict=True):
+        np.testing.assert_array_equal(mine[[0, 3]], before[[0, 3]])
+        assert not np.isfinite(mine[1:3]).any()
+
+
+def test_rows_that_are_not_finite_leave_the_others_alone() -> None:
+    rows = X[:70].copy()
+    rows[[3, 66], [0, 1]] = np.nan, np.inf
+    others = np.setdiff1d(np.arange(70), [3, 66])
+    for mine, sound in zip(packed(WIDE).outputs(rows), packed(WIDE).outputs(X[:70]), strict=True):
+        assert not np.isfinite(mine[:, [3, 66]]).all(axis=0).any()
+        np.testing.assert_array_equal(mine[:, others], sound[:, others])
+
+
+def test_variances_have_a_floor() -> None:
+    networks = networks_of(NetworkSpec(n_inputs=3))
+    networks.layers[-1][1][:, 1] = -1e30
+    assert (packed(networks).outputs(X[:5])[1] == MIN_VARIANCE).all()
+
+
+def test_any_kind_of_table() -> None:
+    networks, expected = packed(WIDE), packed(WIDE).outputs(X[:9])
+    locked = X[:9].copy()
+    locked.flags.writeable = False
+    for rows in (
+        locked,
+        X[:9].tolist(),
+        np.asfortranarray(X[:9]),
+        X[:9].astype(np.float64),
+        np.repeat(X[:9], 2, 0)[::2],
+    ):
+        for mine, theirs in zip(networks.outputs(rows), expected, strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("shape", [(5, 2), (5, 4), (3,), (2, 3, 1)])
+def test_rows_of_another_width_are_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(InvalidParameterError, match=r"rows must be of shape \(n, 3\); got shape"):
+        packed(WIDE).outputs(np.zeros(shape))
+
+
+SCRIPT = """
+import numpy as np
+from bdkn.networks import NetworkSpec, initial_networks
+networks = initial_networks(NetworkSpec(n_inputs=2, activation="silu"), [np.random.default_rng(0)])
+print(*(part.sum().hex() for part in networks.outputs(np.linspace(-1, 1, 64).reshape(-1, 2))))
+"""
+
+
+def test_compiled_once_and_announced(tmp_path: os.PathLike[str]) -> None:
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    runs = [
+        subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True)
+        for _ in range(2)
+    ]
+    assert runs[0].stdout == runs[1].stdout
+    assert "bdkn: compiling prediction for this CPU" in runs[0].stderr
+    assert runs[1].stderr == ""

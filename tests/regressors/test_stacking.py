@@ -1,0 +1,490 @@
+"""Bayesian stacking: scikit-learn's contract, and models of any kind as members."""
+
+import doctest
+import inspect
+import pickle
+import re
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+import torch
+from quick import QUICK
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, RepeatedKFold, TimeSeriesSplit, cross_val_score
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import bdkn.regressors.screening
+import bdkn.regressors.stacking
+from bdkn import BayesianStackingRegressor, BDKNRegressor, DeepEnsembleRegressor
+from bdkn.errors import DivergedError, DivergedMemberWarning, InvalidParameterError
+from bdkn.inference import Forecast, combine
+from bdkn.regressors.defaults import default_estimators
+
+
+def table(n, seed=0):
+    """Return rows and targets that a line and the nearest rows predict about equally well."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(2, [1, 5, 0.1], (n, 3))
+    return X, 50 + 2 * X[:, 0] + 0.5 * X[:, 1] + 2 * np.sin(3 * X[:, 0]) + 0.2 * rng.normal(size=n)
+
+
+X, y = table(150)
+NEW, Y_NEW = table(60, seed=1)
+PAIR = [("near", make_pipeline(StandardScaler(), KNeighborsRegressor(5))), ("line", BayesianRidge())]
+TREES = [("tree", ExtraTreesRegressor(10, min_samples_leaf=2)), ("line", BayesianRidge())]
+CHECKED = [("line", Ridge()), ("tree", DecisionTreeRegressor(max_depth=3))]
+
+
+@parametrize_with_checks(
+    [BayesianStackingRegressor(CHECKED), BayesianStackingRegressor(CHECKED, cv=2, predict_with="refit")]
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+def stack(members=None, **params):
+    return BayesianStackingRegressor(members or PAIR, **{"random_state": 0, **params})
+
+
+def outputs(model, rows):
+    """Return what a stack's fitted estimators say, (folds, n, H), and the standard deviations of the last."""
+    fits = [fits if isinstance(fits, tuple) else (fits,) for fits in model.estimators_]
+    means = np.stack([[fit.predict(rows) for fit in member] for member in fits], axis=-1)
+    return means, np.stack([fit.predict(rows, return_std=True)[1] for fit in fits[-1]])
+
+
+@pytest.mark.parametrize("predict_with", ["folds", "refit"])
+def test_predictions_are_those_of_the_combination(predict_with):
+    model = stack(predict_with=predict_with).fit(X, y)
+    means, stds = outputs(model, NEW)
+    assert means.shape == (5 if predict_with == "folds" else 1, 60, 2)
+    centre, scale = y.mean(), y.std()
+    z = (means - centre) / scale
+    noise, disagreement = np.mean(stds**2, axis=0) / scale**2, z.var(axis=-1).mean(axis=0)
+    dist = model.combination_.predictive(Forecast(z.mean(axis=0), noise, disagreement))
+    mean, std = model.predict(NEW, return_std=True)
+    np.testing.assert_allclose(mean, centre + scale * dist.mean(), rtol=1e-10)
+    np.testing.assert_allclose(std, scale * dist.std(), rtol=1e-10)
+    np.testing.assert_allclose(mean, means.mean(axis=0) @ model.weights_ + model.intercept_, rtol=1e-10)
+    assert model.score(NEW, Y_NEW) > 0.8
+
+
+def test_the_combination_is_learned_from_rows_left_out():
+    splits = list(KFold(4, shuffle=True, random_state=3).split(X))
+    model = stack(cv=splits).fit(X, y)
+    means, stds = np.empty((150, 2)), np.empty(150)
+    for kept, left_out in splits:
+        near, line = (clone(member).fit(X[kept], y[kept]) for _, member in PAIR)
+        means[left_out, 0] = near.predict(X[left_out])
+        means[left_out, 1], stds[left_out] = line.predict(X[left_out], return_std=True)
+    z, scale = (means - y.mean()) / y.std(), y.std()
+    expected = combine(Forecast(z, stds**2 / scale**2, z.var(axis=1)), (y - y.mean()) / scale)
+    np.testing.assert_allclose(model.weights_, expected.weights, rtol=1e-8)
+    np.testing.assert_allclose(model.dof_, expected.tails.df, rtol=1e-6)
+    np.testing.assert_allclose(model.evidence_, expected.evidence - 150 * np.log(scale), rtol=1e-8)
+    columns = model.member_table()
+    np.testing.assert_allclose(columns["rmse"], np.sqrt(np.mean((means - y[:, None]) ** 2, axis=0)))
+    own = np.stack([np.full(150, columns["rmse"][0]), stds], axis=1)  # the neighbours' error is all they know of it
+    density = -np.log(own) - ((means - y[:, None]) / own) ** 2 / 2 - np.log(2 * np.pi) / 2
+    np.testing.assert_allclose(columns["nll"], -density.mean(axis=0))
+    assert list(columns) == ["member", "weight", "lower", "upper", "rmse", "nll", "loss_without"]
+
+
+def test_noise_is_the_average_of_the_variances_known():
+    def first(rows):
+        return rows[:, 0], np.full(len(rows), 2.0)
+
+    def second(rows):
+        return 2 * rows[:, 0], 1 + rows[:, 0] ** 2
+
+    def third(rows):
+        return rows[:, 1] + 50
+
+    target = 1.5 * X[:, 0] + 0.5 * X[:, 1] + 20
+    members = [("first", first), ("second", second), ("third", third)]
+    model = _unscreened(stack(members, cv="prefit", tempering=1.0), X, target)
+    said = model.held_out_.forecast()
+    unit = target.std()
+    np.testing.assert_allclose(said.noise * unit**2, (4 + (1 + X[:, 0] ** 2) ** 2) / 2)
+    means = np.stack([X[:, 0], 2 * X[:, 0], X[:, 1] + 50], axis=1)
+    np.testing.assert_allclose(said.disagreement * unit**2, means.var(axis=1))
+    np.testing.assert_allclose(model._forecast(X).variance, said.variance)
+
+
+def _unscreened(model, rows, targets, **params):
+    """Return the fit with all members taken for useful."""
+    return model.set_params(select_members=False).fit(rows, targets, **params)
+
+
+def test_without_any_variance_the_noise_is_constant():
+    members = [("near", PAIR[0][1]), ("line", LinearRegression())]
+    model = stack(members, cv=KFold(3)).fit(X, y)
+    left_out = np.concatenate(
+        [
+            np.mean([clone(m).fit(X[kept], y[kept]).predict(X[out]) for _, m in members], axis=0)
+            for kept, out in KFold(3).split(X)
+        ]
+    )
+    noise = np.mean((left_out - y) ** 2) / y.var()
+    np.testing.assert_allclose(model.held_out_.forecast().noise, noise)
+    np.testing.assert_allclose(model._forecast(NEW).noise, noise)
+    assert np.ptp(model._forecast(NEW).disagreement) > 0
+
+
+def test_a_stack_of_one_that_is_trusted_is_that_one():
+    model = stack([("line", BayesianRidge())], evidence=1e-12, predict_with="refit").fit(X, y)
+    np.testing.assert_allclose(model.predict(NEW), BayesianRidge().fit(X, y).predict(NEW), rtol=1e-6)
+    np.testing.assert_allclose(model.weights_, [1.0], rtol=1e-6)
+    assert np.isnan(model.member_table()["loss_without"]).all()
+
+
+def noise(rows):
+    return np.random.default_rng(7).normal(50, 3, rows.shape[0])
+
+
+def constant(rows):
+    return np.full(rows.shape[0], 48.0)
+
+
+def too_large(rows):
+    return 1e6 * rows[:, 1]
+
+
+def too_sure(rows):
+    return rows[:, 1], np.full(rows.shape[0], 1e-9)
+
+
+@pytest.mark.parametrize("useless", [noise, constant, too_large, too_sure])
+def test_useless_members_do_next_to_no_harm(useless):
+    plain = stack().fit(X, y)
+    model = stack([*PAIR, ("useless", useless)]).fit(X, y)
+    mean, std = model.predict(NEW, return_std=True)
+    expected, expected_std = plain.predict(NEW, return_std=True)
+    np.testing.assert_allclose(mean, expected, atol=0.03 * y.std())
+    np.testing.assert_allclose(std, expected_std, rtol=0.1)
+
+
+def test_a_member_in_other_units_is_left_out():
+    model = stack([*PAIR, ("large", too_large)]).fit(X, y)
+    assert model.member_names_ == ("near", "line")
+    assert model.named_estimators_["large"] == "drop"
+    np.testing.assert_array_equal(model.predict(NEW), stack().fit(X, y).predict(NEW))
+
+
+def test_members_that_are_not_finite():
+    def overflows(rows):
+        return np.where(rows[:, 0] > 1, np.inf, 0.0)
+
+    def knows_not(rows):
+        return rows[:, 0], np.where(rows[:, 0] > 1, np.nan, 1.0)
+
+    for bad in (overflows, knows_not):
+        with pytest.warns(DivergedMemberWarning, match="left out bad of 3, which diverged: predictions of rows left"):
+            assert stack([*PAIR, ("bad", bad)]).fit(X, y).member_names_ == ("near", "line")
+        with pytest.raises(DivergedError, match="all 1 members diverged: predictions of rows left out of training"):
+            stack([("bad", bad)]).fit(X, y)
+    later = stack([("line", lambda rows: np.where(rows[:, 0] > 1e3, np.nan, rows[:, 1]))]).fit(X, y)
+    with pytest.raises(DivergedError, match="member 'line' must predict finite numbers; it does not on one of these"):
+        later.predict(1e4 * X)
+
+
+def test_prefit_members_are_used_as_they_are():
+    half = slice(75)
+    members = [(name, clone(member).fit(X[half], y[half])) for name, member in PAIR]
+    model = stack(members, cv="prefit").fit(X[75:], y[75:])
+    assert [*model.estimators_] == [member for _, member in members]
+    assert model.named_estimators_.line is members[1][1]
+    assert len(model.held_out_.y) == 75
+    again = clone(model).fit(X[75:], y[75:])  # scikit-learn's clone would have unfitted the members
+    np.testing.assert_array_equal(again.predict(NEW), model.predict(NEW))
+    assert np.isfinite(cross_val_score(model, X[75:], y[75:], cv=2)).all()
+
+
+def test_what_cannot_be_refitted_is_used_as_it_is():
+    torch.manual_seed(0)
+    module = torch.nn.Linear(3, 1)
+    with torch.no_grad():
+        module.weight.copy_(torch.tensor([[2.0, 0.5, 0.0]]))
+        module.bias.fill_(50.0)
+    frozen = FrozenEstimator(BayesianRidge().fit(X, y))
+    members = [("module", module), ("frozen", frozen), ("function", lambda rows: rows[:, 1] / 2 + 54)]
+    model = stack([*members, PAIR[0]]).fit(X, y)
+    assert model.named_estimators_["module"] is module
+    assert model.named_estimators_["frozen"] is frozen
+    assert len(model.named_estimators_["near"]) == 5
+    assert model.score(NEW, Y_NEW) > 0.8
+    again = clone(model).fit(X, y)
+    np.testing.assert_array_equal(again.predict(NEW), model.predict(NEW))
+
+
+def test_bdkn_regressors_as_members():
+    model = stack([("networks", DeepEnsembleRegressor(**QUICK)), PAIR[1]], cv=2).fit(X, y)
+    assert np.isfinite(model.held_out_.variances).all()
+    assert model.score(NEW, Y_NEW) > 0.8
+
+
+def test_nested_parameters():
+    model = stack()
+    assert model.get_params()["near__kneighborsregressor__n_neighbors"] == 5
+    assert model.get_params()["line"] is PAIR[1][1]
+    assert "line" not in model.get_params(deep=False)
+    copy = clone(model).set_params(near__kneighborsregressor__n_neighbors=2, line=Ridge(), cv=3)
+    assert copy.named_estimators.near[-1].n_neighbors == 2
+    assert isinstance(copy.named_estimators["line"], Ridge)
+    assert PAIR[0][1][-1].n_neighbors == 5
+    dropped = clone(model).set_params(line="drop").fit(X, y)
+    assert dropped.member_names_ == ("near",)
+    assert dropped.named_estimators_["line"] == "drop"
+    with pytest.raises(ValueError, match="Invalid parameter 'forest'"):
+        model.set_params(forest=1)
+    search = GridSearchCV(model, {"near__kneighborsregressor__n_neighbors": [4, 5]}, cv=2).fit(X, y)
+    assert np.ptp(search.cv_results_["mean_test_score"]) > 0
+    empty = BayesianStackingRegressor()
+    assert empty.get_params()["estimators"] is None
+    assert empty.named_estimators == {}
+
+
+def test_the_given_estimators_stay_as_they_are():
+    members = [(name, clone(member)) for name, member in TREES]
+    stack(members).fit(X, y)
+    assert members[0][1].random_state is None
+    assert not hasattr(members[1][1], "coef_")
+
+
+def test_one_seed_fixes_everything():
+    one, two = (stack(TREES).fit(X, y).predict(NEW) for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+    assert not np.array_equal(one, stack(TREES, random_state=1).fit(X, y).predict(NEW))
+    seeds = [fit.random_state for fit in stack(TREES).fit(X, y).named_estimators_["tree"]]
+    assert len(set(seeds)) == 5
+    chosen = stack([("tree", ExtraTreesRegressor(10, min_samples_leaf=2, random_state=5)), TREES[1]]).fit(X, y)
+    assert {fit.random_state for fit in chosen.named_estimators_["tree"]} == {5}
+    reordered = stack(TREES[::-1]).fit(X, y)
+    np.testing.assert_allclose(reordered.predict(NEW), one, rtol=1e-8)
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_the_result_does_not_depend_on_n_jobs(backend):
+    with joblib.parallel_config(backend):
+        parallel = stack(TREES, n_jobs=2, predict_with="refit").fit(X, y)
+    np.testing.assert_array_equal(parallel.predict(NEW), stack(TREES, predict_with="refit").fit(X, y).predict(NEW))
+
+
+class Recorder(RegressorMixin, BaseEstimator):
+    """A mean that remembers what it was given."""
+
+    def fit(self, X, y, sample_weight=None, flavour=None):
+        self.seen_ = {"type": type(X), "columns": list(getattr(X, "columns", [])), "y": y}
+        self.weights_, self.flavour_ = sample_weight, flavour
+        self.mean_ = np.average(y, weights=sample_weight)
+        return self
+
+    def predict(self, X):
+        assert type(X) is self.seen_["type"]
+        return np.full(X.shape[0], self.mean_)
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_members_are_given_rows_as_they_are(library):
+    frame = library.DataFrame(dict(zip("abc", X.T, strict=True)))
+    new = library.DataFrame(dict(zip("abc", NEW.T, strict=True)))
+    model = _unscreened(stack([("line", LinearRegression()), ("seen", Recorder())]), frame, library.Series(y))
+    assert list(model.feature_names_in_) == ["a", "b", "c"]
+    for fit in model.named_estimators_["seen"]:
+        assert fit.seen_["type"] is library.DataFrame
+        assert fit.seen_["columns"] == ["a", "b", "c"]
+        assert set(fit.seen_["y"]) <= set(y)
+    for fit in model.named_estimators_["line"]:
+        assert list(fit.feature_names_in_) == ["a", "b", "c"]
+    plain = _unscreened(stack([("line", LinearRegression()), ("seen", Recorder())]), X, y)
+    np.testing.assert_allclose(model.predict(new), plain.predict(NEW), rtol=1e-12)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(new[["c", "b", "a"]])
+
+
+def test_a_column_of_words_reaches_the_members_that_take_it():
+    frame = pd.DataFrame({"word": np.where(X[:, 0] > 2, "high", "low"), "number": X[:, 1]})
+
+    def reads(rows):
+        return 50 + np.where(rows["word"] == "high", 1.0, 0.0) + rows["number"] / 2
+
+    model = stack([("reads", reads)], cv="prefit").fit(frame, y)
+    assert model.score(frame, y) > 0.5
+
+
+def test_weights_count_rows():
+    counts = np.random.default_rng(0).integers(0, 3, 150)
+    there = np.repeat(np.arange(150), counts)
+    folds = np.arange(150) % 3
+    members = [("line", LinearRegression()), ("tree", DecisionTreeRegressor(max_depth=4, random_state=0))]
+    weighted = stack(members, cv=_splits(folds))
+    repeated = stack(members, cv=_splits(folds[there]))
+    one = weighted.fit(X, y, sample_weight=counts).predict_dist(NEW)
+    two = repeated.fit(X[there], y[there]).predict_dist(NEW)
+    np.testing.assert_allclose(one.mean(), two.mean(), rtol=1e-6)
+    np.testing.assert_allclose(one.std(), two.std(), rtol=1e-3)
+    for name, column in weighted.member_table().items():
+        if name != "member":
+            np.testing.assert_allclose(column, repeated.member_table()[name], rtol=1e-3, atol=1e-3)
+
+
+def _splits(folds):
+    return [(np.flatnonzero(folds != k), np.flatnonzero(folds == k)) for k in range(folds.max() + 1)]
+
+
+def test_every_member_must_take_weights():
+    with pytest.raises(InvalidParameterError, match="every member's fit must take sample_weight; 'near' does not: dr"):
+        stack().fit(X, y, sample_weight=np.ones(150))
+    frozen = FrozenEstimator(clone(PAIR[0][1]).fit(X, y))  # is not fitted, and so needs no weights
+    stack([("frozen", frozen), ("function", lambda rows: rows[:, 1]), PAIR[1]]).fit(X, y, sample_weight=np.ones(150))
+
+
+def test_metadata_is_routed():
+    with sklearn.config_context(enable_metadata_routing=True):
+        seen = Recorder().set_fit_request(sample_weight=True, flavour=True)
+        near = KNeighborsRegressor()
+        line = BayesianRidge().set_fit_request(sample_weight=False)
+        model = stack([("near", near), ("line", line), ("seen", seen)], cv=GroupKFold(3))
+        weights, groups = np.arange(150.0) % 4, np.arange(150) % 5
+        rows = np.flatnonzero(weights)
+        _unscreened(model, X, y, sample_weight=weights, flavour=np.arange(150), groups=groups)
+        assert len(model.folds_) == 3
+        for (kept, left_out), fit in zip(model.folds_, model.named_estimators_["seen"], strict=True):
+            np.testing.assert_array_equal(fit.flavour_, rows[kept])
+            np.testing.assert_array_equal(fit.weights_, weights[rows[kept]])
+            assert not set(groups[rows[kept]]) & set(groups[rows[left_out]])
+        with pytest.raises(ValueError, match=r"\[sample_weight\] are passed but are not explicitly set as requested"):
+            stack().fit(X, y, sample_weight=weights)
+        with pytest.raises(TypeError, match=r"unexpected argument.*flavour"):
+            stack().fit(X, y, flavour=np.arange(150))
+    with pytest.raises(InvalidParameterError, match=r"fit can pass flavour on only with sklearn\.set_config\(enable_m"):
+        stack().fit(X, y, flavour=1)
+
+
+def test_rows_that_are_never_left_out_are_not_judged():
+    model = stack(cv=TimeSeriesSplit(3)).fit(X, y)
+    assert len(model.held_out_.y) == len(model.folds_.judged) == 111
+    kept, _ = next(iter(model.folds_))
+    assert len(kept) == 39
+    with pytest.raises(InvalidParameterError, match="cv must leave no row out twice"):
+        stack(cv=RepeatedKFold(n_splits=3, n_repeats=2, random_state=0)).fit(X, y)
+
+
+def test_a_fit_that_fails_changes_nothing_and_names_the_member():
+    model = stack().fit(X, y)
+    before = model.predict(NEW)
+    with pytest.raises(ValueError, match=r"NaN(?s:.)*raised by member 'near', fitted to 120 rows"):
+        model.fit(np.where(X > 5, np.nan, X), y)
+    np.testing.assert_array_equal(model.predict(NEW), before)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"estimators": []}, r"estimators must be a list of \(name, estimator\) pairs or None; got \[\]"),
+        ({"estimators": [BayesianRidge()]}, r"estimators must be a list of \(name, estimator\) pairs"),
+        ({"estimators": [(1, BayesianRidge())]}, r"estimators must be a list of \(name, estimator\) pairs"),
+        ({"estimators": [("a", BayesianRidge()), ("a", Ridge())]}, "Names provided are not unique"),
+        ({"estimators": [("cv", BayesianRidge())]}, "conflict with constructor arguments"),
+        ({"estimators": [("a__b", BayesianRidge())]}, "must not contain __"),
+        ({"estimators": [("a", "drop")]}, "estimators must hold one that is not 'drop'; got only such"),
+        ({"estimators": [("a", "skip")]}, "member 'a' must be a regressor with fit and predict"),
+        ({"estimators": [("a", LogisticRegression())]}, "member 'a' must predict numbers; got the classifier"),
+        ({"cv": 1}, "cv must be an integer >= 2; got 1"),
+        ({"cv": "prefitted"}, "cv must be one of 'prefit'; got 'prefitted'; did you mean 'prefit'"),
+        ({"cv": "prefit", "estimators": None}, "cv='prefit' combines fitted members: give estimators, or let cv be 5"),
+        ({"predict_with": "all"}, "predict_with must be one of 'folds', 'refit'; got 'all'"),
+        ({"tails": "fat"}, "tails must be one of"),
+        ({"tempering": 3.0}, "tempering must be a number"),
+    ],
+)
+def test_parameters_are_checked(params, message):
+    with pytest.raises(ValueError, match=message):
+        stack().set_params(**params).fit(X, y)
+
+
+def test_errors_of_rows():
+    with pytest.raises(InvalidParameterError, match="at least 2 rows; got n_samples=1: add rows, or give fitted memb"):
+        stack().fit(X[:1], y[:1])
+    with pytest.raises(InvalidParameterError, match=r"X must be a table.*got shape \(3,\)\. Reshape your data"):
+        stack().fit(X, y).predict(X[0])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        stack().fit(X, y[:-1])
+    with pytest.raises(NotFittedError, match="cv='prefit' takes fitted members; fit 'near' first, or let cv be 5"):
+        stack(cv="prefit").fit(X, y)
+    with pytest.raises(NotFittedError):
+        stack().predict(X)
+
+
+def test_the_default_members_depend_on_the_rows():
+    networks = [f"{activation} {decay}" for decay in (0.0, 0.3, 1.0) for activation in ("silu", "relu")]
+    assert [name for name, _ in default_estimators(500, 3)] == [*networks, "boosting", "trees", "process"]
+    assert [name for name, _ in default_estimators(501, 3)] == [*networks, "boosting", "trees"]
+    assert [name for name, _ in default_estimators(100, 3, weighted=True)] == [*networks, "boosting", "trees"]
+    few, many = (dict(default_estimators(n, 3))["trees"].n_estimators for n in (5000, 5001))
+    assert few > many
+
+
+def test_the_default_members_are_fitted(monkeypatch):
+    members = dict(default_estimators(150, 3))
+    quick = [("networks", members["silu 0.0"].set_params(**QUICK)), ("process", members["process"])]
+    monkeypatch.setattr(bdkn.regressors.stacking, "default_estimators", lambda n, width, weighted: quick)
+    model = BayesianStackingRegressor(cv=2, random_state=0).fit(X, y)  # no warning of bounds or of useless members
+    assert {name for name, _ in model.candidates_} == {"networks", "process"} == set(model.named_estimators_)
+    assert "process" in model.member_names_
+    assert model.score(NEW, Y_NEW) > 0.9
+    assert model.estimators is None
+
+
+def test_pickle_writes_the_whole_and_save_says_so(tmp_path):
+    model = stack().fit(X, y)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(NEW), model.predict(NEW))
+    message = r"member 'near' is a Pipeline: write the whole stack with joblib\.dump, pickle or skops\.io\.dump, or"
+    with pytest.raises(InvalidParameterError, match=message):
+        model.save(tmp_path / "model.bdkn")
+
+
+@pytest.mark.parametrize("random_state", [0, None])
+def test_a_stack_of_bdkn_regressors_is_saved(tmp_path, random_state):
+    members = [
+        ("ensemble", DeepEnsembleRegressor(**QUICK)),
+        ("posterior", BDKNRegressor(**QUICK, n_folds=2)),
+        ("inner", stack([("networks", DeepEnsembleRegressor(**QUICK))], cv=2)),
+        ("none", "drop"),
+    ]
+    model = _unscreened(stack(members, cv=2, predict_with="refit", random_state=random_state), X, y)
+    model.save(tmp_path / "model.bdkn")
+    loaded = bdkn.load(tmp_path / "model.bdkn")
+    np.testing.assert_array_equal(loaded.predict_interval(NEW), model.predict_interval(NEW))
+    assert str(loaded.get_params()) == str(model.get_params())
+    pd.testing.assert_frame_equal(loaded.member_report(), model.member_report())
+    more = [("line", BayesianRidge())]
+    np.testing.assert_array_equal(
+        loaded.add_members(more, X, y).predict(NEW), model.add_members(more, X, y).predict(NEW)
+    )
+
+
+def test_docstrings():
+    result = doctest.testmod(bdkn.regressors.stacking)
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_every_parameter_is_documented_with_its_default():
+    text = inspect.getdoc(BayesianStackingRegressor)
+    for name, value in BayesianStackingRegressor().get_params().items():
+        entry = re.search(rf"^{name} : .*default=(.*)$", text, flags=re.MULTILINE)
+        assert entry, name
+        assert entry[1] == repr(value).replace("'", '"')
