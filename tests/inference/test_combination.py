@@ -346,3 +346,25 @@ def test_targets_that_are_the_mean_of_the_members_are_certain(slope, tails):
 def test_refusals(given, message):
     with pytest.raises(InvalidParameterError, match=message):
         combine(*spoken()[:2], **given)
+
+
+@pytest.mark.parametrize("folds", [5, 10, 50])
+def test_members_that_only_know_a_mean_do_not_betray_the_rows_left_out(folds):
+    """Out of fold they say the mean of the others, an exact falling function of the rows left out."""
+    covered = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        y, new, left_out = rng.normal(size=50), rng.normal(size=200), np.arange(50) % folds
+        said = np.array([y[left_out != fold].mean() for fold in left_out])[:, None]
+        fitted = combine(Forecast.of(said, np.ones((50, 1))), y)
+        lower, upper = fitted.predictive(Forecast.of(np.full((1, 1), y.mean()), np.ones((1, 1)))).interval(0.9)
+        covered.append(np.mean((lower < new) & (new < upper)))
+    assert 0.86 < np.mean(covered) < 0.94
+
+
+def test_no_weight_has_a_wider_prior_than_one():
+    rng = np.random.default_rng(0)
+    means = rng.normal(size=(60, 3))
+    fitted = combine(Forecast.of(means, np.ones((60, 3))), means @ [30.0, -20.0, 5.0] + 0.1 * rng.normal(size=60))
+    post = fitted.posterior
+    assert fitted.prior_variance * post.b / post.a == pytest.approx(1.0, rel=1e-6)

@@ -219,3 +219,14 @@ class TestGivenChoice:
             InvalidParameterError, match="method must be one of 'exact', 'paper'; got 'papre'; did you mean"
         ):
             choose_prior_variance(Statistics.empty(2), "papre")
+
+
+def test_the_widest_prior_is_a_bound_and_no_more():
+    Phi, y, _ = problem()
+    stats = Statistics.from_rows(Phi, y)
+    free = choose_prior_variance(stats)
+    width = free * float(Spectrum.of(stats).b(free)) * 2 / stats.n
+    assert choose_prior_variance(stats, widest=1.01 * width) == pytest.approx(free, rel=1e-9)
+    bound = choose_prior_variance(stats, widest=width / 10)
+    assert bound * float(Spectrum.of(stats).b(bound)) * 2 / stats.n == pytest.approx(width / 10, rel=1e-6)
+    assert choose_prior_variance(stats, widest=1e-300) < 1e-6 * free

@@ -94,3 +94,21 @@ def test_a_single_observation_leaves_nothing_to_predict_from():
     post = posterior(Statistics.from_rows(np.ones((1, 1)), [2.0]), Prior.isotropic(1, 1.0))
     with pytest.raises(ImproperPosteriorError, match=r"a₋ᵢ = aₙ - ½ must exceed zero .*; aₙ is 0\.5: add rows"):
         leave_one_out(post, np.ones((1, 1)), [2.0])
+
+
+def test_a_row_that_counts_less_than_once_is_left_out_no_more_than_that():
+    rng = np.random.default_rng(5)
+    Phi, y = rng.normal(size=(30, 3)), rng.normal(size=30)
+    Phi[0], y[1] = 40.0, 60.0  # one of high leverage, one far off
+    w, counts = rng.uniform(0.5, 2.0, 30), rng.choice([0.01, 0.05, 0.5, 1.0, 3.0], 30)
+    counts[:2] = 0.05, 0.01
+    prior = Prior.isotropic(3, 2.0)
+    found = leave_one_out(posterior(Statistics.from_rows(Phi, y, precision=w, counts=counts), prior), Phi, y, w, counts)
+    for i in range(30):
+        fewer = counts.copy()
+        fewer[i] = max(counts[i] - 1.0, 0.0)
+        without = posterior(Statistics.from_rows(Phi, y, precision=w, counts=fewer), prior)
+        alone = without.predictive(Phi[[i]], 1.0 / w[i])
+        assert found.loc[i] == pytest.approx(alone.loc[0], rel=1e-8, abs=1e-8)
+        assert found.scale[i] == pytest.approx(alone.scale[0], rel=1e-8)
+        assert found.df[i] == pytest.approx(alone.df[0], rel=1e-12)

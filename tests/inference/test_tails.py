@@ -79,7 +79,7 @@ def test_rows_fitted_exactly_are_counted_too():
     y, counts = np.array([0.0, 0.0, 1.0, -2.0, 3.0]), np.array([10, 10, 1, 1, 1])
     predicted = StudentT(30.0, np.zeros(5), np.ones(5))
     rows = np.repeat(np.arange(5), counts)
-    assert fit_tails(predicted, y, counts) == fit_tails(predicted[rows], y[rows]) == Tails(30.0, 1.0)
+    assert fit_tails(predicted, y, counts) is fit_tails(predicted[rows], y[rows]) is None
     once, nearly = fit_tails(predicted, y), fit_tails(predicted, np.where(y == 0.0, 1e-9, y))
     assert (once.df, once.scale) == pytest.approx((nearly.df, nearly.scale), rel=1e-6)
 
@@ -122,11 +122,11 @@ def test_the_scale_goes_with_the_units(data, unit):
 @pytest.mark.parametrize("scale", [1.0, 0.0])
 def test_an_exact_fit_teaches_nothing(scale):
     y = np.arange(5.0)
-    assert fit_tails(StudentT(4.0, y, np.full(5, scale)), y) == Tails(4.0, 1.0)
+    assert fit_tails(StudentT(4.0, y, np.full(5, scale)), y) is None
 
 
 def test_too_few_rows_teach_nothing():
-    assert fit_tails(StudentT(2.0, np.zeros(3), np.ones(3)), np.array([1.0, -5.0, 2.0])) == Tails(2.0, 1.0)
+    assert fit_tails(StudentT(2.0, np.zeros(3), np.ones(3)), np.array([1.0, -5.0, 2.0])) is None
 
 
 def test_tails_are_put_on_a_distribution():

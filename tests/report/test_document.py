@@ -34,7 +34,7 @@ def test_the_calibration_caption_leaves_out_the_baseline(trial):
 def test_the_weights_caption_counts_networks_whose_interval_leaves_out_zero(trial):
     members = trial.models["BDKN"].member_table()
     clear = sum(lower > 0 or upper < 0 for lower, upper in zip(members["lower"], members["upper"], strict=True))
-    assert f"of {clear} of 3 networks leave out zero; a deep ensemble gives each 0.33." in on_weights(trial)
+    assert f"of {clear} of 3 networks leave out zero; equal weights are 0.33." in on_weights(trial)
 
 
 def test_figures_show_the_trial(trial):

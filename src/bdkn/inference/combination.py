@@ -31,6 +31,10 @@ FloatArray = NDArray[np.float64]
 
 MAX_TEMPERING = 2.0
 
+_WIDEST = 1.0
+"""The largest prior variance of a weight. Weights far beyond one have nothing to do with an ensemble, but can undo what
+leaving rows out does to members that predict little but a mean: they then err against the rows left out."""
+
 _EXACT = 1e100
 """The log evidence of members that are exactly right, which is infinite, as a search can take it."""
 
@@ -81,9 +85,9 @@ class Combination:
         loc, scale = self._location_scale(said)
         return StudentT(self.tails.df, shift + unit * loc, unit * self.tails.scale * scale)
 
-    def leave_one_out(self, said: Forecast, y: FloatArray) -> StudentT:
+    def leave_one_out(self, said: Forecast, y: FloatArray, counts: FloatArray | None = None) -> StudentT:
         """Return the predictive of each row given the others, of the rows the combination was learned from."""
-        others = leave_one_out(self.posterior, self._features(said), y, 1.0 / self._noise(said))
+        others = leave_one_out(self.posterior, self._features(said), y, 1.0 / self._noise(said), counts)
         return others if self.tails == Tails(self.posterior.df, 1.0) else self.tails(others)
 
     def variance(self, said: Forecast) -> dict[str, FloatArray]:
@@ -160,11 +164,10 @@ def combine(
     post, t, evidence = rows.fit(float(tempering))
     chosen, score = Tails(post.df, 1.0), np.nan
     if post.a > 0.5:  # a single observation has no others to be predicted by
-        others = leave_one_out(post, rows.Phi, rows.y, rows.v**-tempering)
-        if tails == "loo":
-            chosen = fit_tails(others, rows.y, share)
-            others = chosen(others)
-        score = float(np.average(others.logpdf(rows.y), weights=share))
+        others = leave_one_out(post, rows.Phi, rows.y, rows.v**-tempering, share)
+        fitted = fit_tails(others, rows.y, share) if tails == "loo" else None
+        chosen = fitted or chosen
+        score = float(np.average((fitted(others) if fitted else others).logpdf(rows.y), weights=share))
     level = float(np.average(rows.v**tempering, weights=share))
     n = float(len(rows.y) if share is None else share.sum())
     return Combination(post, t, evidence, n, float(tempering), level, chosen, intercept=True, score=score)
@@ -192,7 +195,7 @@ class _Rows:
         stats = Statistics.from_rows(self.Phi, self.y, precision=self.v**-τ, counts=self.counts)
         H = stats.n_weights - 1
         μ0 = np.append(np.full(H, 1.0 / H), 0.0)
-        t = choose_prior_variance(stats, self.prior_variance, mean=μ0)
+        t = choose_prior_variance(stats, self.prior_variance, mean=μ0, widest=_WIDEST)
         post = posterior(stats, Prior.isotropic(H + 1, t, mean=μ0))
         return post, t, log_evidence(stats, post)
 

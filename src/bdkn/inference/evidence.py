@@ -106,7 +106,13 @@ class Spectrum:
 
 
 def choose_prior_variance(
-    stats: Statistics, method: str | float = "exact", *, mean: ArrayLike = 0.0, a0: float = 0.0, b0: float = 0.0
+    stats: Statistics,
+    method: str | float = "exact",
+    *,
+    mean: ArrayLike = 0.0,
+    a0: float = 0.0,
+    b0: float = 0.0,
+    widest: float = np.inf,
 ) -> float:
     """Return σ_β²: the best by marginal likelihood (``"exact"``), the paper's choice (``"paper"``), or a given number.
 
@@ -114,6 +120,8 @@ def choose_prior_variance(
     An optimum outside (below: the members explain nothing beyond the prior mean; above: a perfect fit) is clipped
     there. ``"paper"`` takes five Adam steps of rate 0.1 from σ_β² = 1 on log σ_β², and so ends near e^±0.5 unless the
     slope changes its sign. Where every σ_β² is as good (no rows, or y = Φμ₀ exactly), the answer is 1.
+
+    ``widest``, for ``"exact"`` only, is the most that (bₙ/aₙ) σ_β², the prior variance of a weight, may become.
     """
     if not isinstance(method, str):
         check_number("prior variance", method, low=0.0, strict=True)
@@ -122,12 +130,13 @@ def choose_prior_variance(
     spectrum = Spectrum.of(stats, mean, a0, b0)
     if len(spectrum.s) == 0 or float(spectrum.b(1.0)) == 0.0:
         return 1.0
-    return float(np.exp(_best(spectrum) if method == "exact" else _five_adam_steps(spectrum)))
+    return float(np.exp(_best(spectrum, widest) if method == "exact" else _five_adam_steps(spectrum)))
 
 
-def _best(spectrum: Spectrum) -> float:
+def _best(spectrum: Spectrum, widest: float) -> float:
     """Return the log t of the highest marginal likelihood: the best of its peaks, at an end if it rises towards it."""
     low, high = np.log(1e-8) - 2.0 * np.log(spectrum.s[0]), np.log(1e20) - 2.0 * np.log(spectrum.s[-1])
+    high = _narrowed(spectrum, low, high, widest)
     grid = np.linspace(low, high, 1 + int(np.ceil((high - low) * 4.0)))  # about nine points a decade
     rises = spectrum.slope(grid) > 0.0
     turns = (rises[:-1] & ~rises[1:]).nonzero()[0]
@@ -136,6 +145,17 @@ def _best(spectrum: Spectrum) -> float:
     if len(candidates) == 1:
         return float(candidates[0])
     return float(candidates[spectrum.log_evidence(np.exp(candidates)).argmax()])
+
+
+def _narrowed(spectrum: Spectrum, low: float, high: float, widest: float) -> float:
+    """Return the log t, of those between low and high, up to which t bₙ(t)/aₙ, which rises with t, is within bounds."""
+
+    def excess(log_t: float) -> float:
+        return float(log_t + np.log(spectrum.b(np.exp(log_t)) / spectrum.a / widest))
+
+    if widest == np.inf or excess(high) <= 0.0:
+        return high
+    return low if excess(low) >= 0.0 else float(brentq(excess, low, high))
 
 
 def _peak(spectrum: Spectrum, low: float, high: float) -> float:

@@ -17,7 +17,7 @@ from bdkn.predictive import StudentT
 
 FloatArray = NDArray[np.float64]
 
-_LIGHTEST = 2.1
+_HEAVIEST = 2.1
 """Degrees of freedom are kept above two, or predictions would have no variance."""
 
 _STEPS = 50
@@ -35,20 +35,21 @@ class Tails:
         return StudentT(self.df, dist.loc, self.scale * dist.scale)
 
 
-def fit_tails(predicted: StudentT, y: ArrayLike, counts: ArrayLike | None = None) -> Tails:
+def fit_tails(predicted: StudentT, y: ArrayLike, counts: ArrayLike | None = None) -> Tails | None:
     """Return the tails under which ``y`` scores best; row i stands for ``counts``ᵢ observations.
 
     ``predicted`` must not have seen the rows, as with ``leave_one_out``. Its degrees of freedom are the most that is
-    considered. Where it fits half of the observations exactly, nothing can be learned and it is left as it is.
+    considered. None where nothing can be learned: from two degrees of freedom, or if half of the observations are
+    predicted exactly.
     """
     with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 where the posterior is certain
         z2 = ((np.asarray(y, dtype=np.float64) - predicted.loc) / predicted.scale) ** 2
     share = np.ones_like(z2) if counts is None else np.asarray(counts, dtype=np.float64)
     share, most = share / share.sum(), float(np.max(predicted.df))
-    if most <= _LIGHTEST or not np.isfinite(z2).all() or share @ (z2 > 0.0) <= 0.5:
-        return Tails(most, 1.0)
+    if most <= _HEAVIEST or not np.isfinite(z2).all() or share @ (z2 > 0.0) <= 0.5:
+        return None
     middle = float(np.median(z2[z2 > 0.0]))
-    bounds = np.log(_LIGHTEST), np.log(most)
+    bounds = np.log(_HEAVIEST), np.log(most)
     best = minimize_scalar(lambda log_ν: _loss(np.exp(log_ν), middle, z2, share)[0], bounds=bounds, method="bounded")
     ν = min((most, float(np.exp(best.x))), key=lambda ν: _loss(ν, middle, z2, share)[0])
     return Tails(ν, _loss(ν, middle, z2, share)[1])

@@ -72,14 +72,12 @@ class CombiningRegressor(ProbabilisticRegressor):
     @property
     def intercept_(self) -> float:
         """What is added to the weighted predictions of the members, in the units of the target."""
-        targets, weights = self._targets, self.weights_
-        if not self.combination_.intercept:
-            return float(targets.mean * (1.0 - weights.sum()))
-        return float(targets.mean * (1.0 - weights.sum()) + targets.scale * self.combination_.constant)
+        targets = self._targets
+        return float(targets.mean * (1.0 - self.weights_.sum()) + targets.scale * self.combination_.constant)
 
     @property
     def noise_(self) -> float:
-        """Variance of the noise in squared units of the target, where the members' own variance is average."""
+        """The squared scale of a prediction if β were known, where the members' own variance is as on average."""
         with np.errstate(over="ignore", under="ignore"):
             return float(np.square(self._targets.scale * self.combination_.noise_std))
 
@@ -185,10 +183,10 @@ class CombiningRegressor(ProbabilisticRegressor):
 
         Of all members, all but the most harmful one, and so on, the best by leave-one-out log score.
         """
-        everyone = np.arange(held_out.means.shape[1])
-        subsets = elimination(held_out) if self.select_members else iter([everyone])
-        best, combination = everyone, self._combined(held_out[next(subsets)])
-        for members in subsets:
+        subsets = elimination(held_out)
+        best = next(subsets)
+        combination = self._combined(held_out[best])
+        for members in subsets if self.select_members else ():
             other = self._combined(held_out[members])
             if other.score > combination.score:
                 best, combination = members, other
@@ -226,7 +224,7 @@ class CombiningRegressor(ProbabilisticRegressor):
     def _left_one_out(self, held_out: HeldOut) -> tuple[float, float]:
         """Return the log score and the RMSE of these members, each row predicted by the others."""
         scale, y, share = self._targets.scale, held_out.y, held_out.counts
-        dist = self._combined(held_out).leave_one_out(held_out.forecast(), y)
+        dist = self._combined(held_out).leave_one_out(held_out.forecast(), y, share)
         log_score = np.average(dist.logpdf(y), weights=share) - np.log(scale)
         return float(log_score), float(scale * np.sqrt(np.average((dist.loc - y) ** 2, weights=share)))
 

@@ -83,7 +83,7 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
     members_ : list of EstimatorMember
         The members in use, each with ``predict(X) -> (mean, variance or None)``.
     member_names_ : tuple of str
-        Their names; members that harm the others are left out, with a warning.
+        Their names; members that diverged or were not selected are missing.
     estimators_ : list
         The fitted estimator of each member in use; where predictions are averaged over folds, the tuple of all.
     named_estimators_ : Bunch

@@ -37,7 +37,7 @@ def on_weights(trial: Trial) -> str:
     clear = int(np.sum((lower > 0) | (upper < 0)))
     return (
         f"{trial.first} weighs each network by how well it explains rows it was not trained on. The 95% credible "
-        f"intervals of {clear} of {len(weights)} networks leave out zero; equal weights would be {1 / len(weights):.2f}."
+        f"intervals of {clear} of {len(weights)} networks leave out zero; equal weights are {1 / len(weights):.2f}."
     )
 
 
