@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 import warnings
 from collections.abc import Iterator
@@ -47,13 +48,18 @@ def evaluate(cell: Cell, task: Task, n_jobs: int = 1) -> Record:
         try:
             record |= _outcome(cell, task, n_jobs)
         except Exception:
-            record |= {"status": "failed", "traceback": traceback.format_exc()}
+            record |= {"status": "failed", "traceback": _anywhere(traceback.format_exc())}
     return record | {
         "warnings": sorted({str(warning.message) for warning in caught}),
         "memory_mib": peak_memory_mib(),
         "versions": versions(*getattr(METHODS.get(cell.regressor), "packages", ())),
         "hardware": hardware() | {"threads": effective_n_jobs(n_jobs)},
     }
+
+
+def _anywhere(trace: str) -> str:
+    """Return a traceback without the folders of this machine: files from the package or its neighbours on."""
+    return re.sub(r'File "[^"]*/(?=(?:bdkn|site-packages)/)', 'File "', trace)
 
 
 def regressor(cell: Cell, **others: Any) -> Any:
