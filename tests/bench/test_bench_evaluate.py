@@ -85,7 +85,7 @@ def test_a_failure_is_recorded():
     assert record["status"] == "failed"
     assert "Traceback" in record["traceback"]
     assert "epochs must be an integer >= 1; got 0" in record["traceback"]
-    assert "File \"bdkn/bench/evaluate.py\"" in record["traceback"]  # and nothing of where this machine keeps it
+    assert 'File "bdkn/bench/evaluate.py"' in record["traceback"]  # and nothing of where this machine keeps it
     assert "metrics" not in record
     assert Cell.of(record).parameters["epochs"] == 0
 
