@@ -61,7 +61,7 @@ class Combination:
     def plain(cls, stats: Statistics, prior_variance: str | float = "exact") -> Self:
         """Return the paper's model: constant noise, prior mean zero, no constant, the posterior's own tails."""
         t = choose_prior_variance(stats, prior_variance)
-        post = posterior(stats, Prior.isotropic(stats.n_weights, t))
+        post = posterior(stats, Prior.shrinking(np.zeros(len(stats.ref)), t))
         evidence = log_evidence(stats, post)
         return cls(post, t, evidence, stats.n, 0.0, 1.0, Tails(post.df, 1.0), intercept=False)
 
@@ -196,7 +196,7 @@ class _Rows:
         H = stats.n_weights - 1
         μ0 = np.append(np.full(H, 1.0 / H), 0.0)
         t = choose_prior_variance(stats, self.prior_variance, mean=μ0, widest=_WIDEST)
-        post = posterior(stats, Prior.isotropic(H + 1, t, mean=μ0))
+        post = posterior(stats, Prior.shrinking(μ0, t))
         return post, t, log_evidence(stats, post)
 
     def best_tempering(self) -> float:
