@@ -77,3 +77,29 @@ def test_scores_use_the_squared_error_where_there_is_no_variance():
     np.testing.assert_allclose(scores.mse, full.mse, rtol=1e-12)
     np.testing.assert_allclose(scores.nll[[0, 2]], full.nll[[0, 2]], rtol=1e-12)
     assert scores.nll[1] == pytest.approx(np.log(2 * np.pi * scores.mse[1]) / 2 + 0.5, rel=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_variances_that_tell_where_errors_are_large_are_put_right_by_a_factor(weighted):
+    rng = np.random.default_rng(1)
+    y, stds, counts = rng.normal(size=60), rng.uniform(0.2, 3.0, (60, 3)), rng.integers(1, 4, 60)
+    errors = stds * rng.normal(size=(60, 3)) * [5.0, 1.0, 1.0]
+    errors[:, 1], stds[:, 2] = rng.permutation(errors[:, 1]), 1 / stds[:, 2]
+    rows = np.repeat(np.arange(60), counts if weighted else 1)
+    factors = HeldOut(y[:, None] + errors, stds**2, y, counts if weighted else None).variance_factors()
+    assert np.isnan(factors).tolist() == [False, True, True]
+    assert factors[0] == pytest.approx(np.mean(errors[rows, 0] ** 2) / np.mean(stds[rows, 0] ** 2), rel=1e-12)
+
+
+def test_by_chance_variances_are_seldom_of_use():
+    rng = np.random.default_rng(2)
+    y = rng.normal(size=80)
+    held_out = HeldOut(y[:, None] + rng.standard_t(5, size=(80, 2000)), np.exp(rng.normal(size=(80, 2000))), y)
+    assert 0.01 < np.isfinite(held_out.variance_factors()).mean() < 0.04  # two standard errors: 2.3 %
+
+
+def test_of_no_use_are_variances_that_are_not_finite_or_zero_or_constant():
+    odd = np.stack([np.full(12, part) for part in (np.nan, np.inf, 0.0, 1e-18, 0.1, 7e9)], axis=1)
+    odd[0, 2] = 1.0
+    assert np.isnan(HeldOut(np.repeat(MEANS, 2, axis=1), odd, Y).variance_factors()).all()
+    assert np.isnan(HeldOut(Y[:, None], VARIANCES[:, :1], Y).variance_factors()).all()

@@ -56,12 +56,29 @@ class HeldOut:
             return Forecast.of(means, variances[..., known])
         return Forecast.of(means, np.full((*means.shape[:-1], 1), self._ensemble_error()))
 
+    def variance_factors(self) -> FloatArray:
+        """Return what each member's variances are to be multiplied by, nan if they are of no use.
+
+        With the factor they are on average the squared error. They are of use if errors are larger where they are: if
+        the correlation of absolute errors and log variances is two standard errors above that of chance.
+        """
+        with np.errstate(all="ignore"):  # a correlation that is not finite is not above chance
+            errors, logs = self._centred(np.abs(self.means - self.y[:, None])), self._centred(np.log(self.variances))
+            chance = np.sqrt(self._average(errors**2) * self._average(logs**2) / len(self.y))
+            factor = self._average((self.means - self.y[:, None]) ** 2) / self._average(self.variances)
+            return np.where(self._average(errors * logs) > 2.0 * chance, factor, np.nan)
+
     def scores(self) -> MemberScores:
         """Return how well each member fits the rows; one without variances has its ``constant_variance``."""
         mse = MemberScores.of(self.parts()).mse
         own = np.where(np.isnan(self.variances), constant_variance(mse), self.variances)
         return MemberScores.of([(self.y, self.counts, self.means.T, own.T)])
 
+    def _average(self, numbers: FloatArray) -> FloatArray:
+        return np.asarray(np.average(numbers, axis=0, weights=self.counts))
+
+    def _centred(self, numbers: FloatArray) -> FloatArray:
+        return numbers - self._average(numbers)
+
     def _ensemble_error(self) -> float:
-        squared = (self.means.mean(axis=1) - self.y) ** 2
-        return float(constant_variance(np.average(squared, weights=self.counts)))
+        return float(constant_variance(self._average((self.means.mean(axis=1) - self.y) ** 2)))
