@@ -90,7 +90,7 @@ def held_out(noise, n=400, counts=None):
     rng = np.random.default_rng(0)
     y = rng.normal(size=n)
     means = y[:, None] + np.asarray(noise) * rng.normal(size=(n, len(noise)))
-    return HeldOut(means, np.ones_like(means), y, counts)
+    return HeldOut(means, np.ones_like(means), np.zeros_like(means), y, counts)
 
 
 class TestElimination:
@@ -118,6 +118,8 @@ class TestElimination:
         for _ in range(20):
             plain, counts = held_out(rng.uniform(0.2, 0.8, 4), 12), rng.integers(1, 6, 12)
             counted = replace(plain, counts=counts.astype(float))
-            repeated = HeldOut(*(np.repeat(part, counts, axis=0) for part in (plain.means, plain.variances, plain.y)))
+            repeated = HeldOut(
+                *(np.repeat(part, counts, axis=0) for part in (plain.means, plain.variances, plain.spread, plain.y))
+            )
             for one, other in zip(elimination(counted), elimination(repeated), strict=True):
                 np.testing.assert_array_equal(one, other)

@@ -13,27 +13,30 @@ from bdkn.inference import Forecast
 from bdkn.members.member import FloatArray
 from bdkn.members.scores import MemberScores, Part, constant_variance
 
+_BY_MEMBER = ("means", "variances", "spread")
+
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     """Means and variances (n, H) of rows left out of training, their targets (n,) and how often each counts.
 
-    Variances are nan for a member that has none of its own.
+    Variances are nan for a member that has none of its own. ``spread`` (n, H) is the variance of what those fits say
+    whose mean a member is in predictions, zero for a single one.
     """
 
     means: FloatArray
     variances: FloatArray
+    spread: FloatArray
     y: FloatArray
     counts: FloatArray | None = None
 
     def __getitem__(self, members: NDArray[np.intp]) -> Self:
         # Laid out alike wherever they come from, so that the same members give the same bits.
-        return replace(self, means=self.means.take(members, axis=1), variances=self.variances.take(members, axis=1))
+        return replace(self, **{name: getattr(self, name).take(members, axis=1) for name in _BY_MEMBER})
 
     def join(self, other: Self) -> Self:
         """Return what the members of both say about the same rows."""
-        means = np.hstack([self.means, other.means])
-        return replace(self, means=means, variances=np.hstack([self.variances, other.variances]))
+        return replace(self, **{name: np.hstack([getattr(self, name), getattr(other, name)]) for name in _BY_MEMBER})
 
     def parts(self) -> Iterator[Part]:
         """Yield all rows as one part to score."""

@@ -265,7 +265,8 @@ class BDKNRegressor(CombiningRegressor, EnsembleRegressor):
                 return crossed
             after = range(len(folds[0]) * len(seeds), (len(folds[0]) + 1) * len(seeds))
             used = self._train(rows, seeds, on_epoch and renumbered(on_epoch, after), numbers)
-        return replace(crossed, trained=used, finite=crossed.finite & used.networks.is_finite())
+        held_out = replace(crossed.held_out, spread=np.zeros_like(crossed.held_out.means))
+        return CrossFit(used, held_out, crossed.finite & used.networks.is_finite())
 
     def _put_together(
         self, crossed: CrossFit, names: tuple[str, ...], inputs: Standardizer, targets: TargetScaler

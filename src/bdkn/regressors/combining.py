@@ -207,14 +207,9 @@ class CombiningRegressor(ProbabilisticRegressor):
 
     def _combined(self, held_out: HeldOut) -> Combination:
         """Return how to combine members, learned from rows left out of their training."""
-        return combine(
-            held_out.forecast(),
-            held_out.y,
-            held_out.counts,
-            prior_variance=self.evidence,
-            tempering=self.tempering,
-            tails=self.tails,
-        )
+        said, y, counts = held_out.forecast(), held_out.y, held_out.counts
+        combination = combine(said, y, counts, prior_variance=self.evidence, tempering=self.tempering, tails=self.tails)
+        return combination if self.tails == "posterior" else combination.averaged(said, held_out.spread, counts)
 
     def _judged(self) -> HeldOut:
         """Return what the members say about rows left out of their training; raise if there are none."""

@@ -66,16 +66,18 @@ def cross_fit(
     # All folds at once, so that no core is idle while the last network of a fold is trained.
     own_seeds = [_child(seed, k) for k in range(K) for seed in seeds]
     trained = train(rows, own_seeds, on_epoch, [*numbers] * K, lambda place: folds[place % H].trained_on(place // H))
-    means, variances = np.full((2, len(rows.y), H), np.nan)
+    means, variances, spread = np.full((3, len(rows.y), H), np.nan)
     with np.errstate(over="ignore", invalid="ignore"):  # whoever diverged is screened out by what it yields
         for k, h in np.ndindex(K, H):
             left_out = folds[h].left_out[k]
             said = trained.networks[[k * H + h]].outputs(rows.X[left_out])
             means[left_out, h], variances[left_out, h] = said[0][0], said[1][0]
+        for h in range(H):
+            spread[:, h] = trained.networks[networks_of([h], H, K * H).ravel()].outputs(rows.X)[0].var(axis=0)
     seen = folds[0].judged  # all rows, or the same ones for every member
     counts = None if rows.counts is None else rows.counts[seen]
     finite = np.all(trained.networks.is_finite().reshape(K, H), axis=0)
-    return CrossFit(trained, HeldOut(means[seen], variances[seen], rows.y[seen], counts), finite)
+    return CrossFit(trained, HeldOut(means[seen], variances[seen], spread[seen], rows.y[seen], counts), finite)
 
 
 def _child(seed: np.random.SeedSequence, number: int) -> np.random.SeedSequence:

@@ -25,12 +25,14 @@ Numbers = NDArray[np.intp]
 class FoldFits:
     """Fitted members, and the means and standard deviations (n, H) they give rows left out of their training.
 
-    Standard deviations are nan for a member that has none.
+    Standard deviations are nan for a member that has none. ``spread`` is the standard deviation of the means that all
+    fits of a member give a row.
     """
 
     members: list[EstimatorMember]
     means: FloatArray
     stds: FloatArray
+    spread: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,13 +81,15 @@ class FoldFitter:
         jobs = [job for name, model in pairs for job in self._jobs(name, model)]
         around = nullcontext if effective_n_jobs(n_jobs) == 1 else _on_one_core
         done = Parallel(n_jobs=n_jobs, verbose=verbose)(delayed(self._run)(job, around) for job in jobs)
-        members, said = [], np.full((2, len(self.rows), len(pairs)), np.nan)
+        members, said = [], np.full((3, len(self.rows), len(pairs)), np.nan)
         for h, (name, _) in enumerate(pairs):
             ours = [(job, *result) for job, result in zip(jobs, done, strict=True) if job.name == name]
             members.append(EstimatorMember(name, tuple(model for job, model, _ in ours if job.is_used)))
             for job, _, (mean, std) in ours:
-                said[0, job.left_out, h] = mean
-                said[1, job.left_out, h] = np.nan if std is None else std
+                said[0, job.left_out, h] = mean[job.left_out]
+                said[1, job.left_out, h] = np.nan if std is None else std[job.left_out]
+            with np.errstate(over="ignore", invalid="ignore"):  # whoever diverged is screened out
+                said[2, :, h] = np.std([mean for job, _, (mean, _) in ours if job.is_used], axis=0)
         return FoldFits(members, *said[:, self.folds.judged])
 
     def _jobs(self, name: str, model: Any) -> list[_Job]:
@@ -101,14 +105,12 @@ class FoldFitter:
         return [*jobs, _Job(name, _seeded(model, seed), np.arange(len(self.rows)), nothing)] if self.refit else jobs
 
     def _run(self, job: _Job, around: Callable[[Any], AbstractContextManager[Any]]) -> tuple[Any, Said]:
-        """Return the model, fitted inside of ``around``, and what it says about the rows left out."""
+        """Return the model, fitted inside of ``around``, and what it says about all rows."""
         if job.kept is not None:
             with around(job.model):
                 self.rows[job.kept].fit(job.model, job.name)
-        if not len(job.left_out):
-            return job.model, (np.empty(0), None)
         try:
-            return job.model, ask(job.model, _safe_indexing(self.rows.X, job.left_out), job.name)
+            return job.model, ask(job.model, self.rows.X, job.name)
         except NotFittedError as error:
             raise NotFittedError(f"cv='prefit' takes fitted members; fit {job.name!r} first, or let cv be 5") from error
 

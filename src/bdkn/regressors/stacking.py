@@ -431,7 +431,9 @@ def _judged(
     """Return the members and what they say about the rows left out, by which their variances are put right."""
     judged, said = folds.judged, _scaled(fits.means, fits.stds, targets, least=0.0)
     counts = None if rows.counts is None else rows.counts[judged]
-    held_out = HeldOut(*said, targets.transform(rows.y)[judged], counts)
+    with np.errstate(over="ignore", under="ignore"):
+        spread = (fits.spread / targets.scale) ** 2
+    held_out = HeldOut(*said, spread, targets.transform(rows.y)[judged], counts)
     factors = held_out.variance_factors()
     members = [replace(member, std_factor=float(np.sqrt(f))) for member, f in zip(fits.members, factors, strict=True)]
     return members, replace(held_out, variances=np.maximum(factors * held_out.variances, MIN_VARIANCE))
