@@ -368,3 +368,58 @@ def test_no_weight_has_a_wider_prior_than_one():
     fitted = combine(Forecast.of(means, np.ones((60, 3))), means @ [30.0, -20.0, 5.0] + 0.1 * rng.normal(size=60))
     post = fitted.posterior
     assert fitted.prior_variance * post.b / post.a == pytest.approx(1.0, rel=1e-6)
+
+
+class TestAveraging:
+    """Members that in predictions are means of several fits."""
+
+    @staticmethod
+    def case(noise=0.5, seed=0):
+        rng = np.random.default_rng(seed)
+        fits = rng.normal(size=(3, 30, 1)) + 0.3 * rng.normal(size=(3, 30, 4))  # K, n, H
+        fits = fits.mean(axis=0) + 0.2 * rng.normal(size=(3, 30, 4))
+        y = fits.mean(axis=(0, 2)) + noise * rng.normal(size=30)
+        said = Forecast.of(fits[0], np.full((30, 4), 0.1))
+        return combine(said, y), said, fits, y
+
+    def test_what_it_saves_is_what_single_fits_err_more_than_their_means(self):
+        plain, said, fits, y = self.case()
+        K, H = len(fits), fits.shape[2]
+        β, α = plain.weights, plain.constant
+        chosen = np.array([[fits[k[h], :, h] for h in range(H)] for k in np.ndindex(*(K,) * H)])  # all K^H choices
+        single = ((np.einsum("chn,h->cn", chosen, β) + α - y) ** 2).mean(axis=0)
+        saved = single - (fits.mean(axis=0) @ β + α - y) ** 2
+        scale = plain.predictive(said).scale
+        share = np.minimum(saved / scale**2, 0.8).mean()
+        assert 0.001 < share < 0.8
+        averaged = plain.averaged(said, fits.var(axis=0))
+        assert averaged.averaging == pytest.approx(np.sqrt(1 - share), rel=1e-9)
+
+    def test_only_the_scale_of_predictions_changes(self):
+        plain, said, fits, y = self.case()
+        narrow = plain.averaged(said, fits.var(axis=0))
+        wide, dist = plain.predictive(said), narrow.predictive(said)
+        np.testing.assert_array_equal(dist.loc, wide.loc)
+        np.testing.assert_allclose(dist.scale, narrow.averaging * wide.scale, rtol=1e-14)
+        np.testing.assert_array_equal(narrow.leave_one_out(said, y).scale, plain.leave_one_out(said, y).scale)
+        assert narrow.score == plain.score
+        assert narrow.noise_std == pytest.approx(narrow.averaging * plain.noise_std, rel=1e-14)
+        np.testing.assert_allclose(sum(narrow.variance(said).values()), dist.var(), rtol=1e-10)
+        np.testing.assert_allclose(np.diag(narrow.covariance(said)), dist.var(), rtol=1e-10)
+        draws = narrow.draw(said, 20_000, np.random.default_rng(0))
+        np.testing.assert_allclose(np.quantile(draws, 0.9, axis=1), dist.ppf(0.9), atol=0.05 * dist.scale.max())
+
+    def test_single_fits_save_nothing_and_rows_count(self):
+        plain, said, fits, _ = self.case()
+        assert plain.averaged(said, np.zeros((30, 4))).averaging == 1.0
+        rows = np.repeat(np.arange(30), counts := np.random.default_rng(1).integers(0, 3, 30))
+        again = Forecast(said.means[rows], said.noise[rows], said.disagreement[rows])
+        spread = fits.var(axis=0)
+        one, other = plain.averaged(said, spread, counts), plain.averaged(again, spread[rows])
+        assert one.averaging == pytest.approx(other.averaging, rel=1e-12)
+
+    def test_however_far_fits_are_apart_something_is_left(self):
+        plain, said, fits, _ = self.case()
+        assert plain.averaged(said, 1e6 + fits.var(axis=0)).averaging == pytest.approx(np.sqrt(0.2))
+        exact = combine(said, said.means.mean(axis=1))
+        assert 0.0 < exact.averaged(said, fits.var(axis=0)).averaging <= 1.0

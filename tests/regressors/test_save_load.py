@@ -157,6 +157,7 @@ def test_what_a_file_consists_of(tmp_path):
         "best_epochs_",
         "held_out_.means",
         "held_out_.variances",
+        "held_out_.spread",
         "held_out_.y",
         "combination_.posterior.mean",
         "combination_.posterior.root",

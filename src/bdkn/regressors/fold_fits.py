@@ -88,8 +88,7 @@ class FoldFitter:
             for job, _, (mean, std) in ours:
                 said[0, job.left_out, h] = mean[job.left_out]
                 said[1, job.left_out, h] = np.nan if std is None else std[job.left_out]
-            with np.errstate(over="ignore", invalid="ignore"):  # whoever diverged is screened out
-                said[2, :, h] = np.std([mean for job, _, (mean, _) in ours if job.is_used], axis=0)
+            said[2, :, h] = _spread(np.array([mean for job, _, (mean, _) in ours if job.is_used]))
         return FoldFits(members, *said[:, self.folds.judged])
 
     def _jobs(self, name: str, model: Any) -> list[_Job]:
@@ -113,6 +112,14 @@ class FoldFitter:
             return job.model, ask(job.model, self.rows.X, job.name)
         except NotFittedError as error:
             raise NotFittedError(f"cv='prefit' takes fitted members; fit {job.name!r} first, or let cv be 5") from error
+
+
+def _spread(means: FloatArray) -> FloatArray:
+    """Return the standard deviation over fits, whose square may be beyond what a number can be."""
+    with np.errstate(over="ignore", invalid="ignore"):  # whoever diverged is screened out
+        apart = means - means.mean(axis=0)
+        unit = float(np.abs(apart).max(initial=0.0)) or 1.0
+        return np.asarray(unit * np.std(apart / unit, axis=0))
 
 
 @dataclass(frozen=True, eq=False)
