@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,7 +33,7 @@ class FeatureMap:
     ) -> FeatureMap:
         """Return a map with weights and biases uniform in ±1/√fan_in, as PyTorch's ``nn.Linear`` draws them."""
         layers = []
-        for n_in, n_out in zip(widths[:-1], widths[1:], strict=True):
+        for n_in, n_out in pairwise(widths):
             bound = 1 / np.sqrt(n_in)
             layers.append((generator.uniform(-bound, bound, (n_out, n_in)), generator.uniform(-bound, bound, n_out)))
         return cls(activation, tuple(layers), linear_last)

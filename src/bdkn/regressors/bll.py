@@ -17,7 +17,7 @@ from bdkn.predictive.base import FloatArray
 from bdkn.regressors.torch_regressor import TorchNetworkRegressor
 
 if TYPE_CHECKING:
-    from bdkn.regressors.learners.evidence import EvidenceLearner, LinearModel
+    from bdkn.regressors.learners.evidence import EvidenceLearner
 
 HEADS = ("normal-inverse-gamma", "gaussian")
 
@@ -99,7 +99,7 @@ class BLLRegressor(TorchNetworkRegressor):
     >>> from bdkn import BLLRegressor
     >>> X = np.linspace(-2, 2, 100)[:, None]
     >>> y = np.sin(2 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=100)
-    >>> model = BLLRegressor(random_state=0).fit(X, y)
+    >>> model = BLLRegressor(epochs=200, random_state=0).fit(X, y)
     >>> bool(model.score(X, y) > 0.9)
     True
     """

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 class DKLRegressor(TorchNetworkRegressor):
     """Deep kernel learning: a network to a few features, an exact Gaussian process on them, trained as one.
 
-    y = f(φ(x; θ)) + ε with f ~ GP(c, k), k an RBF kernel with a length scale for each feature, and ε ~ N(0, σ²). θ, c, the
-    kernel and σ² maximise the marginal likelihood together. It does not keep θ from fitting noise; rows held out say
-    when to stop. Time grows with the cube of the rows, memory with their square.
+    y = f(φ(x; θ)) + ε with f ~ GP(c, k), k an RBF kernel with a length scale for each feature, and ε ~ N(0, σ²). All of
+    θ, c, the kernel and σ² maximise the marginal likelihood together. It does not keep θ from fitting noise; rows held
+    out say when to stop. Time grows with the cube of the rows, memory with their square.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class DKLRegressor(TorchNetworkRegressor):
     >>> from bdkn import DKLRegressor
     >>> X = np.linspace(-2, 2, 100)[:, None]
     >>> y = np.sin(2 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=100)
-    >>> model = DKLRegressor(random_state=0).fit(X, y)
+    >>> model = DKLRegressor(epochs=200, random_state=0).fit(X, y)
     >>> bool(model.score(X, y) > 0.9)
     True
     """

@@ -19,9 +19,9 @@ from bdkn.regressors.torch_regressor import TorchRegressor, check_flag
 class GPRegressor(TorchRegressor):
     """Gaussian process with an RBF kernel, a length scale for each input, and all rows exactly.
 
-    y = f(x) + ε with f ~ GP(c, k), k(x, x') = s² exp(-½ Σⱼ (xⱼ - x'ⱼ)²/ℓⱼ²) and ε ~ N(0, σ²). The constant c, s², every ℓⱼ
-    and σ² maximise the marginal likelihood, by Adam, until it no longer rises. Time grows with the cube of the rows,
-    memory with their square.
+    y = f(x) + ε with f ~ GP(c, k), k(x, x') = s² exp(-½ Σⱼ (xⱼ - x'ⱼ)²/ℓⱼ²) and ε ~ N(0, σ²). The constant c, s²,
+    each ℓⱼ and σ² maximise the marginal likelihood, by Adam, until it no longer rises. Time grows with the cube of the
+    rows, memory with their square.
 
     Parameters
     ----------

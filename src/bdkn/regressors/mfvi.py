@@ -98,7 +98,7 @@ class MFVIRegressor(TorchNetworkRegressor):
     >>> from bdkn import MFVIRegressor
     >>> X = np.linspace(-2, 2, 60)[:, None]
     >>> y = 2 * X[:, 0] + 0.1 * np.random.default_rng(0).normal(size=60)
-    >>> model = MFVIRegressor(hidden_layer_sizes=(), epochs=200, learning_rate=0.02, random_state=0).fit(X, y)
+    >>> model = MFVIRegressor(hidden_layer_sizes=(), epochs=100, learning_rate=0.05, random_state=0).fit(X, y)
     >>> bool(model.score(X, y) > 0.9)
     True
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -82,14 +83,15 @@ class Process:
     def _kernel(self, x: Tensor, x2: Tensor) -> Tensor:
         import torch
 
-        ℓ = self._tensor(self.lengthscale)
-        apart = torch.cdist(x / ℓ, x2 / ℓ, compute_mode="donot_use_mm_for_euclid_dist")
+        scale = self._tensor(self.lengthscale)
+        apart = torch.cdist(x / scale, x2 / scale, compute_mode="donot_use_mm_for_euclid_dist")
         return apart.square_().div_(-2).exp_().mul_(self.outputscale)
 
     def _tensor(self, array: FloatArray) -> Tensor:
         import torch
 
-        return torch.as_tensor(array, dtype=getattr(torch, self.dtype), device=self.device)
+        here = self.device if self.device != "cuda" or torch.cuda.is_available() else "cpu"  # it may have been loaded
+        return torch.as_tensor(array, dtype=getattr(torch, self.dtype), device=here)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_solved"}  # it can be solved again
@@ -99,9 +101,12 @@ def safe_cholesky(K: Tensor) -> Tensor:
     """Return the Cholesky factor of K, made positive definite by as little on its diagonal as that takes."""
     import torch
 
+    L: Tensor
     L, failed = torch.linalg.cholesky_ex(K)
     jitter = float(torch.finfo(K.dtype).eps) * len(K) * float(K.diagonal().mean())
     while failed:
+        if not (math.isfinite(jitter) and jitter < 1e3 * float(K.diagonal().mean())):
+            raise torch.linalg.LinAlgError("a covariance must be finite, and positive definite up to rounding")
         L, failed = torch.linalg.cholesky_ex(K + jitter * torch.eye(len(K), dtype=K.dtype, device=K.device))
         jitter *= 10
     return L

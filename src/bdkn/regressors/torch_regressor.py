@@ -25,7 +25,7 @@ from bdkn.regressors.progress import descent_progress
 from bdkn.regressors.seeds import Seed, seed_sequence
 
 if TYPE_CHECKING:
-    from bdkn.regressors.learners.descent import Curves, Hook, Learner, Plan
+    from bdkn.regressors.learners.descent import Curves, Learner, Plan
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -222,9 +222,7 @@ class TorchNetworkRegressor(TorchRegressor):
     def _plan(self, epochs: int, patience: int | None = None) -> Plan:
         from bdkn.regressors.learners.descent import Plan
 
-        return Plan(
-            learning_rate=self.learning_rate, epochs=epochs, weight_decay=self.weight_decay, patience=patience
-        )
+        return Plan(learning_rate=self.learning_rate, epochs=epochs, weight_decay=self.weight_decay, patience=patience)
 
     def _start(self, n_inputs: int, seed: np.random.SeedSequence) -> FeatureMap:
         """Return the hidden layers before training."""

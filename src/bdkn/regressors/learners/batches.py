@@ -35,4 +35,4 @@ class Batches:
             return
         order = torch.as_tensor(self.generator.permutation(len(self)), device=self.y.device)
         X, y = self.X[order], self.y[order]  # once an epoch: a batch is then a view
-        yield from zip(X.split(self.size), y.split(self.size), strict=True)
+        yield from zip(torch.split(X, self.size), torch.split(y, self.size), strict=True)

@@ -38,7 +38,7 @@ class DerivativePrior:
         places = self._places()
         step = max(1, _AT_ONCE // (model.L.shape[0] * places.shape[1]))
         total = torch.zeros((), dtype=places.dtype, device=places.device)
-        for chunk in places.split(step):
+        for chunk in torch.split(places, step):
             # Jacobians are made again on the way back, so that those of one chunk are held at a time.
             total = total + checkpoint(self._divergence, chunk, model.L, model.μ, noise, use_reentrant=False)
         return self.beta * total / len(places)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -66,12 +66,10 @@ class Curves:
 def descend(learner: Learner, plan: Plan, *, judge: bool = False, hook: Hook | None = None) -> Curves:
     """Train the learner as planned and return how it went; it is left as it was after the last epoch."""
     parameters, curves = learner.parameters(), Curves()
-    optimiser = torch.optim.AdamW(
-        parameters, lr=plan.learning_rate, weight_decay=plan.weight_decay, fused=_can_fuse(parameters)
-    )
+    optimiser = _optimiser(parameters, plan)
     every = max(1, plan.epochs // _JUDGEMENTS)
     for epoch in range(plan.epochs):
-        curves.losses.append(_epoch(learner, optimiser, parameters, plan.clip))
+        curves.losses.append(_epoch_or_nan(learner, optimiser, parameters, plan.clip))
         _check_finite(curves.losses[-1], epoch, plan)
         if hook is not None:
             hook(epoch, curves.losses[-1])
@@ -82,12 +80,29 @@ def descend(learner: Learner, plan: Plan, *, judge: bool = False, hook: Hook | N
     return curves
 
 
-def _epoch(learner: Learner, optimiser: Any, parameters: list[Tensor], clip: float | None) -> float:
+def _optimiser(parameters: list[Tensor], plan: Plan) -> torch.optim.Optimizer:
+    """Return Adam; a learner with nothing to learn is given something that does not matter."""
+    moved = parameters or [torch.zeros(1, requires_grad=True)]
+    return torch.optim.AdamW(moved, lr=plan.learning_rate, weight_decay=plan.weight_decay, fused=_can_fuse(moved))
+
+
+def _epoch_or_nan(
+    learner: Learner, optimiser: torch.optim.Optimizer, parameters: list[Tensor], clip: float | None
+) -> float:
+    """Run one epoch and return its mean loss, NaN where weights have become so large that it cannot be computed."""
+    try:
+        return _epoch(learner, optimiser, parameters, clip)
+    except torch.linalg.LinAlgError:
+        return math.nan
+
+
+def _epoch(learner: Learner, optimiser: torch.optim.Optimizer, parameters: list[Tensor], clip: float | None) -> float:
     """Run one epoch and return its mean loss."""
     total, steps = torch.zeros((), dtype=torch.float64), 0
     for loss in learner.losses():
         optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        if loss.requires_grad:
+            loss.backward()  # type: ignore[no-untyped-call]
         if clip is not None:
             torch.nn.utils.clip_grad_norm_(parameters, clip)
         optimiser.step()

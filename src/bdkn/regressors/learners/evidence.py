@@ -12,6 +12,7 @@ from torch import Tensor
 
 from bdkn.inference import Posterior, Prior, Statistics, posterior
 from bdkn.members import TrainingRows
+from bdkn.predictive.base import FloatArray
 from bdkn.regressors.learners.features import TorchFeatures, as_array
 
 LEAST_NOISE = 1e-12
@@ -97,11 +98,11 @@ class EvidenceLearner:
     def posterior(self) -> Posterior:
         """Return the posterior of weights and noise, a known noise as the limit of many observations of it."""
         Φ = _with_constant(self.features.frozen()(self.X.numpy(force=True)))
-        prior = Prior.isotropic(Φ.shape[1], float(self._t), b0=len(Φ) * LEAST_NOISE / 2)
+        prior = Prior.isotropic(Φ.shape[1], self._t.item(), b0=len(Φ) * LEAST_NOISE / 2)
         found = posterior(Statistics.from_rows(Φ, as_array(self.y)), prior)
         if self._noise is None:
             return found
-        return Posterior(found.mean, found.root, CERTAIN, CERTAIN * float(self._noise), prior)
+        return Posterior(found.mean, found.root, CERTAIN, CERTAIN * self._noise.item(), prior)
 
     @property
     def _noise(self) -> Tensor | None:
@@ -123,7 +124,7 @@ def design(φ: Tensor) -> Tensor:
     return torch.cat([φ, torch.ones_like(φ[:, :1])], dim=1)
 
 
-def _with_constant(φ: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def _with_constant(φ: FloatArray) -> FloatArray:
     return np.concatenate([φ, np.ones((len(φ), 1))], axis=1)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bdkn.networks import FeatureMap
+from bdkn.networks.activation import LEAK, Array
 from bdkn.training.torch_models import ACTIVATIONS
+
+SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": lambda z: (z > 0).to(z),
+    "leaky_relu": lambda z: torch.where(z > 0, 1.0, LEAK).to(z),
+    "tanh": lambda z: 1 - torch.tanh(z) ** 2,
+    "silu": lambda z: torch.sigmoid(z) * (1 + z * (1 - torch.sigmoid(z))),
+}
+"""Derivatives of the activations, themselves differentiable."""
 
 
 class TorchFeatures:
@@ -18,7 +27,7 @@ class TorchFeatures:
 
     def __init__(self, start: FeatureMap, like: Tensor) -> None:
         self._start = start
-        self.layers = [tuple(torch.tensor(part).to(like).requires_grad_() for part in layer) for layer in start.layers]
+        self.layers = [(_parameter(W, like), _parameter(b, like)) for W, b in start.layers]
 
     def parameters(self) -> list[Tensor]:
         """Return all weights and biases."""
@@ -35,8 +44,8 @@ class TorchFeatures:
         J = torch.eye(X.shape[1], dtype=X.dtype, device=X.device).expand(len(X), -1, -1)
         for layer, (W, b) in enumerate(self.layers):
             z = torch.addmm(b, X, W.mT)
-            X, slopes = torch.func.jvp(partial(self._activated, layer), (z,), (torch.ones_like(z),))
-            J = slopes[:, :, None] * (W @ J)
+            X, J = self._activated(layer, z), W @ J
+            J = J if self._is_linear(layer) else SLOPES[self._start.activation](z)[:, :, None] * J
         return X, J
 
     def frozen(self) -> FeatureMap:
@@ -45,9 +54,14 @@ class TorchFeatures:
         return FeatureMap(self._start.activation, layers, self._start.linear_last)
 
     def _activated(self, layer: int, z: Tensor) -> Tensor:
-        if self._start.linear_last and layer == len(self.layers) - 1:
-            return z
-        return ACTIVATIONS[self._start.activation](z)
+        return z if self._is_linear(layer) else ACTIVATIONS[self._start.activation](z)
+
+    def _is_linear(self, layer: int) -> bool:
+        return self._start.linear_last and layer == len(self.layers) - 1
+
+
+def _parameter(part: Array, like: Tensor) -> Tensor:
+    return torch.tensor(part).to(like).requires_grad_()
 
 
 def as_array(part: Tensor) -> NDArray[np.float64]:

@@ -47,7 +47,9 @@ class LastLayerLearner:
             wishart_scale=wishart_scale,
             dof=dof,
         ).to(like)
-        if initial_noise is not None:  # else a random one: the package draws its logarithm with scale log(wishart_scale)
+        if (
+            initial_noise is not None
+        ):  # else a random one: the package draws its logarithm with scale log(wishart_scale)
             torch.nn.init.constant_(self.head.noise_logdiag, math.log(initial_noise) / 2)
 
     def parameters(self) -> list[Tensor]:
@@ -71,4 +73,4 @@ class LastLayerLearner:
         """Return the last layer as it is now."""
         W = self.head.W()
         root = as_array(W.chol_covariance[0])
-        return VariationalLastLayer(as_array(W.mean[0]), root @ root.T, float(self.head.noise().scale[0]) ** 2)
+        return VariationalLastLayer(as_array(W.mean[0]), root @ root.T, self.head.noise().scale.item() ** 2)

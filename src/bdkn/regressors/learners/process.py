@@ -20,8 +20,8 @@ from bdkn.regressors.process import Process, safe_cholesky
 class ProcessLearner:
     """Constant mean, RBF kernel, Gaussian noise; GPyTorch's starting values.
 
-    The kernel has ``n_scales`` length scales, one for each feature, or None for one for all. Without ``features`` the process is one of the inputs. With ``batch_size`` a step sees the rows of a batch, as if
-    there were no others.
+    The kernel has ``n_scales`` length scales, one for each feature, or with None one for all. Without ``features`` the
+    process is one of the inputs. With ``batch_size`` a step sees the rows of a batch, as if there were no others.
     """
 
     def __init__(
@@ -72,10 +72,10 @@ class ProcessLearner:
         return Process(
             X=self._values(self.batches.X.numpy(force=True)),
             y=as_array(self.batches.y),
-            mean=float(self.mean.constant),
-            outputscale=float(self.kernel.outputscale),
+            mean=self.mean.constant.item(),
+            outputscale=self.kernel.outputscale.item(),
             lengthscale=as_array(self.kernel.base_kernel.lengthscale[0]),
-            noise=float(self.likelihood.noise),
+            noise=self.likelihood.noise.item(),
             device=str(self._like.device),
             dtype=str(self._like.dtype).removeprefix("torch."),
         )
@@ -89,7 +89,7 @@ def negative_log_density(K: Tensor, r: Tensor) -> Tensor:
 
     Differentiating the Cholesky factorisation would take three times as long and as much memory again.
     """
-    value: Tensor = _NegativeLogDensity.apply(K, r)
+    value: Tensor = _NegativeLogDensity.apply(K, r)  # type: ignore[no-untyped-call]
     return value
 
 

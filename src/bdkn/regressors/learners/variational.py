@@ -83,14 +83,14 @@ class VariationalLearner:
     @property
     def noise(self) -> float:
         """The variance σ²."""
-        return float((2 * self._log_noise).exp())
+        return (2 * self._log_noise).exp().item()
 
     @torch.no_grad()
     def draws(self) -> FeatureMap:
         """Return networks with weights drawn from the guide, stacked."""
         loc, scale = self.guide.loc, self.guide.scale
         w = loc + scale * torch.randn(self._n_samples, len(loc), dtype=loc.dtype).to(loc.device)
-        parts = [as_array(part) for part in w.split(self._sizes, dim=1)]
+        parts = [as_array(part) for part in torch.split(w, self._sizes, dim=1)]
         weights = [W.reshape(-1, *shape) for W, shape in zip(parts[::2], self._shapes, strict=True)]
         return FeatureMap(self._name, tuple(zip(weights, parts[1::2], strict=True)), linear_last=True)
 
@@ -99,7 +99,7 @@ class VariationalLearner:
         return [size for n_out, n_in in self._shapes for size in (n_out * n_in, n_out)]
 
     def _network(self, w: Tensor, X: Tensor) -> Tensor:
-        parts, last = w.split(self._sizes), len(self._shapes) - 1
+        parts, last = torch.split(w, self._sizes), len(self._shapes) - 1
         for layer, shape in enumerate(self._shapes):
             z = torch.addmm(parts[2 * layer + 1], X, parts[2 * layer].view(shape).mT)
             X = z if layer == last else self._activation(z)
