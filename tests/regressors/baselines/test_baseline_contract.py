@@ -177,12 +177,14 @@ def test_early_stopping_trains_again_on_all_rows_for_as_long_as_was_best(cls):
     free = quick(cls, epochs=7, early_stopping=False).fit(X, y)
     assert free.n_iter_ == 7
     assert free.validation_curve_.shape == (2, 0)
-    with pytest.raises(InvalidParameterError, match="got n_samples=2, of which validation_fraction=0.2 is 0: add rows"):
+    with pytest.raises(
+        InvalidParameterError, match=r"got n_samples=2, of which validation_fraction=0.2 is 0: add rows"
+    ):
         quick(cls).fit(X[:2], y[:2])
 
 
 def test_a_descent_that_diverges_says_so():
-    with pytest.raises(DivergedError, match="the loss must stay finite; it is .* try a learning_rate below 1e"):
+    with pytest.raises(DivergedError, match=r"the loss must stay finite; it is .* try a learning_rate below 1e"):
         quick(bdkn.BLLRegressor, noise=1e-300, head="gaussian", learning_rate=1e300, early_stopping=False).fit(X, y)
 
 

@@ -59,12 +59,12 @@ def test_what_is_not_in_the_tables_is_said():
     with pytest.raises(InvalidParameterError, match=r"setting must be 1 .* or 2 .*; got 3"):
         BLLRegressor.from_paper(3)
     with pytest.raises(
-        InvalidParameterError, match="dataset must be one of boston, .* yacht; got None: name one of them"
+        InvalidParameterError, match=r"dataset must be one of boston, .* yacht; got None: name one of them"
     ):
         BLLRegressor.from_paper(2)
-    with pytest.raises(InvalidParameterError, match="dataset must be one of .*; got 'sarcos': name one of them"):
+    with pytest.raises(InvalidParameterError, match=r"dataset must be one of .*; got 'sarcos': name one of them"):
         GPRegressor.from_paper(2, "sarcos")
-    with pytest.raises(InvalidParameterError, match="dataset must be one of .*; got 'bosten'; did you mean 'boston'"):
+    with pytest.raises(InvalidParameterError, match=r"dataset must be one of .*; got 'bosten'; did you mean 'boston'"):
         BLLRegressor.from_paper(1, "bosten")
     assert GPRegressor.from_paper(2, "sarcos", learning_rate=0.01, epochs=7).epochs == 7
     assert BLLRegressor.from_paper(2, "boston", epochs=9, random_state=3).epochs == 9
