@@ -106,7 +106,8 @@ def safe_cholesky(K: Tensor) -> Tensor:
     jitter = float(torch.finfo(K.dtype).eps) * len(K) * float(K.diagonal().mean())
     while failed:
         if not (math.isfinite(jitter) and jitter < 1e3 * float(K.diagonal().mean())):
-            raise torch.linalg.LinAlgError("a covariance must be finite, and positive definite up to rounding")
+            message = "a covariance must be finite, and positive definite up to rounding"
+            raise torch.linalg.LinAlgError(message)  # type: ignore[attr-defined]
         L, failed = torch.linalg.cholesky_ex(K + jitter * torch.eye(len(K), dtype=K.dtype, device=K.device))
         jitter *= 10
     return L

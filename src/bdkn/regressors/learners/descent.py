@@ -92,7 +92,7 @@ def _epoch_or_nan(
     """Run one epoch and return its mean loss, NaN where weights have become so large that it cannot be computed."""
     try:
         return _epoch(learner, optimiser, parameters, clip)
-    except torch.linalg.LinAlgError:
+    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
         return math.nan
 
 

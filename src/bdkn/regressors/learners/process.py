@@ -87,7 +87,7 @@ class ProcessLearner:
 def negative_log_density(K: Tensor, r: Tensor) -> Tensor:
     """Return -log N(r; 0, K), whose gradient by K is ½ (K⁻¹ - K⁻¹ r rᵀ K⁻¹).
 
-    Differentiating the Cholesky factorisation would take three times as long and as much memory again.
+    Differentiating the Cholesky factorisation would take more than twice as long.
     """
     value: Tensor = _NegativeLogDensity.apply(K, r)  # type: ignore[no-untyped-call]
     return value
