@@ -39,6 +39,9 @@ class DKLRegressor(TorchNetworkRegressor):
     batch_size : int or None, default=None
         Rows a step, whose marginal likelihood is taken as if there were no others; None takes all rows at once.
         Predictions are given all rows either way.
+    n_inducing : int or None, default=None
+        Points, learned with the rest, through which alone predictions see the rows: a variational approximation for
+        which time and memory grow with the rows, not with their cube and square. None is exact.
     minimum_noise : float, default=1e-06
         What σ² cannot fall below, in scaled units.
     dtype : {"float64", "float32"}, default="float64"
@@ -103,6 +106,7 @@ class DKLRegressor(TorchNetworkRegressor):
 
     n_features_out: int = 2
     batch_size: int | None = None
+    n_inducing: int | None = None
     minimum_noise: float = 1e-6
     dtype: str = "float64"
 
@@ -148,6 +152,7 @@ class DKLRegressor(TorchNetworkRegressor):
             n_scales=self.n_features_out,
             minimum_noise=self.minimum_noise,
             batch_size=self.batch_size,
+            n_inducing=self.n_inducing,
         )
 
     def _start(self, n_inputs: int, seed: np.random.SeedSequence) -> FeatureMap:
@@ -166,6 +171,6 @@ class DKLRegressor(TorchNetworkRegressor):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number("n_features_out", self.n_features_out, low=1, whole=True)
-        check_process(self.minimum_noise, self.dtype)
+        check_process(self.minimum_noise, self.dtype, self.n_inducing)
         if self.batch_size is not None:
             check_number("batch_size, if not None,", self.batch_size, low=1, whole=True)

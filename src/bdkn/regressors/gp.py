@@ -36,6 +36,9 @@ class GPRegressor(TorchRegressor):
         ``window`` before; None runs all epochs.
     window : int, default=11
         Steps averaged for that.
+    n_inducing : int or None, default=None
+        Points, learned with the rest, through which alone predictions see the rows: a variational approximation for
+        which time and memory grow with the rows, not with their cube and square. None is exact.
     minimum_noise : float, default=1e-06
         What σ² cannot fall below, in scaled units.
     dtype : {"float64", "float32"}, default="float64"
@@ -47,7 +50,7 @@ class GPRegressor(TorchRegressor):
     n_jobs : int or None, default=None
         Threads PyTorch may use, -1 for all cores, None for what it uses anyway. More may change the last digits.
     random_state : int, Generator, RandomState or None, default=None
-        Nothing here is random; it is there because every regressor has it.
+        Seed of the inducing points; without them nothing is random.
     verbose : int, default=0
         1 shows a progress bar on standard error.
 
@@ -88,6 +91,7 @@ class GPRegressor(TorchRegressor):
     ard: bool = True
     tol: float | None = 1e-5
     window: int = 11
+    n_inducing: int | None = None
     minimum_noise: float = 1e-6
     dtype: str = "float64"
 
@@ -119,7 +123,9 @@ class GPRegressor(TorchRegressor):
 
         like = torch.empty(0, dtype=getattr(torch, self.dtype), device=self.device)
         n_scales = rows.X.shape[1] if self.ard else None
-        learner = ProcessLearner(rows, None, like, root, n_scales=n_scales, minimum_noise=self.minimum_noise)
+        learner = ProcessLearner(
+            rows, None, like, root, n_scales=n_scales, minimum_noise=self.minimum_noise, n_inducing=self.n_inducing
+        )
         plan = Plan(learning_rate=self.learning_rate, epochs=self.epochs, tol=self.tol, window=self.window)
         return {"loss_curve_": np.array(self._descend(learner, plan).losses), "process_": learner.frozen()}
 
@@ -131,7 +137,7 @@ class GPRegressor(TorchRegressor):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_process(self.minimum_noise, self.dtype)
+        check_process(self.minimum_noise, self.dtype, self.n_inducing)
         check_flag("ard", self.ard)
         check_number("window", self.window, low=1, whole=True)
         if self.tol is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,7 +28,9 @@ _AT_ONCE = 2**25
 class Process:
     """f ~ GP(mean, k) with k(x, x') = outputscale exp(-½ Σⱼ (xⱼ - x'ⱼ)²/ℓⱼ²), seen at rows X as y = f + N(0, noise).
 
-    ``lengthscale`` is ℓ. What is computed, is so by PyTorch on ``device`` in the precision ``dtype``.
+    ``lengthscale`` is ℓ. With ``inducing`` points Z the rows are known through f(Z) alone, in the best way for that
+    (Titsias, 2009); time then grows with the rows, not their cube. What is computed, is so by PyTorch on ``device`` in
+    the precision ``dtype``.
     """
 
     X: FloatArray
@@ -40,6 +41,7 @@ class Process:
     noise: float
     device: str = "cpu"
     dtype: str = "float64"
+    inducing: FloatArray | None = None
 
     def predictive(self, X: FloatArray) -> Gaussian:
         """Return the distribution of y at each of the new rows."""
@@ -55,30 +57,37 @@ class Process:
     def _moments(self, X: FloatArray, *, joint: bool) -> tuple[FloatArray, FloatArray]:
         import torch
 
-        L, α = self._solved
-        k = self._kernel(self._tensor(self.X), self._tensor(X))
-        V = torch.linalg.solve_triangular(L, k, upper=False)
+        x, (L, LB, c) = self._tensor(X), self._solved
+        V = torch.linalg.solve_triangular(L, self._kernel(self._tensor(self._anchors), x), upper=False)
+        U = None if LB is None else torch.linalg.solve_triangular(LB, V, upper=False)
         if joint:
-            x = self._tensor(X)
-            spread = self._kernel(x, x) - V.mT @ V
+            spread = self._kernel(x, x) - V.mT @ V + (0 if U is None else U.mT @ U)
         else:
-            spread = (self.outputscale - (V * V).sum(0)).clamp_min(0)
-        return _array(self.mean + k.mT @ α), _array(spread)
+            known = (V * V).sum(0) - (0 if U is None else (U * U).sum(0))
+            spread = (self.outputscale - known).clamp_min(0)
+        return _array(self.mean + (V if U is None else U).mT @ c), _array(spread)
+
+    @property
+    def _anchors(self) -> FloatArray:
+        return self.X if self.inducing is None else self.inducing
 
     def _parts(self, X: FloatArray) -> Iterator[FloatArray]:
-        step = max(1, _AT_ONCE // len(self.X))
+        step = max(1, _AT_ONCE // len(self._anchors))
         return (X[start : start + step] for start in range(0, len(X), step))
 
     @cached_property
-    def _solved(self) -> tuple[Tensor, Tensor]:
-        """The factor L of K + noise I, and (K + noise I)⁻¹ (y - mean)."""
+    def _solved(self) -> tuple[Tensor, Tensor | None, Tensor]:
+        """The factor L of K + noise I, None, and L⁻¹(y - mean); with inducing points L, LB and c of ``condition``."""
         import torch
 
-        x = self._tensor(self.X)
+        x, r = self._tensor(self.X), self._tensor(self.y - self.mean)
+        if self.inducing is not None:
+            z = self._tensor(self.inducing)
+            return condition(self._kernel(z, z), self._kernel(z, x), r, self.noise)[:3]
         K = self._kernel(x, x)
         K.diagonal().add_(self.noise)
         L = safe_cholesky(K)
-        return L, torch.cholesky_solve(self._tensor(self.y - self.mean)[:, None], L)[:, 0]
+        return L, None, torch.linalg.solve_triangular(L, r[:, None], upper=False)[:, 0]
 
     def _kernel(self, x: Tensor, x2: Tensor) -> Tensor:
         import torch
@@ -97,15 +106,30 @@ class Process:
         return {name: value for name, value in vars(self).items() if name != "_solved"}  # it can be solved again
 
 
+def condition(Kuu: Tensor, Kuf: Tensor, r: Tensor, noise: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return what rows seen through inducing points u come down to: L, LB, c and A.
+
+    L Lᵀ = K_uu, A = L⁻¹ K_uf/σ, LB LBᵀ = I + A Aᵀ and c = LB⁻¹ A r/σ.
+    """
+    import torch
+
+    L = safe_cholesky(Kuu + 1e-6 * Kuu.diagonal().mean().detach() * torch.eye(len(Kuu)).to(Kuu))
+    A = torch.linalg.solve_triangular(L, Kuf, upper=False) / noise**0.5
+    LB = torch.linalg.cholesky(A @ A.mT + torch.eye(len(A)).to(A))
+    c = torch.linalg.solve_triangular(LB, (A @ r / noise**0.5)[:, None], upper=False)[:, 0]
+    return L, LB, c, A
+
+
 def safe_cholesky(K: Tensor) -> Tensor:
     """Return the Cholesky factor of K, made positive definite by as little on its diagonal as that takes."""
     import torch
 
     L: Tensor
     L, failed = torch.linalg.cholesky_ex(K)
-    jitter = float(torch.finfo(K.dtype).eps) * len(K) * float(K.diagonal().mean())
+    scale = K.detach().diagonal().mean().item()
+    jitter = float(torch.finfo(K.dtype).eps) * len(K) * scale
     while failed:
-        if not (math.isfinite(jitter) and jitter < 1e3 * float(K.diagonal().mean())):
+        if not jitter < 1e3 * scale:  # nor if either is not a number
             message = "a covariance must be finite, and positive definite up to rounding"
             raise torch.linalg.LinAlgError(message)  # type: ignore[attr-defined]
         L, failed = torch.linalg.cholesky_ex(K + jitter * torch.eye(len(K), dtype=K.dtype, device=K.device))
@@ -117,7 +141,9 @@ def _array(part: Tensor) -> FloatArray:
     return part.numpy(force=True).astype(np.float64)
 
 
-def check_process(minimum_noise: object, dtype: object) -> None:
+def check_process(minimum_noise: object, dtype: object, n_inducing: object) -> None:
     """Raise unless these parameters of a process are what they may be."""
+    if n_inducing is not None:
+        check_number("n_inducing, if not None,", n_inducing, low=1, whole=True)
     check_number("minimum_noise", minimum_noise, low=0, strict=True)
     check_choice("dtype", dtype, DTYPES)

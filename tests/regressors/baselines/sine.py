@@ -19,8 +19,8 @@ QUICK = {
     DKLRegressor: SMALL,
     BLLRegressor: SMALL,
     LDBLLRegressor: {**SMALL, "hidden_layer_sizes": (32,), "derivative_rows": 20},
-    MFVIRegressor: {**SMALL, "n_samples": 10},
-    VBLLRegressor: SMALL,
+    MFVIRegressor: {**SMALL, "epochs": 20, "n_samples": 10},
+    VBLLRegressor: {**SMALL, "epochs": 20},
 }
 """Parameters with which a fit takes a moment; ``n_jobs=1`` because threads cost more than they bring."""
 

@@ -156,6 +156,57 @@ def test_rows_given_twice_do_not_break_a_noise_free_process():
     assert np.isfinite(model.predict_dist(NEW).std()).all()
 
 
+def learner_of(rows, **others):
+    return ProcessLearner(rows, None, DOUBLE, np.random.SeedSequence(0), n_scales=1, minimum_noise=1e-6, **others)
+
+
+def test_with_every_row_an_inducing_point_nothing_is_lost():
+    A, b = sine(40)
+    exact, sparse = learner_of(TrainingRows(A, b)), learner_of(TrainingRows(A, b), n_inducing=40)
+    losses = [float(each.loss(each.batches.X, each.batches.y).detach()) for each in (exact, sparse)]
+    assert losses[1] == pytest.approx(losses[0], abs=1e-4)
+    x = np.linspace(-3, 3, 9)[:, None]
+    ours, theirs = sparse.frozen(), exact.frozen()
+    np.testing.assert_allclose(ours.predictive(x).mean(), theirs.predictive(x).mean(), atol=1e-4)
+    np.testing.assert_allclose(ours.predictive(x).var(), theirs.predictive(x).var(), atol=1e-4)
+    np.testing.assert_allclose(ours.joint(x).cov(), theirs.joint(x).cov(), atol=1e-4)
+
+
+def test_the_bound_is_gpytorchs_and_below_the_evidence():
+    A, b = sine(60)
+    learner = learner_of(TrainingRows(A, b), n_inducing=4)
+    points = learner.frozen().inducing
+    exact = learner_of(TrainingRows(A, b))
+
+    class Model(gpytorch.models.ExactGP):
+        def __init__(self):
+            super().__init__(learner.batches.X, learner.batches.y, learner.likelihood)
+            inducing = torch.tensor(points)
+            self.kernel = gpytorch.kernels.InducingPointKernel(learner.kernel, inducing, learner.likelihood)
+
+        def forward(self, x):
+            return gpytorch.distributions.MultivariateNormal(learner.mean(x), self.kernel(x))
+
+    model = Model()
+    theirs = gpytorch.mlls.ExactMarginalLogLikelihood(learner.likelihood, model)(
+        model(learner.batches.X), learner.batches.y
+    )
+    bound = -float(learner.loss(learner.batches.X, learner.batches.y).detach())
+    assert bound == pytest.approx(float(theirs.detach()), abs=1e-3)
+    assert bound < -float(exact.loss(learner.batches.X, learner.batches.y).detach())
+
+
+@pytest.mark.parametrize("cls", [GPRegressor, DKLRegressor])
+def test_a_few_inducing_points_are_nearly_as_good_as_all_rows(cls):
+    A, b = sine(150)
+    settings = {"epochs": 150, "learning_rate": 0.05}
+    exact, sparse = (quick(cls, **settings, n_inducing=count).fit(A, b) for count in (None, 15))
+    assert sparse.process_.inducing.shape == (15, 1 if cls is GPRegressor else 2)
+    A_new, b_new = sine(500, seed=1)
+    assert sparse.log_score(A_new, b_new) > exact.log_score(A_new, b_new) - 0.1
+    np.testing.assert_allclose(sparse.predict(A_new, return_cov=True)[0], sparse.predict(A_new))
+
+
 class Frozen(TorchFeatures):
     """A linear map that does not learn."""
 

@@ -37,6 +37,8 @@ class DerivativePrior:
         """Return the penalty under the posterior of a linear model."""
         places = self._places()
         step = max(1, _AT_ONCE // (model.L.shape[0] * places.shape[1]))
+        if len(places) <= step:
+            return self.beta * self._divergence(places, model.L, model.μ, noise) / len(places)
         total = torch.zeros((), dtype=places.dtype, device=places.device)
         for chunk in torch.split(places, step):
             # Jacobians are made again on the way back, so that those of one chunk are held at a time.
@@ -59,7 +61,7 @@ class DerivativePrior:
 def derivative(features: TorchFeatures, X: Tensor, L: Tensor, μ: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
     """Return posterior mean and variance of ∂f/∂x, each (n, n_inputs); the constant's weight, the last, has no part."""
     _, J = features.with_derivatives(X)
-    J = torch.cat([J, torch.zeros_like(J[:, :1])], dim=1)
-    n, D, P = J.shape
-    whitened = torch.linalg.solve_triangular(L, J.permute(1, 0, 2).reshape(D, n * P), upper=False)
-    return J.mT @ μ, noise * whitened.square().sum(0).reshape(n, P)
+    J = torch.cat([J, torch.zeros_like(J[:, :, :1])], dim=2)
+    n, P, D = J.shape
+    whitened = torch.linalg.solve_triangular(L, J.reshape(n * P, D).mT, upper=False)
+    return J @ μ, noise * whitened.square().sum(0).reshape(n, P)

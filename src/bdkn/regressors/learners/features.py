@@ -40,12 +40,15 @@ class TorchFeatures:
         return X
 
     def with_derivatives(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the features and ∂φ/∂x (n, n_out, n_in), by forward mode, both differentiable by the weights."""
+        """Return the features and ∂φ/∂x (n, n_in, n_out), by forward mode, both differentiable by the weights.
+
+        In this order a layer is one product for all rows and inputs together.
+        """
         J = torch.eye(X.shape[1], dtype=X.dtype, device=X.device).expand(len(X), -1, -1)
         for layer, (W, b) in enumerate(self.layers):
             z = torch.addmm(b, X, W.mT)
-            X, J = self._activated(layer, z), W @ J
-            J = J if self._is_linear(layer) else SLOPES[self._start.activation](z)[:, :, None] * J
+            X, J = self._activated(layer, z), J @ W.mT
+            J = J if self._is_linear(layer) else SLOPES[self._start.activation](z)[:, None, :] * J
         return X, J
 
     def frozen(self) -> FeatureMap:

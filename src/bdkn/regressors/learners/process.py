@@ -14,14 +14,15 @@ from torch import Tensor
 from bdkn.members import TrainingRows
 from bdkn.regressors.learners.batches import Batches
 from bdkn.regressors.learners.features import TorchFeatures, as_array
-from bdkn.regressors.process import Process, safe_cholesky
+from bdkn.regressors.process import Process, condition, safe_cholesky
 
 
 class ProcessLearner:
     """Constant mean, RBF kernel, Gaussian noise; GPyTorch's starting values.
 
     The kernel has ``n_scales`` length scales, one for each feature, or with None one for all. Without ``features`` the
-    process is one of the inputs. With ``batch_size`` a step sees the rows of a batch, as if there were no others.
+    process is one of the inputs. With ``batch_size`` a step sees the rows of a batch, as if there were no others;
+    with ``n_inducing`` rows are seen through so many points, which are learned.
     """
 
     def __init__(
@@ -35,9 +36,11 @@ class ProcessLearner:
         n_scales: int | None,
         minimum_noise: float,
         batch_size: int | None = None,
+        n_inducing: int | None = None,
     ) -> None:
         self.batches = Batches.of(rows, like, batch_size, seed)
         self.features, self._held_out, self._like = features, held_out, like
+        self._inducing = self._first_inducing(n_inducing)
         self.mean = gpytorch.means.ConstantMean().to(like)
         self.kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=n_scales)).to(like)
         floor = gpytorch.constraints.GreaterThan(minimum_noise)
@@ -47,7 +50,8 @@ class ProcessLearner:
         """Return the hyperparameters and, if there are features, their weights."""
         modules: tuple[torch.nn.Module, ...] = (self.mean, self.kernel, self.likelihood)
         own = [part for module in modules for part in module.parameters()]
-        return own + (self.features.parameters() if self.features else [])
+        points = [] if self._inducing is None else [self._inducing]
+        return own + points + (self.features.parameters() if self.features else [])
 
     def losses(self) -> Iterator[Tensor]:
         """Yield the negative log marginal likelihood a row, of all rows or of one batch after another."""
@@ -55,10 +59,30 @@ class ProcessLearner:
             yield self.loss(X, y)
 
     def loss(self, X: Tensor, y: Tensor) -> Tensor:
-        """Return -log N(y; mean, K + noise I) divided by the number of rows."""
+        """Return -log N(y; mean, K + noise I), or with inducing points its upper bound, a row."""
         z = X if self.features is None else self.features(X)
+        if self._inducing is not None:
+            return self._bound(self._inducing, z, y - self.mean(z)) / len(y)
         K = self.kernel(z).to_dense() + torch.diag(self.likelihood.noise.expand(len(y)))
         return negative_log_density(K, y - self.mean(z)) / len(y)
+
+    def _bound(self, u: Tensor, z: Tensor, r: Tensor) -> Tensor:
+        """Return -log N(r; 0, Q + noise I) + tr(K - Q)/(2 noise) with Q = K_fu K_uu⁻¹ K_uf."""
+        noise, n = self.likelihood.noise[0], len(r)
+        _, LB, c, A = condition(self.kernel(u).to_dense(), self.kernel(u, z).to_dense(), r, noise)
+        missing = n * self.kernel.outputscale / noise - A.square().sum()
+        fit = n * (2 * math.pi * noise).log() + r @ r / noise - c @ c
+        loss: Tensor = (fit + missing) / 2 + LB.diagonal().log().sum()
+        return loss
+
+    @torch.no_grad()
+    def _first_inducing(self, count: int | None) -> Tensor | None:
+        """Return as many rows, or their features, drawn at random: where inducing points begin."""
+        if count is None:
+            return None
+        chosen = self.batches.generator.permutation(len(self.batches))[:count]
+        rows = self.batches.X[torch.as_tensor(chosen, device=self.batches.X.device)]
+        return (rows if self.features is None else self.features(rows)).clone().requires_grad_()
 
     def held_out_nll(self) -> float:
         """Return the mean negative log density of the targets held out."""
@@ -78,6 +102,7 @@ class ProcessLearner:
             noise=self.likelihood.noise.item(),
             device=str(self._like.device),
             dtype=str(self._like.dtype).removeprefix("torch."),
+            inducing=None if self._inducing is None else as_array(self._inducing),
         )
 
     def _values(self, X: Any) -> Any:
