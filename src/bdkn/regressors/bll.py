@@ -14,6 +14,7 @@ from bdkn.members import TrainingRows
 from bdkn.networks import FeatureMap
 from bdkn.predictive import Gaussian, MultivariateT, StudentT
 from bdkn.predictive.base import FloatArray
+from bdkn.regressors.last_layer import CERTAIN
 from bdkn.regressors.torch_regressor import TorchNetworkRegressor
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ class BLLRegressor(TorchNetworkRegressor):
 
     @property
     def _is_student(self) -> bool:
-        return self.posterior_.a < 1e15
+        return self.posterior_.a < CERTAIN
 
     def _design(self, X: FloatArray) -> FloatArray:
         return np.concatenate([self.features_(X), np.ones((len(X), 1))], axis=1)

@@ -1,4 +1,4 @@
-"""Gaussian weights of a last layer, and Gaussian noise."""
+"""What is known of a last layer: its weights, and the noise."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+
+CERTAIN = 1e15
+"""Half the degrees of freedom with which the noise of a conjugate posterior counts as known, its Student-t as Gaussian."""
 
 
 @dataclass(frozen=True, eq=False)

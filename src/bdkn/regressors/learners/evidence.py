@@ -13,6 +13,7 @@ from torch import Tensor
 from bdkn.inference import Posterior, Prior, Statistics, posterior
 from bdkn.members import TrainingRows
 from bdkn.predictive.base import FloatArray
+from bdkn.regressors.last_layer import CERTAIN
 from bdkn.regressors.learners.features import TorchFeatures, as_array
 
 LEAST_NOISE = 1e-12
@@ -113,10 +114,6 @@ class EvidenceLearner:
         """The prior variance of the weights relative to the noise."""
         log_t = self._log_variance if self._log_noise is None else self._log_variance - self._log_noise
         return log_t.exp()
-
-
-CERTAIN = 1e15
-"""Half the degrees of freedom from which on a Student-t is a Gaussian, and its noise known."""
 
 
 def design(φ: Tensor) -> Tensor:
