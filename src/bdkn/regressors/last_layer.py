@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 
 CERTAIN = 1e15
-"""Half the degrees of freedom with which the noise of a conjugate posterior counts as known, its Student-t as Gaussian."""
+"""Half the degrees of freedom with which a posterior counts its noise as known, and its Student-t as a Gaussian."""
 
 
 @dataclass(frozen=True, eq=False)
