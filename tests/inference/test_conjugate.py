@@ -319,6 +319,14 @@ class TestPrior:
         with pytest.raises(InvalidParameterError, match=message):
             Prior(*arguments)
 
+    @pytest.mark.parametrize("variance", [4.0, 0.3, 1e-9, 7e20])
+    def test_shrinking_is_isotropic_to_the_last_bit(self, variance):
+        mean = np.array([0.2, -0.3, 0.0])
+        one, other = Prior.shrinking(mean, variance), Prior.isotropic(3, variance, mean)
+        assert vars(one).keys() == vars(other).keys()
+        for name, value in vars(other).items():
+            np.testing.assert_array_equal(getattr(one, name), value)
+
     @pytest.mark.parametrize("variance", [0.0, -1.0, np.nan])
     def test_isotropic_refusals(self, variance):
         with pytest.raises(InvalidParameterError, match="variance must be a number > 0"):

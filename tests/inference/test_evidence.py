@@ -215,6 +215,8 @@ class TestGivenChoice:
     def test_refusals(self):
         with pytest.raises(InvalidParameterError, match="prior variance must be a number > 0; got -1"):
             choose_prior_variance(Statistics.empty(2), -1.0)
+        with pytest.raises(InvalidParameterError, match="1 / prior variance must be a number >= 0 and finite; got inf"):
+            choose_prior_variance(Statistics.empty(1), 1e-310)
         with pytest.raises(
             InvalidParameterError, match="method must be one of 'exact', 'paper'; got 'papre'; did you mean"
         ):

@@ -134,6 +134,16 @@ class TestSlopeAt:
         assert evidence._peak(spectrum, root - 0.2, root - 0.1) == root - 0.1
 
 
+@quick
+@given(st.integers(1, 6), st.integers(0, 2**32 - 1))
+def test_the_determinant_does_not_depend_on_the_order_of_the_columns(weights, seed):
+    rng = np.random.default_rng(seed)
+    R = np.triu(rng.normal(size=(weights, weights)), 1) + np.diag(rng.uniform(0.5, 2.0, weights) * rng.choice([-1, 1]))
+    expected = np.linalg.slogdet(R)[1]
+    for root in (R, R[:, rng.permutation(weights)]):
+        np.testing.assert_allclose(triangular.log_determinant(root), expected, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("diagonal", [[2.0, 0.5, 1e-8], [1e300, 1.0, 1e-300]])
 def test_a_diagonal_precision_has_the_root_cholesky_gives(diagonal):
     prior = Prior(0.0, diagonal)

@@ -82,7 +82,7 @@ def test_constant_variance_has_the_floor_of_a_network():
 @pytest.mark.parametrize("counts", [None, COUNTS.astype(float)])
 def test_rows_are_scored_alike_wherever_they_come_from(counts):
     means, variances = NETWORKS.outputs(X)
-    whole = MemberScores.of(HeldOut(means.T, variances.T, y, counts).parts())
+    whole = MemberScores.of(HeldOut(means.T, variances.T, means.T, y, counts).parts())
     parts = MemberScores.of(Design(NETWORKS, TrainingRows(X, y, counts)).scored())
     np.testing.assert_allclose(whole.mse, parts.mse, rtol=1e-12)
     np.testing.assert_allclose(whole.nll, parts.nll, rtol=1e-12)
@@ -91,10 +91,10 @@ def test_rows_are_scored_alike_wherever_they_come_from(counts):
 def test_scores_that_overflow_are_not_finite():
     means, variances = np.zeros((4, 3)), np.ones((4, 3))
     means[1, 0], variances[2, 1], means[0, 2] = 1e200, np.inf, np.nan
-    scores = MemberScores.of(HeldOut(means, variances, np.zeros(4)).parts())
+    scores = MemberScores.of(HeldOut(means, variances, means, np.zeros(4)).parts())
     np.testing.assert_array_equal(scores.is_finite, [False, False, False])
     np.testing.assert_array_equal(scores[np.array([1])].mse, [0.0])
-    assert MemberScores.of(HeldOut(means[3:], variances[3:], np.zeros(1)).parts()).is_finite.all()
+    assert MemberScores.of(HeldOut(means[3:], variances[3:], means[3:], np.zeros(1)).parts()).is_finite.all()
 
 
 def test_some_rows_with_what_belongs_to_them():

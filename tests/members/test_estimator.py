@@ -27,9 +27,9 @@ MEAN, STD = BAYES.predict(X, return_std=True)
 
 
 def test_an_estimator_that_knows_its_standard_deviation():
-    mean, variance = ask(BAYES, X)
+    mean, std = ask(BAYES, X)
     np.testing.assert_array_equal(mean, MEAN)
-    np.testing.assert_array_equal(variance, STD**2)
+    np.testing.assert_array_equal(std, STD)
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_an_estimator_that_knows_its_standard_deviation():
     ],
 )
 def test_an_estimator_that_does_not(model):
-    mean, variance = ask(model.fit(X, y), X)
+    mean, std = ask(model.fit(X, y), X)
     np.testing.assert_array_equal(mean, model.predict(X))
-    assert variance is None
+    assert std is None
 
 
 @pytest.mark.parametrize(
@@ -60,18 +60,18 @@ def test_an_estimator_that_does_not(model):
 )
 def test_what_is_wrapped_around_it_does_not_hide_it(model):
     model.fit(X, y)
-    mean, variance = ask(model, X)
+    mean, std = ask(model, X)
     np.testing.assert_allclose(mean, model.predict(X), rtol=1e-12)
-    np.testing.assert_allclose(variance, STD**2, rtol=1e-3)
+    np.testing.assert_allclose(std, STD, rtol=1e-3)
 
 
 def test_functions():
-    mean, variance = ask(lambda rows: rows[:, 0], X)
+    mean, std = ask(lambda rows: rows[:, 0], X)
     np.testing.assert_array_equal(mean, X[:, 0])
-    assert variance is None
-    mean, variance = ask(lambda rows: (rows[:, :1], np.full(len(rows), 3.0)), X)
+    assert std is None
+    mean, std = ask(lambda rows: (rows[:, :1], np.full(len(rows), 3.0)), X)
     np.testing.assert_array_equal(mean, X[:, 0])
-    np.testing.assert_array_equal(variance, np.full(40, 9.0))
+    np.testing.assert_array_equal(std, np.full(40, 3.0))
 
 
 class Heads(nn.Module):
@@ -88,9 +88,9 @@ class Heads(nn.Module):
 def test_a_torch_module_is_asked_in_evaluation_mode_and_left_as_it_was():
     module = nn.Sequential(nn.Linear(2, 8), nn.Dropout(0.5), nn.BatchNorm1d(8), nn.Linear(8, 1))
     module[2].eval()
-    mean, variance = ask(module, X)
+    mean, std = ask(module, X)
     assert (module.training, module[1].training, module[2].training) == (True, True, False)
-    assert variance is None
+    assert std is None
     expected = module.eval()(torch.as_tensor(X, dtype=torch.float32)).detach().numpy()[:, 0]
     np.testing.assert_array_equal(mean, expected)
     assert mean.dtype == np.float64
@@ -99,12 +99,12 @@ def test_a_torch_module_is_asked_in_evaluation_mode_and_left_as_it_was():
 
 def test_a_torch_module_keeps_its_precision_and_may_give_standard_deviations():
     module = Heads()
-    mean, variance = ask(module, X)
+    mean, std = ask(module, X)
     weight, bias = (part.detach().numpy() for part in module.line.parameters())
     np.testing.assert_allclose(mean, X @ weight[0] + bias, rtol=1e-14)
-    np.testing.assert_allclose(variance, np.exp(2 * X[:, 0]), rtol=1e-14)
-    _, variance = ask(nn.Flatten(), X[:, :1])  # no parameters, so no precision of its own
-    assert variance is None
+    np.testing.assert_allclose(std, np.exp(X[:, 0]), rtol=1e-14)
+    _, std = ask(nn.Flatten(), X[:, :1])  # no parameters, so no precision of its own
+    assert std is None
 
 
 def test_plain_models_need_no_torch(monkeypatch):
@@ -116,13 +116,15 @@ def test_plain_models_need_no_torch(monkeypatch):
 def test_an_average_over_folds():
     fits = tuple(BayesianRidge().fit(X[part], y[part]) for part in (slice(20), slice(20, 40)))
     member = EstimatorMember("line", fits)
-    means, variances = member.by_fold(X)
-    stds = [fit.predict(X, return_std=True)[1] for fit in fits]
+    means, stds = member.by_fold(X)
     np.testing.assert_array_equal(means, [fit.predict(X) for fit in fits])
-    np.testing.assert_array_equal(variances, np.square(stds))
+    np.testing.assert_array_equal(stds, [fit.predict(X, return_std=True)[1] for fit in fits])
     mean, variance = member.predict(X)
     np.testing.assert_allclose(mean, means.mean(axis=0))
-    np.testing.assert_allclose(variance, np.mean(variances, axis=0) + (means[0] - means[1]) ** 2 / 4)
+    np.testing.assert_allclose(variance, np.mean(stds**2, axis=0) + (means[0] - means[1]) ** 2 / 4)
+    wider = EstimatorMember("line", fits, std_factor=3.0).predict(X)[1]
+    np.testing.assert_allclose(wider, np.mean(9 * stds**2, axis=0) + (means[0] - means[1]) ** 2 / 4)
+    assert EstimatorMember("line", fits, std_factor=np.nan).predict(X)[1] is None
     assert EstimatorMember("line", (LinearRegression().fit(X, y),)).predict(X)[1] is None
 
 

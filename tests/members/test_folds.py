@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bdkn.errors import InvalidParameterError
-from bdkn.members import Folds
+from bdkn.members import Folds, OwnFolds
 
 quick = settings(max_examples=60, deadline=None)
 
@@ -47,8 +47,25 @@ def test_rows_fall_into_folds_at_random():
     np.testing.assert_array_equal(one, again)
 
 
+def test_a_members_own_folds_follow_from_seed_and_name():
+    def parts(name, entropy=1):
+        return np.concatenate(OwnFolds(100, 5, entropy).of_member(name).left_out).tolist()
+
+    assert parts("line") == parts("line")
+    assert len({tuple(parts("line")), tuple(parts("tree")), tuple(parts("line", 2))}) == 3
+    own = OwnFolds(7, 5, 1)
+    np.testing.assert_array_equal(own.judged, own.of_member("line").judged)
+    assert len(own.of_member("line")) == 5
+
+
 @pytest.mark.parametrize(
-    "fold", [lambda n, rng: Folds.cross(n, 5, rng), lambda n, rng: Folds.single(n, 0.1, rng)], ids=["cross", "single"]
+    "fold",
+    [
+        lambda n, rng: Folds.cross(n, 5, rng),
+        lambda n, rng: Folds.single(n, 0.1, rng),
+        lambda n, rng: OwnFolds(n, 5, 0),
+    ],
+    ids=["cross", "single", "own"],
 )
 def test_one_row_cannot_be_left_out(fold):
     with pytest.raises(

@@ -42,14 +42,14 @@ def table(n=120, seed=0):
 
 @dataclass(frozen=True)
 class Stretched:
-    """Trains with the reference engine, then multiplies what network h predicts by ``factors[h]``."""
+    """Trains with the reference engine, then multiplies what member h predicts, in any fold, by ``factors[h]``."""
 
     factors: tuple[float, ...]
 
     def train(self, spec, rows, config, seeds, *, n_jobs=None, watch=None, on_epoch=None):
         trained = ReferenceEngine().train(spec, rows, config, seeds, n_jobs=n_jobs, watch=watch, on_epoch=on_epoch)
         *hidden, (W, b) = trained.networks.layers
-        W, b = W.copy(), b.copy()
-        W[:, 0] *= np.array(self.factors, np.float32)[:, None]
-        b[:, 0] *= np.array(self.factors, np.float32)
+        W, b, factors = W.copy(), b.copy(), np.resize(np.array(self.factors, np.float32), len(seeds))
+        W[:, 0] *= factors[:, None]
+        b[:, 0] *= factors
         return replace(trained, networks=Networks(spec, (*hidden, (W, b))))

@@ -85,9 +85,10 @@ class TestOutOfFold:
     @pytest.mark.parametrize("folds", [2, 5])
     def test_every_row_is_left_out_of_each_member_once(self, folds):
         _, engine = remembering(n_folds=folds)
-        assert len(engine.asked) == folds
+        ((only, _),) = engine.asked  # all at once, one fold after the other
+        assert len(only) == 3 * folds
         for h in range(3):
-            left_out = [np.setdiff1d(np.arange(120), only[h]) for only, _ in engine.asked]
+            left_out = [np.setdiff1d(np.arange(120), rows) for rows in only[h::3]]
             np.testing.assert_array_equal(np.sort(np.concatenate(left_out)), np.arange(120))
             assert {len(rows) for rows in left_out} == {120 // folds}
 
@@ -97,7 +98,8 @@ class TestOutOfFold:
         assert len(set(keys)) == len(keys) == 3 * 6
 
     def test_predictions_average_the_folds_or_know_every_row(self):
-        (folds, _), (refit, engine) = (remembering(predict_with=way) for way in ("folds", "refit"))
+        ways = ("folds", "refit")
+        (folds, _), (refit, engine) = (remembering(predict_with=way, select_members=False) for way in ways)
         np.testing.assert_allclose(folds.ensemble_.outputs(X)[0], (4 - 1) / 5)  # four of five saw the row
         np.testing.assert_array_equal(folds.ensemble_.outputs(NEW)[0], -1)
         np.testing.assert_array_equal(refit.ensemble_.outputs(X)[0], 1)
@@ -269,3 +271,13 @@ def test_the_mean_is_the_weighted_sum_of_the_members(design):
 def test_refusals(given, message):
     with pytest.raises(InvalidParameterError, match=message):
         BDKNRegressor(**QUICK, **given).fit(X, y)
+
+
+@pytest.mark.parametrize("n", [2, 5])
+def test_members_are_not_compared_on_a_single_row_left_out(n):
+    model = BDKNRegressor(**QUICK, design="hold-out").fit(X[:n], y[:n])
+    assert len(model.held_out_.y) == 1
+    assert np.isfinite(model.predict_interval(X)).all()
+    assert np.isnan(model.member_table()["loss_without"]).all()
+    with pytest.raises(InvalidParameterError, match="from the others, which takes two of them; got 1: add rows, leave"):
+        model.member_curve()

@@ -11,6 +11,7 @@ from quick import EACH, QUICK, table
 from sklearn.base import clone
 
 from bdkn.regressors import BDKNRegressor, DeepEnsembleRegressor
+from bdkn.training import Rows
 from bdkn.training.reference import ReferenceEngine
 
 X, y = table()
@@ -102,7 +103,7 @@ class Recording:
     """An engine that remembers what it was asked."""
 
     def train(self, spec, rows, config, seeds, *, n_jobs=None, watch=None, on_epoch=None):
-        self.asked = {**vars(spec), **vars(config), "n_jobs": n_jobs, "hook": on_epoch, "n_members": len(seeds)}
+        self.asked = {**vars(spec), **vars(config), "n_jobs": n_jobs, "hook": on_epoch, "networks": len(seeds)}
         return ReferenceEngine().train(spec, rows, config, seeds)
 
 
@@ -111,7 +112,6 @@ class Recording:
 def test_every_parameter_of_training_reaches_the_engine(cls, verbose):
     engine = Recording()
     told = {
-        "n_members": 2,
         "activation": "tanh",
         "objective": "beta_nll",
         "beta": 0.25,
@@ -127,8 +127,9 @@ def test_every_parameter_of_training_reaches_the_engine(cls, verbose):
         "n_jobs": 2,
     }
     others = {"hidden_layer_sizes": [6, 5], "early_stopping": True, "random_state": 0, "verbose": verbose}
-    cls(**told, **others, engine=engine).fit(X, y)
+    model = cls(n_members=2, **told, **others, engine=engine).fit(X, y)
     assert {name: engine.asked[name] for name in told} == told
+    assert engine.asked["networks"] == 2 * (5 if getattr(model, "design", "") == "cross-fit" else 1)
     assert engine.asked["hidden"] == (6, 5)
     assert engine.asked["n_inputs"] == 3
     assert (engine.asked["hook"] is None) == (verbose == 0)
@@ -146,18 +147,26 @@ def test_weight_decays_are_taken_in_turn():
 
 
 @pytest.mark.parametrize("cls", EACH)
-@pytest.mark.parametrize(("rows", "epochs"), [(100, 500), (4000, 500), (16_000, 250)])
-def test_many_rows_need_fewer_epochs(cls, rows, epochs):
-    class Idle(Recording):
-        def train(self, spec, rows, config, seeds, **kwargs):
-            self.asked = {"epochs": config.epochs}
-            return ReferenceEngine().train(spec, rows, replace(config, epochs=1), seeds)
+@pytest.mark.parametrize(
+    ("n_rows", "n_members", "hidden", "epochs"),
+    [(100, 12, (50, 50), 500), (4000, 12, (50, 50), 500), (4001, 6, (36,) * 5, 250), (64_000, 6, (36,) * 5, 125)],
+)
+def test_many_rows_get_fewer_and_deeper_networks_and_fewer_epochs(cls, n_rows, n_members, hidden, epochs):
+    asked = set()
 
-    engine, (more, target) = Idle(), table(rows)
-    cls(**{**QUICK, "epochs": "auto", "early_stopping": False, "batch_size": 10**6, "n_members": 1}, engine=engine).fit(
-        more, target
-    )
-    assert engine.asked == {"epochs": epochs}
+    class Idle:
+        def train(self, spec, rows, config, seeds, **kwargs):
+            asked.add((spec.hidden, config.epochs))
+            tiny = Rows(rows.X[:20], rows.y[:20])
+            return ReferenceEngine().train(spec, tiny, replace(config, epochs=1), seeds)
+
+    free = {"n_members": "auto", "hidden_layer_sizes": "auto", "epochs": "auto", "early_stopping": False}
+    model = cls(**{**QUICK, **free}, engine=Idle())
+    if hasattr(model, "select_members"):
+        model.set_params(select_members=False)
+    model.fit(*table(n_rows))
+    assert asked == {(hidden, epochs)}
+    assert len(model.member_names_) == n_members
 
 
 @pytest.mark.parametrize("predict_with", ["folds", "refit"])

@@ -169,6 +169,39 @@ def test_new_members_are_checked():
         networks(2).fit(X, y).add_members(0, X, y)
 
 
+OTHER_ROWS = {
+    "rows": (X[::-1], y, None),
+    "one number": (np.where(np.arange(450).reshape(X.shape) == 7, X + 1, X), y, None),
+    "targets": (X, y + (np.arange(150) == 3), None),
+    "fewer": (X[:-1], y[:-1], None),
+    "weights": (X, y, np.arange(150) % 2 + 1.0),
+}
+
+
+@pytest.mark.parametrize("design", ["cross-fit", "hold-out", "stack"])
+def test_rows_other_than_those_of_the_fit_are_refused(design):
+    if design == "stack":
+        model, new = stack([("line", LinearRegression())]).fit(X, y), [("bayes", BayesianRidge())]
+    else:
+        model, new = networks(2, design=design, epochs=1).fit(X, y), 1
+    for given in OTHER_ROWS.values():
+        with pytest.raises(InvalidParameterError, match="got other rows, targets or weights: give X, y and sample_wei"):
+            model.add_members(new, *given)
+    assert model.add_members(new, X.copy(order="F"), y.tolist()).member_names_[:-1] == model.member_names_
+
+
+def test_new_members_are_made_as_the_others():
+    model = networks(2, epochs=1).fit(X, y).set_params(n_members=7)
+    assert model.add_members(1, X, y).member_names_ == ("network 1", "network 2", "network 3")
+    for name, value in {"n_folds": 3, "predict_with": "refit", "learning_rate": 0.1, "activation": ["tanh"]}.items():
+        changed = networks(2, epochs=1).fit(X, y).set_params(**{name: value})
+        with pytest.raises(InvalidParameterError, match=f"the fit had {name}=.*, which is now .*: set it back, or fit"):
+            changed.add_members(1, X, y)
+    for name, value in {"cv": 3, "predict_with": "refit"}.items():
+        with pytest.raises(InvalidParameterError, match=f"the fit had {name}=.*, which is now .*: set it back, or fit"):
+            stack().fit(X, y).set_params(**{name: value}).add_members([LINE], X, y)
+
+
 def test_members_that_would_harm_the_rest_are_dropped_too():
     large = "large", lambda rows: 1e3 * np.sin(1e4 * rows[:, 1])
     model = stack([*MEMBERS[:2], large]).fit(X, y).set_params(select_members=True)

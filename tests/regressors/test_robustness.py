@@ -96,6 +96,21 @@ def test_any_unit_of_the_target(cls, unit):
         assert model.noise_ >= 0
 
 
+@pytest.mark.parametrize("cls", EACH)
+@pytest.mark.parametrize("unit", [1e-300, 1e-160, 1e160, 1e300])
+def test_standard_deviations_in_any_unit_and_variances_where_there_are_numbers_for_them(cls, unit):
+    model, plain = cls(**QUICK).fit(X, unit * y), cls(**QUICK).fit(X, y)
+    mean, std = model.predict(X, return_std=True)
+    np.testing.assert_allclose(mean / unit, plain.predict(X), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(std / unit, plain.predict(X, return_std=True)[1], rtol=1e-4)
+    message = r"variances must be numbers, and squares of a target that spreads over .*e.* are not: ask for return_std"
+    with pytest.raises(InvalidParameterError, match=message):
+        model.predict(X, return_cov=True)
+    if hasattr(model, "predict_var"):
+        with pytest.raises(InvalidParameterError, match=message):
+            model.predict_var(X)
+
+
 def test_a_predictive_set_after_the_fit_is_checked():
     model = DeepEnsembleRegressor(**QUICK).fit(X, y).set_params(predictive="mixtur")
     with pytest.raises(InvalidParameterError, match="did you mean 'mixture'"):

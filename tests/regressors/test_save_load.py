@@ -146,7 +146,7 @@ def test_what_a_file_consists_of(tmp_path):
     assert document["bdkn"] == bdkn.__version__
     attributes = {"n_features_in_", "ensemble_", "member_scores_", "loss_curves_", "n_iter_"}
     attributes |= {"validation_curves_", "best_epochs_"}
-    assert set(document["fitted"]) == attributes | {"held_out_", "combination_", "seed_entropy_"}
+    assert set(document["fitted"]) == attributes | {"held_out_", "combination_", "origin_", "n_trained_"}
     assert set(arrays) == {
         "ensemble_.inputs.mean",
         "ensemble_.inputs.scale",
@@ -163,6 +163,14 @@ def test_what_a_file_consists_of(tmp_path):
         "combination_.posterior.prior.mean",
         "combination_.posterior.prior.precision",
     }
+
+
+@pytest.mark.parametrize("activation", ["relu", ("relu", "silu"), np.array(["relu"])], ids=str)
+def test_members_are_added_to_a_loaded_model(tmp_path, activation):
+    model = BDKNRegressor(**{**QUICK, "activation": activation}, engine=ReferenceEngine()).fit(X, y)
+    model.save(tmp_path / "model.bdkn")
+    loaded = bdkn.load(tmp_path / "model.bdkn")
+    np.testing.assert_array_equal(loaded.add_members(1, X, y).predict(NEW), model.add_members(1, X, y).predict(NEW))
 
 
 @pytest.mark.parametrize("cls", EACH)

@@ -33,7 +33,7 @@ def test_defaults(cls):
     model = cls()
     assert clone(model).get_params() == model.get_params()
     assert model.get_params()["engine"] == "fused"
-    shown = {"n_members": 12, "hidden_layer_sizes": (50, 50), "epochs": "auto", "learning_rate": 3e-3, "batch_size": 32}
+    shown = {"n_members": "auto", "hidden_layer_sizes": "auto", "epochs": "auto", "learning_rate": 3e-3}
     assert shown.items() <= model.get_params().items()
 
 

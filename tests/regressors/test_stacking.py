@@ -44,6 +44,21 @@ X, y = table(150)
 NEW, Y_NEW = table(60, seed=1)
 PAIR = [("near", make_pipeline(StandardScaler(), KNeighborsRegressor(5))), ("line", BayesianRidge())]
 TREES = [("tree", ExtraTreesRegressor(10, min_samples_leaf=2)), ("line", BayesianRidge())]
+
+
+class Aware(BayesianRidge):
+    """A line that knows up to a factor where it errs most."""
+
+    def predict(self, X, return_std=False):
+        return (super().predict(X), self.spread(X)) if return_std else super().predict(X)
+
+    @staticmethod
+    def spread(X):
+        return 0.1 + 5 * np.abs(X[:, 0] - 2)
+
+
+AWARE = [PAIR[0], ("line", Aware())]
+UNEVEN = y + 3 * np.abs(X[:, 0] - 2) * np.random.default_rng(2).normal(size=150)
 CHECKED = [("line", Ridge()), ("tree", DecisionTreeRegressor(max_depth=3))]
 
 
@@ -59,21 +74,23 @@ def stack(members=None, **params):
 
 
 def outputs(model, rows):
-    """Return what a stack's fitted estimators say, (folds, n, H), and the standard deviations of the last."""
+    """Return what a stack's fitted estimators say, (folds, n, H)."""
     fits = [fits if isinstance(fits, tuple) else (fits,) for fits in model.estimators_]
-    means = np.stack([[fit.predict(rows) for fit in member] for member in fits], axis=-1)
-    return means, np.stack([fit.predict(rows, return_std=True)[1] for fit in fits[-1]])
+    return np.stack([[fit.predict(rows) for fit in member] for member in fits], axis=-1)
 
 
 @pytest.mark.parametrize("predict_with", ["folds", "refit"])
 def test_predictions_are_those_of_the_combination(predict_with):
-    model = stack(predict_with=predict_with).fit(X, y)
-    means, stds = outputs(model, NEW)
+    model = _unscreened(stack(AWARE, predict_with=predict_with), X, UNEVEN)
+    means = outputs(model, NEW)
     assert means.shape == (5 if predict_with == "folds" else 1, 60, 2)
-    centre, scale = y.mean(), y.std()
+    centre, scale = UNEVEN.mean(), UNEVEN.std()
     z = (means - centre) / scale
-    noise, disagreement = np.mean(stds**2, axis=0) / scale**2, z.var(axis=-1).mean(axis=0)
+    errors = scale * (model.held_out_.means[:, 1] - model.held_out_.y)
+    factor = np.mean(errors**2) / np.mean(Aware.spread(X) ** 2)
+    noise, disagreement = factor * Aware.spread(NEW) ** 2 / scale**2, z.var(axis=-1).mean(axis=0)
     dist = model.combination_.predictive(Forecast(z.mean(axis=0), noise, disagreement))
+    assert model.combination_.tempering > 0.5
     mean, std = model.predict(NEW, return_std=True)
     np.testing.assert_allclose(mean, centre + scale * dist.mean(), rtol=1e-10)
     np.testing.assert_allclose(std, scale * dist.std(), rtol=1e-10)
@@ -83,12 +100,13 @@ def test_predictions_are_those_of_the_combination(predict_with):
 
 def test_the_combination_is_learned_from_rows_left_out():
     splits = list(KFold(4, shuffle=True, random_state=3).split(X))
-    model = stack(cv=splits).fit(X, y)
+    model, y = _unscreened(stack(AWARE, cv=splits), X, UNEVEN), UNEVEN
     means, stds = np.empty((150, 2)), np.empty(150)
     for kept, left_out in splits:
-        near, line = (clone(member).fit(X[kept], y[kept]) for _, member in PAIR)
+        near, line = (clone(member).fit(X[kept], y[kept]) for _, member in AWARE)
         means[left_out, 0] = near.predict(X[left_out])
         means[left_out, 1], stds[left_out] = line.predict(X[left_out], return_std=True)
+    stds *= np.sqrt(np.mean((means[:, 1] - y) ** 2) / np.mean(stds**2))
     z, scale = (means - y.mean()) / y.std(), y.std()
     expected = combine(Forecast(z, stds**2 / scale**2, z.var(axis=1)), (y - y.mean()) / scale)
     np.testing.assert_allclose(model.weights_, expected.weights, rtol=1e-8)
@@ -102,23 +120,46 @@ def test_the_combination_is_learned_from_rows_left_out():
     assert list(columns) == ["member", "weight", "lower", "upper", "rmse", "nll", "loss_without"]
 
 
+def test_each_member_has_folds_of_its_own():
+    model = _unscreened(stack(cv=3), X, y)
+    for h, (name, member) in enumerate(PAIR):
+        for kept, left_out in model.folds_.of_member(name):
+            said = clone(member).fit(X[kept], y[kept]).predict(X[left_out])
+            np.testing.assert_allclose(model.held_out_.means[left_out, h], (said - y.mean()) / y.std())
+    near, line = (model.folds_.of_member(name).left_out for name in model.member_names_)
+    assert len(near) == 3
+    assert not any(np.array_equal(one, other) for one in near for other in line)
+
+
+def test_a_splitter_gives_all_members_the_same_folds():
+    model = _unscreened(stack(cv=KFold(3)), X, y)
+    for name in model.member_names_:
+        folds = model.folds_.of_member(name)
+        for (_, left_out), (_, expected) in zip(folds, KFold(3).split(X), strict=True):
+            np.testing.assert_array_equal(left_out, expected)
+
+
 def test_noise_is_the_average_of_the_variances_known():
+    spread = Aware.spread(X)
+
     def first(rows):
-        return rows[:, 0], np.full(len(rows), 2.0)
+        return rows[:, 0], 2 * spread
 
     def second(rows):
-        return 2 * rows[:, 0], 1 + rows[:, 0] ** 2
+        return 2 * rows[:, 0], np.sqrt(spread)
 
     def third(rows):
-        return rows[:, 1] + 50
+        return rows[:, 1] + 2
 
-    target = 1.5 * X[:, 0] + 0.5 * X[:, 1] + 20
+    target = X[:, 0] + spread * np.random.default_rng(3).normal(size=150)
     members = [("first", first), ("second", second), ("third", third)]
     model = _unscreened(stack(members, cv="prefit", tempering=1.0), X, target)
     said = model.held_out_.forecast()
     unit = target.std()
-    np.testing.assert_allclose(said.noise * unit**2, (4 + (1 + X[:, 0] ** 2) ** 2) / 2)
-    means = np.stack([X[:, 0], 2 * X[:, 0], X[:, 1] + 50], axis=1)
+    known = [2 * spread, np.sqrt(spread)]
+    factors = [np.mean((target - k * X[:, 0]) ** 2) / np.mean(std**2) for k, std in enumerate(known, start=1)]
+    np.testing.assert_allclose(said.noise * unit**2, (factors[0] * known[0] ** 2 + factors[1] * known[1] ** 2) / 2)
+    means = np.stack([X[:, 0], 2 * X[:, 0], X[:, 1] + 2], axis=1)
     np.testing.assert_allclose(said.disagreement * unit**2, means.var(axis=1))
     np.testing.assert_allclose(model._forecast(X).variance, said.variance)
 
@@ -176,6 +217,72 @@ def test_useless_members_do_next_to_no_harm(useless):
     np.testing.assert_allclose(std, expected_std, rtol=0.1)
 
 
+class Silent(BayesianRidge):
+    """A line that says nothing of its standard deviation."""
+
+    def predict(self, X):
+        return super().predict(X)
+
+
+def told(std):
+    """Return a line that takes its standard deviation to be what it is not."""
+
+    class Told(BayesianRidge):
+        def predict(self, X, return_std=False):
+            return (super().predict(X), std(X)) if return_std else super().predict(X)
+
+    return Told()
+
+
+USELESS = {
+    "constant": lambda X: np.full(len(X), 3.0),
+    "sure": lambda X: np.full(len(X), 1e-9),
+    "zero": lambda X: np.zeros(len(X)),
+    "unsure": lambda X: np.full(len(X), 1e6),
+    "noise": lambda X: np.exp(np.random.default_rng(0).normal(size=len(X))),
+    "nan": lambda X: np.where(X[:, 0] > 2, np.nan, 1.0),
+    "infinite": lambda X: np.full(len(X), np.inf),
+    "upside down": lambda X: 1 / Aware.spread(X),
+}
+
+
+@pytest.mark.parametrize("std", USELESS.values(), ids=USELESS)
+def test_a_standard_deviation_that_tells_nothing_is_not_used(std):
+    useless = _unscreened(stack([*AWARE, ("told", told(std))]), X, UNEVEN)
+    silent = _unscreened(stack([*AWARE, ("told", Silent())]), X, UNEVEN)
+    assert np.isnan(useless.held_out_.variances).all(axis=0).tolist() == [True, False, True]
+    np.testing.assert_array_equal(useless.predict_interval(NEW), silent.predict_interval(NEW))
+    assert useless.members_[2].predict(NEW)[1] is None
+
+
+@pytest.mark.parametrize("factor", [1e-9, 0.1, 1e6])
+def test_the_level_of_a_standard_deviation_does_not_matter(factor):
+    model = stack([PAIR[0], ("told", told(lambda X: factor * Aware.spread(X)))]).fit(X, UNEVEN)
+    expected = stack([PAIR[0], ("told", told(Aware.spread))]).fit(X, UNEVEN)
+    np.testing.assert_allclose(model.predict_interval(NEW), expected.predict_interval(NEW), rtol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-160, 1e30, 1e160])
+def test_any_unit_of_the_target(unit):
+    def fitted(unit):
+        class Spread(KNeighborsRegressor):  # scikit-learn's lines would square the targets
+            def predict(self, X, return_std=False):
+                return (super().predict(X), unit * Aware.spread(X)) if return_std else super().predict(X)
+
+        members = [("near", Spread(5)), ("networks", DeepEnsembleRegressor(**QUICK))]
+        return _unscreened(stack(members, cv=2), X, unit * UNEVEN)
+
+    model, plain = fitted(unit), fitted(1.0)
+    np.testing.assert_allclose(model.predict_interval(NEW) / unit, plain.predict_interval(NEW), rtol=1e-3)
+    np.testing.assert_array_equal(np.isnan(model.held_out_.variances), np.isnan(plain.held_out_.variances))
+    np.testing.assert_allclose(model.member_table()["rmse"] / unit, plain.member_table()["rmse"], rtol=1e-3)
+    if unit == 1e30:
+        np.testing.assert_allclose(model.predict_var(NEW) / unit**2, plain.predict_var(NEW), rtol=1e-3)
+    else:
+        with pytest.raises(InvalidParameterError, match="variances must be numbers, and squares of a target that spr"):
+            model.predict_var(NEW)
+
+
 def test_a_member_in_other_units_is_left_out():
     model = stack([*PAIR, ("large", too_large)]).fit(X, y)
     assert model.member_names_ == ("near", "line")
@@ -187,14 +294,10 @@ def test_members_that_are_not_finite():
     def overflows(rows):
         return np.where(rows[:, 0] > 1, np.inf, 0.0)
 
-    def knows_not(rows):
-        return rows[:, 0], np.where(rows[:, 0] > 1, np.nan, 1.0)
-
-    for bad in (overflows, knows_not):
-        with pytest.warns(DivergedMemberWarning, match="left out bad of 3, which diverged: predictions of rows left"):
-            assert stack([*PAIR, ("bad", bad)]).fit(X, y).member_names_ == ("near", "line")
-        with pytest.raises(DivergedError, match="all 1 members diverged: predictions of rows left out of training"):
-            stack([("bad", bad)]).fit(X, y)
+    with pytest.warns(DivergedMemberWarning, match="left out bad of 3, which diverged: predictions of rows left"):
+        assert stack([*PAIR, ("bad", overflows)]).fit(X, y).member_names_ == ("near", "line")
+    with pytest.raises(DivergedError, match="all 1 members diverged: predictions of rows left out of training"):
+        stack([("bad", overflows)]).fit(X, y)
     later = stack([("line", lambda rows: np.where(rows[:, 0] > 1e3, np.nan, rows[:, 1]))]).fit(X, y)
     with pytest.raises(DivergedError, match="member 'line' must predict finite numbers; it does not on one of these"):
         later.predict(1e4 * X)
@@ -220,7 +323,7 @@ def test_what_cannot_be_refitted_is_used_as_it_is():
         module.bias.fill_(50.0)
     frozen = FrozenEstimator(BayesianRidge().fit(X, y))
     members = [("module", module), ("frozen", frozen), ("function", lambda rows: rows[:, 1] / 2 + 54)]
-    model = stack([*members, PAIR[0]]).fit(X, y)
+    model = _unscreened(stack([*members, PAIR[0]]), X, y)
     assert model.named_estimators_["module"] is module
     assert model.named_estimators_["frozen"] is frozen
     assert len(model.named_estimators_["near"]) == 5
@@ -230,8 +333,10 @@ def test_what_cannot_be_refitted_is_used_as_it_is():
 
 
 def test_bdkn_regressors_as_members():
-    model = stack([("networks", DeepEnsembleRegressor(**QUICK)), PAIR[1]], cv=2).fit(X, y)
-    assert np.isfinite(model.held_out_.variances).all()
+    rows, targets = table(400)
+    targets += 3 * np.abs(rows[:, 0] - 2) * np.random.default_rng(2).normal(size=400)
+    model = _unscreened(stack([("networks", DeepEnsembleRegressor(**QUICK)), PAIR[1]], cv=2), rows, targets)
+    assert np.isfinite(model.held_out_.variances[:, 0]).all()
     assert model.score(NEW, Y_NEW) > 0.8
 
 
@@ -282,6 +387,25 @@ def test_the_result_does_not_depend_on_n_jobs(backend):
     np.testing.assert_array_equal(parallel.predict(NEW), stack(TREES, predict_with="refit").fit(X, y).predict(NEW))
 
 
+class Greedy(LinearRegression):
+    """A line that remembers on how many cores it was fitted."""
+
+    def fit(self, X, y):
+        self.cores_ = self.n_jobs
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize(("n_jobs", "cores"), [(None, -1), (1, -1), (2, 1)])
+def test_members_beside_others_take_one_core_each(n_jobs, cores):
+    members = [("line", Greedy(n_jobs=-1)), ("pipe", make_pipeline(Greedy(n_jobs=-1))), ("two", Greedy(n_jobs=2))]
+    with joblib.parallel_config("threading"):
+        model = _unscreened(stack(members, n_jobs=n_jobs), X, y)
+    for fit in model.named_estimators_["line"]:
+        assert (fit.cores_, fit.n_jobs) == (cores, -1)
+    assert {fit[-1].cores_ for fit in model.named_estimators_["pipe"]} == {cores}
+    assert {fit.cores_ for fit in model.named_estimators_["two"]} == {2}
+
+
 class Recorder(RegressorMixin, BaseEstimator):
     """A mean that remembers what it was given."""
 
@@ -312,6 +436,14 @@ def test_members_are_given_rows_as_they_are(library):
     np.testing.assert_allclose(model.predict(new), plain.predict(NEW), rtol=1e-12)
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(new[["c", "b", "a"]])
+
+
+@pytest.mark.parametrize("line", [BayesianRidge(), make_pipeline(StandardScaler(), BayesianRidge())], ids=str)
+def test_polars_and_models_that_calculate_with_the_table_itself(line):
+    frame, new = (pl.DataFrame(dict(zip("abc", rows.T, strict=True))) for rows in (X, NEW))
+    model, plain = (stack([("line", line)]).fit(rows, y) for rows in (frame, X))
+    np.testing.assert_allclose(model.held_out_.variances, plain.held_out_.variances, rtol=1e-10)
+    np.testing.assert_allclose(model.predict_interval(new), plain.predict_interval(NEW), rtol=1e-10)
 
 
 def test_a_column_of_words_reaches_the_members_that_take_it():
@@ -345,8 +477,16 @@ def _splits(folds):
 
 
 def test_every_member_must_take_weights():
-    with pytest.raises(InvalidParameterError, match="every member's fit must take sample_weight; 'near' does not: dr"):
+    message = (
+        r"'near', a Pipeline, does not: drop it, or sklearn\.set_config\(enable_metadata_routing=True\) and say of"
+    )
+    with pytest.raises(InvalidParameterError, match=message):
         stack().fit(X, y, sample_weight=np.ones(150))
+    with sklearn.config_context(enable_metadata_routing=True):  # as the message says
+        scaler, line = StandardScaler().set_fit_request(sample_weight=False), BayesianRidge()
+        pipeline = make_pipeline(scaler, line.set_fit_request(sample_weight=True))
+        weighted = stack([("line", pipeline)]).fit(X, y, sample_weight=np.arange(150) % 3)
+    assert weighted.score(NEW, Y_NEW) > 0.5
     frozen = FrozenEstimator(clone(PAIR[0][1]).fit(X, y))  # is not fitted, and so needs no weights
     stack([("frozen", frozen), ("function", lambda rows: rows[:, 1]), PAIR[1]]).fit(X, y, sample_weight=np.ones(150))
 
@@ -371,6 +511,15 @@ def test_metadata_is_routed():
             stack().fit(X, y, flavour=np.arange(150))
     with pytest.raises(InvalidParameterError, match=r"fit can pass flavour on only with sklearn\.set_config\(enable_m"):
         stack().fit(X, y, flavour=1)
+
+
+def test_spellings_of_cv():
+    none, five = (stack(cv=cv).fit(X, y).predict(NEW) for cv in (None, 5))
+    np.testing.assert_array_equal(none, five)
+    splits = list(KFold(3).split(X))
+    expected = stack(cv=KFold(3)).fit(X, y).predict(NEW)
+    for cv in (splits, tuple(splits), iter(splits), [(kept.tolist(), out.tolist()) for kept, out in splits]):
+        np.testing.assert_array_equal(stack(cv=cv).fit(X, y).predict(NEW), expected)
 
 
 def test_rows_that_are_never_left_out_are_not_judged():
@@ -403,6 +552,11 @@ def test_a_fit_that_fails_changes_nothing_and_names_the_member():
         ({"estimators": [("a", "skip")]}, "member 'a' must be a regressor with fit and predict"),
         ({"estimators": [("a", LogisticRegression())]}, "member 'a' must predict numbers; got the classifier"),
         ({"cv": 1}, "cv must be an integer >= 2; got 1"),
+        ({"cv": []}, "cv must leave some row out, by which members are judged; it leaves out none"),
+        ({"cv": [1, 2]}, "cv must be a number, a splitter, or pairs of lists of row numbers: those to train on and"),
+        ({"cv": [(0, 1)]}, "got something else in place of a pair"),
+        ({"cv": [([0, 1], [2, 150])]}, "cv must give row numbers from 0 to 149; got others: split the rows of X"),
+        ({"cv": [([0, 1], [-1])]}, "cv must give row numbers from 0 to 149"),
         ({"cv": "prefitted"}, "cv must be one of 'prefit'; got 'prefitted'; did you mean 'prefit'"),
         ({"cv": "prefit", "estimators": None}, "cv='prefit' combines fitted members: give estimators, or let cv be 5"),
         ({"predict_with": "all"}, "predict_with must be one of 'folds', 'refit'; got 'all'"),
@@ -430,11 +584,13 @@ def test_errors_of_rows():
 
 def test_the_default_members_depend_on_the_rows():
     networks = [f"{activation} {decay}" for decay in (0.0, 0.3, 1.0) for activation in ("silu", "relu")]
-    assert [name for name, _ in default_estimators(500, 3)] == [*networks, "boosting", "trees", "process"]
-    assert [name for name, _ in default_estimators(501, 3)] == [*networks, "boosting", "trees"]
-    assert [name for name, _ in default_estimators(100, 3, weighted=True)] == [*networks, "boosting", "trees"]
-    few, many = (dict(default_estimators(n, 3))["trees"].n_estimators for n in (5000, 5001))
-    assert few > many
+    few = [*networks, "boosting", "stochastic boosting", "trees"]
+    assert [name for name, _ in default_estimators(500, 3)] == [*few, "process"]
+    assert [name for name, _ in default_estimators(501, 3)] == few
+    assert [name for name, _ in default_estimators(100, 3, weighted=True)] == few
+    many = dict(default_estimators(5001, 3))
+    assert list(many) == [*networks[:4], "boosting", "deep boosting", "trees"]
+    assert many["trees"].n_estimators < dict(default_estimators(5000, 3))["trees"].n_estimators
 
 
 def test_the_default_members_are_fitted(monkeypatch):
@@ -454,6 +610,30 @@ def test_pickle_writes_the_whole_and_save_says_so(tmp_path):
     message = r"member 'near' is a Pipeline: write the whole stack with joblib\.dump, pickle or skops\.io\.dump, or"
     with pytest.raises(InvalidParameterError, match=message):
         model.save(tmp_path / "model.bdkn")
+
+
+class Mine(DeepEnsembleRegressor):
+    pass
+
+
+@pytest.mark.parametrize("model", [Mine(**QUICK), Ridge(), constant], ids=["Mine", "Ridge", "function"])
+def test_what_cannot_be_saved_is_found_in_stacks_of_stacks_too(tmp_path, model):
+    kind = type(model).__name__
+    for fitted in (stack([("own", model)], cv=2), stack([("inner", stack([("own", model)], cv=2))], cv=2)):
+        with pytest.raises(InvalidParameterError, match=f"member 'own' is a {kind}: write the whole stack with joblib"):
+            fitted.fit(X, y).save(tmp_path / "model.bdkn")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_row_numbers_given_as_cv_are_saved(tmp_path, kind):
+    model = stack([("networks", DeepEnsembleRegressor(**QUICK))], cv=kind(KFold(2).split(X))).fit(X, y)
+    model.save(tmp_path / "model.bdkn")
+    loaded = bdkn.load(tmp_path / "model.bdkn")
+    assert type(loaded.cv) is kind
+    np.testing.assert_array_equal(loaded.predict(NEW), model.predict(NEW))
+    np.testing.assert_array_equal(loaded.fit(X, y).predict(NEW), model.predict(NEW))
+    assert loaded.add_members([PAIR[1]], X, y).candidates_[1] == PAIR[1]
 
 
 @pytest.mark.parametrize("random_state", [0, None])

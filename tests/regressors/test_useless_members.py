@@ -22,36 +22,36 @@ FOUR = {**QUICK, "n_members": 4}
 
 @dataclass(frozen=True)
 class Noisy:
-    """Trains with the reference engine, then gives the last network random weights."""
+    """Trains with the reference engine, then gives the last of four networks, in any fold, random weights."""
 
     def train(self, spec, rows, config, seeds, *, n_jobs=None, watch=None, on_epoch=None):
         trained = ReferenceEngine().train(spec, rows, config, seeds)
         rng, layers = np.random.default_rng(0), []
         for W, b in trained.networks.layers:
             W, b = W.copy(), b.copy()
-            W[-1], b[-1] = rng.normal(size=W[-1].shape), rng.normal(size=b[-1].shape)
+            W[3::4], b[3::4] = rng.normal(size=W[3::4].shape), rng.normal(size=b[3::4].shape)
             layers.append((W, b))
         return replace(trained, networks=Networks(spec, tuple(layers)))
 
 
-@pytest.fixture(scope="module")
-def sane():
-    return BDKNRegressor(**QUICK, engine="reference").fit(X, y)
+@pytest.fixture(scope="module", params=[{}, {"predict_with": "refit"}, {"tails": "posterior"}], ids=str)
+def sane(request):
+    """Three networks, which have the same seeds and the same folds among four, and their options."""
+    return BDKNRegressor(**QUICK, **request.param, engine="reference").fit(X, y), request.param
 
 
-@pytest.mark.parametrize("options", [{}, {"predict_with": "refit"}, {"tails": "posterior"}], ids=str)
 @pytest.mark.parametrize(
     "engine",
     [Stretched((1, 1, 1, 0)), Stretched((1, 1, 1, -1)), Stretched((1, 1, 1, 1e6)), Noisy()],
     ids=["constant", "reversed", "huge", "noise"],
 )
-def test_one_among_four_does_no_harm(engine, options, sane):
+def test_one_among_four_does_no_harm(engine, sane):
+    three, options = sane
     model = BDKNRegressor(**FOUR, **options, engine=engine).fit(X, y)
     assert model.held_out_.means.shape[1] == len(model.weights_) == len(model.member_names_)
-    if not options:  # the three others have the same seeds and the same folds
-        assert model.combination_.score > sane.combination_.score - 0.02
-        assert model.score(NEW, y_new) > sane.score(NEW, y_new) - 0.01
-        assert model.log_score(NEW, y_new) > sane.log_score(NEW, y_new) - 0.05
+    assert model.combination_.score > three.combination_.score - 0.02
+    assert model.score(NEW, y_new) > three.score(NEW, y_new) - 0.01
+    assert model.log_score(NEW, y_new) > three.log_score(NEW, y_new) - 0.05
 
 
 @pytest.mark.parametrize("options", [{}, {"design": "hold-out"}, {"tails": "posterior"}], ids=str)
@@ -70,6 +70,15 @@ def test_those_in_use_score_best(options):
     assert best.combination_.score == max(scores.values())
 
 
+@pytest.mark.parametrize(("n", "most"), [(2, 1), (3, 1), (4, 2), (5, 3), (6, 4)])
+def test_members_as_many_as_the_rows_they_are_judged_on_are_too_many(n, most):
+    model = BDKNRegressor(**FOUR, n_folds=2, engine="reference").fit(X[:n], y[:n])
+    assert len(model.held_out_.y) == n
+    assert 1 <= len(model.member_names_) <= most
+    everyone = BDKNRegressor(**FOUR, n_folds=2, select_members=False, engine="reference").fit(X[:n], y[:n])
+    assert len(everyone.member_names_) == 4
+
+
 def test_in_the_paper_it_gets_no_weight():
     model = BDKNRegressor(**FOUR, design="in-sample", engine=Stretched((1, 1, 1, 1e6))).fit(X, y)
     assert len(model.weights_) == 4
@@ -81,7 +90,7 @@ def held_out(noise, n=400, counts=None):
     rng = np.random.default_rng(0)
     y = rng.normal(size=n)
     means = y[:, None] + np.asarray(noise) * rng.normal(size=(n, len(noise)))
-    return HeldOut(means, np.ones_like(means), y, counts)
+    return HeldOut(means, np.ones_like(means), np.zeros_like(means), y, counts)
 
 
 class TestElimination:
@@ -109,6 +118,8 @@ class TestElimination:
         for _ in range(20):
             plain, counts = held_out(rng.uniform(0.2, 0.8, 4), 12), rng.integers(1, 6, 12)
             counted = replace(plain, counts=counts.astype(float))
-            repeated = HeldOut(*(np.repeat(part, counts, axis=0) for part in (plain.means, plain.variances, plain.y)))
+            repeated = HeldOut(
+                *(np.repeat(part, counts, axis=0) for part in (plain.means, plain.variances, plain.spread, plain.y))
+            )
             for one, other in zip(elimination(counted), elimination(repeated), strict=True):
                 np.testing.assert_array_equal(one, other)

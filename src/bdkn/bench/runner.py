@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import threading
@@ -68,7 +69,8 @@ def cost(cell: Cell, source: TaskSource) -> float:
 
     try:
         model = regressor(cell)
-        return 1.0 * source.train_size(cell.dataset) * getattr(model, "epochs", 1) * getattr(model, "n_members", 1)
+        sizes = [getattr(model, name, 1) for name in ("epochs", "n_members")]
+        return math.prod([1.0 * source.train_size(cell.dataset), *(s for s in sizes if not isinstance(s, str))])
     except (TypeError, ValueError):  # it will fail when it is run, and its record will say why
         return 0.0
 

@@ -10,7 +10,7 @@ deep ensemble.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -35,6 +35,9 @@ _WIDEST = 1.0
 """The largest prior variance of a weight. Weights far beyond one have nothing to do with an ensemble, but can undo what
 leaving rows out does to members that predict little but a mean: they then err against the rows left out."""
 
+_MOST_SAVED = 0.8
+"""The largest share of a row's squared error that averaging over fits may save: with five of them it saves no more."""
+
 _EXACT = 1e100
 """The log evidence of members that are exactly right, which is infinite, as a search can take it."""
 
@@ -44,7 +47,8 @@ class Combination:
     """How members are combined: the posterior of (β, α, σ²), the power τ of their variance, and the tails.
 
     ``evidence`` is the log marginal likelihood of ``n`` observations, on which v^τ was ``noise_level`` on average.
-    ``score`` is the mean leave-one-out log density of a row, nan where there is no other row.
+    ``score`` is the mean leave-one-out log density of a row, nan where there is no other row. ``averaging`` is a factor
+    on the scale of predictions, where each member is then the mean of several fits.
     """
 
     posterior: Posterior
@@ -56,12 +60,13 @@ class Combination:
     tails: Tails
     intercept: bool
     score: float = np.nan
+    averaging: float = 1.0
 
     @classmethod
     def plain(cls, stats: Statistics, prior_variance: str | float = "exact") -> Self:
         """Return the paper's model: constant noise, prior mean zero, no constant, the posterior's own tails."""
         t = choose_prior_variance(stats, prior_variance)
-        post = posterior(stats, Prior.isotropic(stats.n_weights, t))
+        post = posterior(stats, Prior.shrinking(np.zeros(len(stats.ref)), t))
         evidence = log_evidence(stats, post)
         return cls(post, t, evidence, stats.n, 0.0, 1.0, Tails(post.df, 1.0), intercept=False)
 
@@ -78,12 +83,25 @@ class Combination:
     @property
     def noise_std(self) -> float:
         """The scale of the noise, where the members' own variance is as on average."""
-        return float(self.tails.scale * np.sqrt(self.posterior.b / self.posterior.a * self.noise_level))
+        return float(self._tails.scale * np.sqrt(self.posterior.b / self.posterior.a * self.noise_level))
+
+    def averaged(self, said: Forecast, spread: FloatArray, counts: FloatArray | None = None) -> Combination:
+        """Return the combination for members that in predictions are each the mean of several fits.
+
+        It was learned from what one fit of each ``said`` about rows; ``spread`` (n, H) is the variance of a member's
+        fits there. Fits chosen for each member at random err, squared and on average, by Σₕ βₕ² spreadₕ more than
+        their means do. The scale is smaller by the average share of that in its square.
+        """
+        scale = self.tails.scale * self._location_scale(said)[1]
+        with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 where the posterior is certain
+            saved = np.nan_to_num(spread @ self.weights**2 / scale**2, posinf=_MOST_SAVED)
+        share = float(np.average(np.minimum(saved, _MOST_SAVED), weights=counts))
+        return replace(self, averaging=float(np.sqrt(1.0 - share)))
 
     def predictive(self, said: Forecast, unit: float = 1.0, shift: float = 0.0) -> StudentT:
         """Return St(ν, φᵀμₙ, κ² (bₙ/aₙ)(v^τ + φᵀΛₙ⁻¹φ)) for each row, of ``shift`` + ``unit`` times the target."""
         loc, scale = self._location_scale(said)
-        return StudentT(self.tails.df, shift + unit * loc, unit * self.tails.scale * scale)
+        return StudentT(self._tails.df, shift + unit * loc, unit * self._tails.scale * scale)
 
     def leave_one_out(self, said: Forecast, y: FloatArray, counts: FloatArray | None = None) -> StudentT:
         """Return the predictive of each row given the others, of the rows the combination was learned from."""
@@ -97,16 +115,16 @@ class Combination:
         two degrees of freedom or fewer.
         """
         post, v = self.posterior, said.variance
-        unit, noise = self.tails.scale**2 * post.b / post.a, self._noise(said)
+        unit, noise = self._tails.scale**2 * post.b / post.a, self._noise(said)
         apart = said.disagreement / v if self.tempering else np.zeros_like(v)
         parts = {"noise": noise * (1.0 - apart), "disagreement": noise * apart}
         parts["weights"] = post.leverage(self._features(said))
-        return {name: student_t_covariance(self.tails.df, unit * part) for name, part in parts.items()}
+        return {name: student_t_covariance(self._tails.df, unit * part) for name, part in parts.items()}
 
     def covariance(self, said: Forecast) -> FloatArray:
         """Return the covariance of all rows together, which share β."""
         joint = self.posterior.joint(self._features(said), self._noise(said))
-        return student_t_covariance(self.tails.df, self.tails.scale**2 * joint.shape)
+        return student_t_covariance(self._tails.df, self._tails.scale**2 * joint.shape)
 
     def draw(self, said: Forecast, size: int, generator: np.random.Generator) -> FloatArray:
         """Return joint draws (n, size) of targets: the rows share β and σ², and each has exactly its own predictive.
@@ -116,12 +134,17 @@ class Combination:
         β, σ2 = self.posterior.draw(size, generator)
         noise = np.sqrt(np.outer(self._noise(said), σ2)) * generator.standard_normal((len(said), size))
         drawn: FloatArray = self._features(said) @ β.T + noise
-        if self.tails == Tails(self.posterior.df, 1.0) or self.posterior.b == 0.0:  # a point mass has no tails
+        if self._tails == Tails(self.posterior.df, 1.0) or self.posterior.b == 0.0:  # a point mass has no tails
             return drawn
         loc, scale = (part[:, None] for part in self._location_scale(said))
         z = (drawn - loc) / scale
-        z = -np.sign(z) * stdtrit(self.tails.df, stdtr(self.posterior.df, -np.abs(z)))
-        return np.asarray(loc + self.tails.scale * scale * z)
+        z = -np.sign(z) * stdtrit(self._tails.df, stdtr(self.posterior.df, -np.abs(z)))
+        return np.asarray(loc + self._tails.scale * scale * z)
+
+    @property
+    def _tails(self) -> Tails:
+        """The tails of predictions."""
+        return Tails(self.tails.df, self.averaging * self.tails.scale)
 
     def _location_scale(self, said: Forecast) -> tuple[FloatArray, FloatArray]:
         """Return centres and scales under the posterior's own tails."""
@@ -196,7 +219,7 @@ class _Rows:
         H = stats.n_weights - 1
         μ0 = np.append(np.full(H, 1.0 / H), 0.0)
         t = choose_prior_variance(stats, self.prior_variance, mean=μ0, widest=_WIDEST)
-        post = posterior(stats, Prior.isotropic(H + 1, t, mean=μ0))
+        post = posterior(stats, Prior.shrinking(μ0, t))
         return post, t, log_evidence(stats, post)
 
     def best_tempering(self) -> float:

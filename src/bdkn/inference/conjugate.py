@@ -8,13 +8,14 @@ sum of squares. The textbook formula yᵀy + μ₀ᵀΛ₀μ₀ - μₙᵀΛₙ�
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, cholesky
-from scipy.linalg.blas import dtrsv
+from scipy.linalg.lapack import dtrtrs
 
 from bdkn.errors import ImproperPosteriorError, InvalidParameterError, check_number
 from bdkn.inference.statistics import Rows, Statistics, check_width, fold
@@ -47,9 +48,7 @@ class Prior:
         check_number("a0", a0, low=-_LARGEST, high=_LARGEST)
         check_number("b0", b0, low=0.0, high=_LARGEST)
         root, is_definite = _square_root(Λ0)
-        values = {"mean": μ0, "precision": Λ0, "a0": float(a0), "b0": float(b0)}
-        for name, value in {**values, "root": root, "is_definite": is_definite}.items():
-            object.__setattr__(self, name, value)
+        self.__dict__.update(mean=μ0, precision=Λ0, a0=float(a0), b0=float(b0), root=root, is_definite=is_definite)
 
     @classmethod
     def isotropic(
@@ -59,6 +58,14 @@ class Prior:
         check_number("n_weights", n_weights, low=1, whole=True)
         check_number("variance", variance, low=0.0, strict=True)
         return cls(mean, np.full(n_weights, 1.0 / variance), a0, b0)
+
+    @classmethod
+    def shrinking(cls, mean: FloatArray, variance: float) -> Self:
+        """Return ``isotropic`` about a mean (H,) without checks, for callers whose numbers are known to be sound."""
+        prior, H = cls.__new__(cls), len(mean)
+        precision, root = _diagonal(H, 1.0 / variance), _diagonal(H, math.sqrt(1.0 / variance))
+        prior.__dict__.update(mean=mean, precision=precision, a0=0.0, b0=0.0, root=root, is_definite=True)
+        return prior
 
     @property
     def n_weights(self) -> int:
@@ -180,15 +187,15 @@ def posterior(stats: Statistics, prior: Prior) -> Posterior:
     Λₙ = RₙᵀRₙ, μₙ = ref + Rₙ⁻¹zₙ, bₙ = b₀ + ρₙ²/2, and aₙ = a₀ + n/2. Large columns go first: a row of the prior,
     however small, then keeps its digits where the members are equal and it alone decides.
     """
-    check_width("prior", prior.n_weights, stats.n_weights)
-    H = stats.n_weights
+    H = len(stats.ref)
+    check_width("prior", len(prior.mean), H)
     factor, order, *_ = stats.denoised
     prior_rows = Rows(prior.root[:, order], np.zeros(H), prior.mean[order])
     factor, ref = fold(factor, stats.ref[order], prior_rows)
     R, a = factor[:H, :H], prior.a0 + stats.n / 2.0
     _check_proper(R, a, prior)
     root, μ = np.empty((H, H)), np.empty(H)
-    root[:, order], μ[order] = R, ref + dtrsv(R, factor[:H, H])
+    root[:, order], μ[order] = R, ref + dtrtrs(R, factor[:H, H])[0]
     return Posterior(μ, root, a, prior.b0 + float(factor[H, H]) ** 2 / 2.0, prior)
 
 
@@ -198,8 +205,11 @@ def _check_proper(R: FloatArray, a: float, prior: Prior) -> None:
         raise ImproperPosteriorError(
             f"a0 + n/2 must exceed zero, or the noise level is undetermined; got {a:g}: add rows, or give a0 > 0"
         )
-    smallest = 0.0 if prior.is_definite else len(R) * _EPS * np.linalg.norm(R, axis=0)
-    if (np.abs(R.diagonal()) <= smallest).any():
+    if prior.is_definite:  # only underflow can leave a pivot of zero
+        is_singular = 0.0 in R.diagonal().tolist()
+    else:
+        is_singular = bool((np.abs(R.diagonal()) <= len(R) * _EPS * np.linalg.norm(R, axis=0)).any())
+    if is_singular:
         raise ImproperPosteriorError(
             "Λ₀ + ΦᵀΦ must be invertible; the members are linearly dependent on these rows, and the prior precision "
             "does not separate them: give a positive definite prior, such as Prior.isotropic"
@@ -216,6 +226,13 @@ def _broadcast(mean: ArrayLike, precision: ArrayLike) -> tuple[FloatArray, Float
     if not (np.isfinite(μ0).all() and np.isfinite(Λ0).all()):
         raise InvalidParameterError("mean and precision must be finite; one of them is not")
     return np.full(H, μ0), Λ0.copy() if Λ0.ndim == 2 else np.diag(np.full(H, Λ0))
+
+
+def _diagonal(H: int, value: float) -> FloatArray:
+    """Return the identity times a number."""
+    matrix = np.zeros(H * H)
+    matrix[:: H + 1] = value
+    return matrix.reshape(H, H)
 
 
 def _square_root(Λ0: FloatArray) -> tuple[FloatArray, bool]:

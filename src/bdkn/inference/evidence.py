@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Self
+from collections.abc import Callable
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
-from scipy.special import gammaln, xlogy
+from scipy.special import xlogy
 
 from bdkn.errors import ImproperPosteriorError, check_choice, check_number
 from bdkn.inference.conjugate import Posterior, Prior, posterior
@@ -20,6 +19,7 @@ from bdkn.inference.triangular import log_determinant
 FloatArray = NDArray[np.float64]
 
 _EPS = float(np.finfo(np.float64).eps)
+_LOG_2PI = math.log(2.0 * math.pi)
 
 
 def log_evidence(stats: Statistics, given: Prior | Posterior) -> float:
@@ -38,12 +38,12 @@ def log_evidence(stats: Statistics, given: Prior | Posterior) -> float:
             "the marginal likelihood needs a positive definite prior precision; under a flat prior it has no scale"
         )
     post = given if isinstance(given, Posterior) else posterior(stats, given)
-    log_ratio = np.log(prior.root.diagonal()).sum() - log_determinant(post.root)
-    return float(_noise_part(post.a, np.asarray(post.b)) + log_ratio + _constant(stats, prior.a0, prior.b0))
+    log_ratio = log_determinant(prior.root) - log_determinant(post.root)
+    noise_part = post.a * math.log(post.b) if post.b else -math.inf
+    return _constant(stats, prior.a0, prior.b0) + log_ratio - noise_part
 
 
-@dataclass(frozen=True, eq=False)
-class Spectrum:
+class Spectrum(NamedTuple):
     """The statistics in the singular directions of Φ, where the isotropic prior decouples.
 
     With singular values s, z = R(β̂ - μ₀) in the left singular basis called c, and t = σ_β²:
@@ -61,10 +61,11 @@ class Spectrum:
     @classmethod
     def of(cls, stats: Statistics, mean: ArrayLike = 0.0, a0: float = 0.0, b0: float = 0.0) -> Self:
         """Return the spectrum of ``stats`` about the prior mean."""
-        μ0 = np.full(stats.n_weights, mean, dtype=np.float64)
+        μ0 = np.empty_like(stats.ref)
+        μ0[:] = mean
         factor, order, U, s = stats.denoised
-        z = as_rows(factor, stats.ref[order]).seen_from(μ0[order])[:, -1]
-        return cls(s, U.T @ z[: len(s)], float(z[-1]) ** 2, a0 + stats.n / 2.0, b0, _constant(stats, a0, b0))
+        z = as_rows(factor, stats.ref[order]).targets_from(μ0[order])
+        return cls(s, U.T.dot(z[: len(s)]), float(z[-1]) ** 2, a0 + stats.n / 2.0, b0, _constant(stats, a0, b0))
 
     def b(self, t: ArrayLike) -> FloatArray:
         """Return bₙ(t) for prior variances ``t`` of any shape."""
@@ -73,7 +74,7 @@ class Spectrum:
     def log_evidence(self, t: ArrayLike) -> FloatArray:
         """Return the log marginal likelihood for prior variances ``t`` of any shape."""
         spread = np.sum(np.log1p(self._x(t)), axis=-1) / 2.0
-        return np.asarray(_noise_part(self.a, self.b(t)) - spread + self.constant)
+        return np.asarray(self.constant - xlogy(self.a, self.b(t)) - spread)
 
     def slope(self, log_t: ArrayLike) -> FloatArray:
         """Return the derivative of the log marginal likelihood by log t."""
@@ -84,22 +85,25 @@ class Spectrum:
         spread = reached @ np.ones_like(c2)  # NumPy's sum is slow over short rows
         return np.asarray(self.a * ((reached * left) @ c2) / twice_b - spread / 2.0)
 
-    def slope_at(self, log_t: float) -> float:
-        """Return ``slope`` for one number, in plain floats: searches ask often, and for few weights arrays are slow."""
-        t = math.exp(log_t)
-        twice_b, gain, spread = 2.0 * self.b0 + self.rest, 0.0, 0.0
-        for s2, c2 in self._squares:
-            x = t * s2
-            left = 1.0 / (1.0 + x)
-            reached = x * left
-            twice_b += left * c2
-            gain += reached * left * c2
-            spread += reached
-        return self.a * gain / twice_b - spread / 2.0
+    @property
+    def slope_at(self) -> Callable[[float], float]:
+        """``slope`` of one number, in plain floats: searches ask often, and for few weights arrays are slow."""
+        squares = [(s * s, c * c) for s, c in zip(self.s.tolist(), self.c.tolist(), strict=True)]
+        a, twice_rest = self.a, 2.0 * self.b0 + self.rest
 
-    @cached_property
-    def _squares(self) -> list[tuple[float, float]]:
-        return list(zip((self.s**2).tolist(), (self.c**2).tolist(), strict=True))
+        def slope(log_t: float) -> float:
+            t, twice_b, gain, spread = math.exp(log_t), twice_rest, 0.0, 0.0
+            for s2, c2 in squares:
+                x = t * s2
+                left = 1.0 / (1.0 + x)
+                reached = x * left
+                weight = left * c2
+                twice_b += weight
+                gain += reached * weight
+                spread += reached
+            return a * gain / twice_b - spread / 2.0
+
+        return slope
 
     def _x(self, t: ArrayLike) -> FloatArray:
         return np.asarray(t, dtype=np.float64)[..., None] * self.s**2
@@ -125,12 +129,13 @@ def choose_prior_variance(
     """
     if not isinstance(method, str):
         check_number("prior variance", method, low=0.0, strict=True)
+        check_number("1 / prior variance", 1.0 / method, low=0.0)
         return float(method)
     check_choice("method", method, ["exact", "paper"])
     spectrum = Spectrum.of(stats, mean, a0, b0)
-    if len(spectrum.s) == 0 or float(spectrum.b(1.0)) == 0.0:
+    if len(spectrum.s) == 0 or (spectrum.b0 == spectrum.rest == 0.0 and spectrum.b(1.0) == 0.0):
         return 1.0
-    return float(np.exp(_best(spectrum, widest) if method == "exact" else _five_adam_steps(spectrum)))
+    return math.exp(_best(spectrum, widest) if method == "exact" else _five_adam_steps(spectrum))
 
 
 def _best(spectrum: Spectrum, widest: float) -> float:
@@ -160,29 +165,28 @@ def _narrowed(spectrum: Spectrum, low: float, high: float, widest: float) -> flo
 
 def _peak(spectrum: Spectrum, low: float, high: float) -> float:
     """Return where the slope turns from above to below zero; at an end that is a root itself, rounding has the sign."""
-    if spectrum.slope_at(low) <= 0.0:
+    slope = spectrum.slope_at
+    if slope(low) <= 0.0:
         return low
-    if spectrum.slope_at(high) >= 0.0:
+    if slope(high) >= 0.0:
         return high
-    return float(brentq(spectrum.slope_at, low, high, xtol=1e-13, rtol=4 * _EPS))
+    return float(brentq(slope, low, high, xtol=1e-13, rtol=4 * _EPS))
 
 
 def _five_adam_steps(spectrum: Spectrum) -> float:
     """Return log t after five Adam steps up the slope from log t = 0, with Adam's usual constants."""
-    rate, β1, β2, tiny = 0.1, 0.9, 0.999, 1e-8
+    slope, rate, β1, β2, tiny = spectrum.slope_at, 0.1, 0.9, 0.999, 1e-8
     u = m = v = 0.0
     for k in range(1, 6):
-        g = spectrum.slope_at(u)
+        g = slope(u)
         m, v = β1 * m + (1 - β1) * g, β2 * v + (1 - β2) * g * g
         u += rate * (m / (1 - β1**k)) / (math.sqrt(v / (1 - β2**k)) + tiny)
     return u
 
 
-def _noise_part(a: float, b: FloatArray) -> FloatArray:
-    return np.asarray(gammaln(a) - xlogy(a, b))
-
-
 def _constant(stats: Statistics, a0: float, b0: float) -> float:
     """Return the terms that depend on neither the targets nor Λ₀."""
-    normaliser = a0 * np.log(b0) - gammaln(a0) if a0 > 0 and b0 > 0 else 0.0
-    return float(normaliser - stats.n / 2.0 * np.log(2.0 * np.pi) + stats.sum_log_w / 2.0)
+    normaliser = a0 * math.log(b0) - math.lgamma(a0) if a0 > 0 and b0 > 0 else 0.0
+    a = a0 + stats.n / 2.0
+    log_gamma = math.lgamma(a) if a > 0 else math.inf
+    return log_gamma + normaliser - stats.n / 2.0 * _LOG_2PI + stats.sum_log_w / 2.0

@@ -17,13 +17,14 @@ Afterwards only differences from ``ref``, which are small, are ever multiplied. 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg.lapack import dlange
 
 from bdkn.errors import InvalidParameterError, check_number
 from bdkn.inference import triangular
@@ -42,8 +43,7 @@ _OVERFLOWS = 1e150  # when squared, all but
 _FORGIVEN, _FORGIVEN_TARGETS = 1e-8, 1e-12  # relative rounding after which removed rows still count as those added
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(NamedTuple):
     """Rows of a least-squares problem whose targets are counted from the weights ``ref``: r = y - Φ ref."""
 
     phi: NDArray[Any]
@@ -51,15 +51,24 @@ class Rows:
     ref: FloatArray
     scale: FloatArray | None = None
 
-    def __getitem__(self, part: slice) -> Rows:
-        scale = None if self.scale is None else self.scale[part]
-        return Rows(self.phi[part], self.r[part], self.ref, scale)
+    def parts(self, step: int) -> Iterable[Rows]:
+        """Return the rows, ``step`` at a time."""
+        if 0 < len(self.r) <= step:
+            return (self,)
+        return (self._part(slice(start, start + step)) for start in range(0, len(self.r), step))
+
+    def _part(self, some: slice) -> Rows:
+        return Rows(self.phi[some], self.r[some], self.ref, None if self.scale is None else self.scale[some])
+
+    def targets_from(self, ref: FloatArray) -> FloatArray:
+        """Return the targets counted from other weights, r - Φ (ref - self.ref)."""
+        return self.r if ref.tolist() == self.ref.tolist() else residual(self.phi, self.r, ref - self.ref)
 
     def seen_from(self, ref: FloatArray) -> FloatArray:
-        """Return [Φ, r - Φ (ref - self.ref)] with the rows scaled, in the column order LAPACK wants."""
+        """Return [Φ, ``targets_from(ref)``] with the rows scaled, in the column order LAPACK wants."""
         seen = np.empty((len(self.r), len(ref) + 1), order="F")
         seen[:, :-1] = self.phi
-        seen[:, -1] = residual(self.phi, self.r, ref - self.ref)
+        seen[:, -1] = self.targets_from(ref)
         if self.scale is not None:
             seen *= self.scale[:, None]
         return seen
@@ -104,20 +113,22 @@ class Statistics:
     @classmethod
     def from_chunks(cls, chunks: Iterable[Chunk], *, chunk_rows: int | None = None) -> Self:
         """Return the statistics of all chunks ``(Phi, y[, precision[, counts]])``, of which one at a time is held."""
-        stats: Self | None = None
+        if chunk_rows is not None:
+            check_number("chunk_rows", chunk_rows, low=1, whole=True)
+        factor: tuple[FloatArray, FloatArray] | None = None
+        n = sum_log_w = 0.0
         for chunk in chunks:
-            rows, n, sum_log_w = _read(chunk)
-            stats = stats or cls.empty(len(rows.ref))
-            check_width("every chunk", len(rows.ref), stats.n_weights)
-            root, ref = stats.root, stats.ref
-            for part in _slices(len(rows.r), chunk_rows or max(1, _CACHED // len(root))):
-                root, ref = fold(root, ref, rows[part])
-            stats = cls(root, ref, stats.n + n, stats.sum_log_w + sum_log_w)
-        if stats is None:
+            rows, more, more_log_w = _read(chunk)
+            root, ref = factor or (np.zeros((len(rows.ref) + 1, len(rows.ref) + 1)), rows.ref)
+            check_width("every chunk", len(rows.ref), len(ref))
+            for part in rows.parts(chunk_rows or max(1, _CACHED // len(root))):
+                root, ref = fold(root, ref, part)
+            factor, n, sum_log_w = (root, ref), n + more, sum_log_w + more_log_w
+        if factor is None:
             raise InvalidParameterError(
                 "chunks must hold at least one (Phi, y); got none: use Statistics.empty(H) for no data"
             )
-        return stats
+        return cls(*factor, n, sum_log_w)
 
     @property
     def n_weights(self) -> int:
@@ -170,20 +181,20 @@ def as_rows(root: FloatArray, ref: FloatArray) -> Rows:
 
 def fold(root: FloatArray, ref: FloatArray, more: Rows) -> tuple[FloatArray, FloatArray]:
     """Return root and reference with ``more`` rows added; the reference moves where that pays."""
-    before = as_rows(root, ref)
+    before = root, ref
     root = _checked_root(triangular.append(root, more.seen_from(ref)))
     for _ in range(_REFINEMENTS):
         if not _has_lost_digits(root) or np.array_equal(moved := ref + _refinement(root), ref):
             break
         ref = moved
-        root = triangular.append(before.seen_from(ref), more.seen_from(ref))
+        root = triangular.append(as_rows(*before).seen_from(ref), more.seen_from(ref))
     return root, ref
 
 
 def _has_lost_digits(root: FloatArray) -> bool:
     """Return whether the residual norm ρ is so far below ‖z‖ that another reference pays."""
-    z, ρ = root[:-1, -1], root[-1, -1]
-    return bool(abs(ρ) < _FAR_BELOW * math.sqrt(z @ z))
+    *z, ρ = root[:, -1].tolist()
+    return bool(abs(ρ) < _FAR_BELOW * math.hypot(*z))
 
 
 def _refinement(root: FloatArray) -> FloatArray:
@@ -213,7 +224,7 @@ def _read(chunk: Chunk) -> tuple[Rows, float, float]:
     if precision is None and counts is None:
         return rows, float(len(targets)), 0.0
     w, c = _per_row("precision", precision, targets, strict=True), _per_row("counts", counts, targets, strict=False)
-    return replace(rows, scale=np.sqrt(w * c)), float(np.sum(c)), float(c @ np.log(w))
+    return rows._replace(scale=np.sqrt(w * c)), float(np.sum(c)), float(c @ np.log(w))
 
 
 def _per_row(name: str, given: ArrayLike | None, y: FloatArray, *, strict: bool) -> FloatArray:
@@ -230,7 +241,7 @@ def _per_row(name: str, given: ArrayLike | None, y: FloatArray, *, strict: bool)
 
 def _checked_root(root: FloatArray) -> FloatArray:
     """Return the factor if it is finite: a NaN or infinity in any row reaches it, so the rows need no pass for that."""
-    if not (np.abs(root) < _OVERFLOWS).all():
+    if not dlange("M", root) < _OVERFLOWS:  # LAPACK takes NaN for the largest
         raise InvalidParameterError(
             "Phi and y must be finite, and small enough that their squares do not overflow; "
             "they hold NaN, infinity or magnitudes above 1e150: drop or impute such rows, or rescale"
@@ -242,8 +253,3 @@ def check_width(name: str, given: int, expected: int) -> None:
     """Raise unless ``name`` is about the ``expected`` number of weights."""
     if given != expected:
         raise InvalidParameterError(f"{name} must be about {expected} weights; got one about {given}")
-
-
-def _slices(rows: int, step: int) -> Iterator[slice]:
-    check_number("chunk_rows", step, low=1, whole=True)
-    return (slice(start, start + step) for start in range(0, rows, step))

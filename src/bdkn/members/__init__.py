@@ -2,11 +2,11 @@
 
 from bdkn.members.design import Design
 from bdkn.members.estimator import EstimatorMember, Said, ask, check_model, is_fixed
-from bdkn.members.folds import Folds
+from bdkn.members.folds import Folds, OwnFolds, name_key
 from bdkn.members.held_out import HeldOut
 from bdkn.members.member import Member
-from bdkn.members.network import NetworkEnsemble, NetworkMember
-from bdkn.members.rows import TrainingRows
+from bdkn.members.network import NetworkEnsemble, NetworkMember, networks_of
+from bdkn.members.rows import TrainingRows, digest
 from bdkn.members.scaling import Standardizer, TargetScaler
 from bdkn.members.scores import MemberScores, constant_variance
 
@@ -19,6 +19,7 @@ __all__ = [
     "MemberScores",
     "NetworkEnsemble",
     "NetworkMember",
+    "OwnFolds",
     "Said",
     "Standardizer",
     "TargetScaler",
@@ -26,5 +27,8 @@ __all__ = [
     "ask",
     "check_model",
     "constant_variance",
+    "digest",
     "is_fixed",
+    "name_key",
+    "networks_of",
 ]

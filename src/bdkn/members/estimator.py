@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -15,33 +16,40 @@ from bdkn.errors import InvalidParameterError
 from bdkn.members.member import FloatArray
 
 Said = tuple[FloatArray, FloatArray | None]
-"""Means and, from a model that knows one, variances."""
+"""Means and, from a model that knows any, standard deviations, whose squares may be beyond what a number can be."""
 
 
 @dataclass(frozen=True, eq=False)
 class EstimatorMember:
-    """One member, a fitted model or the average of one from every fold; it is given rows as they are."""
+    """One member, a fitted model or the average of one from every fold; it is given rows as they are.
+
+    ``std_factor`` is what its standard deviations are multiplied by, nan where they tell nothing and are not used.
+    """
 
     name: str
     models: tuple[Any, ...]
+    std_factor: float = 1.0
 
-    def predict(self, X: Any) -> Said:
+    def predict(self, X: Any) -> tuple[FloatArray, FloatArray | None]:
         """Return each row's mean and, where the models know one, its variance.
 
         Where the member is an average over folds, its variance is theirs together with that of their means.
         """
-        means, variances = self.by_fold(X)
-        return means.mean(axis=0), None if variances is None else variances.mean(axis=0) + means.var(axis=0)
+        means, stds = self.by_fold(X)
+        with np.errstate(over="ignore", under="ignore"):
+            return means.mean(axis=0), None if stds is None else (stds**2).mean(axis=0) + means.var(axis=0)
 
     def by_fold(self, X: Any) -> Said:
-        """Return means and variances of every model, each (folds, n)."""
+        """Return means and standard deviations of every model, each (folds, n)."""
         said = [ask(model, X, self.name) for model in self.models]
-        means, variances = zip(*said, strict=True)
-        return np.stack(means), None if any(part is None for part in variances) else np.stack(variances)
+        means, stds = zip(*said, strict=True)
+        if np.isnan(self.std_factor) or any(part is None for part in stds):
+            return np.stack(means), None
+        return np.stack(means), self.std_factor * np.stack(stds)
 
 
 def ask(model: Any, X: Any, name: str = "a member") -> Said:
-    """Return what a fitted model says about rows: a mean each and, if it knows one, a variance."""
+    """Return what a fitted model says about rows: a mean each and, if it knows one, a standard deviation."""
     try:
         answer = _way_to_ask(model)(X)
     except Exception as error:
@@ -49,7 +57,7 @@ def ask(model: Any, X: Any, name: str = "a member") -> Said:
         raise
     mean, std = answer if isinstance(answer, tuple) else (answer, None)
     n = X.shape[0]
-    return _one_a_row(mean, n, name), None if std is None else _one_a_row(std, n, name) ** 2
+    return _one_a_row(mean, n, name), None if std is None else _one_a_row(std, n, name)
 
 
 def is_fixed(model: Any) -> bool:
@@ -78,8 +86,20 @@ def _way_to_ask(model: Any) -> Callable[[Any], Any]:
     if not _knows_std(last):
         return partial(model.predict)
     if last is found or len(found) == 1:
-        return partial(last.predict, return_std=True)
-    return lambda X: last.predict(found[:-1].transform(X), return_std=True)
+        return partial(_predict_std, last)
+    return lambda X: _predict_std(last, found[:-1].transform(X))
+
+
+def _predict_std(model: Any, X: Any) -> Any:
+    """Return means and standard deviations; models that calculate with a polars frame itself are given an array."""
+    try:
+        return model.predict(X, return_std=True)
+    except Exception:
+        if not type(X).__module__.startswith("polars"):
+            raise
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")  # they were checked
+        return model.predict(X.to_numpy(), return_std=True)
 
 
 def _knows_std(model: Any) -> bool:

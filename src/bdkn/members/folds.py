@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from bdkn.errors import InvalidParameterError
 
@@ -36,9 +37,12 @@ class Folds:
         return cls(n, (np.sort(generator.permutation(n)[:held]),))
 
     @classmethod
-    def of(cls, n: int, splits: Iterable[tuple[ArrayLike, ArrayLike]]) -> Self:
+    def of(cls, n: int, splits: Iterable[object]) -> Self:
         """Return the folds of a cross-validation: for each the rows to train on and the rows to leave out."""
-        kept, left_out = zip(*((np.asarray(a), np.sort(np.asarray(b))) for a, b in splits), strict=True)
+        pairs = [_row_numbers(n, split) for split in splits]
+        if not any(len(part) for _, part in pairs):
+            raise InvalidParameterError("cv must leave some row out, by which members are judged; it leaves out none")
+        kept, left_out = zip(*pairs, strict=True)
         if np.bincount(np.concatenate(left_out)).max() > 1:
             raise InvalidParameterError(
                 "cv must leave no row out twice, as every row is predicted once; its parts overlap: try KFold in place "
@@ -60,6 +64,10 @@ class Folds:
             len(rows), [(kept[kept >= 0], left[left >= 0]) for kept, left in parts if (left >= 0).any()]
         )
 
+    def of_member(self, name: str) -> Self:
+        """Return the folds of a member, which are those of all."""
+        return self
+
     @property
     def judged(self) -> RowNumbers:
         """The rows that are left out once, in their order."""
@@ -71,12 +79,56 @@ class Folds:
     def __iter__(self) -> Iterator[tuple[RowNumbers, RowNumbers]]:
         """Yield for each fold the rows to train on and the rows left out."""
         for fold, left_out in enumerate(self.left_out):
-            if self.kept is not None:
-                yield self.kept[fold], left_out
-                continue
-            others = np.ones(self.n, dtype=bool)
-            others[left_out] = False
-            yield np.flatnonzero(others), left_out
+            yield self.trained_on(fold), left_out
+
+    def trained_on(self, fold: int) -> RowNumbers:
+        """Return the rows to train on in that fold, made anew: those of all folds would fill the memory."""
+        if self.kept is not None:
+            return self.kept[fold]
+        others = np.ones(self.n, dtype=bool)
+        others[self.left_out[fold]] = False
+        return np.flatnonzero(others)
+
+
+@dataclass(frozen=True)
+class OwnFolds:
+    """Random folds for each member, which follow from a seed and the member's name, whoever the others are."""
+
+    n: int
+    count: int
+    entropy: int | Sequence[int] | None
+
+    def __post_init__(self) -> None:
+        _check_rows(self.n)
+
+    def of_member(self, name: str) -> Folds:
+        """Return the folds of the member of that name."""
+        seed = np.random.SeedSequence(self.entropy, spawn_key=(*name_key(name), 2**32 - 1))
+        return Folds.cross(self.n, self.count, np.random.default_rng(seed))
+
+    @property
+    def judged(self) -> RowNumbers:
+        """All rows: each member is judged on every one."""
+        return np.arange(self.n)
+
+
+def _row_numbers(n: int, split: object) -> tuple[RowNumbers, RowNumbers]:
+    """Return the rows to train on and the sorted rows to leave out that a split says; raise if it does not."""
+    parts = [np.asarray(part) for part in split] if isinstance(split, tuple | list) else []
+    parts = [part if part.size else np.arange(0) for part in parts]
+    if len(parts) != 2 or not all(part.ndim == 1 and part.dtype.kind in "iu" for part in parts):
+        raise InvalidParameterError(
+            "cv must be a number, a splitter, or pairs of lists of row numbers: those to train on and those to leave "
+            "out; got something else in place of a pair"
+        )
+    if not all(0 <= row < n for part in parts for row in (part.min(initial=0), part.max(initial=0))):
+        raise InvalidParameterError(f"cv must give row numbers from 0 to {n - 1}; got others: split the rows of X")
+    return parts[0].astype(np.intp), np.sort(parts[1].astype(np.intp))
+
+
+def name_key(name: str) -> tuple[int]:
+    """Return what sets the random numbers of a member of that name apart."""
+    return (zlib.crc32(name.encode()),)
 
 
 def _check_rows(n: int) -> None:

@@ -18,6 +18,11 @@ _BLOCK_ROWS = 1 << 15
 """Rows whose outputs by every network are held at once."""
 
 
+def networks_of(members: Sequence[int] | NDArray[np.intp], of: int, n_networks: int) -> NDArray[np.intp]:
+    """Return the numbers (folds, members) of the networks of some members ``of`` so many, which have one a fold."""
+    return np.arange(0, n_networks, of)[:, None] + np.asarray(members, dtype=np.intp)
+
+
 @dataclass(frozen=True)
 class NetworkMember:
     """One member, a network or an average over folds, with the scaling it was trained under."""
@@ -52,11 +57,10 @@ class NetworkEnsemble:
         return len(self.names)
 
     def __getitem__(self, chosen: Sequence[int] | NDArray[np.intp]) -> NetworkEnsemble:
-        firsts = np.arange(0, len(self.networks), len(self))[:, None]
         return replace(
             self,
             names=tuple(self.names[h] for h in chosen),
-            networks=self.networks[(firsts + np.asarray(chosen, dtype=np.intp)).ravel()],
+            networks=self.networks[networks_of(chosen, len(self), len(self.networks)).ravel()],
             variances=None if self.variances is None else self.variances[chosen],
         )
 

@@ -13,10 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bdkn.errors import InvalidParameterError
 from bdkn.members.member import FloatArray
 
 LIMIT = 1e18
 """Scaled inputs are clipped to ±LIMIT: beyond it single precision overflows to inf inside a network."""
+
+_LARGE = 1e150
+"""The square of what is larger may be infinite, and that of its inverse zero."""
 
 _CHUNK_CELLS = 1 << 18
 """Table cells taken at once: two megabytes in double precision."""
@@ -69,6 +73,16 @@ class TargetScaler:
         """Return the scaler of ``y``, rows counted ``counts`` times (none: once each)."""
         column = Standardizer.fit(y[:, None], counts)
         return cls(float(column.mean[0]), float(column.scale[0]))
+
+    @property
+    def squared(self) -> float:
+        """What variances are multiplied by to be in squared units of the target; raise if no number can hold those."""
+        if not 1 / _LARGE <= self.scale <= _LARGE:
+            raise InvalidParameterError(
+                f"variances must be numbers, and squares of a target that spreads over {self.scale:.3g} are not: ask "
+                "for return_std, quantiles or intervals, or fit to targets in other units"
+            )
+        return self.scale**2
 
     def transform(self, y: FloatArray) -> FloatArray:
         """Return the scaled target in double precision."""

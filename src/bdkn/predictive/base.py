@@ -25,6 +25,8 @@ class Predictive(ABC):
     its ``logpdf`` infinite at the point and minus infinity elsewhere, its ``crps`` the absolute error.
     """
 
+    scale: FloatArray
+
     @abstractmethod
     def __len__(self) -> int: ...
 
@@ -66,7 +68,11 @@ class Predictive(ABC):
 
     def std(self) -> FloatArray:
         """Return the standard deviation of each row, infinite where it does not exist."""
-        return np.sqrt(self.var())
+        widest = float(self.scale.max(initial=0.0))
+        if widest == 0.0 or 1e-150 < widest < 1e150:
+            return np.sqrt(self.var())
+        unit = max(widest, 1e-300)  # in its own units no variance leaves the range of floats
+        return unit * np.sqrt(self.affine(1.0 / unit, 0.0).var())
 
     def median(self) -> FloatArray:
         """Return the median of each row."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -22,12 +21,15 @@ from bdkn.members import (
     TargetScaler,
     TrainingRows,
     constant_variance,
+    digest,
+    networks_of,
 )
 from bdkn.networks.activation import Array
 from bdkn.regressors.base import Table
 from bdkn.regressors.combining import CombiningRegressor
 from bdkn.regressors.cross_fit import CrossFit, cross_fit
 from bdkn.regressors.ensemble import EnsembleRegressor
+from bdkn.regressors.origin import Origin
 from bdkn.regressors.screening import sound_members
 from bdkn.regressors.seeds import seed_sequence
 from bdkn.training import Trained, renumbered
@@ -49,10 +51,11 @@ class BDKNRegressor(CombiningRegressor, EnsembleRegressor):
 
     Parameters
     ----------
-    n_members : int, default=12
-        How many members the ensemble has, H.
-    hidden_layer_sizes : int or sequence of int, default=(50, 50)
-        Units of each hidden layer; ``()`` is a linear model.
+    n_members : int or "auto", default="auto"
+        How many members the ensemble has, H. "auto" is 12 and, for more than 4000 rows, 6.
+    hidden_layer_sizes : int, sequence of int or "auto", default="auto"
+        Units of each hidden layer; ``()`` is a linear model. "auto" is two layers of 50 units and, for more than 4000
+        rows, five of 36.
     activation : {"relu", "leaky_relu", "tanh", "silu"} or a sequence of them, default=("silu", "relu")
         Activation of the hidden layers. Several are taken in turn, one a member.
     objective : {"nll", "beta_nll", "mse"}, default="nll"
@@ -63,7 +66,7 @@ class BDKNRegressor(CombiningRegressor, EnsembleRegressor):
     warmup_epochs : int, default=0
         First epochs on squared error, whatever the objective.
     epochs : int or "auto", default="auto"
-        Passes over the rows, at most. "auto" is 500 and, for more than 4000 rows, 500 times the square root of 4000
+        Passes over the rows, at most. "auto" is 500 and, for more than 4000 rows, 250 times the fourth root of 4000
         over their number.
     learning_rate : float, default=0.003
         Rate of Adam.
@@ -71,7 +74,7 @@ class BDKNRegressor(CombiningRegressor, EnsembleRegressor):
         Keep the rate, or let it fall to zero along half a cosine wave.
     batch_size : int, default=32
         Rows a step.
-    weight_decay : float or sequence of float, default=(0.0, 1.0, 0.0, 0.3, 0.0, 0.3)
+    weight_decay : float or sequence of float, default=(0.0, 0.3, 0.0, 1.0, 0.0, 0.3)
         Decoupled weight decay, as in AdamW. Several values are taken in turn, each once with every activation: without
         decay networks fit what is nearly free of noise, with much of it they do not fit the noise.
     early_stopping : bool, default=False
@@ -139,8 +142,10 @@ class BDKNRegressor(CombiningRegressor, EnsembleRegressor):
         The linear model: posterior of (β, α, σ²), tempering τ and tails, in the units the networks were trained in.
     held_out_ : HeldOut or None
         What the members say about rows left out of their training, and the targets; None for an in-sample design.
-    seed_entropy_ : int
-        What the random numbers of a cross-fit began from, for ``add_members``.
+    origin_ : Origin
+        The seed, the digest of the rows and the parameters of a fit with rows left out, for ``add_members``.
+    n_trained_ : int
+        How many members were trained for it, in use or not.
     ensemble_ : NetworkEnsemble
         All networks in use with the scaling they were trained under.
     members_ : list of NetworkMember
@@ -200,7 +205,8 @@ class BDKNRegressor(CombiningRegressor, EnsembleRegressor):
 
     combination_: Combination = field(init=False)
     held_out_: HeldOut | None = field(init=False)
-    seed_entropy_: int | Sequence[int] = field(init=False)
+    origin_: Origin = field(init=False)
+    n_trained_: int = field(init=False)
 
     @classmethod
     def _paper_extras(cls) -> dict[str, Any]:
@@ -217,18 +223,17 @@ class BDKNRegressor(CombiningRegressor, EnsembleRegressor):
         They are trained on the rows and the folds of the fit, which must be given again, with the seeds that follow:
         the result is that of a fit with so many members at once. Members left out or dropped before stay out.
         """
-        held_out, ensemble, first = self._judged(), self.ensemble_, self.n_members
+        held_out, ensemble, first = self._judged(), self.ensemble_, self.n_trained_
         check_number("n", n, low=1, whole=True)
         checked, targets, counts = self._training_rows(X, y, sample_weight, reset=False)
         rows = TrainingRows(ensemble.inputs.transform(checked), ensemble.targets.transform(targets), counts)
-        root = np.random.SeedSequence(self.seed_entropy_)
-        self._check_same_rows(rows.y, self._folds(len(rows.y), root, [root])[0])
+        self.origin_.check(digest(rows.X, rows.y, rows.counts), self._making())
         used = Trained(ensemble.networks, self.loss_curves_, self.validation_curves_, tuple(self.best_epochs_))
         old = CrossFit(used, held_out, np.ones(len(ensemble), dtype=bool))
         names = (*ensemble.names, *_names(range(first, first + n)))
-        new = self._cross_fit(rows, root, range(first, first + n))
+        new = self._cross_fit(rows, self.origin_.seed, range(first, first + n))
         changes = self._put_together(old.join(new), names, ensemble.inputs, ensemble.targets)
-        return self._copy(n_members=first + n, **changes)
+        return self._copy(n_members=first + n, n_trained_=first + n, **changes)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -242,23 +247,26 @@ class BDKNRegressor(CombiningRegressor, EnsembleRegressor):
         if self.design == "in-sample":
             return super()._learned(rows, inputs, targets)
         root = seed_sequence(self.random_state)
-        crossed = self._cross_fit(rows, root, range(self.n_members))
+        origin = Origin(root.entropy, digest(rows.X, rows.y, rows.counts), self._making())
+        numbers = range(self._size(len(rows.y)).n_members)
+        crossed = self._cross_fit(rows, root, numbers)
         del rows  # a table of its own, and members are combined by what they say alone
-        learned = self._put_together(crossed, _names(range(self.n_members)), inputs, targets)
-        return {"seed_entropy_": root.entropy, **learned}
+        learned = self._put_together(crossed, _names(numbers), inputs, targets)
+        return {"origin_": origin, "n_trained_": len(numbers), **learned}
 
     def _cross_fit(self, rows: TrainingRows, root: np.random.SeedSequence, numbers: range) -> CrossFit:
         """Train the members of these numbers."""
         seeds = root.spawn(numbers.stop)[numbers.start :]
         folds = self._folds(len(rows.y), root, seeds)
-        train, refit = partial(self._train, first=numbers.start), self.predict_with == "refit"
+        refit = self.predict_with == "refit"
         with self._progress((len(folds[0]) + refit) * len(seeds), len(rows.y)) as on_epoch:
-            crossed = cross_fit(train, rows, folds, seeds, on_epoch)
+            crossed = cross_fit(self._train, rows, folds, seeds, numbers, on_epoch)
             if not refit:
                 return crossed
             after = range(len(folds[0]) * len(seeds), (len(folds[0]) + 1) * len(seeds))
-            used = train(rows, seeds, on_epoch and renumbered(on_epoch, after))
-        return replace(crossed, trained=used, finite=crossed.finite & used.networks.is_finite())
+            used = self._train(rows, seeds, on_epoch and renumbered(on_epoch, after), numbers)
+        held_out = replace(crossed.held_out, spread=np.zeros_like(crossed.held_out.means))
+        return CrossFit(used, held_out, crossed.finite & used.networks.is_finite())
 
     def _put_together(
         self, crossed: CrossFit, names: tuple[str, ...], inputs: Standardizer, targets: TargetScaler
@@ -267,9 +275,9 @@ class BDKNRegressor(CombiningRegressor, EnsembleRegressor):
         sound, scores, held_out = self._screened(crossed, names)
         useful, combination = self._selected(held_out)
         kept = sound[useful]
-        variances = None if self._own_variance else constant_variance(scores.mse)
+        variances = None if self._own_variance(crossed.trained) else constant_variance(scores.mse)
         everyone = NetworkEnsemble(names, crossed.trained.networks, inputs, targets, variances)
-        numbers = (np.arange(0, len(everyone.networks), len(names))[:, None] + kept).ravel()
+        numbers = networks_of(kept, len(names), len(everyone.networks)).ravel()
         return {
             **self._described(everyone[kept], scores[kept], crossed.trained, numbers),
             "held_out_": held_out[useful],
@@ -279,21 +287,21 @@ class BDKNRegressor(CombiningRegressor, EnsembleRegressor):
     def _screened(self, crossed: CrossFit, names: tuple[str, ...]) -> tuple[NDArray[np.intp], MemberScores, HeldOut]:
         """Return the numbers of the sound members, the scores of all, and what the sound say about rows left out."""
         held_out = crossed.held_out
-        scores = MemberScores.of(held_out.parts(), own_variance=self._own_variance)
+        own_variance = self._own_variance(crossed.trained)
+        scores = MemberScores.of(held_out.parts(), own_variance=own_variance)
         sound = sound_members(scores, crossed.finite, names)
-        if not self._own_variance:
+        if not own_variance:
             held_out = replace(held_out, variances=np.broadcast_to(constant_variance(scores.mse), held_out.means.shape))
         return sound, scores, held_out[sound]
 
     def _only(self, members: NDArray[np.intp]) -> dict[str, Any]:
         ensemble = self.ensemble_
         trained = Trained(ensemble.networks, self.loss_curves_, self.validation_curves_, tuple(self.best_epochs_))
-        numbers = (np.arange(0, len(ensemble.networks), len(ensemble))[:, None] + members).ravel()
+        numbers = networks_of(members, len(ensemble), len(ensemble.networks)).ravel()
         return self._described(ensemble[members], self.member_scores_[members], trained, numbers)
 
     def _member_fit(self) -> dict[str, Any]:
-        columns = EnsembleRegressor.member_table(self)
-        return {name: column for name, column in columns.items() if name != "member"}
+        return EnsembleRegressor.member_table(self)
 
     def _folds(self, n: int, root: Seed, seeds: Sequence[Seed]) -> list[Folds]:
         """Return the folds of each member; a hold-out is one for all."""

@@ -14,13 +14,19 @@ from sklearn.utils.validation import check_is_fitted
 from bdkn.errors import InvalidParameterError, check_choice, check_number
 from bdkn.inference import Combination, Forecast, combine
 from bdkn.inference.combination import MAX_TEMPERING, student_t_covariance
-from bdkn.members import Folds, HeldOut, TargetScaler
+from bdkn.members import HeldOut, TargetScaler
 from bdkn.networks.activation import Array
 from bdkn.predictive import StudentT
 from bdkn.predictive.base import FloatArray
 from bdkn.regressors.base import ProbabilisticRegressor, Table
 from bdkn.regressors.frames import as_frame
+from bdkn.regressors.origin import Origin
 from bdkn.regressors.screening import elimination
+from bdkn.regressors.state import plain_parameter
+
+_COMBINING = {"evidence", "tempering", "tails", "select_members"}
+_FREE = _COMBINING | {"n_members", "estimators", "random_state", "n_jobs", "verbose"}
+"""Parameters that may differ from those of the fit when members are added."""
 
 
 class CombiningRegressor(ProbabilisticRegressor):
@@ -35,6 +41,7 @@ class CombiningRegressor(ProbabilisticRegressor):
     select_members: bool
     combination_: Combination
     held_out_: HeldOut | None
+    origin_: Origin
 
     @abstractmethod
     def _forecast(self, X: Array) -> Forecast:
@@ -104,15 +111,15 @@ class CombiningRegressor(ProbabilisticRegressor):
     def member_table(self) -> dict[str, Any]:
         """Return one column a key: each member's name, weight with its 95 % credible interval, fit, and worth.
 
-        RMSE and NLL are in the units of the target, the NLL that of the member's own Gaussian: on rows left out of
-        training or, with ``design="in-sample"``, on the training rows. ``loss_without`` is how much the mean
-        leave-one-out log score would fall without the member; nan where that cannot be told.
+        RMSE and NLL are in the units of the target, the NLL that of the member's own Gaussian, in a stack with the
+        variance it is used with: on rows left out of training or, with ``design="in-sample"``, on the training rows.
+        ``loss_without`` is how much the mean leave-one-out log score would fall without the member; nan where that
+        cannot be told.
         """
         check_is_fitted(self)
         lower, upper = self.weight_posterior().interval(0.95)
-        weights = {"weight": self.weights_, "lower": lower, "upper": upper}
-        columns = {"member": list(self.member_names_), **weights, **self._member_fit()}
-        return {**columns, "loss_without": self._losses_without()}
+        weights = {"member": list(self.member_names_), "weight": self.weights_, "lower": lower, "upper": upper}
+        return {**weights, **self._member_fit(), "loss_without": self._losses_without()}
 
     def member_report(self) -> Any:
         """Return ``member_table`` as a pandas data frame."""
@@ -125,6 +132,11 @@ class CombiningRegressor(ProbabilisticRegressor):
         anew but the weights.
         """
         held_out = self._judged()
+        if np.isnan(self.combination_.score):
+            raise InvalidParameterError(
+                "members are compared by predicting each row left out of their training from the others, which takes "
+                f"two of them; got {len(held_out.y)}: add rows, leave out a larger holdout_fraction, or cross-fit"
+            )
         sizes = np.arange(1, len(self.member_names_) + 1)
         log_score, rmse = np.transpose([self._left_one_out(held_out[np.arange(size)]) for size in sizes])
         return {"n_members": sizes, "log_score": log_score, "rmse": rmse}
@@ -159,8 +171,7 @@ class CombiningRegressor(ProbabilisticRegressor):
         The parts are "noise", what the members take for noise; "disagreement" of the members about the row; and
         "weights", what is uncertain about how to weigh them.
         """
-        said = self._forecast(self._rows(X))
-        unit = self._targets.scale**2
+        said, unit = self._forecast(self._rows(X)), self._targets.squared
         parts = {name: unit * part for name, part in self.combination_.variance(said).items()}
         return parts if decompose else np.asarray(sum(parts.values()))
 
@@ -181,12 +192,14 @@ class CombiningRegressor(ProbabilisticRegressor):
     def _selected(self, held_out: HeldOut) -> tuple[NDArray[np.intp], Combination]:
         """Return the numbers of the members to use, and how to combine them.
 
-        Of all members, all but the most harmful one, and so on, the best by leave-one-out log score.
+        Of all members, all but the most harmful one, and so on, the best by leave-one-out log score; not of those that
+        with the constant are as many as the rows: they can reproduce every row, and what is left is rounding error.
         """
-        subsets = elimination(held_out)
-        best = next(subsets)
+        subsets = list(elimination(held_out))
+        too_many = max(0, len(subsets) + 2 - len(held_out.y))
+        best, *fewer = subsets[min(too_many, len(subsets) - 1) :] if self.select_members else subsets[:1]
         combination = self._combined(held_out[best])
-        for members in subsets if self.select_members else ():
+        for members in fewer:
             other = self._combined(held_out[members])
             if other.score > combination.score:
                 best, combination = members, other
@@ -194,14 +207,9 @@ class CombiningRegressor(ProbabilisticRegressor):
 
     def _combined(self, held_out: HeldOut) -> Combination:
         """Return how to combine members, learned from rows left out of their training."""
-        return combine(
-            held_out.forecast(),
-            held_out.y,
-            held_out.counts,
-            prior_variance=self.evidence,
-            tempering=self.tempering,
-            tails=self.tails,
-        )
+        said, y, counts = held_out.forecast(), held_out.y, held_out.counts
+        combination = combine(said, y, counts, prior_variance=self.evidence, tempering=self.tempering, tails=self.tails)
+        return combination if self.tails == "posterior" else combination.averaged(said, held_out.spread, counts)
 
     def _judged(self) -> HeldOut:
         """Return what the members say about rows left out of their training; raise if there are none."""
@@ -213,13 +221,9 @@ class CombiningRegressor(ProbabilisticRegressor):
             )
         return self.held_out_
 
-    def _check_same_rows(self, y: FloatArray, folds: Folds) -> None:
-        """Raise unless these are the scaled targets of the fit."""
-        if not np.array_equal(y[folds.judged], self._judged().y):
-            raise InvalidParameterError(
-                "new members must be fitted to the rows that the others were fitted to, in the same order; got other "
-                "targets: give X, y and sample_weight as in fit, or fit a new regressor"
-            )
+    def _making(self) -> dict[str, Any]:
+        """Return the parameters that the members of one fit must share."""
+        return {name: plain_parameter(self, name) for name in self.get_params(deep=False) if name not in _FREE}
 
     def _left_one_out(self, held_out: HeldOut) -> tuple[float, float]:
         """Return the log score and the RMSE of these members, each row predicted by the others."""
@@ -230,7 +234,7 @@ class CombiningRegressor(ProbabilisticRegressor):
 
     def _losses_without(self) -> FloatArray:
         members = np.arange(len(self.member_names_))
-        if self.held_out_ is None or len(members) == 1 or len(self.held_out_.y) == 1:
+        if self.held_out_ is None or len(members) == 1 or np.isnan(self.combination_.score):
             return np.full(len(members), np.nan)
         held_out = self.held_out_
         without = [self._left_one_out(held_out[np.delete(members, h)])[0] for h in members]
@@ -247,7 +251,7 @@ class CombiningRegressor(ProbabilisticRegressor):
     def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
         said, targets = self._forecast(X), self._targets
         mean = self.combination_.predictive(said, targets.scale, targets.mean).loc
-        return mean, targets.scale**2 * self.combination_.covariance(said)
+        return mean, targets.squared * self.combination_.covariance(said)
 
     def _joint_draws(self, X: Array, size: int, generator: np.random.Generator) -> FloatArray:
         drawn = self.combination_.draw(self._forecast(X), size, generator)

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.members import Folds, HeldOut, TrainingRows
-from bdkn.training import Hook, Trained, renumbered
+from bdkn.members import Folds, HeldOut, TrainingRows, networks_of
+from bdkn.training import Hook, Trained
 
 Seeds = Sequence[np.random.SeedSequence]
 
 
 class Train(Protocol):
-    """Trains one network a seed, each on its own rows."""
+    """Trains one network a seed, as members of these numbers are, each on the rows ``only`` gives for its place."""
 
     def __call__(
-        self, rows: TrainingRows, seeds: Seeds, on_epoch: Hook | None, only: Sequence[NDArray[np.intp]]
+        self,
+        rows: TrainingRows,
+        seeds: Seeds,
+        on_epoch: Hook | None,
+        numbers: Sequence[int],
+        only: Callable[[int], NDArray[np.intp]],
     ) -> Trained:
         """Return the networks."""
 
@@ -38,34 +43,41 @@ class CrossFit:
     def join(self, other: CrossFit) -> CrossFit:
         """Return both as one: in each fold first these members, then the other ones."""
         H, more = len(self.finite), len(other.finite)
-        starts = np.arange(len(self.trained.loss_curves) // H)[:, None]
-        order = np.hstack([starts * H + np.arange(H), H * len(starts) + starts * more + np.arange(more)])
+        ours, theirs = len(self.trained.loss_curves), len(other.trained.loss_curves)
+        order = np.hstack([networks_of(range(H), H, ours), ours + networks_of(range(more), more, theirs)])
         trained = Trained.join([self.trained, other.trained])[order.ravel()]
         return CrossFit(trained, self.held_out.join(other.held_out), np.concatenate([self.finite, other.finite]))
 
 
 def cross_fit(
-    train: Train, rows: TrainingRows, folds: Sequence[Folds], seeds: Seeds, on_epoch: Hook | None
+    train: Train,
+    rows: TrainingRows,
+    folds: Sequence[Folds],
+    seeds: Seeds,
+    numbers: Sequence[int],
+    on_epoch: Hook | None,
 ) -> CrossFit:
     """Train for each member, which has a seed and folds, a network a fold on the rows that the fold does not leave out.
 
     Members with folds of their own differ, on rows left out, by the rows they learned from as well as by chance. Their
     mean then errs there as it does on new rows, where each member is in addition an average over its folds.
     """
-    means, variances = np.full((2, len(rows.y), len(seeds)), np.nan)
-    parts = []
-    for k, fold in enumerate(zip(*folds, strict=True)):
-        numbers = range(k * len(seeds), (k + 1) * len(seeds))
-        hook, own_seeds = on_epoch and renumbered(on_epoch, numbers), [_child(seed, k) for seed in seeds]
-        parts.append(train(rows, own_seeds, hook, [kept for kept, _ in fold]))
-        with np.errstate(over="ignore", invalid="ignore"):  # whoever diverged is screened out by what it yields
-            for h, (_, left_out) in enumerate(fold):
-                said = parts[-1].networks[[h]].outputs(rows.X[left_out])
-                means[left_out, h], variances[left_out, h] = said[0][0], said[1][0]
+    H, K = len(seeds), len(folds[0])
+    # All folds at once, so that no core is idle while the last network of a fold is trained.
+    own_seeds = [_child(seed, k) for k in range(K) for seed in seeds]
+    trained = train(rows, own_seeds, on_epoch, [*numbers] * K, lambda place: folds[place % H].trained_on(place // H))
+    means, variances, spread = np.full((3, len(rows.y), H), np.nan)
+    with np.errstate(over="ignore", invalid="ignore"):  # whoever diverged is screened out by what it yields
+        for k, h in np.ndindex(K, H):
+            left_out = folds[h].left_out[k]
+            said = trained.networks[[k * H + h]].outputs(rows.X[left_out])
+            means[left_out, h], variances[left_out, h] = said[0][0], said[1][0]
+        for h in range(H):
+            spread[:, h] = trained.networks[networks_of([h], H, K * H).ravel()].outputs(rows.X)[0].var(axis=0)
     seen = folds[0].judged  # all rows, or the same ones for every member
     counts = None if rows.counts is None else rows.counts[seen]
-    finite = np.logical_and.reduce([part.networks.is_finite() for part in parts])
-    return CrossFit(Trained.join(parts), HeldOut(means[seen], variances[seen], rows.y[seen], counts), finite)
+    finite = np.all(trained.networks.is_finite().reshape(K, H), axis=0)
+    return CrossFit(trained, HeldOut(means[seen], variances[seen], spread[seen], rows.y[seen], counts), finite)
 
 
 def _child(seed: np.random.SeedSequence, number: int) -> np.random.SeedSequence:

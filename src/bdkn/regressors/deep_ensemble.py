@@ -25,10 +25,11 @@ class DeepEnsembleRegressor(EnsembleRegressor):
 
     Parameters
     ----------
-    n_members : int, default=12
-        How many members the ensemble has, H.
-    hidden_layer_sizes : int or sequence of int, default=(50, 50)
-        Units of each hidden layer; ``()`` is a linear model.
+    n_members : int or "auto", default="auto"
+        How many members the ensemble has, H. "auto" is 12 and, for more than 4000 rows, 6.
+    hidden_layer_sizes : int, sequence of int or "auto", default="auto"
+        Units of each hidden layer; ``()`` is a linear model. "auto" is two layers of 50 units and, for more than 4000
+        rows, five of 36.
     activation : {"relu", "leaky_relu", "tanh", "silu"} or a sequence of them, default=("silu", "relu")
         Activation of the hidden layers. Several are taken in turn, one a member.
     objective : {"nll", "beta_nll", "mse"}, default="nll"
@@ -40,7 +41,7 @@ class DeepEnsembleRegressor(EnsembleRegressor):
     warmup_epochs : int, default=0
         First epochs on squared error, whatever the objective.
     epochs : int or "auto", default="auto"
-        Passes over the rows, at most. "auto" is 500 and, for more than 4000 rows, 500 times the square root of 4000
+        Passes over the rows, at most. "auto" is 500 and, for more than 4000 rows, 250 times the fourth root of 4000
         over their number.
     learning_rate : float, default=0.003
         Rate of Adam.
@@ -48,7 +49,7 @@ class DeepEnsembleRegressor(EnsembleRegressor):
         Keep the rate, or let it fall to zero along half a cosine wave.
     batch_size : int, default=32
         Rows a step.
-    weight_decay : float or sequence of float, default=(0.0, 1.0, 0.0, 0.3, 0.0, 0.3)
+    weight_decay : float or sequence of float, default=(0.0, 0.3, 0.0, 1.0, 0.0, 0.3)
         Decoupled weight decay, as in AdamW. Several values are taken in turn, each once with every activation: without
         decay networks fit what is nearly free of noise, with much of it they do not fit the noise.
     early_stopping : bool, default=False
@@ -140,10 +141,11 @@ class DeepEnsembleRegressor(EnsembleRegressor):
         return mixture if self.predictive == "mixture" else mixture.moment_matched()
 
     def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
-        means, stds = self._outputs(X)
-        centre = means.mean(axis=1, keepdims=True)
+        means, variances = self.ensemble_.outputs(X)
+        targets, centre = self.ensemble_.targets, means.mean(axis=1, keepdims=True)
         apart = means - centre
-        return centre[:, 0], np.asarray(np.diag((stds**2).mean(axis=1)) + apart @ apart.T / means.shape[1])
+        covariance = np.diag(variances.mean(axis=1)) + apart @ apart.T / means.shape[1]
+        return targets.mean + targets.scale * centre[:, 0], np.asarray(targets.squared * covariance)
 
     def _joint_draws(self, X: Array, size: int, generator: np.random.Generator) -> FloatArray:
         check_choice("predictive", self.predictive, PREDICTIVES)

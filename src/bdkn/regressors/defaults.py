@@ -9,42 +9,74 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from bdkn.regressors.composition import Pair
 from bdkn.regressors.deep_ensemble import DeepEnsembleRegressor
 
 MOST_ROWS = 500
 """Rows up to which an exact Gaussian process is quick enough to take part."""
 
 MANY_ROWS = 5000
-"""Rows from which on fewer trees do, and would fill the memory if they were more."""
+"""Rows from which on a member has fewer networks or trees, and boosting bins its columns."""
 
 _MARGIN = 1e-3
 
 Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 
 
-def default_estimators(n_rows: int, n_features: int, *, weighted: bool = False) -> list[tuple[str, Any]]:
+def default_estimators(n_rows: int, n_features: int, *, weighted: bool = False) -> list[Pair]:
     """Return members as unlike one another as can be: networks, boosting, trees, and a Gaussian process.
 
     The networks are those of ``BDKNRegressor``, with a member for each activation and weight decay. The process, whose
     time grows with the cube of the rows, takes part with few rows; as it cannot weigh them, only where all count the
     same.
     """
-    from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
-
-    members: list[tuple[str, Any]] = [
-        (f"{activation} {decay}", _networks(activation, decay))
-        for decay in (0.0, 0.3, 1.0)
-        for activation in ("silu", "relu")
-    ]
-    members.append(("boosting", HistGradientBoostingRegressor(learning_rate=0.05, max_iter=400)))
-    members.append(("trees", ExtraTreesRegressor(n_estimators=300 if n_rows <= MANY_ROWS else 100)))
+    few = n_rows <= MANY_ROWS
+    members = [*_networks(few), *(_slow_boosting() if few else _fast_boosting()), _trees(300 if few else 100)]
     if n_rows <= MOST_ROWS and not weighted:
         members.append(("process", _process(n_features)))
     return members
 
 
-def _networks(activation: str, decay: float) -> DeepEnsembleRegressor:
-    return DeepEnsembleRegressor(n_members=2, activation=activation, weight_decay=decay, predictive="gaussian")
+def _networks(few_rows: bool) -> list[Pair]:
+    copies = {0.0: 2, 0.3: 2, 1.0: 2} if few_rows else {0.0: 2, 0.3: 1}
+    return [
+        (
+            f"{activation} {decay}",
+            DeepEnsembleRegressor(n_members=n, activation=activation, weight_decay=decay, predictive="gaussian"),
+        )
+        for decay, n in copies.items()
+        for activation in ("silu", "relu")
+    ]
+
+
+def _slow_boosting() -> list[Pair]:
+    """Return boosting of small trees that see part of the columns, one with part of the rows as well."""
+    from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
+
+    small = {"max_leaf_nodes": 8, "min_samples_leaf": 5, "max_features": 0.3, "l2_regularization": 1.0}
+    binned = HistGradientBoostingRegressor(learning_rate=0.05, max_iter=800, **small)
+    part = {"max_depth": 4, "min_samples_leaf": 3, "max_features": 0.5, "subsample": 0.7}
+    return [
+        ("boosting", binned),
+        ("stochastic boosting", GradientBoostingRegressor(learning_rate=0.05, n_estimators=800, **part)),
+    ]
+
+
+def _fast_boosting() -> list[Pair]:
+    """Return boosting of larger trees, which many rows can bear."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    common = {"learning_rate": 0.05, "max_iter": 800, "max_features": 0.5}
+    return [
+        ("boosting", HistGradientBoostingRegressor(max_leaf_nodes=31, **common)),
+        ("deep boosting", HistGradientBoostingRegressor(max_leaf_nodes=63, **common)),
+    ]
+
+
+def _trees(count: int) -> Pair:
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    return "trees", ExtraTreesRegressor(n_estimators=count)
 
 
 def _process(n_features: int) -> Any:

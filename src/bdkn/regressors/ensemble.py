@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from bdkn.errors import InvalidParameterError, check_choice, check_number
+from bdkn.errors import InvalidParameterError, check_number
 from bdkn.members import (
     Design,
     MemberScores,
@@ -32,27 +31,18 @@ from bdkn.regressors.base import ProbabilisticRegressor
 from bdkn.regressors.frames import as_frame
 from bdkn.regressors.paper import paper_parameters
 from bdkn.regressors.progress import training_progress
+from bdkn.regressors.recipe import Size, in_turn, is_auto, recipes, usual_size
 from bdkn.regressors.screening import screen
 from bdkn.regressors.seeds import Seed, seed_sequence
 from bdkn.training import Engine, Hook, Rows, Trained, TrainingConfig, get_engine, renumbered
-
-_EPOCHS, _MANY_ROWS = 500, 4000
-"""How many epochs are run by default, and from how many rows on they are fewer."""
-
-
-class _Recipe(NamedTuple):
-    """What members of one ensemble may differ in."""
-
-    activation: str
-    decay: float
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class EnsembleRegressor(ProbabilisticRegressor):
     """Independently trained networks; a method writes how it combines them."""
 
-    n_members: int = 12
-    hidden_layer_sizes: int | Sequence[int] = (50, 50)
+    n_members: int | str = "auto"
+    hidden_layer_sizes: int | Sequence[int] | str = "auto"
     activation: str | Sequence[str] = ("silu", "relu")
     objective: str = "nll"
     beta: float = 0.5
@@ -61,7 +51,7 @@ class EnsembleRegressor(ProbabilisticRegressor):
     learning_rate: float = 3e-3
     schedule: str = "cosine"
     batch_size: int = 32
-    weight_decay: float | Sequence[float] = (0.0, 1.0, 0.0, 0.3, 0.0, 0.3)
+    weight_decay: float | Sequence[float] = (0.0, 0.3, 0.0, 1.0, 0.0, 0.3)
     early_stopping: bool = False
     validation_fraction: float = 0.1
     patience: int = 20
@@ -152,12 +142,14 @@ class EnsembleRegressor(ProbabilisticRegressor):
 
     def _learned(self, rows: TrainingRows, inputs: Standardizer, targets: TargetScaler) -> dict[str, Any]:
         """Return the fitted attributes: networks trained on all rows, and how to combine them."""
-        seeds = seed_sequence(self.random_state).spawn(self.n_members)
+        numbers = range(self._size(len(rows.y)).n_members)
+        seeds = seed_sequence(self.random_state).spawn(len(numbers))
         with self._progress(len(seeds), len(rows.y)) as on_epoch:
-            trained = self._train(rows, seeds, on_epoch)
-        sound, scores, design = screen(trained.networks, rows, own_variance=self._own_variance)
+            trained = self._train(rows, seeds, on_epoch, numbers)
+        own_variance = self._own_variance(trained)
+        sound, scores, design = screen(trained.networks, rows, own_variance=own_variance)
         names = tuple(f"network {h + 1}" for h in sound)
-        variances = None if self._own_variance else constant_variance(scores.mse)
+        variances = None if own_variance else constant_variance(scores.mse)
         ensemble = NetworkEnsemble(names, design.networks, inputs, targets, variances)
         return {**self._described(ensemble, scores, trained, sound), **self._combine(design)}
 
@@ -175,60 +167,50 @@ class EnsembleRegressor(ProbabilisticRegressor):
             "n_iter_": max(map(len, those.loss_curves)),
         }
 
-    @property
-    def _own_variance(self) -> bool:
-        """Whether the networks' variances mean something: without a likelihood in training they do not."""
-        config = self._config(1)
-        return config.objective_at(config.epochs - 1) != "mse"
+    def _own_variance(self, trained: Trained) -> bool:
+        """Return whether the networks' variances mean something: without a likelihood in training they do not."""
+        last = max(map(len, trained.loss_curves)) - 1
+        return self._config(self._size(1)).objective_at(last) != "mse"
 
     def _train(
         self,
         rows: TrainingRows,
         seeds: Sequence[np.random.SeedSequence],
         on_epoch: Hook | None,
-        only: Sequence[NDArray[np.intp]] | None = None,
-        first: int = 0,
+        numbers: Sequence[int],
+        only: Callable[[int], NDArray[np.intp]] | None = None,
     ) -> Trained:
-        """Train one network a seed, the members from number ``first`` on, each on all rows or on ``only`` its own."""
+        """Train one network a seed, as members of these ``numbers`` are, each on all rows or on ``only`` its own."""
         with np.errstate(over="ignore"):  # a target beyond single precision shows as networks that diverge
             y = rows.y.astype(np.float32)
         weight = None if rows.counts is None else (rows.counts / rows.counts.mean()).astype(np.float32)
         engine = get_engine(self.engine)
         parts, places = [], []
-        for recipe, members in self._recipes(len(seeds), first).items():
-            data = Rows(rows.X, y, weight, None if only is None else [only[h] for h in members])
-            spec, config = self._spec(rows.X.shape[1], recipe.activation), self._config(len(rows.y), recipe.decay)
+        size = self._size(len(rows.y))
+        for recipe, members in recipes(self.activation, self.weight_decay, numbers).items():
+            data = Rows(rows.X, y, weight, None if only is None else [only(h) for h in members])
+            spec, config = self._spec(size, rows.X.shape[1], recipe.activation), self._config(size, recipe.decay)
             train = partial(engine.train, spec, data, config, [seeds[h] for h in members], n_jobs=self.n_jobs)
             parts.append(train() if on_epoch is None else train(on_epoch=renumbered(on_epoch, members)))
             places += members
         return Trained.join(parts)[np.argsort(places)]
 
-    def _recipes(self, count: int, first: int = 0) -> dict[_Recipe, list[int]]:
-        """Return which of the members from number ``first`` on are trained in which way."""
-        activations, decays = _in_turn("activation", self.activation), _in_turn("weight_decay", self.weight_decay)
-        found: dict[_Recipe, list[int]] = {}
-        for h in range(first, first + count):
-            # Activations change fastest, so that every weight decay is tried with each of them.
-            recipe = _Recipe(activations[h % len(activations)], decays[h // len(activations) % len(decays)])
-            found.setdefault(recipe, []).append(h - first)
-        return found
-
     def _progress(self, n_networks: int, n_rows: int) -> AbstractContextManager[Hook | None]:
         """Show how the training of so many networks goes, if that is wanted."""
-        return training_progress(n_networks, self._config(n_rows).epochs) if self.verbose else nullcontext()
+        return training_progress(n_networks, self._size(n_rows).epochs) if self.verbose else nullcontext()
 
     def _check_parameters(self) -> None:
         """Check what neither the network's shape nor the training's configuration checks."""
-        check_number("n_members", self.n_members, low=1, whole=True)
+        if not is_auto("n_members", self.n_members):
+            check_number("n_members", self.n_members, low=1, whole=True)
+        size = self._size(1)
         check_number("validation_fraction", self.validation_fraction, low=0, high=0.9, strict=True)
         if not isinstance(self.verbose, bool):
             check_number("verbose", self.verbose, low=0, whole=True)
-        for activation in _in_turn("activation", self.activation):
-            self._spec(1, activation)
-        if isinstance(self.epochs, str):
-            check_choice("epochs, if not an integer,", self.epochs, ("auto",))
-        for decay in _in_turn("weight_decay", self.weight_decay):
-            self._config(1, decay)
+        for activation in in_turn("activation", self.activation):
+            self._spec(size, 1, activation)
+        for decay in in_turn("weight_decay", self.weight_decay):
+            self._config(size, decay)
         for name in ("early_stopping", "standardize_y"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise InvalidParameterError(f"{name} must be True or False; got {getattr(self, name)!r}")
@@ -237,17 +219,29 @@ class EnsembleRegressor(ProbabilisticRegressor):
         if not isinstance(self.engine, str) and not hasattr(self.engine, "train"):
             raise InvalidParameterError(f"engine must be a name or an object with a method train; got {self.engine!r}")
 
-    def _spec(self, n_inputs: int, activation: str) -> NetworkSpec:
-        sizes = self.hidden_layer_sizes
-        known = isinstance(sizes, int | np.integer | Sequence | np.ndarray) and not isinstance(sizes, str)
-        if not known or np.ndim(sizes) > 1:
-            raise InvalidParameterError(f"hidden_layer_sizes must be an integer or a list of them; got {sizes!r}")
-        hidden = np.atleast_1d(np.asarray(sizes)).tolist() if np.size(sizes) else ()
-        return NetworkSpec(n_inputs=n_inputs, hidden=tuple(hidden), activation=activation)
+    def _size(self, n_rows: int) -> Size:
+        """Return how many networks of which size are trained for how long: what is left open, by the rows."""
+        usual = usual_size(n_rows)
+        return Size(
+            usual.n_members if is_auto("n_members", self.n_members) else int(self.n_members),
+            usual.hidden if is_auto("hidden_layer_sizes", self.hidden_layer_sizes) else self._hidden(),
+            usual.epochs if is_auto("epochs", self.epochs) else cast(int, self.epochs),
+        )
 
-    def _config(self, n_rows: int, weight_decay: float = 0.0) -> TrainingConfig:
+    def _hidden(self) -> tuple[int, ...]:
+        sizes = self.hidden_layer_sizes
+        if not isinstance(sizes, int | np.integer | Sequence | np.ndarray) or np.ndim(sizes) > 1:
+            raise InvalidParameterError(
+                f'hidden_layer_sizes must be an integer, a list of them, or "auto"; got {sizes!r}'
+            )
+        return tuple(np.atleast_1d(np.asarray(sizes)).tolist()) if np.size(sizes) else ()
+
+    def _spec(self, size: Size, n_inputs: int, activation: str) -> NetworkSpec:
+        return NetworkSpec(n_inputs=n_inputs, hidden=size.hidden, activation=activation)
+
+    def _config(self, size: Size, weight_decay: float = 0.0) -> TrainingConfig:
         return TrainingConfig(
-            epochs=_auto_epochs(n_rows) if isinstance(self.epochs, str) else self.epochs,
+            epochs=size.epochs,
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,
             schedule=self.schedule,
@@ -259,16 +253,3 @@ class EnsembleRegressor(ProbabilisticRegressor):
             patience=self.patience,
             tol=self.tol,
         )
-
-
-def _auto_epochs(n_rows: int) -> int:
-    """Return epochs that fall with the number of rows while the steps still grow."""
-    return max(1, round(_EPOCHS * min(1.0, math.sqrt(_MANY_ROWS / n_rows))))
-
-
-def _in_turn(name: str, given: Any) -> list[Any]:
-    """Return what members take in turn: a single value, or several."""
-    several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
-    if several and (np.ndim(given) != 1 or not len(given)):
-        raise InvalidParameterError(f"{name} must be one value, or a list of values to take in turn; got {given!r}")
-    return list(given) if several else [given]

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import Parallel, delayed
 
-from bdkn.members import EstimatorMember, Folds, Said, ask, is_fixed
+from bdkn.members import EstimatorMember, Folds, OwnFolds, Said, ask, is_fixed, name_key
 from bdkn.predictive.base import FloatArray
 
 Numbers = NDArray[np.intp]
@@ -22,14 +23,16 @@ Numbers = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class FoldFits:
-    """Fitted members, and the means and variances (n, H) they give rows left out of their training.
+    """Fitted members, and the means and standard deviations (n, H) they give rows left out of their training.
 
-    Variances are nan for a member that has none.
+    Standard deviations are nan for a member that has none. ``spread`` is the standard deviation of the means that all
+    fits of a member give a row.
     """
 
     members: list[EstimatorMember]
     means: FloatArray
-    variances: FloatArray
+    stds: FloatArray
+    spread: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +71,7 @@ class FoldFitter:
     """The rows and folds to fit members on."""
 
     rows: RawRows
-    folds: Folds
+    folds: Folds | OwnFolds
     seed: np.random.SeedSequence
     prefit: bool = False
     refit: bool = False
@@ -76,37 +79,38 @@ class FoldFitter:
     def fit(self, pairs: Sequence[tuple[str, Any]], *, n_jobs: int | None = None, verbose: int = 0) -> FoldFits:
         """Fit every member on every fold; a model that cannot be refitted is used as it is for all folds."""
         jobs = [job for name, model in pairs for job in self._jobs(name, model)]
-        done = Parallel(n_jobs=n_jobs, verbose=verbose)(delayed(self._run)(job) for job in jobs)
-        members, said = [], np.full((2, len(self.rows), len(pairs)), np.nan)
+        around = nullcontext if effective_n_jobs(n_jobs) == 1 else _on_one_core
+        done = Parallel(n_jobs=n_jobs, verbose=verbose)(delayed(self._run)(job, around) for job in jobs)
+        members, said = [], np.full((3, len(self.rows), len(pairs)), np.nan)
         for h, (name, _) in enumerate(pairs):
             ours = [(job, *result) for job, result in zip(jobs, done, strict=True) if job.name == name]
             members.append(EstimatorMember(name, tuple(model for job, model, _ in ours if job.is_used)))
-            for job, _, (mean, variance) in ours:
-                said[0, job.left_out, h] = mean
-                if variance is not None:
-                    said[1, job.left_out, h] = np.where(np.isnan(variance), np.inf, variance)
+            for job, _, (mean, std) in ours:
+                said[0, job.left_out, h] = mean[job.left_out]
+                said[1, job.left_out, h] = np.nan if std is None else std[job.left_out]
+            with np.errstate(over="ignore", invalid="ignore"):  # whoever diverged is screened out
+                said[2, :, h] = np.std([mean for job, _, (mean, _) in ours if job.is_used], axis=0)
         return FoldFits(members, *said[:, self.folds.judged])
 
     def _jobs(self, name: str, model: Any) -> list[_Job]:
         if self.prefit or not is_refitted(model):
             return [_Job(name, model, None, self.folds.judged)]
-        # By its name a member has the same seed whoever the others are.
-        seed = np.random.SeedSequence(self.seed.entropy, spawn_key=(zlib.crc32(name.encode()),))
+        # By its name a member has the same seed and the same folds whoever the others are.
+        seed, folds = np.random.SeedSequence(self.seed.entropy, spawn_key=name_key(name)), self.folds.of_member(name)
         jobs = [
             _Job(name, _seeded(model, child), kept, left_out, is_used=not self.refit)
-            for child, (kept, left_out) in zip(seed.spawn(len(self.folds)), self.folds, strict=True)
+            for child, (kept, left_out) in zip(seed.spawn(len(folds)), folds, strict=True)
         ]
         nothing = np.arange(0)
         return [*jobs, _Job(name, _seeded(model, seed), np.arange(len(self.rows)), nothing)] if self.refit else jobs
 
-    def _run(self, job: _Job) -> tuple[Any, Said]:
-        """Return the fitted model, and what it says about the rows left out."""
+    def _run(self, job: _Job, around: Callable[[Any], AbstractContextManager[Any]]) -> tuple[Any, Said]:
+        """Return the model, fitted inside of ``around``, and what it says about all rows."""
         if job.kept is not None:
-            self.rows[job.kept].fit(job.model, job.name)
-        if not len(job.left_out):
-            return job.model, (np.empty(0), None)
+            with around(job.model):
+                self.rows[job.kept].fit(job.model, job.name)
         try:
-            return job.model, ask(job.model, _safe_indexing(self.rows.X, job.left_out), job.name)
+            return job.model, ask(job.model, self.rows.X, job.name)
         except NotFittedError as error:
             raise NotFittedError(f"cv='prefit' takes fitted members; fit {job.name!r} first, or let cv be 5") from error
 
@@ -125,6 +129,18 @@ class _Job:
 def is_refitted(model: Any) -> bool:
     """Tell whether a model is fitted to each fold: not if it cannot be, nor if it is frozen, and so its own clone."""
     return not is_fixed(model) and clone(model) is not model
+
+
+@contextmanager
+def _on_one_core(model: Any) -> Iterator[None]:
+    """Let a model that would take all cores, beside others that do, take one."""
+    named = {name: value for name, value in model.get_params().items() if name.split("__")[-1] == "n_jobs"}
+    greedy = {name: value for name, value in named.items() if value is not None and value < 0}
+    model.set_params(**dict.fromkeys(greedy, 1))
+    try:
+        yield
+    finally:
+        model.set_params(**greedy)
 
 
 def _seeded(model: Any, seed: np.random.SeedSequence) -> Any:

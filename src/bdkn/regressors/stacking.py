@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -24,16 +24,18 @@ from sklearn.utils.validation import (
 
 from bdkn.errors import DivergedError, InvalidParameterError, check_choice, check_number
 from bdkn.inference import Combination, Forecast
-from bdkn.members import EstimatorMember, Folds, HeldOut, TargetScaler
+from bdkn.members import EstimatorMember, Folds, HeldOut, OwnFolds, TargetScaler, digest
 from bdkn.networks import MIN_VARIANCE
 from bdkn.predictive.base import FloatArray
-from bdkn.regressors.base import ProbabilisticRegressor, Table
+from bdkn.regressors.base import Table
 from bdkn.regressors.combining import CombiningRegressor
 from bdkn.regressors.composition import NamedEstimators, Pair
 from bdkn.regressors.defaults import default_estimators
 from bdkn.regressors.fold_fits import FoldFits, FoldFitter, RawRows, is_refitted
+from bdkn.regressors.origin import Origin
 from bdkn.regressors.screening import sound_members
 from bdkn.regressors.seeds import Seed, seed_sequence
+from bdkn.regressors.state import is_own
 
 Params = Mapping[str, Any]
 
@@ -46,7 +48,8 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
 
     Every member is fitted to all folds but one and asked about the fold left out. What the members say there is the
     basis of a Bayesian linear model, whose weights and noise are integrated out in closed form. Members that know a
-    standard deviation say with it how noisy a row is; all say by their disagreement how uncertain it is.
+    standard deviation say with it how noisy a row is, unless it turns out to tell nothing about their errors on rows
+    left out; all say by their disagreement how uncertain it is.
 
     Parameters
     ----------
@@ -56,8 +59,9 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
         A regressor whose ``predict`` takes ``return_std`` is asked for it, at the end of a pipeline too. "drop" in
         place of a member leaves it out. None: networks, boosting, trees and, with few rows, a Gaussian process.
     cv : int, cross-validation splitter, iterable or "prefit", default=5
-        Number of random folds; or which rows to train on and which to leave out, no row twice; or "prefit": the members
-        are fitted already, to other rows, and are only combined on those given to ``fit``.
+        Number of random folds (None: 5), which each member has of its own; or, for all members, which rows to train on
+        and which to leave out, no row twice; or "prefit": the members are fitted already, to other rows, and are only
+        combined on those given to ``fit``.
     predict_with : {"folds", "refit"}, default="folds"
         Predict with the average of a member's fits, one of each fold, or with one more fit to all rows.
     evidence : {"exact", "paper"} or float, default="exact"
@@ -106,14 +110,14 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
         How the members are combined, in units of targets of mean 0 and standard deviation 1.
     held_out_ : HeldOut
         What the members in use say about rows left out of their training, in the same units.
-    folds_ : Folds
-        Which rows were left out when.
+    folds_ : Folds or OwnFolds
+        Which rows were left out when; ``folds_.of_member(name)`` are the folds of a member.
     candidates_ : list of (str, estimator) pairs
         The members as they were given or, with ``estimators=None``, chosen.
     target_scaler_ : TargetScaler
         The mean and the scale of the targets, in whose units members are combined.
-    seed_entropy_ : int or sequence of int
-        What all random numbers of the fit followed from.
+    origin_ : Origin
+        The seed, the digest of the rows and the parameters of the fit, for ``add_members``.
     n_features_in_ : int
         Columns of ``X``.
     feature_names_in_ : ndarray of str
@@ -158,8 +162,8 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
     candidates_: list[Pair] = field(init=False)
     combination_: Combination = field(init=False)
     held_out_: HeldOut | None = field(init=False)
-    folds_: Folds = field(init=False)
-    seed_entropy_: int | Sequence[int] = field(init=False)
+    folds_: Folds | OwnFolds = field(init=False)
+    origin_: Origin = field(init=False)
     target_scaler_: TargetScaler = field(init=False)
 
     def fit(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
@@ -204,10 +208,11 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
         checked, targets, counts = self._counted_rows(X, y, sample_weight, reset=False)
         added = [pair for pair in new._in_use() if pair[0] not in dict(self.candidates_)]
         rows = _that_count(RawRows(checked, targets, counts, new._routed(added, counts, params)))
-        self._check_same_rows(self._targets.transform(rows.y), folds)
-        fits = new._fitted(added, rows, folds, np.random.SeedSequence(self.seed_entropy_))
-        said = held_out.join(_held_out(fits, rows, folds, self._targets))
-        new.__dict__.update(candidates_=new.estimators, **new._put_together([*self.members_, *fits.members], said))
+        self.origin_.check(digest(checked, targets, counts), self._making())
+        fits = new._fitted(added, rows, folds, self.origin_.seed)
+        members, said = _judged(fits, rows, folds, self._targets)
+        learned = new._put_together([*self.members_, *members], held_out.join(said))
+        new.__dict__.update(candidates_=new.estimators, **learned)
         return new
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -216,12 +221,7 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
         The file holds arrays and JSON, no code, and so no object of another library.
         """
         check_is_fitted(self)
-        for name, model in self.candidates_:
-            if not isinstance(model, ProbabilisticRegressor | str):
-                raise InvalidParameterError(
-                    f"save writes regressors of bdkn and nothing else; member {name!r} is a {type(model).__name__}: "
-                    "write the whole stack with joblib.dump, pickle or skops.io.dump, or save its members one by one"
-                )
+        _check_savable(self)
         super().save(path)
 
     @property
@@ -257,8 +257,8 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
             check_choice("cv", self.cv, ("prefit",))
             if self.estimators is None:
                 raise InvalidParameterError("cv='prefit' combines fitted members: give estimators, or let cv be 5")
-        elif not (hasattr(self.cv, "split") or isinstance(self.cv, Iterable)):
-            check_number("cv", self.cv, low=2, whole=True)
+        elif self._own_folds:
+            check_number("cv", self._cv, low=2, whole=True)
 
     def _fit(self, X: Any, y: FloatArray, counts: FloatArray | None, params: Params | None = None) -> None:
         root = seed_sequence(self.random_state)
@@ -270,17 +270,29 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
         self.__dict__.update(
             candidates_=candidates,
             folds_=folds,
-            seed_entropy_=root.entropy,
+            origin_=Origin(root.entropy, digest(X, y, counts), self._making()),
             target_scaler_=targets,
-            **self._put_together(fits.members, _held_out(fits, rows, folds, targets)),
+            **self._put_together(*_judged(fits, rows, folds, targets)),
         )
 
-    def _fitted(self, pairs: Sequence[Pair], rows: RawRows, folds: Folds, root: np.random.SeedSequence) -> FoldFits:
+    def _fitted(
+        self, pairs: Sequence[Pair], rows: RawRows, folds: Folds | OwnFolds, root: np.random.SeedSequence
+    ) -> FoldFits:
         prefit, refit = isinstance(self.cv, str), self.predict_with == "refit"
         fitter = FoldFitter(rows, folds, root, prefit=prefit, refit=refit)
         return fitter.fit(pairs, n_jobs=self.n_jobs, verbose=self.verbose)
 
-    def _folds(self, given: RawRows, root: np.random.SeedSequence) -> Folds:
+    @property
+    def _cv(self) -> Any:
+        """What ``cv`` says, None being scikit-learn's five folds."""
+        return 5 if self.cv is None else self.cv
+
+    @property
+    def _own_folds(self) -> bool:
+        """Whether ``cv`` is a number of folds; not if it says which rows are left out."""
+        return not (hasattr(self.cv, "split") or isinstance(self.cv, Iterable))
+
+    def _folds(self, given: RawRows, root: np.random.SeedSequence) -> Folds | OwnFolds:
         """Return which of the rows that count are left out when."""
         there = _counting(given)
         if isinstance(self.cv, str):
@@ -290,11 +302,10 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
                 f"members are judged on rows left out of their training, which takes at least 2 rows; got "
                 f"n_samples={len(there)}: add rows, or give fitted members and cv='prefit'"
             )
-        if not (hasattr(self.cv, "split") or isinstance(self.cv, Iterable)):
-            return Folds.cross(len(there), self.cv, np.random.default_rng(root))
-        from sklearn.model_selection import check_cv
-
-        splits = check_cv(self.cv).split(given.X, given.y, **given.params.get("cv", {}))
+        if self._own_folds:
+            return OwnFolds(len(there), self._cv, root.entropy)
+        splitter = getattr(self.cv, "split", None)
+        splits = splitter(given.X, given.y, **given.params.get("cv", {})) if splitter else self.cv
         return Folds.of(len(given), splits).only(there)
 
     def _routed(self, pairs: Sequence[Pair], counts: FloatArray | None, params: Params) -> dict[str, Params]:
@@ -315,8 +326,9 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
         for name, model in fitted:
             if not has_fit_parameter(model, "sample_weight"):
                 raise InvalidParameterError(
-                    f"every member's fit must take sample_weight; {name!r} does not: drop it, or say by metadata "
-                    "routing, set_fit_request(sample_weight=...), which members are given it"
+                    f"every member's fit must take sample_weight; {name!r}, a {type(model).__name__}, does not: drop "
+                    "it, or sklearn.set_config(enable_metadata_routing=True) and say of every member, and of every "
+                    "step of a Pipeline, whether it is given it: set_fit_request(sample_weight=True) or False"
                 )
         return {name: {"sample_weight": counts} for name, _ in fitted}
 
@@ -341,16 +353,16 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
     def _forecast(self, X: Any) -> Forecast:
         said = [member.by_fold(X) for member in self.members_]
         K = max(len(means) for means, _ in said)
-        means, variances = np.full((2, K, X.shape[0], len(said)), np.nan)
-        for h, (mean, variance) in enumerate(said):
+        means, stds = np.full((2, K, X.shape[0], len(said)), np.nan)
+        for h, (mean, std) in enumerate(said):
             means[..., h] = mean
-            variances[..., h] = np.nan if variance is None else variance
-            if not (np.isfinite(mean).all() and (variance is None or np.isfinite(variance).all())):
+            stds[..., h] = np.nan if std is None else std
+            if not (np.isfinite(mean).all() and (std is None or np.isfinite(std).all())):
                 raise DivergedError(
                     f"member {self.member_names_[h]!r} must predict finite numbers; it does not on one of these rows: "
                     "check them, or use drop_members"
                 )
-        return self._judged().together(*_scaled(means, variances, self._targets))
+        return self._judged().together(*_scaled(means, stds, self._targets))
 
     @property
     def _targets(self) -> TargetScaler:
@@ -369,6 +381,19 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
         if isinstance(table, np.ndarray) and not get_tags(self).input_tags.allow_nan:
             assert_all_finite(table, input_name="X")  # of members that were selected, none may mind
         return table
+
+
+def _check_savable(stack: BayesianStackingRegressor) -> None:
+    """Raise unless all members, and those of stacks among them, are such as a file can hold."""
+    fitted = [(member.name, model) for member in stack.members_ for model in member.models]
+    for name, model in [*stack.candidates_, *fitted]:
+        if not (is_own(model) or isinstance(model, str)):
+            raise InvalidParameterError(
+                f"save writes regressors of bdkn and nothing else; member {name!r} is a {type(model).__name__}: "
+                "write the whole stack with joblib.dump, pickle or skops.io.dump, or save its members one by one"
+            )
+        if isinstance(model, BayesianStackingRegressor) and model.__sklearn_is_fitted__():
+            _check_savable(model)
 
 
 def _table(X: Table) -> Any:
@@ -392,11 +417,23 @@ def _that_count(rows: RawRows) -> RawRows:
     return rows if len(there) == len(rows) else rows[there]
 
 
-def _scaled(means: FloatArray, variances: FloatArray, targets: TargetScaler) -> tuple[FloatArray, FloatArray]:
-    return targets.transform(means), np.maximum(variances / targets.scale**2, MIN_VARIANCE)
+def _scaled(
+    means: FloatArray, stds: FloatArray, targets: TargetScaler, least: float = MIN_VARIANCE
+) -> tuple[FloatArray, FloatArray]:
+    """Return means and variances in the units members are combined in."""
+    with np.errstate(over="ignore", under="ignore"):
+        return targets.transform(means), np.maximum((stds / targets.scale) ** 2, least)
 
 
-def _held_out(fits: FoldFits, rows: RawRows, folds: Folds, targets: TargetScaler) -> HeldOut:
-    """Return what members say about the rows left out, in the units they are combined in."""
-    judged, said = folds.judged, _scaled(fits.means, fits.variances, targets)
-    return HeldOut(*said, targets.transform(rows.y)[judged], None if rows.counts is None else rows.counts[judged])
+def _judged(
+    fits: FoldFits, rows: RawRows, folds: Folds | OwnFolds, targets: TargetScaler
+) -> tuple[list[EstimatorMember], HeldOut]:
+    """Return the members and what they say about the rows left out, by which their variances are put right."""
+    judged, said = folds.judged, _scaled(fits.means, fits.stds, targets, least=0.0)
+    counts = None if rows.counts is None else rows.counts[judged]
+    with np.errstate(over="ignore", under="ignore"):
+        spread = (fits.spread / targets.scale) ** 2
+    held_out = HeldOut(*said, spread, targets.transform(rows.y)[judged], counts)
+    factors = held_out.variance_factors()
+    members = [replace(member, std_factor=float(np.sqrt(f))) for member, f in zip(fits.members, factors, strict=True)]
+    return members, replace(held_out, variances=np.maximum(factors * held_out.variances, MIN_VARIANCE))

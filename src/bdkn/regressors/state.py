@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
@@ -20,12 +20,14 @@ from bdkn.members import (
     HeldOut,
     MemberScores,
     NetworkEnsemble,
+    OwnFolds,
     Standardizer,
     TargetScaler,
 )
 from bdkn.networks import FeatureMap, MixedNetworks, Networks, NetworkSpec
 from bdkn.persistence import Arrays, Document, pack, unpack, write
 from bdkn.regressors.last_layer import VariationalLastLayer
+from bdkn.regressors.origin import Origin
 from bdkn.regressors.process import Process
 
 
@@ -49,6 +51,8 @@ TYPES = (
     NetworkEnsemble,
     NetworkSpec,
     Networks,
+    Origin,
+    OwnFolds,
     Posterior,
     Prior,
     Process,
@@ -65,7 +69,7 @@ _ENGINE_NAMES = {"FusedEngine": "fused", "ReferenceEngine": "reference", "TorchE
 
 def save_model(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     """Write a fitted model: the name of its class, its parameters, and every attribute that ends in an underscore."""
-    if type(model).__module__.partition(".")[0] != "bdkn":
+    if not is_own(model):
         raise InvalidParameterError(
             "save writes the regressors of bdkn, which bdkn.load can make again; got a "
             f"{type(model).__name__} of your own: pickle it, or save a regressor of bdkn and wrap it after loading"
@@ -79,6 +83,11 @@ def save_model(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
         "fitted": {name: pack(value, TYPES, arrays, name) for name, value in saved.fitted.items()},
     }
     write(path, arrays, document)
+
+
+def is_own(model: Any) -> bool:
+    """Tell whether a model is one of this library's regressors, and no subclass made elsewhere."""
+    return isinstance(model, BaseEstimator) and type(model).__module__.partition(".")[0] == "bdkn"
 
 
 def restore_model(classes: Mapping[str, type[BaseEstimator]], arrays: Arrays, document: Document) -> Any:
@@ -99,16 +108,16 @@ def restore_model(classes: Mapping[str, type[BaseEstimator]], arrays: Arrays, do
 def _laid_down(value: Any) -> Any:
     """Return the value with each regressor in it as a ``SavedModel``.
 
-    Parameters that hold regressors are written beside what is fitted.
+    Parameters that hold regressors or arrays, such as row numbers to leave out, are written beside what is fitted.
     """
     if not isinstance(value, BaseEstimator):
         return _through(_laid_down, value)
     names = value.get_params(deep=False)
-    holding = {name for name in names if name == "estimators"}
+    holding = {name for name in names if name == "estimators" or _is_nested(getattr(value, name))}
     fitted = {name for name in vars(value) if name.endswith("_") and not name.startswith("_")}
     return SavedModel(
         type(value).__name__,
-        {name: _parameter(value, name) for name in names if name not in holding},
+        {name: plain_parameter(value, name) for name in names if name not in holding},
         {name: _laid_down(part) for name, part in vars(value).items() if name in holding | fitted},
     )
 
@@ -120,10 +129,17 @@ def _through(change: Callable[[Any], Any], value: Any) -> Any:
     return replace(value, models=change(value.models)) if isinstance(value, EstimatorMember) else value
 
 
-def _parameter(model: BaseEstimator, name: str) -> Any:
+def _is_nested(value: Any) -> bool:
+    """Tell whether a parameter is a list of more than numbers and text."""
+    return isinstance(value, list | tuple) and not all(np.isscalar(part) for part in value)
+
+
+def plain_parameter(model: BaseEstimator, name: str) -> Any:
     """Return a parameter as JSON: an engine as its name, what has no such form as the default."""
     value = getattr(model, name)
-    if isinstance(value, np.ndarray | np.generic | Sequence) and not isinstance(value, str):
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, list | tuple) and not _is_nested(value):
         return np.asarray(value).tolist()
     if value is None or isinstance(value, bool | int | float | str):
         return value
