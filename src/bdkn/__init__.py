@@ -11,7 +11,18 @@ if TYPE_CHECKING:
     from bdkn.errors import BDKNError, DivergedError, DivergedMemberWarning, InvalidParameterError, ModelFileError
     from bdkn.metrics import calibration_error, coverage, crps, neg_crps, neg_nll, nll, rmse
     from bdkn.predictive import Gaussian, GaussianMixture, StudentT
-    from bdkn.regressors import BayesianStackingRegressor, BDKNRegressor, DeepEnsembleRegressor, load
+    from bdkn.regressors import (
+        BayesianStackingRegressor,
+        BDKNRegressor,
+        BLLRegressor,
+        DeepEnsembleRegressor,
+        DKLRegressor,
+        GPRegressor,
+        LDBLLRegressor,
+        MFVIRegressor,
+        VBLLRegressor,
+        load,
+    )
     from bdkn.training.torch_engine import TorchEngine
 
     __version__: str
@@ -19,16 +30,22 @@ if TYPE_CHECKING:
 __all__ = [
     "BDKNError",
     "BDKNRegressor",
+    "BLLRegressor",
     "BayesianStackingRegressor",
+    "DKLRegressor",
     "DeepEnsembleRegressor",
     "DivergedError",
     "DivergedMemberWarning",
+    "GPRegressor",
     "Gaussian",
     "GaussianMixture",
     "InvalidParameterError",
+    "LDBLLRegressor",
+    "MFVIRegressor",
     "ModelFileError",
     "StudentT",
     "TorchEngine",
+    "VBLLRegressor",
     "__version__",
     "calibration_error",
     "coverage",
@@ -44,7 +61,18 @@ _HOME = {
     "bdkn.errors": ("BDKNError", "DivergedError", "DivergedMemberWarning", "InvalidParameterError", "ModelFileError"),
     "bdkn.metrics": ("calibration_error", "coverage", "crps", "neg_crps", "neg_nll", "nll", "rmse"),
     "bdkn.predictive": ("Gaussian", "GaussianMixture", "StudentT"),
-    "bdkn.regressors": ("BDKNRegressor", "BayesianStackingRegressor", "DeepEnsembleRegressor", "load"),
+    "bdkn.regressors": (
+        "BDKNRegressor",
+        "BLLRegressor",
+        "BayesianStackingRegressor",
+        "DKLRegressor",
+        "DeepEnsembleRegressor",
+        "GPRegressor",
+        "LDBLLRegressor",
+        "MFVIRegressor",
+        "VBLLRegressor",
+        "load",
+    ),
     "bdkn.training.torch_engine": ("TorchEngine",),
 }
 

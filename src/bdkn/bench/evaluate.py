@@ -14,7 +14,7 @@ from joblib import effective_n_jobs
 
 from bdkn.bench.cell import Cell
 from bdkn.bench.curves import check_curves, epoch_curves, watched
-from bdkn.bench.machine import hardware, peak_memory_mib, versions
+from bdkn.bench.machine import accelerator, hardware, peak_memory_mib, versions
 from bdkn.bench.methods import METHODS
 from bdkn.bench.peers import Peer
 from bdkn.bench.record import Record
@@ -24,6 +24,7 @@ from bdkn.errors import check_choice
 from bdkn.metrics import calibration_error, coverage, crps, interval_width, nll, rmse
 from bdkn.networks import Networks
 from bdkn.predictive import Predictive
+from bdkn.regressors import TorchRegressor
 
 LEVELS = (50, 90, 95)
 """Percentages at which coverage and width of the central intervals are recorded."""
@@ -53,7 +54,7 @@ def evaluate(cell: Cell, task: Task, n_jobs: int = 1) -> Record:
         "warnings": sorted({str(warning.message) for warning in caught}),
         "memory_mib": peak_memory_mib(),
         "versions": versions(*getattr(METHODS.get(cell.regressor), "packages", ())),
-        "hardware": hardware() | {"threads": effective_n_jobs(n_jobs)},
+        "hardware": hardware() | accelerator(cell.parameters.get("device")) | {"threads": effective_n_jobs(n_jobs)},
     }
 
 
@@ -130,6 +131,8 @@ def _fitted(model: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if hasattr(model, "ensemble_"):
         found |= {"members": len(model.ensemble_), "epochs": int(model.n_iter_)}
+    elif isinstance(model, TorchRegressor):
+        found["epochs"] = model.n_iter_
     found |= {
         name: float(getattr(model, attribute)) for name, attribute in _FITTED.items() if hasattr(model, attribute)
     }
@@ -140,6 +143,8 @@ def _warm_up(model: Any) -> None:
     """Load libraries and what is compiled before time is taken: once a process, not once a fit."""
     if isinstance(model, Peer):
         model.library()
+    if isinstance(model, TorchRegressor):
+        model.load_packages()
     if getattr(model, "engine", None) == "fused":
         from bdkn.training.fused.engine import prepare
 

@@ -17,10 +17,6 @@
     [methods.bdkn.datasets.boston]           # on this set; a method without such tables runs on every set,
     learning_rate = 0.1                      # one with them on these sets only
     epochs = 40
-
-    [hyperparameters.gp.boston]              # of methods that are not here yet; only the names are checked
-    learning_rate = 0.1
-    max_epochs = 40
 """
 
 from __future__ import annotations
@@ -80,7 +76,6 @@ class Experiment:
     seed: int = 0
     kind: str = "scores"
     methods: Mapping[str, Method]
-    hyperparameters: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.methods):
@@ -92,10 +87,6 @@ class Experiment:
             check_number("splits, if not 'all',", self.splits, low=1, whole=True)
         for name, method in self.methods.items():
             check_keys(f"methods.{name}.datasets", method.datasets, self.datasets)
-        for name, sets in self.hyperparameters.items():
-            check_keys(f"hyperparameters.{name}", sets, self.datasets)
-            for dataset, given in sets.items():
-                check_keys(f"hyperparameters.{name}.{dataset}", given, ("learning_rate", "max_epochs"))
 
     def cells(
         self,

@@ -31,6 +31,17 @@ def hardware() -> dict[str, Any]:
     }
 
 
+@cache
+def accelerator(device: str | None) -> dict[str, str]:
+    """Return the name of the device a regressor computes on, if it is not the processor."""
+    if device is None or device == "cpu":
+        return {}
+    import torch
+
+    is_cuda = torch.device(device).type == "cuda" and torch.cuda.is_available()
+    return {"device": torch.cuda.get_device_name(device) if is_cuda else device}
+
+
 def peak_memory_mib() -> float | None:
     """Return the most memory this process ever held, None where the system does not tell."""
     try:

@@ -2,6 +2,7 @@
 
 from bdkn.networks.activation import ACTIVATIONS
 from bdkn.networks.exact import MIN_VARIANCE, softplus
+from bdkn.networks.feature_map import FeatureMap
 from bdkn.networks.initial import initial_networks
 from bdkn.networks.mixed import MixedNetworks, join
 from bdkn.networks.mlp import Networks
@@ -11,6 +12,7 @@ from bdkn.networks.spec import NetworkSpec
 __all__ = [
     "ACTIVATIONS",
     "MIN_VARIANCE",
+    "FeatureMap",
     "MixedNetworks",
     "NetworkSpec",
     "Networks",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -35,3 +35,21 @@ def training_progress(n_members: int, epochs: int, console: Console | None = Non
 
         yield on_epoch
         progress.update(task, description=f"trained {n_members} networks")
+
+
+@contextmanager
+def descent_progress(name: str, epochs: int, console: Console | None = None) -> Iterator[Callable[[int, float], None]]:
+    """Show a bar for a single descent of at most ``epochs`` and yield the hook that moves it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console or Console(stderr=True)) as progress:
+        task = progress.add_task(f"training {name}", total=epochs)
+
+        def on_epoch(epoch: int, loss: float) -> None:
+            description = f"{name}, epoch {epoch + 1}/{epochs}, loss {loss:.4g}"
+            progress.update(task, completed=epoch + 1, description=description)
+
+        yield on_epoch
+        progress.update(task, description=f"trained {name}")

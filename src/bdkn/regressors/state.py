@@ -24,9 +24,11 @@ from bdkn.members import (
     Standardizer,
     TargetScaler,
 )
-from bdkn.networks import MixedNetworks, Networks, NetworkSpec
+from bdkn.networks import FeatureMap, MixedNetworks, Networks, NetworkSpec
 from bdkn.persistence import Arrays, Document, pack, unpack, write
+from bdkn.regressors.last_layer import VariationalLastLayer
 from bdkn.regressors.origin import Origin
+from bdkn.regressors.process import Process
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class SavedModel:
 TYPES = (
     Combination,
     EstimatorMember,
+    FeatureMap,
     Folds,
     HeldOut,
     MemberScores,
@@ -52,10 +55,12 @@ TYPES = (
     OwnFolds,
     Posterior,
     Prior,
+    Process,
     SavedModel,
     Standardizer,
     Tails,
     TargetScaler,
+    VariationalLastLayer,
 )
 """What a fitted attribute may be made of, besides numbers, text and arrays."""
 

@@ -21,12 +21,13 @@ from bdkn.training.progress import take_over
 CHUNK_ROWS = 4096
 """Rows a forward pass without gradients takes at once."""
 
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": functional.relu,
     "leaky_relu": lambda z: functional.leaky_relu(z, LEAK),
     "tanh": torch.tanh,
     "silu": functional.silu,
 }
+"""Activations by the names of ``bdkn.networks``."""
 
 
 class Model(Protocol):
@@ -70,7 +71,7 @@ class StackedModel:
         """Map (H, B, n_inputs) to means and raw variances, (H, B, 2)."""
         *hidden, (W_out, b_out) = self._layers
         for W, b in hidden:
-            X = _ACTIVATIONS[self._spec.activation](torch.baddbmm(b[:, None], X, W.mT))
+            X = ACTIVATIONS[self._spec.activation](torch.baddbmm(b[:, None], X, W.mT))
         return torch.baddbmm(b_out[:, None], X, W_out.mT)
 
     def outputs(self, X: ArrayLike) -> tuple[Array, Array]:

@@ -1,0 +1,60 @@
+"""What the hidden layers of a network make of its inputs, and how fast that changes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bdkn.networks.activation import activate, slope
+from bdkn.networks.exact import Layer
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """x ↦ φ(x): layers (W, b) with W of shape (..., n_out, n_in), each followed by the activation.
+
+    With ``linear_last`` the last layer is not. Leading dimensions of the weights are those of a stack of maps. Without
+    layers φ(x) = x.
+    """
+
+    activation: str
+    layers: tuple[Layer, ...]
+    linear_last: bool = False
+
+    @classmethod
+    def draw(
+        cls, widths: Sequence[int], activation: str, generator: np.random.Generator, *, linear_last: bool = False
+    ) -> FeatureMap:
+        """Return a map with weights and biases uniform in ±1/√fan_in, as PyTorch's ``nn.Linear`` draws them."""
+        layers = []
+        for n_in, n_out in pairwise(widths):
+            bound = 1 / np.sqrt(n_in)
+            layers.append((generator.uniform(-bound, bound, (n_out, n_in)), generator.uniform(-bound, bound, n_out)))
+        return cls(activation, tuple(layers), linear_last)
+
+    def __call__(self, X: ArrayLike) -> FloatArray:
+        """Return the features (..., n, n_out) of the rows, in double precision."""
+        z = np.asarray(X, dtype=np.float64)
+        for layer, (W, b) in enumerate(self.layers):
+            z = z @ np.swapaxes(W, -1, -2) + b[..., None, :]
+            z = z if self._is_linear(layer) else np.asarray(activate(self.activation, z))
+        return z
+
+    def derivatives(self, X: ArrayLike) -> FloatArray:
+        """Return ∂φ/∂x (n, n_out, n_in) at the rows, by forward mode: one chain rule a layer, from the inputs on."""
+        z = np.asarray(X, dtype=np.float64)
+        J = np.broadcast_to(np.eye(z.shape[1]), (len(z), z.shape[1], z.shape[1]))
+        for layer, (W, b) in enumerate(self.layers):
+            z, J = z @ W.T + b, W @ J
+            if not self._is_linear(layer):
+                z, J = np.asarray(activate(self.activation, z)), slope(self.activation, z)[:, :, None] * J
+        return np.asarray(J)
+
+    def _is_linear(self, layer: int) -> bool:
+        return self.linear_last and layer == len(self.layers) - 1

@@ -1,0 +1,132 @@
+"""The marginal likelihood of a Bayesian linear model, differentiable by its features."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bdkn.inference import Posterior, Prior, Statistics, posterior
+from bdkn.members import TrainingRows
+from bdkn.predictive.base import FloatArray
+from bdkn.regressors.last_layer import CERTAIN
+from bdkn.regressors.learners.features import TorchFeatures, as_array
+
+LEAST_NOISE = 1e-12
+"""Noise variance that is always there, in the units of training: without it a perfect fit has infinite evidence."""
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """y = Φw + ε with w | σ² ~ N(0, σ² t I) and ε ~ N(0, σ²), given rows: Λₙ = ΦᵀΦ + I/t = L Lᵀ and μₙ = Λₙ⁻¹Φᵀy."""
+
+    L: Tensor
+    μ: Tensor
+    energy: Tensor
+    """‖y - Φμₙ‖² + ‖μₙ‖²/t, a sum of squares; the textbook's yᵀy - μₙᵀΛₙμₙ subtracts large numbers."""
+    log_ratio: Tensor
+    """½ log |Λₙ|/|Λ₀|."""
+    n: int
+
+    @classmethod
+    def of(cls, Φ: Tensor, y: Tensor, t: Tensor) -> LinearModel:
+        """Return the model given the rows of Φ and their targets."""
+        D = Φ.shape[1]
+        L = torch.linalg.cholesky(Φ.mT @ Φ + torch.eye(D, dtype=Φ.dtype, device=Φ.device) / t)
+        μ = torch.cholesky_solve((Φ.mT @ y)[:, None], L)[:, 0]
+        energy = (y - Φ @ μ).square().sum() + μ.square().sum() / t
+        return cls(L, μ, energy, L.diagonal().log().sum() + D / 2 * t.log(), len(y))
+
+    def log_evidence(self, noise: Tensor | None) -> Tensor:
+        """Return log p(y | Φ), with the weights integrated out and, if ``noise`` is None, σ² under Jeffreys' prior."""
+        n, energy = self.n, self.energy + self.n * LEAST_NOISE
+        if noise is None:
+            return math.lgamma(n / 2) - n / 2 * (math.log(2 * math.pi) + (energy / 2).log()) - self.log_ratio
+        return -(n * (2 * math.pi * noise).log() + energy / noise) / 2 - self.log_ratio
+
+    def noise(self, noise: Tensor | None) -> Tensor:
+        """Return σ², or what stands for it if it is integrated out: b/a."""
+        return self.energy / self.n + LEAST_NOISE if noise is None else noise
+
+
+class EvidenceLearner:
+    """Features, prior variance and noise learned by the exact evidence, on all rows at once.
+
+    ``noise`` is a number if it is known, None if it is integrated out, "learned" if it is a parameter. So is
+    ``prior_variance``, of the weights, a number or "learned"; where the noise is integrated out it is relative to it.
+    ``penalty`` is added to the loss.
+    """
+
+    def __init__(
+        self,
+        rows: TrainingRows,
+        held_out: TrainingRows | None,
+        features: TorchFeatures,
+        like: Tensor,
+        *,
+        noise: float | str | None,
+        prior_variance: float | str,
+        penalty: Callable[[LinearModel, Tensor], Tensor] | None = None,
+    ) -> None:
+        self.X, self.y = torch.tensor(rows.X).to(like), torch.tensor(rows.y).to(like)
+        self.features, self._held_out, self._penalty = features, held_out, penalty
+        self._log_noise = None if noise is None else _logarithm(noise, like)
+        self._log_variance = _logarithm(prior_variance, like)
+
+    def parameters(self) -> list[Tensor]:
+        """Return the weights of the features and whatever else is learned."""
+        scales = [part for part in (self._log_noise, self._log_variance) if part is not None and part.requires_grad]
+        return self.features.parameters() + scales
+
+    def losses(self) -> Iterator[Tensor]:
+        """Yield the negative log evidence a row, and what is added to it."""
+        model = LinearModel.of(design(self.features(self.X)), self.y, self._t)
+        loss = -model.log_evidence(self._noise) / model.n
+        yield loss if self._penalty is None else loss + self._penalty(model, model.noise(self._noise))
+
+    def held_out_nll(self) -> float:
+        """Return the mean negative log density of the targets held out."""
+        if self._held_out is None:
+            raise ValueError("no rows were held out")
+        Φ = _with_constant(self.features.frozen()(self._held_out.X))
+        return -float(self.posterior().predictive(Φ).logpdf(self._held_out.y).mean())
+
+    @torch.no_grad()
+    def posterior(self) -> Posterior:
+        """Return the posterior of weights and noise, a known noise as the limit of many observations of it."""
+        Φ = _with_constant(self.features.frozen()(self.X.numpy(force=True)))
+        prior = Prior.isotropic(Φ.shape[1], self._t.item(), b0=len(Φ) * LEAST_NOISE / 2)
+        found = posterior(Statistics.from_rows(Φ, as_array(self.y)), prior)
+        if self._noise is None:
+            return found
+        return Posterior(found.mean, found.root, CERTAIN, CERTAIN * self._noise.item(), prior)
+
+    @property
+    def _noise(self) -> Tensor | None:
+        return None if self._log_noise is None else self._log_noise.exp()
+
+    @property
+    def _t(self) -> Tensor:
+        """The prior variance of the weights relative to the noise."""
+        log_t = self._log_variance if self._log_noise is None else self._log_variance - self._log_noise
+        return log_t.exp()
+
+
+def design(φ: Tensor) -> Tensor:
+    """Return features with a constant appended."""
+    return torch.cat([φ, torch.ones_like(φ[:, :1])], dim=1)
+
+
+def _with_constant(φ: FloatArray) -> FloatArray:
+    return np.concatenate([φ, np.ones((len(φ), 1))], axis=1)
+
+
+def _logarithm(given: float | str, like: Tensor) -> Tensor:
+    """Return the logarithm of a number, or of 1 as a parameter if it is to be learned."""
+    learned = isinstance(given, str)
+    value = 0.0 if isinstance(given, str) else math.log(given)
+    return torch.full((), value, dtype=like.dtype, device=like.device, requires_grad=learned)

@@ -1,0 +1,72 @@
+"""A ``FeatureMap`` in the course of its training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bdkn.networks import FeatureMap
+from bdkn.networks.activation import LEAK, Array
+from bdkn.training.torch_models import ACTIVATIONS
+
+SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": lambda z: (z > 0).to(z),
+    "leaky_relu": lambda z: torch.where(z > 0, 1.0, LEAK).to(z),
+    "tanh": lambda z: 1 - torch.tanh(z) ** 2,
+    "silu": lambda z: torch.sigmoid(z) * (1 + z * (1 - torch.sigmoid(z))),
+}
+"""Derivatives of the activations, themselves differentiable."""
+
+
+class TorchFeatures:
+    """The layers of a feature map as parameters."""
+
+    def __init__(self, start: FeatureMap, like: Tensor) -> None:
+        self._start = start
+        self.layers = [(_parameter(W, like), _parameter(b, like)) for W, b in start.layers]
+
+    def parameters(self) -> list[Tensor]:
+        """Return all weights and biases."""
+        return [part for layer in self.layers for part in layer]
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """Return the features (n, n_out) of rows."""
+        for layer, (W, b) in enumerate(self.layers):
+            X = self._activated(layer, torch.addmm(b, X, W.mT))
+        return X
+
+    def with_derivatives(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the features and ∂φ/∂x (n, n_in, n_out), by forward mode, both differentiable by the weights.
+
+        In this order a layer is one product for all rows and inputs together.
+        """
+        J = torch.eye(X.shape[1], dtype=X.dtype, device=X.device).expand(len(X), -1, -1)
+        for layer, (W, b) in enumerate(self.layers):
+            z = torch.addmm(b, X, W.mT)
+            X, J = self._activated(layer, z), J @ W.mT
+            J = J if self._is_linear(layer) else SLOPES[self._start.activation](z)[:, None, :] * J
+        return X, J
+
+    def frozen(self) -> FeatureMap:
+        """Return the map as it is now."""
+        layers = tuple((as_array(W), as_array(b)) for W, b in self.layers)
+        return FeatureMap(self._start.activation, layers, self._start.linear_last)
+
+    def _activated(self, layer: int, z: Tensor) -> Tensor:
+        return z if self._is_linear(layer) else ACTIVATIONS[self._start.activation](z)
+
+    def _is_linear(self, layer: int) -> bool:
+        return self._start.linear_last and layer == len(self.layers) - 1
+
+
+def _parameter(part: Array, like: Tensor) -> Tensor:
+    return torch.tensor(part).to(like).requires_grad_()
+
+
+def as_array(part: Tensor) -> NDArray[np.float64]:
+    """Return a copy of a tensor in double precision."""
+    return part.numpy(force=True).astype(np.float64)

@@ -1,0 +1,134 @@
+"""Gaussian processes on inputs or on learned features, by GPyTorch's kernels and their marginal likelihood."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import gpytorch
+import numpy as np
+import torch
+from torch import Tensor
+
+from bdkn.members import TrainingRows
+from bdkn.regressors.learners.batches import Batches
+from bdkn.regressors.learners.features import TorchFeatures, as_array
+from bdkn.regressors.process import Process, condition, safe_cholesky
+
+
+class ProcessLearner:
+    """Constant mean, RBF kernel, Gaussian noise; GPyTorch's starting values.
+
+    The kernel has ``n_scales`` length scales, one for each feature, or with None one for all. Without ``features`` the
+    process is one of the inputs. With ``batch_size`` a step sees the rows of a batch, as if there were no others;
+    with ``n_inducing`` rows are seen through so many points, which are learned.
+    """
+
+    def __init__(
+        self,
+        rows: TrainingRows,
+        held_out: TrainingRows | None,
+        like: Tensor,
+        seed: np.random.SeedSequence,
+        *,
+        features: TorchFeatures | None = None,
+        n_scales: int | None,
+        minimum_noise: float,
+        batch_size: int | None = None,
+        n_inducing: int | None = None,
+    ) -> None:
+        self.batches = Batches.of(rows, like, batch_size, seed)
+        self.features, self._held_out, self._like = features, held_out, like
+        self._inducing = self._first_inducing(n_inducing)
+        self.mean = gpytorch.means.ConstantMean().to(like)
+        self.kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=n_scales)).to(like)
+        floor = gpytorch.constraints.GreaterThan(minimum_noise)
+        self.likelihood = gpytorch.likelihoods.GaussianLikelihood(noise_constraint=floor).to(like)
+
+    def parameters(self) -> list[Tensor]:
+        """Return the hyperparameters and, if there are features, their weights."""
+        modules: tuple[torch.nn.Module, ...] = (self.mean, self.kernel, self.likelihood)
+        own = [part for module in modules for part in module.parameters()]
+        points = [] if self._inducing is None else [self._inducing]
+        return own + points + (self.features.parameters() if self.features else [])
+
+    def losses(self) -> Iterator[Tensor]:
+        """Yield the negative log marginal likelihood a row, of all rows or of one batch after another."""
+        for X, y in self.batches:
+            yield self.loss(X, y)
+
+    def loss(self, X: Tensor, y: Tensor) -> Tensor:
+        """Return -log N(y; mean, K + noise I), or with inducing points its upper bound, a row."""
+        z = X if self.features is None else self.features(X)
+        if self._inducing is not None:
+            return self._bound(self._inducing, z, y - self.mean(z)) / len(y)
+        K = self.kernel(z).to_dense() + torch.diag(self.likelihood.noise.expand(len(y)))
+        return negative_log_density(K, y - self.mean(z)) / len(y)
+
+    def _bound(self, u: Tensor, z: Tensor, r: Tensor) -> Tensor:
+        """Return -log N(r; 0, Q + noise I) + tr(K - Q)/(2 noise) with Q = K_fu K_uu⁻¹ K_uf."""
+        noise, n = self.likelihood.noise[0], len(r)
+        _, LB, c, A = condition(self.kernel(u).to_dense(), self.kernel(u, z).to_dense(), r, noise)
+        missing = n * self.kernel.outputscale / noise - A.square().sum()
+        fit = n * (2 * math.pi * noise).log() + r @ r / noise - c @ c
+        loss: Tensor = (fit + missing) / 2 + LB.diagonal().log().sum()
+        return loss
+
+    @torch.no_grad()
+    def _first_inducing(self, count: int | None) -> Tensor | None:
+        """Return as many rows, or their features, drawn at random: where inducing points begin."""
+        if count is None:
+            return None
+        chosen = self.batches.generator.permutation(len(self.batches))[:count]
+        rows = self.batches.X[torch.as_tensor(chosen, device=self.batches.X.device)]
+        return (rows if self.features is None else self.features(rows)).clone().requires_grad_()
+
+    def held_out_nll(self) -> float:
+        """Return the mean negative log density of the targets held out."""
+        if self._held_out is None:
+            raise ValueError("no rows were held out")
+        predicted = self.frozen().predictive(self._values(self._held_out.X))
+        return -float(predicted.logpdf(self._held_out.y).mean())
+
+    def frozen(self) -> Process:
+        """Return the process as it is now, given the training rows."""
+        return Process(
+            X=self._values(self.batches.X.numpy(force=True)),
+            y=as_array(self.batches.y),
+            mean=self.mean.constant.item(),
+            outputscale=self.kernel.outputscale.item(),
+            lengthscale=as_array(self.kernel.base_kernel.lengthscale[0]),
+            noise=self.likelihood.noise.item(),
+            device=str(self._like.device),
+            dtype=str(self._like.dtype).removeprefix("torch."),
+            inducing=None if self._inducing is None else as_array(self._inducing),
+        )
+
+    def _values(self, X: Any) -> Any:
+        return np.asarray(X, dtype=np.float64) if self.features is None else self.features.frozen()(X)
+
+
+def negative_log_density(K: Tensor, r: Tensor) -> Tensor:
+    """Return -log N(r; 0, K), whose gradient by K is ½ (K⁻¹ - K⁻¹ r rᵀ K⁻¹).
+
+    Differentiating the Cholesky factorisation would take more than twice as long.
+    """
+    value: Tensor = _NegativeLogDensity.apply(K, r)  # type: ignore[no-untyped-call]
+    return value
+
+
+class _NegativeLogDensity(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, K: Tensor, r: Tensor) -> Tensor:
+        L = safe_cholesky(K)
+        α = torch.cholesky_solve(r[:, None], L)[:, 0]
+        by_K = torch.cholesky_inverse(L) if ctx.needs_input_grad[0] else torch.empty(0)
+        ctx.save_for_backward(by_K, α)
+        return (r @ α + len(r) * math.log(2 * math.pi)) / 2 + L.diagonal().log().sum()
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, Tensor]:
+        inverse, α = ctx.saved_tensors
+        by_K = inverse.addr(α, α, alpha=-1).mul_(upstream[0] / 2)
+        return by_K, α * upstream[0]

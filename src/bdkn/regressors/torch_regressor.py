@@ -1,0 +1,261 @@
+"""What the methods that PyTorch trains share: scaling, seeds, devices, and the choice of when to stop."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bdkn.errors import InvalidParameterError, check_choice, check_number, missing_extra
+from bdkn.members import Standardizer, TargetScaler, TrainingRows
+from bdkn.networks import FeatureMap
+from bdkn.networks.activation import ACTIVATIONS, Array
+from bdkn.predictive import MultivariateT, Predictive
+from bdkn.predictive.base import FloatArray
+from bdkn.regressors.base import ProbabilisticRegressor, Table
+from bdkn.regressors.paper import baseline_parameters
+from bdkn.regressors.progress import descent_progress
+from bdkn.regressors.seeds import Seed, seed_sequence
+
+if TYPE_CHECKING:
+    from bdkn.regressors.learners.descent import Curves, Learner, Plan
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TorchRegressor(ProbabilisticRegressor):
+    """A regressor trained by Adam on scaled rows; a method writes what is learned and its joint predictions."""
+
+    learning_rate: float = 0.01
+    epochs: int = 1000
+    standardize_y: bool = True
+    device: str = "cpu"
+    n_jobs: int | None = None
+    random_state: Seed = None
+    verbose: int = 0
+
+    inputs_: Standardizer = field(init=False)
+    targets_: TargetScaler = field(init=False)
+    loss_curve_: FloatArray = field(init=False)
+
+    packages: ClassVar[tuple[str, ...]] = ("torch",)
+    """What to import for a fit; all of it comes with the extra ``baselines``."""
+
+    paper_name: ClassVar[str]
+    """What the paper's tables of learning rates call the method."""
+
+    @abstractmethod
+    def _learned(self, rows: TrainingRows, root: np.random.SeedSequence) -> dict[str, Any]:
+        """Return the fitted attributes, ``loss_curve_`` among them, given scaled rows."""
+
+    @abstractmethod
+    def _scaled_predictive(self, X: FloatArray) -> Predictive:
+        """Return the predictive distribution of scaled rows, in scaled units of the target."""
+
+    @abstractmethod
+    def _scaled_joint(self, X: FloatArray) -> MultivariateT:
+        """Return the joint predictive distribution of scaled rows, in scaled units of the target."""
+
+    @classmethod
+    def from_paper(cls, setting: int = 1, dataset: str | None = None, **overrides: Any) -> Self:
+        """Return the regressor as the paper's experiments set it up.
+
+        Parameters
+        ----------
+        setting : {1, 2}
+            1: learning rate 0.1, at most 40 epochs; 2: the rates and epochs the paper lists, which differ between data
+            sets.
+        dataset : str, optional
+            Name of the data set, such as "yacht". Setting 2 needs it, or ``learning_rate`` and ``epochs``.
+        **overrides
+            Parameters to set otherwise, for example ``random_state=0``.
+        """
+        shared = baseline_parameters(cls.paper_name, setting, dataset, overrides)
+        return cls(**{**shared, **cls._paper_extras(setting), **overrides})
+
+    @classmethod
+    @abstractmethod
+    def _paper_extras(cls, setting: int) -> dict[str, Any]:
+        """Return the paper's values of the parameters only this method has."""
+
+    def fit(self, X: Table, y: ArrayLike) -> Self:  # type: ignore[override]
+        """Fit to the rows of ``X`` and their targets; every row counts the same.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            A NumPy array, or a pandas or polars data frame, of finite numbers.
+        y : array-like of shape (n_samples,)
+            Targets.
+
+        Returns
+        -------
+        self
+        """
+        self._fit(*self._training_rows(X, y, None))
+        return self
+
+    @property
+    def n_iter_(self) -> int:
+        """Epochs run on all rows."""
+        return len(self.loss_curve_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "loss_curve_" in vars(self)
+
+    @classmethod
+    def load_packages(cls) -> None:
+        """Import what a fit needs, or say how to install it."""
+        for package in cls.packages:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # of libraries about one another, while they are imported
+                    import_module(_MODULES.get(package, package))
+            except ImportError as error:
+                raise missing_extra(package, "baselines") from error
+
+    def _fit(self, X: Array, y: FloatArray, counts: FloatArray | None) -> None:
+        self._check_parameters()
+        self.load_packages()
+        inputs = Standardizer.fit(X)
+        targets = TargetScaler.fit(y) if self.standardize_y else TargetScaler()
+        with self._session(root := seed_sequence(self.random_state)):
+            learned = self._learned(TrainingRows(inputs.transform(X), targets.transform(y)), root)
+        # All at once: a fit that fails changes nothing.
+        self.__dict__.update(inputs_=inputs, targets_=targets, **learned)
+
+    def _session(self, root: np.random.SeedSequence) -> AbstractContextManager[None]:
+        from bdkn.regressors.learners.session import check_device, session
+
+        check_device(self.device)
+        return session(root.spawn(1)[0], self.n_jobs, self.device)
+
+    def _descend(self, learner: Learner, plan: Plan, *, judge: bool = False) -> Curves:
+        from bdkn.regressors.learners.descent import descend
+
+        with self._progress(plan.epochs) as hook:
+            return descend(learner, plan, judge=judge, hook=hook)
+
+    def _progress(self, epochs: int) -> Any:
+        return descent_progress(type(self).__name__, epochs) if self.verbose else nullcontext()
+
+    def _predictive(self, X: Array) -> Predictive:
+        return self._scaled_predictive(self._scaled(X)).affine(self.targets_.scale, self.targets_.mean)
+
+    def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
+        joint = self._joint(X)
+        return joint.mean(), joint.cov()
+
+    def _joint_draws(self, X: Array, size: int, generator: np.random.Generator) -> FloatArray:
+        return self._joint(X).rvs(size, generator)
+
+    def _joint(self, X: Array) -> MultivariateT:
+        return self._scaled_joint(self._scaled(X)).affine(self.targets_.scale, self.targets_.mean)
+
+    def _scaled(self, X: Array) -> FloatArray:
+        return self.inputs_.transform(X).astype(np.float64)
+
+    def _check_parameters(self) -> None:
+        check_number("learning_rate", self.learning_rate, low=0, strict=True)
+        check_number("epochs", self.epochs, low=1, whole=True)
+        check_flag("standardize_y", self.standardize_y)
+        if not isinstance(self.verbose, bool):
+            check_number("verbose", self.verbose, low=0, whole=True)
+        if self.n_jobs is not None and not (isinstance(self.n_jobs, int | np.integer) and self.n_jobs != 0):
+            raise InvalidParameterError(f"n_jobs must be None or an integer other than 0; got {self.n_jobs!r}")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TorchNetworkRegressor(TorchRegressor):
+    """One network, trained for as long as rows held out say, and then again on all rows for so long."""
+
+    hidden_layer_sizes: int | Sequence[int] = (50, 50)
+    activation: str = "relu"
+    weight_decay: float = 0.0
+    early_stopping: bool = True
+    validation_fraction: float = 0.2
+    patience: int | None = 100
+
+    validation_curve_: FloatArray = field(init=False)
+    """Epochs and scores, (2, n)."""
+
+    @abstractmethod
+    def _learner(
+        self, rows: TrainingRows, held_out: TrainingRows | None, seeds: Sequence[np.random.SeedSequence]
+    ) -> Learner:
+        """Return what is to be trained on ``rows``, and judged on ``held_out``."""
+
+    @abstractmethod
+    def _frozen(self, learner: Any, rows: TrainingRows) -> dict[str, Any]:
+        """Return the fitted attributes of a trained learner."""
+
+    def _learned(self, rows: TrainingRows, root: np.random.SeedSequence) -> dict[str, Any]:
+        epochs, judged = self._stop(rows, root) if self.early_stopping else (self.epochs, {})
+        learner = self._learner(rows, None, root.spawn(3))
+        curves = self._descend(learner, self._plan(epochs))
+        return {
+            "loss_curve_": np.array(curves.losses),
+            "validation_curve_": np.array([[epoch + 1 for epoch in judged], list(judged.values())]),
+            **self._frozen(learner, rows),
+        }
+
+    def _stop(self, rows: TrainingRows, root: np.random.SeedSequence) -> tuple[int, dict[int, float]]:
+        """Return how many epochs were best for rows held out, and how good each was."""
+        n = len(rows.y)
+        order = np.random.default_rng(root).permutation(n)
+        held = round(self.validation_fraction * n)
+        if not 0 < held < n:
+            raise InvalidParameterError(
+                f"early_stopping needs rows to train on and rows to hold out; got n_samples={n}, of which "
+                f"validation_fraction={self.validation_fraction:g} is {held}: add rows, or set early_stopping=False"
+            )
+        learner = self._learner(rows[order[held:]], rows[order[:held]], root.spawn(3))
+        curves = self._descend(learner, self._plan(self.epochs, self.patience), judge=True)
+        return curves.best, curves.judged
+
+    def _plan(self, epochs: int, patience: int | None = None) -> Plan:
+        from bdkn.regressors.learners.descent import Plan
+
+        return Plan(learning_rate=self.learning_rate, epochs=epochs, weight_decay=self.weight_decay, patience=patience)
+
+    def _start(self, n_inputs: int, seed: np.random.SeedSequence) -> FeatureMap:
+        """Return the hidden layers before training."""
+        widths = (n_inputs, *self._hidden)
+        return FeatureMap.draw(widths, self.activation, np.random.default_rng(seed))
+
+    @property
+    def _hidden(self) -> tuple[int, ...]:
+        sizes = self.hidden_layer_sizes
+        known = isinstance(sizes, int | np.integer | Sequence | np.ndarray) and not isinstance(sizes, str)
+        if not known or np.ndim(sizes) > 1:
+            raise InvalidParameterError(f"hidden_layer_sizes must be an integer or a list of them; got {sizes!r}")
+        hidden = np.atleast_1d(np.asarray(sizes)).tolist() if np.size(sizes) else []
+        for width in hidden:
+            check_number("each of hidden_layer_sizes", width, low=1, whole=True)
+        return tuple(hidden)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        _ = self._hidden
+        check_choice("activation", self.activation, ACTIVATIONS)
+        check_number("weight_decay", self.weight_decay, low=0)
+        check_flag("early_stopping", self.early_stopping)
+        check_number("validation_fraction", self.validation_fraction, low=0, high=0.9, strict=True)
+        if self.patience is not None:
+            check_number("patience, if not None,", self.patience, low=1, whole=True)
+
+
+_MODULES = {"pyro-ppl": "pyro"}
+"""Modules whose names are not those of their packages."""
+
+
+def check_flag(name: str, given: object) -> None:
+    """Raise unless ``given`` is a truth value."""
+    if not isinstance(given, bool | np.bool_):
+        raise InvalidParameterError(f"{name} must be True or False; got {given!r}")

@@ -1,0 +1,219 @@
+"""What every baseline owes: scikit-learn's contract and this library's."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sine import EVERY, QUICK, quick, table
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import bdkn
+from bdkn.errors import DivergedError, InvalidParameterError
+
+X, y = table()
+
+each = pytest.mark.parametrize("cls", EVERY)
+
+
+# Whether rows are held out makes no difference to these checks, which are many; one network does it.
+STOPPED = {cls: {"early_stopping": False} for cls in (bdkn.LDBLLRegressor, bdkn.MFVIRegressor, bdkn.VBLLRegressor)}
+
+
+@parametrize_with_checks([quick(cls, random_state=None, **STOPPED.get(cls, {})) for cls in EVERY])
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@each
+def test_all_ways_to_predict_agree(cls):
+    model = quick(cls).fit(X, y)
+    dist = model.predict_dist(X)
+    mean, std = model.predict(X, return_std=True)
+    np.testing.assert_array_equal(mean, dist.mean())
+    np.testing.assert_array_equal(std, dist.std())
+    centre, covariance = model.predict(X, return_cov=True)
+    np.testing.assert_allclose(centre, mean)
+    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), std, rtol=1e-6)
+    np.testing.assert_allclose(model.predict_interval(X), np.stack(dist.interval(0.9), axis=1))
+    assert np.isfinite(model.log_score(X, y))
+    assert model.noise_ > 0
+    assert len(model.loss_curve_) == model.n_iter_
+
+
+@each
+def test_draws_have_the_moments_of_the_predictions(cls):
+    model = quick(cls).fit(X, y)
+    draws = model.sample_y(X[:4], n_samples=40_000)
+    mean, covariance = model.predict(X[:4], return_cov=True)
+    scale = np.sqrt(np.diag(covariance))
+    np.testing.assert_allclose(draws.mean(axis=1), mean, atol=0.05 * scale.max())
+    np.testing.assert_allclose(np.cov(draws) / np.outer(scale, scale), covariance / np.outer(scale, scale), atol=0.1)
+    np.testing.assert_array_equal(model.sample_y(X[:4], 3), model.sample_y(X[:4], 3))
+
+
+@each
+def test_the_seed_fixes_the_result(cls):
+    one, two = (quick(cls).fit(X, y).predict(X, return_std=True) for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+    if cls is not bdkn.GPRegressor:
+        assert not np.array_equal(one[0], quick(cls, random_state=1).fit(X, y).predict(X))
+
+
+@each
+def test_a_fit_leaves_the_random_numbers_of_others_alone(cls):
+    import torch
+
+    torch.manual_seed(0)
+    expected = torch.rand(3)
+    torch.manual_seed(0)
+    quick(cls).fit(X, y)
+    assert torch.equal(torch.rand(3), expected)
+
+
+@each
+def test_the_units_of_the_target_do_not_matter(cls):
+    model, scaled = quick(cls).fit(X, y), quick(cls).fit(X, 8 * y + 512)  # exact in binary
+    np.testing.assert_allclose(scaled.predict_dist(X).mean(), 8 * model.predict(X) + 512, rtol=1e-5)
+    np.testing.assert_allclose(scaled.predict_dist(X).std(), 8 * model.predict_dist(X).std(), rtol=1e-3)
+    assert scaled.noise_ == pytest.approx(64 * model.noise_, rel=1e-3)
+
+
+@each
+def test_it_is_saved_copied_and_loaded(cls, tmp_path):
+    model = quick(cls).fit(X, y)
+    model.save(tmp_path / "model.bdkn")
+    for same in (bdkn.load(tmp_path / "model.bdkn"), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(same.predict_dist(X).std(), model.predict_dist(X).std())
+        np.testing.assert_array_equal(same.predict(X), model.predict(X))
+        assert same.get_params() == model.get_params()
+
+
+@each
+def test_progress_is_shown_on_standard_error_and_changes_nothing(cls, capfd):
+    loud = quick(cls, verbose=1).fit(X, y)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert f"trained {cls.__name__}" in err
+    np.testing.assert_array_equal(loud.predict(X), quick(cls).fit(X, y).predict(X))
+    assert capfd.readouterr() == ("", "")
+
+
+@each
+def test_rows_all_count_the_same(cls):
+    with pytest.raises(TypeError, match="sample_weight"):
+        quick(cls).fit(X, y, sample_weight=np.ones(len(y)))
+
+
+@each
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"learning_rate": 0}, "learning_rate must be a number > 0; got 0"),
+        ({"epochs": 2.5}, "epochs must be an integer >= 1; got 2.5"),
+        ({"standardize_y": "no"}, "standardize_y must be True or False; got 'no'"),
+        ({"device": "abacus"}, "device must be one PyTorch can use here, such as 'cpu' or 'cuda'; got 'abacus'"),
+        ({"n_jobs": 0}, "n_jobs must be None or an integer other than 0; got 0"),
+        ({"verbose": -1}, "verbose must be an integer >= 0; got -1"),
+        ({"random_state": -1}, "random_state must be None, an integer >= 0"),
+    ],
+    ids=str,
+)
+def test_wrong_parameters_are_named(cls, given, message):
+    with pytest.raises(InvalidParameterError, match=message):
+        quick(cls, **given).fit(X, y)
+
+
+OWN = {
+    "GPRegressor": [("tol", -1), ("window", 0), ("minimum_noise", 0), ("dtype", "half"), ("ard", 2), ("n_inducing", 0)],
+    "DKLRegressor": [("n_features_out", 0), ("batch_size", 0), ("dtype", "double"), ("n_inducing", 1.5)],
+    "BLLRegressor": [("head", "student"), ("noise", "fitted"), ("noise", 0), ("prior_variance", -1)],
+    "LDBLLRegressor": [("beta", -1), ("derivative_variance", 0), ("jitter", -1), ("derivative_rows", 0)],
+    "MFVIRegressor": [("prior_scale", 0), ("initial_scale", 0), ("n_samples", 0), ("batch_size", 0)],
+    "VBLLRegressor": [("parameterization", "full"), ("dof", 0), ("clip", 0), ("initial_noise", 0), ("batch_size", 0)],
+}
+NETWORK = [
+    ("hidden_layer_sizes", "50"),
+    ("hidden_layer_sizes", (5, 0)),
+    ("activation", "rely"),
+    ("weight_decay", -1),
+    ("early_stopping", 1),
+    ("validation_fraction", 0),
+    ("patience", 0),
+]
+
+
+@each
+def test_wrong_parameters_of_its_own_are_named(cls):
+    for name, value in OWN[cls.__name__] + (NETWORK if hasattr(cls(), "hidden_layer_sizes") else []):
+        with pytest.raises(InvalidParameterError, match=f"{name}.* must be .* got {value!r}".replace("(5, 0)", "0")):
+            quick(cls, **{name: value}).fit(X, y)
+
+
+@each
+def test_every_parameter_is_documented_with_its_default(cls):
+    text = cls.__doc__.split("Attributes\n")[0]
+    for name, value in cls().get_params().items():
+        entry = next(line for line in text.splitlines() if line.startswith(f"    {name} : "))
+        assert f"default={value!r}".replace("'", '"') in entry, entry
+
+
+@each
+def test_the_example_runs(cls):
+    import doctest
+
+    finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
+    (found,) = finder.find(cls, cls.__name__)
+    assert runner.run(found).failed == 0
+    assert runner.tries > 3
+
+
+@pytest.mark.parametrize("cls", [cls for cls in EVERY if "early_stopping" in cls().get_params()])
+def test_early_stopping_trains_again_on_all_rows_for_as_long_as_was_best(cls):
+    model = quick(cls, epochs=40).fit(X, y)
+    epochs, scores = model.validation_curve_
+    assert model.n_iter_ == epochs[np.argmin(scores)]
+    patient = quick(cls, epochs=40, patience=1).fit(X, y).validation_curve_[1]
+    worse = np.flatnonzero(np.minimum.accumulate(scores)[1:] == np.minimum.accumulate(scores)[:-1])
+    assert len(patient) == (worse[0] + 2 if len(worse) else 40)
+    free = quick(cls, epochs=7, early_stopping=False).fit(X, y)
+    assert free.n_iter_ == 7
+    assert free.validation_curve_.shape == (2, 0)
+    with pytest.raises(
+        InvalidParameterError, match=r"got n_samples=2, of which validation_fraction=0.2 is 0: add rows"
+    ):
+        quick(cls).fit(X[:2], y[:2])
+
+
+def test_a_descent_that_diverges_says_so():
+    with pytest.raises(DivergedError, match=r"the loss must stay finite; it is .* try a learning_rate below 1e"):
+        quick(bdkn.BLLRegressor, noise=1e-300, head="gaussian", learning_rate=1e300, early_stopping=False).fit(X, y)
+
+
+def test_without_the_extra_it_imports_and_says_what_to_install():
+    script = f"""
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "gpytorch", "pyro", "vbll"):
+            raise ImportError(name)
+sys.meta_path.insert(0, Missing())
+import bdkn
+for name in {[cls.__name__ for cls in EVERY]}:
+    try:
+        getattr(bdkn, name)().fit([[0.0], [1.0]], [0.0, 1.0])
+    except bdkn.BDKNError as error:
+        print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    message = 'this needs torch, which is not installed; run: pip install "bdkn[baselines]"'
+    assert run.stdout.splitlines() == [message] * len(EVERY)
+
+
+@each
+def test_clones_and_names(cls):
+    assert clone(cls()).get_params() == cls().get_params()
+    assert bdkn.regressors.REGRESSORS[cls.__name__] is cls
+    assert set(QUICK[cls]) <= set(cls().get_params())

@@ -1,0 +1,23 @@
+"""The examples run, if shorter than for a reader."""
+
+import runpy
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent.parent / "examples"
+
+NEEDS = [name for name in ("torch", "gpytorch", "pyro", "vbll") if find_spec(name) is None]
+
+
+@pytest.mark.skipif(bool(NEEDS), reason=f"needs {', '.join(NEEDS)}; run: pip install 'bdkn[baselines]'")
+def test_eight_methods_on_one_curve(tmp_path, capsys):
+    example = runpy.run_path(str(FOLDER / "plot_eight_methods.py"))
+    for model in example["METHODS"].values():
+        model.set_params(epochs=3)
+    example["main"](tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").stat().st_size > 10_000
+    table = capsys.readouterr().out.splitlines()
+    assert [line[:14].strip() for line in table[1:]] == [*example["METHODS"]]
+    assert len(example["METHODS"]) == 8
