@@ -114,7 +114,7 @@ def test_the_scale_goes_with_the_units(data, unit):
     predicted, y, _ = data
     found = fit_tails(predicted, y)
     wider = fit_tails(StudentT(predicted.df, predicted.loc, unit * predicted.scale), y)
-    assert (wider.df, wider.scale * unit) == pytest.approx((found.df, found.scale), rel=1e-6)
+    assert (wider.df, wider.scale * unit) == pytest.approx((found.df, found.scale), rel=1e-4)  # the search ends there
     both = fit_tails(predicted.affine(unit, 3.0), unit * y + 3.0)
     assert (both.df, both.scale) == pytest.approx((found.df, found.scale), rel=1e-4)
 
