@@ -149,7 +149,7 @@ def test_weight_decays_are_taken_in_turn():
 @pytest.mark.parametrize("cls", EACH)
 @pytest.mark.parametrize(
     ("n_rows", "n_members", "hidden", "epochs"),
-    [(100, 12, (50, 50), 500), (4000, 12, (50, 50), 500), (4001, 6, (36,) * 5, 250), (64_000, 6, (36,) * 5, 125)],
+    [(1000, 12, (50, 50), 500), (4000, 12, (50, 50), 250), (4001, 6, (36,) * 5, 250), (64_000, 6, (36,) * 5, 125)],
 )
 def test_many_rows_get_fewer_and_deeper_networks_and_fewer_epochs(cls, n_rows, n_members, hidden, epochs):
     asked = set()

@@ -66,8 +66,8 @@ class BDKNRegressor(CombiningRegressor, EnsembleRegressor):
     warmup_epochs : int, default=0
         First epochs on squared error, whatever the objective.
     epochs : int or "auto", default="auto"
-        Passes over the rows, at most. "auto" is 500 and, for more than 4000 rows, 250 times the fourth root of 4000
-        over their number.
+        Passes over the rows, at most. "auto" is 500; for more than 1000 rows, 500 times the square root of 1000 over
+        their number; for more than 4000, 250 times the fourth root of 4000 over their number.
     learning_rate : float, default=0.003
         Rate of Adam.
     schedule : {"constant", "cosine"}, default="cosine"

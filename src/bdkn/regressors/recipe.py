@@ -12,8 +12,9 @@ from bdkn.errors import InvalidParameterError, check_choice
 AUTO = "auto"
 """The value of a parameter that follows from the number of rows."""
 
-_MANY_ROWS = 4000
-"""Rows from which on a network has more to gain from depth than an ensemble from more networks."""
+_SOME_ROWS, _MANY_ROWS = 1000, 4000
+"""Rows from which on fewer epochs do, and from which on a network has more to gain from depth than an ensemble from more
+networks."""
 
 
 class Size(NamedTuple):
@@ -34,11 +35,11 @@ class Recipe(NamedTuple):
 def usual_size(n_rows: int) -> Size:
     """Return the size that serves a table of so many rows.
 
-    With few rows many small networks pay best, trained for long; with many rows fewer and deeper ones do. There the
-    epochs fall while the steps still grow, so that a fit takes about as long for each row.
+    With few rows many small networks pay best, trained for long; with many rows fewer and deeper ones do. Epochs fall
+    while the steps still grow.
     """
     if n_rows <= _MANY_ROWS:
-        return Size(12, (50, 50), 500)
+        return Size(12, (50, 50), round(500 * min(1.0, _SOME_ROWS / n_rows) ** 0.5))
     return Size(6, (36,) * 5, max(1, round(250 * (_MANY_ROWS / n_rows) ** 0.25)))
 
 
