@@ -13,8 +13,7 @@ AUTO = "auto"
 """The value of a parameter that follows from the number of rows."""
 
 _SOME_ROWS, _MANY_ROWS = 1000, 4000
-"""Rows from which on fewer epochs do, and from which on a network has more to gain from depth than an ensemble from more
-networks."""
+"""Rows from which on fewer epochs do, and rows from which on depth pays more than further networks."""
 
 
 class Size(NamedTuple):
