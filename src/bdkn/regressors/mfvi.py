@@ -29,7 +29,7 @@ class MFVIRegressor(TorchNetworkRegressor):
 
     y = network(x; w) + ε with weights w ~ N(0, (ω/√n_in)²), biases ~ N(0, 1) and ε ~ N(0, σ²). Given the rows, w is
     approximated by a Gaussian with diagonal covariance, which together with σ maximises the evidence lower bound, by
-    one draw of w a step. Predictions are the mixture of networks drawn from it, drawn once, when fitted.
+    a few draws of w a step. Predictions are the mixture of networks drawn from it, drawn once, when fitted.
 
     Parameters
     ----------
@@ -41,6 +41,8 @@ class MFVIRegressor(TorchNetworkRegressor):
         ω.
     initial_scale : float, default=0.01
         Standard deviation of each weight under the approximation before training.
+    n_particles : int, default=1
+        Draws of w a step: more make steps slower and less noisy, so that a greater rate can do.
     n_samples : int, default=100
         Networks drawn for predictions.
     batch_size : int or None, default=32
@@ -106,6 +108,7 @@ class MFVIRegressor(TorchNetworkRegressor):
     activation: str = "leaky_relu"
     prior_scale: float = 4.0
     initial_scale: float = 0.01
+    n_particles: int = 1
     n_samples: int = 100
     batch_size: int | None = 32
     learning_rate: float = 0.003
@@ -119,8 +122,9 @@ class MFVIRegressor(TorchNetworkRegressor):
 
     @classmethod
     def _paper_extras(cls, setting: int) -> dict[str, Any]:
-        # The initial scale is Pyro's; setting 1 holds no rows out.
-        network = {"activation": "leaky_relu", "batch_size": 32, "prior_scale": 4.0, "n_samples": 100}
+        # The initial scale is Pyro's. With one draw a step a rate of 0.1 ends far above the printed scores, with a
+        # hundred far below; setting 1 holds no rows out.
+        network = {"activation": "leaky_relu", "batch_size": 32, "prior_scale": 4.0, "n_samples": 100, "n_particles": 5}
         stopping = {"early_stopping": setting == 2, "validation_fraction": 0.2, "patience": None}
         return {**network, **stopping, "initial_scale": 0.1}
 
@@ -145,6 +149,7 @@ class MFVIRegressor(TorchNetworkRegressor):
             batch_size=self.batch_size,
             prior_scale=self.prior_scale,
             initial_scale=self.initial_scale,
+            n_particles=self.n_particles,
             n_samples=self.n_samples,
         )
 
@@ -180,6 +185,7 @@ class MFVIRegressor(TorchNetworkRegressor):
         super()._check_parameters()
         check_number("prior_scale", self.prior_scale, low=0, strict=True)
         check_number("initial_scale", self.initial_scale, low=0, strict=True)
+        check_number("n_particles", self.n_particles, low=1, whole=True)
         check_number("n_samples", self.n_samples, low=1, whole=True)
         if self.batch_size is not None:
             check_number("batch_size, if not None,", self.batch_size, low=1, whole=True)

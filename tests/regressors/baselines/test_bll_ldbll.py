@@ -83,10 +83,32 @@ def test_the_loss_is_the_evidence_of_the_features_before_the_step():
     assert model.loss_curve_[0] == pytest.approx(-expected / len(y), rel=1e-6)
 
 
+def test_stale_weights_are_those_of_the_features_a_step_ago():
+    before, after, stale = (
+        quick(BLLRegressor, early_stopping=False, learning_rate=0.1, prior_variance=1.0, **kw).fit(X, y)
+        for kw in ({"epochs": 4}, {"epochs": 5}, {"epochs": 5, "stale_weights": True})
+    )
+    np.testing.assert_array_equal(stale.posterior_.mean, before.posterior_.mean)
+    np.testing.assert_array_equal(stale.features_(X), after.features_(X))
+    assert not np.allclose(stale.predict(X), after.predict(X))
+
+
+def test_stale_weights_cost_accuracy_at_the_rate_of_setting_1():
+    fresh, stale = (
+        [
+            BLLRegressor.from_paper(1, stale_weights=flag, random_state=k, n_jobs=1).fit(X, y).score(X, y)
+            for k in range(8)
+        ]
+        for flag in (False, True)
+    )
+    assert np.median(stale) < np.median(fresh)
+
+
 def test_unit_noise_decides_the_papers_scores():
     """With unit noise the NLL is that of a standard normal around the mean, however good the mean is."""
     paper, fitted = (
-        BLLRegressor.from_paper(1, random_state=0, n_jobs=1, **kw).fit(X, y) for kw in ({}, {"noise": "learned"})
+        BLLRegressor.from_paper(1, random_state=0, n_jobs=1, stale_weights=False, **kw).fit(X, y)
+        for kw in ({}, {"noise": "learned"})
     )
     scale = paper.targets_.scale
     rmse = np.sqrt(np.mean((y - paper.predict(X)) ** 2)) / scale

@@ -36,7 +36,8 @@ def test_mean_field_finds_the_mean_and_the_conditional_variances_of_a_linear_mod
     """The best diagonal Gaussian for a Gaussian posterior N(m, Λ⁻¹) has mean m and variances 1/Λᵢᵢ."""
     rows, omega = linear_rows(correlation), 4.0
     start = FeatureMap("relu", ((np.zeros((1, 2)), np.zeros(1)),), linear_last=True)
-    settings = {"batch_size": None, "prior_scale": omega, "initial_scale": 0.05, "n_samples": 5000}
+    settings = {"batch_size": None, "prior_scale": omega, "initial_scale": 0.05}
+    settings |= {"n_particles": 1, "n_samples": 5000}
     with torch.random.fork_rng():
         torch.manual_seed(0)
         learner = VariationalLearner(rows, None, start, DOUBLE, SEED, **settings)
@@ -59,7 +60,8 @@ def test_the_bound_is_below_the_evidence_and_touches_it_for_one_weight():
     """A diagonal Gaussian can be exactly the posterior of a single weight."""
     rows = TrainingRows(np.zeros((20, 1)), np.random.default_rng(0).normal(1, 0.5, 20))  # the bias alone says something
     start = FeatureMap("relu", ((np.zeros((1, 1)), np.zeros(1)),), linear_last=True)
-    settings = {"batch_size": None, "prior_scale": 1.0, "initial_scale": 0.1, "n_samples": 10}
+    settings = {"batch_size": None, "prior_scale": 1.0, "initial_scale": 0.1}
+    settings |= {"n_particles": 1, "n_samples": 10}
     with torch.random.fork_rng():
         torch.manual_seed(0)
         learner = VariationalLearner(rows, None, start, DOUBLE, SEED, **settings)
@@ -94,10 +96,33 @@ def test_a_batch_stands_for_all_rows():
     losses = {}
     for size in (None, 5):
         learner = VariationalLearner(
-            rows, None, start, DOUBLE, SEED, batch_size=size, prior_scale=1.0, initial_scale=1e-6, n_samples=1
+            rows,
+            None,
+            start,
+            DOUBLE,
+            SEED,
+            batch_size=size,
+            prior_scale=1.0,
+            initial_scale=1e-6,
+            n_particles=1,
+            n_samples=1,
         )
         losses[size] = np.mean([float(loss.detach()) for _ in range(300) for loss in learner.losses()])
     assert losses[5] == pytest.approx(losses[None], abs=0.05)
+
+
+def test_more_draws_a_step_are_the_same_bound_with_less_noise():
+    rows, start = TrainingRows(X, y), FeatureMap.draw((3, 4, 1), "tanh", np.random.default_rng(0), linear_last=True)
+    losses = {}
+    for n in (1, 25):
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            settings = {"batch_size": None, "prior_scale": 1.0, "initial_scale": 0.3, "n_samples": 1}
+            learner = VariationalLearner(rows, None, start, DOUBLE, SEED, n_particles=n, **settings)
+            losses[n] = [float(loss.detach()) for _ in range(2500 // n) for loss in learner.losses()]
+    error = np.std(losses[1]) / 50
+    assert np.mean(losses[25]) == pytest.approx(np.mean(losses[1]), abs=6 * error)
+    assert np.std(losses[25]) == pytest.approx(np.std(losses[1]) / 5, rel=0.3)
 
 
 def last_layer(rows, seed=0, **others):

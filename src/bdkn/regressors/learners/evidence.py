@@ -58,7 +58,7 @@ class EvidenceLearner:
 
     ``noise`` is a number if it is known, None if it is integrated out, "learned" if it is a parameter. So is
     ``prior_variance``, of the weights, a number or "learned"; where the noise is integrated out it is relative to it.
-    ``penalty`` is added to the loss.
+    ``penalty`` is added to the loss. ``stale`` gives the posterior the features as they were before the last step.
     """
 
     def __init__(
@@ -71,9 +71,11 @@ class EvidenceLearner:
         noise: float | str | None,
         prior_variance: float | str,
         penalty: Callable[[LinearModel, Tensor], Tensor] | None = None,
+        stale: bool = False,
     ) -> None:
         self.X, self.y = torch.tensor(rows.X).to(like), torch.tensor(rows.y).to(like)
         self.features, self._held_out, self._penalty = features, held_out, penalty
+        self._before = features.frozen() if stale else None
         self._log_noise = None if noise is None else _logarithm(noise, like)
         self._log_variance = _logarithm(prior_variance, like)
 
@@ -84,6 +86,8 @@ class EvidenceLearner:
 
     def losses(self) -> Iterator[Tensor]:
         """Yield the negative log evidence a row, and what is added to it."""
+        if self._before is not None:
+            self._before = self.features.frozen()
         model = LinearModel.of(design(self.features(self.X)), self.y, self._t)
         loss = -model.log_evidence(self._noise) / model.n
         yield loss if self._penalty is None else loss + self._penalty(model, model.noise(self._noise))
@@ -98,7 +102,8 @@ class EvidenceLearner:
     @torch.no_grad()
     def posterior(self) -> Posterior:
         """Return the posterior of weights and noise, a known noise as the limit of many observations of it."""
-        Φ = _with_constant(self.features.frozen()(self.X.numpy(force=True)))
+        features = self._before or self.features.frozen()
+        Φ = _with_constant(features(self.X.numpy(force=True)))
         prior = Prior.isotropic(Φ.shape[1], self._t.item(), b0=len(Φ) * LEAST_NOISE / 2)
         found = posterior(Statistics.from_rows(Φ, as_array(self.y)), prior)
         if self._noise is None:

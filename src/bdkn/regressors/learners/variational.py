@@ -41,6 +41,7 @@ class VariationalLearner:
         batch_size: int | None,
         prior_scale: float,
         initial_scale: float,
+        n_particles: int,
         n_samples: int,
     ) -> None:
         self.batches, self._held_out = Batches.of(rows, like, batch_size, seed), held_out
@@ -53,7 +54,7 @@ class VariationalLearner:
             at = init_to_value(values={"w": torch.tensor(first).to(like)})
             self.guide = AutoDiagonalNormal(self.model, init_loc_fn=at, init_scale=initial_scale)
             self.guide(*next(iter(self.batches)))
-        self._elbo = Trace_ELBO()
+        self._elbo = Trace_ELBO(n_particles, max_plate_nesting=0, vectorize_particles=n_particles > 1)
 
     def model(self, X: Tensor, y: Tensor) -> None:
         """Say how weights and targets come about; a batch stands for all rows."""
@@ -99,11 +100,12 @@ class VariationalLearner:
         return [size for n_out, n_in in self._shapes for size in (n_out * n_in, n_out)]
 
     def _network(self, w: Tensor, X: Tensor) -> Tensor:
-        parts, last = torch.split(w, self._sizes), len(self._shapes) - 1
+        """Return what networks of weights (..., n_weights) say of rows, (..., n)."""
+        parts, last = torch.split(w, self._sizes, dim=-1), len(self._shapes) - 1
         for layer, shape in enumerate(self._shapes):
-            z = torch.addmm(parts[2 * layer + 1], X, parts[2 * layer].view(shape).mT)
+            z = X @ parts[2 * layer].unflatten(-1, tuple(shape)).mT + parts[2 * layer + 1].unsqueeze(-2)
             X = z if layer == last else self._activation(z)
-        return X[:, 0]
+        return X[..., 0]
 
 
 def _prior_scales(shapes: list[Any], omega: float) -> NDArray[np.float64]:
