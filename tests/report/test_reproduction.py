@@ -4,12 +4,15 @@ from pathlib import Path
 import pytest
 from made_records import curves, made
 
-from bdkn.bench import paper
+from bdkn.bench import load_experiment, paper
 from bdkn.data import DATASETS
 from bdkn.errors import InvalidParameterError
 from bdkn.report import unsaid
+from bdkn.report.artefacts import CHANGES, artefacts
 from bdkn.report.notes import read_notes
+from bdkn.report.ranks import rank_table
 from bdkn.report.reproduction import reproduction_page, write_figures, write_reproduction
+from bdkn.report.results import gather
 
 
 def near(setting, dataset, method, shift=0.0):
@@ -46,8 +49,7 @@ def test_the_page_counts_lists_and_explains(tmp_path):
     page = reproduction_page(RECORDS, read_notes(tmp_path / "notes.toml"))
     assert "| setting1 | BDKN | 2 | 2 | 2 | 0 | 0 | 0 |" in page
     assert "| setting2 | BDKN | 2 | 0 | 0 | 0 | 0 | 2 |" in page
-    assert "BDKN: 2 of 4 cells agree." in page
-    assert "DE: 0 of 0 cells agree (setting 1, heavy-tailed, is judged by its distribution)." in page
+    assert "- BDKN: 2 of 4 cells agree.\n- DE: 0 of 0 cells agree (2 more are heavy-tailed, told below)." in page
     misses = page.partition("## Misses")[2].partition("## Runtime")[0].strip().splitlines()
     assert len(misses) == 2
     assert misses[0].startswith("- **setting2, BDKN, Yacht, RMSE** (ours 2.85 ± 0.38, paper 0.85 ± 0.38, +16.2 s.e.): ")
@@ -175,3 +177,57 @@ def test_the_notes_of_the_repository_can_be_read():
     if not notes.exists():
         pytest.skip("needs the repository")
     assert all(read_notes(notes).values())
+
+
+def test_other_methods_are_counted_apart(tmp_path):
+    (tmp_path / "notes.toml").write_text('[setting1.bll.wine]\nrmse = "Told."\n')
+    records = [*near(1, "boston", "bll"), *near(1, "wine", "bll", shift=0.5), *near(1, "energy", "bll", shift=9.0)]
+    page = reproduction_page(records, read_notes(tmp_path / "notes.toml"))
+    assert "- BLL: 2 of 4 cells agree (2 more are heavy-tailed, told below)." in page
+    assert (
+        "the 4 others 2 agree or lie within 3 standard errors, 1 more are explained under Misses, and 1 are not" in page
+    )
+    assert "A few diverged splits decide these means of BLL" in page
+
+
+def test_ranks_are_over_what_ours_and_the_paper_have():
+    records = [
+        *(record for method in ("bdkn", "de", "gp") for record in near(1, "boston", method)),
+        *near(1, "wine", "bdkn"),
+    ]
+    table = rank_table(gather(records, "setting1"))
+    assert table.title == "Mean ranks over Boston"
+    assert table.columns == ("method", "RMSE", "NLL", "paper, RMSE", "paper, NLL")
+    assert [row[0] for row in table.rows] == ["BDKN", "DE", "GP"]
+    assert [row[1:3] for row in table.rows] == [row[3:] for row in table.rows]
+    assert rank_table(gather(near(1, "boston", "bdkn"), "setting1")) is None
+
+
+def test_equal_scores_share_a_rank_and_what_diverged_is_last():
+    scores = {"bdkn": 1.0, "de": 1.0, "gp": math.inf}
+    records = [made("converged", "boston", method, rmse=rmse) for method, rmse in scores.items()]
+    assert [row[1:] for row in rank_table(gather(records, "converged")).rows] == [
+        ("1.5", "2.0"),
+        ("1.5", "2.0"),
+        ("3.0", "2.0"),
+    ]
+
+
+def test_the_converged_table_is_there_if_it_was_run():
+    page = reproduction_page([*RECORDS, made("converged", "boston", "bdkn"), made("converged", "boston", "gp")], {})
+    assert "## Converged" in page
+    assert "### CRPS, converged" in page
+    assert "## Converged" not in reproduction_page(RECORDS, {})
+
+
+def test_artefacts_stand_beside_the_paper_and_its_setting():
+    fresh = [made("artefacts", "boston", "bll-1-fresh-weights", k, rmse=2.0 + k, nll=3.0) for k in range(2)]
+    found = artefacts([*near(1, "boston", "bll"), *fresh])
+    assert [table.title.partition(":")[0] for table in found.tables] == ["BLL, setting 1"]
+    assert found.tables[0].rows[0] == ("Boston", "RMSE", "4.04 ± 1.67", "4.04 ± 1.67", "2.50 ± 0.50")
+    assert artefacts(fresh) is None
+
+
+def test_every_artefact_that_is_run_is_told():
+    experiment = load_experiment(Path(__file__).parents[2] / "experiments" / "artefacts.toml")
+    assert set(experiment.methods) == set(CHANGES)

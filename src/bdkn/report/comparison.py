@@ -19,6 +19,9 @@ Verdict = Literal["2 s.e.", "same digits", "last digit", "miss"]
 ERRORS = 2.0
 """Combined standard errors within which two means agree."""
 
+NEAR = 3.0
+"""Combined standard errors within which two means are near each other."""
+
 METRICS = ("rmse", "nll")
 """What the paper prints."""
 
@@ -84,9 +87,22 @@ class Comparison:
         return self.verdict != "miss"
 
     @property
+    def near(self) -> bool:
+        """Whether ours agrees with the paper's or is near it."""
+        return self.hit or abs(self.difference) <= NEAR * self.error
+
+    @property
     def heavy_tailed(self) -> bool:
         """Whether the means say little."""
-        return (self.experiment, self.method) in HEAVY_TAILED
+        return (self.experiment, self.method) in HEAVY_TAILED or self.scattered
+
+    @property
+    def scattered(self) -> bool:
+        """Whether, of a method other than BDKN, the printed RMSE of this data set has an sd above half its mean."""
+        if self.method in ("bdkn", "de"):
+            return False
+        rmse = paper.scores().get((paper.EXPERIMENTS[self.experiment], "rmse", self.dataset, self.method))
+        return rmse is not None and rmse.std > rmse.mean / 2
 
     @property
     def below(self) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bdkn.bench import Record, paper
 from bdkn.errors import InvalidParameterError
-from bdkn.report.comparison import METRICS, Comparison, compare_with_paper
+from bdkn.report.comparison import METRICS, NEAR, Comparison, compare_with_paper
 from bdkn.report.comparison_tables import (
     FLOOR,
     VERDICTS,
@@ -22,8 +22,9 @@ from bdkn.report.comparison_tables import (
 from bdkn.report.files import drafts, prepare_folder
 from bdkn.report.formats import grid_markdown
 from bdkn.report.grid import score_grid
-from bdkn.report.notes import Notes, read_notes, reason
-from bdkn.report.results import dataset_title, gather, method_title
+from bdkn.report.notes import UNEXPLAINED, Notes, read_notes, reason
+from bdkn.report.ranks import rank_table
+from bdkn.report.results import Results, dataset_title, gather, method_title
 from bdkn.report.runtime import machine, runtimes, total
 from bdkn.report.tables import Table, to_markdown
 from bdkn.report.unsaid import findings
@@ -37,6 +38,10 @@ CAPTIONS = {
     "figure3": "Yacht, setting 1 with 50 epochs, by the number of networks: (a) median and quartiles over splits, "
     "(b) the last epoch; whiskers leave out outliers, which are dots.",
 }
+CONVERGED = (
+    "Every method in its own defaults, and in one budget, as `experiments/converged.toml` says: standardised targets, "
+    "fitted noise, a stopping rule. The paper has no such table."
+)
 RUNTIME = (
     "Minutes of fitting on all splits: in a row, one fit after another; and with all cores at work, where a fit on one "
     "thread is charged its share of the cores. The paper's are of a GPU workstation. Aggregation is the share of the "
@@ -50,8 +55,9 @@ def reproduction_page(records: Sequence[Record], notes: Notes, images: str = "im
     settings = [name for name in paper.EXPERIMENTS if gather(records, name).done]
     cells = [cell for name in settings for cell in compare_with_paper(gather(records, name))]
     blocks = [
-        *_head(records, cells),
+        *_head(records, cells, notes),
         *(block for name in settings for block in _setting(records, name, cells)),
+        *_converged(records),
         *_misses(cells, notes),
         *_runtimes(records, settings),
         *_figures(records, images),
@@ -97,7 +103,7 @@ def write_reproduction(records: Sequence[Record], notes: Path, page: Path) -> Pa
     return page
 
 
-def _head(records: Sequence[Record], cells: Sequence[Comparison]) -> Iterator[str]:
+def _head(records: Sequence[Record], cells: Sequence[Comparison], notes: Notes) -> Iterator[str]:
     yield "# The paper's tables and figures, reproduced"
     done = sum(record["status"] == "done" for record in records)
     yield (
@@ -109,15 +115,28 @@ def _head(records: Sequence[Record], cells: Sequence[Comparison]) -> Iterator[st
     yield "## Agreement with the paper"
     yield VERDICTS
     yield to_markdown(hit_table(cells, "Cells that agree"))
-    for method in dict.fromkeys(cell.method for cell in cells):
-        mine = [cell for cell in cells if cell.method == method and not cell.heavy_tailed]
-        words = f"{sum(cell.hit for cell in mine)} of {len(mine)} cells agree"
-        aside = " (setting 1, heavy-tailed, is judged by its distribution)" if len(mine) < _count(cells, method) else ""
-        yield f"{method_title(method)}: {words}{aside}."
+    yield "\n".join(_agreement(cells, method) for method in dict.fromkeys(cell.method for cell in cells))
+    if others := [cell for cell in cells if cell.experiment == "setting1" and cell.method not in ("bdkn", "de")]:
+        yield _others(others, notes)
 
 
-def _count(cells: Iterable[Comparison], method: str) -> int:
-    return sum(cell.method == method for cell in cells)
+def _agreement(cells: Sequence[Comparison], method: str) -> str:
+    every = [cell for cell in cells if cell.method == method]
+    mine = [cell for cell in every if not cell.heavy_tailed]
+    aside = f" ({len(every) - len(mine)} more are heavy-tailed, told below)" if len(mine) < len(every) else ""
+    return f"- {method_title(method)}: {sum(cell.hit for cell in mine)} of {len(mine)} cells agree{aside}."
+
+
+def _others(cells: Sequence[Comparison], notes: Notes) -> str:
+    """Say how the methods other than BDKN and the deep ensemble fare in setting 1."""
+    judged = [cell for cell in cells if not cell.heavy_tailed]
+    near = sum(cell.near for cell in judged)
+    known = sum(not cell.near and reason(cell, notes) != UNEXPLAINED for cell in judged)
+    return (
+        f"The other methods in setting 1: heavy-tailed are cells with a printed sd of the RMSE above half its mean. Of "
+        f"the {len(judged)} others {near} agree or lie within {NEAR:g} standard errors, {known} more are explained "
+        f"under Misses, and {len(judged) - near - known} are not."
+    )
 
 
 def _setting(records: Sequence[Record], name: str, cells: Sequence[Comparison]) -> Iterator[str]:
@@ -130,14 +149,38 @@ def _setting(records: Sequence[Record], name: str, cells: Sequence[Comparison]) 
     yield "Bold is best, italics second best, by means as they are printed. " + " ".join(
         note if note.endswith(".") else f"{note}." for note in grid.notes
     )
+    yield from _ranks(results)
     for metric in METRICS:
         mine = [cell for cell in cells if (cell.experiment, cell.metric) == (name, metric)]
         yield f"### {TITLES[metric]} beside the paper's, setting {number}"
         yield to_markdown(comparison_table(mine, ""))
-        if heavy := [cell for cell in mine if cell.heavy_tailed]:
-            yield f"A few diverged splits decide the means of {method_title(heavy[0].method)}; this is how ours lie:"
+        for method in dict.fromkeys(cell.method for cell in mine if cell.heavy_tailed):
+            yield f"A few diverged splits decide these means of {method_title(method)}; this is how ours lie:"
+            heavy = [cell for cell in mine if cell.heavy_tailed and cell.method == method]
             yield to_markdown(distribution_table(heavy, ""))
     yield FLOOR
+
+
+def _ranks(results: Results) -> Iterator[str]:
+    table = rank_table(results)
+    if table is not None:
+        yield f"{table.title}:"
+        yield to_markdown(table)
+
+
+def _converged(records: Sequence[Record]) -> Iterator[str]:
+    """Give the table the paper does not have: every method in its own defaults."""
+    results = gather(records, "converged")
+    if not results.done:
+        return
+    yield "## Converged"
+    yield CONVERGED
+    for metric, title in TITLES.items():
+        grid = score_grid(results, metric, digits=3)
+        yield f"### {title}, converged"
+        yield grid_markdown(grid)
+    yield " ".join(note if note.endswith(".") else f"{note}." for note in grid.notes)
+    yield from _ranks(results)
 
 
 def _misses(cells: Sequence[Comparison], notes: Notes) -> Iterator[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import exp, log
 
 from bdkn.bench import Record, paper
+from bdkn.report.artefacts import artefacts
 from bdkn.report.comparison import METRICS, Comparison, impossible
 from bdkn.report.comparison_tables import shown
+from bdkn.report.finding import Finding
 from bdkn.report.floor import CONSTANT, CONSTANT_VARIANCE, floor
 from bdkn.report.results import Results, dataset_title, gather, method_title
 from bdkn.report.tables import Table
@@ -24,15 +25,6 @@ NAVAL_SD = 0.01472
 """Standard deviation of the target of Naval."""
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A heading, what is found, and the numbers it rests on."""
-
-    title: str
-    text: str
-    tables: tuple[Table, ...] = ()
-
-
 def findings(records: Sequence[Record]) -> list[Finding]:
     """Return what the records prove."""
     kinds: tuple[Callable[[Sequence[Record]], Finding | None], ...] = (
@@ -41,6 +33,7 @@ def findings(records: Sequence[Record]) -> list[Finding]:
         constant_on_naval,
         below_the_floor,
         sarcos_leak,
+        artefacts,
     )
     found = [kind(records) for kind in kinds]
     return [finding for finding in found if finding is not None]

@@ -103,7 +103,7 @@ class VariationalLearner:
         """Return what networks of weights (..., n_weights) say of rows, (..., n)."""
         parts, last = torch.split(w, self._sizes, dim=-1), len(self._shapes) - 1
         for layer, shape in enumerate(self._shapes):
-            z = X @ parts[2 * layer].unflatten(-1, tuple(shape)).mT + parts[2 * layer + 1].unsqueeze(-2)
+            z = X @ parts[2 * layer].reshape(*w.shape[:-1], *shape).mT + parts[2 * layer + 1].unsqueeze(-2)
             X = z if layer == last else self._activation(z)
         return X[..., 0]
 

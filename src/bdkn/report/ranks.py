@@ -1,0 +1,55 @@
+"""Mean ranks of methods over data sets, ours beside the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy.stats import rankdata
+
+from bdkn.bench import paper
+from bdkn.report.comparison import METRICS
+from bdkn.report.results import Results, dataset_title, method_title
+from bdkn.report.tables import Table
+
+Scores = Mapping[tuple[str, str, str], float]
+"""Means by metric, data set and method."""
+
+
+def rank_table(results: Results, title: str = "Mean ranks") -> Table | None:
+    """Return each method's rank, 1 being best, averaged over the data sets on which all methods have a score.
+
+    Of a setting of the paper only methods and data sets count that the paper has too, and its own ranks stand beside.
+    """
+    sources = {"": _ours(results)}
+    if (setting := paper.EXPERIMENTS.get(results.experiment)) is not None:
+        sources["paper, "] = _printed(setting)
+    methods = [m for m in results.methods if all(any(m == name for _, _, name in found) for found in sources.values())]
+    datasets = [d for d in results.datasets if all(_has_all(found, d, methods) for found in sources.values())]
+    if len(methods) < 2 or not datasets:
+        return None
+    ranks = [_mean_ranks(found, metric, datasets, methods) for found in sources.values() for metric in METRICS]
+    columns = ("method", *(f"{source}{metric.upper()}" for source in sources for metric in METRICS))
+    rows = tuple((method_title(m), *(f"{found[m]:.1f}" for found in ranks)) for m in methods)
+    return Table(f"{title} over {', '.join(map(dataset_title, datasets))}", columns, rows)
+
+
+def _ours(results: Results) -> Scores:
+    cells = [(metric, dataset, method) for metric in METRICS for dataset, method in results.done]
+    samples = {cell: results.sample(cell[1], cell[2], cell[0]) for cell in cells}
+    return {cell: sample.mean for cell, sample in samples.items() if sample is not None}
+
+
+def _printed(setting: int) -> Scores:
+    return {cell[1:]: printed.mean for cell, printed in paper.scores().items() if cell[0] == setting}
+
+
+def _has_all(found: Scores, dataset: str, methods: Sequence[str]) -> bool:
+    return all((metric, dataset, method) in found for metric in METRICS for method in methods)
+
+
+def _mean_ranks(found: Scores, metric: str, datasets: Sequence[str], methods: Sequence[str]) -> dict[str, float]:
+    """Return mean ranks; equal scores share theirs, and what is not finite is last."""
+    table = np.array([[found[metric, dataset, method] for method in methods] for dataset in datasets])
+    ranks = rankdata(np.where(np.isfinite(table), table, np.inf), axis=1)
+    return dict(zip(methods, ranks.mean(axis=0).tolist(), strict=True))
