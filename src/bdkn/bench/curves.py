@@ -1,7 +1,8 @@
 """What a method would score had training stopped after each epoch, from one training.
 
-While the networks train, what they say about training and test rows is kept after every epoch. The regressor is then
-fitted anew for each epoch, by an engine that trains nothing and returns networks that say what was kept.
+Of an ensemble, what the networks say about training and test rows is kept after every epoch while they train. The
+regressor is then fitted anew for each epoch, by an engine that trains nothing and returns networks that say what was
+kept. What PyTorch trains can be asked itself.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from bdkn.errors import DivergedError, InvalidParameterError
 from bdkn.members import Standardizer
 from bdkn.metrics import nll, rmse
 from bdkn.networks.activation import Array
+from bdkn.regressors import TorchRegressor
 from bdkn.training import EpochReport, Trained, get_engine
 
 DIGITS = 6
@@ -95,7 +97,7 @@ class Watching:
 
 def check_curves(model: Any) -> None:
     """Raise unless every network of the model runs the same epochs."""
-    if getattr(model, "early_stopping", True):
+    if getattr(model, "early_stopping", not isinstance(model, TorchRegressor)):
         raise InvalidParameterError(
             "kind 'curves' needs networks that all run every epoch; got a "
             f"{type(model).__name__} that stops early or has no epochs: set early_stopping = false"
@@ -119,6 +121,23 @@ def watched(model: Any, X: FloatArray, X_test: FloatArray) -> Iterator[Watching]
         model.engine = engine
 
 
+def torch_curves(
+    model: TorchRegressor, train: tuple[FloatArray, FloatArray], test: tuple[FloatArray, FloatArray]
+) -> dict[str, list[float]]:
+    """Return RMSE and NLL on the test rows after each epoch of another fit of a model that PyTorch trains.
+
+    One that stops before its last epoch stays as it is.
+    """
+    scores: list[tuple[float, float]] = []
+
+    def watch(then: TorchRegressor) -> None:
+        dist = then.predict_dist(test[0])
+        scores.append((rmse(test[1], dist), nll(test[1], dist)))
+
+    model.fit_watched(*train, watch)
+    return _points(scores + scores[-1:] * (model.epochs - len(scores)))
+
+
 def epoch_curves(
     model: Any, seen: Watching, train: tuple[FloatArray, FloatArray], test: tuple[FloatArray, FloatArray]
 ) -> dict[str, list[float]]:
@@ -126,6 +145,10 @@ def epoch_curves(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what diverged on the way; the fit itself has warned of what still does
         scores = [_scores(model, epoch, said, train, test) for epoch, said in enumerate(seen.epochs(), 1)]
+    return _points(scores)
+
+
+def _points(scores: Sequence[tuple[float, float]]) -> dict[str, list[float]]:
     points = {name: [float(f"{score[i]:.{DIGITS}g}") for score in scores] for i, name in enumerate(("rmse", "nll"))}
     return {"epoch": list(range(1, len(scores) + 1)), **points}
 

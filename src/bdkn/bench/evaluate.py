@@ -13,7 +13,7 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from bdkn.bench.cell import Cell
-from bdkn.bench.curves import check_curves, epoch_curves, watched
+from bdkn.bench.curves import check_curves, epoch_curves, torch_curves, watched
 from bdkn.bench.machine import accelerator, hardware, peak_memory_mib, versions
 from bdkn.bench.methods import METHODS
 from bdkn.bench.peers import Peer
@@ -90,7 +90,8 @@ def _outcome(cell: Cell, task: Task, n_jobs: int) -> Record:
     _warm_up(model)
     if curves:
         check_curves(model)
-    with watched(model, X, X_test) if curves else nullcontext() as seen:
+    trained_by_torch = isinstance(model, TorchRegressor)
+    with watched(model, X, X_test) if curves and not trained_by_torch else nullcontext() as seen:
         dist, seconds = _timed(model, X, y, X_test)
     record = {
         "rows": {"train": len(y), "test": len(y_test)},
@@ -98,7 +99,10 @@ def _outcome(cell: Cell, task: Task, n_jobs: int) -> Record:
         "model": _fitted(model),
         "seconds": seconds,
     }
-    return record if seen is None else record | {"curves": epoch_curves(model, seen, (X, y), (X_test, y_test))}
+    if not curves:
+        return record
+    rows = (X, y), (X_test, y_test)
+    return record | {"curves": torch_curves(model, *rows) if seen is None else epoch_curves(model, seen, *rows)}
 
 
 def _timed(model: Any, X: FloatArray, y: FloatArray, X_test: FloatArray) -> tuple[Predictive, dict[str, float]]:

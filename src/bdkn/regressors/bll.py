@@ -171,7 +171,7 @@ class BLLRegressor(TorchNetworkRegressor):
         """Return what is added to the loss, if anything is."""
         return None
 
-    def _frozen(self, learner: EvidenceLearner, rows: TrainingRows) -> dict[str, Any]:
+    def _frozen(self, learner: EvidenceLearner) -> dict[str, Any]:
         return {"features_": learner.features.frozen(), "posterior_": learner.posterior()}
 
     def _scaled_predictive(self, X: FloatArray) -> Gaussian | StudentT:

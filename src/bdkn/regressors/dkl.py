@@ -159,7 +159,7 @@ class DKLRegressor(TorchNetworkRegressor):
         widths = (n_inputs, *self._hidden, self.n_features_out)
         return FeatureMap.draw(widths, self.activation, np.random.default_rng(seed), linear_last=True)
 
-    def _frozen(self, learner: ProcessLearner, rows: TrainingRows) -> dict[str, Any]:
+    def _frozen(self, learner: ProcessLearner) -> dict[str, Any]:
         return {"features_": learner.features.frozen() if learner.features else None, "process_": learner.frozen()}
 
     def _scaled_predictive(self, X: FloatArray) -> Gaussian:

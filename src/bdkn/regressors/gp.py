@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from bdkn.predictive import Gaussian, MultivariateT
 from bdkn.predictive.base import FloatArray
 from bdkn.regressors.process import Process, check_process
 from bdkn.regressors.torch_regressor import TorchRegressor, check_flag
+
+if TYPE_CHECKING:
+    from bdkn.regressors.learners.process import ProcessLearner
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -115,7 +119,9 @@ class GPRegressor(TorchRegressor):
         """The length scale of each input, in its own units."""
         return np.asarray(self.process_.lengthscale * self.inputs_.scale)
 
-    def _learned(self, rows: TrainingRows, root: np.random.SeedSequence) -> dict[str, Any]:
+    def _learned(
+        self, rows: TrainingRows, root: np.random.SeedSequence, then: Callable[[Any], None] | None
+    ) -> dict[str, Any]:
         import torch
 
         from bdkn.regressors.learners.descent import Plan
@@ -127,7 +133,10 @@ class GPRegressor(TorchRegressor):
             rows, None, like, root, n_scales=n_scales, minimum_noise=self.minimum_noise, n_inducing=self.n_inducing
         )
         plan = Plan(learning_rate=self.learning_rate, epochs=self.epochs, tol=self.tol, window=self.window)
-        return {"loss_curve_": np.array(self._descend(learner, plan).losses), "process_": learner.frozen()}
+        return {"loss_curve_": np.array(self._descend(learner, plan, then=then).losses), **self._frozen(learner)}
+
+    def _frozen(self, learner: ProcessLearner) -> dict[str, Any]:
+        return {"process_": learner.frozen()}
 
     def _scaled_predictive(self, X: FloatArray) -> Gaussian:
         return self.process_.predictive(X)

@@ -157,7 +157,7 @@ class MFVIRegressor(TorchNetworkRegressor):
         widths = (n_inputs, *self._hidden, 1)
         return FeatureMap.draw(widths, self.activation, np.random.default_rng(seed), linear_last=True)
 
-    def _frozen(self, learner: VariationalLearner, rows: TrainingRows) -> dict[str, Any]:
+    def _frozen(self, learner: VariationalLearner) -> dict[str, Any]:
         return {"networks_": learner.draws(), "variance_": learner.noise}
 
     def _scaled_predictive(self, X: FloatArray) -> GaussianMixture:

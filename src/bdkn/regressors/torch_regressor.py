@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -51,8 +52,17 @@ class TorchRegressor(ProbabilisticRegressor):
     """What the paper's tables of learning rates call the method."""
 
     @abstractmethod
-    def _learned(self, rows: TrainingRows, root: np.random.SeedSequence) -> dict[str, Any]:
-        """Return the fitted attributes, ``loss_curve_`` among them, given scaled rows."""
+    def _learned(
+        self, rows: TrainingRows, root: np.random.SeedSequence, then: Callable[[Any], None] | None
+    ) -> dict[str, Any]:
+        """Return the fitted attributes, ``loss_curve_`` among them, given scaled rows.
+
+        After every epoch on all rows ``then`` is given the learner.
+        """
+
+    @abstractmethod
+    def _frozen(self, learner: Any) -> dict[str, Any]:
+        """Return the fitted attributes that a learner has come to."""
 
     @abstractmethod
     def _scaled_predictive(self, X: FloatArray) -> Predictive:
@@ -101,6 +111,15 @@ class TorchRegressor(ProbabilisticRegressor):
         self._fit(*self._training_rows(X, y, None))
         return self
 
+    def fit_watched(self, X: Table, y: ArrayLike, watch: Callable[[Self], None]) -> Self:
+        """Fit as ``fit`` does, and call ``watch`` after every epoch with the model as it would be then.
+
+        It is one and the same model that learns on: what is wanted of it is to be asked at once. Where rows are held
+        out to find out when to stop, the training that follows on all rows is the one that is watched.
+        """
+        self._fit(*self._training_rows(X, y, None), watch)
+        return self
+
     @property
     def n_iter_(self) -> int:
         """Epochs run on all rows."""
@@ -120,15 +139,33 @@ class TorchRegressor(ProbabilisticRegressor):
             except ImportError as error:
                 raise missing_extra(package, "baselines") from error
 
-    def _fit(self, X: Array, y: FloatArray, counts: FloatArray | None) -> None:
+    def _fit(
+        self, X: Array, y: FloatArray, counts: FloatArray | None, watch: Callable[[Self], None] | None = None
+    ) -> None:
         self._check_parameters()
         self.load_packages()
         inputs = Standardizer.fit(X)
         targets = TargetScaler.fit(y) if self.standardize_y else TargetScaler()
+        scalers = {"inputs_": inputs, "targets_": targets}
         with self._session(root := seed_sequence(self.random_state)):
-            learned = self._learned(TrainingRows(inputs.transform(X), targets.transform(y)), root)
+            then = None if watch is None else self._watched(scalers, watch)
+            learned = self._learned(TrainingRows(inputs.transform(X), targets.transform(y)), root, then)
         # All at once: a fit that fails changes nothing.
-        self.__dict__.update(inputs_=inputs, targets_=targets, **learned)
+        self.__dict__.update(scalers, **learned)
+
+    def _watched(self, scalers: dict[str, Any], watch: Callable[[Self], None]) -> Callable[[Any], None]:
+        """Return what shows a learner as a fitted model; the draws this takes are none of the training's."""
+        import torch
+
+        model = copy.copy(self)
+        model.__dict__.update(scalers, loss_curve_=np.empty(0))
+
+        def then(learner: Any) -> None:
+            with torch.random.fork_rng():
+                model.__dict__.update(self._frozen(learner))
+                watch(model)
+
+        return then
 
     def _session(self, root: np.random.SeedSequence) -> AbstractContextManager[None]:
         from bdkn.regressors.learners.session import check_device, session
@@ -136,11 +173,13 @@ class TorchRegressor(ProbabilisticRegressor):
         check_device(self.device)
         return session(root.spawn(1)[0], self.n_jobs, self.device)
 
-    def _descend(self, learner: Learner, plan: Plan, *, judge: bool = False) -> Curves:
+    def _descend(
+        self, learner: Learner, plan: Plan, *, judge: bool = False, then: Callable[[Any], None] | None = None
+    ) -> Curves:
         from bdkn.regressors.learners.descent import descend
 
         with self._progress(plan.epochs) as hook:
-            return descend(learner, plan, judge=judge, hook=hook)
+            return descend(learner, plan, judge=judge, hook=hook, then=then)
 
     def _progress(self, epochs: int) -> Any:
         return descent_progress(type(self).__name__, epochs) if self.verbose else nullcontext()
@@ -191,18 +230,16 @@ class TorchNetworkRegressor(TorchRegressor):
     ) -> Learner:
         """Return what is to be trained on ``rows``, and judged on ``held_out``."""
 
-    @abstractmethod
-    def _frozen(self, learner: Any, rows: TrainingRows) -> dict[str, Any]:
-        """Return the fitted attributes of a trained learner."""
-
-    def _learned(self, rows: TrainingRows, root: np.random.SeedSequence) -> dict[str, Any]:
+    def _learned(
+        self, rows: TrainingRows, root: np.random.SeedSequence, then: Callable[[Any], None] | None
+    ) -> dict[str, Any]:
         epochs, judged = self._stop(rows, root) if self.early_stopping else (self.epochs, {})
         learner = self._learner(rows, None, root.spawn(3))
-        curves = self._descend(learner, self._plan(epochs))
+        curves = self._descend(learner, self._plan(epochs), then=then)
         return {
             "loss_curve_": np.array(curves.losses),
             "validation_curve_": np.array([[epoch + 1 for epoch in judged], list(judged.values())]),
-            **self._frozen(learner, rows),
+            **self._frozen(learner),
         }
 
     def _stop(self, rows: TrainingRows, root: np.random.SeedSequence) -> tuple[int, dict[int, float]]:

@@ -165,7 +165,7 @@ class VBLLRegressor(TorchNetworkRegressor):
     def _plan(self, epochs: int, patience: int | None = None) -> Plan:
         return replace(super()._plan(epochs, patience), clip=self.clip)
 
-    def _frozen(self, learner: LastLayerLearner, rows: TrainingRows) -> dict[str, Any]:
+    def _frozen(self, learner: LastLayerLearner) -> dict[str, Any]:
         return {"features_": learner.features.frozen(), "last_layer_": learner.frozen()}
 
     def _scaled_predictive(self, X: FloatArray) -> Gaussian:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sine import EVERY, QUICK, table
 
+from bdkn import BLLRegressor, GPRegressor, MFVIRegressor
 from bdkn.bench import Cell, Task
 from bdkn.bench.evaluate import evaluate
 from bdkn.bench.machine import accelerator
@@ -34,6 +35,34 @@ def test_a_cell_gives_a_record(cls):
 def test_a_cell_of_the_paper(cls):
     record = evaluate(cell(cls, base={"from_paper": 2}, parameters={"learning_rate": 0.01, "epochs": 3}), TASK)
     assert record["status"] == "done", record.get("traceback")
+
+
+@pytest.mark.parametrize("cls", EVERY)
+def test_curves_end_at_the_scores_and_change_nothing(cls):
+    whole = {"learning_rate": 0.01, "epochs": 4} | ({"early_stopping": False} if cls is not GPRegressor else {})
+    record, ordinary = (
+        evaluate(cell(cls, base={"from_paper": 2}, parameters=whole, kind=kind), TASK) for kind in ("curves", "scores")
+    )
+    assert record["status"] == "done", record.get("traceback")
+    assert record["metrics"] == ordinary["metrics"]
+    curves = record["curves"]
+    assert curves["epoch"] == [1, 2, 3, 4]
+    for name in ("rmse", "nll"):
+        same = {"rel": 2e-5} if cls is not MFVIRegressor else {"rel": 0.3}  # its predictions are other draws
+        assert curves[name][-1] == pytest.approx(record["metrics"][name], **same)
+        assert len(set(curves[name])) == 4
+
+
+def test_a_fit_that_stops_stays_as_it_is():
+    record = evaluate(cell(GPRegressor, kind="curves", parameters={"epochs": 60, "tol": 0.5, "window": 1}), TASK)
+    assert record["model"]["epochs"] < 60
+    assert len(record["curves"]["rmse"]) == 60
+    assert record["curves"]["rmse"][-1] == pytest.approx(record["metrics"]["rmse"], rel=2e-5)
+
+
+def test_curves_need_every_epoch():
+    record = evaluate(cell(BLLRegressor, kind="curves"), TASK)
+    assert "set early_stopping = false" in record["traceback"]
 
 
 def test_the_device_is_in_the_record():

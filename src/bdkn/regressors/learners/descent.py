@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -63,8 +63,18 @@ class Curves:
         return min(self.judged, key=self.judged.__getitem__) + 1
 
 
-def descend(learner: Learner, plan: Plan, *, judge: bool = False, hook: Hook | None = None) -> Curves:
-    """Train the learner as planned and return how it went; it is left as it was after the last epoch."""
+def descend(
+    learner: Learner,
+    plan: Plan,
+    *,
+    judge: bool = False,
+    hook: Hook | None = None,
+    then: Callable[[Any], None] | None = None,
+) -> Curves:
+    """Train the learner as planned and return how it went; it is left as it was after the last epoch.
+
+    After each epoch ``hook`` is told its number and loss, and ``then`` is given the learner.
+    """
     parameters, curves = learner.parameters(), Curves()
     optimiser = _optimiser(parameters, plan)
     every = max(1, plan.epochs // _JUDGEMENTS)
@@ -73,6 +83,8 @@ def descend(learner: Learner, plan: Plan, *, judge: bool = False, hook: Hook | N
         _check_finite(curves.losses[-1], epoch, plan)
         if hook is not None:
             hook(epoch, curves.losses[-1])
+        if then is not None:
+            then(learner)
         if judge and ((epoch + 1) % every == 0 or epoch == plan.epochs - 1):
             curves.judged[epoch] = _finite_or_inf(learner.held_out_nll())
         if _has_settled(curves.losses, plan) or _has_waited(curves, epoch, plan):
