@@ -1,7 +1,7 @@
 """The paper's Gaussian process as in GPyTorch's tutorials: beyond 800 rows neither the fit nor the variances are exact.
 
     pip install -e '.[baselines]'
-    BDKN_DATA=... python benchmarks/gpytorch_defaults.py [--sets concrete kin8nm] [--splits 5] [--write]
+    BDKN_DATA=... python benchmarks/gpytorch_defaults.py [--sets concrete kin8nm] [--splits 5] [--device cuda] [--write]
 
 Setting 1: one length scale, standardised targets, 40 steps of Adam at rate 0.1. "Tutorial" is plain GPyTorch, which
 beyond 800 rows trains by conjugate gradients, and predicts under ``fast_pred_var()``, as its tutorials do; "no fast
@@ -50,7 +50,7 @@ class Model(gpytorch.models.ExactGP):
 def trained(X: torch.Tensor, y: torch.Tensor, largest: int) -> Model:
     """Return the process after 40 steps."""
     likelihood = gpytorch.likelihoods.GaussianLikelihood()
-    model = Model(X, y, likelihood).train()
+    model = Model(X, y, likelihood).to(X.device).train()
     likelihood.train()
     optimiser = torch.optim.Adam(model.parameters(), lr=0.1)
     evidence = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
@@ -63,19 +63,20 @@ def trained(X: torch.Tensor, y: torch.Tensor, largest: int) -> Model:
     return model
 
 
-def scores(name: str, k: int, variant: str) -> dict[str, float]:
+def scores(name: str, k: int, variant: str, device: str) -> dict[str, float]:
     """Return the scores of one split, in the units of its target."""
     largest, fast = VARIANTS[variant]
     data, rows, began = load_dataset(name), split(name, k), time.perf_counter()
     inputs, targets = Standardizer.fit(data.X[rows.train]), TargetScaler.fit(data.y[rows.train])
-    X, new = (torch.tensor(inputs.transform(data.X[part]), dtype=torch.float32) for part in (rows.train, rows.test))
+    kind = {"dtype": torch.float32, "device": device}
+    X, new = (torch.tensor(inputs.transform(data.X[part]), **kind) for part in (rows.train, rows.test))
     torch.manual_seed(k)
-    model = trained(X, torch.tensor(targets.transform(data.y[rows.train]), dtype=torch.float32), largest)
+    model = trained(X, torch.tensor(targets.transform(data.y[rows.train]), **kind), largest)
     model.eval()
     model.likelihood.eval()
     with torch.no_grad(), gpytorch.settings.max_cholesky_size(largest), gpytorch.settings.fast_pred_var(fast):
         said = model.likelihood(model(new))
-        dist = Gaussian(said.mean.double().numpy(), said.stddev.double().numpy())
+        dist = Gaussian(said.mean.double().numpy(force=True), said.stddev.double().numpy(force=True))
     dist = dist.affine(targets.scale, targets.mean)
     y = data.y[rows.test]
     return {"rmse": bdkn.rmse(y, dist), "nll": bdkn.nll(y, dist), "seconds": time.perf_counter() - began}
@@ -109,6 +110,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", nargs="*", default=["concrete", "kin8nm"])
     parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     path = RESULTS / "gpytorch_defaults.json"
@@ -120,7 +122,7 @@ def main() -> None:
             mine = records["scores"].setdefault(name, {}).setdefault(variant, {})
             for k in range(options.splits):
                 if str(k) not in mine:
-                    mine[str(k)] = scores(name, k, variant)
+                    mine[str(k)] = {**scores(name, k, variant, options.device), "device": options.device}
                     print(name, variant, k, mine[str(k)], flush=True)
                     if options.write:
                         path.write_text(json.dumps(records, indent=1) + "\n")

@@ -7,7 +7,7 @@ from functools import partial
 from math import isfinite
 
 from bdkn.report.bars import METRICS, Bar, bars, below_best_peer, lowest
-from bdkn.report.contest import DATASETS, OURS, TITLES, Contest
+from bdkn.report.contest import DATASETS, ENOUGH, OURS, TITLES, Contest
 from bdkn.report.contest_tables import average, median_ratio, predict_microseconds
 from bdkn.report.paired import TEST as TEST
 from bdkn.report.published import Reference, best_published, literature
@@ -18,7 +18,8 @@ METHODS = (
     "BDKN is `BDKNRegressor()` and Stacking is `BayesianStackingRegressor()`, both without arguments "
     '(`experiments/defaults.toml`). The peers (`experiments/peers.toml`) are fitted as they come; "stopped" are those '
     "with a tenth of the training rows held out to stop by. All see the paper's splits. Sarcos is the paper's, with "
-    'test rows among the training rows; "Sarcos, clean" is without them and in no count. Song could not be had.'
+    'test rows among the training rows; "Sarcos, clean" is without them and in no count. Of its 20 splits, which share '
+    f"nearly all rows, {ENOUGH['sarcos']} are asked for. Song could not be had."
 )
 BARS = (
     "Counts are over the paper's ten sets, nine of which the literature has. A mean over all splits is below a printed "
