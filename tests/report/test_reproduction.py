@@ -9,6 +9,7 @@ from bdkn.data import DATASETS
 from bdkn.errors import InvalidParameterError
 from bdkn.report import unsaid
 from bdkn.report.artefacts import CHANGES, artefacts
+from bdkn.report.grid import score_grid
 from bdkn.report.notes import read_notes
 from bdkn.report.ranks import rank_table
 from bdkn.report.reproduction import reproduction_page, write_figures, write_reproduction
@@ -231,3 +232,13 @@ def test_artefacts_stand_beside_the_paper_and_its_setting():
 def test_every_artefact_that_is_run_is_told():
     experiment = load_experiment(Path(__file__).parents[2] / "experiments" / "artefacts.toml")
     assert set(experiment.methods) == set(CHANGES)
+
+
+def test_methods_are_ranked_and_marked_on_the_splits_they_share():
+    """On the one split both have the first is better; the other's mean over more splits is lower."""
+    worse = [made("converged", "boston", "bdkn", k, rmse=[1.0, 9.0, 9.0][k]) for k in range(3)]
+    results = gather([*worse, made("converged", "boston", "gp", 0, rmse=2.0)], "converged")
+    assert [row[1] for row in rank_table(results).rows] == ["1.0", "2.0"]
+    assert [entry.mark for entry in score_grid(results, "rmse").entries[0]] == ["best", "second"]
+    apart = gather([made("converged", "boston", "bdkn", 0), made("converged", "boston", "gp", 1)], "converged")
+    assert rank_table(apart) is None

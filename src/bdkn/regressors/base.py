@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, Self, overload
 
 import numpy as np
@@ -25,6 +26,18 @@ Table = Any  # a NumPy array, a pandas or a polars data frame
 
 DTYPES = (np.float64, np.float32)
 """Both are taken as they are; anything else becomes double precision."""
+
+
+@contextmanager
+def unchanged_on_failure(model: object) -> Iterator[None]:
+    """Let a fit that fails change nothing, not even which columns are known."""
+    before = dict(vars(model))
+    try:
+        yield
+    except BaseException:
+        vars(model).clear()
+        vars(model).update(before)
+        raise
 
 
 class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
@@ -63,7 +76,8 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         -------
         self
         """
-        self._fit(*self._training_rows(X, y, sample_weight))
+        with unchanged_on_failure(self):
+            self._fit(*self._training_rows(X, y, sample_weight))
         return self
 
     def predict_dist(self, X: Table) -> Predictive:

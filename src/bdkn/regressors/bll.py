@@ -132,7 +132,7 @@ class BLLRegressor(TorchNetworkRegressor):
     @property
     def noise_(self) -> float:
         """The noise variance, or its posterior scale, in squared units of the target."""
-        return self.posterior_.b / self.posterior_.a * self.targets_.scale**2
+        return self.posterior_.b / self.posterior_.a * self.targets_.squared
 
     def predict_derivative(self, X: Any) -> tuple[FloatArray, FloatArray]:
         """Return posterior mean and standard deviation of ∂f/∂x, each (n_samples, n_features), in the units given.

@@ -132,7 +132,7 @@ class DKLRegressor(TorchNetworkRegressor):
     @property
     def noise_(self) -> float:
         """The noise variance in squared units of the target."""
-        return self.process_.noise * self.targets_.scale**2
+        return self.process_.noise * self.targets_.squared
 
     def _learner(
         self, rows: TrainingRows, held_out: TrainingRows | None, seeds: Sequence[np.random.SeedSequence]

@@ -19,9 +19,6 @@ from bdkn.regressors.torch_regressor import TorchNetworkRegressor
 if TYPE_CHECKING:
     from bdkn.regressors.learners.variational import VariationalLearner
 
-_ROWS_AT_ONCE = 1024
-"""Every drawn network keeps its layers of all rows in memory."""
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MFVIRegressor(TorchNetworkRegressor):
@@ -131,7 +128,7 @@ class MFVIRegressor(TorchNetworkRegressor):
     @property
     def noise_(self) -> float:
         """The noise variance in squared units of the target."""
-        return self.variance_ * self.targets_.scale**2
+        return self.variance_ * self.targets_.squared
 
     def _learner(
         self, rows: TrainingRows, held_out: TrainingRows | None, seeds: Sequence[np.random.SeedSequence]
@@ -161,25 +158,20 @@ class MFVIRegressor(TorchNetworkRegressor):
         return {"networks_": learner.draws(), "variance_": learner.noise}
 
     def _scaled_predictive(self, X: FloatArray) -> GaussianMixture:
-        return GaussianMixture(self._means(X), np.sqrt(self.variance_))
+        return GaussianMixture(self.networks_.said(X), np.sqrt(self.variance_))
 
     def _scaled_joint(self, X: FloatArray) -> MultivariateT:
         """Return the Gaussian with the mean and the covariance of the mixture."""
-        means = self._means(X)
+        means = self.networks_.said(X)
         apart = means - means.mean(axis=1, keepdims=True)
         covariance = apart @ apart.T / means.shape[1] + self.variance_ * np.eye(len(X))
         return MultivariateT(np.inf, means.mean(axis=1), covariance)
 
     def _joint_draws(self, X: Array, size: int, generator: np.random.Generator) -> FloatArray:
-        means = self._means(self._scaled(X))
+        means = self.networks_.said(self._scaled(X))
         chosen = generator.integers(means.shape[1], size=size)  # each draw believes one network on all rows
         drawn = means[:, chosen] + np.sqrt(self.variance_) * generator.standard_normal((len(X), size))
         return np.asarray(self.targets_.mean + self.targets_.scale * drawn)
-
-    def _means(self, X: FloatArray) -> FloatArray:
-        """Return what each drawn network says, (n, n_samples)."""
-        starts = range(0, len(X), _ROWS_AT_ONCE)
-        return np.concatenate([self.networks_(X[i : i + _ROWS_AT_ONCE])[:, :, 0].T for i in starts])
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

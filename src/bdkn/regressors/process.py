@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -50,8 +50,9 @@ class Process:
         return Gaussian(mean, np.sqrt(variance + self.noise))
 
     def joint(self, X: FloatArray) -> MultivariateT:
-        """Return the distribution of y at all new rows together."""
-        mean, covariance = self._moments(X, joint=True)
+        """Return the distribution of y at all new rows together, in double precision: in single it is hardly one."""
+        exact = self if self.dtype == "float64" else replace(self, dtype="float64")
+        mean, covariance = exact._moments(X, joint=True)
         return MultivariateT(np.inf, mean, covariance + self.noise * np.eye(len(X)))
 
     def _moments(self, X: FloatArray, *, joint: bool) -> tuple[FloatArray, FloatArray]:
@@ -99,8 +100,7 @@ class Process:
     def _tensor(self, array: FloatArray) -> Tensor:
         import torch
 
-        here = self.device if self.device != "cuda" or torch.cuda.is_available() else "cpu"  # it may have been loaded
-        return torch.as_tensor(array, dtype=getattr(torch, self.dtype), device=here)
+        return torch.as_tensor(array, dtype=getattr(torch, self.dtype), device=_here(self.device))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_solved"}  # it can be solved again
@@ -115,7 +115,7 @@ def condition(Kuu: Tensor, Kuf: Tensor, r: Tensor, noise: Any) -> tuple[Tensor, 
 
     L = safe_cholesky(Kuu + 1e-6 * Kuu.diagonal().mean().detach() * torch.eye(len(Kuu)).to(Kuu))
     A = torch.linalg.solve_triangular(L, Kuf, upper=False) / noise**0.5
-    LB = torch.linalg.cholesky(A @ A.mT + torch.eye(len(A)).to(A))
+    LB = safe_cholesky(A @ A.mT + torch.eye(len(A)).to(A))
     c = torch.linalg.solve_triangular(LB, (A @ r / noise**0.5)[:, None], upper=False)[:, 0]
     return L, LB, c, A
 
@@ -135,6 +135,16 @@ def safe_cholesky(K: Tensor) -> Tensor:
         L, failed = torch.linalg.cholesky_ex(K + jitter * torch.eye(len(K), dtype=K.dtype, device=K.device))
         jitter *= 10
     return L
+
+
+def _here(device: str) -> str:
+    """Return the device, or the processor where there is no such device: the process may have been loaded."""
+    import torch
+
+    wanted = torch.device(device)
+    if wanted.type == "cuda" and (wanted.index or 0) >= torch.cuda.device_count():
+        return "cpu"
+    return "cpu" if wanted.type == "mps" and not torch.backends.mps.is_available() else device
 
 
 def _array(part: Tensor) -> FloatArray:

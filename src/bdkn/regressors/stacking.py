@@ -27,7 +27,7 @@ from bdkn.inference import Combination, Forecast
 from bdkn.members import EstimatorMember, Folds, HeldOut, OwnFolds, TargetScaler, digest
 from bdkn.networks import MIN_VARIANCE
 from bdkn.predictive.base import FloatArray
-from bdkn.regressors.base import Table
+from bdkn.regressors.base import Table, unchanged_on_failure
 from bdkn.regressors.combining import CombiningRegressor
 from bdkn.regressors.composition import NamedEstimators, Pair
 from bdkn.regressors.defaults import default_estimators
@@ -186,7 +186,8 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
         self
         """
         self._check_parameters()
-        self._fit(*self._counted_rows(X, y, sample_weight, reset=True), params)
+        with unchanged_on_failure(self):
+            self._fit(*self._counted_rows(X, y, sample_weight, reset=True), params)
         return self
 
     def add_members(

@@ -8,25 +8,29 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bdkn.errors import InvalidParameterError, check_choice, check_number, missing_extra
+from bdkn.errors import DivergedError, InvalidParameterError, check_choice, check_number, missing_extra
 from bdkn.members import Standardizer, TargetScaler, TrainingRows
 from bdkn.networks import FeatureMap
 from bdkn.networks.activation import ACTIVATIONS, Array
 from bdkn.predictive import MultivariateT, Predictive
 from bdkn.predictive.base import FloatArray
-from bdkn.regressors.base import ProbabilisticRegressor, Table
+from bdkn.regressors.base import ProbabilisticRegressor, Table, unchanged_on_failure
 from bdkn.regressors.paper import baseline_parameters
 from bdkn.regressors.progress import descent_progress
 from bdkn.regressors.seeds import Seed, seed_sequence
 
 if TYPE_CHECKING:
-    from bdkn.regressors.learners.descent import Curves, Learner, Plan
+    from bdkn.regressors.learners.descent import Curves, Learner, Plan, Then
+
+Watched = Callable[[dict[str, Any]], "Then"]
+"""Given the fitted attributes that are known before training, returns what is told of its epochs."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -52,12 +56,10 @@ class TorchRegressor(ProbabilisticRegressor):
     """What the paper's tables of learning rates call the method."""
 
     @abstractmethod
-    def _learned(
-        self, rows: TrainingRows, root: np.random.SeedSequence, then: Callable[[Any], None] | None
-    ) -> dict[str, Any]:
+    def _learned(self, rows: TrainingRows, root: np.random.SeedSequence, watched: Watched | None) -> dict[str, Any]:
         """Return the fitted attributes, ``loss_curve_`` among them, given scaled rows.
 
-        After every epoch on all rows ``then`` is given the learner.
+        After every epoch on all rows ``watched``, made for the attributes that are known by then, is told.
         """
 
     @abstractmethod
@@ -108,8 +110,7 @@ class TorchRegressor(ProbabilisticRegressor):
         -------
         self
         """
-        self._fit(*self._training_rows(X, y, None))
-        return self
+        return self._fit_checked(X, y)
 
     def fit_watched(self, X: Table, y: ArrayLike, watch: Callable[[Self], None]) -> Self:
         """Fit as ``fit`` does, and call ``watch`` after every epoch with the model as it would be then.
@@ -117,7 +118,11 @@ class TorchRegressor(ProbabilisticRegressor):
         It is one and the same model that learns on: what is wanted of it is to be asked at once. Where rows are held
         out to find out when to stop, the training that follows on all rows is the one that is watched.
         """
-        self._fit(*self._training_rows(X, y, None), watch)
+        return self._fit_checked(X, y, watch)
+
+    def _fit_checked(self, X: Table, y: ArrayLike, watch: Callable[[Self], None] | None = None) -> Self:
+        with unchanged_on_failure(self):
+            self._fit(*self._training_rows(X, y, None), watch)
         return self
 
     @property
@@ -148,21 +153,21 @@ class TorchRegressor(ProbabilisticRegressor):
         targets = TargetScaler.fit(y) if self.standardize_y else TargetScaler()
         scalers = {"inputs_": inputs, "targets_": targets}
         with self._session(root := seed_sequence(self.random_state)):
-            then = None if watch is None else self._watched(scalers, watch)
-            learned = self._learned(TrainingRows(inputs.transform(X), targets.transform(y)), root, then)
+            watched = None if watch is None else partial(self._watched, watch, scalers)
+            learned = self._learned(TrainingRows(inputs.transform(X), targets.transform(y)), root, watched)
         # All at once: a fit that fails changes nothing.
         self.__dict__.update(scalers, **learned)
 
-    def _watched(self, scalers: dict[str, Any], watch: Callable[[Self], None]) -> Callable[[Any], None]:
+    def _watched(self, watch: Callable[[Self], None], scalers: dict[str, Any], known: dict[str, Any]) -> Then:
         """Return what shows a learner as a fitted model; the draws this takes are none of the training's."""
-        import torch
+        from bdkn.regressors.learners.session import own_draws
 
         model = copy.copy(self)
-        model.__dict__.update(scalers, loss_curve_=np.empty(0))
+        model.__dict__.update(scalers, **known)
 
-        def then(learner: Any) -> None:
-            with torch.random.fork_rng():
-                model.__dict__.update(self._frozen(learner))
+        def then(learner: Any, losses: list[float]) -> None:
+            with own_draws(self.device):
+                model.__dict__.update(self._frozen(learner), loss_curve_=np.array(losses))
                 watch(model)
 
         return then
@@ -173,9 +178,7 @@ class TorchRegressor(ProbabilisticRegressor):
         check_device(self.device)
         return session(root.spawn(1)[0], self.n_jobs, self.device)
 
-    def _descend(
-        self, learner: Learner, plan: Plan, *, judge: bool = False, then: Callable[[Any], None] | None = None
-    ) -> Curves:
+    def _descend(self, learner: Learner, plan: Plan, *, judge: bool = False, then: Then | None = None) -> Curves:
         from bdkn.regressors.learners.descent import descend
 
         with self._progress(plan.epochs) as hook:
@@ -230,17 +233,12 @@ class TorchNetworkRegressor(TorchRegressor):
     ) -> Learner:
         """Return what is to be trained on ``rows``, and judged on ``held_out``."""
 
-    def _learned(
-        self, rows: TrainingRows, root: np.random.SeedSequence, then: Callable[[Any], None] | None
-    ) -> dict[str, Any]:
+    def _learned(self, rows: TrainingRows, root: np.random.SeedSequence, watched: Watched | None) -> dict[str, Any]:
         epochs, judged = self._stop(rows, root) if self.early_stopping else (self.epochs, {})
+        known = {"validation_curve_": np.array([[epoch + 1 for epoch in judged], list(judged.values())])}
         learner = self._learner(rows, None, root.spawn(3))
-        curves = self._descend(learner, self._plan(epochs), then=then)
-        return {
-            "loss_curve_": np.array(curves.losses),
-            "validation_curve_": np.array([[epoch + 1 for epoch in judged], list(judged.values())]),
-            **self._frozen(learner),
-        }
+        curves = self._descend(learner, self._plan(epochs), then=watched and watched(known))
+        return {"loss_curve_": np.array(curves.losses), **known, **self._frozen(learner)}
 
     def _stop(self, rows: TrainingRows, root: np.random.SeedSequence) -> tuple[int, dict[int, float]]:
         """Return how many epochs were best for rows held out, and how good each was."""
@@ -254,6 +252,11 @@ class TorchNetworkRegressor(TorchRegressor):
             )
         learner = self._learner(rows[order[held:]], rows[order[:held]], root.spawn(3))
         curves = self._descend(learner, self._plan(self.epochs, self.patience), judge=True)
+        if not np.isfinite(min(curves.judged.values())):
+            raise DivergedError(
+                "after some epoch the rows held out must be predicted with finite densities; after none they were: "
+                f"try a learning_rate below {self.learning_rate:g}"
+            )
         return curves.best, curves.judged
 
     def _plan(self, epochs: int, patience: int | None = None) -> Plan:

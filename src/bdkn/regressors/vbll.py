@@ -136,7 +136,7 @@ class VBLLRegressor(TorchNetworkRegressor):
     @property
     def noise_(self) -> float:
         """The noise variance in squared units of the target."""
-        return self.last_layer_.noise * self.targets_.scale**2
+        return self.last_layer_.noise * self.targets_.squared
 
     def _learner(
         self, rows: TrainingRows, held_out: TrainingRows | None, seeds: Sequence[np.random.SeedSequence]

@@ -1,4 +1,7 @@
-"""Data sets times methods, mean ± standard deviation over splits, the best marked as in the paper."""
+"""Data sets times methods, mean ± standard deviation over splits, the best marked as in the paper.
+
+Where methods have run on different splits, those that all have decide which is best.
+"""
 
 from __future__ import annotations
 
@@ -68,12 +71,16 @@ def score_grid(results: Results, metric: str, digits: int = 2) -> Grid:
     """Return a metric of all data sets and methods of an experiment."""
     check_choice("metric", metric, METRICS)
     lines = [[results.sample(dataset, method, metric) for method in results.methods] for dataset in results.datasets]
+    shared = [results.shared(dataset, metric) for dataset in results.datasets]
     return Grid(
         f"{METRICS[metric].title}, {results.experiment}",
         metric,
         results.datasets,
         results.methods,
-        tuple(tuple(map(Entry, line, marks(line, METRICS[metric], digits))) for line in lines),
+        tuple(
+            tuple(map(Entry, line, marks([found.get(method) for method in results.methods], METRICS[metric], digits)))
+            for line, found in zip(lines, shared, strict=True)
+        ),
         digits,
         (DEVIATION, *results.notes()),
     )

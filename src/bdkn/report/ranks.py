@@ -15,14 +15,18 @@ from bdkn.report.tables import Table
 Scores = Mapping[tuple[str, str, str], float]
 """Means by metric, data set and method."""
 
+_DIGITS = 2
+"""What the paper prints."""
+
 
 def rank_table(results: Results, title: str = "Mean ranks") -> Table | None:
     """Return each method's rank, 1 being best, averaged over the data sets on which all methods have a score.
 
     Of a setting of the paper only methods and data sets count that the paper has too, and its own ranks stand beside.
     """
-    sources = {"": _ours(results)}
-    if (setting := paper.EXPERIMENTS.get(results.experiment)) is not None:
+    setting = paper.EXPERIMENTS.get(results.experiment)
+    sources = {"": _ours(results, None if setting is None else _DIGITS)}
+    if setting is not None:
         sources["paper, "] = _printed(setting)
     methods = [m for m in results.methods if all(any(m == name for _, _, name in found) for found in sources.values())]
     datasets = [d for d in results.datasets if all(_has_all(found, d, methods) for found in sources.values())]
@@ -34,10 +38,15 @@ def rank_table(results: Results, title: str = "Mean ranks") -> Table | None:
     return Table(f"{title} over {', '.join(map(dataset_title, datasets))}", columns, rows)
 
 
-def _ours(results: Results) -> Scores:
-    cells = [(metric, dataset, method) for metric in METRICS for dataset, method in results.done]
-    samples = {cell: results.sample(cell[1], cell[2], cell[0]) for cell in cells}
-    return {cell: sample.mean for cell, sample in samples.items() if sample is not None}
+def _ours(results: Results, digits: int | None) -> Scores:
+    """Return means over the splits that all methods have, rounded as the paper's where these stand beside."""
+    found = {
+        (metric, dataset, method): sample.mean
+        for metric in METRICS
+        for dataset in results.datasets
+        for method, sample in results.shared(dataset, metric).items()
+    }
+    return found if digits is None else {cell: round(mean, digits) for cell, mean in found.items()}
 
 
 def _printed(setting: int) -> Scores:

@@ -146,8 +146,9 @@ def _setting(records: Sequence[Record], name: str, cells: Sequence[Comparison]) 
         grid = score_grid(results, metric)
         yield f"### {title}, setting {number}"
         yield grid_markdown(grid)
-    yield "Bold is best, italics second best, by means as they are printed. " + " ".join(
-        note if note.endswith(".") else f"{note}." for note in grid.notes
+    yield (
+        "Bold is best, italics second best, by printed means over the splits that all methods of a line have. "
+        + " ".join(note if note.endswith(".") else f"{note}." for note in grid.notes)
     )
     yield from _ranks(results)
     for metric in METRICS:

@@ -35,6 +35,16 @@ class Results:
         values = [record["metrics"].get(metric) for record in self.done.get((dataset, method), ())]
         return None if not values or None in values else Sample(tuple(values))
 
+    def shared(self, dataset: str, metric: str) -> dict[str, Sample]:
+        """Return a metric of every method there is on a data set, over the splits that all of these have."""
+        found = {
+            method: {record["cell"]["split"]: record["metrics"].get(metric) for record in self.done[dataset, method]}
+            for method in self.methods
+            if self.sample(dataset, method, metric) is not None
+        }
+        common = sorted(set.intersection(*map(set, found.values()))) if found else []
+        return {method: Sample(tuple(values[k] for k in common)) for method, values in found.items()} if common else {}
+
     def notes(self) -> tuple[str, ...]:
         """Return a sentence for each data set and method of which splits are missing."""
         cells = [(dataset, method) for dataset in self.datasets for method in self.methods]

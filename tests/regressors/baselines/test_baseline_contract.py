@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bdkn
+from bdkn import BLLRegressor, DKLRegressor, MFVIRegressor, VBLLRegressor
 from bdkn.errors import DivergedError, InvalidParameterError
 
 X, y = table()
+NEW, _ = table(8, seed=1)
 
 each = pytest.mark.parametrize("cls", EVERY)
 
@@ -217,3 +220,54 @@ def test_clones_and_names(cls):
     assert clone(cls()).get_params() == cls().get_params()
     assert bdkn.regressors.REGRESSORS[cls.__name__] is cls
     assert set(QUICK[cls]) <= set(cls().get_params())
+
+
+@each
+def test_a_fit_that_fails_changes_nothing(cls):
+    model = quick(cls).fit(X, y)
+    before = model.predict(NEW)
+    with pytest.raises(InvalidParameterError):
+        model.set_params(learning_rate=-1.0).fit(X[:, :1], y)
+    np.testing.assert_array_equal(model.predict(NEW), before)
+
+
+@pytest.mark.parametrize("cls", [BLLRegressor, DKLRegressor])
+def test_weight_decay_is_of_weights_and_not_of_the_noise(cls):
+    """It pulled the logarithm of the noise to that of one."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(150, 1))
+    line = rows[:, 0] + 0.05 * rng.normal(size=150)
+    others = {"head": "gaussian"} if cls is BLLRegressor else {}
+    noise = [
+        quick(cls, epochs=300, learning_rate=0.02, early_stopping=False, weight_decay=decay, **others)
+        .fit(rows, line)
+        .noise_
+        for decay in (0.0, 1.0)
+    ]
+    assert noise[1] < 4 * noise[0]
+
+
+def test_patience_means_the_same_however_many_epochs_there_may_be():
+    few, many = (quick(BLLRegressor, epochs=n, patience=20).fit(X, y) for n in (400, 1_000_000))
+    assert few.n_iter_ == many.n_iter_
+
+
+def test_what_is_watched_is_a_fitted_model():
+    seen = []
+    model = quick(BLLRegressor, epochs=6).fit_watched(
+        X, y, lambda then: seen.append((then.n_iter_, then.validation_curve_.shape, then.predict(NEW)))
+    )
+    assert [n for n, _, _ in seen] == list(range(1, model.n_iter_ + 1))
+    assert {shape for _, shape, _ in seen} == {model.validation_curve_.shape}
+    np.testing.assert_array_equal(seen[-1][2], model.predict(NEW))
+
+
+def test_two_threads_can_fit_at_once():
+    with ThreadPoolExecutor(2) as pool:
+        fits = list(pool.map(lambda k: quick(MFVIRegressor, random_state=k).fit(X, y), range(2)))
+    assert all(np.isfinite(fit.predict(NEW)).all() for fit in fits)
+
+
+def test_what_diverges_is_said_to():
+    with pytest.raises(DivergedError, match="try a learning_rate below"):
+        quick(VBLLRegressor, learning_rate=200.0, clip=None, early_stopping=False, epochs=20).fit(X, 1e3 * y)

@@ -126,6 +126,9 @@ class Played:
     def parameters(self):
         return [self._at]
 
+    def decayed(self):
+        return []
+
     def losses(self):
         yield next(self._losses) + 0 * self._at.sum()
 
@@ -261,8 +264,28 @@ def test_as_in_the_paper_the_noise_hardly_moves_whatever_the_units(scale):
     assert converged.noise_ < scale**2 * y.var()
 
 
-def test_a_cuda_model_predicts_without_a_gpu():
+@pytest.mark.parametrize("device", ["cuda", "cuda:0", "cuda:1", "mps"])
+def test_a_model_fitted_on_a_gpu_predicts_without_one(device):
     model = quick(GPRegressor).fit(X, y)
-    moved = bdkn.regressors.process.Process(**{**vars(model.process_), "device": "cuda"})
+    moved = bdkn.regressors.process.Process(**{**vars(model.process_), "device": device})
     if not torch.cuda.is_available():
         assert moved.predictive(model._scaled(NEW)).mean().shape == (20,)
+
+
+def test_many_inputs_are_learned_from():
+    """From GPyTorch's first length scale no two rows of fifty inputs have anything to do with each other."""
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(200, 50))
+    b = A[:, 0] + 0.5 * A[:, 1] + 0.1 * rng.normal(size=200)
+    new = rng.normal(size=(100, 50))
+    model = GPRegressor(epochs=150, n_jobs=1).fit(A, b)
+    assert model.score(new, new[:, 0] + 0.5 * new[:, 1]) > 0.9
+    stuck = GPRegressor(epochs=150, initial_lengthscale=np.log(2), n_jobs=1).fit(A, b)
+    assert stuck.score(new, new[:, 0] + 0.5 * new[:, 1]) < 0.1
+
+
+@pytest.mark.parametrize("n_inducing", [None, 20])
+def test_in_single_precision_joint_predictions_are_still_a_distribution(n_inducing):
+    model = quick(GPRegressor, dtype="float32", n_inducing=n_inducing, epochs=100).fit(X, y)
+    drawn = model.sample_y(np.concatenate([NEW, NEW]), 5, random_state=0)
+    assert np.isfinite(drawn).all()

@@ -11,13 +11,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bdkn.errors import DivergedError
+from bdkn.errors import DivergedError, InvalidParameterError
 
 Hook = Callable[[int, float], None]
 """Told the number of each epoch, from 0, and its loss."""
 
+Then = Callable[[Any, list[float]], None]
+"""Given the learner after an epoch, and the losses so far."""
+
 _JUDGEMENTS = 500
 """Times a long descent is judged on the rows held out; a short one is after every epoch."""
+
+
+_WITHIN_PATIENCE = 20
+"""Judgements at least that patience waits for."""
 
 
 class Learner(Protocol):
@@ -25,6 +32,9 @@ class Learner(Protocol):
 
     def parameters(self) -> list[Tensor]:
         """Return what the optimiser moves."""
+
+    def decayed(self) -> list[Tensor]:
+        """Return those of the parameters that weight decay pulls to zero."""
 
     def losses(self) -> Iterator[Tensor]:
         """Yield the loss of each step of one epoch; the optimiser moves before the next is asked for."""
@@ -69,33 +79,44 @@ def descend(
     *,
     judge: bool = False,
     hook: Hook | None = None,
-    then: Callable[[Any], None] | None = None,
+    then: Then | None = None,
 ) -> Curves:
     """Train the learner as planned and return how it went; it is left as it was after the last epoch.
 
-    After each epoch ``hook`` is told its number and loss, and ``then`` is given the learner.
+    After each epoch ``hook`` is told its number and loss, and ``then`` is given the learner and all losses so far.
     """
     parameters, curves = learner.parameters(), Curves()
-    optimiser = _optimiser(parameters, plan)
-    every = max(1, plan.epochs // _JUDGEMENTS)
+    optimiser = _optimiser(learner, plan)
+    every = _judge_every(plan)
     for epoch in range(plan.epochs):
         curves.losses.append(_epoch_or_nan(learner, optimiser, parameters, plan.clip))
         _check_finite(curves.losses[-1], epoch, plan)
         if hook is not None:
             hook(epoch, curves.losses[-1])
         if then is not None:
-            then(learner)
+            then(learner, curves.losses)
         if judge and ((epoch + 1) % every == 0 or epoch == plan.epochs - 1):
-            curves.judged[epoch] = _finite_or_inf(learner.held_out_nll())
+            curves.judged[epoch] = _judgement(learner)
         if _has_settled(curves.losses, plan) or _has_waited(curves, epoch, plan):
             break
     return curves
 
 
-def _optimiser(parameters: list[Tensor], plan: Plan) -> torch.optim.Optimizer:
+def _judge_every(plan: Plan) -> int:
+    """Return after how many epochs to judge; often enough for patience to mean something."""
+    often = plan.epochs // _JUDGEMENTS
+    return max(1, often if plan.patience is None else min(often, plan.patience // _WITHIN_PATIENCE))
+
+
+def _optimiser(learner: Learner, plan: Plan) -> torch.optim.Optimizer:
     """Return Adam; a learner with nothing to learn is given something that does not matter."""
-    moved = parameters or [torch.zeros(1, requires_grad=True)]
-    return torch.optim.AdamW(moved, lr=plan.learning_rate, weight_decay=plan.weight_decay, fused=_can_fuse(moved))
+    moved = learner.parameters() or [torch.zeros(1, requires_grad=True)]
+    decayed = {id(part) for part in learner.decayed()}
+    groups = [
+        {"params": [part for part in moved if id(part) in decayed], "weight_decay": plan.weight_decay},
+        {"params": [part for part in moved if id(part) not in decayed], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW([group for group in groups if group["params"]], plan.learning_rate, fused=_can_fuse(moved))
 
 
 def _epoch_or_nan(
@@ -103,9 +124,10 @@ def _epoch_or_nan(
 ) -> float:
     """Run one epoch and return its mean loss, NaN where weights have become so large that it cannot be computed."""
     try:
-        return _epoch(learner, optimiser, parameters, clip)
-    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
-        return math.nan
+        loss = _epoch(learner, optimiser, parameters, clip)
+    except (torch.linalg.LinAlgError, ValueError):  # type: ignore[attr-defined]
+        return math.nan  # a distribution of PyTorch's says of parameters that are not numbers that they have no value
+    return loss if all(bool(part.isfinite().all()) for part in parameters) else math.nan
 
 
 def _epoch(learner: Learner, optimiser: torch.optim.Optimizer, parameters: list[Tensor], clip: float | None) -> float:
@@ -143,7 +165,12 @@ def _has_waited(curves: Curves, epoch: int, plan: Plan) -> bool:
     return bool(curves.judged) and plan.patience is not None and epoch + 1 - curves.best >= plan.patience
 
 
-def _finite_or_inf(score: float) -> float:
+def _judgement(learner: Learner) -> float:
+    """Return the held-out score, infinite where nothing can be predicted any more."""
+    try:
+        score = learner.held_out_nll()
+    except (torch.linalg.LinAlgError, InvalidParameterError):  # type: ignore[attr-defined]
+        return math.inf
     return score if math.isfinite(score) else math.inf
 
 

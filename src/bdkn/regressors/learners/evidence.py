@@ -84,6 +84,10 @@ class EvidenceLearner:
         scales = [part for part in (self._log_noise, self._log_variance) if part is not None and part.requires_grad]
         return self.features.parameters() + scales
 
+    def decayed(self) -> list[Tensor]:
+        """Return the weights of the features."""
+        return self.features.parameters()
+
     def losses(self) -> Iterator[Tensor]:
         """Yield the negative log evidence a row, and what is added to it."""
         if self._before is not None:

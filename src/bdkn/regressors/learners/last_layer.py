@@ -56,6 +56,10 @@ class LastLayerLearner:
         """Return the weights of the features and the parameters of the last layer."""
         return self.features.parameters() + [part for part in self.head.parameters() if part.requires_grad]
 
+    def decayed(self) -> list[Tensor]:
+        """Return the weights of the features."""
+        return self.features.parameters()
+
     def losses(self) -> Iterator[Tensor]:
         """Yield the package's loss, one batch after another."""
         for X, y in self.batches:

@@ -18,7 +18,7 @@ from bdkn.regressors.process import Process, condition, safe_cholesky
 
 
 class ProcessLearner:
-    """Constant mean, RBF kernel, Gaussian noise; GPyTorch's starting values.
+    """Constant mean, RBF kernel, Gaussian noise; GPyTorch's starting values but for the length scales, if one is given.
 
     The kernel has ``n_scales`` length scales, one for each feature, or with None one for all. Without ``features`` the
     process is one of the inputs. With ``batch_size`` a step sees the rows of a batch, as if there were no others;
@@ -34,6 +34,7 @@ class ProcessLearner:
         *,
         features: TorchFeatures | None = None,
         n_scales: int | None,
+        lengthscale: float | None = None,
         minimum_noise: float,
         batch_size: int | None = None,
         n_inducing: int | None = None,
@@ -43,6 +44,8 @@ class ProcessLearner:
         self._inducing = self._first_inducing(n_inducing)
         self.mean = gpytorch.means.ConstantMean().to(like)
         self.kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=n_scales)).to(like)
+        if lengthscale is not None:
+            self.kernel.base_kernel.lengthscale = lengthscale
         floor = gpytorch.constraints.GreaterThan(minimum_noise)
         self.likelihood = gpytorch.likelihoods.GaussianLikelihood(noise_constraint=floor).to(like)
 
@@ -52,6 +55,10 @@ class ProcessLearner:
         own = [part for module in modules for part in module.parameters()]
         points = [] if self._inducing is None else [self._inducing]
         return own + points + (self.features.parameters() if self.features else [])
+
+    def decayed(self) -> list[Tensor]:
+        """Return the weights of the features, if there are any."""
+        return self.features.parameters() if self.features else []
 
     def losses(self) -> Iterator[Tensor]:
         """Yield the negative log marginal likelihood a row, of all rows or of one batch after another."""

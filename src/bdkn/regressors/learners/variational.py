@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from bdkn.predictive import GaussianMixture
 from bdkn.regressors.learners.batches import Batches
 from bdkn.regressors.learners.features import as_array
 from bdkn.training.torch_models import ACTIVATIONS
+
+_PYRO = RLock()
 
 
 class VariationalLearner:
@@ -66,6 +69,10 @@ class VariationalLearner:
         """Return means and scales of the weights, and the logarithm of σ."""
         return [*self.guide.parameters(), self._log_noise]
 
+    def decayed(self) -> list[Tensor]:
+        """Return the means of the weights."""
+        return [self.guide.loc]
+
     def losses(self) -> Iterator[Tensor]:
         """Yield the negative evidence lower bound a row, one batch after another."""
         for X, y in self.batches:
@@ -77,9 +84,8 @@ class VariationalLearner:
         """Return the mean negative log density of the targets held out, under the mixture of the draws."""
         if self._held_out is None:
             raise ValueError("no rows were held out")
-        networks, noise = self.draws(), self.noise
-        means = networks(self._held_out.X)[:, :, 0].T
-        return -float(GaussianMixture(means, np.full(means.shape, np.sqrt(noise))).logpdf(self._held_out.y).mean())
+        means = self.draws().said(self._held_out.X)
+        return -float(GaussianMixture(means, np.sqrt(self.noise)).logpdf(self._held_out.y).mean())
 
     @property
     def noise(self) -> float:
@@ -114,13 +120,20 @@ def _prior_scales(shapes: list[Any], omega: float) -> NDArray[np.float64]:
     return np.concatenate(scales)
 
 
-def _local() -> AbstractContextManager[None]:
-    """Keep Pyro's parameters out of the store that all of a process share, and its checks out of every step."""
-    local: AbstractContextManager[None] = pyro.settings.context(
-        module_local_params=True,
-        validate_distributions_pyro=False,
-        validate_distributions_torch=False,
-        validate_infer=False,
-        validate_poutine=False,
-    )
-    return local
+@contextmanager
+def _local() -> Iterator[None]:
+    """Keep Pyro's parameters out of the store that all of a process share, and its checks out of every step.
+
+    What Pyro is doing, it keeps in one place for all threads: only one at a time may do something.
+    """
+    with (
+        _PYRO,
+        pyro.settings.context(
+            module_local_params=True,
+            validate_distributions_pyro=False,
+            validate_distributions_torch=False,
+            validate_infer=False,
+            validate_poutine=False,
+        ),
+    ):
+        yield
