@@ -45,8 +45,8 @@ class BLLRegressor(TorchNetworkRegressor):
     prior_variance : "learned" or float, default="learned"
         σ_w²: learned with the rest, or given.
     stale_weights : bool, default=False
-        Predict with the posterior that w had before the last step moved the features. Nobody wants that; the scores
-        printed for learning rate 0.1 come out so, and only so.
+        Predict with the posterior that w had before the last step moved the features. Nobody wants that; it is our
+        guess at what was done for the scores printed for learning rate 0.1, most of which come out so.
     learning_rate : float, default=0.01
         Rate of Adam.
     epochs : int, default=2000
@@ -124,7 +124,7 @@ class BLLRegressor(TorchNetworkRegressor):
 
     @classmethod
     def _paper_extras(cls, setting: int) -> dict[str, Any]:
-        # The paper's scores are those of unit noise on standardised targets, and of weights a step behind the features.
+        # The paper's NLLs are those of unit noise on standardised targets; lagging weights are a guess that fits.
         head = {"activation": "leaky_relu", "head": "gaussian", "noise": 1.0, "prior_variance": 1.0}
         stopping = {"early_stopping": setting == 2, "validation_fraction": 0.2, "patience": None}
         return {**head, "stale_weights": True, **stopping}

@@ -47,8 +47,8 @@ class LDBLLRegressor(BLLRegressor):
     prior_variance : "learned" or float, default="learned"
         σ_w²: learned with the rest, or given.
     stale_weights : bool, default=False
-        Predict with the posterior that w had before the last step moved the features. Nobody wants that; the scores
-        printed for learning rate 0.1 come out so, and only so.
+        Predict with the posterior that w had before the last step moved the features. Nobody wants that; it is our
+        guess at what was done for the scores printed for learning rate 0.1, most of which come out so.
     learning_rate : float, default=0.01
         Rate of Adam.
     epochs : int, default=2000
