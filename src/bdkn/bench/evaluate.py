@@ -38,29 +38,36 @@ _FITTED = {
 }
 
 
-def evaluate(cell: Cell, task: Task, n_jobs: int = 1) -> Record:
+def evaluate(cell: Cell, task: Task, n_jobs: int = 1, device: str | None = None) -> Record:
     """Return the record of a cell, of its failure if it fails.
 
-    ``n_jobs`` is how many threads the fit may use; it changes the time and nothing else.
+    ``n_jobs`` is how many threads the fit may use, ``device`` where a regressor that can choose computes: they change
+    the time and, but for rounding, nothing else.
     """
     record: Record = {"cell": cell.as_dict(), "status": "done"}
+    place = {"device": device} if device and has_device(cell) else {}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            record |= _outcome(cell, task, n_jobs)
+            record |= _outcome(cell, task, n_jobs=n_jobs, **place)
         except Exception:
             record |= {"status": "failed", "traceback": _anywhere(traceback.format_exc())}
     return record | {
         "warnings": sorted({str(warning.message) for warning in caught}),
         "memory_mib": peak_memory_mib(),
         "versions": versions(*getattr(METHODS.get(cell.regressor), "packages", ())),
-        "hardware": hardware() | accelerator(cell.parameters.get("device")) | {"threads": effective_n_jobs(n_jobs)},
+        "hardware": hardware() | accelerator(place.get("device")) | {"threads": effective_n_jobs(n_jobs)},
     }
 
 
 def _anywhere(trace: str) -> str:
     """Return a traceback without the folders of this machine: files from the package or its neighbours on."""
     return re.sub(r'File "[^"]*/(?=(?:bdkn|site-packages)/)', 'File "', trace)
+
+
+def has_device(cell: Cell) -> bool:
+    """Tell whether the cell's regressor can be told where to compute."""
+    return issubclass(METHODS.get(cell.regressor, object), TorchRegressor)
 
 
 def regressor(cell: Cell, **others: Any) -> Any:
@@ -83,10 +90,10 @@ def metrics(y: FloatArray, dist: Predictive) -> dict[str, float]:
     }
 
 
-def _outcome(cell: Cell, task: Task, n_jobs: int) -> Record:
+def _outcome(cell: Cell, task: Task, **means: Any) -> Record:
     train, test = task.splits[cell.split]
     X, y, X_test, y_test = task.X[train], task.y[train], task.X[test], task.y[test]
-    model, curves = regressor(cell, n_jobs=n_jobs), cell.kind == "curves"
+    model, curves = regressor(cell, **means), cell.kind == "curves"
     _warm_up(model)
     if curves:
         check_curves(model)

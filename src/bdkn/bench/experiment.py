@@ -52,7 +52,7 @@ class Method:
 
         check_choice("regressor", self.regressor, METHODS)
         check_keys("base", self.base, ("from_paper",))
-        known = set(METHODS[self.regressor]().get_params()) - {"n_jobs", "random_state", "verbose"}
+        known = set(METHODS[self.regressor]().get_params()) - {"device", "n_jobs", "random_state", "verbose"}
         for where, given in {"parameters": self.parameters, **self.datasets}.items():
             check_keys(where, given, sorted(known))
 

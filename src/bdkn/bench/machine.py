@@ -38,7 +38,7 @@ def accelerator(device: str | None) -> dict[str, str]:
         return {}
     import torch
 
-    is_cuda = torch.device(device).type == "cuda" and torch.cuda.is_available()
+    is_cuda = device.partition(":")[0] == "cuda" and torch.cuda.is_available()
     return {"device": torch.cuda.get_device_name(device) if is_cuda else device}
 
 

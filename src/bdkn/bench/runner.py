@@ -15,6 +15,7 @@ from bdkn.bench.cell import Cell
 from bdkn.bench.sources import TaskSource
 from bdkn.bench.store import Store
 from bdkn.errors import BDKNError
+from bdkn.regressors import TorchRegressor
 
 _LOOK_FOR_PARENT_S = 0.5
 
@@ -42,24 +43,34 @@ def pending(cells: Sequence[Cell], store: Store, *, retry_failed: bool = False) 
 
 
 def run_cells(
-    cells: Sequence[Cell], store: Store, source: TaskSource, *, jobs: int = 1, retry_failed: bool = False
+    cells: Sequence[Cell],
+    store: Store,
+    source: TaskSource,
+    *,
+    jobs: int = 1,
+    retry_failed: bool = False,
+    device: str | None = None,
 ) -> Iterator[Outcome]:
     """Run the cells a store lacks and yield how each ended, in the order they end.
 
     The longest come first, so that all workers end together; equal ones in random order, so that two runners on one
-    store seldom do the same. A worker keeps its record itself: nothing is lost but what is in flight.
+    store seldom do the same. A worker keeps its record itself: nothing is lost but what is in flight. With ``device``
+    what can compute on one, does so there.
     """
     from joblib import Parallel, delayed, effective_n_jobs
 
+    if device is not None:
+        TorchRegressor.check_device(device)  # here, once: no cell need fail to tell
     todo = pending(cells, store, retry_failed=retry_failed)
     todo.sort(key=lambda cell: (-cost(cell, source), random.random()))
     if effective_n_jobs(jobs) == 1:  # no processes: the networks of a cell share the cores instead
-        yield from (run_cell(cell, store, source, n_jobs=-1, retry_failed=retry_failed) for cell in todo)
+        for cell in todo:
+            yield run_cell(cell, store, source, n_jobs=-1, retry_failed=retry_failed, device=device)
     else:
         task = delayed(_run_in_worker)
         parent = os.getpid()
         yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(
-            task(parent, cell, store, source, retry_failed) for cell in todo
+            task(parent, cell, store, source, retry_failed, device) for cell in todo
         )
 
 
@@ -75,7 +86,9 @@ def cost(cell: Cell, source: TaskSource) -> float:
         return 0.0
 
 
-def run_cell(cell: Cell, store: Store, source: TaskSource, *, n_jobs: int, retry_failed: bool = False) -> Outcome:
+def run_cell(
+    cell: Cell, store: Store, source: TaskSource, *, n_jobs: int, retry_failed: bool = False, device: str | None = None
+) -> Outcome:
     """Run one cell, unless another runner has meanwhile, and keep its record."""
     from bdkn.bench.evaluate import evaluate
 
@@ -86,14 +99,16 @@ def run_cell(cell: Cell, store: Store, source: TaskSource, *, n_jobs: int, retry
         task = source.load(cell.dataset)
     except (BDKNError, OSError) as error:
         return Outcome(cell, "no data", message=str(error))
-    record = evaluate(cell, task, n_jobs)
+    record = evaluate(cell, task, n_jobs, device)
     store.put(record)
     return Outcome(cell, record["status"], message=record.get("traceback", "").strip().rpartition("\n")[2])
 
 
-def _run_in_worker(parent: int, cell: Cell, store: Store, source: TaskSource, retry_failed: bool) -> Outcome:
+def _run_in_worker(
+    parent: int, cell: Cell, store: Store, source: TaskSource, retry_failed: bool, device: str | None
+) -> Outcome:
     _end_with(parent)
-    return run_cell(cell, store, source, n_jobs=1, retry_failed=retry_failed)
+    return run_cell(cell, store, source, n_jobs=1, retry_failed=retry_failed, device=device)
 
 
 @cache

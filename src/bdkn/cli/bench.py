@@ -28,6 +28,7 @@ def run(
     splits: Annotated[str, typer.Option(help="Only these splits, such as 0-4 or 0,3,7-9.")] = "",
     store: StoreOption = Path(".bdkn-store"),
     jobs: Annotated[int, typer.Option(help="Processes; -1 for one a core.")] = -1,
+    device: Annotated[str, typer.Option(help="Where what PyTorch trains is computed, such as cuda.")] = "",
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run again what failed.")] = False,
     data: DataOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
@@ -46,7 +47,7 @@ def run(
         )
         todo = pending(cells, kept, retry_failed=retry_failed)
         work = {cell.key: cost(cell, source) for cell in todo}
-        outcomes = run_cells(todo, kept, source, jobs=jobs, retry_failed=retry_failed)
+        outcomes = run_cells(todo, kept, source, jobs=jobs, retry_failed=retry_failed, device=device or None)
         ended = list(_shown(outcomes, work, quiet=quiet))
         typer.echo(_summary(cells, len(cells) - len(todo), ended, kept))
         raise typer.Exit(_tell_what_went_wrong(ended))

@@ -144,6 +144,14 @@ class TorchRegressor(ProbabilisticRegressor):
             except ImportError as error:
                 raise missing_extra(package, "baselines") from error
 
+    @classmethod
+    def check_device(cls, device: str) -> None:
+        """Raise unless PyTorch is there and can compute on this device."""
+        cls.load_packages()
+        from bdkn.regressors.learners.session import check_device
+
+        check_device(device)
+
     def _fit(
         self, X: Array, y: FloatArray, counts: FloatArray | None, watch: Callable[[Self], None] | None = None
     ) -> None:
@@ -173,9 +181,9 @@ class TorchRegressor(ProbabilisticRegressor):
         return then
 
     def _session(self, root: np.random.SeedSequence) -> AbstractContextManager[None]:
-        from bdkn.regressors.learners.session import check_device, session
+        from bdkn.regressors.learners.session import session
 
-        check_device(self.device)
+        self.check_device(self.device)
         return session(root.spawn(1)[0], self.n_jobs, self.device)
 
     def _descend(self, learner: Learner, plan: Plan, *, judge: bool = False, then: Then | None = None) -> Curves:

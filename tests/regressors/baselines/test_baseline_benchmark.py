@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from sine import EVERY, QUICK, table
 
-from bdkn import BLLRegressor, GPRegressor, MFVIRegressor
-from bdkn.bench import Cell, Task
+from bdkn import BDKNRegressor, BLLRegressor, GPRegressor, MFVIRegressor
+from bdkn.bench import Cell, Store, Task, run_cells
 from bdkn.bench.evaluate import evaluate
 from bdkn.bench.machine import accelerator
+from bdkn.errors import InvalidParameterError
 
 X, y = table(60)
 TASK = Task(X, y, [(np.arange(45), np.arange(45, 60))])
@@ -68,3 +69,29 @@ def test_curves_need_every_epoch():
 def test_the_device_is_in_the_record():
     assert accelerator(None) == accelerator("cpu") == {}
     assert accelerator("mps") == {"device": "mps"}
+
+
+def test_a_device_is_for_what_can_compute_there():
+    absent = evaluate(cell(GPRegressor), TASK, device="nowhere")
+    assert absent["status"] == "failed"
+    assert "device must be one PyTorch can use" in absent["traceback"]
+    ours = Cell(experiment="tiny", method="bdkn", dataset="waves", split=0, regressor=BDKNRegressor.__name__)
+    assert evaluate(ours, TASK, device="nowhere")["status"] == "done"
+    assert evaluate(cell(GPRegressor), TASK, device="cpu")["status"] == "done"
+
+
+def test_a_device_that_is_not_there_is_told_before_any_cell_runs(tmp_path):
+    store = Store(tmp_path)
+    with pytest.raises(InvalidParameterError, match="device must be one PyTorch can use here"):
+        next(run_cells([cell(GPRegressor)], store, Tables(), device="nowhere"))
+    assert list(store) == []
+    (outcome,) = run_cells([cell(GPRegressor)], store, Tables(), device="cpu")
+    assert outcome.status == "done"
+
+
+class Tables:
+    def load(self, name):
+        return TASK
+
+    def train_size(self, name):
+        return 45
