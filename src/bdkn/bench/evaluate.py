@@ -21,6 +21,7 @@ from bdkn.bench.record import Record
 from bdkn.bench.sources import FloatArray, Task
 from bdkn.bench.stopwatch import Stopwatch
 from bdkn.errors import check_choice
+from bdkn.inference import Combination
 from bdkn.metrics import calibration_error, coverage, crps, interval_width, nll, rmse
 from bdkn.networks import Networks
 from bdkn.predictive import Predictive
@@ -117,7 +118,8 @@ def _timed(model: Any, X: FloatArray, y: FloatArray, X_test: FloatArray) -> tupl
     fit, predict = Stopwatch(), Stopwatch()
     with _parts(fit, model), fit.part("other"):
         model.fit(X, y)
-    with predict.watching(Networks, "outputs", "forward"), predict.part("other"):
+    closed_form = predict.watching(Combination, "predictive", "aggregate")
+    with predict.watching(Networks, "outputs", "forward"), closed_form, predict.part("other"):
         dist = model.predict_dist(X_test)
     times = {"fit": sum(fit.seconds.values())}
     times |= {label: spent for label, spent in fit.seconds.items() if label != "other"}
@@ -157,6 +159,8 @@ def _warm_up(model: Any) -> None:
     if isinstance(model, TorchRegressor):
         model.load_packages()
     if getattr(model, "engine", None) == "fused":
-        from bdkn.training.fused.engine import prepare
+        from bdkn.inference import plain
+        from bdkn.training.fused import engine
 
-        prepare()
+        engine.prepare()
+        plain.prepare()

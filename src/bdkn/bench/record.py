@@ -12,8 +12,9 @@ A record is a dictionary of what JSON knows::
                 prior_scale (σ_β²), evidence (log marginal likelihood), noise (variance), weights (one a network in use)
     seconds     fit (all of it), of which train (networks learn), forward (what trained networks say about the training
                 rows) and aggregate (statistics, evidence, posterior: what is not a network); predict (all of it), of
-                which predict_forward. A method without such a part has no such key. In a cell of kind "curves" train
-                holds the watching of every epoch too, so these times say nothing about the method.
+                which predict_forward and predict_aggregate (the closed-form predictive). A method without such a part
+                has no such key. In a cell of kind "curves" train holds the watching of every epoch too, so these times
+                say nothing about the method.
     curves      only of kind "curves": {"epoch": [1, 2, ..], "rmse": [..], "nll": [..]} on the test rows; not a number
                 where every network had diverged. ``metrics`` are those of the last epoch, by the ordinary fit.
     warnings    what the fit warned of, as text

@@ -6,6 +6,7 @@ from bdkn.inference.evidence import Spectrum, choose_prior_variance, log_evidenc
 from bdkn.inference.forecast import Forecast
 from bdkn.inference.kernel import StudentTProcess, induced_kernel, prior_mean, transformed_features
 from bdkn.inference.loo import leave_one_out
+from bdkn.inference.plain import plain_combination
 from bdkn.inference.statistics import Statistics
 from bdkn.inference.tails import Tails, fit_tails
 
@@ -24,6 +25,7 @@ __all__ = [
     "induced_kernel",
     "leave_one_out",
     "log_evidence",
+    "plain_combination",
     "posterior",
     "prior_mean",
     "transformed_features",

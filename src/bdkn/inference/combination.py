@@ -67,8 +67,12 @@ class Combination:
         """Return the paper's model: constant noise, prior mean zero, no constant, the posterior's own tails."""
         t = choose_prior_variance(stats, prior_variance)
         post = posterior(stats, Prior.shrinking(np.zeros(len(stats.ref)), t))
-        evidence = log_evidence(stats, post)
-        return cls(post, t, evidence, stats.n, 0.0, 1.0, Tails(post.df, 1.0), intercept=False)
+        return cls.with_constant_noise(post, t, log_evidence(stats, post), stats.n)
+
+    @classmethod
+    def with_constant_noise(cls, post: Posterior, prior_variance: float, evidence: float, n: float) -> Self:
+        """Return the combination without a constant whose noise and tails are those of the posterior."""
+        return cls(post, prior_variance, evidence, n, 0.0, 1.0, Tails(post.df, 1.0), intercept=False)
 
     @property
     def weights(self) -> FloatArray:
@@ -154,7 +158,7 @@ class Combination:
         return features(said.means) if self.intercept else said.means
 
     def _noise(self, said: Forecast) -> FloatArray:
-        return np.asarray(said.variance**self.tempering)
+        return np.asarray(said.variance**self.tempering) if self.tempering else np.ones(len(said))
 
 
 def student_t_covariance(df: float, shape: FloatArray) -> FloatArray:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +20,7 @@ from scipy.linalg.lapack import dtrtrs
 
 from bdkn.errors import ImproperPosteriorError, InvalidParameterError, check_number
 from bdkn.inference.statistics import Rows, Statistics, check_width, fold
-from bdkn.inference.triangular import solve, solve_transposed
+from bdkn.inference.triangular import solve
 from bdkn.predictive import MultivariateT, StudentT
 
 FloatArray = NDArray[np.float64]
@@ -63,7 +64,7 @@ class Prior:
     def shrinking(cls, mean: FloatArray, variance: float) -> Self:
         """Return ``isotropic`` about a mean (H,) without checks, for callers whose numbers are known to be sound."""
         prior, H = cls.__new__(cls), len(mean)
-        precision, root = _diagonal(H, 1.0 / variance), _diagonal(H, math.sqrt(1.0 / variance))
+        precision, root = _identity(H) * (1.0 / variance), _identity(H) * math.sqrt(1.0 / variance)
         prior.__dict__.update(mean=mean, precision=precision, a0=0.0, b0=0.0, root=root, is_definite=True)
         return prior
 
@@ -121,13 +122,17 @@ class Posterior:
 
     def location_scale(self, Phi: ArrayLike, noise: ArrayLike = 1.0) -> tuple[FloatArray, FloatArray]:
         """Return centre and scale of ``predictive``."""
+        from bdkn.kernels.conjugate import location_scale
+
         phi, v = self._features(Phi), np.asarray(noise, dtype=np.float64)
-        return phi @ self.mean, np.sqrt(self.b / self.a) * np.sqrt(v + self.leverage(phi))
+        v = v if v.shape == phi.shape[:1] else np.full(len(phi), v)
+        return location_scale(self.root, self.mean, phi, v, self.b / self.a)
 
     def leverage(self, Phi: ArrayLike) -> FloatArray:
         """Return φᵀΛₙ⁻¹φ for each row φ of ``Phi``: how uncertain the weights leave it, relative to σ²."""
-        whitened = self._whitened(self._features(Phi))
-        return np.asarray(np.einsum("hi,hi->i", whitened, whitened))
+        from bdkn.kernels.conjugate import leverage
+
+        return leverage(self.root, self._features(Phi))
 
     def joint(self, Phi: ArrayLike, noise: ArrayLike = 1.0) -> MultivariateT:
         """Return the distribution of all rows together, which share β and σ²; its marginals are ``predictive``."""
@@ -170,14 +175,16 @@ class Posterior:
         return self.mean + np.sqrt(σ2)[:, None] * steps.T, σ2
 
     def _features(self, Phi: ArrayLike) -> FloatArray:
-        phi = np.asarray(Phi, dtype=np.float64)
+        phi = np.ascontiguousarray(Phi, dtype=np.float64)
         if phi.ndim != 2 or phi.shape[1] != len(self.mean):
             raise InvalidParameterError(f"Phi must be (rows, {len(self.mean)}); got shape {phi.shape}")
         return phi
 
     def _whitened(self, phi: FloatArray) -> FloatArray:
         """Return Rₙ⁻ᵀΦᵀ, whose columns have the inner products φᵀΛₙ⁻¹φ'."""
-        return solve_transposed(self.root, phi.T)
+        from bdkn.kernels.conjugate import whitened
+
+        return whitened(self.root, phi)
 
 
 def posterior(stats: Statistics, prior: Prior) -> Posterior:
@@ -228,11 +235,9 @@ def _broadcast(mean: ArrayLike, precision: ArrayLike) -> tuple[FloatArray, Float
     return np.full(H, μ0), Λ0.copy() if Λ0.ndim == 2 else np.diag(np.full(H, Λ0))
 
 
-def _diagonal(H: int, value: float) -> FloatArray:
-    """Return the identity times a number."""
-    matrix = np.zeros(H * H)
-    matrix[:: H + 1] = value
-    return matrix.reshape(H, H)
+@lru_cache(64)
+def _identity(H: int) -> FloatArray:
+    return np.eye(H)
 
 
 def _square_root(Λ0: FloatArray) -> tuple[FloatArray, bool]:

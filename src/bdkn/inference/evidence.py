@@ -15,6 +15,7 @@ from bdkn.errors import ImproperPosteriorError, check_choice, check_number
 from bdkn.inference.conjugate import Posterior, Prior, posterior
 from bdkn.inference.statistics import Statistics, as_rows
 from bdkn.inference.triangular import log_determinant
+from bdkn.kernels.adam import adam_step
 
 FloatArray = NDArray[np.float64]
 
@@ -175,12 +176,10 @@ def _peak(spectrum: Spectrum, low: float, high: float) -> float:
 
 def _five_adam_steps(spectrum: Spectrum) -> float:
     """Return log t after five Adam steps up the slope from log t = 0, with Adam's usual constants."""
-    slope, rate, β1, β2, tiny = spectrum.slope_at, 0.1, 0.9, 0.999, 1e-8
+    slope = spectrum.slope_at
     u = m = v = 0.0
     for k in range(1, 6):
-        g = slope(u)
-        m, v = β1 * m + (1 - β1) * g, β2 * v + (1 - β2) * g * g
-        u += rate * (m / (1 - β1**k)) / (math.sqrt(v / (1 - β2**k)) + tiny)
+        u, m, v = adam_step(k, u, m, v, slope(u))
     return u
 
 

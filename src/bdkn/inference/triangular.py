@@ -16,7 +16,6 @@ FloatArray = NDArray[np.float64]
 _EPS = float(np.finfo(np.float64).eps)
 _NOISE = 4.0 * _EPS  # a singular value below this times H, relative to the largest, is rounding and means zero
 _WELL_CONDITIONED = 1e-6  # a ratio of smallest to largest singular value that leaves ten digits whatever one does
-_UNTHREADED = 1000  # numbers BLAS solves for without starting threads, on which it may wait for 10 ms if cores are busy
 _NARROW = 4  # columns still taken one by one: an exact fit among the tests comes out exact only with that rounding
 _FEW = 2**12  # numbers too few for products of matrices to pay
 _SLACK = 64.0  # how many roundings a column may have suffered before a removal counts as wrong
@@ -180,28 +179,6 @@ def solve(root: FloatArray, b: FloatArray) -> FloatArray:
     x = np.empty_like(b)
     order = triangular_order(root)
     x[order] = blas.dtrsm(1.0, root[:, order], b)
-    return x
-
-
-def solve_transposed(root: FloatArray, b: FloatArray) -> FloatArray:
-    """Return R⁻ᵀb for R upper-triangular up to the order of its columns, and (H, n) ``b``, a few columns at a time."""
-    order = triangular_order(root)
-    R, x = root[:, order], b[order]
-    step = max(1, _UNTHREADED // len(R))
-    for start in range(0, x.shape[1], step):
-        x[:, start : start + step] = _solve_transposed(R, x[:, start : start + step])
-    return x
-
-
-def _solve_transposed(R: FloatArray, b: FloatArray) -> FloatArray:
-    """Return R⁻ᵀb for R upper-triangular.
-
-    Entry k is what is left of b_k after the entries before it, divided by the pivot. If what is left is rounding, it
-    means zero: a small pivot would make much of it.
-    """
-    x = np.asarray(blas.dtrsm(1.0, R, b, trans_a=1))
-    noise = len(R) * _NOISE * (np.abs(R).T @ np.abs(x))
-    x[np.abs(x * R.diagonal()[:, None]) <= noise] = 0.0
     return x
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bdkn.errors import InvalidParameterError, check_number
-from bdkn.predictive.base import FloatArray, Predictive, check_location_scale, log_density, standardise
+from bdkn.predictive.base import FloatArray, Predictive, check_location_scale, log_density, repeated, standardise
 
 _NARROW = 1e-100  # a scale this small beside the error is a point mass, and its square would leave the range of floats
 
@@ -60,13 +60,13 @@ class LocationScale(Predictive):
 
     def _store(self, **parameters: ArrayLike) -> None:
         """Set the parameters as float arrays of one length n, the length of ``loc``."""
-        arrays = {name: np.asarray(value, dtype=np.float64) for name, value in parameters.items()}
-        rows = arrays["loc"].shape
-        if len(rows) != 1 or any(array.shape not in ((), rows) for array in arrays.values()):
-            shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-            raise InvalidParameterError(f"loc must be 1-D and the rest numbers or of its length; got {shapes}")
-        for name, array in arrays.items():
-            object.__setattr__(self, name, array if array.shape == rows else np.broadcast_to(array, rows))
+        rows = np.shape(parameters["loc"])
+        for name, value in parameters.items():
+            array = np.asarray(value, dtype=np.float64)
+            if len(rows) != 1 or array.shape not in ((), rows):
+                shapes = ", ".join(f"{name} {np.shape(value)}" for name, value in parameters.items())
+                raise InvalidParameterError(f"loc must be 1-D and the rest numbers or of its length; got {shapes}")
+            self.__dict__[name] = array if array.shape == rows else repeated(array, rows)
         check_location_scale(self.loc, self.scale)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:

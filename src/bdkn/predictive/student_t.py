@@ -33,7 +33,7 @@ class StudentT(LocationScale):
 
     def __init__(self, df: ArrayLike, loc: ArrayLike, scale: ArrayLike) -> None:
         self._store(df=df, loc=loc, scale=scale)
-        if not np.all(self.df > 0):
+        if not (self.df > 0).all():
             raise InvalidParameterError(f"df must be > 0; got {self.df[~(self.df > 0)][0]}")
 
     def var(self) -> FloatArray:

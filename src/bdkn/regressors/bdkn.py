@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bdkn.errors import check_choice, check_number
-from bdkn.inference import Combination, Forecast, Statistics
+from bdkn.inference import Combination, Forecast, plain_combination
 from bdkn.members import (
     Design,
     Folds,
@@ -310,8 +310,7 @@ class BDKNRegressor(CombiningRegressor, EnsembleRegressor):
         return [Folds.cross(n, self.n_folds, _generator(seed)) for seed in seeds]
 
     def _combine(self, design: Design) -> dict[str, Any]:
-        stats = Statistics.from_chunks(design.chunks())
-        return {"combination_": Combination.plain(stats, self.evidence), "held_out_": None}
+        return {"combination_": plain_combination(design.chunks(), self.evidence), "held_out_": None}
 
     def _forecast(self, X: Array) -> Forecast:
         return self.ensemble_.forecast(X)
