@@ -9,6 +9,8 @@ from bdkn.data import DATASETS
 from bdkn.errors import InvalidParameterError
 from bdkn.report import unsaid
 from bdkn.report.artefacts import CHANGES, artefacts
+from bdkn.report.changes import by_one_change
+from bdkn.report.comparison import compare_with_paper
 from bdkn.report.grid import score_grid
 from bdkn.report.notes import read_notes
 from bdkn.report.ranks import rank_table
@@ -186,7 +188,8 @@ def test_other_methods_are_counted_apart(tmp_path):
     page = reproduction_page(records, read_notes(tmp_path / "notes.toml"))
     assert "- BLL: 2 of 4 cells agree (2 more are heavy-tailed, told below)." in page
     assert (
-        "the 4 others 2 agree or lie within 3 standard errors, 1 more are explained under Misses, and 1 are not" in page
+        "the 4 others 2 agree or lie within 3 standard errors, 1 more are reached or straddled by changing one thing that "
+        "is not said, or explained otherwise (under Misses), and 1 are not" in page
     )
     assert "A few diverged splits decide these means of BLL" in page
 
@@ -242,3 +245,45 @@ def test_methods_are_ranked_and_marked_on_the_splits_they_share():
     assert [entry.mark for entry in score_grid(results, "rmse").entries[0]] == ["best", "second"]
     apart = gather([made("converged", "boston", "bdkn", 0), made("converged", "boston", "gp", 1)], "converged")
     assert rank_table(apart) is None
+
+
+def changed(method, rmse, spread=0.01):
+    return [made("artefacts", "boston", method, k, rmse=rmse + (-1) ** k * spread, nll=99.0) for k in range(20)]
+
+
+def test_a_miss_that_one_change_reaches_says_so():
+    printed = paper.scores()[1, "rmse", "boston", "dkl"].mean
+    ours = near(1, "boston", "dkl", shift=50.0)
+    cells = compare_with_paper(gather(ours, "setting1"))
+    key = ("setting1", "dkl", "boston", "rmse")
+    found = by_one_change([*changed("dkl-1-bounded", printed + 0.05), *changed("dkl-1-standardised", 40.0)], cells)
+    assert list(found) == [key]
+    assert found[key].startswith("Reached by one change: with features kept within bounds")
+    assert "20 splits, +0.3 s.e." in found[key]
+    assert by_one_change(changed("dkl-1-bounded", 40.0), cells) == {}
+    assert by_one_change(changed("dkl-2-bounded", printed), cells) == {}
+    assert by_one_change(changed("dkl-1-bounded", printed, spread=30.0), cells) == {}  # agrees with anything
+    assert (
+        by_one_change(
+            changed("dkl-1-bounded", printed), compare_with_paper(gather(near(1, "boston", "dkl"), "setting1"))
+        )
+        == {}
+    )
+
+
+def test_a_miss_between_less_and_more_of_something_says_so():
+    printed = paper.scores()[1, "rmse", "boston", "mfvi"].mean
+    cells = compare_with_paper(gather(near(1, "boston", "mfvi", shift=50.0), "setting1"))
+    found = by_one_change(changed("mfvi-1-hundred-draws", printed - 2.0), cells)
+    reason = found["setting1", "mfvi", "boston", "rmse"]
+    assert reason.startswith("Decided by how many draws of the weights a step averages")
+    assert "55.45 ± 0.99 with five, 3.45 ± 0.01 with a hundred" in reason
+    assert by_one_change(changed("mfvi-1-one-draw", printed + 40.0), cells) == {}
+
+
+def test_a_reason_written_down_goes_before_one_that_was_computed():
+    printed = paper.scores()[1, "rmse", "boston", "dkl"].mean
+    records = [*near(1, "boston", "dkl", shift=50.0), *changed("dkl-1-bounded", printed)]
+    key = ("setting1", "dkl", "boston", "rmse")
+    assert "Reached by one change" in reproduction_page(records, {})
+    assert "Reached by one change" not in reproduction_page(records, {key: "Looked into."})

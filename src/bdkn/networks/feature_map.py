@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -48,6 +48,11 @@ class FeatureMap:
             z = z @ np.swapaxes(W, -1, -2) + b[..., None, :]
             z = z if self._is_linear(layer) else np.asarray(activate(self.activation, z))
         return z
+
+    def rescaled(self, factor: float, shift: float) -> FeatureMap:
+        """Return the map whose features, linear in its last layer, are ``factor`` φ(x) + ``shift``."""
+        *before, (W, b) = self.layers
+        return replace(self, layers=(*before, (factor * W, factor * b + shift)))
 
     def said(self, X: ArrayLike) -> FloatArray:
         """Return what each of a stack of maps with one output says about rows, (n, n_maps), a thousand at a time."""

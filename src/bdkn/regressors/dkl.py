@@ -14,7 +14,7 @@ from bdkn.networks import FeatureMap
 from bdkn.predictive import Gaussian, MultivariateT
 from bdkn.predictive.base import FloatArray
 from bdkn.regressors.process import Process, check_process
-from bdkn.regressors.torch_regressor import TorchNetworkRegressor
+from bdkn.regressors.torch_regressor import TorchNetworkRegressor, check_flag
 
 if TYPE_CHECKING:
     from bdkn.regressors.learners.process import ProcessLearner
@@ -36,6 +36,10 @@ class DKLRegressor(TorchNetworkRegressor):
         Activation of the hidden layers; the features themselves are linear in the last of them.
     n_features_out : int, default=2
         Features the process is on.
+    bounded : bool, default=False
+        Move and stretch the features, all alike, so that those of the training rows fill [-0.95, 0.95], as GPyTorch's
+        tutorials do. The length scales then start where they will be needed, and the network cannot stretch one
+        feature for ever.
     batch_size : int or None, default=None
         Rows a step, whose marginal likelihood is taken as if there were no others; None takes all rows at once.
         Predictions are given all rows either way.
@@ -105,6 +109,7 @@ class DKLRegressor(TorchNetworkRegressor):
     """
 
     n_features_out: int = 2
+    bounded: bool = False
     batch_size: int | None = None
     n_inducing: int | None = None
     minimum_noise: float = 1e-6
@@ -153,6 +158,7 @@ class DKLRegressor(TorchNetworkRegressor):
             minimum_noise=self.minimum_noise,
             batch_size=self.batch_size,
             n_inducing=self.n_inducing,
+            bounded=self.bounded,
         )
 
     def _start(self, n_inputs: int, seed: np.random.SeedSequence) -> FeatureMap:
@@ -160,7 +166,7 @@ class DKLRegressor(TorchNetworkRegressor):
         return FeatureMap.draw(widths, self.activation, np.random.default_rng(seed), linear_last=True)
 
     def _frozen(self, learner: ProcessLearner) -> dict[str, Any]:
-        return {"features_": learner.features.frozen() if learner.features else None, "process_": learner.frozen()}
+        return {"features_": learner.frozen_features(), "process_": learner.frozen()}
 
     def _scaled_predictive(self, X: FloatArray) -> Gaussian:
         return self.process_.predictive(self.features_(X))
@@ -171,6 +177,7 @@ class DKLRegressor(TorchNetworkRegressor):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number("n_features_out", self.n_features_out, low=1, whole=True)
+        check_flag("bounded", self.bounded)
         check_process(self.minimum_noise, self.dtype, self.n_inducing)
         if self.batch_size is not None:
             check_number("batch_size, if not None,", self.batch_size, low=1, whole=True)

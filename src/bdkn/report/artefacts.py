@@ -19,6 +19,8 @@ CHANGES = MappingProxyType(
         "bll-2-learned-noise": "noise learned, not fixed at 1",
         "mfvi-1-one-draw": "one draw of the weights a step, not five",
         "mfvi-1-hundred-draws": "a hundred draws of the weights a step, not five",
+        "dkl-1-bounded": "features kept within bounds, as in GPyTorch's tutorials",
+        "dkl-2-bounded": "features kept within bounds, as in GPyTorch's tutorials",
         "dkl-1-standardised": "targets standardised",
         "dkl-2-standardised": "targets standardised",
         "dkl-2-batches": "batches of 32 rows",

@@ -289,3 +289,30 @@ def test_in_single_precision_joint_predictions_are_still_a_distribution(n_induci
     model = quick(GPRegressor, dtype="float32", n_inducing=n_inducing, epochs=100).fit(X, y)
     drawn = model.sample_y(np.concatenate([NEW, NEW]), 5, random_state=0)
     assert np.isfinite(drawn).all()
+
+
+def test_bounded_features_are_gpytorchs():
+    start = FeatureMap.draw((3, 5, 2), "tanh", np.random.default_rng(0), linear_last=True)
+    features = TorchFeatures(start, DOUBLE)
+    given = {"features": features, "n_scales": 2, "minimum_noise": 1e-4, "bounded": True}
+    learner = ProcessLearner(TrainingRows(X, y), None, DOUBLE, np.random.SeedSequence(0), **given)
+    rows = torch.tensor(X, dtype=torch.float64)
+    expected = gpytorch.utils.grid.ScaleToBounds(-1.0, 1.0)(features(rows))
+    torch.testing.assert_close(learner._seen(rows), expected)
+    np.testing.assert_allclose(learner.frozen_features()(X), expected.detach(), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(learner.frozen().X, expected.detach(), rtol=1e-12, atol=1e-12)
+    loss = learner.loss(learner.batches.X, learner.batches.y)
+    (slope,) = torch.autograd.grad(loss, features.layers[-1][1])
+    torch.testing.assert_close(slope.sum(), torch.zeros((), dtype=torch.float64))  # a common shift of them is undone
+
+
+def test_bounded_features_predict():
+    model = quick(DKLRegressor, bounded=True).fit(X, y)
+    inside = model.features_(model._scaled(X))
+    assert (inside.min(), inside.max()) == pytest.approx((-0.95, 0.95))
+    assert model.score(X, y) > 0.5
+
+
+def test_features_that_are_all_equal_stay_finite():
+    model = quick(DKLRegressor, bounded=True).fit(np.ones((20, 2)), y[:20])
+    assert np.isfinite(model.predict_dist(np.ones((2, 2))).std()).all()

@@ -22,6 +22,10 @@ SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
 """Derivatives of the activations, themselves differentiable."""
 
 
+BOUND = 0.95
+"""What all features are kept within if they are bounded, as in GPyTorch's tutorials."""
+
+
 class TorchFeatures:
     """The layers of a feature map as parameters."""
 
@@ -61,6 +65,13 @@ class TorchFeatures:
 
     def _is_linear(self, layer: int) -> bool:
         return self._start.linear_last and layer == len(self.layers) - 1
+
+
+def to_bounds(z: Tensor) -> tuple[Tensor, Tensor]:
+    """Return factor and shift that take features, all alike, to [-BOUND, BOUND]."""
+    low, high = z.min(), z.max()
+    factor = 2 * BOUND / (high - low).clamp_min(torch.finfo(z.dtype).eps)
+    return factor, -BOUND - factor * low
 
 
 def _parameter(part: Array, like: Tensor) -> Tensor:

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from bdkn.members import TrainingRows
+from bdkn.networks import FeatureMap
 from bdkn.regressors.learners.batches import Batches
-from bdkn.regressors.learners.features import TorchFeatures, as_array
+from bdkn.regressors.learners.features import TorchFeatures, as_array, to_bounds
 from bdkn.regressors.process import Process, condition, safe_cholesky
 
 
@@ -22,7 +23,8 @@ class ProcessLearner:
 
     The kernel has ``n_scales`` length scales, one for each feature, or with None one for all. Without ``features`` the
     process is one of the inputs. With ``batch_size`` a step sees the rows of a batch, as if there were no others;
-    with ``n_inducing`` rows are seen through so many points, which are learned.
+    with ``n_inducing`` rows are seen through so many points, which are learned. ``bounded`` moves and stretches the
+    features, all alike, so that those of the training rows, or of the batch, fill a fixed range.
     """
 
     def __init__(
@@ -38,9 +40,10 @@ class ProcessLearner:
         minimum_noise: float,
         batch_size: int | None = None,
         n_inducing: int | None = None,
+        bounded: bool = False,
     ) -> None:
         self.batches = Batches.of(rows, like, batch_size, seed)
-        self.features, self._held_out, self._like = features, held_out, like
+        self.features, self._held_out, self._like, self._bounded = features, held_out, like, bounded
         self._inducing = self._first_inducing(n_inducing)
         self.mean = gpytorch.means.ConstantMean().to(like)
         self.kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=n_scales)).to(like)
@@ -67,11 +70,21 @@ class ProcessLearner:
 
     def loss(self, X: Tensor, y: Tensor) -> Tensor:
         """Return -log N(y; mean, K + noise I), or with inducing points its upper bound, a row."""
-        z = X if self.features is None else self.features(X)
+        z = self._seen(X)
         if self._inducing is not None:
             return self._bound(self._inducing, z, y - self.mean(z)) / len(y)
         K = self.kernel(z).to_dense() + torch.diag(self.likelihood.noise.expand(len(y)))
         return negative_log_density(K, y - self.mean(z)) / len(y)
+
+    def _seen(self, X: Tensor) -> Tensor:
+        """Return what the kernel sees of rows."""
+        if self.features is None:
+            return X
+        z = self.features(X)
+        if not self._bounded:
+            return z
+        factor, shift = to_bounds(z)
+        return factor * z + shift
 
     def _bound(self, u: Tensor, z: Tensor, r: Tensor) -> Tensor:
         """Return -log N(r; 0, Q + noise I) + tr(K - Q)/(2 noise) with Q = K_fu K_uu⁻¹ K_uf."""
@@ -89,7 +102,7 @@ class ProcessLearner:
             return None
         chosen = self.batches.generator.permutation(len(self.batches))[:count]
         rows = self.batches.X[torch.as_tensor(chosen, device=self.batches.X.device)]
-        return (rows if self.features is None else self.features(rows)).clone().requires_grad_()
+        return self._seen(rows).clone().requires_grad_()
 
     def held_out_nll(self) -> float:
         """Return the mean negative log density of the targets held out."""
@@ -112,8 +125,17 @@ class ProcessLearner:
             inducing=None if self._inducing is None else as_array(self._inducing),
         )
 
+    @torch.no_grad()
+    def frozen_features(self) -> FeatureMap | None:
+        """Return the features as the kernel sees them, None if those are the inputs."""
+        if self.features is None or not self._bounded:
+            return None if self.features is None else self.features.frozen()
+        factor, shift = to_bounds(self.features(self.batches.X))
+        return self.features.frozen().rescaled(factor.item(), shift.item())
+
     def _values(self, X: Any) -> Any:
-        return np.asarray(X, dtype=np.float64) if self.features is None else self.features.frozen()(X)
+        features = self.frozen_features()
+        return np.asarray(X, dtype=np.float64) if features is None else features(X)
 
 
 def negative_log_density(K: Tensor, r: Tensor) -> Tensor:

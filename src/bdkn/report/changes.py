@@ -1,0 +1,75 @@
+"""Cells that one change of what the paper leaves unsaid brings to the printed score, or to either side of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from bdkn.bench import Record, paper
+from bdkn.report.artefacts import CHANGES
+from bdkn.report.comparison import Comparison
+from bdkn.report.comparison_tables import shown
+from bdkn.report.notes import Notes
+from bdkn.report.results import Results, gather
+
+SCALES = MappingProxyType(
+    {
+        ("mfvi", 1): (
+            "how many draws of the weights a step averages",
+            {"mfvi-1-one-draw": "one", "": "five", "mfvi-1-hundred-draws": "a hundred"},
+        )
+    }
+)
+"""Of a method in a setting, what can be more or less of; the changes that are, from less to more, ours being ""."""
+
+_SCATTER = 3.0
+"""Times the printed standard error that a changed cell's own may be: a mean hardly known agrees with anything."""
+
+
+def by_one_change(records: Sequence[Record], cells: Iterable[Comparison]) -> Notes:
+    """Return the reasons of those cells that miss."""
+    changed = gather(records, "artefacts")
+    reasons = {
+        (cell.experiment, cell.method, cell.dataset, cell.metric): _reached(cell, changed) or _between(cell, changed)
+        for cell in cells
+        if not cell.hit
+    }
+    return {key: reason for key, reason in reasons.items() if reason}
+
+
+def _reached(cell: Comparison, changed: Results) -> str | None:
+    """Say which change brings a cell near the printed score, if one does."""
+    found = [(other, name) for name in _changes(cell) if (other := _changed(cell, changed, name))]
+    near = [(abs(other.errors), name, other) for other, name in found if other.near and _is_known(other)]
+    if not near:
+        return None
+    _, name, other = min(near, key=lambda one: one[:2])
+    splits = f"{len(other.ours)} splits, {other.errors:+.1f} s.e."
+    return f"Reached by one change: with {CHANGES[name]}, it is {shown(other.ours)} ({splits}; artefacts.toml)."
+
+
+def _between(cell: Comparison, changed: Results) -> str | None:
+    """Say of what there can be more or less, if the printed score lies between two amounts of it."""
+    what, names = SCALES.get((cell.method, paper.EXPERIMENTS[cell.experiment]), ("", {}))
+    found = [(other.ours, label) for name, label in names.items() if (other := _changed(cell, changed, name))]
+    means = [sample.mean for sample, _ in found]
+    if len(found) < 2 or not min(means) <= cell.paper.mean <= max(means):
+        return None
+    told = ", ".join(f"{shown(sample)} with {label}" for sample, label in found)
+    return f"Decided by {what}, which is not said: {told} (artefacts.toml). The printed score lies between."
+
+
+def _changes(cell: Comparison) -> list[str]:
+    stem = f"{cell.method}-{paper.EXPERIMENTS[cell.experiment]}-"
+    return [name for name in CHANGES if name.startswith(stem)]
+
+
+def _changed(cell: Comparison, changed: Results, name: str) -> Comparison | None:
+    """Return the cell as changed, or as it is if nothing is; None if that was not run."""
+    sample = changed.sample(cell.dataset, name, cell.metric) if name else cell.ours
+    return None if sample is None else replace(cell, ours=sample)
+
+
+def _is_known(cell: Comparison) -> bool:
+    return cell.ours.error <= _SCATTER * cell.paper.error
