@@ -188,8 +188,8 @@ def test_other_methods_are_counted_apart(tmp_path):
     page = reproduction_page(records, read_notes(tmp_path / "notes.toml"))
     assert "- BLL: 2 of 4 cells agree (2 more are heavy-tailed, told below)." in page
     assert (
-        "the 4 others 2 agree or lie within 3 standard errors, 1 more are reached or straddled by changing one thing that "
-        "is not said, or explained otherwise (under Misses), and 1 are not" in page
+        "the 4 others 2 agree or lie within 3 standard errors, 1 more are reached or straddled by changing one thing "
+        "that is not said, or explained otherwise (under Misses), and 1 are not" in page
     )
     assert "A few diverged splits decide these means of BLL" in page
 
