@@ -247,8 +247,8 @@ def test_methods_are_ranked_and_marked_on_the_splits_they_share():
     assert rank_table(apart) is None
 
 
-def changed(method, rmse, spread=0.01):
-    return [made("artefacts", "boston", method, k, rmse=rmse + (-1) ** k * spread, nll=99.0) for k in range(20)]
+def changed(method, rmse, spread=0.01, nll=50.0):
+    return [made("artefacts", "boston", method, k, rmse=rmse + (-1) ** k * spread, nll=nll) for k in range(20)]
 
 
 def test_a_miss_that_one_change_reaches_says_so():
@@ -258,10 +258,11 @@ def test_a_miss_that_one_change_reaches_says_so():
     key = ("setting1", "dkl", "boston", "rmse")
     found = by_one_change([*changed("dkl-1-bounded", printed + 0.05), *changed("dkl-1-standardised", 40.0)], cells)
     assert list(found) == [key]
-    assert found[key].startswith("Reached by one change: with features kept within bounds")
+    assert found[key].startswith("Reached by one change: with inputs and features kept within bounds")
     assert "20 splits, +0.3 s.e." in found[key]
     assert by_one_change(changed("dkl-1-bounded", 40.0), cells) == {}
     assert by_one_change(changed("dkl-2-bounded", printed), cells) == {}
+    assert by_one_change(changed("dkl-1-bounded", printed, nll=99.0), cells) == {}  # the NLL is further off
     assert by_one_change(changed("dkl-1-bounded", printed, spread=30.0), cells) == {}  # agrees with anything
     assert (
         by_one_change(

@@ -54,6 +54,11 @@ class FeatureMap:
         *before, (W, b) = self.layers
         return replace(self, layers=(*before, (factor * W, factor * b + shift)))
 
+    def preceded(self, scale: FloatArray, shift: FloatArray) -> FeatureMap:
+        """Return the map x ↦ φ(``scale`` x + ``shift``), both one number an input."""
+        (W, b), *after = self.layers
+        return replace(self, layers=((W * scale, b + W @ shift), *after))
+
     def said(self, X: ArrayLike) -> FloatArray:
         """Return what each of a stack of maps with one output says about rows, (n, n_maps), a thousand at a time."""
         rows = np.asarray(X)

@@ -37,9 +37,9 @@ class DKLRegressor(TorchNetworkRegressor):
     n_features_out : int, default=2
         Features the process is on.
     bounded : bool, default=False
-        Move and stretch the features, all alike, so that those of the training rows fill [-0.95, 0.95], as GPyTorch's
-        tutorials do. The length scales then start where they will be needed, and the network cannot stretch one
-        feature for ever.
+        Move and stretch each input so that the training rows fill [-1, 1], and the features, all alike, so that theirs
+        fill [-0.95, 0.95], as GPyTorch's tutorial does. The length scales then start where they will be needed, and
+        the network cannot stretch a feature for ever.
     batch_size : int or None, default=None
         Rows a step, whose marginal likelihood is taken as if there were no others; None takes all rows at once.
         Predictions are given all rows either way.

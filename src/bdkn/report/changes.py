@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -27,21 +27,29 @@ _SCATTER = 3.0
 """Times the printed standard error that a changed cell's own may be: a mean hardly known agrees with anything."""
 
 
-def by_one_change(records: Sequence[Record], cells: Iterable[Comparison]) -> Notes:
+def by_one_change(records: Sequence[Record], cells: Sequence[Comparison]) -> Notes:
     """Return the reasons of those cells that miss."""
     changed = gather(records, "artefacts")
-    reasons = {
-        (cell.experiment, cell.method, cell.dataset, cell.metric): _reached(cell, changed) or _between(cell, changed)
-        for cell in cells
-        if not cell.hit
-    }
-    return {key: reason for key, reason in reasons.items() if reason}
+    reasons = {}
+    for cell in cells:
+        beside = [other for other in cells if _place(other) == _place(cell) and other is not cell]
+        if not cell.hit and (reason := _reached(cell, beside, changed) or _between(cell, changed)):
+            reasons[(*_place(cell), cell.metric)] = reason
+    return reasons
 
 
-def _reached(cell: Comparison, changed: Results) -> str | None:
-    """Say which change brings a cell near the printed score, if one does."""
+def _place(cell: Comparison) -> tuple[str, str, str]:
+    return cell.experiment, cell.method, cell.dataset
+
+
+def _reached(cell: Comparison, beside: Sequence[Comparison], changed: Results) -> str | None:
+    """Say which change brings a cell near the printed score, if one does that takes none beside it further away."""
     found = [(other, name) for name in _changes(cell) if (other := _changed(cell, changed, name))]
-    near = [(abs(other.errors), name, other) for other, name in found if other.near and _is_known(other)]
+    near = [
+        (abs(other.errors), name, other)
+        for other, name in found
+        if other.near and _is_known(other) and not any(_is_worse(one, changed, name) for one in beside)
+    ]
     if not near:
         return None
     _, name, other = min(near, key=lambda one: one[:2])
@@ -69,6 +77,12 @@ def _changed(cell: Comparison, changed: Results, name: str) -> Comparison | None
     """Return the cell as changed, or as it is if nothing is; None if that was not run."""
     sample = changed.sample(cell.dataset, name, cell.metric) if name else cell.ours
     return None if sample is None else replace(cell, ours=sample)
+
+
+def _is_worse(cell: Comparison, changed: Results, name: str) -> bool:
+    """Tell whether a change takes a cell that was near away from the printed score, or one that was not further."""
+    other = _changed(cell, changed, name)
+    return other is not None and not other.near and abs(other.difference) > abs(cell.difference)
 
 
 def _is_known(cell: Comparison) -> bool:

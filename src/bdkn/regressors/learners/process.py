@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import gpytorch
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from bdkn.members import TrainingRows
@@ -23,8 +25,9 @@ class ProcessLearner:
 
     The kernel has ``n_scales`` length scales, one for each feature, or with None one for all. Without ``features`` the
     process is one of the inputs. With ``batch_size`` a step sees the rows of a batch, as if there were no others;
-    with ``n_inducing`` rows are seen through so many points, which are learned. ``bounded`` moves and stretches the
-    features, all alike, so that those of the training rows, or of the batch, fill a fixed range.
+    with ``n_inducing`` rows are seen through so many points, which are learned. ``bounded`` moves and stretches inputs
+    and features so that those of the training rows fill a fixed range; the features all alike, and, in batches, those
+    of the batch.
     """
 
     def __init__(
@@ -42,8 +45,10 @@ class ProcessLearner:
         n_inducing: int | None = None,
         bounded: bool = False,
     ) -> None:
-        self.batches = Batches.of(rows, like, batch_size, seed)
-        self.features, self._held_out, self._like, self._bounded = features, held_out, like, bounded
+        self._inputs = _to_bounds(rows.X) if bounded else None
+        self.batches = Batches.of(self._bounded(rows), like, batch_size, seed)
+        self.features, self._like = features, like
+        self._held_out = None if held_out is None else self._bounded(held_out)
         self._inducing = self._first_inducing(n_inducing)
         self.mean = gpytorch.means.ConstantMean().to(like)
         self.kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=n_scales)).to(like)
@@ -81,7 +86,7 @@ class ProcessLearner:
         if self.features is None:
             return X
         z = self.features(X)
-        if not self._bounded:
+        if self._inputs is None:
             return z
         factor, shift = to_bounds(z)
         return factor * z + shift
@@ -125,17 +130,34 @@ class ProcessLearner:
             inducing=None if self._inducing is None else as_array(self._inducing),
         )
 
-    @torch.no_grad()
     def frozen_features(self) -> FeatureMap | None:
-        """Return the features as the kernel sees them, None if those are the inputs."""
-        if self.features is None or not self._bounded:
+        """Return the features of inputs as they were given, as the kernel sees them; None if those are the inputs."""
+        features = self._frozen_features()
+        return features if features is None or self._inputs is None else features.preceded(*self._inputs)
+
+    @torch.no_grad()
+    def _frozen_features(self) -> FeatureMap | None:
+        if self.features is None or self._inputs is None:
             return None if self.features is None else self.features.frozen()
         factor, shift = to_bounds(self.features(self.batches.X))
         return self.features.frozen().rescaled(factor.item(), shift.item())
 
     def _values(self, X: Any) -> Any:
-        features = self.frozen_features()
+        features = self._frozen_features()
         return np.asarray(X, dtype=np.float64) if features is None else features(X)
+
+    def _bounded(self, rows: TrainingRows) -> TrainingRows:
+        if self._inputs is None:
+            return rows
+        scale, shift = self._inputs
+        return replace(rows, X=(scale * rows.X + shift).astype(np.float32))
+
+
+def _to_bounds(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return scale and shift that take each input to [-1, 1]; one that is constant, to zero."""
+    low, high = np.asarray(X, dtype=np.float64).min(axis=0), np.asarray(X, dtype=np.float64).max(axis=0)
+    scale = 2.0 / np.where(high > low, high - low, np.inf)
+    return scale, -scale * (high + low) / 2.0
 
 
 def negative_log_density(K: Tensor, r: Tensor) -> Tensor:
