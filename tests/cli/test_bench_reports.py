@@ -48,7 +48,7 @@ def test_table_from_a_store_and_from_packed_records(store, tmp_path):
     assert shown.exit_code == 0
     assert "Boston" in shown.stdout
     assert shown.stdout.split("Boston")[1].split()[:6] == ["3.00", "±", "0.50", "4.00", "±", "0.50"]
-    assert "Boston, BDKN: 2 of 20 splits" in shown.stdout
+    assert "Boston, BDKN, DE: 2 of 20 splits" in shown.stdout
     pack(Store(store), tmp_path / "results")
     assert run("table", "setting1", "--source", tmp_path / "results").stdout == shown.stdout
 

@@ -14,6 +14,7 @@ from bdkn.report.comparison import compare_with_paper
 from bdkn.report.grid import score_grid
 from bdkn.report.notes import read_notes
 from bdkn.report.ranks import rank_table
+from bdkn.report.reading import reading, wins
 from bdkn.report.reproduction import reproduction_page, write_figures, write_reproduction
 from bdkn.report.results import gather
 
@@ -288,3 +289,48 @@ def test_a_reason_written_down_goes_before_one_that_was_computed():
     key = ("setting1", "dkl", "boston", "rmse")
     assert "Reached by one change" in reproduction_page(records, {})
     assert "Reached by one change" not in reproduction_page(records, {key: "Looked into."})
+
+
+def contested(other, worse, experiment="setting1", sets=("boston", "yacht")):
+    """Return records of BDKN and another method whose scores are higher by so much, nearly alike on every split."""
+    rows = {"rows": {"train": 90, "test": 10}}
+    return [
+        made(experiment, name, method, k, rmse=1.0 + 0.1 * k + d, nll=2.0 + 0.1 * k + d, **rows)
+        for name in sets
+        for k in range(5)
+        for method, d in (("bdkn", 0.0), (other, worse + 0.001 * k))
+    ]
+
+
+def test_wins_and_losses_are_counted_where_they_are_significant():
+    results = gather([*contested("bll", 1.0), *contested("bll", -1.0, sets=["wine"])], "setting1")
+    assert wins(results, "bll", "rmse") == (2, 1, 3)
+    assert wins(gather(contested("bll", -0.002), "setting1"), "bll", "nll") == (0, 0, 2)
+    assert wins(results, "vbll", "rmse") == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("worse", "verdict"),
+    [(1.0, "holds against BLL,"), (-1.0, "does not hold,")],
+)
+def test_what_holds_is_told(worse, verdict):
+    found = reading(contested("bll", worse))
+    assert f'variational methods", setting 1: {verdict}' in found.text
+    assert found.tables[0].rows == (("BLL", *(["2 : 0 of 2"] * 2 if worse > 0 else ["0 : 2 of 2"] * 2)),)
+    assert reading(contested("bll", worse)[:0]) is None
+
+
+def test_the_process_and_the_time_are_told():
+    text = reading(contested("gp", -1.0)).text
+    assert "more than that, it is ahead of BDKN; mean ranks by RMSE and NLL 1.0 and 1.0, BDKN's 2.0 and 2.0" in text
+    both = reading(contested("de", 1.0)).text
+    assert '"Negligible overhead", setting 1: holds; closed forms take 0.50%' in both
+    assert "1.00 times as long as those of DE" in both
+
+
+def test_curves_are_read():
+    falls, rises = [3.0, 2.0, 1.0, 0.9], [3.0, 2.0, 5.0, 6.0]
+    drawn = [curves("figure2", f"{m}-1", k, c, c) for k in range(2) for m, c in (("ldbll", rises), ("mfvi", falls))]
+    text = reading([*contested("bll", 1.0), *drawn]).text
+    assert '"LDBLL degrades after a few epochs", figure 2: not so; its median NLL is lowest after epoch 2' in text
+    assert '"MFVI converges slowly", figure 2: not more so than others; its median RMSE after 4 epochs is 0.90' in text

@@ -53,7 +53,7 @@ def test_gather_sorts_and_keeps_apart():
     assert results.sample("yacht", "bdkn", "rmse") == Sample((0.5, 1.5))
     assert results.sample("boston", "de", "rmse") is None
     assert results.sample("boston", "bdkn", "pinball") is None
-    assert results.notes()[:2] == ("Boston, BDKN: 1 of 20 splits", "Boston, DE: 0 of 20 splits, 1 failed")
+    assert results.notes()[:2] == ("Boston, BDKN, mine_2: 1 of 20 splits", "Boston, DE: 0 of 20 splits, 1 failed")
 
 
 def test_the_clean_form_of_a_set_stands_beside_it():
@@ -144,7 +144,7 @@ def test_csv_has_all_digits():
 def test_notes_say_which_deviation():
     notes = score_grid(gather(RECORDS, "setting1"), "rmse").notes
     assert notes[0].startswith("± is the standard deviation over splits, divided by n")
-    assert "Yacht, DE: 2 of 20 splits" in notes
+    assert "Yacht, BDKN, DE: 2 of 20 splits" in notes
 
 
 def test_titles_know_every_set_of_the_paper():

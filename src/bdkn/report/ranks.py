@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import rankdata
@@ -20,22 +21,38 @@ _DIGITS = 2
 
 
 def rank_table(results: Results, title: str = "Mean ranks") -> Table | None:
+    """Return the mean ranks of an experiment, in a setting of the paper beside the paper's own."""
+    ranks = mean_ranks(results)
+    if ranks is None:
+        return None
+    sources = ("", "paper, ") if results.experiment in paper.EXPERIMENTS else ("",)
+    columns = ("method", *(f"{source}{metric.upper()}" for source in sources for metric in METRICS))
+    rows = tuple((method_title(m), *(f"{rank:.1f}" for rank in found)) for m, found in ranks.methods.items())
+    return Table(f"{title} over {', '.join(map(dataset_title, ranks.datasets))}", columns, rows)
+
+
+class Ranks(NamedTuple):
+    """Of each method the mean rank by each metric, in a setting of the paper then those of its tables."""
+
+    methods: dict[str, tuple[float, ...]]
+    datasets: list[str]
+
+
+def mean_ranks(results: Results) -> Ranks | None:
     """Return each method's rank, 1 being best, averaged over the data sets on which all methods have a score.
 
-    Of a setting of the paper only methods and data sets count that the paper has too, and its own ranks stand beside.
+    Of a setting of the paper only methods and data sets count that the paper has too.
     """
     setting = paper.EXPERIMENTS.get(results.experiment)
-    sources = {"": _ours(results, None if setting is None else _DIGITS)}
+    sources = [_ours(results, None if setting is None else _DIGITS)]
     if setting is not None:
-        sources["paper, "] = _printed(setting)
-    methods = [m for m in results.methods if all(any(m == name for _, _, name in found) for found in sources.values())]
-    datasets = [d for d in results.datasets if all(_has_all(found, d, methods) for found in sources.values())]
+        sources.append(_printed(setting))
+    methods = [m for m in results.methods if all(any(m == name for _, _, name in found) for found in sources)]
+    datasets = [d for d in results.datasets if all(_has_all(found, d, methods) for found in sources)]
     if len(methods) < 2 or not datasets:
         return None
-    ranks = [_mean_ranks(found, metric, datasets, methods) for found in sources.values() for metric in METRICS]
-    columns = ("method", *(f"{source}{metric.upper()}" for source in sources for metric in METRICS))
-    rows = tuple((method_title(m), *(f"{found[m]:.1f}" for found in ranks)) for m in methods)
-    return Table(f"{title} over {', '.join(map(dataset_title, datasets))}", columns, rows)
+    ranks = [_mean_ranks(found, metric, datasets, methods) for found in sources for metric in METRICS]
+    return Ranks({method: tuple(found[method] for found in ranks) for method in methods}, datasets)
 
 
 def _ours(results: Results, digits: int | None) -> Scores:

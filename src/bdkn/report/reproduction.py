@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,10 +21,12 @@ from bdkn.report.comparison_tables import (
     shown,
 )
 from bdkn.report.files import drafts, prepare_folder
+from bdkn.report.finding import Finding
 from bdkn.report.formats import grid_markdown
 from bdkn.report.grid import score_grid
 from bdkn.report.notes import UNEXPLAINED, Notes, read_notes, reason
 from bdkn.report.ranks import rank_table
+from bdkn.report.reading import reading
 from bdkn.report.results import Results, dataset_title, gather, method_title
 from bdkn.report.runtime import machine, runtimes, total
 from bdkn.report.tables import Table, to_markdown
@@ -58,6 +60,7 @@ def reproduction_page(records: Sequence[Record], notes: Notes, images: str = "im
     notes = {**by_one_change(records, cells), **notes}
     blocks = [
         *_head(records, cells, notes),
+        *_found(filter(None, [reading(records)]), "##"),
         *(block for name in settings for block in _setting(records, name, cells)),
         *_converged(records),
         *_misses(cells, notes),
@@ -232,7 +235,11 @@ def _unsaid(records: Sequence[Record]) -> Iterator[str]:
     found = findings(records)
     if found:
         yield "## What the paper leaves unsaid, or prints though it cannot be"
-    for finding in found:
-        yield f"### {finding.title}"
+    yield from _found(found, "###")
+
+
+def _found(findings: Iterable[Finding], level: str) -> Iterator[str]:
+    for finding in findings:
+        yield f"{level} {finding.title}"
         yield finding.text
         yield from map(to_markdown, finding.tables)

@@ -46,9 +46,13 @@ class Results:
         return {method: Sample(tuple(values[k] for k in common)) for method, values in found.items()} if common else {}
 
     def notes(self) -> tuple[str, ...]:
-        """Return a sentence for each data set and method of which splits are missing."""
-        cells = [(dataset, method) for dataset in self.datasets for method in self.methods]
-        return tuple(note for cell in cells if (note := self._note(*cell)))
+        """Return a sentence for all methods of which the same splits of a data set are missing."""
+        notes: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for dataset in self.datasets:
+            for method in self.methods:
+                if note := self._note(dataset, method):
+                    notes[dataset, note].append(method_title(method))
+        return tuple(f"{dataset_title(dataset)}, {', '.join(names)}: {n}" for (dataset, n), names in notes.items())
 
     def _note(self, dataset: str, method: str) -> str:
         done, failed = len(self.done.get((dataset, method), ())), self.failed.get((dataset, method), 0)
@@ -56,7 +60,7 @@ class Results:
         expected = known.splits if known else done + failed
         if done >= expected or not done + failed:
             return ""
-        words = f"{dataset_title(dataset)}, {method_title(method)}: {done} of {expected} splits"
+        words = f"{done} of {expected} splits"
         return f"{words}, {failed} failed" if failed else words
 
 

@@ -97,7 +97,8 @@ def _runtime(dataset: str, method: str, records: Sequence[Record], setting: int)
 
 
 def _machine(hardware: Mapping[str, Any]) -> str:
-    return f"{hardware.get('processor', 'unknown processor')}, {hardware.get('cores', '?')} cores"
+    device = f" and {hardware['device']}" if "device" in hardware else ""
+    return f"{hardware.get('processor', 'unknown processor')}, {hardware.get('cores', '?')} cores{device}"
 
 
 def _share_of_cores(record: Record) -> float:
