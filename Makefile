@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN     = $(VENV)/bin
 PIP     = $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types layers tests coverage bench clean
+.PHONY: demo test lint types layers tests bare bench clean
 
 demo: $(VENV)/.core
 	$(BIN)/bdkn demo --out report
@@ -26,13 +26,20 @@ tests: $(VENV)/.test
 	find src -name '*.nb[ic]' -delete
 	$(BIN)/pytest -n 2 --cov --cov-report=term --cov-fail-under=95
 
+# What a user without PyTorch has: its own environment, nothing of the extras "torch" and "baselines".
+bare:
+	$(PYTHON) -m venv .venv-bare
+	.venv-bare/bin/python -m pip --quiet --disable-pip-version-check install '.[test-core]'
+	.venv-bare/bin/python -c 'import importlib.util as u; assert not u.find_spec("torch"), "torch must not be there"'
+	.venv-bare/bin/pytest -n 2 --ignore tests/regressors/baselines
+
 bench: $(VENV)/.test
 	$(PIP) install -c constraints.txt -e '.[bench]'
 	$(BIN)/python benchmarks/engine.py --write
 	$(BIN)/python benchmarks/sufficient_statistics.py --write
 
 clean:
-	rm -rf $(VENV) report build .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-bare report build .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src -name '*.nb[ic]' -delete
 
 $(VENV)/bin/python:
