@@ -79,8 +79,8 @@ def test_compare(store):
 
 def test_runtime(store):
     shown = run("runtime", "--source", store, "--format", "markdown").stdout
-    assert "| Boston | BDKN | 2 | 0.20 | 0.10 | 0.76 | 7.6 | 0.50% |" in shown.splitlines()
-    assert "| 1 of ten sets | DE | 2 | 0.20 | 0.10 | 0.66 | 6.6 | 0.50% |" in shown.splitlines()
+    assert "| Boston | BDKN | 2 | 0.20 | 0.10 | 0.76 | 0.8 | 0.50% |" in shown.splitlines()
+    assert "| 1 of ten sets | DE | 2 | 0.20 | 0.10 | 0.66 | 0.7 | 0.50% |" in shown.splitlines()
     assert "Machine: Abacus, 2 cores." in run("runtime", 1, "--source", store).stdout
 
 

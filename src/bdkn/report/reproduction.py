@@ -47,9 +47,9 @@ CONVERGED = (
 )
 RUNTIME = (
     "Minutes of fitting on all splits: in a row, one fit after another; and with all cores at work, where a fit on one "
-    "thread is charged its share of the cores. The paper's are of a GPU workstation. Aggregation is what is "
-    "not spent on networks, statistics, evidence, posterior and the predictive of the test rows, relative to the fit. "
-    "Song's shape is made-up rows of Song's size, in no total."
+    "thread is charged its share of the cores. The paper's are of a GPU workstation; the ratio is for "
+    "as many splits. Aggregation is what is not spent on networks, statistics, evidence, posterior and the predictive "
+    "of the test rows, relative to the fit. Song's shape is made-up rows of Song's size, in no total."
 )
 
 

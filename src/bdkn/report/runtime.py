@@ -19,8 +19,9 @@ class Runtime:
     """The fits of a method on all splits of a data set, or of several sets together.
 
     ``seconds`` is the sum of their times; ``busy`` what they would take with all cores at work, a fit on one thread
-    being charged its share of the cores. ``paper`` is in minutes, None where the paper has no number; ``aggregate`` is
-    the part of ``seconds`` that is not spent on networks, and the predictive of the test rows.
+    being charged its share of the cores. ``paper`` is in minutes, None where the paper has no number, and ``alike`` the
+    same for as many fits as ours; ``aggregate`` is the part of ``seconds`` that is not spent on networks, and the
+    predictive of the test rows.
     """
 
     dataset: str
@@ -30,6 +31,7 @@ class Runtime:
     busy: float
     aggregate: float | None
     paper: float | None
+    alike: float | None
 
     @property
     def minutes(self) -> float:
@@ -38,8 +40,8 @@ class Runtime:
 
     @property
     def ratio(self) -> float:
-        """How many times as long the paper took."""
-        return nan if self.paper is None or not self.busy else self.paper / self.minutes
+        """How many times as long the paper took, for as many fits."""
+        return nan if self.alike is None or not self.busy else self.alike / self.minutes
 
     @property
     def share(self) -> float | None:
@@ -73,6 +75,7 @@ def total(lines: Sequence[Runtime], method: str) -> Runtime:
         sum(line.busy for line in mine),
         sum(parts) if mine and len(parts) == len(mine) else None,
         sum(line.paper or 0.0 for line in mine),
+        sum(line.alike or 0.0 for line in mine),
     )
 
 
@@ -92,8 +95,14 @@ def _runtime(dataset: str, method: str, records: Sequence[Record], setting: int)
         sum(seconds["fit"] for seconds in took),
         sum(record["seconds"]["fit"] * _share_of_cores(record) for record in records),
         sum(parts) if len(parts) == len(took) else None,
-        paper.runtimes().get((setting, dataset.removeprefix("synthetic-"), paper.stem_and_number(method)[0])),
+        *_printed(setting, dataset.removeprefix("synthetic-"), paper.stem_and_number(method)[0], len(records)),
     )
+
+
+def _printed(setting: int, dataset: str, method: str, fits: int) -> tuple[float | None, float | None]:
+    """Return the paper's minutes, and what they are for so many of its fits, one a split."""
+    minutes, known = paper.runtimes().get((setting, dataset, method)), paper.datasets().get(dataset)
+    return minutes, minutes if minutes is None or known is None else minutes * min(1.0, fits / known.splits)
 
 
 def _machine(hardware: Mapping[str, Any]) -> str:
