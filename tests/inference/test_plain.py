@@ -13,7 +13,7 @@ from scipy.stats import multivariate_t
 
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import Combination, Posterior, Prior, Statistics, plain, plain_combination
-from bdkn.kernels.conjugate import leverage, whitened
+from bdkn.kernels.leverage import leverage, whitened
 
 quick = settings(max_examples=60, deadline=None)
 

@@ -122,7 +122,7 @@ class Posterior:
 
     def location_scale(self, Phi: ArrayLike, noise: ArrayLike = 1.0) -> tuple[FloatArray, FloatArray]:
         """Return centre and scale of ``predictive``."""
-        from bdkn.kernels.conjugate import location_scale
+        from bdkn.kernels.leverage import location_scale
 
         phi, v = self._features(Phi), np.asarray(noise, dtype=np.float64)
         v = v if v.shape == phi.shape[:1] else np.full(len(phi), v)
@@ -130,7 +130,7 @@ class Posterior:
 
     def leverage(self, Phi: ArrayLike) -> FloatArray:
         """Return φᵀΛₙ⁻¹φ for each row φ of ``Phi``: how uncertain the weights leave it, relative to σ²."""
-        from bdkn.kernels.conjugate import leverage
+        from bdkn.kernels.leverage import leverage
 
         return leverage(self.root, self._features(Phi))
 
@@ -182,7 +182,7 @@ class Posterior:
 
     def _whitened(self, phi: FloatArray) -> FloatArray:
         """Return Rₙ⁻ᵀΦᵀ, whose columns have the inner products φᵀΛₙ⁻¹φ'."""
-        from bdkn.kernels.conjugate import whitened
+        from bdkn.kernels.leverage import whitened
 
         return whitened(self.root, phi)
 

@@ -20,8 +20,6 @@ Found = tuple[bool, float, FloatArray, FloatArray, float, float]
 _LARGEST = 1e150  # when squared, all but overflows
 _PERFECT = 1e-3  # a residual this far below the targets has lost digits
 _COLLINEAR = 1e-6  # what is left of a singular value, relative to the largest, when its digits are no longer all good
-_NOISE = 4.0 * float(np.finfo(np.float64).eps)
-_SIDE_BY_SIDE = 128
 _UNREACHED = 1e-6  # degrees of freedom the rows determine, below which differences of nearly equal numbers decide
 
 _adam_step = inlined(adam_step)
@@ -31,8 +29,8 @@ _adam_step = inlined(adam_step)
 def conjugate(means: FloatArray, y: FloatArray) -> Found:
     """Return whether all went well, σ_β², the root of Λₙ, μₙ, bₙ and the log evidence, under Jeffreys' prior.
 
-    ``means`` is Φᵀ, σ_β² the paper's choice. If the members are nearly collinear, or right but for
-    rounding, or not finite, the answer is that it did not go well: such rows need more care than is taken here.
+    ``means`` is Φᵀ, σ_β² the paper's choice. If the members are nearly collinear, or right but for rounding, or not
+    finite, the answer is that it did not go well: such rows need more care than is taken here.
     """
     H, n = means.shape
     columns = np.empty((H + 1, n))
@@ -59,7 +57,7 @@ def _append(root: FloatArray, columns: FloatArray) -> None:
     """Make ``root`` the upper-triangular factor of [root; columnsᵀ] by Householder reflections, in place."""
     for k in range(len(root)):
         a, r = columns[k], root[k, k]
-        below = _dot(a, a)
+        below = dot(a, a)
         if below == 0.0:
             continue
         pivot = -math.copysign(math.sqrt(r * r + below), r)
@@ -67,14 +65,14 @@ def _append(root: FloatArray, columns: FloatArray) -> None:
         root[k, k] = pivot
         for j in range(k + 1, len(root)):
             b = columns[j]
-            step = (first * root[k, j] + _dot(a, b)) / (-pivot * first)
+            step = (first * root[k, j] + dot(a, b)) / (-pivot * first)
             root[k, j] -= step * first
             for i in range(len(a)):
                 b[i] -= step * a[i]
 
 
 @inlined
-def _dot(a: FloatArray, b: FloatArray) -> float:
+def dot(a: FloatArray, b: FloatArray) -> float:
     """Return Σ aᵢbᵢ in four sums, which a processor adds side by side."""
     s0 = s1 = s2 = s3 = 0.0
     whole = len(a) // 4 * 4
@@ -154,70 +152,6 @@ def _five_adam_steps(root: FloatArray, a: float) -> tuple[float, bool]:
         reached = len(μ) - _inverse_squares(posterior) / t
         if not reached > _UNREACHED:
             return 0.0, False
-        slope = a * _dot(μ, μ) / (t * posterior[-1, -1] ** 2) - reached / 2.0
+        slope = a * dot(μ, μ) / (t * posterior[-1, -1] ** 2) - reached / 2.0
         u, m, v = _adam_step(k, u, m, v, slope)
     return u, True
-
-
-@compiled
-def location_scale(
-    root: FloatArray, μ: FloatArray, Phi: FloatArray, noise: FloatArray, unit: float
-) -> tuple[FloatArray, FloatArray]:
-    """Return φᵀμ and √(unit (v + φᵀ(RᵀR)⁻¹φ)) for each row φ of ``Phi``, with R as in ``whitened``, v the ``noise``."""
-    loc, scale = np.empty(len(Phi)), leverage(root, Phi)
-    for i in range(len(Phi)):
-        loc[i] = _dot(Phi[i], μ)
-        scale[i] = math.sqrt(unit) * math.sqrt(noise[i] + scale[i])
-    return loc, scale
-
-
-@compiled
-def leverage(root: FloatArray, Phi: FloatArray) -> FloatArray:
-    """Return φᵀ(RᵀR)⁻¹φ for each row φ of ``Phi``, R as in ``whitened``."""
-    total = np.zeros(len(Phi))
-    for row in whitened(root, Phi):
-        for i in range(len(total)):
-            total[i] += row[i] * row[i]
-    return total
-
-
-@compiled
-def whitened(root: FloatArray, Phi: FloatArray) -> FloatArray:
-    """Return R⁻ᵀΦᵀ (H, n) for R upper-triangular up to the order of its columns.
-
-    Entry k is what is left of a row's φ after the entries before it, divided by the pivot. If what is left is rounding,
-    it means zero: a small pivot would make much of it. Rows are taken some at a time, side by side.
-    """
-    n, H = Phi.shape
-    x, order = np.empty((H, n)), _triangular_order(root)
-    size = np.empty(_SIDE_BY_SIDE)
-    for start in range(0, n, _SIDE_BY_SIDE):
-        stop = min(n, start + _SIDE_BY_SIDE)
-        for k in range(H):
-            j, entry = order[k], x[k]
-            for i in range(start, stop):
-                entry[i] = Phi[i, j]
-                size[i - start] = 0.0
-            for before in range(k):
-                r, known = root[before, j], x[before]
-                for i in range(start, stop):
-                    part = r * known[i]
-                    entry[i] -= part
-                    size[i - start] += abs(part)
-            for i in range(start, stop):
-                left = entry[i]
-                is_noise = abs(left) <= H * _NOISE * (size[i - start] + abs(left))
-                entry[i] = 0.0 if is_noise else left / root[k, j]
-    return x
-
-
-@compiled
-def _triangular_order(root: FloatArray) -> NDArray[np.intp]:
-    """Return the order of the columns that makes ``root``, invertible, triangular: that of their last entries."""
-    order = np.zeros(len(root), np.intp)
-    for j in range(len(root)):
-        last = len(root) - 1
-        while last > 0 and root[last, j] == 0.0:
-            last -= 1
-        order[last] = j
-    return order
