@@ -4,7 +4,6 @@ import sys
 
 import numpy as np
 import pytest
-import torch
 from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import BaggingRegressor
@@ -14,7 +13,6 @@ from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from torch import nn
 
 from bdkn.errors import InvalidParameterError
 from bdkn.members import EstimatorMember, ask, check_model, is_fixed
@@ -74,39 +72,6 @@ def test_functions():
     np.testing.assert_array_equal(std, np.full(40, 3.0))
 
 
-class Heads(nn.Module):
-    """A mean and a standard deviation."""
-
-    def __init__(self):
-        super().__init__()
-        self.line, self.drop = nn.Linear(2, 1, dtype=torch.float64), nn.Dropout(0.5)
-
-    def forward(self, rows):
-        return self.line(self.drop(rows)), torch.exp(rows[:, 0])
-
-
-def test_a_torch_module_is_asked_in_evaluation_mode_and_left_as_it_was():
-    module = nn.Sequential(nn.Linear(2, 8), nn.Dropout(0.5), nn.BatchNorm1d(8), nn.Linear(8, 1))
-    module[2].eval()
-    mean, std = ask(module, X)
-    assert (module.training, module[1].training, module[2].training) == (True, True, False)
-    assert std is None
-    expected = module.eval()(torch.as_tensor(X, dtype=torch.float32)).detach().numpy()[:, 0]
-    np.testing.assert_array_equal(mean, expected)
-    assert mean.dtype == np.float64
-    module(torch.zeros(3, 2)).sum().backward()  # nothing was switched off for good
-
-
-def test_a_torch_module_keeps_its_precision_and_may_give_standard_deviations():
-    module = Heads()
-    mean, std = ask(module, X)
-    weight, bias = (part.detach().numpy() for part in module.line.parameters())
-    np.testing.assert_allclose(mean, X @ weight[0] + bias, rtol=1e-14)
-    np.testing.assert_allclose(std, np.exp(X[:, 0]), rtol=1e-14)
-    _, std = ask(nn.Flatten(), X[:, :1])  # no parameters, so no precision of its own
-    assert std is None
-
-
 def test_plain_models_need_no_torch(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     ask(BAYES, X)
@@ -132,7 +97,6 @@ def test_who_can_be_refitted():
     assert not is_fixed(LinearRegression())
     assert not is_fixed(make_pipeline(StandardScaler(), LinearRegression()))
     assert is_fixed(np.sin)
-    assert is_fixed(nn.Linear(2, 1))
 
 
 @pytest.mark.parametrize("shape", [(40, 2), (39,), (), (1, 40)])
@@ -151,5 +115,5 @@ def test_what_can_be_no_member():
         check_model(BayesianRidge, "a")
     with pytest.raises(InvalidParameterError, match="member 'a' must be a regressor with fit and predict, a PyTorch m"):
         check_model(BaseEstimator(), "a")
-    for model in (BAYES, np.sin, nn.Linear(2, 1)):
+    for model in (BAYES, np.sin):
         check_model(model, "a")

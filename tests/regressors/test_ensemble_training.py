@@ -94,6 +94,8 @@ def test_without_early_stopping_all_epochs_run():
 @pytest.mark.parametrize("cls", EACH)
 @pytest.mark.parametrize("engine", ["reference", "torch"])
 def test_engines_agree(cls, engine):
+    if engine == "torch":
+        pytest.importorskip("torch")
     params = {**QUICK, "epochs": 5, "n_members": 2}
     fused, other = (cls(**params, engine=name).fit(X, y) for name in ("fused", engine))
     np.testing.assert_allclose(predictions(other), predictions(fused), rtol=2e-3)

@@ -11,7 +11,6 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
-import torch
 from quick import QUICK
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.ensemble import ExtraTreesRegressor
@@ -316,6 +315,7 @@ def test_prefit_members_are_used_as_they_are():
 
 
 def test_what_cannot_be_refitted_is_used_as_it_is():
+    torch = pytest.importorskip("torch")
     torch.manual_seed(0)
     module = torch.nn.Linear(3, 1)
     with torch.no_grad():
