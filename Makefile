@@ -29,7 +29,7 @@ tests: $(VENV)/.test
 # What a user without PyTorch has: its own environment, nothing of the extras "torch" and "baselines".
 bare:
 	$(PYTHON) -m venv .venv-bare
-	.venv-bare/bin/python -m pip --quiet --disable-pip-version-check install '.[test-core]'
+	.venv-bare/bin/python -m pip --quiet --disable-pip-version-check install -c constraints.txt '.[test-core]'
 	.venv-bare/bin/python -c 'import importlib.util as u; assert not u.find_spec("torch"), "torch must not be there"'
 	.venv-bare/bin/pytest -n 2 --ignore tests/regressors/baselines
 

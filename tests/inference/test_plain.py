@@ -100,7 +100,7 @@ def test_chunks_are_combined_whole():
     assert_same(plain_combination(iter([(Phi[:20], y[:20]), (Phi[20:], y[20:])]), "paper"), carefully(Phi, y))
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e151, 1e200])
 def test_rows_that_are_not_finite_are_told(bad):
     Phi, y, _ = problem(20, 3)
     Phi[4, 1] = bad
@@ -145,3 +145,21 @@ def test_one_noise_for_all_rows_or_one_each():
     np.testing.assert_allclose(scale**2, post.b / post.a * (v + dense), rtol=1e-10)
     assert isinstance(post, Posterior)
     assert isinstance(post.prior, Prior)
+
+
+def test_a_chunk_may_be_overwritten_by_the_next():
+    Phi, y, _ = problem(40, 3)
+
+    def reused():
+        buffer, targets = np.empty((20, 3)), np.empty(20)
+        for rows in (slice(0, 20), slice(20, 40)):
+            buffer[:], targets[:] = Phi[rows], y[rows]
+            yield buffer, targets
+
+    assert_same(plain_combination(reused(), "paper"), carefully(Phi, y))
+
+
+def test_a_noise_of_the_wrong_length_is_told():
+    Phi, y, _ = problem(20, 3)
+    with pytest.raises(InvalidParameterError, match="noise must be a number, or one a row of 20; got shape"):
+        plain_combination([(Phi, y)], "paper").posterior.location_scale(Phi, np.ones(3))

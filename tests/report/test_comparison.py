@@ -150,7 +150,7 @@ def test_small_numbers_are_shown_with_more_digits():
 
 
 def test_runtimes_by_hand():
-    took = {"fit": 30.0, "aggregate": 0.3}
+    took = {"fit": 30.0, "aggregate": 0.2, "predict_aggregate": 0.1}
     found = [
         *(made("setting1", "boston", "bdkn", k, seconds=took, threads=1) for k in range(4)),
         *(made("setting1", "yacht", "bdkn", k, seconds=took, threads=-1) for k in range(2)),

@@ -9,7 +9,8 @@ from bdkn.data import DATASETS
 from bdkn.errors import InvalidParameterError
 from bdkn.report import unsaid
 from bdkn.report.artefacts import CHANGES, artefacts
-from bdkn.report.changes import by_one_change
+from bdkn.report.caps import caps
+from bdkn.report.changes import Changes, by_one_change
 from bdkn.report.comparison import compare_with_paper
 from bdkn.report.grid import score_grid
 from bdkn.report.notes import read_notes
@@ -189,8 +190,8 @@ def test_other_methods_are_counted_apart(tmp_path):
     page = reproduction_page(records, read_notes(tmp_path / "notes.toml"))
     assert "- BLL: 2 of 4 cells agree (2 more are heavy-tailed, told below)." in page
     assert (
-        "the 4 others 2 agree or lie within 3 standard errors, 1 more are reached or straddled by changing one thing "
-        "that is not said, or explained otherwise (under Misses), and 1 are not" in page
+        "the 4 others 2 agree or lie within 3 standard errors. Of the rest 0 come to lie so by changing one thing that "
+        "is not said, 0 lie between two amounts of such a thing, 1 have a note; that is 75% in all" in page
     )
     assert "A few diverged splits decide these means of BLL" in page
 
@@ -254,41 +255,59 @@ def changed(method, rmse, spread=0.01, nll=50.0):
 
 def test_a_miss_that_one_change_reaches_says_so():
     printed = paper.scores()[1, "rmse", "boston", "dkl"].mean
-    ours = near(1, "boston", "dkl", shift=50.0)
+    ours = [*near(1, "boston", "dkl", shift=50.0), *near(1, "yacht", "dkl")]
     cells = compare_with_paper(gather(ours, "setting1"))
     key = ("setting1", "dkl", "boston", "rmse")
     found = by_one_change([*changed("dkl-1-bounded", printed + 0.05), *changed("dkl-1-standardised", 40.0)], cells)
-    assert list(found) == [key]
-    assert found[key].startswith("Reached by one change: with inputs and features kept within bounds")
-    assert "20 splits, +0.3 s.e." in found[key]
-    assert by_one_change(changed("dkl-1-bounded", 40.0), cells) == {}
-    assert by_one_change(changed("dkl-2-bounded", printed), cells) == {}
-    assert by_one_change(changed("dkl-1-bounded", printed, nll=99.0), cells) == {}  # the NLL is further off
-    assert by_one_change(changed("dkl-1-bounded", printed, spread=30.0), cells) == {}  # agrees with anything
-    assert (
-        by_one_change(
-            changed("dkl-1-bounded", printed), compare_with_paper(gather(near(1, "boston", "dkl"), "setting1"))
-        )
-        == {}
-    )
+    assert list(found.reached) == [key]
+    assert found.straddled == {}
+    assert found.reached[key].startswith("Reached by one change: with inputs and features kept within bounds")
+    assert found.reached[key].endswith("(20 splits, +0.3 s.e.; artefacts.toml).")
+    yacht = made("artefacts", "yacht", "dkl-1-bounded", rmse=99.0, nll=99.0)
+    told = by_one_change([*changed("dkl-1-bounded", printed), yacht], cells).reached[key]
+    assert told.endswith("The same change takes away what agreed: Yacht RMSE, Yacht NLL.")
+    nothing = Changes({}, {})
+    assert by_one_change(changed("dkl-1-bounded", 40.0), cells) == nothing
+    assert by_one_change(changed("dkl-2-bounded", printed), cells) == nothing
+    assert by_one_change(changed("dkl-1-bounded", printed, nll=99.0), cells) == nothing  # the NLL is further off
+    assert by_one_change(changed("dkl-1-bounded", printed, spread=30.0), cells) == nothing  # agrees with anything
+    agreeing = compare_with_paper(gather(near(1, "boston", "dkl"), "setting1"))
+    assert by_one_change(changed("dkl-1-bounded", printed), agreeing) == nothing
 
 
 def test_a_miss_between_less_and_more_of_something_says_so():
     printed = paper.scores()[1, "rmse", "boston", "mfvi"].mean
     cells = compare_with_paper(gather(near(1, "boston", "mfvi", shift=50.0), "setting1"))
     found = by_one_change(changed("mfvi-1-hundred-draws", printed - 2.0), cells)
-    reason = found["setting1", "mfvi", "boston", "rmse"]
-    assert reason.startswith("Decided by how many draws of the weights a step averages")
+    assert found.reached == {}
+    reason = found.straddled["setting1", "mfvi", "boston", "rmse"]
+    assert reason.startswith("It depends on how many draws of the weights a step averages")
     assert "55.45 ± 0.99 with five, 3.45 ± 0.01 with a hundred" in reason
-    assert by_one_change(changed("mfvi-1-one-draw", printed + 40.0), cells) == {}
+    assert by_one_change(changed("mfvi-1-one-draw", printed + 40.0), cells) == Changes({}, {})
 
 
 def test_a_reason_written_down_goes_before_one_that_was_computed():
     printed = paper.scores()[1, "rmse", "boston", "dkl"].mean
     records = [*near(1, "boston", "dkl", shift=50.0), *changed("dkl-1-bounded", printed)]
     key = ("setting1", "dkl", "boston", "rmse")
-    assert "Reached by one change" in reproduction_page(records, {})
-    assert "Reached by one change" not in reproduction_page(records, {key: "Looked into."})
+    page = reproduction_page(records, {})
+    assert "Reached by one change" in page
+    assert "Of the rest 1 come to lie so by changing one thing that is not said, 0 lie between" in page
+    page = reproduction_page(records, {key: "Looked into."})
+    assert "Reached by one change" not in page
+    assert "0 lie between two amounts of such a thing, 1 have a note; that is 50% in all" in page
+
+
+def test_caps_are_told():
+    capped = made("setting2", "naval", "mfvi", parameters={"epochs": 1000, "learning_rate": 0.001})
+    seen = made("setting2", "protein", "dkl", parameters={"epochs": 500, "n_inducing": 512})
+    told = caps(gather([capped, seen, made("setting2", "boston", "bll", parameters={"epochs": 3000})], "setting2"))
+    assert told == (
+        "With fewer epochs than the paper's: MFVI on Naval (1000 of 100000). "
+        "With 512 inducing points in place of all rows: DKL on Protein."
+    )
+    assert told in reproduction_page([capped, seen], {})
+    assert caps(gather([made("setting2", "naval", "gp", parameters={"epochs": 3000})], "setting2")) == ""
 
 
 def contested(other, worse, experiment="setting1", sets=("boston", "yacht")):
@@ -311,26 +330,49 @@ def test_wins_and_losses_are_counted_where_they_are_significant():
 
 @pytest.mark.parametrize(
     ("worse", "verdict"),
-    [(1.0, "holds against BLL,"), (-1.0, "does not hold,")],
+    [
+        (1.0, "holds against BLL (RMSE 2 : 0 of 2, NLL 2 : 0 of 2)."),
+        (-1.0, "does not hold against BLL (RMSE 0 : 2 of 2, NLL 0 : 2 of 2)."),
+        (-0.002, "undecided against BLL (RMSE 0 : 0 of 2, NLL 0 : 0 of 2)."),
+    ],
 )
 def test_what_holds_is_told(worse, verdict):
-    found = reading(contested("bll", worse))
-    assert f'variational methods", setting 1: {verdict}' in found.text
-    assert found.tables[0].rows == (("BLL", *(["2 : 0 of 2"] * 2 if worse > 0 else ["0 : 2 of 2"] * 2)),)
-    assert reading(contested("bll", worse)[:0]) is None
+    found = reading([*contested("bll", worse), *contested("bll", worse, sets=["sarcos-clean"])])
+    assert f"**A better balance than last layers and variational methods**, setting 1: {verdict}" in found.text
+    told = "2 : 0" if worse > 0 else "0 : 2" if worse == -1.0 else "0 : 0"
+    assert found.tables[0].rows == (("BLL", *[f"{told} of 2"] * 2),)
+    assert reading([]) is None
 
 
-def test_the_process_and_the_time_are_told():
-    text = reading(contested("gp", -1.0)).text
-    assert "more than that, it is ahead of BDKN; mean ranks by RMSE and NLL 1.0 and 1.0, BDKN's 2.0 and 2.0" in text
-    both = reading(contested("de", 1.0)).text
-    assert '"Negligible overhead", setting 1: holds; closed forms take 0.50%' in both
-    assert "1.00 times as long as those of DE" in both
+@pytest.mark.parametrize(
+    ("worse", "verdict"), [(-1.0, "more than that, it is ahead of BDKN"), (1.0, "holds"), (0.0, "holds")]
+)
+def test_the_process_is_told(worse, verdict):
+    text = reading(contested("gp", worse)).text
+    assert f"**The process is a strong baseline**, setting 1: {verdict}; mean ranks by RMSE and NLL" in text
 
 
-def test_curves_are_read():
-    falls, rises = [3.0, 2.0, 1.0, 0.9], [3.0, 2.0, 5.0, 6.0]
-    drawn = [curves("figure2", f"{m}-1", k, c, c) for k in range(2) for m, c in (("ldbll", rises), ("mfvi", falls))]
+@pytest.mark.parametrize(("aggregate", "verdict"), [(0.3, "holds"), (0.9, "not so")])
+def test_the_time_of_closed_forms_is_told(aggregate, verdict):
+    seconds = {"fit": 60.0, "aggregate": aggregate, "predict_aggregate": 0.0, "predict": 1.0}
+    records = [record | {"seconds": seconds} for record in contested("de", 1.0)]
+    told = f"**Combining costs next to nothing**, setting 1: {verdict}; closed forms take at most {aggregate / 60:.2%}"
+    assert told in reading(records).text
+
+
+@pytest.mark.parametrize(
+    ("ldbll", "mfvi", "verdicts"),
+    [
+        ([3.0, 2.0, 5.0, 5.5, 5.7, 6.0], [9.0, 8.0, 7.0, 6.0, 5.0, 4.0], ("holds; its", "holds; in")),
+        (
+            [3.0, 2.0, 1.0, 0.9, 0.8, 0.1],
+            [9.0, 4.0, 4.0, 4.0, 4.0, 4.0],
+            ("not so; its", "not more so"),
+        ),
+    ],
+)
+def test_curves_are_read(ldbll, mfvi, verdicts):
+    drawn = [curves("figure2", f"{m}-1", k, c, c) for k in range(2) for m, c in (("ldbll", ldbll), ("mfvi", mfvi))]
     text = reading([*contested("bll", 1.0), *drawn]).text
-    assert '"LDBLL degrades after a few epochs", figure 2: not so; its median NLL is lowest after epoch 2' in text
-    assert '"MFVI converges slowly", figure 2: not more so than others; its median RMSE after 4 epochs is 0.90' in text
+    assert f"**LDBLL degrades after a few epochs** of setting 1 (figure 2): {verdicts[0]}" in text
+    assert f"**MFVI converges slowly** in setting 1 (figure 2): {verdicts[1]}" in text

@@ -42,8 +42,8 @@ _FITTED = {
 def evaluate(cell: Cell, task: Task, n_jobs: int = 1, device: str | None = None) -> Record:
     """Return the record of a cell, of its failure if it fails.
 
-    ``n_jobs`` is how many threads the fit may use, ``device`` where a regressor that can choose computes: they change
-    the time and, but for rounding, nothing else.
+    ``n_jobs`` is how many threads the fit may use: it changes the time and nothing else. ``device`` is where a
+    regressor that can choose computes: there it may draw other random numbers, and rounds otherwise.
     """
     record: Record = {"cell": cell.as_dict(), "status": "done"}
     place = {"device": device} if device and has_device(cell) else {}

@@ -59,9 +59,11 @@ def run_cells(
     """
     from joblib import Parallel, delayed, effective_n_jobs
 
-    if device is not None:
-        TorchRegressor.check_device(device)  # here, once: no cell need fail to tell
+    from bdkn.bench.evaluate import has_device
+
     todo = pending(cells, store, retry_failed=retry_failed)
+    if device is not None and any(map(has_device, todo)):
+        TorchRegressor.check_device(device)  # here, once: no cell need fail to tell
     todo.sort(key=lambda cell: (-cost(cell, source), random.random()))
     if effective_n_jobs(jobs) == 1:  # no processes: the networks of a cell share the cores instead
         for cell in todo:

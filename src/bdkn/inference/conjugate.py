@@ -125,7 +125,9 @@ class Posterior:
         from bdkn.kernels.leverage import location_scale
 
         phi, v = self._features(Phi), np.asarray(noise, dtype=np.float64)
-        v = v if v.shape == phi.shape[:1] else np.full(len(phi), v)
+        if v.shape not in ((), phi.shape[:1]):
+            raise InvalidParameterError(f"noise must be a number, or one a row of {len(phi)}; got shape {v.shape}")
+        v = v if v.ndim else np.full(len(phi), v)
         return location_scale(self.root, self.mean, phi, v, self.b / self.a)
 
     def leverage(self, Phi: ArrayLike) -> FloatArray:

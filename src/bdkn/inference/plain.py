@@ -9,7 +9,7 @@ import numpy as np
 
 from bdkn.inference.combination import Combination
 from bdkn.inference.conjugate import Posterior, Prior
-from bdkn.inference.statistics import Chunk, Statistics
+from bdkn.inference.statistics import Chunk, FloatArray, Statistics
 
 _FEW = 2**15
 """Numbers in [Φ, y] up to which a compiled step is quicker; beyond, LAPACK's blocks are."""
@@ -25,10 +25,13 @@ def plain_combination(chunks: Iterable[Chunk], prior_variance: str | float = "ex
     are done in one compiled step.
     """
     left = iter(chunks)
-    start = list(islice(left, 1))
+    start = list(islice(left, 1)) if prior_variance == "paper" else []
     if start and _are_few(start[0]):
+        Phi, y, *_ = start[0]
+        # Copied, for whoever yields chunks may use an array again; Φ by column.
+        start = [(np.array(np.transpose(Phi), np.float64, order="C").T, np.array(y, np.float64))]
         start += islice(left, 1)  # a second chunk, though there hardly is one
-        found = _at_once(start[0], prior_variance) if len(start) == 1 else None
+        found = _at_once(*start[0]) if len(start) == 1 else None
         if found is not None:
             return found
     return Combination.plain(Statistics.from_chunks(chain(start, left)), prior_variance)
@@ -42,15 +45,11 @@ def _are_few(chunk: Chunk) -> bool:
     return few and all(part is None for part in weights)
 
 
-def _at_once(chunk: Chunk, prior_variance: str | float) -> Combination | None:
-    """Return the combination by the compiled step, None if the rows or the choice of σ_β² want more than that."""
-    if prior_variance != "paper":
-        return None
+def _at_once(Phi: FloatArray, y: FloatArray) -> Combination | None:
+    """Return the combination by the compiled step, None if the rows want more care than that."""
     from bdkn.kernels.conjugate import conjugate
 
-    Phi, y, *_ = chunk
-    y = np.ascontiguousarray(y, dtype=np.float64)
-    fine, t, root, μ, b, evidence = conjugate(np.ascontiguousarray(np.transpose(Phi), dtype=np.float64), y)
+    fine, t, root, μ, b, evidence = conjugate(Phi.T, y)
     if not fine:
         return None
     post = Posterior(μ, root, len(y) / 2.0, b, Prior.shrinking(np.zeros(len(μ)), t))

@@ -100,10 +100,10 @@ def _squares(matrix: FloatArray) -> float:
 def _is_well_posed(root: FloatArray) -> bool:
     """Tell whether [R z; 0 ρ] is finite, R far from singular and ρ not lost in rounding."""
     H = len(root) - 1
-    targets, residual = _squares(root[:H, H:]), abs(root[H, H])
+    size, targets, residual = math.sqrt(_squares(root[:H, :H])), math.sqrt(_squares(root[:H, H:])), abs(root[H, H])
     # ‖R‖ ‖R⁻¹‖ is at least the ratio of the singular values. What is not a number is below nothing.
-    condition = math.sqrt(_squares(root[:H, :H]) * _inverse_squares(root))
-    return condition * _COLLINEAR < 1.0 and _PERFECT * math.sqrt(targets) < residual < _LARGEST
+    condition = size * math.sqrt(_inverse_squares(root))
+    return condition * _COLLINEAR < 1.0 and size < _LARGEST and _PERFECT * targets < residual < _LARGEST
 
 
 @compiled

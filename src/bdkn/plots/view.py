@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 WIDE = 5.0
 """Errors that span more than this factor are shown on a log scale."""
 
-SETTLED = 0.1
+SETTLED = 0.5
 """Share of the epochs after which a curve counts as settled."""
 
-FAR, ROOM = 3.0, 0.5
-"""Beginnings farther above the settled bands than so many heights of these are left out, but for this much room."""
+FAR, ROOM = 1.0, 0.5
+"""Beginnings farther above the settled bands than so many heights of these, and than twice their size, are left out,
+but for this much room."""
 
 
 def fit_view(ax: Axes, curves: Sequence[QuartileCurve], *, log: bool) -> None:
@@ -57,7 +58,8 @@ def limits(curves: Sequence[QuartileCurve]) -> tuple[float, float]:
     low, high = extremes([_after(curve) for curve in curves])
     least, most = extremes(curves)
     height = high - low
-    top = most if most <= high + FAR * height else high + ROOM * height
+    far = most - high > max(FAR * height, 2 * max(abs(high), abs(least)))
+    top = high + ROOM * height if far else most
     margin = 0.05 * (top - least) or 1.0
     return least - margin, top + margin
 

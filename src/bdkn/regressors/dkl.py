@@ -13,7 +13,7 @@ from bdkn.members import TrainingRows
 from bdkn.networks import FeatureMap
 from bdkn.predictive import Gaussian, MultivariateT
 from bdkn.predictive.base import FloatArray
-from bdkn.regressors.process import Process, check_process
+from bdkn.regressors.process import BOUND, Process, check_process
 from bdkn.regressors.torch_regressor import TorchNetworkRegressor, check_flag
 
 if TYPE_CHECKING:
@@ -38,8 +38,9 @@ class DKLRegressor(TorchNetworkRegressor):
         Features the process is on.
     bounded : bool, default=False
         Move and stretch each input so that the training rows fill [-1, 1], and the features, all alike, so that theirs
-        fill [-0.95, 0.95], as GPyTorch's tutorial does. The length scales then start where they will be needed, and
-        the network cannot stretch a feature for ever.
+        fill [-0.95, 0.95], as GPyTorch's tutorial does; features of new rows beyond count as at the edge. The length
+        scales then start where they will be needed, and the network cannot stretch a feature for ever; but far from
+        the training rows predictions are as sure as at the edge.
     batch_size : int or None, default=None
         Rows a step, whose marginal likelihood is taken as if there were no others; None takes all rows at once.
         Predictions are given all rows either way.
@@ -169,10 +170,14 @@ class DKLRegressor(TorchNetworkRegressor):
         return {"features_": learner.frozen_features(), "process_": learner.frozen()}
 
     def _scaled_predictive(self, X: FloatArray) -> Gaussian:
-        return self.process_.predictive(self.features_(X))
+        return self.process_.predictive(self._features(X))
 
     def _scaled_joint(self, X: FloatArray) -> MultivariateT:
-        return self.process_.joint(self.features_(X))
+        return self.process_.joint(self._features(X))
+
+    def _features(self, X: FloatArray) -> FloatArray:
+        z = self.features_(X)
+        return np.clip(z, -BOUND, BOUND) if self.bounded else z
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -20,6 +20,9 @@ FloatArray = NDArray[np.float64]
 
 DTYPES = ("float64", "float32")
 
+BOUND = 0.95
+"""What features are kept within if they are bounded, as in GPyTorch's tutorial."""
+
 _AT_ONCE = 2**25
 """Numbers in the covariance of new rows with those known: a quarter of a gigabyte."""
 

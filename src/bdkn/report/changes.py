@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from bdkn.bench import Record, paper
 from bdkn.report.artefacts import CHANGES
 from bdkn.report.comparison import Comparison
 from bdkn.report.comparison_tables import shown
 from bdkn.report.notes import Notes
-from bdkn.report.results import Results, gather
+from bdkn.report.results import Results, dataset_title, gather
 
 SCALES = MappingProxyType(
     {
@@ -27,24 +28,35 @@ _SCATTER = 3.0
 """Times the printed standard error that a changed cell's own may be: a mean hardly known agrees with anything."""
 
 
-def by_one_change(records: Sequence[Record], cells: Sequence[Comparison]) -> Notes:
+class Changes(NamedTuple):
+    """Reasons of cells that a change ``reached``, and of those that less and more of something ``straddled``."""
+
+    reached: Notes
+    straddled: Notes
+
+
+def by_one_change(records: Sequence[Record], cells: Sequence[Comparison]) -> Changes:
     """Return the reasons of those cells that miss."""
     changed = gather(records, "artefacts")
-    reasons = {}
-    for cell in cells:
-        beside = [other for other in cells if _place(other) == _place(cell) and other is not cell]
-        if not cell.hit and (reason := _reached(cell, beside, changed) or _between(cell, changed)):
-            reasons[(*_place(cell), cell.metric)] = reason
-    return reasons
+    reached: dict[tuple[str, str, str, str], str] = {}
+    straddled: dict[tuple[str, str, str, str], str] = {}
+    for cell in (cell for cell in cells if not cell.hit):
+        key = (cell.experiment, cell.method, cell.dataset, cell.metric)
+        siblings = [one for one in cells if (one.experiment, one.method) == (cell.experiment, cell.method)]
+        if reason := _reached(cell, siblings, changed):
+            reached[key] = reason
+        elif reason := _between(cell, changed):
+            straddled[key] = reason
+    return Changes(reached, straddled)
 
 
-def _place(cell: Comparison) -> tuple[str, str, str]:
-    return cell.experiment, cell.method, cell.dataset
+def _reached(cell: Comparison, siblings: Sequence[Comparison], changed: Results) -> str | None:
+    """Say which change brings a cell near the printed score, if one does that takes its other metric no further away.
 
-
-def _reached(cell: Comparison, beside: Sequence[Comparison], changed: Results) -> str | None:
-    """Say which change brings a cell near the printed score, if one does that takes none beside it further away."""
+    ``siblings`` are all cells of the method in the setting; those the change takes away are named.
+    """
     found = [(other, name) for name in _changes(cell) if (other := _changed(cell, changed, name))]
+    beside = [one for one in siblings if one.dataset == cell.dataset and one.metric != cell.metric]
     near = [
         (abs(other.errors), name, other)
         for other, name in found
@@ -54,7 +66,10 @@ def _reached(cell: Comparison, beside: Sequence[Comparison], changed: Results) -
         return None
     _, name, other = min(near, key=lambda one: one[:2])
     splits = f"{len(other.ours)} splits, {other.errors:+.1f} s.e."
-    return f"Reached by one change: with {CHANGES[name]}, it is {shown(other.ours)} ({splits}; artefacts.toml)."
+    lost = [one for one in siblings if one.near and _is_worse(one, changed, name)]
+    titles = ", ".join(f"{dataset_title(one.dataset)} {one.metric.upper()}" for one in lost)
+    aside = f" The same change takes away what agreed: {titles}." if lost else ""
+    return f"Reached by one change: with {CHANGES[name]}, it is {shown(other.ours)} ({splits}; artefacts.toml).{aside}"
 
 
 def _between(cell: Comparison, changed: Results) -> str | None:
@@ -65,7 +80,7 @@ def _between(cell: Comparison, changed: Results) -> str | None:
     if len(found) < 2 or not min(means) <= cell.paper.mean <= max(means):
         return None
     told = ", ".join(f"{shown(sample)} with {label}" for sample, label in found)
-    return f"Decided by {what}, which is not said: {told} (artefacts.toml). The printed score lies between."
+    return f"It depends on {what}, which is not said: {told} (artefacts.toml). The printed score lies between."
 
 
 def _changes(cell: Comparison) -> list[str]:

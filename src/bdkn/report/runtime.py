@@ -21,7 +21,7 @@ class Runtime:
     ``seconds`` is the sum of their times; ``busy`` what they would take with all cores at work, a fit on one thread
     being charged its share of the cores. ``paper`` is in minutes, None where the paper has no number, and ``alike`` the
     same for as many fits as ours; ``aggregate`` is the part of ``seconds`` that is not spent on networks, and the
-    predictive of the test rows.
+    predictive of the test rows, by those fits of which both were timed.
     """
 
     dataset: str
@@ -63,8 +63,8 @@ def runtimes(records: Sequence[Record], setting: int) -> list[Runtime]:
 
 
 def total(lines: Sequence[Runtime], method: str) -> Runtime:
-    """Return the sum over those of the ten sets that are there, beside the paper's sum over the same."""
-    mine = [line for line in lines if line.method == method and line.dataset in TEN]
+    """Return the sum over those of the ten sets that are there and in the paper, beside the paper's over the same."""
+    mine = [line for line in lines if line.method == method and line.dataset in TEN and line.paper is not None]
     name = "all ten sets" if len(mine) == len(TEN) else f"{len(mine)} of ten sets"
     parts = [line.aggregate for line in mine if line.aggregate is not None]
     return Runtime(
@@ -87,14 +87,16 @@ def machine(records: Iterable[Record]) -> str:
 
 def _runtime(dataset: str, method: str, records: Sequence[Record], setting: int) -> Runtime:
     took = [record["seconds"] for record in records]
-    parts = [seconds["aggregate"] + seconds.get("predict_aggregate", 0.0) for seconds in took if "aggregate" in seconds]
+    timed = [seconds for seconds in took if "predict_aggregate" in seconds]
+    share = sum(s["aggregate"] + s["predict_aggregate"] for s in timed) / (sum(s["fit"] for s in timed) or 1.0)
+    fit = sum(seconds["fit"] for seconds in took)
     return Runtime(
         dataset,
         method,
         len(records),
-        sum(seconds["fit"] for seconds in took),
+        fit,
         sum(record["seconds"]["fit"] * _share_of_cores(record) for record in records),
-        sum(parts) if len(parts) == len(took) else None,
+        share * fit if timed else None,
         *_printed(setting, dataset.removeprefix("synthetic-"), paper.stem_and_number(method)[0], len(records)),
     )
 
@@ -111,6 +113,11 @@ def _machine(hardware: Mapping[str, Any]) -> str:
 
 
 def _share_of_cores(record: Record) -> float:
-    """Return the threads a fit was allowed over the cores there are; no number or a negative one means all."""
+    """Return the threads a fit was allowed over the cores there are; no number or a negative one means all.
+
+    What computed on a GPU is charged all of its time: there is one.
+    """
+    if "device" in record.get("hardware", {}):
+        return 1.0
     cores, threads = (record.get("hardware", {}).get(name) for name in ("cores", "threads"))
     return threads / cores if cores and threads and 0 < threads < cores else 1.0

@@ -312,6 +312,13 @@ def test_bounded_features_predict():
     inside = model.features_(model._scaled(X))
     assert (inside.min(), inside.max()) == pytest.approx((-0.95, 0.95))
     assert model.score(X, y) > 0.5
+    scaling = gpytorch.utils.grid.ScaleToBounds(-1.0, 1.0)
+    scaling(torch.tensor(inside))
+    far = model.features_(model._scaled(3 * X))
+    np.testing.assert_allclose(
+        model._features(model._scaled(3 * X)), scaling.eval()(torch.tensor(far)), rtol=1e-6, atol=1e-8
+    )
+    assert np.abs(far).max() > 1
 
 
 def test_features_that_are_all_equal_stay_finite():

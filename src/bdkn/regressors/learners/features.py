@@ -11,6 +11,7 @@ from torch import Tensor
 
 from bdkn.networks import FeatureMap
 from bdkn.networks.activation import LEAK, Array
+from bdkn.regressors.process import BOUND
 from bdkn.training.torch_models import ACTIVATIONS
 
 SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
@@ -20,10 +21,6 @@ SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
     "silu": lambda z: torch.sigmoid(z) * (1 + z * (1 - torch.sigmoid(z))),
 }
 """Derivatives of the activations, themselves differentiable."""
-
-
-BOUND = 0.95
-"""What all features are kept within if they are bounded, as in GPyTorch's tutorials."""
 
 
 class TorchFeatures:

@@ -17,7 +17,7 @@ from bdkn.members import TrainingRows
 from bdkn.networks import FeatureMap
 from bdkn.regressors.learners.batches import Batches
 from bdkn.regressors.learners.features import TorchFeatures, as_array, to_bounds
-from bdkn.regressors.process import Process, condition, safe_cholesky
+from bdkn.regressors.process import BOUND, Process, condition, safe_cholesky
 
 
 class ProcessLearner:
@@ -144,7 +144,9 @@ class ProcessLearner:
 
     def _values(self, X: Any) -> Any:
         features = self._frozen_features()
-        return np.asarray(X, dtype=np.float64) if features is None else features(X)
+        if features is None:
+            return np.asarray(X, dtype=np.float64)
+        return features(X) if self._inputs is None else np.clip(features(X), -BOUND, BOUND)
 
     def _bounded(self, rows: TrainingRows) -> TrainingRows:
         if self._inputs is None:
