@@ -33,6 +33,7 @@ def made(
         "kind": "curves" if "curves" in others else "scores",
     }
     done = {
+        "rows": {"train": 90, "test": 10},
         "metrics": {"rmse": rmse, "nll": nll, "crps": rmse / 2, "coverage_90": 0.88 + 0.01 * split, "width_90": 3.0},
         "model": {"prior_scale": 1.6487},
         "seconds": seconds or {"fit": 60.0, "train": 59.0, "aggregate": 0.2, "predict": 1.0, "predict_aggregate": 0.1},

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bdkn.bench import Record, paper
-from bdkn.report.paired import Paired, compare_pairs
+from bdkn.report.paired import Paired, compare_records, scores_by_split
 from bdkn.report.results import dataset_title, gather
 from bdkn.report.runtime import TEN
 from bdkn.report.sample import Sample
@@ -49,7 +49,7 @@ class Contest:
 
     def sample(self, dataset: str, method: str, metric: str) -> Sample | None:
         """Return a metric over the splits there are, None if there is none."""
-        values = tuple(self._values(dataset, method, metric).values())
+        values = tuple(scores_by_split(self.done.get((dataset, method), ()), metric).values())
         return Sample(values) if values else None
 
     def missing(self, dataset: str, method: str) -> int:
@@ -62,9 +62,7 @@ class Contest:
 
     def paired(self, dataset: str, metric: str, method: str, other: str) -> Paired | None:
         """Return a method's scores minus another's on the splits that both have."""
-        mine, theirs = (self._values(dataset, name, metric) for name in (method, other))
-        differences = [mine[split] - theirs[split] for split in mine if split in theirs]
-        return compare_pairs(differences, self._ratio(dataset, method))
+        return compare_records(self.done.get((dataset, method), ()), self.done.get((dataset, other), ()), metric)
 
     def rival(self, dataset: str, metric: str, method: str) -> Paired | None:
         """Return a method's scores minus those of the peer with the lowest mean on the splits that both have."""
@@ -82,17 +80,6 @@ class Contest:
         there, failed = len(self.done.get((dataset, method), ())), self.failed.get((dataset, method), 0)
         words = f"{dataset_title(dataset)} {there} of {expected(dataset)}"
         return f"{words} ({failed} failed)" if failed else words
-
-    def _values(self, dataset: str, method: str, metric: str) -> dict[int, float]:
-        return {
-            record["cell"]["split"]: float(record["metrics"][metric])
-            for record in self.done.get((dataset, method), ())
-            if record["metrics"].get(metric) is not None
-        }
-
-    def _ratio(self, dataset: str, method: str) -> float:
-        sizes = [record["rows"] for record in self.done.get((dataset, method), ())]
-        return float(sum(size["test"] / size["train"] for size in sizes)) / max(1, len(sizes))
 
 
 def contest(records: Sequence[Record]) -> Contest:

@@ -9,6 +9,8 @@ from math import copysign, inf, sqrt
 import numpy as np
 from scipy.special import stdtr
 
+from bdkn.bench import Record
+
 LEVEL = 0.05
 """Two-sided level below which a difference is called significant."""
 
@@ -55,3 +57,20 @@ def compare_pairs(differences: Sequence[float], ratio: float) -> Paired | None:
     scale = s * sqrt(1 / n + ratio)
     t = m / scale if scale else (copysign(inf, m) if m else 0.0)
     return Paired(m, s / sqrt(n), float(2 * stdtr(n - 1, -abs(t))), n)
+
+
+def compare_records(mine: Sequence[Record], theirs: Sequence[Record], metric: str) -> Paired | None:
+    """Return the test of a method's scores minus another's, on the splits of a data set that both have."""
+    one, other = scores_by_split(mine, metric), scores_by_split(theirs, metric)
+    sizes = [record["rows"] for record in mine]
+    ratio = sum(size["test"] / size["train"] for size in sizes) / max(1, len(sizes))
+    return compare_pairs([one[split] - other[split] for split in one if split in other], ratio)
+
+
+def scores_by_split(records: Sequence[Record], metric: str) -> dict[int, float]:
+    """Return a metric of each split that has it."""
+    return {
+        record["cell"]["split"]: float(record["metrics"][metric])
+        for record in records
+        if record["metrics"].get(metric) is not None
+    }

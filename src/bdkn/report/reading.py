@@ -11,7 +11,7 @@ from bdkn.plots.epochs import setting_curves
 from bdkn.plots.quartiles import QuartileCurve
 from bdkn.report.comparison import METRICS
 from bdkn.report.finding import Finding
-from bdkn.report.paired import TEST, Paired, compare_pairs
+from bdkn.report.paired import TEST, compare_records
 from bdkn.report.ranks import mean_ranks
 from bdkn.report.results import Results, dataset_title, gather, method_title
 from bdkn.report.runtime import runtimes
@@ -48,19 +48,9 @@ def reading(records: Sequence[Record]) -> Finding | None:
 def wins(results: Results, other: str, metric: str) -> tuple[int, int, int]:
     """Return on how many data sets BDKN is significantly better than another method, worse, and compared."""
     sets = [name for name in results.datasets if not name.endswith("-clean")]  # Sarcos is there already
-    pairs = [pair for name in sets if (pair := _pair(results, name, other, metric)) is not None]
+    both = [(results.done.get((name, "bdkn"), ()), results.done.get((name, other), ())) for name in sets]
+    pairs = [pair for mine, theirs in both if (pair := compare_records(mine, theirs, metric)) is not None]
     return sum(pair.better for pair in pairs), sum(pair.worse for pair in pairs), len(pairs)
-
-
-def _pair(results: Results, dataset: str, other: str, metric: str) -> Paired | None:
-    mine, theirs = (
-        {record["cell"]["split"]: record for record in results.done.get((dataset, method), ())}
-        for method in ("bdkn", other)
-    )
-    common = [split for split in mine if split in theirs]
-    differences = [mine[split]["metrics"][metric] - theirs[split]["metrics"][metric] for split in common]
-    sizes = [mine[split]["rows"] for split in common if "rows" in mine[split]]
-    return compare_pairs(differences, float(np.mean([size["test"] / size["train"] for size in sizes] or [0.0])))
 
 
 def _is_there(results: Results, method: str) -> bool:
