@@ -50,7 +50,9 @@ def test_a_named_folder_is_not_written_to(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"no gzip", gzip.compress(b"x0,x1,y\n1,2,three\n"), gzip.compress(b"x0,x1,y\n" * 9)[:-9]]
+    "content",
+    [b"", b"no gzip", gzip.compress(b"x0,x1,y\n1,2,three\n"), gzip.compress(b"x0,x1,y\n" * 9)[:-9]],
+    ids=["empty", "not-gzip", "not-numbers", "cut-short"],  # gzip writes the time: test names must not hold it
 )
 def test_a_file_that_cannot_be_read(tmp_path, content):
     (tmp_path / "toy.csv.gz").write_bytes(content)
