@@ -11,12 +11,14 @@ from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
 
 from bdkn import BLLRegressor, LDBLLRegressor
 from bdkn.inference import Prior, Statistics, log_evidence
+from bdkn.members import TrainingRows
 from bdkn.networks import FeatureMap
 
 torch = pytest.importorskip("torch")
 
 from bdkn.regressors.learners import derivatives  # noqa: E402
-from bdkn.regressors.learners.evidence import LEAST_NOISE, LinearModel  # noqa: E402
+from bdkn.regressors.learners.descent import Plan, descend  # noqa: E402
+from bdkn.regressors.learners.evidence import LEAST_NOISE, EvidenceLearner, LinearModel  # noqa: E402
 from bdkn.regressors.learners.features import TorchFeatures  # noqa: E402
 
 X, y = table()
@@ -91,6 +93,18 @@ def test_stale_weights_are_those_of_the_features_a_step_ago():
     np.testing.assert_array_equal(stale.posterior_.mean, before.posterior_.mean)
     np.testing.assert_array_equal(stale.features_(X), after.features_(X))
     assert not np.allclose(stale.predict(X), after.predict(X))
+
+
+@pytest.mark.parametrize("noise", [None, 0.3])
+@pytest.mark.parametrize("stale", [False, True])
+def test_rows_held_out_are_judged_as_they_would_be_predicted(noise, stale):
+    features = TorchFeatures(FeatureMap.draw((3, 6), "tanh", np.random.default_rng(0), linear_last=False), DOUBLE)
+    rows, other = (TrainingRows(RNG.normal(size=(n, 3)), RNG.normal(size=n)) for n in (15, 9))
+    learner = EvidenceLearner(rows, other, features, DOUBLE, noise=noise, prior_variance="learned", stale=stale)
+    descend(learner, Plan(learning_rate=0.05, epochs=7))
+    design = np.column_stack([features.frozen()(other.X), np.ones(9)])
+    expected = -learner.posterior().predictive(design).logpdf(other.y).mean()
+    assert learner.held_out_nll() == pytest.approx(expected, rel=1e-9)
 
 
 def test_stale_weights_cost_accuracy_at_the_rate_of_setting_1():

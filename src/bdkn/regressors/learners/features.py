@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 
 import numpy as np
 import torch
@@ -51,6 +52,12 @@ class TorchFeatures:
             X, J = self._activated(layer, z), J @ W.mT
             J = J if self._is_linear(layer) else SLOPES[self._start.activation](z)[:, None, :] * J
         return X, J
+
+    def copied(self) -> TorchFeatures:
+        """Return the map as it is now, where it is, not to be trained any more."""
+        copied = copy(self)
+        copied.layers = [(W.detach().clone(), b.detach().clone()) for W, b in self.layers]
+        return copied
 
     def frozen(self) -> FeatureMap:
         """Return the map as it is now."""
