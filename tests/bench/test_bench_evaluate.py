@@ -65,6 +65,9 @@ def test_methods_combine_the_same_networks():
 
 
 def test_the_paper_is_the_base():
+    assert (
+        regressor(cell(base={"from_paper": 2}, regressor="BLLRegressor", dataset="yacht", parameters={})).epochs == 8000
+    )
     model = regressor(cell(base={"from_paper": 2}, parameters={"epochs": 3}))
     assert (model.epochs, model.learning_rate, model.standardize_y, model.evidence) == (3, 1e-3, False, "paper")
     with pytest.raises(InvalidParameterError, match="did you mean 'BDKNRegressor'"):

@@ -1,4 +1,6 @@
 import copy
+import math
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -87,6 +89,19 @@ def test_so_many_splits(splits, count):
             changed("methods", "bdkn", "datasets", "wave", value={}),
             "key of methods.bdkn.datasets .* did you mean 'waves'",
         ),
+        (changed("name", value=3), "a name must be text; got 3"),
+        (changed("datasets", value="waves"), "datasets must be a list; got 'waves'"),
+        (changed("datasets", value=[1]), "each of datasets must be text; got 1"),
+        (changed("datasets", value=["waves", "waves"]), "datasets must each be named once; got waves, waves"),
+        (changed("methods", value=3), "methods must be a table; got 3"),
+        (changed("methods", "de", value=3), "methods.de must be a table; got 3"),
+        (changed("methods", "de", "base", value=1), "base must be a table; got 1"),
+        (changed("methods", "de", "base", value={"from_paper": 3}), "from_paper must be .* <= 2; got 3"),
+        (changed("methods", "de", "parameters", value=["epochs"]), "parameters must be a table; got"),
+        (changed("methods", "de", "datasets", value=["waves"]), "datasets must be a table; got"),
+        (changed("methods", "bdkn", "datasets", "ripples", value=3), "ripples must be a table; got 3"),
+        (changed("methods", "de", "parameters", value={"learning_rate": math.nan}), "must be a finite number"),
+        (changed("methods", "de", "parameters", value={"epochs": date(2020, 1, 1)}), "epochs must be a finite"),
         ({"name": "x", "datasets": []}, "experiment must have the key 'methods'; got name, datasets"),
     ],
 )
@@ -105,12 +120,17 @@ def test_only_what_is_in_the_experiment_can_be_chosen():
         experiment.cells(SOURCE, datasets=["missing"])
     with pytest.raises(InvalidParameterError, match="datasets must be one of 'waves', 'missing'; got 'ripples'"):
         experiment.cells(TinySource())
+    with pytest.raises(InvalidParameterError, match=r"there must be something to run; got nothing of tiny: .* from 0"):
+        experiment.cells(SOURCE, splits={900})
 
 
 def test_the_file_is_named(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text("name = ")
     with pytest.raises(InvalidParameterError, match=r"mine.toml: Invalid value"):
+        load_experiment(path)
+    path.write_bytes(b'name = "\xff"')
+    with pytest.raises(InvalidParameterError, match=r"mine.toml: 'utf-8' codec"):
         load_experiment(path)
     path.write_text('nam = "x"')
     with pytest.raises(InvalidParameterError, match=r"mine.toml: .* did you mean 'name'"):

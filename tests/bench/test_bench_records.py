@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import cell
 
-from bdkn.bench import Cell, Store, pack, records, unpack
+from bdkn.bench import Cell, Store, pack, pending, records, unpack
 from bdkn.bench import store as store_module
 from bdkn.bench.record import dumps, loads
 from bdkn.errors import InvalidParameterError
@@ -95,6 +95,21 @@ def test_what_is_not_whole_is_not_there(tmp_path, monkeypatch):
     assert list(store) == []
 
 
+@pytest.mark.parametrize("text", ["{}", "[]", "null", '{"status": "done"}', "", "{", "no metrics", "another field"])
+def test_what_is_no_record_counts_as_not_run(tmp_path, text):
+    store, whole = Store(tmp_path), record()
+    store.put(whole)
+    (path,) = tmp_path.glob("??/*.json")
+    other = {
+        "no metrics": {k: v for k, v in whole.items() if k != "metrics"},
+        "another field": whole | {"cell": whole["cell"] | {"colour": "red"}},
+    }
+    path.write_text(dumps(other[text]) if text in other else text)
+    assert store.get(cell()) is None
+    assert list(store) == []
+    assert pending([cell()], store) == [cell()]
+
+
 def test_writers_and_readers_at_once_never_see_a_part(tmp_path):
     script = """
 import sys
@@ -102,7 +117,7 @@ from tiny import cell
 from bdkn.bench import Store
 store, padding = Store(sys.argv[1]), "x" * 200_000
 for i in range(150):
-    store.put({"cell": cell().as_dict(), "status": "done", "writer": sys.argv[2], "padding": padding})
+    store.put({"cell": cell().as_dict(), "status": "done", "metrics": {}, "padding": padding})
 """
     environment = os.environ | {"PYTHONPATH": os.path.dirname(__file__)}
     store = Store(tmp_path)

@@ -63,7 +63,9 @@ parameters = { epochs = 2 }
     assert "mine: bad on synthetic-small, split " in result.stderr
     assert "and 1 more: failed: " in result.stderr
     assert "batch_size must be an integer >= 1; got 0" in result.stderr
-    assert bench(*words, "--datasets", "synthetic-small").stdout == "4 cells: 4 were there, 0 ran, 2 failed\n"
+    again = bench(*words, "--datasets", "synthetic-small")
+    assert (again.exit_code, again.stdout) == (1, "4 cells: 4 were there, 0 ran, 2 failed\n")
+    assert "batch_size must be an integer >= 1; got 0 (earlier; --retry-failed runs it again)" in again.stderr
     retried = bench(*words, "--datasets", "synthetic-small", "--retry-failed")
     assert retried.stdout == "4 cells: 2 were there, 2 ran, 2 failed\n"
     assert len(records(store)) == 4
@@ -83,12 +85,34 @@ parameters = { epochs = 2 }
         (("--splits", "1-2-3"), "splits must be numbers and ranges such as 0,3,7-9; got '1-2-3'"),
         (("--methods", "dee"), "methods must be one of 'bdkn', 'de'; got 'dee'; did you mean 'de'?"),
         (("--datasets", "diabete"), "got 'diabete'; did you mean 'diabetes'?"),
+        (("--splits", "5-3"), "there must be something to run; got nothing of smoke"),
+        (("--jobs", "0"), "must be a number of processes, or -1"),
     ],
 )
 def test_a_wrong_choice(store, words, message):
     result = run(store, *words)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+def test_an_experiment_that_changed(store, tmp_path):
+    mine = tmp_path / "mine.toml"
+    text = 'name = "mine"\ndatasets = ["synthetic-small"]\nsplits = 3\n[methods.bdkn]\nregressor = "BDKNRegressor"\n'
+    for epochs, splits in ((2, "0"), (3, "1-2")):
+        mine.write_text(f"{text}parameters = {{ epochs = {epochs} }}\n")
+        assert bench("run", mine, "--store", store, "--quiet", "--jobs", "1", "--splits", splits).exit_code == 0
+    mixed = bench("table", "mine", "--source", store)
+    assert mixed.exit_code == 2
+    assert "must be of one set of parameters; got records with others too" in mixed.stderr
+    (fresh,) = bench("table", mine, "--source", store, "--format", "csv").stdout.splitlines()[1:]
+    assert fresh.split(",")[-1] == "2"
+
+
+def test_folders_that_are_not_there(tmp_path):
+    for words in (("pack", "--store"), ("unpack", "--results")):
+        result = bench(*words, tmp_path / "nowhere")
+        assert result.exit_code == 2
+        assert "records must be in a folder; got" in result.stderr
 
 
 def test_a_file_that_is_not_there(store):

@@ -140,7 +140,7 @@ def test_comparison_tables():
     assert nll.rows[0][-3:] == ("3.02", "3.02", "below by 0.010: cannot be")
     assert nll.rows[1][-1] == ""
     heavy = distribution_table([c for c in cells if c.heavy_tailed and c.metric == "rmse"], "T")
-    assert heavy.rows == (("Protein", "4.89", "4.89", "4.94", "4.99", "4.99", "4.94", "5.31 ± 0.25", "4 of 4"),)
+    assert heavy.rows == (("Protein", "DE", "4.89", "4.89", "4.94", "4.99", "4.99", "4.94", "5.31 ± 0.25", "4 of 4"),)
     assert hit_table(cells, "T").rows[0] == ("setting1", "BDKN", "2", "1", "1", "0", "0", "1")
 
 

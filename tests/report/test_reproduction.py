@@ -153,8 +153,11 @@ def test_written_with_its_figures(tmp_path):
 
 
 def test_nothing_to_write(tmp_path):
-    with pytest.raises(InvalidParameterError, match="there must be records to report on; got none"):
+    with pytest.raises(InvalidParameterError, match=r"there must be records of the paper's experiments, .*; got none"):
         write_reproduction([], tmp_path / "notes.toml", tmp_path / "page.md")
+    own = [record | {"cell": record["cell"] | {"experiment": "mine"}} for record in RECORDS]
+    with pytest.raises(InvalidParameterError, match=r"got none in kept: run .* 'bdkn bench table' shows experiments"):
+        write_reproduction(own, tmp_path / "notes.toml", tmp_path / "page.md", "kept")
     with pytest.raises(InvalidParameterError, match="there must be records of figure2 or figure3; got none"):
         write_figures(RECORDS, tmp_path)
     assert list(tmp_path.iterdir()) == []

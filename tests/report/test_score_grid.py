@@ -66,12 +66,13 @@ def test_the_clean_form_of_a_set_stands_beside_it():
     )
 
 
-def test_two_records_of_one_split_must_be_the_same_cell():
+def test_what_is_averaged_must_be_of_the_same_parameters():
     again = made("setting1", "yacht", "bdkn", 0, rmse=9.0)
     assert len(gather([*RECORDS, again], "setting1").done["yacht", "bdkn"]) == 2
-    other = made("setting1", "yacht", "bdkn", 0, parameters={"epochs": 3})
-    with pytest.raises(InvalidParameterError, match="setting1: bdkn on yacht, split 0 must be of one cell; got two"):
-        gather([*RECORDS, other], "setting1")
+    for split in (0, 7):
+        other = made("setting1", "yacht", "bdkn", split, parameters={"epochs": 3})
+        with pytest.raises(InvalidParameterError, match="averaged, here bdkn on yacht in setting1, must be of one set"):
+            gather([*RECORDS, other], "setting1")
 
 
 def test_experiments_that_are_not_there():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -44,6 +44,10 @@ class Cell:
         """The SHA-256 of the cell's canonical JSON, its name in a store."""
         text = json.dumps(self.as_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return _digest(text)
+
+    def is_like(self, other: Cell) -> bool:
+        """Tell whether two cells differ in nothing but the split, so that their results may be averaged."""
+        return replace(self, split=other.split) == other
 
     @property
     def random_state(self) -> int:

@@ -26,6 +26,7 @@ from bdkn.metrics import calibration_error, coverage, crps, interval_width, nll,
 from bdkn.networks import Networks
 from bdkn.predictive import Predictive
 from bdkn.regressors import TorchRegressor
+from bdkn.regressors.paper import SETS
 
 LEVELS = (50, 90, 95)
 """Percentages at which coverage and width of the central intervals are recorded."""
@@ -76,7 +77,11 @@ def regressor(cell: Cell, **others: Any) -> Any:
     check_choice("regressor", cell.regressor, METHODS)
     cls = METHODS[cell.regressor]
     parameters = {**cell.parameters, "random_state": cell.random_state, **others}
-    return cls.from_paper(cell.base["from_paper"], **parameters) if cell.base else cls(**parameters)
+    if not cell.base:
+        return cls(**parameters)
+    named = issubclass(cls, TorchRegressor) and cell.dataset.removesuffix("-clean") in SETS
+    place = {"dataset": cell.dataset} if named else {}  # setting 2 differs between data sets
+    return cls.from_paper(cell.base["from_paper"], **place, **parameters)
 
 
 def metrics(y: FloatArray, dist: Predictive) -> dict[str, float]:

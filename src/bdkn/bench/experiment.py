@@ -21,6 +21,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tomllib
@@ -51,10 +52,16 @@ class Method:
         from bdkn.bench.methods import METHODS
 
         check_choice("regressor", self.regressor, METHODS)
+        for where, table in {"base": self.base, "parameters": self.parameters, "datasets": self.datasets}.items():
+            _check_kind(where, table, "a table")
         check_keys("base", self.base, ("from_paper",))
+        for setting in self.base.values():
+            check_number("from_paper", setting, low=1, high=2, whole=True)
         known = set(METHODS[self.regressor]().get_params()) - {"device", "n_jobs", "random_state", "verbose"}
         for where, given in {"parameters": self.parameters, **self.datasets}.items():
+            _check_kind(where, given, "a table")
             check_keys(where, given, sorted(known))
+            _check_values(where, given)
 
     def runs_on(self, dataset: str) -> bool:
         """Tell whether a data set is the method's business."""
@@ -79,8 +86,11 @@ class Experiment:
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.methods):
+            _check_kind("a name", name, "text")
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
                 raise InvalidParameterError(f"a name must be letters, digits, '.', '_' and '-'; got {name!r}")
+        if len({*self.datasets}) < len(self.datasets):
+            raise InvalidParameterError(f"datasets must each be named once; got {', '.join(self.datasets)}")
         check_choice("kind", self.kind, KINDS)
         check_number("seed", self.seed, low=0, whole=True)
         if self.splits != "all":
@@ -100,7 +110,7 @@ class Experiment:
         check_all("methods", methods, self.methods)
         check_all("datasets", datasets, self.datasets)
         check_all("datasets", self.datasets, source.names())
-        return [
+        cells = [
             self._cell(name, method, dataset, split)
             for dataset in self.datasets
             for name, method in self.methods.items()
@@ -108,6 +118,13 @@ class Experiment:
             for split in range(self._n_splits(source.n_splits(dataset)))
             if _chosen(split, splits)
         ]
+        if not cells:
+            raise InvalidParameterError(
+                f"there must be something to run; got nothing of {self.name}: it has the methods "
+                f"{', '.join(self.methods) or '(none)'} on {', '.join(self.datasets) or '(no data sets)'}, and splits "
+                "are counted from 0"
+            )
+        return cells
 
     def _n_splits(self, available: int) -> int:
         return available if isinstance(self.splits, str) else min(self.splits, available)
@@ -131,13 +148,17 @@ def load_experiment(path: str | os.PathLike[str]) -> Experiment:
     try:
         with Path(path).open("rb") as file:
             return parse_experiment(tomllib.load(file))
-    except (tomllib.TOMLDecodeError, InvalidParameterError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, InvalidParameterError) as error:
         raise InvalidParameterError(f"{path}: {error}") from error
 
 
 def parse_experiment(document: Mapping[str, Any]) -> Experiment:
     """Return the experiment a TOML document describes."""
     _check_table("experiment", document, Experiment)
+    _check_kind("methods", document["methods"], "a table")
+    _check_kind("datasets", document["datasets"], "a list")
+    for name in document["datasets"]:
+        _check_kind("each of datasets", name, "text")
     methods = {name: _method(name, table) for name, table in document["methods"].items()}
     return Experiment(**{**document, "datasets": tuple(document["datasets"]), "methods": methods})
 
@@ -157,6 +178,7 @@ def check_all(what: str, given: Iterable[str] | None, known: Iterable[str]) -> N
 
 
 def _method(name: str, table: Mapping[str, Any]) -> Method:
+    _check_kind(f"methods.{name}", table, "a table")
     _check_table(f"methods.{name}", table, Method, "method")
     return Method(**table)
 
@@ -166,6 +188,25 @@ def _check_table(where: str, table: Mapping[str, Any], cls: type[Any], kind: str
     for key in _REQUIRED[kind]:
         if key not in table:
             raise InvalidParameterError(f"{where} must have the key {key!r}; got {', '.join(table) or 'nothing'}")
+
+
+_KINDS: dict[str, type[Any]] = {"a table": dict, "a list": list, "text": str}
+
+
+def _check_kind(where: str, given: Any, kind: str) -> None:
+    if not isinstance(given, _KINDS[kind]):
+        raise InvalidParameterError(f"{where} must be {kind}; got {given!r}")
+
+
+def _check_values(where: str, given: Mapping[str, Any]) -> None:
+    """Raise unless a record can hold the values: JSON has no dates, and no numbers that are not finite."""
+    for key, value in given.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError):
+            raise InvalidParameterError(
+                f"{where}: {key} must be a finite number, text, true or false, or a list of these; got {value!r}"
+            ) from None
 
 
 def _chosen(value: Any, wanted: Collection[Any] | None) -> bool:

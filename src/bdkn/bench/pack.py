@@ -54,9 +54,8 @@ def packed(results: str | os.PathLike[str]) -> Iterator[Record]:
 
 def read_packed(path: Path) -> Iterator[Record]:
     """Yield the records of one packed file."""
-    lines = path.read_text(encoding="utf-8").splitlines()
     try:
-        head, *parts = map(loads, lines)
+        head, *parts = map(loads, path.read_text(encoding="utf-8").splitlines())
         if {key: head[key] for key in FORMAT} != FORMAT or head["records"] != len(parts):
             raise ValueError(f"its first line announces {head.get('records')} records in another form")
         for part in parts:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from bdkn.bench.cell import Cell
+from bdkn.bench.record import Record
 from bdkn.bench.sources import TaskSource
 from bdkn.bench.store import Store
 from bdkn.errors import BDKNError
@@ -94,15 +95,23 @@ def run_cell(
     """Run one cell, unless another runner has meanwhile, and keep its record."""
     from bdkn.bench.evaluate import evaluate
 
-    there = store.get(cell)
-    if there is not None and not pending([cell], store, retry_failed=retry_failed):
-        return Outcome(cell, there["status"])
+    if not pending([cell], store, retry_failed=retry_failed):
+        return known_outcome(cell, store)
     try:
         task = source.load(cell.dataset)
     except (BDKNError, OSError) as error:
         return Outcome(cell, "no data", message=str(error))
     record = evaluate(cell, task, n_jobs, device)
     store.put(record)
+    return _outcome(cell, record)
+
+
+def known_outcome(cell: Cell, store: Store) -> Outcome:
+    """Return how a cell ended that was run before, "not run" if it was not."""
+    return _outcome(cell, store.get(cell) or {"status": "not run"})
+
+
+def _outcome(cell: Cell, record: Record) -> Outcome:
     return Outcome(cell, record["status"], message=record.get("traceback", "").strip().rpartition("\n")[2])
 
 

@@ -11,6 +11,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from bdkn.bench.cell import Cell
 from bdkn.bench.record import Record, dumps, loads
@@ -59,6 +60,15 @@ def replace_file(path: Path, text: str) -> None:
 def _read(path: Path) -> Record | None:
     try:
         record: Record = loads(path.read_bytes())
+        return record if _is_whole(record) else None
     except (FileNotFoundError, ValueError):  # a disk that failed: the cell simply counts as not run
         return None
-    return record
+
+
+def _is_whole(record: Any) -> bool:
+    """Tell whether a record has what all who read records rely on."""
+    try:
+        Cell.of(record)
+        return record["status"] == "failed" or isinstance(record["metrics"], dict)
+    except (KeyError, TypeError):
+        return False

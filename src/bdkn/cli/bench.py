@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,13 @@ from bdkn.cli.terminal import errors_as_messages
 
 if TYPE_CHECKING:
     from bdkn.bench import Cell, Outcome, Store
+
+
+def _not_zero(jobs: int) -> int:
+    if jobs == 0:
+        raise typer.BadParameter("must be a number of processes, or -1 for one a core; got 0")
+    return jobs
+
 
 app = typer.Typer(no_args_is_help=True, help="Run the experiments of the paper, and of your own.")
 
@@ -27,7 +35,7 @@ def run(
     methods: Annotated[str, typer.Option(help="Only these methods, with commas between.")] = "",
     splits: Annotated[str, typer.Option(help="Only these splits, such as 0-4 or 0,3,7-9.")] = "",
     store: StoreOption = Path(".bdkn-store"),
-    jobs: Annotated[int, typer.Option(help="Processes; -1 for one a core.")] = -1,
+    jobs: Annotated[int, typer.Option(help="Processes; -1 for one a core.", callback=_not_zero)] = -1,
     device: Annotated[str, typer.Option(help="Where what PyTorch trains is computed, such as cuda.")] = "",
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run again what failed.")] = False,
     data: DataOption = None,
@@ -50,7 +58,7 @@ def run(
         outcomes = run_cells(todo, kept, source, jobs=jobs, retry_failed=retry_failed, device=device or None)
         ended = list(_shown(outcomes, work, quiet=quiet))
         typer.echo(_summary(cells, len(cells) - len(todo), ended, kept))
-        raise typer.Exit(_tell_what_went_wrong(ended))
+        raise typer.Exit(_tell_what_went_wrong([*_failed_before(cells, ended, kept), *ended]))
 
 
 @app.command()
@@ -68,7 +76,7 @@ def pack(
 
         source = bench.DataSource()
         keys = {cell.key for file in files or () for cell in bench.load_experiment(file).cells(source)}
-        count = bench.pack(bench.Store(store), results, keys if files else None)
+        count = bench.pack(bench.Store(_folder(store, "run")), results, keys if files else None)
         typer.echo(f"{count} records in {results}")
 
 
@@ -78,7 +86,18 @@ def unpack(results: ResultsOption = Path("results"), store: StoreOption = Path("
     with errors_as_messages():
         from bdkn import bench
 
-        typer.echo(f"{bench.unpack(results, bench.Store(store))} records added to {store}")
+        typer.echo(f"{bench.unpack(_folder(results, 'pack'), bench.Store(store))} records added to {store}")
+
+
+def _folder(path: Path, verb: str) -> Path:
+    """Return a folder of records, which must be there."""
+    from bdkn.errors import InvalidParameterError
+
+    if not path.is_dir():
+        raise InvalidParameterError(
+            f"records must be in a folder; got {str(path)!r}, which is none: 'bdkn bench {verb}' makes it"
+        )
+    return path
 
 
 def _shown(outcomes: Iterable[Outcome], work: Mapping[str, float], *, quiet: bool) -> Iterator[Outcome]:
@@ -102,6 +121,16 @@ def _summary(cells: Sequence[Cell], there: int, ended: Sequence[Outcome], store:
     absent = sum(outcome.status == "no data" for outcome in ended)
     text = f"{len(cells)} cells: {there} were there, {len(ended) - absent} ran, {failed} failed"
     return text + (f", {absent} have no data" if absent else "")
+
+
+def _failed_before(cells: Sequence[Cell], ended: Sequence[Outcome], store: Store) -> Iterator[Outcome]:
+    """Yield the failures of earlier runs."""
+    from bdkn.bench.runner import known_outcome
+
+    now = {outcome.cell.key for outcome in ended}
+    for cell in cells:
+        if cell.key not in now and (outcome := known_outcome(cell, store)).status == "failed":
+            yield replace(outcome, message=f"{outcome.message} (earlier; --retry-failed runs it again)")
 
 
 def _tell_what_went_wrong(ended: Iterable[Outcome]) -> int:

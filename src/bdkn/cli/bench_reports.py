@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
     from bdkn.report import Table
     from bdkn.report.grid import Grid
+    from bdkn.report.results import Results
 
-ExperimentArgument = Annotated[str, typer.Argument(help="Name of an experiment, such as setting1.")]
+ExperimentArgument = Annotated[str, typer.Argument(help="An experiment, such as setting1, or its file.")]
 SourceOption = Annotated[Path, typer.Option(help="Folder of records, packed or a store.")]
 FormatOption = Annotated[str, typer.Option("--format", help="text, markdown, latex or csv.")]
 
@@ -41,16 +42,12 @@ def table(
 ) -> None:
     """Print data sets times methods: mean ± standard deviation over splits, best and second best marked."""
     with errors_as_messages():
-        from bdkn.bench import records
         from bdkn.errors import check_choice
         from bdkn.report.formats import FORMATS, grid_csv, grid_latex, grid_markdown
         from bdkn.report.grid import score_grid
-        from bdkn.report.results import check_experiment, gather
 
         check_choice("--format", form, FORMATS)
-        found = records(source)
-        check_experiment(found, experiment)
-        grid = score_grid(gather(found, experiment), metric, digits)
+        grid = score_grid(_results(experiment, source), metric, digits)
         if form == "text":
             _print_grid(grid)
         else:
@@ -60,18 +57,15 @@ def table(
 def compare(experiment: ExperimentArgument, form: FormatOption = "text", source: SourceOption = RESULTS) -> None:
     """Print each cell beside the paper's: difference in standard errors, floor of the NLL, and how many agree."""
     with errors_as_messages():
-        from bdkn.bench import records
         from bdkn.report.comparison import METRICS, compare_with_paper
         from bdkn.report.comparison_tables import FLOOR, VERDICTS, comparison_table, distribution_table, hit_table
-        from bdkn.report.results import check_experiment, gather
 
-        found = records(source)
-        check_experiment(found, experiment)
-        cells = compare_with_paper(gather(found, experiment))
+        found = _results(experiment, source)
+        cells = compare_with_paper(found)
         parts = [(metric, [cell for cell in cells if cell.metric == metric]) for metric in METRICS]
-        tables = [comparison_table(part, f"{metric.upper()}, {experiment}") for metric, part in parts]
+        tables = [comparison_table(part, f"{metric.upper()}, {found.experiment}") for metric, part in parts]
         tables += [
-            distribution_table(heavy, f"{metric.upper()} of heavy-tailed methods over our splits, {experiment}")
+            distribution_table(heavy, f"{metric.upper()} of heavy-tailed methods over our splits, {found.experiment}")
             for metric, part in parts
             if (heavy := [cell for cell in part if cell.heavy_tailed])
         ]
@@ -123,7 +117,7 @@ def report(
         from bdkn.bench import records
         from bdkn.report.reproduction import write_reproduction
 
-        typer.echo(write_reproduction(records(source), notes, out))
+        typer.echo(write_reproduction(records(source), notes, out, source))
 
 
 def results(
@@ -137,13 +131,28 @@ def results(
         typer.echo(write_results(records(source), out))
 
 
+def _results(experiment: str, source: Path) -> Results:
+    """Return the records of an experiment; if its file is named, of the cells it has now and no others."""
+    from bdkn.bench import Cell, DataSource, load_experiment, records
+    from bdkn.report.results import check_experiment, gather
+
+    found = records(source)
+    if experiment.endswith(".toml"):
+        file = load_experiment(experiment)
+        keys = {cell.key for cell in file.cells(DataSource())}
+        found, experiment = [record for record in found if Cell.of(record).key in keys], file.name
+    check_experiment(found, experiment)
+    return gather(found, experiment)
+
+
 def _print_grid(grid: Grid) -> None:
     from bdkn.report.formats import grid_table
 
     styles = {"best": "[bold]{}[/]", "second": "[underline]{}[/]", "": "{}"}
     console = _console()
     print_table(console, grid_table(grid, lambda entry, text: styles[entry.mark].format(text)))
-    console.print("Bold: best; underlined: second best.", *grid.notes, sep="\n", markup=False, soft_wrap=True)
+    legend = ["Bold: best; underlined: second best."] if console.is_terminal else []
+    console.print(*legend, *grid.notes, sep="\n", markup=False, soft_wrap=True)
 
 
 def _print_tables(tables: Iterable[Table], form: str, notes: Iterable[str]) -> None:

@@ -34,6 +34,7 @@ def distribution_table(cells: Sequence[Comparison], title: str) -> Table:
     """Return how our splits are spread, beside the paper's mean."""
     columns = (
         "data set",
+        "method",
         "least",
         "lower quartile",
         "median",
@@ -88,7 +89,8 @@ def _floors(floors: Floors | None) -> tuple[str, ...]:
 def _distribution(cell: Comparison) -> tuple[str, ...]:
     values = (*cell.ours.spread, cell.ours.mean)
     below = f"{cell.below} of {len(cell.ours)}"
-    return (dataset_title(cell.dataset), *(f"{value:.2f}" for value in values), shown(cell.paper, 2), below)
+    names = dataset_title(cell.dataset), method_title(cell.method)
+    return (*names, *(f"{value:.2f}" for value in values), shown(cell.paper, 2), below)
 
 
 def _hit_row(cells: Sequence[Comparison], experiment: str, method: str) -> tuple[str, ...]:

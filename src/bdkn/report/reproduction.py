@@ -54,13 +54,15 @@ RUNTIME = (
 )
 
 
-def reproduction_page(records: Sequence[Record], notes: Notes, images: str = "images") -> str:
+def reproduction_page(
+    records: Sequence[Record], notes: Notes, images: str = "images", source: str | Path = "results"
+) -> str:
     """Return the page as Markdown; ``images`` is the folder of the figures, seen from the page."""
     settings = [name for name in paper.EXPERIMENTS if gather(records, name).done]
     cells = [cell for name in settings for cell in compare_with_paper(gather(records, name))]
     changes = by_one_change(records, cells)
     blocks = [
-        *_head(records, cells, changes, notes),
+        *_head(records, source, cells, changes, notes),
         *_found(filter(None, [reading(records)]), "##"),
         *(block for name in settings for block in _setting(records, name, cells)),
         *_converged(records),
@@ -97,23 +99,29 @@ def write_figures(records: Sequence[Record], folder: Path) -> list[Path]:
     return [path for stem, figure in drawn.items() for path in save_figure(figure, folder, stem, ("png", "svg", "pdf"))]
 
 
-def write_reproduction(records: Sequence[Record], notes: Path, page: Path) -> Path:
+def write_reproduction(records: Sequence[Record], notes: Path, page: Path, source: str | Path = "results") -> Path:
     """Write the page, and the figures into ``images/`` beside it; return the page's path."""
-    if not any(record["status"] == "done" for record in records):
-        raise InvalidParameterError("there must be records to report on; got none: run 'bdkn bench run FILE' first")
+    known = {*paper.EXPERIMENTS, *CAPTIONS}
+    if not any(record["status"] == "done" and record["cell"]["experiment"] in known for record in records):
+        raise InvalidParameterError(
+            f"there must be records of the paper's experiments, {', '.join(sorted(known))}; got none in {source}: run "
+            "'bdkn bench run experiments/setting1.toml' first; 'bdkn bench table' shows experiments of your own"
+        )
     reasons, folder = read_notes(notes), prepare_folder(page.parent)
     if figures(records):
         write_figures(records, folder / "images")
     with drafts(folder) as draft:
-        (draft / page.name).write_text(reproduction_page(records, reasons), "utf-8")
+        (draft / page.name).write_text(reproduction_page(records, reasons, source=source), "utf-8")
     return page
 
 
-def _head(records: Sequence[Record], cells: Sequence[Comparison], changes: Changes, notes: Notes) -> Iterator[str]:
+def _head(
+    records: Sequence[Record], source: str | Path, cells: Sequence[Comparison], changes: Changes, notes: Notes
+) -> Iterator[str]:
     yield "# The paper's tables and figures, reproduced"
     done = sum(record["status"] == "done" for record in records)
     yield (
-        f"Written by `bdkn bench report` from {done} records in `results/`; do not edit. Machine: {machine(records)}. "
+        f"Written by `bdkn bench report` from {done} records in `{source}/`; do not edit. Machine: {machine(records)}. "
         "Every number here is from these records or printed in the paper."
     )
     if not cells:

@@ -74,11 +74,13 @@ def gather(records: Iterable[Record], experiment: str) -> Results:
         if record["status"] != "done":
             failed[cell.dataset, cell.method] += 1
             continue
-        earlier = done[cell.dataset, cell.method].setdefault(cell.split, record)
-        if earlier is not record and Cell.of(earlier).key != cell.key:
+        splits = done[cell.dataset, cell.method]
+        splits.setdefault(cell.split, record)
+        if not cell.is_like(Cell.of(next(iter(splits.values())))):
             raise InvalidParameterError(
-                f"records of {cell} must be of one cell; got two with different parameters: "
-                "pack the experiment's file again, or take away what is out of date"
+                f"what is averaged, here {cell.method} on {cell.dataset} in {experiment}, must be of one set of "
+                "parameters; got records with others too, of the experiment as it once was: name the experiment's file "
+                "in place of the experiment, which leaves them out, or pack the file again"
             )
     cells = in_order({(record["cell"]["dataset"], record["cell"]["method"]) for record in mine})
     return Results(
