@@ -47,11 +47,13 @@ def evaluate(cell: Cell, task: Task, n_jobs: int = 1, device: str | None = None)
     regressor that can choose computes: there it may draw other random numbers, and rounds otherwise.
     """
     record: Record = {"cell": cell.as_dict(), "status": "done"}
-    place = {"device": device} if device and has_device(cell) else {}
+    place: dict[str, Any] = {"n_jobs": n_jobs}
+    if has_device(cell):  # with all cores, PyTorch's steps are to say themselves whether they are worth several
+        place = {"n_jobs": None if n_jobs == -1 else n_jobs, **({"device": device} if device else {})}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            record |= _outcome(cell, task, n_jobs=n_jobs, **place)
+            record |= _outcome(cell, task, **place)
         except Exception:
             record |= {"status": "failed", "traceback": _anywhere(traceback.format_exc())}
     return record | {

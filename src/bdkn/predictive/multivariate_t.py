@@ -42,7 +42,11 @@ class MultivariateT:
 
     def cov(self) -> FloatArray:
         """Return the covariance ``shape * df / (df - 2)``; ``df`` must be above 2, or there is none."""
-        check_number("df", self.df, low=2.0, strict=True, infinite=True)
+        if not self.df > 2:
+            raise InvalidParameterError(
+                f"a covariance needs more than 2 degrees of freedom; there are {self.df:g}: fit to more rows, or ask "
+                "for quantiles, intervals or draws"
+            )
         return self.shape / (1 - 2 / self.df)
 
     def marginal(self) -> StudentT:

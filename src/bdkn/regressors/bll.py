@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from bdkn.errors import check_choice, check_number
+from bdkn.errors import InvalidParameterError, check_choice, check_number
 from bdkn.inference import Posterior
 from bdkn.members import TrainingRows
 from bdkn.networks import FeatureMap
@@ -29,7 +29,8 @@ class BLLRegressor(TorchNetworkRegressor):
 
     y = φ(x; θ)ᵀw + ε, with φ the last hidden layer of a network and a constant, w ~ N(0, σ_w² I) and ε ~ N(0, σ²). The
     weights w are integrated out in closed form, so that θ, σ_w² and, of a Gaussian head, σ² rise on the evidence of all
-    rows at once. Evidence does not keep θ from fitting noise; rows held out say when to stop.
+    rows at once. Evidence does not keep θ from fitting noise; rows held out say when to stop. Still the features are
+    fitted to the very rows that tell σ²: with few rows, or many inputs, intervals are too narrow.
 
     Parameters
     ----------
@@ -64,7 +65,8 @@ class BLLRegressor(TorchNetworkRegressor):
     device : str, default="cpu"
         Where to train, as PyTorch spells it, for example "cuda".
     n_jobs : int or None, default=None
-        Threads PyTorch may use, -1 for all cores, None for what it uses anyway. More may change the last digits.
+        Threads PyTorch may use, -1 for all cores; None is one, or PyTorch's own number where a step is worth it. More
+        may change the last digits.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the network and of the rows held out.
     verbose : int, default=0
@@ -139,7 +141,8 @@ class BLLRegressor(TorchNetworkRegressor):
 
         The standard deviation is infinite with two degrees of freedom or fewer.
         """
-        J = self.features_.derivatives(self._scaled(self._rows(X)))
+        rows = self._scaled(self._rows(X))
+        J = self.features_.derivatives(rows)
         n, D, P = J.shape
         Φ = np.concatenate([J, np.zeros((n, 1, P))], axis=1).transpose(0, 2, 1).reshape(n * P, D + 1)
         slopes = self.posterior_.predictive(Φ, noise=0.0)
@@ -199,3 +202,8 @@ class BLLRegressor(TorchNetworkRegressor):
                 check_choice(f"{name}, if not a number,", given, ("learned",))
             else:
                 check_number(name, given, low=0, strict=True)
+        if self.head != "gaussian" and not isinstance(self.noise, str):
+            raise InvalidParameterError(
+                f"noise can be known of a Gaussian head only; got noise={self.noise!r} with head={self.head!r}, which "
+                "integrates it out: set head='gaussian', or leave noise"
+            )

@@ -13,7 +13,7 @@ from bdkn.members import TrainingRows
 from bdkn.networks import FeatureMap
 from bdkn.predictive import Gaussian, MultivariateT
 from bdkn.predictive.base import FloatArray
-from bdkn.regressors.process import BOUND, Process, check_process
+from bdkn.regressors.process import BOUND, Process, check_process, step_work
 from bdkn.regressors.torch_regressor import TorchNetworkRegressor, check_flag
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ class DKLRegressor(TorchNetworkRegressor):
     device : str, default="cpu"
         Where to train, as PyTorch spells it, for example "cuda".
     n_jobs : int or None, default=None
-        Threads PyTorch may use, -1 for all cores, None for what it uses anyway. More may change the last digits.
+        Threads PyTorch may use, -1 for all cores; None is one, or PyTorch's own number where a step is worth it. More
+        may change the last digits.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the network, of batches and of the rows held out.
     verbose : int, default=0
@@ -165,6 +166,9 @@ class DKLRegressor(TorchNetworkRegressor):
     def _start(self, n_inputs: int, seed: np.random.SeedSequence) -> FeatureMap:
         widths = (n_inputs, *self._hidden, self.n_features_out)
         return FeatureMap.draw(widths, self.activation, np.random.default_rng(seed), linear_last=True)
+
+    def _work(self, n_rows: int, n_inputs: int) -> float:
+        return step_work(min(n_rows, self.batch_size or n_rows), self.n_inducing)
 
     def _frozen(self, learner: ProcessLearner) -> dict[str, Any]:
         return {"features_": learner.frozen_features(), "process_": learner.frozen()}

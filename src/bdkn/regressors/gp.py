@@ -11,7 +11,7 @@ from bdkn.errors import check_number
 from bdkn.members import TrainingRows
 from bdkn.predictive import Gaussian, MultivariateT
 from bdkn.predictive.base import FloatArray
-from bdkn.regressors.process import Process, check_process
+from bdkn.regressors.process import Process, check_process, step_work
 from bdkn.regressors.torch_regressor import TorchRegressor, Watched, check_flag
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ class GPRegressor(TorchRegressor):
     """Gaussian process with an RBF kernel, a length scale for each input, and all rows exactly.
 
     y = f(x) + ε with f ~ GP(c, k), k(x, x') = s² exp(-½ Σⱼ (xⱼ - x'ⱼ)²/ℓⱼ²) and ε ~ N(0, σ²). The constant c, s²,
-    each ℓⱼ and σ² maximise the marginal likelihood, by Adam, until it no longer rises. Time grows with the cube of the
-    rows, memory with their square.
+    each ℓⱼ and σ² maximise the marginal likelihood, by Adam, until it hardly rises any more or ``epochs`` steps are
+    taken. Time grows with the cube of the rows, memory with their square.
 
     Parameters
     ----------
-    learning_rate : float, default=0.05
+    learning_rate : float, default=0.2
         Rate of Adam.
     epochs : int, default=1000
         Steps on all rows, at most.
@@ -55,7 +55,8 @@ class GPRegressor(TorchRegressor):
     device : str, default="cpu"
         Where to compute, as PyTorch spells it, for example "cuda".
     n_jobs : int or None, default=None
-        Threads PyTorch may use, -1 for all cores, None for what it uses anyway. More may change the last digits.
+        Threads PyTorch may use, -1 for all cores; None is one, or PyTorch's own number where a step is worth it. More
+        may change the last digits.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the inducing points; without them nothing is random.
     verbose : int, default=0
@@ -93,7 +94,7 @@ class GPRegressor(TorchRegressor):
     True
     """
 
-    learning_rate: float = 0.05
+    learning_rate: float = 0.2
     epochs: int = 1000
     ard: bool = True
     initial_lengthscale: float | None = None
@@ -145,6 +146,9 @@ class GPRegressor(TorchRegressor):
         plan = Plan(learning_rate=self.learning_rate, epochs=self.epochs, tol=self.tol, window=self.window)
         curves = self._descend(learner, plan, then=watched and watched({}))
         return {"loss_curve_": np.array(curves.losses), **self._frozen(learner)}
+
+    def _work(self, n_rows: int, n_inputs: int) -> float:
+        return step_work(n_rows, self.n_inducing)
 
     def _frozen(self, learner: ProcessLearner) -> dict[str, Any]:
         return {"process_": learner.frozen()}

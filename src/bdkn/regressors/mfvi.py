@@ -61,7 +61,8 @@ class MFVIRegressor(TorchNetworkRegressor):
     device : str, default="cpu"
         Where to train, as PyTorch spells it, for example "cuda".
     n_jobs : int or None, default=None
-        Threads PyTorch may use, -1 for all cores, None for what it uses anyway. More may change the last digits.
+        Threads PyTorch may use, -1 for all cores; None is one, or PyTorch's own number where a step is worth it. More
+        may change the last digits.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the network, of batches, of all draws and of the rows held out.
     verbose : int, default=0

@@ -76,7 +76,7 @@ def baseline_parameters(method: str, setting: int, dataset: str | None, given: M
     """
     if not isinstance(setting, int) or setting not in SETTINGS:
         raise InvalidParameterError(f"setting must be 1 (rate 0.1, 40 epochs) or 2 (rates of its own); got {setting!r}")
-    name = None if dataset is None else dataset.removesuffix("-clean")
+    name = dataset.removesuffix("-clean") if isinstance(dataset, str) else dataset
     if name is not None:
         check_choice("dataset", name, SETS)
     found = dict(SETTINGS[1]) if setting == 1 else _setting_2(method, name)

@@ -154,6 +154,11 @@ def _array(part: Tensor) -> FloatArray:
     return part.numpy(force=True).astype(np.float64)
 
 
+def step_work(n_rows: int, n_inducing: int | None) -> float:
+    """Return about how many multiplications the marginal likelihood of rows takes."""
+    return float(n_rows) * min(n_rows, n_inducing or n_rows) ** 2
+
+
 def check_process(minimum_noise: object, dtype: object, n_inducing: object) -> None:
     """Raise unless these parameters of a process are what they may be."""
     if n_inducing is not None:

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -65,6 +66,10 @@ class TorchRegressor(ProbabilisticRegressor):
     @abstractmethod
     def _frozen(self, learner: Any) -> dict[str, Any]:
         """Return the fitted attributes that a learner has come to."""
+
+    @abstractmethod
+    def _work(self, n_rows: int, n_inputs: int) -> float:
+        """Return about how many multiplications a step takes."""
 
     @abstractmethod
     def _scaled_predictive(self, X: FloatArray) -> Predictive:
@@ -157,10 +162,12 @@ class TorchRegressor(ProbabilisticRegressor):
     ) -> None:
         self._check_parameters()
         self.load_packages()
+        if len(y) < 2:
+            raise InvalidParameterError(f"how far targets spread takes at least 2 rows to see; got n_samples={len(y)}")
         inputs = Standardizer.fit(X)
         targets = TargetScaler.fit(y) if self.standardize_y else TargetScaler()
         scalers = {"inputs_": inputs, "targets_": targets}
-        with self._session(root := seed_sequence(self.random_state)):
+        with self._session(root := seed_sequence(self.random_state), self._work(*X.shape)):
             watched = None if watch is None else partial(self._watched, watch, scalers)
             learned = self._learned(TrainingRows(inputs.transform(X), targets.transform(y)), root, watched)
         # All at once: a fit that fails changes nothing.
@@ -180,11 +187,11 @@ class TorchRegressor(ProbabilisticRegressor):
 
         return then
 
-    def _session(self, root: np.random.SeedSequence) -> AbstractContextManager[None]:
-        from bdkn.regressors.learners.session import session
+    def _session(self, root: np.random.SeedSequence, work: float) -> AbstractContextManager[None]:
+        from bdkn.regressors.learners.session import session, threads_for
 
         self.check_device(self.device)
-        return session(root.spawn(1)[0], self.n_jobs, self.device)
+        return session(root.spawn(1)[0], threads_for(self.n_jobs, work), self.device)
 
     def _descend(self, learner: Learner, plan: Plan, *, judge: bool = False, then: Then | None = None) -> Curves:
         from bdkn.regressors.learners.descent import descend
@@ -199,14 +206,12 @@ class TorchRegressor(ProbabilisticRegressor):
         return self._scaled_predictive(self._scaled(X)).affine(self.targets_.scale, self.targets_.mean)
 
     def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
-        joint = self._joint(X)
-        return joint.mean(), joint.cov()
+        joint, targets = self._scaled_joint(self._scaled(X)), self.targets_
+        return targets.mean + targets.scale * joint.mean(), targets.squared * joint.cov()
 
     def _joint_draws(self, X: Array, size: int, generator: np.random.Generator) -> FloatArray:
-        return self._joint(X).rvs(size, generator)
-
-    def _joint(self, X: Array) -> MultivariateT:
-        return self._scaled_joint(self._scaled(X)).affine(self.targets_.scale, self.targets_.mean)
+        drawn = self._scaled_joint(self._scaled(X)).rvs(size, generator)
+        return self.targets_.mean + self.targets_.scale * drawn
 
     def _scaled(self, X: Array) -> FloatArray:
         return self.inputs_.transform(X).astype(np.float64)
@@ -271,6 +276,11 @@ class TorchNetworkRegressor(TorchRegressor):
         from bdkn.regressors.learners.descent import Plan
 
         return Plan(learning_rate=self.learning_rate, epochs=epochs, weight_decay=self.weight_decay, patience=patience)
+
+    def _work(self, n_rows: int, n_inputs: int) -> float:
+        widths = (n_inputs, *self._hidden, 1)
+        weights = sum(a * b for a, b in pairwise(widths))
+        return 3.0 * min(n_rows, getattr(self, "batch_size", None) or n_rows) * weights
 
     def _start(self, n_inputs: int, seed: np.random.SeedSequence) -> FeatureMap:
         """Return the hidden layers before training."""

@@ -9,11 +9,16 @@ import numpy as np
 import pytest
 from sine import EVERY, QUICK, quick, table
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bdkn
-from bdkn import BLLRegressor, DKLRegressor, MFVIRegressor, VBLLRegressor
+from bdkn import BLLRegressor, DKLRegressor, GPRegressor, MFVIRegressor, VBLLRegressor
 from bdkn.errors import DivergedError, InvalidParameterError
+
+torch = pytest.importorskip("torch")
+
+from bdkn.regressors.learners import session  # noqa: E402
 
 X, y = table()
 NEW, _ = table(8, seed=1)
@@ -262,6 +267,64 @@ def test_what_is_watched_is_a_fitted_model():
     np.testing.assert_array_equal(seen[-1][2], model.predict(NEW))
 
 
+@each
+def test_a_seed_means_the_same_in_threads(cls):
+    seeds = range(3)
+    torch.manual_seed(5)
+    before = torch.random.get_rng_state()
+
+    def fit(seed):
+        return quick(cls, epochs=5, random_state=seed).fit(X, y).predict(NEW)
+
+    with ThreadPoolExecutor(3) as pool:
+        together = list(pool.map(fit, seeds))
+    np.testing.assert_array_equal(together, [fit(seed) for seed in seeds])
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@each
+def test_small_steps_take_one_thread(cls, monkeypatch):
+    used = []
+    monkeypatch.setattr(torch, "set_num_threads", used.append)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
+    quick(cls, n_jobs=None, epochs=1).fit(X, y)
+    assert used == [1, 7]
+    monkeypatch.setattr(session, "WORTH_THREADS", 0)
+    quick(cls, n_jobs=None, epochs=1).fit(X, y)
+    assert used[2:] == [7, 7]
+    quick(cls, n_jobs=3, epochs=1).fit(X, y)
+    assert used[4:] == [3, 7]
+
+
+@each
+@pytest.mark.parametrize("unit", [1e-200, 1e155])
+def test_draws_in_units_whose_squares_are_no_numbers(cls, unit):
+    model = quick(cls, epochs=3).fit(X, y * unit)
+    _, std = model.predict(NEW, return_std=True)
+    draws = model.sample_y(NEW, 2000)
+    np.testing.assert_allclose(np.std(draws / unit, axis=1), std / unit, rtol=0.2)
+    with pytest.raises(InvalidParameterError, match="variances must be numbers"):
+        model.predict(NEW, return_cov=True)
+
+
+def test_what_is_asked_of_too_few_rows_or_no_model():
+    with pytest.raises(InvalidParameterError, match="takes at least 2 rows to see; got n_samples=1"):
+        quick(GPRegressor).fit(X[:1], y[:1])
+    with pytest.raises(NotFittedError):
+        BLLRegressor().predict_derivative(X)
+    with pytest.raises(InvalidParameterError, match="more than 2 degrees of freedom; there are 2: fit to more rows"):
+        quick(BLLRegressor, early_stopping=False).fit(X[:2], y[:2]).predict(X, return_cov=True)
+
+
+def test_known_noise_needs_a_gaussian_head():
+    with pytest.raises(InvalidParameterError, match=r"noise can be known of a Gaussian head only; got noise=0.3"):
+        quick(BLLRegressor, noise=0.3).fit(X, y)
+
+
+def test_a_whole_number_will_do_for_a_scale():
+    assert np.isfinite(quick(MFVIRegressor, initial_scale=1).fit(X, y).predict(NEW)).all()
+
+
 def test_two_threads_can_fit_at_once():
     with ThreadPoolExecutor(2) as pool:
         fits = list(pool.map(lambda k: quick(MFVIRegressor, random_state=k).fit(X, y), range(2)))
@@ -271,3 +334,5 @@ def test_two_threads_can_fit_at_once():
 def test_what_diverges_is_said_to():
     with pytest.raises(DivergedError, match="try a learning_rate below"):
         quick(VBLLRegressor, learning_rate=200.0, clip=None, early_stopping=False, epochs=20).fit(X, 1e3 * y)
+    with pytest.raises(DivergedError, match="try a learning_rate below"):
+        quick(VBLLRegressor, learning_rate=1e6).fit(X, y)

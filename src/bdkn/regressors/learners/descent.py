@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bdkn.errors import DivergedError, InvalidParameterError
+from bdkn.errors import DivergedError
 
 Hook = Callable[[int, float], None]
 """Told the number of each epoch, from 0, and its loss."""
@@ -169,8 +169,8 @@ def _judgement(learner: Learner) -> float:
     """Return the held-out score, infinite where nothing can be predicted any more."""
     try:
         score = learner.held_out_nll()
-    except (torch.linalg.LinAlgError, InvalidParameterError):  # type: ignore[attr-defined]
-        return math.inf
+    except (torch.linalg.LinAlgError, ValueError):  # type: ignore[attr-defined]
+        return math.inf  # ours, or a distribution's of PyTorch's, of parameters that are not numbers
     return score if math.isfinite(score) else math.inf
 
 

@@ -55,7 +55,7 @@ class VariationalLearner:
         first = np.concatenate([part.ravel() for layer in start.layers for part in layer])
         with _local():
             at = init_to_value(values={"w": torch.tensor(first).to(like)})
-            self.guide = AutoDiagonalNormal(self.model, init_loc_fn=at, init_scale=initial_scale)
+            self.guide = AutoDiagonalNormal(self.model, init_loc_fn=at, init_scale=float(initial_scale))
             self.guide(*next(iter(self.batches)))
         self._elbo = Trace_ELBO(n_particles, max_plate_nesting=0, vectorize_particles=n_particles > 1)
 
