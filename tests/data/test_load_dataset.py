@@ -56,7 +56,7 @@ def test_a_named_folder_is_not_written_to(tmp_path):
 )
 def test_a_file_that_cannot_be_read(tmp_path, content):
     (tmp_path / "toy.csv.gz").write_bytes(content)
-    with pytest.raises(DataError, match=r"toy\.csv\.gz (cannot be read as a gzipped CSV|is not the table toy)"):
+    with pytest.raises(DataError, match=r"toy\.csv\.gz (cannot be read as a CSV|is not the table toy)"):
         load_dataset("toy", tmp_path)
 
 

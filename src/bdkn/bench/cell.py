@@ -17,7 +17,7 @@ class Cell:
     """All that decides a result: what runs again with the same cell gives the same numbers.
 
     ``base`` says how the regressor is made, ``{"from_paper": 1}`` or, if empty, by its constructor; ``parameters`` go
-    on top of it.
+    on top of it. ``data`` tells the content of a table of one's own; that of a registered data set is known.
     """
 
     experiment: str
@@ -29,6 +29,7 @@ class Cell:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     kind: str = "scores"
+    data: str = ""
 
     @classmethod
     def of(cls, record: Record) -> Self:
@@ -37,7 +38,7 @@ class Cell:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields by name, as a record holds them."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "data" or value}
 
     @cached_property
     def key(self) -> str:

@@ -17,6 +17,11 @@
     [methods.bdkn.datasets.boston]           # on this set; a method without such tables runs on every set,
     learning_rate = 0.1                      # one with them on these sets only
     epochs = 40
+
+    [tables.mine]                            # a data set of one's own, then named "mine" in datasets: a CSV file with
+    path = "mine.csv"                        # a line of names, beside this file
+    target = "y"
+    splits = 20                              # at random, nine tenths of the rows to fit to
 """
 
 from __future__ import annotations
@@ -26,17 +31,18 @@ import os
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from bdkn.bench.cell import Cell
-from bdkn.bench.sources import TaskSource
+from bdkn.bench.own_table import OwnTable
+from bdkn.bench.sources import DataSource, TaskSource
 from bdkn.errors import InvalidParameterError, check_choice, check_number
 
 KINDS = ("scores", "curves")
 
-_REQUIRED = {"experiment": ("name", "datasets", "methods"), "method": ("regressor",)}
+_REQUIRED = {"experiment": ("name", "datasets", "methods"), "method": ("regressor",), "table": ("path", "target")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,20 +89,27 @@ class Experiment:
     seed: int = 0
     kind: str = "scores"
     methods: Mapping[str, Method]
+    tables: Mapping[str, OwnTable] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in (self.name, *self.methods):
+        for name in (self.name, *self.methods, *self.tables):
             _check_kind("a name", name, "text")
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
                 raise InvalidParameterError(f"a name must be letters, digits, '.', '_' and '-'; got {name!r}")
         if len({*self.datasets}) < len(self.datasets):
             raise InvalidParameterError(f"datasets must each be named once; got {', '.join(self.datasets)}")
+        if known := sorted({*self.tables} & {*DataSource().names()}):
+            raise InvalidParameterError(f"a table must have a name of its own; got {known[0]!r}, a data set's")
         check_choice("kind", self.kind, KINDS)
         check_number("seed", self.seed, low=0, whole=True)
         if self.splits != "all":
             check_number("splits, if not 'all',", self.splits, low=1, whole=True)
         for name, method in self.methods.items():
             check_keys(f"methods.{name}.datasets", method.datasets, self.datasets)
+
+    def source(self, folder: str | None = None) -> DataSource:
+        """Return where its rows come from: the folder of data, and its own tables."""
+        return DataSource(folder, self.tables)
 
     def cells(
         self,
@@ -140,6 +153,7 @@ class Experiment:
             parameters=method.on(dataset),
             seed=self.seed,
             kind=self.kind,
+            data=self.tables[dataset].digest if dataset in self.tables else "",
         )
 
 
@@ -147,20 +161,22 @@ def load_experiment(path: str | os.PathLike[str]) -> Experiment:
     """Read an experiment; what is wrong with it is said together with the name of the file."""
     try:
         with Path(path).open("rb") as file:
-            return parse_experiment(tomllib.load(file))
+            return parse_experiment(tomllib.load(file), Path(path).parent)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, InvalidParameterError) as error:
         raise InvalidParameterError(f"{path}: {error}") from error
 
 
-def parse_experiment(document: Mapping[str, Any]) -> Experiment:
-    """Return the experiment a TOML document describes."""
+def parse_experiment(document: Mapping[str, Any], folder: Path = Path()) -> Experiment:
+    """Return the experiment a TOML document describes; tables of its own are looked for in ``folder``."""
     _check_table("experiment", document, Experiment)
     _check_kind("methods", document["methods"], "a table")
     _check_kind("datasets", document["datasets"], "a list")
     for name in document["datasets"]:
         _check_kind("each of datasets", name, "text")
     methods = {name: _method(name, table) for name, table in document["methods"].items()}
-    return Experiment(**{**document, "datasets": tuple(document["datasets"]), "methods": methods})
+    _check_kind("tables", document.get("tables", {}), "a table")
+    tables = {name: _table(name, table, folder) for name, table in document.get("tables", {}).items()}
+    return Experiment(**{**document, "datasets": tuple(document["datasets"]), "methods": methods, "tables": tables})
 
 
 def check_keys(where: str, given: Iterable[str], known: Iterable[str]) -> None:
@@ -181,6 +197,13 @@ def _method(name: str, table: Mapping[str, Any]) -> Method:
     _check_kind(f"methods.{name}", table, "a table")
     _check_table(f"methods.{name}", table, Method, "method")
     return Method(**table)
+
+
+def _table(name: str, table: Mapping[str, Any], folder: Path) -> OwnTable:
+    _check_kind(f"tables.{name}", table, "a table")
+    _check_table(f"tables.{name}", table, OwnTable, "table")
+    found = OwnTable(**table)
+    return replace(found, path=str(folder / found.path))
 
 
 def _check_table(where: str, table: Mapping[str, Any], cls: type[Any], kind: str = "experiment") -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 
@@ -62,15 +62,19 @@ TOYS = {
 
 @dataclass(frozen=True)
 class DataSource:
-    """The data sets of ``bdkn.data``, from a folder if one is given, and the toys; the last two stay in memory."""
+    """The data sets of ``bdkn.data``, from a folder if one is given, the toys, and tables of one's own.
+
+    The last two of each kind stay in memory.
+    """
 
     folder: str | None = None
+    tables: Mapping[str, OwnTask] = field(default_factory=dict)
 
     def names(self) -> Sequence[str]:
         """Return the names of all data sets."""
         from bdkn.data import DATASETS
 
-        return [*DATASETS, *TOYS]
+        return [*DATASETS, *TOYS, *self.tables]
 
     def n_splits(self, name: str) -> int:
         """Return how many splits a data set has."""
@@ -83,13 +87,16 @@ class DataSource:
     def load(self, name: str) -> Task:
         """Return the rows and the splits."""
         check_choice("dataset", name, self.names())
+        if name in self.tables:
+            return self.tables[name].load()
         return toy(name) if name in TOYS else _registered(name, self.folder or os.environ.get("BDKN_DATA"))
 
     def _about(self, name: str) -> _About:
         from bdkn.data import DATASETS
 
         check_choice("dataset", name, self.names())
-        return TOYS[name] if name in TOYS else DATASETS[name]
+        known: dict[str, _About] = {**self.tables, **TOYS, **DATASETS}
+        return known[name]
 
 
 class _About(Protocol):
@@ -97,6 +104,13 @@ class _About(Protocol):
     def n_splits(self) -> int: ...
     @property
     def train_size(self) -> int: ...
+
+
+class OwnTask(_About, Protocol):
+    """A task that is in no registry."""
+
+    def load(self) -> Task:
+        """Return the rows; raise a ``BDKNError`` or an ``OSError`` if they are not to be had."""
 
 
 @lru_cache(maxsize=2)

@@ -47,12 +47,11 @@ def run(
     store at once.
     """
     with errors_as_messages():
-        from bdkn.bench import DataSource, Store, cost, load_experiment, pending, run_cells
+        from bdkn.bench import Store, cost, load_experiment, pending, run_cells
 
-        source, kept = DataSource(None if data is None else str(data)), Store(store)
-        cells = load_experiment(file).cells(
-            source, methods=_names(methods), datasets=_names(datasets), splits=_numbers(splits)
-        )
+        experiment, kept = load_experiment(file), Store(store)
+        source = experiment.source(None if data is None else str(data))
+        cells = experiment.cells(source, methods=_names(methods), datasets=_names(datasets), splits=_numbers(splits))
         todo = pending(cells, kept, retry_failed=retry_failed)
         work = {cell.key: cost(cell, source) for cell in todo}
         outcomes = run_cells(todo, kept, source, jobs=jobs, retry_failed=retry_failed, device=device or None)
@@ -74,8 +73,8 @@ def pack(
     with errors_as_messages():
         from bdkn import bench
 
-        source = bench.DataSource()
-        keys = {cell.key for file in files or () for cell in bench.load_experiment(file).cells(source)}
+        experiments = map(bench.load_experiment, files or ())
+        keys = {cell.key for experiment in experiments for cell in experiment.cells(experiment.source())}
         count = bench.pack(bench.Store(_folder(store, "run")), results, keys if files else None)
         typer.echo(f"{count} records in {results}")
 

@@ -133,13 +133,13 @@ def results(
 
 def _results(experiment: str, source: Path) -> Results:
     """Return the records of an experiment; if its file is named, of the cells it has now and no others."""
-    from bdkn.bench import Cell, DataSource, load_experiment, records
+    from bdkn.bench import Cell, load_experiment, records
     from bdkn.report.results import check_experiment, gather
 
     found = records(source)
     if experiment.endswith(".toml"):
         file = load_experiment(experiment)
-        keys = {cell.key for cell in file.cells(DataSource())}
+        keys = {cell.key for cell in file.cells(file.source())}
         found, experiment = [record for record in found if Cell.of(record).key in keys], file.name
     check_experiment(found, experiment)
     return gather(found, experiment)

@@ -44,7 +44,7 @@ def read(path: Path) -> Table:
             warnings.simplefilter("ignore", UserWarning)  # An empty file: its shape will tell.
             return np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2)
     except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise DataError(f"{path} cannot be read as a gzipped CSV of numbers ({error})") from error
+        raise DataError(f"{path} cannot be read as a CSV of numbers ({error})") from error
 
 
 def write(path: Path, table: Table) -> None:
