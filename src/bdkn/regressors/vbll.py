@@ -29,7 +29,8 @@ class VBLLRegressor(TorchNetworkRegressor):
 
     y = φ(x; θ)ᵀw + ε, with φ the last hidden layer, w ~ N(0, σ_w² I) and ε ~ N(0, σ²). A Gaussian for w, together with
     θ and σ², maximises a lower bound of the evidence that is closed form given φ, and in which σ² has a prior, inverse
-    Wishart. The layer is that of the package ``vbll``.
+    Wishart. The layer is that of the package ``vbll``. θ itself has one value: with few rows, or many inputs, intervals
+    are too narrow.
 
     Parameters
     ----------

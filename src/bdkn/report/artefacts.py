@@ -24,6 +24,8 @@ CHANGES = MappingProxyType(
         "dkl-1-standardised": "targets standardised",
         "dkl-2-standardised": "targets standardised",
         "dkl-2-batches": "batches of 32 rows",
+        "vbll-1-package-prior": "the prior variance of the last layer divided by its features, as its package does",
+        "vbll-2-package-prior": "the prior variance of the last layer divided by its features, as its package does",
         "gp-1-ard": "a length scale for each input",
     }
 )
