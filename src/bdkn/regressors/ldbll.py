@@ -22,8 +22,8 @@ class LDBLLRegressor(BLLRegressor):
 
     with x the training rows moved a little at random. Under the posterior of the last layer z is Gaussian in closed
     form; the divergence is the forward one, which asks the posterior to be at least as wide as the prior. The paper
-    that proposed it has no public code; where it is silent the choices here are ours, and β = 0 is ``BLLRegressor``, whose
-    intervals, too narrow with few rows, the prior widens somewhat.
+    that proposed it has no public code; where it is silent the choices here are ours, and β = 0 is ``BLLRegressor``.
+    With few rows, or many inputs, intervals are too narrow, if less so than there.
 
     Parameters
     ----------
