@@ -90,6 +90,15 @@ def test_two_runners_on_one_store(tmp_path, smoke):
     assert numbers(records(tmp_path)) == smoke
 
 
+def test_what_another_runner_did_meanwhile_is_found(tmp_path):
+    store, both = Store(tmp_path), [cell(split=0), cell(split=1)]
+    first = run_cells(both, store, TinySource())
+    one = next(first)
+    (other,) = run_cells(both, store, TinySource())
+    assert {one.cell.split, other.cell.split} == {0, 1}
+    assert [outcome.found for outcome in (one, other, *first)] == [False, False, True]
+
+
 @pytest.mark.parametrize(("jobs", "kills"), [("1", 2), ("2", 1)])
 def test_killed_and_run_again(tmp_path, smoke, jobs, kills):
     chance, source, store = random.Random(int(jobs)), DataSource(), Store(tmp_path)

@@ -25,12 +25,13 @@ _LOOK_FOR_PARENT_S = 0.5
 class Outcome:
     """How a cell ended: ``status`` "done", "failed" or, if its rows were not to be had, "no data".
 
-    ``message`` says what went wrong.
+    ``message`` says what went wrong. ``found`` is so if it had been run before, be it by another runner meanwhile.
     """
 
     cell: Cell
     status: str
     message: str = ""
+    found: bool = False
 
 
 def pending(cells: Sequence[Cell], store: Store, *, retry_failed: bool = False) -> list[Cell]:
@@ -108,11 +109,11 @@ def run_cell(
 
 def known_outcome(cell: Cell, store: Store) -> Outcome:
     """Return how a cell ended that was run before, "not run" if it was not."""
-    return _outcome(cell, store.get(cell) or {"status": "not run"})
+    return _outcome(cell, store.get(cell) or {"status": "not run"}, found=True)
 
 
-def _outcome(cell: Cell, record: Record) -> Outcome:
-    return Outcome(cell, record["status"], message=record.get("traceback", "").strip().rpartition("\n")[2])
+def _outcome(cell: Cell, record: Record, *, found: bool = False) -> Outcome:
+    return Outcome(cell, record["status"], record.get("traceback", "").strip().rpartition("\n")[2], found)
 
 
 def _run_in_worker(

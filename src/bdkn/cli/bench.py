@@ -56,7 +56,7 @@ def run(
         work = {cell.key: cost(cell, source) for cell in todo}
         outcomes = run_cells(todo, kept, source, jobs=jobs, retry_failed=retry_failed, device=device or None)
         ended = list(_shown(outcomes, work, quiet=quiet))
-        typer.echo(_summary(cells, len(cells) - len(todo), ended, kept))
+        typer.echo(_summary(cells, ended, kept))
         raise typer.Exit(_tell_what_went_wrong([*_failed_before(cells, ended, kept), *ended]))
 
 
@@ -115,10 +115,11 @@ def _shown(outcomes: Iterable[Outcome], work: Mapping[str, float], *, quiet: boo
             yield outcome
 
 
-def _summary(cells: Sequence[Cell], there: int, ended: Sequence[Outcome], store: Store) -> str:
+def _summary(cells: Sequence[Cell], ended: Sequence[Outcome], store: Store) -> str:
     failed = sum((store.get(cell) or {}).get("status") == "failed" for cell in cells)
     absent = sum(outcome.status == "no data" for outcome in ended)
-    text = f"{len(cells)} cells: {there} were there, {len(ended) - absent} ran, {failed} failed"
+    ran = sum(not outcome.found for outcome in ended) - absent
+    text = f"{len(cells)} cells: {len(cells) - ran - absent} were there, {ran} ran, {failed} failed"
     return text + (f", {absent} have no data" if absent else "")
 
 
