@@ -253,7 +253,9 @@ class TestWeights:
 
     def test_covariance_needs_more_than_two_degrees_of_freedom(self):
         post = fit(np.ones((1, 1)), [1.0], Prior.isotropic(1, 1.0))
-        with pytest.raises(InvalidParameterError, match="a covariance needs more than 2 degrees of freedom; there are 1"):
+        with pytest.raises(
+            InvalidParameterError, match="a covariance needs more than 2 degrees of freedom; there are 1"
+        ):
             _ = post.covariance
 
     def test_noise_is_inverse_gamma(self):
