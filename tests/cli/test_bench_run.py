@@ -112,7 +112,7 @@ def test_folders_that_are_not_there(tmp_path):
     for words in (("pack", "--store"), ("unpack", "--results")):
         result = bench(*words, tmp_path / "nowhere")
         assert result.exit_code == 2
-        assert "records must be in a folder; got" in result.stderr
+        assert "records must be in a folder, a store or results/; got" in result.stderr
 
 
 def test_a_file_that_is_not_there(store):

@@ -3,7 +3,7 @@
 from bdkn.bench.cell import Cell
 from bdkn.bench.experiment import Experiment, Method, load_experiment, parse_experiment
 from bdkn.bench.pack import pack, unpack
-from bdkn.bench.reader import records
+from bdkn.bench.reader import record_folder, records
 from bdkn.bench.record import Record
 from bdkn.bench.runner import Outcome, cost, pending, run_cells
 from bdkn.bench.sources import DataSource, Task, TaskSource
@@ -24,6 +24,7 @@ __all__ = [
     "pack",
     "parse_experiment",
     "pending",
+    "record_folder",
     "records",
     "run_cells",
     "unpack",

@@ -47,20 +47,20 @@ def evaluate(cell: Cell, task: Task, n_jobs: int = 1, device: str | None = None)
     regressor that can choose computes: there it may draw other random numbers, and rounds otherwise.
     """
     record: Record = {"cell": cell.as_dict(), "status": "done"}
-    place: dict[str, Any] = {"n_jobs": n_jobs}
+    means: dict[str, Any] = {"n_jobs": n_jobs}
     if has_device(cell):  # with all cores, PyTorch's steps are to say themselves whether they are worth several
-        place = {"n_jobs": None if n_jobs == -1 else n_jobs, **({"device": device} if device else {})}
+        means = {"n_jobs": None if n_jobs == -1 else n_jobs, **({"device": device} if device else {})}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            record |= _outcome(cell, task, **place)
+            record |= _outcome(cell, task, **means)
         except Exception:
             record |= {"status": "failed", "traceback": _anywhere(traceback.format_exc())}
     return record | {
         "warnings": sorted({str(warning.message) for warning in caught}),
         "memory_mib": peak_memory_mib(),
         "versions": versions(*getattr(METHODS.get(cell.regressor), "packages", ())),
-        "hardware": hardware() | accelerator(place.get("device")) | {"threads": effective_n_jobs(n_jobs)},
+        "hardware": hardware() | accelerator(means.get("device")) | {"threads": effective_n_jobs(n_jobs)},
     }
 
 

@@ -75,7 +75,7 @@ def pack(
 
         experiments = map(bench.load_experiment, files or ())
         keys = {cell.key for experiment in experiments for cell in experiment.cells(experiment.source())}
-        count = bench.pack(bench.Store(_folder(store, "run")), results, keys if files else None)
+        count = bench.pack(bench.Store(bench.record_folder(store)), results, keys if files else None)
         typer.echo(f"{count} records in {results}")
 
 
@@ -85,18 +85,7 @@ def unpack(results: ResultsOption = Path("results"), store: StoreOption = Path("
     with errors_as_messages():
         from bdkn import bench
 
-        typer.echo(f"{bench.unpack(_folder(results, 'pack'), bench.Store(store))} records added to {store}")
-
-
-def _folder(path: Path, verb: str) -> Path:
-    """Return a folder of records, which must be there."""
-    from bdkn.errors import InvalidParameterError
-
-    if not path.is_dir():
-        raise InvalidParameterError(
-            f"records must be in a folder; got {str(path)!r}, which is none: 'bdkn bench {verb}' makes it"
-        )
-    return path
+        typer.echo(f"{bench.unpack(bench.record_folder(results), bench.Store(store))} records added to {store}")
 
 
 def _shown(outcomes: Iterable[Outcome], work: Mapping[str, float], *, quiet: bool) -> Iterator[Outcome]:

@@ -52,6 +52,16 @@ class RawRows:
         counts = None if self.counts is None else self.counts[rows]
         return RawRows(_safe_indexing(self.X, rows), self.y[rows], counts, params)
 
+    @property
+    def counting(self) -> NDArray[np.intp]:
+        """The numbers of the rows that do not count zero times."""
+        return np.arange(len(self)) if self.counts is None else np.flatnonzero(self.counts)
+
+    def that_count(self) -> RawRows:
+        """Return these rows alone."""
+        there = self.counting
+        return self if len(there) == len(self) else self[there]
+
     def fit(self, model: Any, name: str) -> None:
         """Fit a model to all rows."""
         try:

@@ -208,7 +208,7 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
         new._check_parameters()
         checked, targets, counts = self._counted_rows(X, y, sample_weight, reset=False)
         added = [pair for pair in new._in_use() if pair[0] not in dict(self.candidates_)]
-        rows = _that_count(RawRows(checked, targets, counts, new._routed(added, counts, params)))
+        rows = RawRows(checked, targets, counts, new._routed(added, counts, params)).that_count()
         self.origin_.check(digest(checked, targets, counts), self._making())
         fits = new._fitted(added, rows, folds, self.origin_.seed)
         members, said = _judged(fits, rows, folds, self._targets)
@@ -266,7 +266,7 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
         candidates = self.estimators or default_estimators(len(y), X.shape[1], weighted=counts is not None)
         pairs = self._in_use() or candidates
         given = RawRows(X, y, counts, self._routed(pairs, counts, params or {}))
-        rows, folds = _that_count(given), self._folds(given, root)
+        rows, folds = given.that_count(), self._folds(given, root)
         fits, targets = self._fitted(pairs, rows, folds, root), TargetScaler.fit(rows.y, rows.counts)
         self.__dict__.update(
             candidates_=candidates,
@@ -295,7 +295,7 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
 
     def _folds(self, given: RawRows, root: np.random.SeedSequence) -> Folds | OwnFolds:
         """Return which of the rows that count are left out when."""
-        there = _counting(given)
+        there = given.counting
         if isinstance(self.cv, str):
             return Folds.everything(len(there))
         if len(there) < 2:
@@ -406,16 +406,6 @@ def _table(X: Table) -> Any:
             "X.reshape(-1, 1) is a single column, X.reshape(1, -1) a single row"
         )
     return table
-
-
-def _counting(rows: RawRows) -> NDArray[np.intp]:
-    """Return the numbers of the rows that do not count zero times."""
-    return np.arange(len(rows)) if rows.counts is None else np.flatnonzero(rows.counts)
-
-
-def _that_count(rows: RawRows) -> RawRows:
-    there = _counting(rows)
-    return rows if len(there) == len(rows) else rows[there]
 
 
 def _scaled(
