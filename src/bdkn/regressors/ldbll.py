@@ -27,8 +27,8 @@ class LDBLLRegressor(BLLRegressor):
 
     Parameters
     ----------
-    beta : float, default=0.01
-        Weight β of the prior.
+    beta : float or None, default=None
+        Weight β of the prior against a row's log evidence; None is one over the rows, so that it fades as they come.
     derivative_variance : float, default=0.01
         Variance γ of a derivative under the prior, in scaled units.
     jitter : float, default=0.1
@@ -109,7 +109,7 @@ class LDBLLRegressor(BLLRegressor):
     ((3, 1), (3, 1))
     """
 
-    beta: float = 0.01
+    beta: float | None = None
     derivative_variance: float = 0.01
     jitter: float = 0.1
     derivative_rows: int | None = None
@@ -123,7 +123,8 @@ class LDBLLRegressor(BLLRegressor):
         return {**super()._paper_extras(setting), "noise": "learned", **own}
 
     def _penalty(self, features: Any, X: Any, seed: np.random.SeedSequence) -> Any:
-        if not self.beta:
+        beta = 1 / len(X) if self.beta is None else self.beta
+        if not beta:
             return None
         import torch
 
@@ -131,12 +132,13 @@ class LDBLLRegressor(BLLRegressor):
 
         generator = torch.Generator().manual_seed(int(seed.generate_state(1)[0]))
         return DerivativePrior(
-            features, X, self.beta, self.derivative_variance, self.jitter, self.derivative_rows, generator
+            features, X, beta, self.derivative_variance, self.jitter, self.derivative_rows, generator
         )
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_number("beta", self.beta, low=0)
+        if self.beta is not None:
+            check_number("beta, if not None,", self.beta, low=0)
         check_number("derivative_variance", self.derivative_variance, low=0, strict=True)
         check_number("jitter", self.jitter, low=0)
         if self.derivative_rows is not None:

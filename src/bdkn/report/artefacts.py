@@ -24,8 +24,8 @@ CHANGES = MappingProxyType(
         "dkl-1-standardised": "targets standardised",
         "dkl-2-standardised": "targets standardised",
         "dkl-2-batches": "batches of 32 rows",
-        "vbll-1-package-prior": "the prior variance of the last layer divided by its features, as its package does",
-        "vbll-2-package-prior": "the prior variance of the last layer divided by its features, as its package does",
+        "vbll-1-unit-prior": "a prior variance of the last layer of 1, not divided by its features",
+        "vbll-2-unit-prior": "a prior variance of the last layer of 1, not divided by its features",
         "gp-1-ard": "a length scale for each input",
     }
 )

@@ -213,6 +213,12 @@ def test_without_weight_the_prior_is_not_there():
     np.testing.assert_array_equal(same.predict(NEW), plain.predict(NEW))
 
 
+def test_by_default_the_prior_weighs_as_much_as_a_row():
+    settings = {"early_stopping": False, "epochs": 5}
+    default, told = (quick(LDBLLRegressor, **settings, **beta).fit(X, y) for beta in ({}, {"beta": 1 / len(y)}))
+    np.testing.assert_array_equal(default.predict(NEW), told.predict(NEW))
+
+
 def test_the_prior_makes_the_derivative_less_certain():
     settings = {"early_stopping": False, "epochs": 100, "hidden_layer_sizes": (16,)}
     plain = quick(BLLRegressor, **settings).fit(X, y)

@@ -1,5 +1,7 @@
 """The variational methods on linear models, where the truth is known."""
 
+import functools
+
 import numpy as np
 import pytest
 from sine import quick, table
@@ -12,6 +14,8 @@ from bdkn.predictive import GaussianMixture
 torch = pytest.importorskip("torch")
 MFVIRegressor.load_packages()
 VBLLRegressor.load_packages()
+
+import pyro  # noqa: E402
 
 from bdkn.regressors.learners.descent import Plan, descend  # noqa: E402
 from bdkn.regressors.learners.features import TorchFeatures  # noqa: E402
@@ -73,6 +77,28 @@ def test_the_bound_is_below_the_evidence_and_touches_it_for_one_weight():
         -(rows.y @ np.linalg.solve(covariance, rows.y) + np.linalg.slogdet(covariance)[1] + 20 * np.log(2 * np.pi)) / 2
     )
     assert bound == pytest.approx(evidence, abs=0.1)
+
+
+@pytest.mark.parametrize("n_particles", [1, 3])
+@pytest.mark.parametrize("batch_size", [None, 7])
+def test_the_bound_and_its_gradient_are_pyros(n_particles, batch_size):
+    from pyro.infer import Trace_ELBO
+
+    rows, start = TrainingRows(X, y), FeatureMap.draw((3, 4, 1), "tanh", np.random.default_rng(0), linear_last=True)
+    settings = {"batch_size": batch_size, "prior_scale": 2.0, "initial_scale": 0.3, "n_samples": 1}
+    learner = VariationalLearner(rows, None, start, DOUBLE, SEED, n_particles=n_particles, **settings)
+    elbo = Trace_ELBO(n_particles, max_plate_nesting=0, vectorize_particles=n_particles > 1)
+    batch = next(iter(learner.batches))
+    theirs = functools.partial(elbo.differentiable_loss, learner.model, learner.guide, *batch)
+    results = []
+    for loss in (lambda: -learner.bound(*batch), theirs):
+        with torch.random.fork_rng(), pyro.settings.context(module_local_params=True):
+            torch.manual_seed(5)
+            results.append((value := loss(), torch.autograd.grad(value, learner.parameters())))
+    (ours, slopes), (pyros, their_slopes) = results
+    assert ours.item() == pytest.approx(pyros.item(), rel=1e-10)
+    for our, their in zip(slopes, their_slopes, strict=True):
+        torch.testing.assert_close(our, their)
 
 
 def test_predictions_are_the_mixture_of_the_networks_drawn():
@@ -193,6 +219,18 @@ def test_predictions_are_the_packages(parameterization):
     mean, variance = learner.frozen().moments(rows.X)
     np.testing.assert_allclose(mean, theirs.mean[:, 0])
     np.testing.assert_allclose(variance, theirs.var[:, 0])
+
+
+@pytest.mark.parametrize("parameterization", ["dense", "diagonal"])
+def test_the_loss_and_its_gradient_are_the_packages(parameterization):
+    rows = linear_rows(0.5)
+    learner = last_layer(rows, parameterization=parameterization, wishart_scale=0.3, dof=2.0)
+    (ours,), y = learner.losses(), torch.tensor(rows.y)[:, None]
+    theirs = learner.head(torch.tensor(rows.X)).train_loss_fn(y)
+    assert ours.item() == pytest.approx(theirs.item(), rel=1e-12)
+    slopes = (torch.autograd.grad(loss, learner.parameters()) for loss in (ours, theirs))
+    for our, their in zip(*slopes, strict=True):
+        torch.testing.assert_close(our, their)
 
 
 def test_the_noise_starts_where_it_is_told():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import RLock
@@ -12,7 +13,6 @@ import pyro
 import torch
 from numpy.typing import NDArray
 from pyro import distributions as dist
-from pyro.infer import Trace_ELBO
 from pyro.infer.autoguide import AutoDiagonalNormal, init_to_value
 from torch import Tensor
 
@@ -30,7 +30,8 @@ class VariationalLearner:
     """y = network(x; w) + N(0, σ²), w ~ N(0, prior²), and a Gaussian with diagonal covariance for w given the rows.
 
     All weights are one vector: to a diagonal guide that makes no difference, and Pyro takes a fifth of the time. The
-    standard deviation σ is a parameter.
+    standard deviation σ is a parameter. Model and guide are Pyro's; the bound is what its ``Trace_ELBO`` would draw,
+    written out, which is half the time again: with networks this small most of a step was Pyro's own accounts.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class VariationalLearner:
             at = init_to_value(values={"w": torch.tensor(first).to(like)})
             self.guide = AutoDiagonalNormal(self.model, init_loc_fn=at, init_scale=float(initial_scale))
             self.guide(*next(iter(self.batches)))
-        self._elbo = Trace_ELBO(n_particles, max_plate_nesting=0, vectorize_particles=n_particles > 1)
+        self._n_particles = n_particles
 
     def model(self, X: Tensor, y: Tensor) -> None:
         """Say how weights and targets come about; a batch stands for all rows."""
@@ -76,9 +77,19 @@ class VariationalLearner:
     def losses(self) -> Iterator[Tensor]:
         """Yield the negative evidence lower bound a row, one batch after another."""
         for X, y in self.batches:
-            with _local():
-                loss = self._elbo.differentiable_loss(self.model, self.guide, X, y)
-            yield loss / len(self.batches)
+            yield -self.bound(X, y) / len(self.batches)
+
+    def bound(self, X: Tensor, y: Tensor) -> Tensor:
+        """Return E_q[log p(y ∣ w) + log p(w) - log q(w)] over a few draws of w; a batch stands for all rows."""
+        loc: Tensor = self.guide.loc
+        scale: Tensor = self.guide.scale
+        log_σ = self._log_noise
+        ε = torch.randn(self._n_particles, len(loc), dtype=loc.dtype, device=loc.device)
+        w = torch.addcmul(loc, scale, ε)
+        error = (y - self._network(w, X)).square().mean() * (-2 * log_σ).exp()
+        log_likelihood = -len(self.batches) * ((error + math.log(2 * math.pi)) / 2 + log_σ)
+        exponents = ((w / self._prior).square().sum() - ε.square().sum()) / (2 * self._n_particles)
+        return log_likelihood - exponents + scale.log().sum() - self._prior.log().sum()
 
     def held_out_nll(self) -> float:
         """Return the mean negative log density of the targets held out, under the mixture of the draws."""
