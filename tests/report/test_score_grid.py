@@ -117,6 +117,15 @@ def test_markdown():
     )
 
 
+def test_a_line_of_small_numbers_can_have_more_digits():
+    records = [made("e", "naval", method, rmse=rmse) for method, rmse in (("bdkn", 1.1e-4), ("de", 1.2e-4))]
+    grid = score_grid(gather([*records, made("e", "boston", "bdkn", rmse=3.0)], "e"), "rmse", 3, figures=2)
+    assert grid.digits == (3, 5)
+    assert "| Boston | **3.000 ± 0.000** | – |\n| Naval | **0.00011 ± 0.00000** | _0.00012 ± 0.00000_ |" in (
+        grid_markdown(grid)
+    )
+
+
 def test_latex():
     assert grid_latex(score_grid(gather(RECORDS, "setting1"), "rmse", 1)) == (
         "\\begin{tabular}{lrrr}\n\\toprule\ndata set & BDKN & DE & mine\\_2 \\\\\n\\midrule\n"

@@ -27,8 +27,8 @@ def entry_text(entry: Entry, digits: int) -> str:
 def grid_table(grid: Grid, show: Callable[[Entry, str], str] = lambda entry, text: text) -> Table:
     """Return the grid with its cells written, each as ``show`` would have it."""
     rows = (
-        (dataset_title(name), *(show(entry, entry_text(entry, grid.digits)) for entry in entries))
-        for name, entries in zip(grid.datasets, grid.entries, strict=True)
+        (dataset_title(name), *(show(entry, entry_text(entry, digits)) for entry in entries))
+        for name, entries, digits in zip(grid.datasets, grid.entries, grid.digits, strict=True)
     )
     return Table(grid.title, ("data set", *map(method_title, grid.methods)), tuple(rows))
 

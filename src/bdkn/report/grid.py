@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import floor, inf, isfinite, log10
 from types import MappingProxyType
 from typing import Literal
 
@@ -63,27 +63,37 @@ class Grid:
     datasets: tuple[str, ...]
     methods: tuple[str, ...]
     entries: tuple[tuple[Entry, ...], ...]
-    digits: int
+    digits: tuple[int, ...]
+    """Digits after the point, of each line."""
     notes: tuple[str, ...]
 
 
-def score_grid(results: Results, metric: str, digits: int = 2) -> Grid:
-    """Return a metric of all data sets and methods of an experiment."""
+def score_grid(results: Results, metric: str, digits: int = 2, figures: int = 0) -> Grid:
+    """Return a metric of all data sets and methods of an experiment.
+
+    With ``figures`` a line has as many digits more as its smallest mean needs to show so many figures.
+    """
     check_choice("metric", metric, METRICS)
     lines = [[results.sample(dataset, method, metric) for method in results.methods] for dataset in results.datasets]
     shared = [results.shared(dataset, metric) for dataset in results.datasets]
+    each = tuple(_digits(line, digits, figures) for line in lines)
     return Grid(
         f"{METRICS[metric].title}, {results.experiment}",
         metric,
         results.datasets,
         results.methods,
         tuple(
-            tuple(map(Entry, line, marks([found.get(method) for method in results.methods], METRICS[metric], digits)))
-            for line, found in zip(lines, shared, strict=True)
+            tuple(map(Entry, line, marks([found.get(method) for method in results.methods], METRICS[metric], n)))
+            for line, found, n in zip(lines, shared, each, strict=True)
         ),
-        digits,
+        each,
         (DEVIATION, *results.notes()),
     )
+
+
+def _digits(line: Sequence[Sample | None], digits: int, figures: int) -> int:
+    sizes = [abs(sample.mean) for sample in line if sample is not None and isfinite(sample.mean) and sample.mean]
+    return max(digits, figures - 1 - floor(log10(min(sizes)))) if figures and sizes else digits
 
 
 def marks(line: Sequence[Sample | None], metric: Metric, digits: int) -> list[Mark]:

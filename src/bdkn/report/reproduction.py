@@ -198,7 +198,7 @@ def _converged(records: Sequence[Record]) -> Iterator[str]:
     yield "## Converged"
     yield CONVERGED
     for metric, title in TITLES.items():
-        grid = score_grid(results, metric, digits=3)
+        grid = score_grid(results, metric, digits=3, figures=0 if metric == "nll" else 2)
         yield f"### {title}, converged"
         yield grid_markdown(grid)
     yield " ".join(note if note.endswith(".") else f"{note}." for note in grid.notes)
