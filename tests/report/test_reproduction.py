@@ -11,7 +11,7 @@ from bdkn.report import unsaid
 from bdkn.report.artefacts import CHANGES, artefacts
 from bdkn.report.caps import caps
 from bdkn.report.changes import Changes, by_one_change
-from bdkn.report.comparison import compare_with_paper
+from bdkn.report.comparison import METRICS, compare_with_paper
 from bdkn.report.grid import score_grid
 from bdkn.report.notes import read_notes
 from bdkn.report.ranks import rank_table
@@ -310,6 +310,10 @@ def test_caps_are_told():
         "With 512 inducing points in place of all rows: DKL on Protein."
     )
     assert told in reproduction_page([capped, seen], {})
+    assert "1000 of 100000; whether that is the reason was not tested." in reproduction_page([capped, seen], {})
+    assert "not tested" not in reproduction_page(
+        [capped], {("setting2", "mfvi", "naval", m): "Known." for m in METRICS}
+    )
     assert caps(gather([made("setting2", "naval", "gp", parameters={"epochs": 3000})], "setting2")) == ""
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bdkn.bench import Record, paper
 from bdkn.errors import InvalidParameterError
-from bdkn.report.caps import caps
+from bdkn.report.caps import cap_notes, caps
 from bdkn.report.changes import Changes, by_one_change
 from bdkn.report.comparison import METRICS, NEAR, Comparison, compare_with_paper
 from bdkn.report.comparison_tables import (
@@ -60,13 +60,14 @@ def reproduction_page(
     """Return the page as Markdown; ``images`` is the folder of the figures, seen from the page."""
     settings = [name for name in paper.EXPERIMENTS if gather(records, name).done]
     cells = [cell for name in settings for cell in compare_with_paper(gather(records, name))]
+    capped = {key: why for name in settings for key, why in cap_notes(gather(records, name)).items()}
     changes = by_one_change(records, cells)
     blocks = [
         *_head(records, source, cells, changes, notes),
         *_found(filter(None, [reading(records)]), "##"),
         *(block for name in settings for block in _setting(records, name, cells)),
         *_converged(records),
-        *_misses(cells, {**changes.reached, **changes.straddled, **notes}),
+        *_misses(cells, {**capped, **changes.reached, **changes.straddled, **notes}),
         *_runtimes(records, settings),
         *_figures(records, images),
         *_unsaid(records),
