@@ -31,7 +31,7 @@ class VariationalLearner:
 
     All weights are one vector: to a diagonal guide that makes no difference, and Pyro takes a fifth of the time. The
     standard deviation σ is a parameter. Model and guide are Pyro's; the bound is what its ``Trace_ELBO`` would draw,
-    written out, which is half the time again: with networks this small most of a step was Pyro's own accounts.
+    written out, which is half the time again (results/bounds.md): most of a step was Pyro's own accounts.
     """
 
     def __init__(
@@ -133,18 +133,9 @@ def _prior_scales(shapes: list[Any], omega: float) -> NDArray[np.float64]:
 
 @contextmanager
 def _local() -> Iterator[None]:
-    """Keep Pyro's parameters out of the store that all of a process share, and its checks out of every step.
+    """Keep Pyro's parameters out of the store that all of a process share.
 
     What Pyro is doing, it keeps in one place for all threads: only one at a time may do something.
     """
-    with (
-        _PYRO,
-        pyro.settings.context(
-            module_local_params=True,
-            validate_distributions_pyro=False,
-            validate_distributions_torch=False,
-            validate_infer=False,
-            validate_poutine=False,
-        ),
-    ):
+    with _PYRO, pyro.settings.context(module_local_params=True):
         yield
