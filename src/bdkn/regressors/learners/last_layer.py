@@ -85,7 +85,8 @@ def bound(head: vbll.Regression, φ: Tensor, y: Tensor) -> Tensor:
     """Return the lower bound of the log evidence a row, E_q[log p(y ∣ w, σ²)] + (log p(σ²) - KL(q ‖ p)) / n.
 
     It is what the package's ``train_loss_fn`` negates. That builds a predictive distribution at every step, which
-    training does not need, and copies the root of the covariance for every row: a step took three times as long (results/bounds.md).
+    training does not need, and copies the root of the covariance for every row: a step took three times as long
+    (results/bounds.md).
     """
     below = getattr(head, "W_offdiag", None)
     prior = (float(head.prior_scale), float(head.dof), float(head.wishart_scale), float(head.regularization_weight))
