@@ -1,0 +1,52 @@
+"""Fits give the numbers they gave when the stored files were written, and model files written then still load.
+
+On a machine like the one the files were written on, with the same libraries, every bit is the same. Elsewhere sums are
+taken in another order, and the rounding error of single precision, 6e-8, grows with the steps of training: TOLERANCE is
+more than what was seen with other vector widths.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import bdkn
+
+from .cases import CASES, SAVED, fingerprint, fitted, predictions
+
+FOLDER = Path(__file__).parent / "files"
+
+TOLERANCE = 2e-2
+LOADED_TOLERANCE = 1e-4
+"""A loaded model only predicts."""
+
+LIKE_THEN = json.loads((FOLDER / "made-with.json").read_text())["fingerprint"]
+
+_TORCH_CASES = ("gp", "dkl", "bll", "ldbll", "mfvi", "vbll")
+
+
+def assert_same(found: dict[str, np.ndarray], name: str, tolerance: float) -> None:
+    kept = load_file(FOLDER / f"{name}.safetensors")
+    assert found.keys() == kept.keys()
+    exact = fingerprint() == LIKE_THEN
+    for key, numbers in kept.items():
+        if key == "draws" and not exact:
+            continue  # the root of a covariance, through which they are drawn, is unique up to signs only
+        atol = 0.0 if exact else tolerance * np.abs(numbers).max()
+        np.testing.assert_allclose(found[key], numbers, rtol=0.0 if exact else tolerance, atol=atol, err_msg=key)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_fit_gives_the_kept_numbers(name: str) -> None:
+    if name.startswith(_TORCH_CASES):
+        pytest.importorskip("gpytorch", reason="the extra 'baselines' is not installed")
+    assert_same(predictions(fitted(name)), name, TOLERANCE)
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_a_kept_model_file_loads_and_predicts_the_kept_numbers(name: str) -> None:
+    assert_same(predictions(bdkn.load(FOLDER / f"{name}.bdkn")), name, LOADED_TOLERANCE)
