@@ -16,14 +16,13 @@ from pathlib import Path
 
 import mpmath as mp
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cholesky, lapack
 from threadpoolctl import threadpool_limits
 
 from bdkn.inference import Prior, Statistics, posterior
+from bdkn.typing import FloatArray
 from machine import describe_machine
 
-FloatArray = NDArray[np.float64]
 RESULTS = Path(__file__).parent.parent / "results"
 CHUNK = 2**15
 

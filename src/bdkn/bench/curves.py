@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.bench.sources import FloatArray
 from bdkn.errors import DivergedError, InvalidParameterError
 from bdkn.members import Standardizer
 from bdkn.metrics import nll, rmse
-from bdkn.networks.activation import Array
 from bdkn.regressors import TorchRegressor
 from bdkn.training import EpochReport, Trained, get_engine
+from bdkn.typing import Array, FloatArray
 
 DIGITS = 6
 """Significant digits of a curve's points: more than a figure shows, and a record stays small."""

@@ -18,7 +18,7 @@ from bdkn.bench.machine import accelerator, hardware, peak_memory_mib, versions
 from bdkn.bench.methods import METHODS
 from bdkn.bench.peers import Peer
 from bdkn.bench.record import Record
-from bdkn.bench.sources import FloatArray, Task
+from bdkn.bench.sources import Task
 from bdkn.bench.stopwatch import Stopwatch
 from bdkn.errors import check_choice
 from bdkn.inference import Combination
@@ -27,6 +27,7 @@ from bdkn.networks import Networks
 from bdkn.predictive import Predictive
 from bdkn.regressors import TorchRegressor
 from bdkn.regressors.paper import SETS
+from bdkn.typing import FloatArray
 
 LEVELS = (50, 90, 95)
 """Percentages at which coverage and width of the central intervals are recorded."""

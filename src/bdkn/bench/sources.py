@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.errors import check_choice
+from bdkn.typing import FloatArray
 
-FloatArray = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 from scipy.special import stdtr, stdtrit
 
@@ -26,8 +26,7 @@ from bdkn.inference.loo import leave_one_out
 from bdkn.inference.statistics import Statistics
 from bdkn.inference.tails import Tails, fit_tails
 from bdkn.predictive import StudentT
-
-FloatArray = NDArray[np.float64]
+from bdkn.typing import FloatArray
 
 MAX_TEMPERING = 2.0
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgError, cholesky
 from scipy.linalg.lapack import dtrtrs
 
@@ -22,8 +22,7 @@ from bdkn.errors import ImproperPosteriorError, InvalidParameterError, check_num
 from bdkn.inference.statistics import Rows, Statistics, check_width, fold
 from bdkn.inference.triangular import solve
 from bdkn.predictive import MultivariateT, StudentT
-
-FloatArray = NDArray[np.float64]
+from bdkn.typing import FloatArray
 
 _EPS, _LARGEST = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).max)
 

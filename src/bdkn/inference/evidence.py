@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import xlogy
 
@@ -16,8 +16,7 @@ from bdkn.inference.conjugate import Posterior, Prior, posterior
 from bdkn.inference.statistics import Statistics, as_rows
 from bdkn.inference.triangular import log_determinant
 from bdkn.kernels.adam import adam_step
-
-FloatArray = NDArray[np.float64]
+from bdkn.typing import FloatArray
 
 _EPS = float(np.finfo(np.float64).eps)
 _LOG_2PI = math.log(2.0 * math.pi)

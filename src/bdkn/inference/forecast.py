@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-
+from bdkn.typing import FloatArray
 
 _FIELDS = ("means", "noise", "disagreement")
 

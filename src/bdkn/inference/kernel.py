@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
 from bdkn.errors import ImproperPosteriorError, check_number
 from bdkn.inference.conjugate import Posterior, Prior
 from bdkn.predictive import MultivariateT, StudentT
-
-FloatArray = NDArray[np.float64]
+from bdkn.typing import FloatArray
 
 
 def prior_mean(Phi: ArrayLike, prior: Prior) -> FloatArray:

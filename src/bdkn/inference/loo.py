@@ -11,13 +11,12 @@ Of a row that counts q < 1 times no more than that can be taken out: w becomes q
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bdkn.errors import ImproperPosteriorError
 from bdkn.inference.conjugate import Posterior
 from bdkn.predictive import StudentT
-
-FloatArray = NDArray[np.float64]
+from bdkn.typing import FloatArray
 
 _EPS = float(np.finfo(np.float64).eps)
 

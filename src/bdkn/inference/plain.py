@@ -9,7 +9,8 @@ import numpy as np
 
 from bdkn.inference.combination import Combination
 from bdkn.inference.conjugate import Posterior, Prior
-from bdkn.inference.statistics import Chunk, FloatArray, Statistics
+from bdkn.inference.statistics import Chunk, Statistics
+from bdkn.typing import FloatArray
 
 _FEW = 2**15
 """Numbers in [Φ, y] up to which a compiled step is quicker; beyond, LAPACK's blocks are."""

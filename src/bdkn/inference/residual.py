@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-FloatArray = NDArray[np.float64]
+from bdkn.typing import FloatArray
 
 # Veltkamp's constant 2^27 + 1: times x, it splits the 53 bits of x into two halves whose products are exact.
 _SPLITTER = 134217729.0

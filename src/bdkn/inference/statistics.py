@@ -29,8 +29,8 @@ from scipy.linalg.lapack import dlange
 from bdkn.errors import InvalidParameterError, check_number
 from bdkn.inference import triangular
 from bdkn.inference.residual import residual
+from bdkn.typing import FloatArray
 
-FloatArray = NDArray[np.float64]
 Chunk = Sequence[Any]  # (Φ, y), (Φ, y, precision) or (Φ, y, precision, counts); an absent entry may be None
 
 # Numbers in a chunk: a quarter of a megabyte stays in the second-level cache, and is too little for BLAS to start its

@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln
 
 from bdkn.predictive import StudentT
-
-FloatArray = NDArray[np.float64]
+from bdkn.typing import FloatArray
 
 _HEAVIEST = 2.1
 """Degrees of freedom are kept above two, or predictions would have no variance."""

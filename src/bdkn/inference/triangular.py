@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack, qr
 
 from bdkn.errors import InvalidParameterError
-
-FloatArray = NDArray[np.float64]
+from bdkn.typing import FloatArray
 
 _EPS = float(np.finfo(np.float64).eps)
 _NOISE = 4.0 * _EPS  # a singular value below this times H, relative to the largest, is rounding and means zero

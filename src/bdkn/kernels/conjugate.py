@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bdkn.kernels.adam import adam_step
 from bdkn.kernels.compiled import compiled, inlined
+from bdkn.typing import FloatArray
 
-FloatArray = NDArray[np.float64]
 Found = tuple[bool, float, FloatArray, FloatArray, float, float]
 
 _LARGEST = 1e150  # when squared, all but overflows

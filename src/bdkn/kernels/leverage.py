@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from bdkn.kernels.compiled import compiled
 from bdkn.kernels.conjugate import dot
-
-FloatArray = NDArray[np.float64]
+from bdkn.typing import FloatArray
 
 _NOISE = 4.0 * float(np.finfo(np.float64).eps)
 _SIDE_BY_SIDE = 128

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.members.member import FloatArray
 from bdkn.members.rows import TrainingRows
 from bdkn.members.scores import Part as ScoredPart
 from bdkn.networks import Predictor
+from bdkn.typing import FloatArray
 
 _HELD_NUMBERS = 2**21
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bdkn.errors import InvalidParameterError
-from bdkn.members.member import FloatArray
+from bdkn.typing import FloatArray
 
 Said = tuple[FloatArray, FloatArray | None]
 """Means and, from a model that knows any, standard deviations, whose squares may be beyond what a number can be."""

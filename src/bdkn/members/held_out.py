@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.inference import Forecast
-from bdkn.members.member import FloatArray
 from bdkn.members.scores import MemberScores, Part, constant_variance
+from bdkn.typing import FloatArray
 
 _BY_MEMBER = ("means", "variances", "spread")
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-FloatArray = NDArray[np.float64]
+from bdkn.typing import FloatArray
 
 
 class Member(Protocol):

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from bdkn.errors import DivergedError, InvalidParameterError
 from bdkn.inference import Forecast
-from bdkn.members.member import FloatArray
 from bdkn.members.scaling import Standardizer, TargetScaler
 from bdkn.networks import Predictor
+from bdkn.typing import FloatArray
 
 _BLOCK_ROWS = 1 << 15
 """Rows whose outputs by every network are held at once."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.members.member import FloatArray
+from bdkn.typing import FloatArray
 
 _CHUNK_ROWS = 8192
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bdkn.errors import InvalidParameterError
-from bdkn.members.member import FloatArray
+from bdkn.typing import FloatArray
 
 LIMIT = 1e18
 """Scaled inputs are clipped to ±LIMIT: beyond it single precision overflows to inf inside a network."""

@@ -9,8 +9,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.members.member import FloatArray
 from bdkn.networks import MIN_VARIANCE
+from bdkn.typing import FloatArray
 
 Part = tuple[FloatArray, FloatArray | None, FloatArray, FloatArray]
 """Targets (n,), how often each counts (none: once), and the members' means and variances, each (H, n)."""

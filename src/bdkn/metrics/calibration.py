@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike
 
 from bdkn.errors import InvalidParameterError
 from bdkn.metrics.rows import observed, row_weights
-from bdkn.predictive.base import FloatArray, Predictive
+from bdkn.predictive.base import Predictive
+from bdkn.typing import FloatArray
 
 _LEVELS = np.linspace(0.05, 0.95, 19)
 

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bdkn.errors import InvalidParameterError
-from bdkn.predictive.base import FloatArray, Predictive
+from bdkn.predictive.base import Predictive
+from bdkn.typing import FloatArray
 
 
 def observed(y: ArrayLike, dist: Predictive) -> FloatArray:

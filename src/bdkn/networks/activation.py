@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
+
+from bdkn.typing import Array
 
 LEAK = 0.01
 """Slope of leaky_relu below zero, PyTorch's default."""
-
-Array = NDArray[np.floating]
 
 
 def _silu_slope(z: Array) -> Array:

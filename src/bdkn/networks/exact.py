@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bdkn.networks.activation import Array, activate
+from bdkn.networks.activation import activate
 from bdkn.networks.spread import one_blas_thread, spread
+from bdkn.typing import Array
 
 MIN_VARIANCE = 1e-6
 """Added to the softplus of the raw variance, as in Lakshminarayanan et al. (2017)."""

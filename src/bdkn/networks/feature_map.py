@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bdkn.networks.activation import activate, slope
 from bdkn.networks.exact import Layer
-
-FloatArray = NDArray[np.float64]
+from bdkn.typing import FloatArray
 
 _ROWS_AT_ONCE = 1024
 """Every map of a stack keeps its layers of all rows in memory."""

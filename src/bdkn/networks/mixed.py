@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.networks.activation import Array
 from bdkn.networks.predictor import Predictor
+from bdkn.typing import Array
 
 
 @dataclass(frozen=True)

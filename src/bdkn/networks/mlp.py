@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bdkn.networks.activation import Array
 from bdkn.networks.exact import Layer, exact_outputs
 from bdkn.networks.spec import NetworkSpec
+from bdkn.typing import Array
 
 if TYPE_CHECKING:
     from bdkn.networks.prediction import Packed

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.networks.activation import Array
+from bdkn.typing import Array
 
 
 class Predictor(Protocol):

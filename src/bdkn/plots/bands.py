@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bdkn.plots.style import BLUE, tint
-from bdkn.predictive.base import FloatArray, Predictive
+from bdkn.predictive.base import Predictive
+from bdkn.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

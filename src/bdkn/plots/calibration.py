@@ -12,7 +12,8 @@ from bdkn.metrics import calibration_curve
 from bdkn.plots.display import PredictionDisplay
 from bdkn.plots.envelope import binomial_envelope
 from bdkn.plots.style import GREY, MARKERS, PALE, SERIES, draw_legend, label_axes, percent_axis, prepare_axes
-from bdkn.predictive.base import FloatArray, Predictive
+from bdkn.predictive.base import Predictive
+from bdkn.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

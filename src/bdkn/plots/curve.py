@@ -14,7 +14,8 @@ from bdkn.metrics import predictive_of
 from bdkn.plots.bands import Band, central_bands, draw_bands
 from bdkn.plots.display import Display
 from bdkn.plots.style import BLUE, INK, VERMILION, draw_legend, label_axes, prepare_axes
-from bdkn.predictive.base import FloatArray, Predictive
+from bdkn.predictive.base import Predictive
+from bdkn.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bdkn.predictive.base import FloatArray
+from bdkn.typing import FloatArray
 
 
 def binomial_envelope(rows: int, probability: ArrayLike, confidence: float) -> tuple[FloatArray, FloatArray]:

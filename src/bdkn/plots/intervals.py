@@ -13,7 +13,8 @@ from bdkn.metrics.rows import observed
 from bdkn.plots.bands import Band, as_steps, central_bands, draw_bands
 from bdkn.plots.display import PredictionDisplay
 from bdkn.plots.style import BLUE, INK, VERMILION, draw_legend, label_axes, prepare_axes
-from bdkn.predictive.base import FloatArray, Predictive
+from bdkn.predictive.base import Predictive
+from bdkn.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,8 @@ from bdkn.metrics import pit
 from bdkn.plots.display import PredictionDisplay
 from bdkn.plots.envelope import binomial_envelope
 from bdkn.plots.style import BLUE, GREY, draw_legend, label_axes, prepare_axes, tint
-from bdkn.predictive.base import FloatArray, Predictive
+from bdkn.predictive.base import Predictive
+from bdkn.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from bdkn.errors import InvalidParameterError
 from bdkn.plots.style import tint
-from bdkn.predictive.base import FloatArray
+from bdkn.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,8 @@ from bdkn.errors import InvalidParameterError
 from bdkn.plots.bands import Band, central_bands
 from bdkn.plots.display import Display
 from bdkn.plots.style import BLUE, GREY, ORANGE, draw_legend, label_axes, prepare_axes
-from bdkn.predictive.base import FloatArray, Predictive
+from bdkn.predictive.base import Predictive
+from bdkn.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,11 +8,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bdkn.errors import InvalidParameterError, check_number
+from bdkn.typing import FloatArray
 
-FloatArray = NDArray[np.float64]
 Rows = Any  # whatever NumPy takes as an index: an integer, a slice, a mask, a list of row numbers
 
 

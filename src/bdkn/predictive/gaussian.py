@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from bdkn.predictive.base import FloatArray
 from bdkn.predictive.location_scale import LocationScale
+from bdkn.typing import FloatArray
 
 
 @dataclass(frozen=True, eq=False, init=False)

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bdkn.errors import InvalidParameterError, check_number
-from bdkn.predictive.base import FloatArray, Predictive, check_location_scale, log_density, repeated, standardise
+from bdkn.predictive.base import Predictive, check_location_scale, log_density, repeated, standardise
+from bdkn.typing import FloatArray
 
 _NARROW = 1e-100  # a scale this small beside the error is a point mass, and its square would leave the range of floats
 

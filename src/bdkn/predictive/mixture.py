@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from bdkn.errors import InvalidParameterError, check_number
-from bdkn.predictive.base import FloatArray, Predictive, check_location_scale, log_density, standardise
+from bdkn.predictive.base import Predictive, check_location_scale, log_density, standardise
 from bdkn.predictive.gaussian import Gaussian, normal_cdf, normal_logpdf
 from bdkn.predictive.root import increasing_root
+from bdkn.typing import FloatArray
 
 _NARROW = 1e-150  # a point mass is scored as a very narrow Gaussian, whose variance does not yet underflow
 _PAIRS_AT_ONCE = 2**20  # the score sums over pairs of components; this bounds its memory to some tens of MB

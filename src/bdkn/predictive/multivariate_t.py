@@ -10,8 +10,8 @@ from scipy.linalg import eigh
 from scipy.special import betaln, gammaln
 
 from bdkn.errors import InvalidParameterError, check_number
-from bdkn.predictive.base import FloatArray
 from bdkn.predictive.student_t import StudentT
+from bdkn.typing import FloatArray
 
 
 @dataclass(frozen=True, eq=False, init=False)

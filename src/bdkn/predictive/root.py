@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from bdkn.predictive.base import FloatArray
+from bdkn.typing import FloatArray
 
 _EPS = np.finfo(np.float64).eps
 _ROUNDING = 3e-14  # values are logarithms of probabilities, known to about this far out in the tail

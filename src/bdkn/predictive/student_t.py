@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from scipy.special import betaincinv, betaln, stdtr, stdtrit
 
 from bdkn.errors import InvalidParameterError
-from bdkn.predictive.base import FloatArray
 from bdkn.predictive.location_scale import LocationScale
+from bdkn.typing import FloatArray
 
 # Beyond these degrees of freedom the Student-t is the Gaussian to floating-point precision (the gap is of order 1/df),
 # while (1 + z²/df)^df starts to lose digits.

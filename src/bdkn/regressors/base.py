@@ -16,11 +16,10 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 
 from bdkn.errors import InvalidParameterError, check_number
 from bdkn.metrics import crps, nll
-from bdkn.networks.activation import Array
 from bdkn.predictive import Predictive
-from bdkn.predictive.base import FloatArray
 from bdkn.regressors.seeds import Seed, seed_sequence
 from bdkn.regressors.state import save_model
+from bdkn.typing import Array, FloatArray
 
 Table = Any  # a NumPy array, a pandas or a polars data frame
 

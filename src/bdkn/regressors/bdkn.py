@@ -24,7 +24,6 @@ from bdkn.members import (
     digest,
     networks_of,
 )
-from bdkn.networks.activation import Array
 from bdkn.regressors.base import Table
 from bdkn.regressors.combining import CombiningRegressor
 from bdkn.regressors.cross_fit import CrossFit, cross_fit
@@ -33,6 +32,7 @@ from bdkn.regressors.origin import Origin
 from bdkn.regressors.screening import sound_members
 from bdkn.regressors.seeds import seed_sequence
 from bdkn.training import Trained, renumbered
+from bdkn.typing import Array
 
 Seed = np.random.SeedSequence
 

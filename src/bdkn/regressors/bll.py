@@ -13,9 +13,9 @@ from bdkn.inference import Posterior
 from bdkn.members import TrainingRows
 from bdkn.networks import FeatureMap
 from bdkn.predictive import Gaussian, MultivariateT, StudentT
-from bdkn.predictive.base import FloatArray
 from bdkn.regressors.last_layer import CERTAIN
 from bdkn.regressors.torch_regressor import TorchNetworkRegressor, check_flag
+from bdkn.typing import FloatArray
 
 if TYPE_CHECKING:
     from bdkn.regressors.learners.evidence import EvidenceLearner

@@ -15,14 +15,13 @@ from bdkn.errors import InvalidParameterError, check_choice, check_number
 from bdkn.inference import Combination, Forecast, combine
 from bdkn.inference.combination import MAX_TEMPERING, student_t_covariance
 from bdkn.members import HeldOut, TargetScaler
-from bdkn.networks.activation import Array
 from bdkn.predictive import StudentT
-from bdkn.predictive.base import FloatArray
 from bdkn.regressors.base import ProbabilisticRegressor, Table
 from bdkn.regressors.frames import as_frame
 from bdkn.regressors.origin import Origin
 from bdkn.regressors.screening import elimination
 from bdkn.regressors.state import plain_parameter
+from bdkn.typing import Array, FloatArray
 
 _COMBINING = {"evidence", "tempering", "tails", "select_members"}
 _FREE = _COMBINING | {"n_members", "estimators", "random_state", "n_jobs", "verbose"}

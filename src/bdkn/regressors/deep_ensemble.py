@@ -9,10 +9,9 @@ import numpy as np
 
 from bdkn.errors import check_choice
 from bdkn.members import Design
-from bdkn.networks.activation import Array
 from bdkn.predictive import Gaussian, GaussianMixture
-from bdkn.predictive.base import FloatArray
 from bdkn.regressors.ensemble import EnsembleRegressor
+from bdkn.typing import Array, FloatArray
 
 PREDICTIVES = ("mixture", "gaussian")
 

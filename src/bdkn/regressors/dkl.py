@@ -12,9 +12,9 @@ from bdkn.errors import check_number
 from bdkn.members import TrainingRows
 from bdkn.networks import FeatureMap
 from bdkn.predictive import Gaussian, MultivariateT
-from bdkn.predictive.base import FloatArray
 from bdkn.regressors.process import BOUND, Process, check_process, step_work
 from bdkn.regressors.torch_regressor import TorchNetworkRegressor, check_flag
+from bdkn.typing import FloatArray
 
 if TYPE_CHECKING:
     from bdkn.regressors.learners.process import ProcessLearner

@@ -25,8 +25,6 @@ from bdkn.members import (
     constant_variance,
 )
 from bdkn.networks import NetworkSpec
-from bdkn.networks.activation import Array
-from bdkn.predictive.base import FloatArray
 from bdkn.regressors.base import ProbabilisticRegressor
 from bdkn.regressors.frames import as_frame
 from bdkn.regressors.paper import paper_parameters
@@ -35,6 +33,7 @@ from bdkn.regressors.recipe import Size, in_turn, is_auto, recipes, usual_size
 from bdkn.regressors.screening import screen
 from bdkn.regressors.seeds import Seed, seed_sequence
 from bdkn.training import Engine, Hook, Rows, Trained, TrainingConfig, get_engine, renumbered
+from bdkn.typing import Array, FloatArray
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -16,7 +16,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import Parallel, delayed
 
 from bdkn.members import EstimatorMember, Folds, OwnFolds, Said, ask, is_fixed, name_key
-from bdkn.predictive.base import FloatArray
+from bdkn.typing import FloatArray
 
 Numbers = NDArray[np.intp]
 

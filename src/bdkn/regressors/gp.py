@@ -10,9 +10,9 @@ import numpy as np
 from bdkn.errors import check_number
 from bdkn.members import TrainingRows
 from bdkn.predictive import Gaussian, MultivariateT
-from bdkn.predictive.base import FloatArray
 from bdkn.regressors.process import Process, check_process, step_work
 from bdkn.regressors.torch_regressor import TorchRegressor, Watched, check_flag
+from bdkn.typing import FloatArray
 
 if TYPE_CHECKING:
     from bdkn.regressors.learners.process import ProcessLearner

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from bdkn.typing import FloatArray
 
 CERTAIN = 1e15
 """Half the degrees of freedom with which a posterior counts its noise as known, and its Student-t as a Gaussian."""

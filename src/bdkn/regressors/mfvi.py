@@ -11,10 +11,9 @@ import numpy as np
 from bdkn.errors import check_number
 from bdkn.members import TrainingRows
 from bdkn.networks import FeatureMap
-from bdkn.networks.activation import Array
 from bdkn.predictive import GaussianMixture, MultivariateT
-from bdkn.predictive.base import FloatArray
 from bdkn.regressors.torch_regressor import TorchNetworkRegressor
+from bdkn.typing import Array, FloatArray
 
 if TYPE_CHECKING:
     from bdkn.regressors.learners.variational import VariationalLearner

@@ -8,15 +8,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bdkn.errors import check_choice, check_number
 from bdkn.predictive import Gaussian, MultivariateT
+from bdkn.typing import FloatArray
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-FloatArray = NDArray[np.float64]
 
 DTYPES = ("float64", "float32")
 

@@ -26,7 +26,6 @@ from bdkn.errors import DivergedError, InvalidParameterError, check_choice, chec
 from bdkn.inference import Combination, Forecast
 from bdkn.members import EstimatorMember, Folds, HeldOut, OwnFolds, TargetScaler, digest
 from bdkn.networks import MIN_VARIANCE
-from bdkn.predictive.base import FloatArray
 from bdkn.regressors.base import Table, unchanged_on_failure
 from bdkn.regressors.combining import CombiningRegressor
 from bdkn.regressors.composition import NamedEstimators, Pair
@@ -36,6 +35,7 @@ from bdkn.regressors.origin import Origin
 from bdkn.regressors.screening import sound_members
 from bdkn.regressors.seeds import Seed, seed_sequence
 from bdkn.regressors.state import is_own
+from bdkn.typing import FloatArray
 
 Params = Mapping[str, Any]
 

@@ -19,13 +19,13 @@ from numpy.typing import ArrayLike
 from bdkn.errors import DivergedError, InvalidParameterError, check_choice, check_number, missing_extra
 from bdkn.members import Standardizer, TargetScaler, TrainingRows
 from bdkn.networks import FeatureMap
-from bdkn.networks.activation import ACTIVATIONS, Array
+from bdkn.networks.activation import ACTIVATIONS
 from bdkn.predictive import MultivariateT, Predictive
-from bdkn.predictive.base import FloatArray
 from bdkn.regressors.base import ProbabilisticRegressor, Table, unchanged_on_failure
 from bdkn.regressors.paper import baseline_parameters
 from bdkn.regressors.progress import descent_progress
 from bdkn.regressors.seeds import Seed, seed_sequence
+from bdkn.typing import Array, FloatArray
 
 if TYPE_CHECKING:
     from bdkn.regressors.learners.descent import Curves, Learner, Plan, Then

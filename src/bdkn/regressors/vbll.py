@@ -12,9 +12,9 @@ from bdkn.errors import check_choice, check_number
 from bdkn.members import TrainingRows
 from bdkn.networks import FeatureMap
 from bdkn.predictive import Gaussian, MultivariateT
-from bdkn.predictive.base import FloatArray
 from bdkn.regressors.last_layer import VariationalLastLayer
 from bdkn.regressors.torch_regressor import TorchNetworkRegressor
+from bdkn.typing import FloatArray
 
 if TYPE_CHECKING:
     from bdkn.regressors.learners.descent import Plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bdkn.predictive.base import FloatArray
+from bdkn.typing import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

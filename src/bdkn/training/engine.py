@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 
 from bdkn.errors import InvalidParameterError, check_choice
 from bdkn.networks import Networks, NetworkSpec, Predictor, initial_networks, join
-from bdkn.networks.activation import Array
 from bdkn.training.config import TrainingConfig
 from bdkn.training.order import Streams
-
-Float32 = NDArray[np.float32]
+from bdkn.typing import Array, Float32Array
 
 
 @dataclass(frozen=True)
@@ -25,9 +23,9 @@ class Rows:
     ``only``, where given, are for each network the numbers of the rows it is trained on: to it, there are no others.
     """
 
-    X: Float32
-    y: Float32
-    weight: Float32 | None = None
+    X: Float32Array
+    y: Float32Array
+    weight: Float32Array | None = None
     only: Sequence[NDArray[np.intp]] | None = None
 
     def __post_init__(self) -> None:
@@ -100,7 +98,7 @@ class Engine(Protocol):
         seeds: Sequence[np.random.SeedSequence],
         *,
         n_jobs: int | None = None,
-        watch: Float32 | None = None,
+        watch: Float32Array | None = None,
         on_epoch: Hook | None = None,
     ) -> Trained:
         """Train and return; ``on_epoch`` is called after every epoch of every member, with outputs on ``watch``."""

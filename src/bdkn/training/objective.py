@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import expit
 
 from bdkn.networks import MIN_VARIANCE, softplus
-from bdkn.networks.activation import Array
+from bdkn.typing import Array
 
 
 def loss_and_gradient(objective: str, beta: float, mean: Array, raw: Array, y: Array) -> tuple[Array, Array, Array]:

@@ -8,18 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.networks import Networks, Predictor
-from bdkn.networks.activation import Array
 from bdkn.training.config import TrainingConfig
-from bdkn.training.engine import EpochReport, Float32, Hook, Trained
+from bdkn.training.engine import EpochReport, Hook, Trained
+from bdkn.typing import Array, Float32Array
 
-Outputs = Callable[[Float32], tuple[Array, Array]]
+Outputs = Callable[[Float32Array], tuple[Array, Array]]
 
 
 class Progress:
     """The epochs of the given members, trained side by side."""
 
     def __init__(
-        self, members: Sequence[int], config: TrainingConfig, watch: Float32 | None = None, on_epoch: Hook | None = None
+        self,
+        members: Sequence[int],
+        config: TrainingConfig,
+        watch: Float32Array | None = None,
+        on_epoch: Hook | None = None,
     ) -> None:
         n = len(members)
         self._members, self._config, self._watch, self._on_epoch = members, config, watch, on_epoch

@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from bdkn.networks import Networks, NetworkSpec
-from bdkn.networks.activation import Array, activate, slope
+from bdkn.networks.activation import activate, slope
 from bdkn.networks.exact import Layer
 from bdkn.training.batches import Batches, RowNumbers, consecutive
 from bdkn.training.config import BETA_1, BETA_2, EPSILON, TrainingConfig
-from bdkn.training.engine import Float32, Hook, Rows, Trained, one_by_one, start_networks
+from bdkn.training.engine import Hook, Rows, Trained, one_by_one, start_networks
 from bdkn.training.objective import loss_and_gradient
 from bdkn.training.progress import Progress, take_over
 from bdkn.training.schedule import learning_rates
+from bdkn.typing import Array, Float32Array
 
 Layers = tuple[Layer, ...]
 
@@ -117,7 +118,7 @@ class ReferenceEngine:
         seeds: Sequence[np.random.SeedSequence],
         *,
         n_jobs: int | None = None,
-        watch: Float32 | None = None,
+        watch: Float32Array | None = None,
         on_epoch: Hook | None = None,
     ) -> Trained:
         """Train one network a seed; ``n_jobs`` is not used."""
@@ -127,7 +128,7 @@ class ReferenceEngine:
         self,
         spec: NetworkSpec,
         config: TrainingConfig,
-        watch: Float32 | None,
+        watch: Float32Array | None,
         rows: Rows,
         seeds: Sequence[np.random.SeedSequence],
         on_epoch: Hook | None,

@@ -13,7 +13,8 @@ import numpy as np
 from bdkn.errors import check_choice, missing_extra
 from bdkn.networks import NetworkSpec
 from bdkn.training.config import TrainingConfig
-from bdkn.training.engine import Float32, Hook, Rows, Trained, one_by_one
+from bdkn.training.engine import Hook, Rows, Trained, one_by_one
+from bdkn.typing import Float32Array
 
 if TYPE_CHECKING:
     import torch
@@ -53,7 +54,7 @@ class TorchEngine:
         seeds: Sequence[np.random.SeedSequence],
         *,
         n_jobs: int | None = None,
-        watch: Float32 | None = None,
+        watch: Float32Array | None = None,
         on_epoch: Hook | None = None,
     ) -> Trained:
         """Train one network a seed; ``n_jobs`` is not used, PyTorch has threads of its own."""
@@ -65,7 +66,7 @@ class TorchEngine:
         self,
         spec: NetworkSpec,
         config: TrainingConfig,
-        watch: Float32 | None,
+        watch: Float32Array | None,
         rows: Rows,
         seeds: Sequence[np.random.SeedSequence],
         on_epoch: Hook | None,

@@ -13,14 +13,14 @@ from torch.nn import functional
 
 from bdkn.errors import InvalidParameterError
 from bdkn.networks import MIN_VARIANCE, NetworkSpec
-from bdkn.networks.activation import Array
 from bdkn.training.batches import Batches, RowNumbers
 from bdkn.training.config import TrainingConfig
-from bdkn.training.engine import Float32, Hook, Rows, Trained, start_networks
+from bdkn.training.engine import Hook, Rows, Trained, start_networks
 from bdkn.training.order import Streams
 from bdkn.training.progress import Progress
 from bdkn.training.schedule import learning_rates
 from bdkn.training.torch_models import CHUNK_ROWS, Model, ModuleModel, ModuleNetworks, StackedModel
+from bdkn.typing import Array, Float32Array
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """Outputs and targets to the loss of each row."""
@@ -55,7 +55,7 @@ def train_stacked(
     table: Table,
     config: TrainingConfig,
     seeds: Sequence[np.random.SeedSequence],
-    watch: Float32 | None,
+    watch: Float32Array | None,
     on_epoch: Hook | None,
 ) -> Trained:
     """Train the library's networks side by side."""
@@ -69,7 +69,7 @@ def train_modules(
     table: Table,
     config: TrainingConfig,
     seeds: Sequence[np.random.SeedSequence],
-    watch: Float32 | None,
+    watch: Float32Array | None,
     on_epoch: Hook | None,
 ) -> Trained:
     """Train modules of the user's one after the other."""

@@ -15,8 +15,9 @@ from torch.nn import functional
 
 from bdkn.errors import InvalidParameterError
 from bdkn.networks import MIN_VARIANCE, Networks, Predictor, softplus
-from bdkn.networks.activation import LEAK, Array
+from bdkn.networks.activation import LEAK
 from bdkn.training.progress import take_over
+from bdkn.typing import Array
 
 CHUNK_ROWS = 4096
 """Rows a forward pass without gradients takes at once."""

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from bdkn.bench.peers.mixture import SampledMixture
 from bdkn.bench.peers.peer import Peer
-from bdkn.bench.sources import FloatArray
 from bdkn.members import Standardizer, TargetScaler
+from bdkn.typing import FloatArray
 
 _ROWS = 256
 """Rows predicted at once: every sampled network keeps its layers of all of them in memory."""

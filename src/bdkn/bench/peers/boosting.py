@@ -10,8 +10,8 @@ from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
 from bdkn.bench.peers.peer import Peer
-from bdkn.bench.sources import FloatArray
 from bdkn.predictive import Gaussian
+from bdkn.typing import FloatArray
 
 Rows = tuple[FloatArray, FloatArray]
 

@@ -10,8 +10,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from bdkn.predictive import GaussianMixture
-from bdkn.predictive.base import FloatArray, standardise
+from bdkn.predictive.base import standardise
 from bdkn.predictive.gaussian import normal_cdf, normal_logpdf
+from bdkn.typing import FloatArray
 
 _AT_ONCE = 2**22  # rows times values times components; this bounds the memory to some hundred MB
 _DENSE, _EVEN, _OUTER = 256, 192, 32  # nodes: where the components are, over all of them, beyond them on either side

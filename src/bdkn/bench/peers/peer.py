@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Self
 
 from sklearn.base import BaseEstimator
 
-from bdkn.bench.sources import FloatArray
 from bdkn.errors import missing_extra
 from bdkn.predictive import Predictive
+from bdkn.typing import FloatArray
 
 
 class Peer(BaseEstimator, ABC):  # type: ignore[misc]

@@ -13,9 +13,9 @@ from torch.distributions import Normal, StudentT
 
 from bdkn.inference import Posterior, Prior, Statistics, posterior
 from bdkn.members import TrainingRows
-from bdkn.predictive.base import FloatArray
 from bdkn.regressors.last_layer import CERTAIN
 from bdkn.regressors.learners.features import TorchFeatures, as_array
+from bdkn.typing import FloatArray
 
 LEAST_NOISE = 1e-12
 """Noise variance that is always there, in the units of training: without it a perfect fit has infinite evidence."""

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bdkn.networks import FeatureMap
-from bdkn.networks.activation import LEAK, Array
+from bdkn.networks.activation import LEAK
 from bdkn.regressors.process import BOUND
 from bdkn.training.torch_models import ACTIVATIONS
+from bdkn.typing import Array
 
 SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": lambda z: (z > 0).to(z),

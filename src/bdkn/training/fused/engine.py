@@ -11,7 +11,8 @@ import numpy as np
 
 from bdkn.networks import Networks, NetworkSpec
 from bdkn.training.config import TrainingConfig
-from bdkn.training.engine import EpochReport, Float32, Hook, Rows, Trained, start_networks
+from bdkn.training.engine import EpochReport, Hook, Rows, Trained, start_networks
+from bdkn.typing import Float32Array
 
 if TYPE_CHECKING:
     from bdkn.training.fused.run import Run
@@ -31,7 +32,7 @@ class FusedEngine:
         seeds: Sequence[np.random.SeedSequence],
         *,
         n_jobs: int | None = None,
-        watch: Float32 | None = None,
+        watch: Float32Array | None = None,
         on_epoch: Hook | None = None,
     ) -> Trained:
         """Train one network a seed."""
@@ -54,7 +55,7 @@ class FusedEngine:
 class _Reporter:
     """Calls the user's hook, from one thread at a time."""
 
-    def __init__(self, on_epoch: Hook, watch: Float32 | None) -> None:
+    def __init__(self, on_epoch: Hook, watch: Float32Array | None) -> None:
         self._on_epoch, self._watch, self._lock = on_epoch, watch, threading.Lock()
 
     def __call__(self, member: int, run: Run) -> None:

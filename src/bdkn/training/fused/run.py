@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from bdkn.networks import ACTIVATIONS, Networks, NetworkSpec
-from bdkn.networks.activation import Array
 from bdkn.networks.prediction import Packed
 from bdkn.training.batches import RowNumbers
 from bdkn.training.config import OBJECTIVES, TrainingConfig
-from bdkn.training.engine import Float32, Rows
+from bdkn.training.engine import Rows
 from bdkn.training.fused import epochs as compiled
 from bdkn.training.fused.layout import Layout, layout_of
 from bdkn.training.order import Streams, split_rows
+from bdkn.typing import Array, Float32Array
 
 _NOTHING = np.empty(0, dtype=np.float32)
 
@@ -51,7 +51,7 @@ class Run:
         """Train for that many epochs, or fewer if the end comes first."""
         compiled.train(self.state, self.data, self.settings, min(self.epoch + epochs, self.settings.epochs))
 
-    def outputs(self, X: Float32) -> tuple[Array, Array]:
+    def outputs(self, X: Float32Array) -> tuple[Array, Array]:
         """Return the current means and variances of scaled rows, computed on this thread."""
         current = Packed(self.layout.spec, self.state.mem[: self.layout.n_parameters])
         means, variances = current.outputs(X, threads=1)
