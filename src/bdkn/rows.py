@@ -21,8 +21,8 @@ class RowSource(Protocol):
     def __len__(self) -> int:
         """Return the number of rows."""
 
-    def blocks(self) -> Iterator[Rows]:
-        """Yield all rows in their order, some thousands at a time."""
+    def blocks(self, size: int = BLOCK_ROWS) -> Iterator[Rows]:
+        """Yield all rows in their order, at most ``size`` at a time."""
 
 
 @dataclass(frozen=True, eq=False)

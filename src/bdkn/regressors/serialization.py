@@ -1,4 +1,4 @@
-"""A fitted regressor as arrays and JSON."""
+"""Fitted regressors as arrays and JSON, and back."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from bdkn.members import (
 )
 from bdkn.networks import FeatureMap, MixedNetworks, Networks, NetworkSpec
 from bdkn.persistence import Arrays, Document, pack, unpack, write
-from bdkn.regressors.last_layer import VariationalLastLayer
-from bdkn.regressors.origin import Origin
-from bdkn.regressors.process import Process
+from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks, FittedStack
+from bdkn.regressors.former_files import FORMER_TYPES, state_of_attributes, today_parameters
+from bdkn.regressors.provenance import FitProvenance
 
 
 @dataclass(frozen=True)
 class SavedModel:
-    """A regressor, a member of another or not: the name of its class, its parameters, and what it has learned."""
+    """A regressor, a member of another or not: the name of its class, its parameters, and its fitted attributes."""
 
     model: str
     parameters: dict[str, Any]
@@ -42,8 +42,13 @@ class SavedModel:
 
 TYPES = (
     Combination,
+    Combined,
     EstimatorMember,
     FeatureMap,
+    FitProvenance,
+    FittedBDKN,
+    FittedNetworks,
+    FittedStack,
     Folds,
     HeldOut,
     MemberScores,
@@ -51,18 +56,15 @@ TYPES = (
     NetworkEnsemble,
     NetworkSpec,
     Networks,
-    Origin,
     OwnFolds,
     Posterior,
     Prior,
-    Process,
     SavedModel,
     Standardizer,
     Tails,
     TargetScaler,
-    VariationalLastLayer,
 )
-"""What a fitted attribute may be made of, besides numbers, text and arrays."""
+"""Classes that a fitted state may consist of, besides numbers, text and arrays."""
 
 _ENGINE_NAMES = {"FusedEngine": "fused", "ReferenceEngine": "reference", "TorchEngine": "torch"}
 
@@ -75,7 +77,7 @@ def save_model(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
             f"{type(model).__name__} of your own: pickle it, or save a regressor of bdkn and wrap it after loading"
         )
     arrays: Arrays = {}
-    saved = _laid_down(model)
+    saved = _to_saved(model)
     document = {
         "model": saved.model,
         "bdkn": version("bdkn"),
@@ -86,56 +88,60 @@ def save_model(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
 
 
 def is_own(model: Any) -> bool:
-    """Tell whether a model is one of this library's regressors, and no subclass made elsewhere."""
+    """Return whether a model is one of this library's regressors, and no subclass made elsewhere."""
     return isinstance(model, BaseEstimator) and type(model).__module__.partition(".")[0] == "bdkn"
 
 
 def restore_model(classes: Mapping[str, type[BaseEstimator]], arrays: Arrays, document: Document) -> Any:
-    """Return the model that ``save_model`` wrote, of one of these classes, as its members are."""
-    fitted = {name: unpack(tree, TYPES, arrays) for name, tree in document["fitted"].items()}
+    """Return the model that ``save_model`` wrote; it and its members are of one of these classes."""
+    fitted = {name: unpack(tree, TYPES, arrays, FORMER_TYPES) for name, tree in document["fitted"].items()}
 
-    def revived(value: Any) -> Any:
+    def restored(value: Any) -> Any:
         if not isinstance(value, SavedModel):
-            return _through(revived, value)
+            return _map_parts(restored, value)
         parameters = {name: tuple(v) if isinstance(v, list) else v for name, v in value.parameters.items()}
-        model = classes[value.model](**parameters)
-        vars(model).update({name: revived(part) for name, part in value.fitted.items()})
+        model = classes[value.model](**today_parameters(parameters))
+        attributes = {name: restored(part) for name, part in value.fitted.items()}
+        vars(model).update(state_of_attributes(value.model, attributes))
         return model
 
-    return revived(SavedModel(document["model"], document["parameters"], fitted))
+    return restored(SavedModel(document["model"], document["parameters"], fitted))
 
 
-def _laid_down(value: Any) -> Any:
+def _to_saved(value: Any) -> Any:
     """Return the value with each regressor in it as a ``SavedModel``.
 
-    Parameters that hold regressors or arrays, such as row numbers to leave out, are written beside what is fitted.
+    Parameters that hold regressors or arrays, such as row numbers to leave out, are written with the fitted attributes.
     """
     if not isinstance(value, BaseEstimator):
-        return _through(_laid_down, value)
+        return _map_parts(_to_saved, value)
     names = value.get_params(deep=False)
-    holding = {name for name in names if name == "estimators" or _is_nested(getattr(value, name))}
+    nested = {name for name in names if name == "estimators" or _is_nested(getattr(value, name))}
     fitted = {name for name in vars(value) if name.endswith("_") and not name.startswith("_")}
     return SavedModel(
         type(value).__name__,
-        {name: plain_parameter(value, name) for name in names if name not in holding},
-        {name: _laid_down(part) for name, part in vars(value).items() if name in holding | fitted},
+        {name: plain_parameter(value, name) for name in names if name not in nested},
+        {name: _to_saved(part) for name, part in vars(value).items() if name in nested | fitted},
     )
 
 
-def _through(change: Callable[[Any], Any], value: Any) -> Any:
+def _map_parts(change: Callable[[Any], Any], value: Any) -> Any:
     """Return the value with its parts changed, where regressors can be among them."""
     if isinstance(value, list | tuple):
         return type(value)(change(part) for part in value)
+    if isinstance(value, FittedStack):
+        members, candidates = (change(part) for part in (value.members, value.candidates))
+        return replace(value, members=members, candidates=candidates)
     return replace(value, models=change(value.models)) if isinstance(value, EstimatorMember) else value
 
 
 def _is_nested(value: Any) -> bool:
-    """Tell whether a parameter is a list of more than numbers and text."""
+    """Return whether a parameter is a list of more than numbers and text."""
     return isinstance(value, list | tuple) and not all(np.isscalar(part) for part in value)
 
 
 def plain_parameter(model: BaseEstimator, name: str) -> Any:
-    """Return a parameter as JSON: an engine as its name, what has no such form as the default."""
+    """Return a parameter as JSON: an engine as its name, anything that has no such form as the default."""
     value = getattr(model, name)
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
