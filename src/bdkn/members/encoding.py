@@ -58,8 +58,8 @@ class Standardizer:
 
         def average(function: Callable[[FloatArray], FloatArray]) -> FloatArray:
             # In units of the column's largest entry nothing overflows, whatever the column's own units are.
-            found: FloatArray = sum(_shares(part, total) @ function(part.X / peak) for part in rows.blocks(size))
-            return found
+            parts = (_shares(part, total) @ function(part.X / peak) for part in rows.blocks(size))
+            return np.asarray(sum(parts))
 
         mean = average(lambda x: x)
         scale = np.sqrt(average(lambda x: (x - mean) ** 2)) * peak

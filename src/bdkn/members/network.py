@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +17,7 @@ from bdkn.training import Trained
 from bdkn.typing import Array, BoolArray, FloatArray, IndexArray
 
 Members = Sequence[int] | IndexArray
+Number = TypeVar("Number", bound=np.generic)
 
 _BLOCK_ROWS = 1 << 15
 """Rows whose outputs by every network are held at once."""
@@ -37,7 +39,7 @@ class FoldGrid:
         """Return the numbers (n_folds, members) of the networks of some members."""
         return np.arange(self.n_folds)[:, None] * self.n_members + np.asarray(members, dtype=np.intp)
 
-    def arrange(self, values: ArrayLike) -> NDArray[np.generic]:
+    def arrange(self, values: NDArray[Number]) -> NDArray[Number]:
         """Return one value, or array, per network as an array (n_folds, n_members, ...)."""
         flat = np.asarray(values)
         return flat.reshape(self.n_folds, self.n_members, *flat.shape[1:])
@@ -64,8 +66,7 @@ class NetworkGrid:
 
     def is_finite(self) -> BoolArray:
         """Return for each member whether all weights of all its networks are finite."""
-        finite: BoolArray = self.grid.arrange(self.trained.networks.is_finite()).all(axis=0)
-        return finite
+        return np.asarray(self.grid.arrange(self.trained.networks.is_finite()).all(axis=0))
 
     def join(self, other: NetworkGrid) -> NetworkGrid:
         """Return the members of both: in each fold first these, then the other ones."""
