@@ -111,7 +111,7 @@ def test_any_unit_of_the_target(cls, unit):
     expected = plain.predict_interval(X)
     np.testing.assert_allclose(np.column_stack([lower, upper]), expected, rtol=1e-5, atol=1e-5)
     if cls is not DeepEnsembleRegressor:
-        assert model.noise_ >= 0
+        assert model.noise_variance_ >= 0
 
 
 @pytest.mark.parametrize("cls", EACH)

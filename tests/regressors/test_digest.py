@@ -6,11 +6,16 @@ import polars as pl
 import pytest
 from scipy.sparse import csr_array
 
-from bdkn.members import digest
+from bdkn.regressors import provenance
+from bdkn.rows import Rows
 
 X = np.arange(24.0).reshape(8, 3)
 y = np.arange(8.0)
 WORDS = {"word": ["a", "b"] * 4, "number": list(range(8))}
+
+
+def digest(X, y, counts):
+    return provenance.digest(Rows(X, y, counts))
 
 
 def other(table, change):

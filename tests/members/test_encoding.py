@@ -5,16 +5,21 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from bdkn.members import Standardizer, TargetScaler
-from bdkn.members.scaling import LIMIT
+from bdkn.members.encoding import LIMIT
+from bdkn.rows import Rows
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def fit(X, counts=None):
+    return Standardizer.fit(Rows(np.asarray(X), np.zeros(len(X)), counts))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_agrees_with_the_plain_formula(dtype, order):
     X = np.asarray(np.random.default_rng(0).normal(3, [1, 10, 1e-3], (500, 3)), dtype=dtype, order=order)
-    scaler = Standardizer.fit(X)
+    scaler = fit(X)
     wide = X.astype(np.float64)
     np.testing.assert_allclose(scaler.mean, wide.mean(axis=0), rtol=1e-13)
     np.testing.assert_allclose(scaler.scale, wide.std(axis=0), rtol=1e-9)
@@ -27,16 +32,16 @@ def test_agrees_with_the_plain_formula(dtype, order):
 def test_counts_are_repetitions():
     rng = np.random.default_rng(1)
     X, counts = rng.normal(size=(50, 4)), rng.integers(0, 4, 50)
-    weighted, repeated = Standardizer.fit(X, counts.astype(float)), Standardizer.fit(np.repeat(X, counts, axis=0))
+    weighted, repeated = fit(X, counts.astype(float)), fit(np.repeat(X, counts, axis=0))
     np.testing.assert_allclose(weighted.mean, repeated.mean, rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(weighted.scale, repeated.scale, rtol=1e-12)
 
 
 def test_chunks_change_nothing(monkeypatch):
     X = np.random.default_rng(2).normal(size=(1000, 7))
-    whole, whole_rows = Standardizer.fit(X), Standardizer.fit(X).transform(X)
-    monkeypatch.setattr("bdkn.members.scaling._CHUNK_CELLS", 50)
-    chunked = Standardizer.fit(X)
+    whole, whole_rows = fit(X), fit(X).transform(X)
+    monkeypatch.setattr("bdkn.members.encoding._BLOCK_CELLS", 50)
+    chunked = fit(X)
     np.testing.assert_allclose(chunked.mean, whole.mean, rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(chunked.scale, whole.scale, rtol=1e-12)
     np.testing.assert_array_equal(whole_rows, Standardizer(whole.mean, whole.scale).transform(X))
@@ -44,20 +49,20 @@ def test_chunks_change_nothing(monkeypatch):
 
 def test_constant_column_is_centred_and_not_stretched():
     X = np.column_stack([np.full(999, 0.1), np.arange(999.0)])
-    scaler = Standardizer.fit(X)
+    scaler = fit(X)
     assert scaler.mean[0] == 0.1
     assert scaler.scale[0] == 1.0
     np.testing.assert_array_equal(scaler.transform(X)[:, 0], 0)
 
 
 def test_a_spread_too_small_for_a_number_is_none():
-    scaler = Standardizer.fit(np.array([[0.0], [0.0], [0.0], [5e-324]]))
+    scaler = fit(np.array([[0.0], [0.0], [0.0], [5e-324]]))
     assert scaler.scale[0] == 1.0
 
 
 def test_accumulates_in_double_precision():
     X = (1e4 + np.random.default_rng(3).normal(size=(100_000, 1))).astype(np.float32)
-    scaler = Standardizer.fit(X)
+    scaler = fit(X)
     assert scaler.mean[0] == pytest.approx(X.astype(np.float64).mean(), rel=1e-12)
     assert scaler.scale[0] == pytest.approx(X.astype(np.float64).std(), rel=1e-8)
 
@@ -65,7 +70,7 @@ def test_accumulates_in_double_precision():
 @settings(max_examples=100, deadline=None)
 @given(arrays(np.float64, (6, 2), elements=FINITE), arrays(np.float64, (3, 2), elements=FINITE))
 def test_no_finite_input_leaves_the_finite_numbers(X, more):
-    scaler = Standardizer.fit(X)
+    scaler = fit(X)
     assert np.isfinite(scaler.mean).all()
     assert np.isfinite(scaler.scale).all()
     assert (scaler.scale > 0).all()
