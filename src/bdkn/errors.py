@@ -36,9 +36,11 @@ class DivergedMemberWarning(UserWarning):
     """Some members diverged and were left out."""
 
 
-def missing_extra(package: str, extra: str) -> MissingExtraError:
-    """Return the error for a package that only ``pip install "bdkn[extra]"`` brings."""
-    return MissingExtraError(f'this needs {package}, which is not installed; run: pip install "bdkn[{extra}]"')
+def missing_extra(package: str, extra: str, distribution: str = "bdkn") -> MissingExtraError:
+    """Return the error for a package that only ``pip install "bdkn[extra]"`` installs."""
+    return MissingExtraError(
+        f'this needs {package}, which is not installed; run: pip install "{distribution}[{extra}]"'
+    )
 
 
 def check_choice(name: str, given: object, allowed: Iterable[str]) -> None:
