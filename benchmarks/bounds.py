@@ -29,7 +29,7 @@ from bdkn.regressors.learners.descent import Plan, descend
 from bdkn.regressors.learners.features import TorchFeatures
 from bdkn.regressors.learners.last_layer import LastLayerLearner
 from bdkn.regressors.learners.variational import VariationalLearner
-from machine import describe_machine
+from bdkn.report.environment import describe_machine
 
 RESULTS = Path(__file__).parent.parent / "results"
 ROWS, BATCH = 3200, 32

@@ -26,8 +26,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bdkn.networks import NetworkSpec
+from bdkn.report.environment import describe_machine
 from bdkn.training import Rows, TrainingConfig, get_engine
-from machine import describe_machine
 
 MEMBERS, BATCH, RATE = 5, 32, 1e-3
 RESULTS = Path(__file__).parent.parent / "results"
