@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -41,6 +42,7 @@ def test_an_interrupt_ends_the_training_long_before_its_last_epoch(monkeypatch):
             ended.wait(3.0)
 
     monkeypatch.setattr(Run, "advance", watched)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # processes in the background ignore it
     model = BDKNRegressor(epochs=epochs, early_stopping=False, n_members=members, design="in-sample", n_jobs=2)
     threading.Thread(target=press, daemon=True).start()
     try:
@@ -48,6 +50,7 @@ def test_an_interrupt_ends_the_training_long_before_its_last_epoch(monkeypatch):
             model.fit(X, y)
     finally:
         ended.set()
+        signal.signal(signal.SIGINT, before)
     assert 0 < max(run.epoch for run in runs) < epochs / 2
 
 
