@@ -31,7 +31,7 @@ from bdkn.regressors.ensemble import EnsembleRegressor
 from bdkn.regressors.origin import Origin
 from bdkn.regressors.screening import sound_members
 from bdkn.regressors.seeds import seed_sequence
-from bdkn.training import Trained, renumbered
+from bdkn.training import EpochReport, Trained
 from bdkn.typing import Array
 
 Seed = np.random.SeedSequence
@@ -263,8 +263,13 @@ class BDKNRegressor(CombiningRegressor, EnsembleRegressor):
             crossed = cross_fit(self._train, rows, folds, seeds, numbers, on_epoch)
             if not refit:
                 return crossed
-            after = range(len(folds[0]) * len(seeds), (len(folds[0]) + 1) * len(seeds))
-            used = self._train(rows, seeds, on_epoch and renumbered(on_epoch, after), numbers)
+            first = len(folds[0]) * len(seeds)
+
+            def later(report: EpochReport) -> None:
+                assert on_epoch is not None
+                on_epoch(replace(report, job=first + report.job))
+
+            used = self._train(rows, seeds, on_epoch and later, numbers)
         held_out = replace(crossed.held_out, spread=np.zeros_like(crossed.held_out.means))
         return CrossFit(used, held_out, crossed.finite & used.networks.is_finite())
 

@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Self, cast
 
 import numpy as np
@@ -32,7 +31,8 @@ from bdkn.regressors.progress import training_progress
 from bdkn.regressors.recipe import Size, in_turn, is_auto, recipes, usual_size
 from bdkn.regressors.screening import screen
 from bdkn.regressors.seeds import Seed, seed_sequence
-from bdkn.training import Engine, Hook, Rows, Trained, TrainingConfig, get_engine, renumbered
+from bdkn.rows import Rows
+from bdkn.training import Engine, Hook, Job, Trained, TrainingConfig, get_engine
 from bdkn.typing import Array, FloatArray
 
 
@@ -180,19 +180,19 @@ class EnsembleRegressor(ProbabilisticRegressor):
         only: Callable[[int], NDArray[np.intp]] | None = None,
     ) -> Trained:
         """Train one network a seed, as members of these ``numbers`` are, each on all rows or on ``only`` its own."""
-        with np.errstate(over="ignore"):  # a target beyond single precision shows as networks that diverge
-            y = rows.y.astype(np.float32)
-        weight = None if rows.counts is None else (rows.counts / rows.counts.mean()).astype(np.float32)
-        engine = get_engine(self.engine)
-        parts, places = [], []
-        size = self._size(len(rows.y))
-        for recipe, members in recipes(self.activation, self.weight_decay, numbers).items():
-            data = Rows(rows.X, y, weight, None if only is None else [only(h) for h in members])
-            spec, config = self._spec(size, rows.X.shape[1], recipe.activation), self._config(size, recipe.decay)
-            train = partial(engine.train, spec, data, config, [seeds[h] for h in members], n_jobs=self.n_jobs)
-            parts.append(train() if on_epoch is None else train(on_epoch=renumbered(on_epoch, members)))
-            places += members
-        return Trained.join(parts)[np.argsort(places)]
+        size, made = self._size(len(rows.y)), recipes(self.activation, self.weight_decay, numbers)
+        by_place = {place: recipe for recipe, places in made.items() for place in places}
+        jobs = [
+            Job(
+                self._spec(size, rows.X.shape[1], by_place[place].activation),
+                self._config(size, by_place[place].decay),
+                seed,
+                None if only is None else only(place),
+            )
+            for place, seed in enumerate(seeds)
+        ]
+        table = Rows(rows.X, rows.y, rows.counts)
+        return get_engine(self.engine).train(jobs, table, n_jobs=self.n_jobs, on_epoch=on_epoch)
 
     def _progress(self, n_networks: int, n_rows: int) -> AbstractContextManager[Hook | None]:
         """Show how the training of so many networks goes, if that is wanted."""

@@ -29,7 +29,7 @@ def training_progress(n_members: int, epochs: int, console: Console | None = Non
         def on_epoch(report: EpochReport) -> None:
             nonlocal saved
             saved += epochs - report.epoch - 1 if report.is_last else 0
-            place = f"network {report.member + 1}/{n_members}, epoch {report.epoch + 1}/{epochs}"
+            place = f"network {report.job + 1}/{n_members}, epoch {report.epoch + 1}/{epochs}"
             description = f"{place}, loss {report.loss:.4g}"
             progress.update(task, advance=1, total=n_members * epochs - saved, description=description)
 
