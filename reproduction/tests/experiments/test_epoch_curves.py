@@ -48,9 +48,9 @@ def test_curves_need_every_epoch_of_every_network():
 
 def test_epochs_without_a_sound_network_have_no_score(monkeypatch):
     def broken(self, report):
-        bad = np.nan if report.epoch == 1 or (report.epoch == 2 and report.member == 0) else 1.0
-        self._means[report.epoch, report.member] = report.mean * np.float32(bad)
-        self._variances[report.epoch, report.member] = report.variance
+        bad = np.nan if report.epoch == 1 or (report.epoch == 2 and report.job == 0) else 1.0
+        self._means[report.epoch, report.job] = report.mean * np.float32(bad)
+        self._variances[report.epoch, report.job] = report.variance
 
     monkeypatch.setattr("bdkn_paper.experiments.epoch_curves.Watching._keep", broken)
     found = curves(**PAPER)["curves"]

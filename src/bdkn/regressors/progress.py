@@ -43,7 +43,7 @@ def training_progress(n_networks: int, epochs: int, console: Console | None = No
         def on_epoch(report: EpochReport) -> None:
             nonlocal saved
             saved += epochs - report.epoch - 1 if report.is_last else 0
-            place = f"network {report.member + 1}/{n_networks}, epoch {report.epoch + 1}/{epochs}"
+            place = f"network {report.job + 1}/{n_networks}, epoch {report.epoch + 1}/{epochs}"
             update(advance=1, total=n_networks * epochs - saved, description=f"{place}, loss {report.loss:.4g}")
 
         yield on_epoch

@@ -64,7 +64,7 @@ class Replay:
 
     networks: Remembered
 
-    def train(self, spec: Any, rows: Any, config: Any, seeds: Any, *, n_jobs: int | None = None) -> Trained:
+    def train(self, jobs: Any, rows: Any, *, n_jobs: int | None = None, on_epoch: Any = None) -> Trained:
         """Train nothing."""
         H, nothing = len(self.networks), np.zeros(1)
         return Trained(self.networks, (nothing,) * H, (nothing[:0],) * H, (0,) * H)
@@ -77,11 +77,11 @@ class Watching:
         self._engine, self._rows = engine, rows
         self._means = self._variances = np.empty((0, 0, 0), np.float32)
 
-    def train(self, spec: Any, rows: Any, config: Any, seeds: Any, *, n_jobs: int | None = None) -> Any:
-        """Train one network a seed."""
-        shape = config.epochs, len(seeds), len(self._rows)
+    def train(self, jobs: Any, rows: Any, *, n_jobs: int | None = None, on_epoch: Any = None) -> Any:
+        """Train one network per job."""
+        shape = jobs[0].config.epochs, len(jobs), len(self._rows)
         self._means, self._variances = np.empty(shape, np.float32), np.empty(shape, np.float32)
-        return self._engine.train(spec, rows, config, seeds, n_jobs=n_jobs, watch=self._rows, on_epoch=self._keep)
+        return self._engine.train(jobs, rows, n_jobs=n_jobs, watch=self._rows, on_epoch=self._keep)
 
     def epochs(self) -> Iterator[Remembered]:
         """Yield what the networks said after each epoch."""
@@ -90,8 +90,8 @@ class Watching:
             yield Remembered(numbers, means, variances)
 
     def _keep(self, report: EpochReport) -> None:
-        self._means[report.epoch, report.member] = report.mean
-        self._variances[report.epoch, report.member] = report.variance
+        self._means[report.epoch, report.job] = report.mean
+        self._variances[report.epoch, report.job] = report.variance
 
 
 def check_curves(model: Any) -> None:
