@@ -31,7 +31,7 @@ bare:
 	$(PYTHON) -m venv .venv-bare
 	.venv-bare/bin/python -m pip --quiet --disable-pip-version-check install -c constraints.txt '.[test-core]'
 	.venv-bare/bin/python -c 'import importlib.util as u; assert not u.find_spec("torch"), "torch must not be there"'
-	.venv-bare/bin/pytest -n 2 --ignore tests/regressors/baselines
+	.venv-bare/bin/pytest -n 2 tests --ignore tests/regressors/baselines
 
 bench: $(VENV)/.test
 	$(PIP) install -c constraints.txt -e '.[bench]'
@@ -51,7 +51,7 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml
 	touch $@
 
 # torch first and pinned, so that nothing else pulls another. Its CPU build is enough: see constraints.txt.
-$(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
+$(VENV)/.test: $(VENV)/bin/python pyproject.toml reproduction/pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt torch
-	$(PIP) install -c constraints.txt -e '.[test]'
+	$(PIP) install -c constraints.txt -e '.[test]' -e './reproduction[test]'
 	touch $@ $(VENV)/.core

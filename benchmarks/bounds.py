@@ -29,8 +29,8 @@ from bdkn.regressors.baselines.learners.features import TorchFeatures
 from bdkn.regressors.baselines.learners.last_layer import LastLayerLearner
 from bdkn.regressors.baselines.learners.variational import VariationalLearner
 from bdkn.regressors.baselines.plan import Plan
+from bdkn.report.environment import describe_machine
 from bdkn.rows import Rows
-from machine import describe_machine
 
 RESULTS = Path(__file__).parent.parent / "results"
 ROWS, BATCH = 3200, 32

@@ -20,8 +20,8 @@ from scipy.linalg import LinAlgError, cholesky, lapack
 from threadpoolctl import threadpool_limits
 
 from bdkn.inference import Prior, Statistics, posterior
+from bdkn.report.environment import describe_machine
 from bdkn.typing import FloatArray
-from machine import describe_machine
 
 RESULTS = Path(__file__).parent.parent / "results"
 CHUNK = 2**15

@@ -46,9 +46,11 @@ def warn_user(text: str, category: type[Warning]) -> None:
     warnings.warn(text, category, stacklevel=level + 1)
 
 
-def missing_extra(package: str, extra: str) -> MissingExtraError:
-    """Return the error for a package that only ``pip install "bdkn[extra]"`` brings."""
-    return MissingExtraError(f'this needs {package}, which is not installed; run: pip install "bdkn[{extra}]"')
+def missing_extra(package: str, extra: str, distribution: str = "bdkn") -> MissingExtraError:
+    """Return the error for a package that only ``pip install "bdkn[extra]"`` installs."""
+    return MissingExtraError(
+        f'this needs {package}, which is not installed; run: pip install "{distribution}[{extra}]"'
+    )
 
 
 def check_choice(name: str, given: object, allowed: Iterable[str]) -> None:

@@ -127,10 +127,10 @@ def test_what_was_learned_by_heart_deceives_in_sample_only():
         BDKNRegressor(**large, objective="mse", design=design).fit(X, y) for design in ("cross-fit", "in-sample")
     )
     assert deceived.score(X, y) > 0.95
-    assert deceived.noise_ < 0.1
+    assert deceived.noise_variance_ < 0.1
     assert (deceived.member_scores_.mse < 0.1).all()
     assert (judged.member_scores_.mse > 0.9).all()
-    assert judged.noise_ > 0.5
+    assert judged.noise_variance_ > 0.5
     assert coverage(y_new, deceived.predict_dist(new), 0.9) < 0.5
     assert coverage(y_new, judged.predict_dist(new), 0.9) > 0.8
 
@@ -177,7 +177,7 @@ def test_a_weight_is_a_repetition_where_copies_share_a_fold(monkeypatch):
     weighted = BDKNRegressor(**FULL_BATCH).fit(X, y, sample_weight=counts)
     repeated = BDKNRegressor(**FULL_BATCH).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
     assert weighted.member_names_ == repeated.member_names_
-    for name in ("dof_", "noise_", "evidence_", "intercept_"):
+    for name in ("dof_", "noise_variance_", "evidence_", "intercept_"):
         assert getattr(weighted, name) == pytest.approx(getattr(repeated, name), rel=1e-3)
     np.testing.assert_allclose(
         np.stack(weighted.predict(NEW, return_std=True)), np.stack(repeated.predict(NEW, return_std=True)), rtol=1e-4

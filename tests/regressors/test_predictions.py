@@ -114,5 +114,5 @@ def test_a_column_of_targets_is_flattened_with_a_warning():
 
 
 def test_several_targets_are_refused_with_advice():
-    with pytest.raises(InvalidParameterError, match=r"one target a row.*got shape \(120, 2\).*MultiOutputRegressor"):
+    with pytest.raises(InvalidParameterError, match=r"one target per row.*got shape \(120, 2\).*MultiOutputRegressor"):
         BDKNRegressor(**QUICK).fit(X, np.column_stack([y, y]))

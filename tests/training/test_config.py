@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from bdkn.errors import InvalidParameterError
-from bdkn.training import Rows, TrainingConfig, get_engine
-from bdkn.training.schedule import learning_rates
+from bdkn.training import TrainingConfig, get_engine
 
 
 @pytest.mark.parametrize(
@@ -58,12 +57,12 @@ def test_cosine_rates_are_those_of_torch() -> None:
         theirs.append(scheduler.get_last_lr()[0])
         optimizer.step()
         scheduler.step()
-    ours = list(learning_rates(TrainingConfig(learning_rate=0.3, schedule="cosine"), 17))
+    ours = list(TrainingConfig(learning_rate=0.3, schedule="cosine").learning_rates(17))
     np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 
 def test_constant_rates_stay() -> None:
-    assert list(learning_rates(TrainingConfig(learning_rate=0.3), 4)) == [0.3] * 4
+    assert list(TrainingConfig(learning_rate=0.3).learning_rates(4)) == [0.3] * 4
 
 
 def test_engine_names_are_checked() -> None:
@@ -76,11 +75,3 @@ def test_engines_are_found_by_name_or_taken_as_they_are(name: str) -> None:
     engine = get_engine(name)
     assert type(engine).__name__.lower() == f"{name}engine"
     assert get_engine(engine) is engine
-
-
-def test_rows_must_be_contiguous_and_single() -> None:
-    message = "Rows needs C-contiguous float32 arrays; convert with numpy.ascontiguousarray"
-    single = np.zeros((4, 2), dtype=np.float32)
-    for X in (np.asfortranarray(single), single.astype(np.float64)):
-        with pytest.raises(InvalidParameterError, match=message):
-            Rows(X, single[:, 0])

@@ -37,6 +37,9 @@ class Encoder(Protocol):
     def n_columns(self) -> int:
         """The number of columns of the table."""
 
+    def check(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the table as an array; raise if its rows cannot be encoded."""
+
     def transform(self, X: ArrayLike) -> Float32Array:
         """Return the inputs (n, n_inputs), C-contiguous in single precision and finite."""
 
@@ -58,8 +61,8 @@ class Standardizer:
 
         def average(function: Callable[[FloatArray], FloatArray]) -> FloatArray:
             # In units of the column's largest entry nothing overflows, whatever the column's own units are.
-            found: FloatArray = sum(_shares(part, total) @ function(part.X / peak) for part in rows.blocks(size))
-            return found
+            parts = (_shares(part, total) @ function(part.X / peak) for part in rows.blocks(size))
+            return np.asarray(sum(parts))
 
         mean = average(lambda x: x)
         scale = np.sqrt(average(lambda x: (x - mean) ** 2)) * peak
@@ -70,6 +73,18 @@ class Standardizer:
     def n_columns(self) -> int:
         """The number of columns of the table."""
         return len(self.mean)
+
+    def check(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the table as an array; raise unless it has all columns and finite numbers."""
+        table = np.asarray(X)
+        if table.ndim != 2 or table.shape[1] != self.n_columns:
+            raise InvalidParameterError(
+                f"rows must be (n, {self.n_columns}), their columns in the order of the training rows; got shape "
+                f"{table.shape}"
+            )
+        if not np.isfinite(table).all():
+            raise InvalidParameterError("rows must be finite; they hold NaN or infinity: drop or impute such rows")
+        return table
 
     def transform(self, X: ArrayLike) -> Float32Array:
         """Return the scaled rows, C-contiguous in single precision and finite for every finite input."""

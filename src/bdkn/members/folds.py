@@ -39,9 +39,7 @@ class Folds:
         """Return the folds of a cross-validation: for each the rows to train on and the rows to leave out."""
         pairs = [_row_numbers(n, split) for split in splits]
         if not any(len(part) for _, part in pairs):
-            raise InvalidParameterError(
-                "cv must leave out rows, on which members are compared; it leaves out none"
-            )
+            raise InvalidParameterError("cv must leave out rows, on which members are compared; it leaves out none")
         kept, left_out = zip(*pairs, strict=True)
         if np.bincount(np.concatenate(left_out)).max() > 1:
             raise InvalidParameterError(

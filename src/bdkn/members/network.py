@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bdkn.errors import DivergedError, InvalidParameterError
+from bdkn.errors import DivergedError
 from bdkn.inference import Forecast
 from bdkn.members.encoding import Encoder, TargetScaler
 from bdkn.networks import Predictor
@@ -16,6 +17,7 @@ from bdkn.training import Trained
 from bdkn.typing import Array, BoolArray, FloatArray, IndexArray
 
 Members = Sequence[int] | IndexArray
+Number = TypeVar("Number", bound=np.generic)
 
 _BLOCK_ROWS = 1 << 15
 """Rows whose outputs by every network are held at once."""
@@ -37,7 +39,7 @@ class FoldGrid:
         """Return the numbers (n_folds, members) of the networks of some members."""
         return np.arange(self.n_folds)[:, None] * self.n_members + np.asarray(members, dtype=np.intp)
 
-    def arrange(self, values: ArrayLike) -> NDArray[np.generic]:
+    def arrange(self, values: NDArray[Number]) -> NDArray[Number]:
         """Return one value, or array, per network as an array (n_folds, n_members, ...)."""
         flat = np.asarray(values)
         return flat.reshape(self.n_folds, self.n_members, *flat.shape[1:])
@@ -64,8 +66,7 @@ class NetworkGrid:
 
     def is_finite(self) -> BoolArray:
         """Return for each member whether all weights of all its networks are finite."""
-        finite: BoolArray = self.grid.arrange(self.trained.networks.is_finite()).all(axis=0)
-        return finite
+        return np.asarray(self.grid.arrange(self.trained.networks.is_finite()).all(axis=0))
 
     def join(self, other: NetworkGrid) -> NetworkGrid:
         """Return the members of both: in each fold first these, then the other ones."""
@@ -129,12 +130,12 @@ class NetworkEnsemble:
 
         If a member is an average over folds, its variance is the folds' average plus the variance of their means.
         """
-        means, variances = self._by_fold(self._checked(X))
+        means, variances = self._by_fold(self.inputs.check(X))
         return means.mean(axis=0), variances.mean(axis=0) + means.var(axis=0)
 
     def forecast(self, X: ArrayLike) -> Forecast:
         """Return the forecast for table rows, in scaled units, computed a block of rows at a time."""
-        table = self._checked(X)
+        table = self.inputs.check(X)
         blocks = [table[start : start + _BLOCK_ROWS] for start in range(0, max(1, len(table)), _BLOCK_ROWS)]
         return Forecast.concatenate([Forecast.of(*self._by_fold(block)) for block in blocks])
 
@@ -148,16 +149,6 @@ class NetworkEnsemble:
             variances = np.broadcast_to(self.variances, means.shape)
         self._check_finite(means, variances)
         return means, variances
-
-    def _checked(self, X: ArrayLike) -> NDArray[np.generic]:
-        table, width = np.asarray(X), self.inputs.n_columns
-        if table.ndim != 2 or table.shape[1] != width:
-            raise InvalidParameterError(
-                f"rows must be (n, {width}), their columns in the order of the training rows; got shape {table.shape}"
-            )
-        if not np.isfinite(table).all():
-            raise InvalidParameterError("rows must be finite; they hold NaN or infinity: drop or impute such rows")
-        return table
 
     def _check_finite(self, means: FloatArray, variances: FloatArray) -> None:
         if not (np.isfinite(means).all() and np.isfinite(variances).all()):

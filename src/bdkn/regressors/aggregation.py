@@ -277,7 +277,9 @@ class CombiningRegressor(ProbabilisticRegressor):
     def _copy(self, fitted: object, **parameters: Any) -> Self:
         """Return a copy with another fitted state and other values of some parameters."""
         new = copy.copy(self)
-        vars(new).update(parameters, fitted_=fitted)
+        new.fitted_ = fitted
+        for name, value in parameters.items():
+            setattr(new, name, value)
         return new
 
     def _predictive(self, X: Array) -> StudentT:

@@ -320,9 +320,7 @@ def _counts(sample_weight: ArrayLike, n: int) -> FloatArray:
         sample_weight, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name="sample_weight"
     )
     if counts.shape != (n,):
-        raise InvalidParameterError(
-            f"sample_weight must hold one number per row, shape ({n},); got {counts.shape}"
-        )
+        raise InvalidParameterError(f"sample_weight must hold one number per row, shape ({n},); got {counts.shape}")
     if counts.min() < 0:
         raise InvalidParameterError(f"sample_weight must be >= 0, as it counts rows; got {counts.min()}")
     with np.errstate(over="ignore"):

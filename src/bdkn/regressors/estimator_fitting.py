@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,19 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import Parallel, delayed
 
-from bdkn.members import EstimatorMember, Folds, MeanStd, OwnFolds, is_fixed, name_key, predict_mean_std
+from bdkn.errors import InvalidParameterError
+from bdkn.members import (
+    EstimatorMember,
+    Folds,
+    HeldOut,
+    MeanStd,
+    OwnFolds,
+    TargetScaler,
+    name_key,
+    predict_mean_std,
+)
+from bdkn.networks import MIN_VARIANCE
+from bdkn.regressors.named_estimators import is_refitted
 from bdkn.rows import Rows
 from bdkn.typing import FloatArray, IndexArray
 
@@ -129,11 +141,6 @@ class _Job:
     is_used: bool = True
 
 
-def is_refitted(model: Any) -> bool:
-    """Return whether a model is fitted to each fold: not if it cannot be, nor if it is frozen (its own clone)."""
-    return not is_fixed(model) and clone(model) is not model
-
-
 @contextmanager
 def _on_one_core(model: Any) -> Iterator[None]:
     """Let a model that would use all cores use one, while others run beside it."""
@@ -153,3 +160,59 @@ def _seeded(model: Any, seed: np.random.SeedSequence) -> Any:
     states = [name for name in sorted(params) if name.split("__")[-1] == "random_state" and params[name] is None]
     seeds = seed.generate_state(len(states)) % 2**31
     return copy.set_params(**dict(zip(states, seeds.tolist(), strict=True)))
+
+
+def is_fold_count(cv: Any) -> bool:
+    """Return whether ``cv`` is a number of folds, and neither "prefit" nor a choice of the rows to leave out."""
+    return cv is not None and not (hasattr(cv, "split") or isinstance(cv, Iterable))
+
+
+def make_folds(cv: Any, rows: Rows, routed: Parameters, root: np.random.SeedSequence) -> Folds | OwnFolds:
+    """Return which of the rows that are counted are left out when; ``cv=None`` is scikit-learn's five folds."""
+    counted = _counted_numbers(rows)
+    if isinstance(cv, str):
+        return Folds.everything(len(counted))
+    if len(counted) < 2:
+        raise InvalidParameterError(
+            "members are compared on rows left out of their training, which takes at least 2 rows; got "
+            f"n_samples={len(counted)}: add rows, or give fitted members and cv='prefit'"
+        )
+    if cv is None or is_fold_count(cv):
+        return OwnFolds(len(counted), 5 if cv is None else cv, root.entropy)
+    splitter = getattr(cv, "split", None)
+    splits = splitter(rows.X, rows.y, **routed.get("cv", {})) if splitter else cv
+    return Folds.of(len(rows), splits).only(counted)
+
+
+def counted_rows(rows: Rows, routed: Parameters) -> tuple[Rows, Parameters]:
+    """Return the rows that are not counted zero times, and what ``fit`` of each member receives for them."""
+    numbers = _counted_numbers(rows)
+    if len(numbers) == len(rows):
+        return rows, routed
+    return take_rows(rows, numbers), take_parameters(routed, numbers, len(rows))
+
+
+def _counted_numbers(rows: Rows) -> IndexArray:
+    return np.arange(len(rows)) if rows.counts is None else np.flatnonzero(rows.counts)
+
+
+def scale_predictions(
+    means: FloatArray, stds: FloatArray, targets: TargetScaler, least: float = MIN_VARIANCE
+) -> tuple[FloatArray, FloatArray]:
+    """Return means and variances in scaled units."""
+    with np.errstate(over="ignore", under="ignore"):
+        return targets.transform(means), np.maximum((stds / targets.scale) ** 2, least)
+
+
+def calibrate(
+    fits: FoldFits, rows: Rows, folds: Folds | OwnFolds, targets: TargetScaler
+) -> tuple[list[EstimatorMember], HeldOut]:
+    """Return the members and their held-out predictions, by which their variances are calibrated."""
+    numbers, predicted = folds.held_out, scale_predictions(fits.means, fits.stds, targets, least=0.0)
+    counts = None if rows.counts is None else rows.counts[numbers]
+    with np.errstate(over="ignore", under="ignore"):
+        fold_variance = (fits.fold_std / targets.scale) ** 2
+    held_out = HeldOut(*predicted, fold_variance, targets.transform(rows.y)[numbers], counts)
+    factors = held_out.variance_factors()
+    members = [replace(member, std_factor=float(np.sqrt(f))) for member, f in zip(fits.members, factors, strict=True)]
+    return members, replace(held_out, variances=np.maximum(factors * held_out.variances, MIN_VARIANCE))

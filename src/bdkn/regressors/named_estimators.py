@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sklearn.base import is_classifier
-from sklearn.utils import get_tags
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+from sklearn import get_config
+from sklearn.base import clone, is_classifier
+from sklearn.utils import Bunch, get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import has_fit_parameter
 
 from bdkn.errors import InvalidParameterError
-from bdkn.members import check_model
+from bdkn.members import check_model, is_fixed
 from bdkn.regressors.fitted import Pair
+from bdkn.typing import FloatArray
 
 
 def in_use(estimators: list[Pair] | None) -> list[Pair]:
@@ -31,6 +34,38 @@ def route_metadata(model: Any, pairs: list[Pair], cv: Any) -> MetadataRouter:
     if hasattr(cv, "get_metadata_routing"):
         router.add(cv=cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
     return router
+
+
+def route_parameters(
+    model: Any, pairs: Sequence[Pair], counts: FloatArray | None, metadata: Mapping[str, Any]
+) -> dict[str, Mapping[str, Any]]:
+    """Return what each estimator's ``fit`` and, under "cv", the splitter receives besides rows and targets."""
+    if get_config()["enable_metadata_routing"] and model.estimators is not None:
+        routed = process_routing(model, "fit", sample_weight=counts, **metadata)
+        return {"cv": routed.get("cv", Bunch(split={})).split} | {
+            name: routed[name].fit for name, _ in pairs if name in routed
+        }
+    if metadata:
+        raise InvalidParameterError(
+            f"fit can pass {', '.join(metadata)} on only with sklearn.set_config(enable_metadata_routing=True) and "
+            "members that request it; got it without"
+        )
+    if counts is None or isinstance(model.cv, str):
+        return {}
+    fitted = [(name, estimator) for name, estimator in pairs if is_refitted(estimator)]
+    for name, estimator in fitted:
+        if not has_fit_parameter(estimator, "sample_weight"):
+            raise InvalidParameterError(
+                f"every member's fit must take sample_weight; {name!r}, a {type(estimator).__name__}, does not: drop "
+                "it, or sklearn.set_config(enable_metadata_routing=True) and say of every member, and of every "
+                "step of a Pipeline, whether it receives it: set_fit_request(sample_weight=True) or False"
+            )
+    return {name: {"sample_weight": counts} for name, _ in fitted}
+
+
+def is_refitted(model: Any) -> bool:
+    """Return whether a model is fitted to each fold: not if it cannot be, nor if it is frozen (its own clone)."""
+    return not is_fixed(model) and clone(model) is not model
 
 
 def set_input_tags(tags: Any, pairs: list[Pair]) -> Any:

@@ -6,9 +6,11 @@ import numpy as np
 
 from bdkn.inference import plain_combination
 from bdkn.members import Design, EncodedRows, MemberScores, NetworkEnsemble, constant_variance
+from bdkn.networks import Predictor
 from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks
 from bdkn.regressors.network_settings import NetworkSettings
 from bdkn.regressors.selection import sound_members
+from bdkn.rows import Rows
 from bdkn.stages import stage
 from bdkn.typing import IndexArray
 
@@ -26,31 +28,30 @@ def fit_published(
 def fit_all_rows(
     settings: NetworkSettings, encoded: EncodedRows, root: np.random.SeedSequence
 ) -> tuple[FittedNetworks, Design]:
-    """Train every network on all rows; return those that did not diverge, and their design matrix.
-
-    A network diverged if a weight, or an output on any training row, is not finite, or so large that its square is not.
-    """
+    """Train every network on all rows; return those that did not diverge, and their design matrix."""
     rows = encoded.rows
     H = settings.size(len(rows)).n_members
     trained = settings.train(settings.jobs(rows, root.spawn(H), range(H)), rows)
     own_variance = settings.has_variance(trained)
-    is_finite = trained.networks.is_finite()
-    finite = np.flatnonzero(is_finite)
-    design = Design(trained.networks[finite], rows)
-    scores = MemberScores.of(design.scored(), own_variance=own_variance)
-    names = tuple(f"network {h + 1}" for h in range(H))
-    sound = sound_members(_spread_out(scores, finite, H), is_finite, names)
-    places = np.searchsorted(finite, sound)
-    design, scores = design[places], scores[places]
+    sound, scores, design = sound_networks(trained.networks, rows, own_variance=own_variance)
     variances = None if own_variance else constant_variance(scores.mse)
-    chosen = tuple(names[h] for h in sound)
-    ensemble = NetworkEnsemble(chosen, design.networks, encoded.inputs, encoded.targets, variances)
+    names = tuple(f"network {h + 1}" for h in sound)
+    ensemble = NetworkEnsemble(names, design.networks, encoded.inputs, encoded.targets, variances)
     return FittedNetworks.of(ensemble, scores, trained[sound]), design
 
 
-def _spread_out(scores: MemberScores, numbers: IndexArray, H: int) -> MemberScores:
-    """Return the scores of some of H networks at their numbers, nan at all others."""
-    found = np.full((2, H), np.nan)
-    if len(numbers):
-        found[:, numbers] = scores.mse, scores.nll
-    return MemberScores(*found)
+def sound_networks(networks: Predictor, rows: Rows, *, own_variance: bool) -> tuple[IndexArray, MemberScores, Design]:
+    """Return the numbers of the networks that did not diverge, their scores on the training rows, and their design.
+
+    A network diverged if a weight, or an output on any training row, is not finite, or so large that its square is not.
+    """
+    is_finite = networks.is_finite()
+    finite = np.flatnonzero(is_finite)
+    design = Design(networks[finite], rows)
+    scores = MemberScores.of(design.scored(), own_variance=own_variance)
+    all_scores = np.full((2, len(networks)), np.nan)
+    all_scores[:, finite] = scores.mse, scores.nll
+    names = [f"network {h + 1}" for h in range(len(networks))]
+    sound = sound_members(MemberScores(*all_scores), is_finite, names)
+    places = np.searchsorted(finite, sound)
+    return sound, scores[places], design[places]

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
-from sklearn import get_config
 from sklearn.utils import Bunch, assert_all_finite, get_tags
-from sklearn.utils.metadata_routing import MetadataRouter, process_routing
+from sklearn.utils.metadata_routing import MetadataRouter
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import (
     check_array,
     check_consistent_length,
     check_is_fitted,
     column_or_1d,
-    has_fit_parameter,
     validate_data,
 )
 
 from bdkn.errors import DivergedError, InvalidParameterError, check_choice, check_number
 from bdkn.inference import Forecast
 from bdkn.members import EstimatorMember, Folds, HeldOut, OwnFolds, TargetScaler
-from bdkn.networks import MIN_VARIANCE
 from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.base import Table
 from bdkn.regressors.defaults import default_estimators
@@ -34,19 +31,27 @@ from bdkn.regressors.estimator_fitting import (
     FoldFits,
     FoldFitter,
     Parameters,
-    is_refitted,
-    take_parameters,
-    take_rows,
+    calibrate,
+    counted_rows,
+    is_fold_count,
+    make_folds,
+    scale_predictions,
 )
 from bdkn.regressors.fitted import Combined, FittedStack, Pair
-from bdkn.regressors.named_estimators import check_estimators, in_use, route_metadata, set_input_tags
+from bdkn.regressors.named_estimators import (
+    check_estimators,
+    in_use,
+    route_metadata,
+    route_parameters,
+    set_input_tags,
+)
 from bdkn.regressors.provenance import FitProvenance, Seed, digest
 from bdkn.regressors.selection import DEPRECATED, CombinationSettings, select_and_combine, sound_members
 from bdkn.regressors.serialization import is_own
 from bdkn.regressors.shared_docs import with_shared_docs
 from bdkn.rows import Rows
 from bdkn.stages import stage
-from bdkn.typing import FloatArray, IndexArray
+from bdkn.typing import IndexArray
 
 Metadata = Mapping[str, Any]
 
@@ -195,30 +200,31 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
             The regressor with more members.
         """
         provenance, state = self._require_provenance(), self.fitted_
-        new = self._copy(state, estimators=[*state.candidates, *estimators])
+        candidates = [*state.candidates, *estimators]
+        new = self._copy(state, estimators=candidates)
         new._check_parameters()
         given = self._all_rows(X, y, sample_weight, reset=False)
-        added = [pair for pair in in_use(new.estimators) if pair[0] not in dict(state.candidates)]
-        routed = new._routed(added, given.counts, params)
+        added = [pair for pair in in_use(candidates) if pair[0] not in dict(state.candidates)]
+        routed = route_parameters(new, added, given.counts, params)
         provenance.check(digest(given), self._member_parameters())
-        rows, parameters = _counted(given, routed)
+        rows, parameters = counted_rows(given, routed)
         fits = new._fit_members(added, rows, parameters, state.folds, provenance.seed)
-        members, held_out = _calibrated(fits, rows, state.folds, self._combined.targets)
+        members, held_out = calibrate(fits, rows, state.folds, self._combined.targets)
         members, held_out = [*state.members, *members], self._require_held_out().join(held_out)
         useful, combined = new._select_and_combine(members, held_out, self._combined.targets, provenance)
-        return new._copy(FittedStack([members[h] for h in useful], combined, new.estimators, state.folds))
+        return new._copy(FittedStack([members[h] for h in useful], combined, candidates, state.folds))
 
     def _fit(self, rows: Rows, metadata: Metadata | None = None) -> FittedStack:
         candidates = self.estimators or default_estimators(len(rows), rows.X.shape[1], weighted=rows.counts is not None)
         pairs = in_use(self.estimators) or candidates
         provenance = FitProvenance.of(self.random_state, rows, self._member_parameters())
-        routed = self._routed(pairs, rows.counts, metadata or {})
-        folds = self._folds(rows, routed, provenance.seed)
-        counted, parameters = _counted(rows, routed)
+        routed = route_parameters(self, pairs, rows.counts, metadata or {})
+        folds = make_folds(self.cv, rows, routed, provenance.seed)
+        counted, parameters = counted_rows(rows, routed)
         targets = TargetScaler.fit(counted.y, counted.counts)
         with stage("train"):
             fits = self._fit_members(pairs, counted, parameters, folds, provenance.seed)
-        members, held_out = _calibrated(fits, counted, folds, targets)
+        members, held_out = calibrate(fits, counted, folds, targets)
         useful, combined = self._select_and_combine(members, held_out, targets, provenance)
         return FittedStack([members[h] for h in useful], combined, candidates, folds)
 
@@ -341,8 +347,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
             check_choice("cv", self.cv, ("prefit",))
             if self.estimators is None:
                 raise InvalidParameterError("cv='prefit' combines fitted members: give estimators, or let cv be 5")
-        elif self._own_folds:
-            check_number("cv", self._cv, low=2, whole=True)
+        elif is_fold_count(self.cv):
+            check_number("cv", self.cv, low=2, whole=True)
 
     def _fit_members(
         self,
@@ -355,56 +361,6 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         prefit, refit = isinstance(self.cv, str), self.predict_with == "refit"
         fitter = FoldFitter(rows, parameters, folds, root, prefit=prefit, refit=refit)
         return fitter.fit(pairs, n_jobs=self.n_jobs, verbose=self.verbose)
-
-    @property
-    def _cv(self) -> Any:
-        """The value of ``cv``; None is scikit-learn's five folds."""
-        return 5 if self.cv is None else self.cv
-
-    @property
-    def _own_folds(self) -> bool:
-        """Whether ``cv`` is a number of folds, and does not determine which rows are left out."""
-        return not (hasattr(self.cv, "split") or isinstance(self.cv, Iterable))
-
-    def _folds(self, rows: Rows, routed: Parameters, root: np.random.SeedSequence) -> Folds | OwnFolds:
-        """Return which of the rows that are counted are left out when."""
-        counted = _counted_numbers(rows)
-        if isinstance(self.cv, str):
-            return Folds.everything(len(counted))
-        if len(counted) < 2:
-            raise InvalidParameterError(
-                f"members are compared on rows left out of their training, which takes at least 2 rows; got "
-                f"n_samples={len(counted)}: add rows, or give fitted members and cv='prefit'"
-            )
-        if self._own_folds:
-            return OwnFolds(len(counted), self._cv, root.entropy)
-        splitter = getattr(self.cv, "split", None)
-        splits = splitter(rows.X, rows.y, **routed.get("cv", {})) if splitter else self.cv
-        return Folds.of(len(rows), splits).only(counted)
-
-    def _routed(self, pairs: Sequence[Pair], counts: FloatArray | None, metadata: Metadata) -> dict[str, Metadata]:
-        """Return what each member's ``fit`` and, under "cv", the splitter receives besides rows and targets."""
-        if get_config()["enable_metadata_routing"] and self.estimators is not None:
-            routed = process_routing(self, "fit", sample_weight=counts, **metadata)
-            return {"cv": routed.get("cv", Bunch(split={})).split} | {
-                name: routed[name].fit for name, _ in pairs if name in routed
-            }
-        if metadata:
-            raise InvalidParameterError(
-                f"fit can pass {', '.join(metadata)} on only with sklearn.set_config(enable_metadata_routing=True) and "
-                "members that request it; got it without"
-            )
-        if counts is None or isinstance(self.cv, str):
-            return {}
-        fitted = [(name, model) for name, model in pairs if is_refitted(model)]
-        for name, model in fitted:
-            if not has_fit_parameter(model, "sample_weight"):
-                raise InvalidParameterError(
-                    f"every member's fit must take sample_weight; {name!r}, a {type(model).__name__}, does not: drop "
-                    "it, or sklearn.set_config(enable_metadata_routing=True) and say of every member, and of every "
-                    "step of a Pipeline, whether it receives it: set_fit_request(sample_weight=True) or False"
-                )
-        return {name: {"sample_weight": counts} for name, _ in fitted}
 
     def _select_and_combine(
         self, members: Sequence[EstimatorMember], held_out: HeldOut, targets: TargetScaler, provenance: FitProvenance
@@ -459,7 +415,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
                     f"member {self.member_names_[h]!r} must predict finite numbers; it does not on one of these rows: "
                     "check them, or use drop_members"
                 )
-        return self._require_held_out().pool(*_scaled(means, stds, self._combined.targets))
+        return self._require_held_out().pool(*scale_predictions(means, stds, self._combined.targets))
 
     def _checked(self, X: Table, y: ArrayLike, *, reset: bool) -> tuple[Any, Any]:
         table = _table(X)
@@ -474,19 +430,6 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         if isinstance(table, np.ndarray) and not get_tags(self).input_tags.allow_nan:
             assert_all_finite(table, input_name="X")  # the members in use may all ignore such a column
         return table
-
-
-def _counted_numbers(rows: Rows) -> IndexArray:
-    """Return the numbers of the rows that are not counted zero times."""
-    return np.arange(len(rows)) if rows.counts is None else np.flatnonzero(rows.counts)
-
-
-def _counted(rows: Rows, routed: Parameters) -> tuple[Rows, Parameters]:
-    """Return the rows that are not counted zero times, and what ``fit`` of each member receives for them."""
-    numbers = _counted_numbers(rows)
-    if len(numbers) == len(rows):
-        return rows, routed
-    return take_rows(rows, numbers), take_parameters(routed, numbers, len(rows))
 
 
 def _check_savable(stack: BayesianStackingRegressor) -> None:
@@ -511,25 +454,3 @@ def _table(X: Table) -> Any:
             "X.reshape(-1, 1) is a single column, X.reshape(1, -1) a single row"
         )
     return table
-
-
-def _scaled(
-    means: FloatArray, stds: FloatArray, targets: TargetScaler, least: float = MIN_VARIANCE
-) -> tuple[FloatArray, FloatArray]:
-    """Return means and variances in scaled units."""
-    with np.errstate(over="ignore", under="ignore"):
-        return targets.transform(means), np.maximum((stds / targets.scale) ** 2, least)
-
-
-def _calibrated(
-    fits: FoldFits, rows: Rows, folds: Folds | OwnFolds, targets: TargetScaler
-) -> tuple[list[EstimatorMember], HeldOut]:
-    """Return the members and their held-out predictions, by which their variances are calibrated."""
-    numbers, predicted = folds.held_out, _scaled(fits.means, fits.stds, targets, least=0.0)
-    counts = None if rows.counts is None else rows.counts[numbers]
-    with np.errstate(over="ignore", under="ignore"):
-        fold_variance = (fits.fold_std / targets.scale) ** 2
-    held_out = HeldOut(*predicted, fold_variance, targets.transform(rows.y)[numbers], counts)
-    factors = held_out.variance_factors()
-    members = [replace(member, std_factor=float(np.sqrt(f))) for member, f in zip(fits.members, factors, strict=True)]
-    return members, replace(held_out, variances=np.maximum(factors * held_out.variances, MIN_VARIANCE))

@@ -1,7 +1,8 @@
-"""Engines that turn data into networks."""
+"""Engines that train networks."""
 
 from bdkn.training.config import OBJECTIVES, SCHEDULES, TrainingConfig
-from bdkn.training.engine import ENGINES, Engine, EpochReport, Hook, Rows, Trained, get_engine, renumbered
+from bdkn.training.engines import ENGINES, get_engine
+from bdkn.training.job import Engine, EpochReport, Hook, Job, Trained
 
 __all__ = [
     "ENGINES",
@@ -10,9 +11,8 @@ __all__ = [
     "Engine",
     "EpochReport",
     "Hook",
-    "Rows",
+    "Job",
     "Trained",
     "TrainingConfig",
     "get_engine",
-    "renumbered",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bdkn.errors import check_choice, check_number
@@ -49,3 +51,9 @@ class TrainingConfig:
     def objective_at(self, epoch: int) -> str:
         """Return the objective of an epoch: squared error while warming up, then the chosen one."""
         return "mse" if epoch < self.warmup_epochs else self.objective
+
+    def learning_rates(self, steps: int) -> Iterator[float]:
+        """Yield the rate of each of ``steps`` steps: constant, or half a cosine wave that falls to zero."""
+        for t in range(steps):
+            share = 1.0 if self.schedule == "constant" else (1 + math.cos(math.pi * t / steps)) / 2
+            yield self.learning_rate * share

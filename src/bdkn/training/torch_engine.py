@@ -5,15 +5,13 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from bdkn.errors import check_choice, missing_extra
-from bdkn.networks import NetworkSpec
-from bdkn.training.config import TrainingConfig
-from bdkn.training.engine import Hook, Rows, Trained, one_by_one
+from bdkn.rows import Rows
+from bdkn.training.job import Hook, Job, Trained, train_in_groups
+from bdkn.training.progress import Progress
+from bdkn.training.rows import TrainingTable, group_jobs
 from bdkn.typing import Float32Array
 
 if TYPE_CHECKING:
@@ -48,35 +46,27 @@ class TorchEngine:
 
     def train(
         self,
-        spec: NetworkSpec,
+        jobs: Sequence[Job],
         rows: Rows,
-        config: TrainingConfig,
-        seeds: Sequence[np.random.SeedSequence],
         *,
         n_jobs: int | None = None,
         watch: Float32Array | None = None,
         on_epoch: Hook | None = None,
     ) -> Trained:
-        """Train one network a seed; ``n_jobs`` is not used, PyTorch has threads of its own."""
+        """Train one network per job; ``n_jobs`` is not used, PyTorch has threads of its own."""
         if importlib.util.find_spec("torch") is None:
             raise missing_extra("torch", "torch")
-        return one_by_one(partial(self._train, spec, config, watch), rows, seeds, on_epoch)
-
-    def _train(
-        self,
-        spec: NetworkSpec,
-        config: TrainingConfig,
-        watch: Float32Array | None,
-        rows: Rows,
-        seeds: Sequence[np.random.SeedSequence],
-        on_epoch: Hook | None,
-    ) -> Trained:
         from bdkn.training.torch_loop import Table, train_modules, train_stacked
 
-        table = Table.of(rows, self.device, self._dtype_name)
-        if self.module is None:
-            return train_stacked(spec, table, config, seeds, watch, on_epoch)
-        return train_modules(self.module, table, config, seeds, watch, on_epoch)
+        table = Table.of(TrainingTable.of(rows, jobs), self.device, self._dtype_name)
+        if self.module is not None:
+            return train_modules(self.module, table, jobs, watch, on_epoch)
+
+        def train(numbers: Sequence[int]) -> Trained:
+            progress = Progress(numbers, jobs[numbers[0]].config, watch, on_epoch)
+            return train_stacked([jobs[number] for number in numbers], table, progress)
+
+        return train_in_groups(group_jobs(jobs, len(rows)), train)
 
     @property
     def _dtype_name(self) -> str:

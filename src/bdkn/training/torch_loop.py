@@ -6,20 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from bdkn.errors import InvalidParameterError
-from bdkn.networks import MIN_VARIANCE, NetworkSpec
-from bdkn.training.batches import Batches, RowNumbers
-from bdkn.training.config import TrainingConfig
-from bdkn.training.engine import Hook, Rows, Trained, start_networks
-from bdkn.training.order import Streams
+from bdkn.networks import MIN_VARIANCE, initial_networks
+from bdkn.training.job import Hook, Job, Trained
 from bdkn.training.progress import Progress
-from bdkn.training.schedule import learning_rates
-from bdkn.training.torch_models import CHUNK_ROWS, Model, ModuleModel, ModuleNetworks, StackedModel
+from bdkn.training.rows import Batches, RowNumbers, Streams, TrainingTable
+from bdkn.training.torch_models import CHUNK_ROWS, Model, ModuleModel, StackedModel
 from bdkn.typing import Array, Float32Array
 
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -35,11 +31,10 @@ class Table:
     weight: Tensor
 
     @classmethod
-    def of(cls, rows: Rows, device: str | torch.device, dtype: str) -> Table:
+    def of(cls, rows: TrainingTable, device: str | torch.device, dtype: str) -> Table:
         """Bring rows to the device; where they have no weights, each weighs 1."""
         like = _probe(device, getattr(torch, dtype))
-        weight = np.ones_like(rows.y) if rows.weight is None else rows.weight
-        X, y, w = (torch.tensor(array).to(like) for array in (rows.X, rows.y, weight))
+        X, y, w = (torch.tensor(array).to(like) for array in (rows.X, rows.y, rows.weights))
         return cls(X, y, w)
 
     def __getitem__(self, rows: Tensor) -> Table:
@@ -50,45 +45,32 @@ class Table:
         return torch.tensor(rows, dtype=torch.long, device=self.y.device)
 
 
-def train_stacked(
-    spec: NetworkSpec,
-    table: Table,
-    config: TrainingConfig,
-    seeds: Sequence[np.random.SeedSequence],
-    watch: Float32Array | None,
-    on_epoch: Hook | None,
-) -> Trained:
+def train_stacked(jobs: Sequence[Job], table: Table, progress: Progress) -> Trained:
     """Train the library's networks side by side."""
-    networks, streams = start_networks(spec, seeds)
-    progress = Progress(range(len(seeds)), config, watch, on_epoch)
-    return _fit(StackedModel(networks, table.y), table, streams, config, progress)
+    streams = [Streams.of(job.seed) for job in jobs]
+    networks = initial_networks(jobs[0].spec, [stream.initial for stream in streams])
+    return _fit(StackedModel(networks, table.y), table, jobs, streams, progress)
 
 
 def train_modules(
     make: Callable[[int], nn.Module],
     table: Table,
-    config: TrainingConfig,
-    seeds: Sequence[np.random.SeedSequence],
+    jobs: Sequence[Job],
     watch: Float32Array | None,
     on_epoch: Hook | None,
 ) -> Trained:
     """Train modules of the user's one after the other."""
     modules: list[nn.Module] = []
     runs: list[Trained] = []
-    for member, seed in enumerate(seeds):
-        stream = Streams.of(seed)
+    for number, job in enumerate(jobs):
+        stream = Streams.of(job.seed)
         # Dropout and the like draw from torch's global generators, so these are the member's own while it trains.
         with torch.random.fork_rng(devices=[table.y.device] if table.y.is_cuda else []):
             torch.manual_seed(int(stream.initial.integers(2**63)))
             modules.append(_make(make, table, modules))
-            progress = Progress([member], config, watch, on_epoch)
-            runs.append(_fit(ModuleModel(modules[-1]), table, [stream], config, progress))
-    return Trained(
-        ModuleNetworks(tuple(modules)),
-        tuple(curve for run in runs for curve in run.loss_curves),
-        tuple(curve for run in runs for curve in run.validation_curves),
-        tuple(epoch for run in runs for epoch in run.best_epochs),
-    )
+            progress = Progress([number], job.config, watch, on_epoch)
+            runs.append(_fit(ModuleModel(modules[-1]), table, [job], [stream], progress))
+    return Trained.join(runs)
 
 
 def row_losses(objective: str, beta: float, outputs: Tensor, y: Tensor) -> Tensor:
@@ -103,9 +85,9 @@ def row_losses(objective: str, beta: float, outputs: Tensor, y: Tensor) -> Tenso
     return loss if objective == "nll" else loss * v.detach() ** beta
 
 
-def _fit(model: Model, table: Table, streams: Sequence[Streams], config: TrainingConfig, progress: Progress) -> Trained:
-    batches = Batches(streams, len(table.y), config)
-    rates = learning_rates(config, config.epochs * len(batches))
+def _fit(model: Model, table: Table, jobs: Sequence[Job], streams: Sequence[Streams], progress: Progress) -> Trained:
+    config, batches = jobs[0].config, Batches(jobs, streams, len(table.y))
+    rates = config.learning_rates(config.epochs * len(batches))
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=config.weight_decay)
     held_out = table.row_numbers(batches.held_out)
     for epoch in progress:

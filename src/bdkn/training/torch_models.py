@@ -16,7 +16,7 @@ from torch.nn import functional
 from bdkn.errors import InvalidParameterError
 from bdkn.networks import MIN_VARIANCE, Networks, Predictor, softplus
 from bdkn.networks.activation import LEAK
-from bdkn.training.progress import take_over
+from bdkn.training.progress import choose_networks
 from bdkn.typing import Array
 
 CHUNK_ROWS = 4096
@@ -81,7 +81,7 @@ class StackedModel:
 
     def remember(self, members: NDArray[np.bool_]) -> None:
         """Remember these members as they are now."""
-        self._kept = take_over(members, self._current(), self._kept)
+        self._kept = choose_networks(members, self._current(), self._kept)
 
     def remembered(self) -> Networks:
         """Return the networks as they were remembered."""

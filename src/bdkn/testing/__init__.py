@@ -1,0 +1,9 @@
+"""Conformance suites: functions that check whether a class of your own does what this library relies on.
+
+They raise AssertionError with a statement of what must hold, and need no test framework.
+"""
+
+from bdkn.testing.encoders import check_encoder
+from bdkn.testing.members import check_member
+
+__all__ = ["check_encoder", "check_member"]
