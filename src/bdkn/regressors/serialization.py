@@ -26,6 +26,16 @@ from bdkn.members import (
 )
 from bdkn.networks import FeatureMap, MixedNetworks, Networks, NetworkSpec
 from bdkn.persistence import Arrays, Document, pack, unpack, write
+from bdkn.regressors.baselines.conditioned_gp import ConditionedGP
+from bdkn.regressors.baselines.fitted import (
+    FittedBLL,
+    FittedDKL,
+    FittedGP,
+    FittedMFVI,
+    FittedVBLL,
+    TrainingCourse,
+    VariationalLastLayer,
+)
 from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks, FittedStack
 from bdkn.regressors.former_files import FORMER_TYPES, state_of_attributes, today_parameters
 from bdkn.regressors.provenance import FitProvenance
@@ -43,12 +53,18 @@ class SavedModel:
 TYPES = (
     Combination,
     Combined,
+    ConditionedGP,
     EstimatorMember,
     FeatureMap,
     FitProvenance,
     FittedBDKN,
+    FittedBLL,
+    FittedDKL,
+    FittedGP,
+    FittedMFVI,
     FittedNetworks,
     FittedStack,
+    FittedVBLL,
     Folds,
     HeldOut,
     MemberScores,
@@ -63,6 +79,8 @@ TYPES = (
     Standardizer,
     Tails,
     TargetScaler,
+    TrainingCourse,
+    VariationalLastLayer,
 )
 """Classes that a fitted state may consist of, besides numbers, text and arrays."""
 
@@ -102,7 +120,7 @@ def restore_model(classes: Mapping[str, type[BaseEstimator]], arrays: Arrays, do
         parameters = {name: tuple(v) if isinstance(v, list) else v for name, v in value.parameters.items()}
         model = classes[value.model](**today_parameters(parameters))
         attributes = {name: restored(part) for name, part in value.fitted.items()}
-        vars(model).update(state_of_attributes(value.model, attributes))
+        vars(model).update(state_of_attributes(value.model, parameters, attributes))
         return model
 
     return restored(SavedModel(document["model"], document["parameters"], fitted))

@@ -1,4 +1,4 @@
-"""Rows in mini-batches of an order drawn anew every epoch."""
+"""Mini-batches of rows, in a new random order in every epoch."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bdkn.members import TrainingRows
+from bdkn.rows import Rows
 
 
 @dataclass(frozen=True)
 class Batches:
-    """All rows on the device, shuffled; ``size`` None is one batch of all of them."""
+    """Rows on the device, in shuffled batches of ``size`` rows; None is one batch of all rows."""
 
     X: Tensor
     y: Tensor
@@ -22,8 +22,8 @@ class Batches:
     generator: np.random.Generator
 
     @classmethod
-    def of(cls, rows: TrainingRows, like: Tensor, size: int | None, seed: np.random.SeedSequence) -> Batches:
-        """Return the batches of scaled rows."""
+    def of(cls, rows: Rows, like: Tensor, size: int | None, seed: np.random.SeedSequence) -> Batches:
+        """Return the batches of encoded rows, with the type and device of ``like``."""
         return cls(torch.tensor(rows.X).to(like), torch.tensor(rows.y).to(like), size, np.random.default_rng(seed))
 
     def __len__(self) -> int:
@@ -34,5 +34,5 @@ class Batches:
             yield self.X, self.y
             return
         order = torch.as_tensor(self.generator.permutation(len(self)), device=self.y.device)
-        X, y = self.X[order], self.y[order]  # once an epoch: a batch is then a view
+        X, y = self.X[order], self.y[order]  # once per epoch, so that a batch is a view
         yield from zip(torch.split(X, self.size), torch.split(y, self.size), strict=True)

@@ -1,4 +1,4 @@
-"""Gaussian processes on inputs or on learned features, by GPyTorch's kernels and their marginal likelihood."""
+"""The learner of GP and DKL: a Gaussian process on inputs or learned features, with GPyTorch's kernels."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bdkn.members import TrainingRows
 from bdkn.networks import FeatureMap
-from bdkn.regressors.learners.batches import Batches
-from bdkn.regressors.learners.features import TorchFeatures, as_array, to_bounds
-from bdkn.regressors.process import BOUND, Process, condition, safe_cholesky
+from bdkn.regressors.baselines.conditioned_gp import BOUND, ConditionedGP, condition, safe_cholesky
+from bdkn.regressors.baselines.learners.batches import Batches
+from bdkn.regressors.baselines.learners.features import TorchFeatures, as_array, to_bounds
+from bdkn.rows import Rows
 
 
-class ProcessLearner:
-    """Constant mean, RBF kernel, Gaussian noise; GPyTorch's starting values but for the length scales, if one is given.
+class GPLearner:
+    """Learner of a Gaussian process with constant mean, RBF kernel and Gaussian noise.
 
-    The kernel has ``n_scales`` length scales, one for each feature, or with None one for all. Without ``features`` the
-    process is one of the inputs. With ``batch_size`` a step sees the rows of a batch, as if there were no others;
-    with ``n_inducing`` rows are seen through so many points, which are learned. ``bounded`` moves and stretches inputs
-    and features so that those of the training rows fill a fixed range; the features all alike, and, in batches, those
-    of the batch.
+    The kernel has ``n_scales`` length scales, one per feature; None is one for all. Parameters start at GPyTorch's
+    values, length scales at ``lengthscale`` if it is given. Without ``features`` the kernel receives the inputs. With
+    ``batch_size``, a step uses the marginal likelihood of one batch; with ``n_inducing``, that many inducing points are
+    learned. ``bounded`` maps each input, and all features together, linearly so that the training rows fill a fixed
+    range; in batches, the features of the batch.
     """
 
     def __init__(
         self,
-        rows: TrainingRows,
-        held_out: TrainingRows | None,
+        rows: Rows,
+        held_out: Rows | None,
         like: Tensor,
         seed: np.random.SeedSequence,
         *,
@@ -69,20 +69,20 @@ class ProcessLearner:
         return self.features.parameters() if self.features else []
 
     def losses(self) -> Iterator[Tensor]:
-        """Yield the negative log marginal likelihood a row, of all rows or of one batch after another."""
+        """Yield the negative log marginal likelihood per row of each batch."""
         for X, y in self.batches:
             yield self.loss(X, y)
 
     def loss(self, X: Tensor, y: Tensor) -> Tensor:
-        """Return -log N(y; mean, K + noise I), or with inducing points its upper bound, a row."""
-        z = self._seen(X)
+        """Return -log N(y; mean, K + noise I) per row, with inducing points its upper bound."""
+        z = self.kernel_inputs(X)
         if self._inducing is not None:
             return self._bound(self._inducing, z, y - self.mean(z)) / len(y)
         K = self.kernel(z).to_dense() + torch.diag(self.likelihood.noise.expand(len(y)))
         return negative_log_density(K, y - self.mean(z)) / len(y)
 
-    def _seen(self, X: Tensor) -> Tensor:
-        """Return what the kernel sees of rows."""
+    def kernel_inputs(self, X: Tensor) -> Tensor:
+        """Return rows, or their features, as the kernel receives them."""
         if self.features is None:
             return X
         z = self.features(X)
@@ -95,30 +95,30 @@ class ProcessLearner:
         """Return -log N(r; 0, Q + noise I) + tr(K - Q)/(2 noise) with Q = K_fu K_uu⁻¹ K_uf."""
         noise, n = self.likelihood.noise[0], len(r)
         _, LB, c, A = condition(self.kernel(u).to_dense(), self.kernel(u, z).to_dense(), r, noise)
-        missing = n * self.kernel.outputscale / noise - A.square().sum()
+        unexplained = n * self.kernel.outputscale / noise - A.square().sum()
         fit = n * (2 * math.pi * noise).log() + r @ r / noise - c @ c
-        loss: Tensor = (fit + missing) / 2 + LB.diagonal().log().sum()
+        loss: Tensor = (fit + unexplained) / 2 + LB.diagonal().log().sum()
         return loss
 
     @torch.no_grad()
     def _first_inducing(self, count: int | None) -> Tensor | None:
-        """Return as many rows, or their features, drawn at random: where inducing points begin."""
+        """Return the first inducing points: ``count`` rows drawn at random, or their features."""
         if count is None:
             return None
         chosen = self.batches.generator.permutation(len(self.batches))[:count]
         rows = self.batches.X[torch.as_tensor(chosen, device=self.batches.X.device)]
-        return self._seen(rows).clone().requires_grad_()
+        return self.kernel_inputs(rows).clone().requires_grad_()
 
     def held_out_nll(self) -> float:
-        """Return the mean negative log density of the targets held out."""
+        """Return the mean negative log density of the held-out targets."""
         if self._held_out is None:
-            raise ValueError("no rows were held out")
+            raise ValueError("held_out_nll needs held-out rows; got None")
         predicted = self.frozen().predictive(self._values(self._held_out.X))
         return -float(predicted.logpdf(self._held_out.y).mean())
 
-    def frozen(self) -> Process:
-        """Return the process as it is now, given the training rows."""
-        return Process(
+    def frozen(self) -> ConditionedGP:
+        """Return the present process, conditioned on the training rows, as arrays."""
+        return ConditionedGP(
             X=self._values(self.batches.X.numpy(force=True)),
             y=as_array(self.batches.y),
             mean=self.mean.constant.item(),
@@ -131,7 +131,7 @@ class ProcessLearner:
         )
 
     def frozen_features(self) -> FeatureMap | None:
-        """Return the features of inputs as they were given, as the kernel sees them; None if those are the inputs."""
+        """Return the map from inputs to what the kernel receives; None if that is the inputs."""
         features = self._frozen_features()
         return features if features is None or self._inputs is None else features.preceded(*self._inputs)
 
@@ -148,7 +148,7 @@ class ProcessLearner:
             return np.asarray(X, dtype=np.float64)
         return features(X) if self._inputs is None else np.clip(features(X), -BOUND, BOUND)
 
-    def _bounded(self, rows: TrainingRows) -> TrainingRows:
+    def _bounded(self, rows: Rows) -> Rows:
         if self._inputs is None:
             return rows
         scale, shift = self._inputs
@@ -156,22 +156,24 @@ class ProcessLearner:
 
 
 def _to_bounds(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return scale and shift that take each input to [-1, 1]; one that is constant, to zero."""
+    """Return the scale and the shift that map each input to [-1, 1], and a constant input to zero."""
     low, high = np.asarray(X, dtype=np.float64).min(axis=0), np.asarray(X, dtype=np.float64).max(axis=0)
     scale = 2.0 / np.where(high > low, high - low, np.inf)
     return scale, -scale * (high + low) / 2.0
 
 
 def negative_log_density(K: Tensor, r: Tensor) -> Tensor:
-    """Return -log N(r; 0, K), whose gradient by K is ½ (K⁻¹ - K⁻¹ r rᵀ K⁻¹).
+    """Return -log N(r; 0, K), with its gradient by K in closed form, ½ (K⁻¹ - K⁻¹ r rᵀ K⁻¹).
 
-    Differentiating the Cholesky factorisation would take more than twice as long.
+    Differentiating the Cholesky factorisation takes more than twice as long.
     """
     value: Tensor = _NegativeLogDensity.apply(K, r)  # type: ignore[no-untyped-call]
     return value
 
 
 class _NegativeLogDensity(torch.autograd.Function):
+    """-log N(r; 0, K) and its gradient by K and r."""
+
     @staticmethod
     def forward(ctx: Any, K: Tensor, r: Tensor) -> Tensor:
         L = safe_cholesky(K)

@@ -1,4 +1,4 @@
-"""The marginal likelihood of a Bayesian linear model, differentiable by its features."""
+"""The learner of BLL and LDBLL: the marginal likelihood of a Bayesian linear model, differentiable by its features."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from torch import Tensor
 from torch.distributions import Normal, StudentT
 
 from bdkn.inference import Posterior, Prior, Statistics, posterior
-from bdkn.members import TrainingRows
-from bdkn.regressors.last_layer import CERTAIN
-from bdkn.regressors.learners.features import TorchFeatures, as_array
+from bdkn.regressors.baselines.fitted import CERTAIN
+from bdkn.regressors.baselines.learners.features import TorchFeatures, as_array
+from bdkn.rows import Rows
 from bdkn.typing import FloatArray
 
 LEAST_NOISE = 1e-12
-"""Noise variance that is always there, in the units of training: without it a perfect fit has infinite evidence."""
+"""Noise variance that is always added, in scaled units: without it a perfect fit has infinite evidence."""
 
 
 @dataclass(frozen=True)
 class LinearModel:
-    """y = Φw + ε with w | σ² ~ N(0, σ² t I) and ε ~ N(0, σ²), given rows: Λₙ = ΦᵀΦ + I/t = L Lᵀ and μₙ = Λₙ⁻¹Φᵀy."""
+    """Posterior of y = Φw + ε, w | σ² ~ N(0, σ² t I), ε ~ N(0, σ²): Λₙ = ΦᵀΦ + I/t = L Lᵀ and μₙ = Λₙ⁻¹Φᵀy."""
 
     L: Tensor
     μ: Tensor
     energy: Tensor
-    """‖y - Φμₙ‖² + ‖μₙ‖²/t, a sum of squares; the textbook's yᵀy - μₙᵀΛₙμₙ subtracts large numbers."""
+    """‖y - Φμₙ‖² + ‖μₙ‖²/t, a sum of squares; the usual form yᵀy - μₙᵀΛₙμₙ subtracts large numbers."""
     log_ratio: Tensor
     """½ log |Λₙ|/|Λ₀|."""
     n: int
 
     @classmethod
     def of(cls, Φ: Tensor, y: Tensor, t: Tensor) -> LinearModel:
-        """Return the model given the rows of Φ and their targets."""
+        """Return the posterior given the rows of Φ and their targets."""
         D = Φ.shape[1]
         L = torch.linalg.cholesky(Φ.mT @ Φ + torch.eye(D, dtype=Φ.dtype, device=Φ.device) / t)
         μ = torch.cholesky_solve((Φ.mT @ y)[:, None], L)[:, 0]
@@ -50,30 +50,31 @@ class LinearModel:
         return -(n * (2 * math.pi * noise).log() + energy / noise) / 2 - self.log_ratio
 
     def log_densities(self, Φ: Tensor, y: Tensor, noise: Tensor | None) -> Tensor:
-        """Return log p of the targets of other rows: Gaussian, or Student-t with n degrees of freedom."""
-        spread = 1 + torch.linalg.solve_triangular(self.L, Φ.mT, upper=False).square().sum(dim=0)
-        loc, scale = Φ @ self.μ, (self.noise(noise) * spread).sqrt()
-        said = StudentT(self.n, loc, scale) if noise is None else Normal(loc, scale)
-        log_densities: Tensor = said.log_prob(y)  # type: ignore[no-untyped-call]
+        """Return the log densities of the targets of other rows: Gaussian, or Student-t with n degrees of freedom."""
+        leverage = 1 + torch.linalg.solve_triangular(self.L, Φ.mT, upper=False).square().sum(dim=0)
+        loc, scale = Φ @ self.μ, (self.noise(noise) * leverage).sqrt()
+        predictive = StudentT(self.n, loc, scale) if noise is None else Normal(loc, scale)
+        log_densities: Tensor = predictive.log_prob(y)  # type: ignore[no-untyped-call]
         return log_densities
 
     def noise(self, noise: Tensor | None) -> Tensor:
-        """Return σ², or what stands for it if it is integrated out: b/a."""
+        """Return σ², or its posterior scale b/a if it is integrated out."""
         return self.energy / self.n + LEAST_NOISE if noise is None else noise
 
 
 class EvidenceLearner:
-    """Features, prior variance and noise learned by the exact evidence, on all rows at once.
+    """Learner of features, prior variance and noise by the exact evidence of all rows.
 
-    ``noise`` is a number if it is known, None if it is integrated out, "learned" if it is a parameter. So is
-    ``prior_variance``, of the weights, a number or "learned"; where the noise is integrated out it is relative to it.
-    ``penalty`` is added to the loss. ``stale`` gives the posterior the features as they were before the last step.
+    ``noise`` is a number if it is known, None if it is integrated out, "learned" if it is a parameter.
+    ``prior_variance`` of the weights is a number or "learned"; if the noise is integrated out, it is relative to the
+    noise. ``penalty`` is added to the loss. With ``stale``, the posterior is computed from the features before the last
+    step.
     """
 
     def __init__(
         self,
-        rows: TrainingRows,
-        held_out: TrainingRows | None,
+        rows: Rows,
+        held_out: Rows | None,
         features: TorchFeatures,
         like: Tensor,
         *,
@@ -90,7 +91,7 @@ class EvidenceLearner:
         self._log_variance = _logarithm(prior_variance, like)
 
     def parameters(self) -> list[Tensor]:
-        """Return the weights of the features and whatever else is learned."""
+        """Return the weights of the features, and noise and prior variance if they are learned."""
         scales = [part for part in (self._log_noise, self._log_variance) if part is not None and part.requires_grad]
         return self.features.parameters() + scales
 
@@ -99,7 +100,7 @@ class EvidenceLearner:
         return self.features.parameters()
 
     def losses(self) -> Iterator[Tensor]:
-        """Yield the negative log evidence a row, and what is added to it."""
+        """Yield the negative log evidence per row plus the penalty."""
         if self._before is not None:
             self._before = self.features.copied()
         model = self._model(self.features)
@@ -108,16 +109,16 @@ class EvidenceLearner:
 
     @torch.no_grad()
     def held_out_nll(self) -> float:
-        """Return the mean negative log density of the targets held out; ``posterior`` would take far longer to say."""
+        """Return the mean negative log density of the held-out targets, faster than by way of ``posterior``."""
         if self._held_out is None:
-            raise ValueError("no rows were held out")
+            raise ValueError("held_out_nll needs held-out rows; got None")
         X, y = self._held_out
         model = self._model(self._before or self.features)
         return -model.log_densities(design(self.features(X)), y, self._noise).mean().item()
 
     @torch.no_grad()
     def posterior(self) -> Posterior:
-        """Return the posterior of weights and noise, a known noise as the limit of many observations of it."""
+        """Return the posterior of weights and noise; known noise is the limit of very many degrees of freedom."""
         features = self._before or self.features
         Φ = _with_constant(features.frozen()(self.X.numpy(force=True)))
         prior = Prior.isotropic(Φ.shape[1], self._t.item(), b0=len(Φ) * LEAST_NOISE / 2)
@@ -145,7 +146,7 @@ def design(φ: Tensor) -> Tensor:
     return torch.cat([φ, torch.ones_like(φ[:, :1])], dim=1)
 
 
-def _on_device(rows: TrainingRows, like: Tensor) -> tuple[Tensor, Tensor]:
+def _on_device(rows: Rows, like: Tensor) -> tuple[Tensor, Tensor]:
     return torch.tensor(rows.X).to(like), torch.tensor(rows.y).to(like)
 
 
@@ -154,7 +155,7 @@ def _with_constant(φ: FloatArray) -> FloatArray:
 
 
 def _logarithm(given: float | str, like: Tensor) -> Tensor:
-    """Return the logarithm of a number, or of 1 as a parameter if it is to be learned."""
+    """Return the logarithm of a number, or a parameter that starts at log 1 if ``given`` is "learned"."""
     learned = isinstance(given, str)
     value = 0.0 if isinstance(given, str) else math.log(given)
     return torch.full((), value, dtype=like.dtype, device=like.device, requires_grad=learned)

@@ -1,4 +1,4 @@
-"""PyTorch for the length of a fit: its own random numbers, its threads, its device."""
+"""The settings of PyTorch during a fit: random numbers, threads and device."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from joblib import effective_n_jobs
 from bdkn.errors import InvalidParameterError
 
 WORTH_THREADS = 1e8
-"""Multiplications of a step from which on threads pay: some ten milliseconds of one core."""
+"""Multiplications per step from which on several threads are faster: about ten milliseconds of one core."""
 
 _ONE_AT_A_TIME = RLock()
-"""PyTorch's generator and threads are the whole process's: a fit has them to itself, or seeds would mean nothing."""
+"""Held by a fit, since PyTorch's generator and threads belong to the whole process, and seeds must have an effect."""
 
 
 @contextmanager
 def session(seed: np.random.SeedSequence, threads: int, device: str) -> Iterator[None]:
-    """Seed PyTorch's generators and set its threads; afterwards both are as they were. Others wait till then."""
+    """Seed PyTorch's generators, set its threads, and restore both afterwards; other sessions wait until then."""
     with _ONE_AT_A_TIME:
         before = torch.get_num_threads()
         try:
@@ -34,21 +34,21 @@ def session(seed: np.random.SeedSequence, threads: int, device: str) -> Iterator
 
 
 def threads_for(n_jobs: int | None, work: float) -> int:
-    """Return how many threads to use; of our own choice more than one only if a step is worth their waking up."""
+    """Return the number of threads; with ``n_jobs=None``, more than one only if a step has enough work for them."""
     if n_jobs is not None:
         return int(effective_n_jobs(n_jobs))
     return torch.get_num_threads() if work > WORTH_THREADS else 1
 
 
 def own_draws(device: str) -> AbstractContextManager[None]:
-    """Leave PyTorch's random numbers, here and on the device, as they were before."""
+    """Restore the state of PyTorch's random numbers, on the CPU and on the device, afterwards."""
     chosen = torch.device(device)
     forked: AbstractContextManager[None] = torch.random.fork_rng([chosen.index or 0] if chosen.type == "cuda" else [])
     return forked
 
 
 def check_device(device: str) -> None:
-    """Raise unless PyTorch can compute there."""
+    """Raise unless PyTorch can compute on this device."""
     try:
         torch.ones((), device=torch.device(device)).item()
     except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:

@@ -1,4 +1,4 @@
-"""A variational Bayesian last layer, by the package ``vbll``."""
+"""The learner of VBLL: a variational Bayesian last layer of the package ``vbll``."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import torch
 import vbll
 from torch import Tensor
 
-from bdkn.members import TrainingRows
 from bdkn.predictive import Gaussian
-from bdkn.regressors.last_layer import VariationalLastLayer
-from bdkn.regressors.learners.batches import Batches
-from bdkn.regressors.learners.features import TorchFeatures, as_array
+from bdkn.regressors.baselines.fitted import VariationalLastLayer
+from bdkn.regressors.baselines.learners.batches import Batches
+from bdkn.regressors.baselines.learners.features import TorchFeatures, as_array
+from bdkn.rows import Rows
 
 
 class LastLayerLearner:
-    """Features and ``vbll.Regression`` on them."""
+    """Learner of features and of a ``vbll.Regression`` on them."""
 
     def __init__(
         self,
-        rows: TrainingRows,
-        held_out: TrainingRows | None,
+        rows: Rows,
+        held_out: Rows | None,
         features: TorchFeatures,
         like: Tensor,
         seed: np.random.SeedSequence,
@@ -48,9 +48,7 @@ class LastLayerLearner:
             wishart_scale=wishart_scale,
             dof=dof,
         ).to(like)
-        if (
-            initial_noise is not None
-        ):  # else a random one: the package draws its logarithm with scale log(wishart_scale)
+        if initial_noise is not None:  # otherwise the package draws log σ with scale log(wishart_scale)
             torch.nn.init.constant_(self.head.noise_logdiag, math.log(initial_noise) / 2)
 
     def parameters(self) -> list[Tensor]:
@@ -62,31 +60,30 @@ class LastLayerLearner:
         return self.features.parameters()
 
     def losses(self) -> Iterator[Tensor]:
-        """Yield the negative bound a row, one batch after another."""
+        """Yield the negative bound per row of each batch."""
         for X, y in self.batches:
             yield -bound(self.head, self.features(X), y)
 
     def held_out_nll(self) -> float:
-        """Return the mean negative log density of the targets held out."""
+        """Return the mean negative log density of the held-out targets."""
         if self._held_out is None:
-            raise ValueError("no rows were held out")
+            raise ValueError("held_out_nll needs held-out rows; got None")
         mean, variance = self.frozen().moments(self.features.frozen()(self._held_out.X))
         return -float(Gaussian(mean, np.sqrt(variance)).logpdf(self._held_out.y).mean())
 
     @torch.no_grad()
     def frozen(self) -> VariationalLastLayer:
-        """Return the last layer as it is now."""
+        """Return the present last layer as arrays."""
         W = self.head.W()
         root = as_array(W.chol_covariance[0])
         return VariationalLastLayer(as_array(W.mean[0]), root @ root.T, self.head.noise().scale.item() ** 2)
 
 
 def bound(head: vbll.Regression, φ: Tensor, y: Tensor) -> Tensor:
-    """Return the lower bound of the log evidence a row, E_q[log p(y ∣ w, σ²)] + (log p(σ²) - KL(q ‖ p)) / n.
+    """Return the lower bound of the log evidence per row, E_q[log p(y ∣ w, σ²)] + (log p(σ²) - KL(q ‖ p)) / n.
 
-    It is what the package's ``train_loss_fn`` negates. That builds a predictive distribution at every step, which
-    training does not need, and copies the root of the covariance for every row: a step took three times as long
-    (results/bounds.md).
+    It is the negative of the package's ``train_loss_fn``, which computes a predictive distribution in every step and
+    copies the root of the covariance for every row: a step took three times as long (results/bounds.md).
     """
     below = getattr(head, "W_offdiag", None)
     prior = (float(head.prior_scale), float(head.dof), float(head.wishart_scale), float(head.regularization_weight))
@@ -95,10 +92,10 @@ def bound(head: vbll.Regression, φ: Tensor, y: Tensor) -> Tensor:
 
 
 class _Bound(torch.autograd.Function):
-    """The bound with its gradient in closed form: for layers this small an operation costs more than its numbers.
+    """The bound with its gradient in closed form, in few operations: for small layers the calls take most of the time.
 
-    w ~ N(m, RRᵀ), with R lower triangular: exp(log_s) on the diagonal and ``below``, if anything, below it. All have a
-    leading axis of one output, as in the package.
+    w ~ N(m, RRᵀ), with R lower triangular: exp(log_s) on the diagonal and ``below``, if not None, below it. All have
+    a leading axis of one output, as in the package.
     """
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""A Gaussian process given its rows and its hyperparameters."""
+"""A Gaussian process conditioned on its training rows, with known hyperparameters."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 DTYPES = ("float64", "float32")
 
 BOUND = 0.95
-"""What features are kept within if they are bounded, as in GPyTorch's tutorial."""
+"""Bounded features lie within ±BOUND, as in GPyTorch's tutorial."""
 
-_AT_ONCE = 2**25
-"""Numbers in the covariance of new rows with those known: a quarter of a gigabyte."""
+_BLOCK_CELLS = 2**25
+"""Cells of the covariance between new rows and training rows that are held at once: a quarter of a gigabyte."""
 
 
 @dataclass(frozen=True, eq=False)
-class Process:
-    """f ~ GP(mean, k) with k(x, x') = outputscale exp(-½ Σⱼ (xⱼ - x'ⱼ)²/ℓⱼ²), seen at rows X as y = f + N(0, noise).
+class ConditionedGP:
+    """f ~ GP(mean, k) with k(x, x') = outputscale exp(-½ Σⱼ (xⱼ - x'ⱼ)²/ℓⱼ²), given y = f(X) + N(0, noise).
 
-    ``lengthscale`` is ℓ. With ``inducing`` points Z the rows are known through f(Z) alone, in the best way for that
-    (Titsias, 2009); time then grows with the rows, not their cube. What is computed, is so by PyTorch on ``device`` in
-    the precision ``dtype``.
+    ``lengthscale`` is ℓ. With ``inducing`` points Z the rows are used through f(Z) only, by the optimal variational
+    approximation (Titsias, 2009); time then grows linearly with the number of rows, not with its cube. PyTorch computes
+    on ``device`` in the precision ``dtype``.
     """
 
     X: FloatArray
@@ -45,13 +45,16 @@ class Process:
     inducing: FloatArray | None = None
 
     def predictive(self, X: FloatArray) -> Gaussian:
-        """Return the distribution of y at each of the new rows."""
+        """Return the predictive distribution of each new row."""
         parts = [self._moments(part, joint=False) for part in self._parts(X)]
         mean, variance = (np.concatenate(part) for part in zip(*parts, strict=True))
         return Gaussian(mean, np.sqrt(variance + self.noise))
 
     def joint(self, X: FloatArray) -> MultivariateT:
-        """Return the distribution of y at all new rows together, in double precision: in single it is hardly one."""
+        """Return the joint predictive distribution of all new rows.
+
+        It is computed in double precision: in single precision the covariance may not be positive definite.
+        """
         exact = self if self.dtype == "float64" else replace(self, dtype="float64")
         mean, covariance = exact._moments(X, joint=True)
         return MultivariateT(np.inf, mean, covariance + self.noise * np.eye(len(X)))
@@ -63,23 +66,23 @@ class Process:
         V = torch.linalg.solve_triangular(L, self._kernel(self._tensor(self._anchors), x), upper=False)
         U = None if LB is None else torch.linalg.solve_triangular(LB, V, upper=False)
         if joint:
-            spread = self._kernel(x, x) - V.mT @ V + (0 if U is None else U.mT @ U)
+            variance = self._kernel(x, x) - V.mT @ V + (0 if U is None else U.mT @ U)
         else:
-            known = (V * V).sum(0) - (0 if U is None else (U * U).sum(0))
-            spread = (self.outputscale - known).clamp_min(0)
-        return _array(self.mean + (V if U is None else U).mT @ c), _array(spread)
+            explained = (V * V).sum(0) - (0 if U is None else (U * U).sum(0))
+            variance = (self.outputscale - explained).clamp_min(0)
+        return _array(self.mean + (V if U is None else U).mT @ c), _array(variance)
 
     @property
     def _anchors(self) -> FloatArray:
         return self.X if self.inducing is None else self.inducing
 
     def _parts(self, X: FloatArray) -> Iterator[FloatArray]:
-        step = max(1, _AT_ONCE // len(self._anchors))
+        step = max(1, _BLOCK_CELLS // len(self._anchors))
         return (X[start : start + step] for start in range(0, len(X), step))
 
     @cached_property
     def _solved(self) -> tuple[Tensor, Tensor | None, Tensor]:
-        """The factor L of K + noise I, None, and L⁻¹(y - mean); with inducing points L, LB and c of ``condition``."""
+        """L with L Lᵀ = K + noise I, None, and L⁻¹(y - mean); with inducing points L, LB and c of ``condition``."""
         import torch
 
         x, r = self._tensor(self.X), self._tensor(self.y - self.mean)
@@ -95,20 +98,20 @@ class Process:
         import torch
 
         scale = self._tensor(self.lengthscale)
-        apart = torch.cdist(x / scale, x2 / scale, compute_mode="donot_use_mm_for_euclid_dist")
-        return apart.square_().div_(-2).exp_().mul_(self.outputscale)
+        distances = torch.cdist(x / scale, x2 / scale, compute_mode="donot_use_mm_for_euclid_dist")
+        return distances.square_().div_(-2).exp_().mul_(self.outputscale)
 
     def _tensor(self, array: FloatArray) -> Tensor:
         import torch
 
-        return torch.as_tensor(array, dtype=getattr(torch, self.dtype), device=_here(self.device))
+        return torch.as_tensor(array, dtype=getattr(torch, self.dtype), device=_available_device(self.device))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_solved"}  # it can be solved again
+        return {name: value for name, value in vars(self).items() if name != "_solved"}  # computed again when needed
 
 
 def condition(Kuu: Tensor, Kuf: Tensor, r: Tensor, noise: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return what rows seen through inducing points u come down to: L, LB, c and A.
+    """Return the factors L, LB, c and A of a posterior given inducing points u.
 
     L Lᵀ = K_uu, A = L⁻¹ K_uf/σ, LB LBᵀ = I + A Aᵀ and c = LB⁻¹ A r/σ.
     """
@@ -122,7 +125,7 @@ def condition(Kuu: Tensor, Kuf: Tensor, r: Tensor, noise: Any) -> tuple[Tensor, 
 
 
 def safe_cholesky(K: Tensor) -> Tensor:
-    """Return the Cholesky factor of K, made positive definite by as little on its diagonal as that takes."""
+    """Return the Cholesky factor of K; as little as needed is added to the diagonal to make K positive definite."""
     import torch
 
     L: Tensor
@@ -130,7 +133,7 @@ def safe_cholesky(K: Tensor) -> Tensor:
     scale = K.detach().diagonal().mean().item()
     jitter = float(torch.finfo(K.dtype).eps) * len(K) * scale
     while failed:
-        if not jitter < 1e3 * scale:  # nor if either is not a number
+        if not jitter < 1e3 * scale:  # true for NaN, too
             message = "a covariance must be finite, and positive definite up to rounding"
             raise torch.linalg.LinAlgError(message)  # type: ignore[attr-defined]
         L, failed = torch.linalg.cholesky_ex(K + jitter * torch.eye(len(K), dtype=K.dtype, device=K.device))
@@ -138,27 +141,27 @@ def safe_cholesky(K: Tensor) -> Tensor:
     return L
 
 
-def _here(device: str) -> str:
-    """Return the device, or the processor where there is no such device: the process may have been loaded."""
+def _available_device(device: str) -> str:
+    """Return the device, or "cpu" if this machine has no such device: the model may be from a file."""
     import torch
 
-    wanted = torch.device(device)
-    if wanted.type == "cuda" and (wanted.index or 0) >= torch.cuda.device_count():
+    requested = torch.device(device)
+    if requested.type == "cuda" and (requested.index or 0) >= torch.cuda.device_count():
         return "cpu"
-    return "cpu" if wanted.type == "mps" and not torch.backends.mps.is_available() else device
+    return "cpu" if requested.type == "mps" and not torch.backends.mps.is_available() else device
 
 
 def _array(part: Tensor) -> FloatArray:
     return part.numpy(force=True).astype(np.float64)
 
 
-def step_work(n_rows: int, n_inducing: int | None) -> float:
-    """Return about how many multiplications the marginal likelihood of rows takes."""
+def gp_step_work(n_rows: int, n_inducing: int | None) -> float:
+    """Return the approximate number of multiplications of one marginal likelihood."""
     return float(n_rows) * min(n_rows, n_inducing or n_rows) ** 2
 
 
-def check_process(minimum_noise: object, dtype: object, n_inducing: object) -> None:
-    """Raise unless these parameters of a process are what they may be."""
+def check_gp_parameters(minimum_noise: object, dtype: object, n_inducing: object) -> None:
+    """Raise unless these parameters of a Gaussian process are valid."""
     if n_inducing is not None:
         check_number("n_inducing, if not None,", n_inducing, low=1, whole=True)
     check_number("minimum_noise", minimum_noise, low=0, strict=True)

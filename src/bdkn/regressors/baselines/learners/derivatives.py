@@ -1,4 +1,4 @@
-"""The prior of the latent derivative: how fast the function may change where there may be no rows."""
+"""The prior of the latent derivative of LDBLL."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from bdkn.regressors.learners.evidence import LinearModel
-from bdkn.regressors.learners.features import TorchFeatures
+from bdkn.regressors.baselines.learners.evidence import LinearModel
+from bdkn.regressors.baselines.learners.features import TorchFeatures
 
-_AT_ONCE = 2**22
-"""Numbers in the Jacobians held at a time: rows times features times inputs."""
+_BLOCK_CELLS = 2**22
+"""Cells of the Jacobians that are held at once: rows times features times inputs."""
 
 _LEAST_VARIANCE = 1e-6
 
@@ -22,7 +22,7 @@ class DerivativePrior:
     """β times the mean, over rows near the training rows, of KL(N(0, γ) ‖ p(∂f/∂xⱼ | x, y)) summed over the inputs j.
 
     Under the posterior ∂f/∂x = Jᵀw is Gaussian with mean Jᵀμₙ and variances σ² diag(Jᵀ Λₙ⁻¹ J), J = ∂φ/∂x. The rows are
-    drawn anew each time: training rows, all or ``rows`` of them, moved by N(0, jitter²).
+    new in every call: all training rows, or ``rows`` of them, plus noise N(0, jitter²).
     """
 
     features: TorchFeatures
@@ -35,17 +35,17 @@ class DerivativePrior:
 
     def __call__(self, model: LinearModel, noise: Tensor) -> Tensor:
         """Return the penalty under the posterior of a linear model."""
-        places = self._places()
-        step = max(1, _AT_ONCE // (model.L.shape[0] * places.shape[1]))
-        if len(places) <= step:
-            return self.beta * self._divergence(places, model.L, model.μ, noise) / len(places)
-        total = torch.zeros((), dtype=places.dtype, device=places.device)
-        for chunk in torch.split(places, step):
-            # Jacobians are made again on the way back, so that those of one chunk are held at a time.
+        points = self._points()
+        step = max(1, _BLOCK_CELLS // (model.L.shape[0] * points.shape[1]))
+        if len(points) <= step:
+            return self.beta * self._divergence(points, model.L, model.μ, noise) / len(points)
+        total = torch.zeros((), dtype=points.dtype, device=points.device)
+        for chunk in torch.split(points, step):
+            # Jacobians are computed again in the backward pass, so that only those of one chunk are held at once.
             total = total + checkpoint(self._divergence, chunk, model.L, model.μ, noise, use_reentrant=False)
-        return self.beta * total / len(places)
+        return self.beta * total / len(points)
 
-    def _places(self) -> Tensor:
+    def _points(self) -> Tensor:
         X = self.X
         if self.rows is not None and self.rows < len(X):
             X = X[torch.randperm(len(X), generator=self.generator)[: self.rows].to(X.device)]
@@ -59,7 +59,7 @@ class DerivativePrior:
 
 
 def derivative(features: TorchFeatures, X: Tensor, L: Tensor, μ: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """Return posterior mean and variance of ∂f/∂x, each (n, n_inputs); the constant's weight, the last, has no part."""
+    """Return posterior mean and variance of ∂f/∂x, each (n, n_inputs); the last weight is that of the constant."""
     _, J = features.with_derivatives(X)
     J = torch.cat([J, torch.zeros_like(J[:, :, :1])], dim=2)
     n, P, D = J.shape

@@ -1,4 +1,4 @@
-"""Mean-field variational inference over all weights of a network, by Pyro."""
+"""The learner of MFVI: mean-field variational inference over all weights of a network, with Pyro."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ from pyro import distributions as dist
 from pyro.infer.autoguide import AutoDiagonalNormal, init_to_value
 from torch import Tensor
 
-from bdkn.members import TrainingRows
 from bdkn.networks import FeatureMap
 from bdkn.predictive import GaussianMixture
-from bdkn.regressors.learners.batches import Batches
-from bdkn.regressors.learners.features import as_array
+from bdkn.regressors.baselines.learners.batches import Batches
+from bdkn.regressors.baselines.learners.features import as_array
+from bdkn.rows import Rows
 from bdkn.training.torch_models import ACTIVATIONS
 
 _PYRO = RLock()
+"""Pyro keeps its state in one place for all threads of a process."""
 
 
 class VariationalLearner:
-    """y = network(x; w) + N(0, σ²), w ~ N(0, prior²), and a Gaussian with diagonal covariance for w given the rows.
+    """Learner of y = network(x; w) + N(0, σ²), w ~ N(0, prior²), with a diagonal Gaussian as the posterior of w.
 
-    All weights are one vector: to a diagonal guide that makes no difference, and Pyro takes a fifth of the time. The
-    standard deviation σ is a parameter. Model and guide are Pyro's; the bound is what its ``Trace_ELBO`` would draw,
-    written out, which is half the time again (results/bounds.md): most of a step was Pyro's own accounts.
+    All weights are one vector, which makes no difference to a diagonal guide and takes Pyro a fifth of the time. The
+    standard deviation σ is a parameter. Model and guide are Pyro's. The bound is that of Pyro's ``Trace_ELBO``, written
+    out, which halves the time again (results/bounds.md), as Pyro's bookkeeping took most of a step.
     """
 
     def __init__(
         self,
-        rows: TrainingRows,
-        held_out: TrainingRows | None,
+        rows: Rows,
+        held_out: Rows | None,
         start: FeatureMap,
         like: Tensor,
         seed: np.random.SeedSequence,
@@ -61,7 +62,7 @@ class VariationalLearner:
         self._n_particles = n_particles
 
     def model(self, X: Tensor, y: Tensor) -> None:
-        """Say how weights and targets come about; a batch stands for all rows."""
+        """Define the joint distribution of weights and targets for Pyro; a batch represents all rows."""
         w = pyro.sample("w", dist.Normal(torch.zeros_like(self._prior), self._prior).to_event(1))
         with pyro.poutine.scale(scale=len(self.batches) / len(y)):
             pyro.sample("y", dist.Normal(self._network(w, X), self._log_noise.exp()).to_event(1), obs=y)
@@ -75,12 +76,12 @@ class VariationalLearner:
         return [self.guide.loc]
 
     def losses(self) -> Iterator[Tensor]:
-        """Yield the negative evidence lower bound a row, one batch after another."""
+        """Yield the negative evidence lower bound per row of each batch."""
         for X, y in self.batches:
             yield -self.bound(X, y) / len(self.batches)
 
     def bound(self, X: Tensor, y: Tensor) -> Tensor:
-        """Return E_q[log p(y ∣ w) + log p(w) - log q(w)] over a few draws of w; a batch stands for all rows."""
+        """Return E_q[log p(y ∣ w) + log p(w) - log q(w)] over a few draws of w; a batch represents all rows."""
         loc: Tensor = self.guide.loc
         scale: Tensor = self.guide.scale
         log_σ = self._log_noise
@@ -92,10 +93,10 @@ class VariationalLearner:
         return log_likelihood - exponents + scale.log().sum() - self._prior.log().sum()
 
     def held_out_nll(self) -> float:
-        """Return the mean negative log density of the targets held out, under the mixture of the draws."""
+        """Return the mean negative log density of the held-out targets under the mixture of drawn networks."""
         if self._held_out is None:
-            raise ValueError("no rows were held out")
-        means = self.draws().said(self._held_out.X)
+            raise ValueError("held_out_nll needs held-out rows; got None")
+        means = self.draws().outputs(self._held_out.X)
         return -float(GaussianMixture(means, np.sqrt(self.noise)).logpdf(self._held_out.y).mean())
 
     @property
@@ -105,7 +106,7 @@ class VariationalLearner:
 
     @torch.no_grad()
     def draws(self) -> FeatureMap:
-        """Return networks with weights drawn from the guide, stacked."""
+        """Return a stack of networks with weights drawn from the guide."""
         loc, scale = self.guide.loc, self.guide.scale
         w = loc + scale * torch.randn(self._n_samples, len(loc), dtype=loc.dtype).to(loc.device)
         parts = [as_array(part) for part in torch.split(w, self._sizes, dim=1)]
@@ -117,7 +118,7 @@ class VariationalLearner:
         return [size for n_out, n_in in self._shapes for size in (n_out * n_in, n_out)]
 
     def _network(self, w: Tensor, X: Tensor) -> Tensor:
-        """Return what networks of weights (..., n_weights) say of rows, (..., n)."""
+        """Return the outputs (..., n) of networks with weights (..., n_weights) for rows."""
         parts, last = torch.split(w, self._sizes, dim=-1), len(self._shapes) - 1
         for layer, shape in enumerate(self._shapes):
             z = X @ parts[2 * layer].reshape(*w.shape[:-1], *shape).mT + parts[2 * layer + 1].unsqueeze(-2)
@@ -133,9 +134,6 @@ def _prior_scales(shapes: list[Any], omega: float) -> NDArray[np.float64]:
 
 @contextmanager
 def _local() -> Iterator[None]:
-    """Keep Pyro's parameters out of the store that all of a process share.
-
-    What Pyro is doing, it keeps in one place for all threads: only one at a time may do something.
-    """
+    """Keep Pyro's parameters out of its store for the whole process, and other threads out of Pyro."""
     with _PYRO, pyro.settings.context(module_local_params=True):
         yield

@@ -1,4 +1,4 @@
-"""A ``FeatureMap`` in the course of its training."""
+"""A ``FeatureMap`` in training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bdkn.networks import FeatureMap
 from bdkn.networks.activation import LEAK
-from bdkn.regressors.process import BOUND
+from bdkn.regressors.baselines.conditioned_gp import BOUND
 from bdkn.training.torch_models import ACTIVATIONS
 from bdkn.typing import Array
 
@@ -22,11 +22,11 @@ SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": lambda z: 1 - torch.tanh(z) ** 2,
     "silu": lambda z: torch.sigmoid(z) * (1 + z * (1 - torch.sigmoid(z))),
 }
-"""Derivatives of the activations, themselves differentiable."""
+"""Derivatives of the activations as differentiable functions."""
 
 
 class TorchFeatures:
-    """The layers of a feature map as parameters."""
+    """The layers of a feature map as tensors that are trained."""
 
     def __init__(self, start: FeatureMap, like: Tensor) -> None:
         self._start = start
@@ -43,9 +43,9 @@ class TorchFeatures:
         return X
 
     def with_derivatives(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the features and ∂φ/∂x (n, n_in, n_out), by forward mode, both differentiable by the weights.
+        """Return the features and ∂φ/∂x (n, n_in, n_out), by forward mode; both are differentiable by the weights.
 
-        In this order a layer is one product for all rows and inputs together.
+        With this order of axes a layer is one matrix product for all rows and inputs.
         """
         J = torch.eye(X.shape[1], dtype=X.dtype, device=X.device).expand(len(X), -1, -1)
         for layer, (W, b) in enumerate(self.layers):
@@ -55,13 +55,13 @@ class TorchFeatures:
         return X, J
 
     def copied(self) -> TorchFeatures:
-        """Return the map as it is now, where it is, not to be trained any more."""
+        """Return a copy on the same device that is not trained."""
         copied = copy(self)
         copied.layers = [(W.detach().clone(), b.detach().clone()) for W, b in self.layers]
         return copied
 
     def frozen(self) -> FeatureMap:
-        """Return the map as it is now."""
+        """Return the present map as arrays."""
         layers = tuple((as_array(W), as_array(b)) for W, b in self.layers)
         return FeatureMap(self._start.activation, layers, self._start.linear_last)
 
@@ -73,7 +73,7 @@ class TorchFeatures:
 
 
 def to_bounds(z: Tensor) -> tuple[Tensor, Tensor]:
-    """Return factor and shift that take features, all alike, to [-BOUND, BOUND]."""
+    """Return the factor and the shift, the same for all features, that map them to [-BOUND, BOUND]."""
     low, high = z.min(), z.max()
     factor = 2 * BOUND / (high - low).clamp_min(torch.finfo(z.dtype).eps)
     return factor, -BOUND - factor * low
