@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from bdkn.errors import require
 from bdkn.training import EpochReport, Hook
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
+
+
+def progress_bar(console: Console | None = None, **options: Any) -> Progress:
+    """Return a bar with a description, the time elapsed and the time remaining, on standard error by default."""
+    require("rich", extra="progress")
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console or Console(stderr=True), **options)
 
 
 @contextmanager
@@ -18,11 +30,7 @@ def training_progress(n_members: int, epochs: int, console: Console | None = Non
 
     The bar counts epochs of all members together; the epochs that a member saves by stopping early are taken off.
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console or Console(stderr=True)) as progress:
+    with progress_bar(console) as progress:
         task = progress.add_task(f"training {n_members} networks", total=n_members * epochs)
         saved = 0
 
@@ -40,11 +48,7 @@ def training_progress(n_members: int, epochs: int, console: Console | None = Non
 @contextmanager
 def descent_progress(name: str, epochs: int, console: Console | None = None) -> Iterator[Callable[[int, float], None]]:
     """Show a bar for a single descent of at most ``epochs`` and yield the hook that moves it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console or Console(stderr=True)) as progress:
+    with progress_bar(console) as progress:
         task = progress.add_task(f"training {name}", total=epochs)
 
         def on_epoch(epoch: int, loss: float) -> None:
