@@ -44,7 +44,7 @@ def left_out_one(model, members):
         others = type(said)(said.means[rest], said.noise[rest], said.disagreement[rest])
         alone = type(said)(said.means[[i]], said.noise[[i]], said.disagreement[[i]])
         refit = combine(others, held_out.y[rest], prior_variance=t, tempering=τ, tails="posterior")
-        dist = combined.tails(refit.predictive(alone)) if model.tails == "loo" else refit.predictive(alone)
+        dist = combined.tails.replace_in(refit.predictive(alone)) if model.tails == "loo" else refit.predictive(alone)
         densities.append(dist.logpdf(held_out.y[[i]])[0])
         errors.append(dist.loc[0] - held_out.y[i])
     scale = model._targets.scale

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bdkn.errors import check_choice, check_number
-from bdkn.inference import Combination, Forecast, plain_combination
+from bdkn.inference import Combination, Forecast, published_combination
 from bdkn.members import (
     Design,
     Folds,
@@ -310,7 +310,8 @@ class BDKNRegressor(CombiningRegressor, EnsembleRegressor):
         return [Folds.cross(n, self.n_folds, _generator(seed)) for seed in seeds]
 
     def _combine(self, design: Design) -> dict[str, Any]:
-        return {"combination_": plain_combination(design.chunks(), self.evidence), "held_out_": None}
+        t = "evidence" if self.evidence == "exact" else self.evidence
+        return {"combination_": published_combination(design.chunks(), t), "held_out_": None}
 
     def _forecast(self, X: Array) -> Forecast:
         return self.ensemble_.forecast(X)

@@ -207,7 +207,8 @@ class CombiningRegressor(ProbabilisticRegressor):
     def _combined(self, held_out: HeldOut) -> Combination:
         """Return how to combine members, learned from rows left out of their training."""
         said, y, counts = held_out.forecast(), held_out.y, held_out.counts
-        combination = combine(said, y, counts, prior_variance=self.evidence, tempering=self.tempering, tails=self.tails)
+        t = "evidence" if self.evidence == "exact" else self.evidence
+        combination = combine(said, y, counts, prior_variance=t, tempering=self.tempering, tails=self.tails)
         return combination if self.tails == "posterior" else combination.averaged(said, held_out.spread, counts)
 
     def _judged(self) -> HeldOut:
