@@ -169,7 +169,7 @@ class EnsembleRegressor(ProbabilisticRegressor):
     def _own_variance(self, trained: Trained) -> bool:
         """Return whether the networks' variances mean something: without a likelihood in training they do not."""
         last = max(map(len, trained.loss_curves)) - 1
-        return self._config(self._size(1)).objective_at(last) != "mse"
+        return self._config(self._size(1)).objective_in(last).trains_variance
 
     def _train(
         self,

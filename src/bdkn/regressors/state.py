@@ -24,7 +24,7 @@ from bdkn.members import (
     Standardizer,
     TargetScaler,
 )
-from bdkn.networks import FeatureMap, MixedNetworks, Networks, NetworkSpec
+from bdkn.networks import FeatureMap, MeanVarianceHead, MixedNetworks, Networks, NetworkSpec
 from bdkn.persistence import Arrays, Document, pack, unpack, write
 from bdkn.regressors.last_layer import VariationalLastLayer
 from bdkn.regressors.origin import Origin
@@ -46,6 +46,7 @@ TYPES = (
     FeatureMap,
     Folds,
     HeldOut,
+    MeanVarianceHead,
     MemberScores,
     MixedNetworks,
     NetworkEnsemble,
