@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bdkn.networks.activation import activate, slope
-from bdkn.networks.exact import Layer
+from bdkn.networks.spec import Layer
 from bdkn.typing import FloatArray
 
 _ROWS_AT_ONCE = 1024

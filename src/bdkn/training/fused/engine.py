@@ -15,13 +15,15 @@ import numpy as np
 
 from bdkn.errors import InvalidParameterError
 from bdkn.kernels.compiled import announce
-from bdkn.networks import ACTIVATIONS, Networks, NetworkSpec, initial_networks, join
-from bdkn.networks.prediction import Packed
+from bdkn.networks import ACTIVATIONS, MEAN_VARIANCE, Networks, NetworkSpec, join
+from bdkn.networks.compiled import Packed, packing_of
 from bdkn.rows import Rows
-from bdkn.training.config import OBJECTIVES, TrainingConfig
+from bdkn.training.config import TrainingConfig
 from bdkn.training.fused import epochs as compiled
 from bdkn.training.fused.layout import Layout, layout_of
+from bdkn.training.fused.step import BETA_NLL, MSE, NLL
 from bdkn.training.job import EpochReport, Hook, Job, Trained
+from bdkn.training.objective import OBJECTIVES, BetaNLL, GaussianNLL, SquaredError
 from bdkn.training.rows import Streams, TrainingTable, split_rows
 from bdkn.typing import Array, Float32Array
 
@@ -29,6 +31,9 @@ _CALL_S = 0.01
 """How long one call of compiled code should take: short enough to balance the threads and to be interrupted."""
 
 _NOTHING = np.empty(0, dtype=np.float32)
+
+_CODES: dict[type, int] = {GaussianNLL: NLL, BetaNLL: BETA_NLL, SquaredError: MSE}
+"""The objectives that are compiled."""
 
 
 class FusedEngine:
@@ -48,6 +53,8 @@ class FusedEngine:
     ) -> Trained:
         """Train one network per job."""
         prepare()
+        for job in jobs:
+            _check_compiled(job)
         table = TrainingTable.of(rows, jobs)
         runs = [Run.start(job, table) for job in jobs]
         queue = Queue(runs, None if on_epoch is None else _Reporter(on_epoch, watch))
@@ -74,11 +81,11 @@ class Run:
         """Draw the initial weights and lay everything out in a workspace."""
         streams = Streams.of(job.seed)
         order, held = split_rows(job, len(table.y), streams.split)
-        network = initial_networks(job.spec, [streams.initial])
-        data = compiled.Data(table.X, table.y, _NOTHING if table.weight is None else table.weight, order, held)
+        weights = packing_of(job.spec).pack(job.spec.initial_layers(streams.initial))
         layout = layout_of(job.spec, min(job.config.batch_size, len(order)))
+        data = compiled.Data(table.X, table.y, _NOTHING if table.weight is None else table.weight, order, held)
         settings = _settings(job.spec, job.config, layout.batch)
-        return cls(layout, data, settings, _state(layout, network, streams, job.config))
+        return cls(layout, data, settings, _state(layout, weights, streams, job.config))
 
     @property
     def epoch(self) -> int:
@@ -113,18 +120,20 @@ class Run:
 
     def networks(self) -> Networks:
         """Return the network to keep: the best on the validation rows, else the last."""
+        spec = self.layout.spec
         flat = self.state.best if self._has_best() else self.state.mem[: self.layout.n_parameters]
-        return Networks(self.layout.spec, tuple((W[None], b[None]) for W, b in self.layout.packing.unpack(flat)))
+        return Networks(spec, tuple((W[None], b[None]) for W, b in packing_of(spec).unpack(flat)))
 
     def _has_best(self) -> bool:
         return bool(np.isfinite(self.state.score[0]))
 
 
 def _settings(spec: NetworkSpec, config: TrainingConfig, batch: int) -> compiled.Settings:
+    objective = config.main_objective
     return compiled.Settings(
-        activation=ACTIVATIONS.index(spec.activation),
-        objective=OBJECTIVES.index(config.objective),
-        beta=float(config.beta),
+        activation=ACTIVATIONS[spec.activation].code,
+        objective=_CODES[type(objective)],
+        beta=float(objective.beta if isinstance(objective, BetaNLL) else 0.0),
         warmup=int(config.warmup_epochs),
         epochs=int(config.epochs),
         batch=int(batch),
@@ -136,9 +145,9 @@ def _settings(spec: NetworkSpec, config: TrainingConfig, batch: int) -> compiled
     )
 
 
-def _state(layout: Layout, network: Networks, streams: Streams, config: TrainingConfig) -> compiled.State:
+def _state(layout: Layout, weights: Float32Array, streams: Streams, config: TrainingConfig) -> compiled.State:
     mem, clock = layout.workspace(), np.zeros(4, dtype=np.int64)
-    mem[: layout.n_parameters] = layout.packing.pack([(W[0], b[0]) for W, b in network.layers])
+    mem[: layout.n_parameters] = weights
     clock[compiled.BEST_EPOCH] = config.warmup_epochs - 1  # patience counts from the end of the warm-up
     return compiled.State(
         mem=mem,
@@ -151,6 +160,15 @@ def _state(layout: Layout, network: Networks, streams: Streams, config: Training
         losses=np.empty(config.epochs),
         held_losses=np.empty(config.epochs),
     )
+
+
+def _check_compiled(job: Job) -> None:
+    objective, head = job.config.main_objective, job.spec.head
+    if type(objective) not in _CODES or head != MEAN_VARIANCE:
+        raise InvalidParameterError(
+            f"the fused engine trains {', '.join(map(repr, OBJECTIVES))} with a mean and a raw variance as outputs; "
+            f"got the objective {objective.name!r} with the head {head!r}; try engine='reference' or engine='torch'"
+        )
 
 
 class Queue:
