@@ -6,7 +6,7 @@ PIP     = $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .PHONY: demo test lint types layers tests bare bench clean
 
-demo: $(VENV)/.core
+demo: $(VENV)/.demo
 	$(BIN)/bdkn demo --out report
 
 test: lint types layers tests
@@ -46,12 +46,12 @@ $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "bdkn needs Python >= 3.11; this is " + sys.version'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.core: $(VENV)/bin/python pyproject.toml
-	$(PIP) install -e .
+$(VENV)/.demo: $(VENV)/bin/python pyproject.toml
+	$(PIP) install -e '.[cli]'
 	touch $@
 
 # torch first and pinned, so that nothing else pulls another. Its CPU build is enough: see constraints.txt.
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml reproduction/pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt torch
 	$(PIP) install -c constraints.txt -e '.[test]' -e './reproduction[test]'
-	touch $@ $(VENV)/.core
+	touch $@ $(VENV)/.demo

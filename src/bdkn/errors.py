@@ -8,6 +8,7 @@ import math
 import numbers
 import warnings
 from collections.abc import Iterable
+from importlib.util import find_spec
 
 
 class BDKNError(Exception):
@@ -51,6 +52,13 @@ def missing_extra(package: str, extra: str, distribution: str = "bdkn") -> Missi
     return MissingExtraError(
         f'this needs {package}, which is not installed; run: pip install "{distribution}[{extra}]"'
     )
+
+
+def require(*packages: str, extra: str) -> None:
+    """Raise ``MissingExtraError`` for the first of ``packages`` that is not installed; nothing is imported."""
+    for package in packages:
+        if find_spec(package) is None:
+            raise missing_extra(package, extra)
 
 
 def check_choice(name: str, given: object, allowed: Iterable[str]) -> None:

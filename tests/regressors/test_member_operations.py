@@ -220,9 +220,9 @@ def test_who_can_be_dropped(model):
         model.drop_members(model.member_names_)
 
 
-def test_in_sample_there_is_nothing_to_judge_members_by():
+def test_in_sample_members_cannot_be_compared():
     model = networks(design="in-sample").fit(X, y)
-    message = "only by rows left out of their training, which design='in-sample' has none of: fit with design='cross-f"
+    message = "only by rows left out of their training; design='in-sample' leaves out none: fit with design='cross-f"
     for ask in (model.member_curve, lambda: model.drop_members("network 1"), lambda: model.add_members(1, X, y)):
         with pytest.raises(InvalidParameterError, match=message):
             ask()

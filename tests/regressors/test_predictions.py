@@ -46,7 +46,7 @@ def test_intervals_are_nested_and_quantiles_ordered(model):
 
 @pytest.mark.parametrize("alpha", [1.5, [0.1, -0.1], [float("nan")]])
 def test_levels_are_probabilities(model, alpha):
-    with pytest.raises(InvalidParameterError, match="each level in alpha must be a number >= 0 and <= 1"):
+    with pytest.raises(InvalidParameterError, match="each level in quantiles must be a number >= 0 and <= 1"):
         model.predict_quantiles(NEW, alpha)
 
 

@@ -16,8 +16,7 @@ from threadpoolctl import threadpool_info
 import bdkn
 from bdkn import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.errors import ImproperPosteriorError, InvalidParameterError
-from bdkn.training.fused.engine import prepare
-from bdkn.training.fused.run import Run
+from bdkn.training.fused.engine import Run, prepare
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 3))
@@ -96,7 +95,7 @@ def test_a_column_that_is_constant_up_to_rounding_does_no_harm(dtype):
 
 @pytest.mark.parametrize("cls", EACH)
 def test_weights_that_hardly_count_are_warned_of(cls):
-    with pytest.warns(UserWarning, match=r"these 60 rows count as 1, .* multiply it by 60/sum"):
+    with pytest.warns(UserWarning, match=r"these 60 rows count as 1, .* multiply them by 60/sum"):
         cls(**QUICK).fit(X, y, sample_weight=np.full(60, 1 / 60))
 
 

@@ -26,7 +26,8 @@ MODELS = [
 
 
 def public(model):
-    names = [name for name in dir(model) if name.endswith("_") and not name.startswith("_") and name != "members_"]
+    left_out = {"members_", "noise_", "prior_scale_", "origin_"}  # an object each time; former names, which warn
+    names = [name for name in dir(model) if name.endswith("_") and not name.startswith("_") and name not in left_out]
     return {name: getattr(model, name) for name in names}
 
 

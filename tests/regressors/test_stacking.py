@@ -183,7 +183,7 @@ def test_without_any_variance_the_noise_is_constant():
 
 
 def test_a_stack_of_one_that_is_trusted_is_that_one():
-    model = stack([("line", BayesianRidge())], evidence=1e-12, predict_with="refit").fit(X, y)
+    model = stack([("line", BayesianRidge())], prior_variance=1e-12, predict_with="refit").fit(X, y)
     np.testing.assert_allclose(model.predict(NEW), BayesianRidge().fit(X, y).predict(NEW), rtol=1e-6)
     np.testing.assert_allclose(model.weights_, [1.0], rtol=1e-6)
     assert np.isnan(model.member_table()["loss_without"]).all()
@@ -292,9 +292,9 @@ def test_members_that_are_not_finite():
     def overflows(rows):
         return np.where(rows[:, 0] > 1, np.inf, 0.0)
 
-    with pytest.warns(DivergedMemberWarning, match="left out bad of 3, which diverged: predictions of rows left"):
+    with pytest.warns(DivergedMemberWarning, match="left out bad of 3, which diverged: predictions for rows left"):
         assert stack([*PAIR, ("bad", overflows)]).fit(X, y).member_names_ == ("near", "line")
-    with pytest.raises(DivergedError, match="all 1 members diverged: predictions of rows left out of training"):
+    with pytest.raises(DivergedError, match="all 1 members diverged: predictions for rows left out of training"):
         stack([("bad", overflows)]).fit(X, y)
     later = stack([("line", lambda rows: np.where(rows[:, 0] > 1e3, np.nan, rows[:, 1]))]).fit(X, y)
     with pytest.raises(DivergedError, match="member 'line' must predict finite numbers; it does not on one of these"):
@@ -551,7 +551,7 @@ def test_a_fit_that_fails_changes_nothing_and_names_the_member():
         ({"estimators": [("a", "skip")]}, "member 'a' must be a regressor with fit and predict"),
         ({"estimators": [("a", LogisticRegression())]}, "member 'a' must predict numbers; got the classifier"),
         ({"cv": 1}, "cv must be an integer >= 2; got 1"),
-        ({"cv": []}, "cv must leave some row out, by which members are judged; it leaves out none"),
+        ({"cv": []}, "cv must leave out rows, on which members are compared; it leaves out none"),
         ({"cv": [1, 2]}, "cv must be a number, a splitter, or pairs of lists of row numbers: those to train on and"),
         ({"cv": [(0, 1)]}, "got something else in place of a pair"),
         ({"cv": [([0, 1], [2, 150])]}, "cv must give row numbers from 0 to 149; got others: split the rows of X"),
@@ -664,6 +664,8 @@ def test_docstrings():
 def test_every_parameter_is_documented_with_its_default():
     text = inspect.getdoc(BayesianStackingRegressor)
     for name, value in BayesianStackingRegressor().get_params().items():
+        if value == "deprecated":
+            continue
         entry = re.search(rf"^{name} : .*default=(.*)$", text, flags=re.MULTILINE)
         assert entry, name
         assert entry[1] == repr(value).replace("'", '"')

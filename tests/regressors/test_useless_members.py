@@ -119,7 +119,10 @@ class TestElimination:
             plain, counts = held_out(rng.uniform(0.2, 0.8, 4), 12), rng.integers(1, 6, 12)
             counted = replace(plain, counts=counts.astype(float))
             repeated = HeldOut(
-                *(np.repeat(part, counts, axis=0) for part in (plain.means, plain.variances, plain.spread, plain.y))
+                *(
+                    np.repeat(part, counts, axis=0)
+                    for part in (plain.means, plain.variances, plain.fold_variance, plain.y)
+                )
             )
             for one, other in zip(elimination(counted), elimination(repeated), strict=True):
                 np.testing.assert_array_equal(one, other)

@@ -76,11 +76,11 @@ def test_an_encoder_of_missing_values_conforms():
 
 def test_networks_train_and_predict_behind_an_encoder_of_missing_values():
     X = holes()
-    encoded = encode(Rows(X, np.nansum(X, axis=1)), fit_encoder=MissingIndicators.fit)
-    assert encoded.rows.X.shape == (60, 6)
+    rows, encoders = encode(Rows(X, np.nansum(X, axis=1)), fit_encoder=MissingIndicators.fit)
+    assert rows.X.shape == (60, 6)
     networks = initial_networks(NetworkSpec(n_inputs=6, hidden=(4,)), [np.random.default_rng(0)])
-    ensemble = NetworkEnsemble(("network 1",), networks, encoded.inputs, encoded.targets)
-    np.testing.assert_array_equal(ensemble.outputs(X)[0][:, 0], networks.outputs(encoded.rows.X)[0][0])
+    ensemble = NetworkEnsemble(("network 1",), networks, encoders.inputs, encoders.targets)
+    np.testing.assert_array_equal(ensemble.outputs(X)[0][:, 0], networks.outputs(rows.X)[0][0])
     with pytest.raises(ValueError, match=r"rows must be \(n, 3\)"):
         ensemble.outputs(X[:, :2])
 

@@ -1,7 +1,7 @@
 """Members: what an ensemble consists of, the folds they are trained on, and their predictions for held-out rows."""
 
 from bdkn.members.design import Design
-from bdkn.members.encoding import EncodedRows, Encoder, Standardizer, TargetScaler, encode
+from bdkn.members.encoding import Encoder, Encoders, Standardizer, TargetScaler, encode
 from bdkn.members.estimator import EstimatorMember, MeanStd, Member, check_model, is_fixed, predict_mean_std
 from bdkn.members.folds import Folds, OwnFolds, name_key
 from bdkn.members.held_out import HeldOut, MemberScores, constant_variance
@@ -9,8 +9,8 @@ from bdkn.members.network import FoldGrid, NetworkEnsemble, NetworkGrid, Network
 
 __all__ = [
     "Design",
-    "EncodedRows",
     "Encoder",
+    "Encoders",
     "EstimatorMember",
     "FoldGrid",
     "Folds",

@@ -125,21 +125,24 @@ class TargetScaler:
 
 
 @dataclass(frozen=True, eq=False)
-class EncodedRows:
-    """Training rows as networks see them, and the encoders that made them."""
+class Encoders:
+    """The encoder of a table's columns and that of the targets."""
 
-    rows: Rows
     inputs: Encoder
     targets: TargetScaler
+
+    def transform(self, rows: Rows) -> Rows:
+        """Return the rows as networks see them: inputs and scaled targets."""
+        return Rows(self.inputs.transform(rows.X), self.targets.transform(rows.y), rows.counts)
 
 
 def encode(
     rows: Rows, *, standardize_y: bool = True, fit_encoder: Callable[[RowSource], Encoder] = Standardizer.fit
-) -> EncodedRows:
-    """Fit the encoders to training rows and return the encoded rows."""
-    inputs = fit_encoder(rows)
+) -> tuple[Rows, Encoders]:
+    """Fit the encoders to training rows; return the encoded rows and the encoders."""
     targets = TargetScaler.fit(rows.y, rows.counts) if standardize_y else TargetScaler()
-    return EncodedRows(Rows(inputs.transform(rows.X), targets.transform(rows.y), rows.counts), inputs, targets)
+    encoders = Encoders(fit_encoder(rows), targets)
+    return encoders.transform(rows), encoders
 
 
 def _ranges(rows: RowSource) -> tuple[FloatArray, FloatArray, float, float]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bdkn.errors import InvalidParameterError
 from bdkn.typing import IndexArray
@@ -71,6 +72,13 @@ class Folds:
         """The numbers of the rows that are left out once, sorted."""
         return np.sort(np.concatenate(self.left_out))
 
+    def fold_of_row(self) -> NDArray[np.int32]:
+        """Return the fold that leaves each row out, -1 for rows that none leaves out."""
+        found = np.full(self.n, -1, dtype=np.int32)
+        for fold, rows in enumerate(self.left_out):
+            found[rows] = fold
+        return found
+
     def __len__(self) -> int:
         return len(self.left_out)
 
@@ -85,7 +93,7 @@ class Folds:
             return self.kept[fold]
         others = np.ones(self.n, dtype=bool)
         others[self.left_out[fold]] = False
-        return np.flatnonzero(others)
+        return np.flatnonzero(others).astype(np.int32)
 
 
 @dataclass(frozen=True)

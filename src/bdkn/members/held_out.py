@@ -79,6 +79,13 @@ class HeldOut:
         # The memory layout is always the same, so that the same members give the same bits.
         return replace(self, **{name: getattr(self, name).take(members, axis=1) for name in _BY_MEMBER})
 
+    def rows(self, numbers: IndexArray) -> Self:
+        """Return the predictions for some of the rows."""
+        if len(numbers) == len(self.y):
+            return self
+        taken = {name: getattr(self, name)[numbers] for name in (*_BY_MEMBER, "y")}
+        return replace(self, **taken, counts=None if self.counts is None else self.counts[numbers])
+
     def join(self, other: Self) -> Self:
         """Return the predictions of the members of both for the same rows."""
         return replace(self, **{name: np.hstack([getattr(self, name), getattr(other, name)]) for name in _BY_MEMBER})

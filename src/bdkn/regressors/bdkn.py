@@ -12,12 +12,11 @@ from numpy.typing import ArrayLike
 from bdkn.errors import check_choice, check_number
 from bdkn.inference import Forecast
 from bdkn.members import (
-    Encoder,
+    Encoders,
     Folds,
     MemberScores,
     NetworkEnsemble,
     NetworkMember,
-    TargetScaler,
     constant_variance,
     encode,
 )
@@ -157,15 +156,16 @@ class BDKNRegressor(CombiningRegressor):
 
     def _fit(self, rows: Rows) -> FittedBDKN:
         settings, combining = self._settings(), CombinationSettings.of(self)
-        encoded = encode(rows, standardize_y=settings.standardize_y)
+        encoded, encoders = encode(rows, standardize_y=settings.standardize_y)
         if self.design == "in-sample":
-            return fit_published(settings, combining.prior_variance, encoded, seed_sequence(self.random_state))
-        provenance = FitProvenance.of(self.random_state, encoded.rows, self._member_parameters())
+            return fit_published(settings, combining, encoded, encoders, seed_sequence(self.random_state))
+        provenance = FitProvenance.of(self.random_state, encoded, self._member_parameters())
         plan = self._plan(len(rows), provenance.seed, range(settings.size(len(rows)).n_members))
-        networks = train_folds(settings, encoded.rows, plan)
-        held_out = predict_held_out(networks, encoded.rows, plan)
+        networks = train_folds(settings, encoded, plan)
+        held_out = predict_held_out(networks, encoded, plan)
+        del encoded  # a copy of the table, which is not needed further
         candidates = Candidates(plan.names, networks.used, networks.is_finite(), held_out)
-        return self._select_and_combine(candidates, encoded.inputs, encoded.targets, provenance, combining)
+        return self._select_and_combine(candidates, encoders, provenance, combining)
 
     def _settings(self) -> NetworkSettings:
         """Return the checked parameters of the networks, after checking those of the design."""
@@ -187,8 +187,7 @@ class BDKNRegressor(CombiningRegressor):
     def _select_and_combine(
         self,
         candidates: Candidates,
-        inputs: Encoder,
-        targets: TargetScaler,
+        encoders: Encoders,
         provenance: FitProvenance,
         combining: CombinationSettings,
     ) -> FittedBDKN:
@@ -203,9 +202,10 @@ class BDKNRegressor(CombiningRegressor):
         with stage("combine"):
             useful, combination = select_and_combine(held_out[sound], combining)
         members = sound[useful]
-        ensemble = NetworkEnsemble(names, networks.trained.networks, inputs, targets, constant)
+        ensemble = NetworkEnsemble(names, networks.trained.networks, encoders.inputs, encoders.targets, constant)
         fitted = FittedNetworks.of(ensemble, scores, networks.trained)[members]
-        return FittedBDKN(fitted, Combined(combination, targets, held_out[members], provenance), len(names))
+        combined = Combined(combination, encoders.targets, held_out[members], provenance)
+        return FittedBDKN(fitted, combined, n_trained=len(names))
 
     def add_members(self, n: int, X: Table, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Return the regressor with ``n`` more networks; this one does not change.
@@ -234,8 +234,8 @@ class BDKNRegressor(CombiningRegressor):
         check_number("n", n, low=1, whole=True)
         state: FittedBDKN = self._state
         ensemble, first = state.networks.ensemble, state.n_trained
-        table = self._training_rows(X, y, sample_weight, reset=False)
-        rows = Rows(ensemble.inputs.transform(table.X), ensemble.targets.transform(table.y), table.counts)
+        encoders = Encoders(ensemble.inputs, ensemble.targets)
+        rows = encoders.transform(self._training_rows(X, y, sample_weight, reset=False))
         provenance = self._require_provenance()
         provenance.check(digest(rows), self._member_parameters())
         plan = self._plan(len(rows), provenance.seed, range(first, first + n))
@@ -244,7 +244,7 @@ class BDKNRegressor(CombiningRegressor):
         new = Candidates(plan.names, networks.used, networks.is_finite(), held_out)
         candidates = self._candidates().join(new)
         combining = CombinationSettings.of(self)
-        fitted = self._select_and_combine(candidates, ensemble.inputs, ensemble.targets, provenance, combining)
+        fitted = self._select_and_combine(candidates, encoders, provenance, combining)
         return self._copy(replace(fitted, n_trained=first + n), n_members=first + n)
 
     def _candidates(self) -> Candidates:

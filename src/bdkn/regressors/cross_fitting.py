@@ -13,6 +13,9 @@ from bdkn.rows import Rows
 from bdkn.stages import stage
 from bdkn.typing import BoolArray
 
+_BLOCK_ROWS = 1 << 15
+"""Rows that a member's networks predict at once."""
+
 
 @dataclass(frozen=True, eq=False)
 class FoldPlan:
@@ -72,7 +75,9 @@ def train_folds(settings: NetworkSettings, rows: Rows, plan: FoldPlan) -> FoldNe
     seeds, folds, H, K = plan.seeds, plan.folds, len(plan.seeds), len(plan.folds[0])
     own_seeds = [_child(seed, k) for k in range(K) for seed in seeds]
     # All networks in one call, so that no core is idle while the last network of a fold is trained.
-    jobs = settings.jobs(rows, own_seeds, [*plan.numbers] * K, lambda i: folds[i % H].trained_on(i // H))
+    jobs = settings.jobs(
+        rows, own_seeds, [*plan.numbers] * K, lambda i: folds[i % H].trained_on(i // H).astype(np.int32)
+    )
     if plan.refit:
         jobs += settings.jobs(rows, seeds, plan.numbers)
     trained = settings.train(jobs, rows)
@@ -86,13 +91,15 @@ def predict_held_out(networks: FoldNetworks, rows: Rows, plan: FoldPlan) -> Held
     means, variances, fold_variance = np.full((3, len(rows), len(plan.seeds)), np.nan)
     with stage("predict held-out rows"), np.errstate(over="ignore", invalid="ignore"):  # see sound_members
         for h, folds in enumerate(plan.folds):
-            by_fold, own = networks.crossed.outputs(h, rows.X)
-            fold_variance[:, h] = 0.0 if plan.refit else by_fold.var(axis=0)
-            for k, left_out in enumerate(folds.left_out):
-                means[left_out, h], variances[left_out, h] = by_fold[k, left_out], own[k, left_out]
-    numbers = plan.folds[0].held_out  # all rows, or the same ones for every member
-    counts = None if rows.counts is None else rows.counts[numbers]
-    return HeldOut(means[numbers], variances[numbers], fold_variance[numbers], rows.y[numbers], counts)
+            fold_of = folds.fold_of_row()
+            for start in range(0, len(rows), _BLOCK_ROWS):
+                block = slice(start, start + _BLOCK_ROWS)
+                by_fold, own = networks.crossed.outputs(h, rows.X[block])
+                left_out = fold_of[block], np.arange(by_fold.shape[1])
+                means[block, h], variances[block, h] = by_fold[left_out], own[left_out]
+                fold_variance[block, h] = 0.0 if plan.refit else by_fold.var(axis=0)
+    found = HeldOut(means, variances, fold_variance, rows.y, rows.counts)
+    return found.rows(plan.folds[0].held_out)  # all rows, or the same ones for every member
 
 
 def fold_generator(seed: np.random.SeedSequence) -> np.random.Generator:

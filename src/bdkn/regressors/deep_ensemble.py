@@ -138,8 +138,8 @@ class DeepEnsembleRegressor(ProbabilisticRegressor):
     def _fit(self, rows: Rows) -> FittedNetworks:
         check_choice("predictive", self.predictive, PREDICTIVES)
         settings = NetworkSettings.of(self)
-        encoded = encode(rows, standardize_y=settings.standardize_y)
-        return fit_all_rows(settings, encoded, seed_sequence(self.random_state))[0]
+        encoded, encoders = encode(rows, standardize_y=settings.standardize_y)
+        return fit_all_rows(settings, encoded, encoders, seed_sequence(self.random_state))[0]
 
     def _predictive(self, X: Array) -> Gaussian | GaussianMixture:
         check_choice("predictive", self.predictive, PREDICTIVES)  # it may have been set since the fit

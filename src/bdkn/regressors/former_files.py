@@ -37,9 +37,9 @@ def today_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def state_of_attributes(model: str, parameters: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes of a fitted regressor as they are today, with its state in ``fitted_``."""
-    if "fitted_" in attributes or model not in _STATES:
+    make, names = _STATES.get(model, (None, ()))
+    if make is None or not any(name in attributes for name in names):  # written today, or not fitted
         return dict(attributes)
-    make, names = _STATES[model]
     kept = {name: value for name, value in attributes.items() if name not in names}
     return {**kept, "fitted_": make({**parameters, **{name: attributes.get(name) for name in names}})}
 
@@ -99,7 +99,7 @@ _NETWORKS = ("ensemble_", "member_scores_", "loss_curves_", "validation_curves_"
 _COURSE = ("inputs_", "targets_", "loss_curve_", "validation_curve_")
 _COMBINED = ("combination_", "held_out_", "origin_")
 
-_STATES: Mapping[str, tuple[Callable[[Mapping[str, Any]], object], tuple[str, ...]]] = {
+_STATES: Mapping[str, tuple[Callable[[Mapping[str, Any]], object] | None, tuple[str, ...]]] = {
     "BDKNRegressor": (_bdkn, (*_NETWORKS, *_COMBINED, "n_trained_")),
     "DeepEnsembleRegressor": (_networks, _NETWORKS),
     "GPRegressor": (_gp, (*_COURSE, "process_")),

@@ -4,31 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from bdkn.errors import missing_extra
+from bdkn.errors import require
 from bdkn.training import EpochReport, Hook
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-Update = Callable[..., None]
-"""Moves a bar: keyword arguments of ``rich.progress.Progress.update``."""
+    from rich.progress import Progress
 
 
-@contextmanager
-def progress_bar(title: str, total: int, console: Console | None = None) -> Iterator[Update]:
-    """Show a bar on ``console`` (standard error by default) and yield the function that moves it."""
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    except ImportError as error:
-        raise missing_extra("rich", "progress") from error
+def progress_bar(console: Console | None = None, **options: Any) -> Progress:
+    """Return a bar with a description, the time elapsed and the time remaining, on standard error by default."""
+    require("rich", extra="progress")
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console or Console(stderr=True)) as progress:
-        task = progress.add_task(f"training {title}", total=total)
-        yield lambda **changes: progress.update(task, **changes)
-        progress.update(task, description=f"trained {title}")
+    return Progress(*columns, console=console or Console(stderr=True), **options)
 
 
 @contextmanager
@@ -37,24 +30,30 @@ def training_progress(n_networks: int, epochs: int, console: Console | None = No
 
     The bar counts epochs of all networks together; the epochs that a network saves by stopping early are taken off.
     """
-    with progress_bar(f"{n_networks} networks", n_networks * epochs, console) as update:
+    with progress_bar(console) as progress:
+        task = progress.add_task(f"training {n_networks} networks", total=n_networks * epochs)
         saved = 0
 
         def on_epoch(report: EpochReport) -> None:
             nonlocal saved
             saved += epochs - report.epoch - 1 if report.is_last else 0
             place = f"network {report.job + 1}/{n_networks}, epoch {report.epoch + 1}/{epochs}"
-            update(advance=1, total=n_networks * epochs - saved, description=f"{place}, loss {report.loss:.4g}")
+            description = f"{place}, loss {report.loss:.4g}"
+            progress.update(task, advance=1, total=n_networks * epochs - saved, description=description)
 
         yield on_epoch
+        progress.update(task, description=f"trained {n_networks} networks")
 
 
 @contextmanager
 def descent_progress(name: str, epochs: int, console: Console | None = None) -> Iterator[Callable[[int, float], None]]:
     """Show a bar for a single descent of at most ``epochs`` and yield the hook that moves it."""
-    with progress_bar(name, epochs, console) as update:
+    with progress_bar(console) as progress:
+        task = progress.add_task(f"training {name}", total=epochs)
 
         def on_epoch(epoch: int, loss: float) -> None:
-            update(completed=epoch + 1, description=f"{name}, epoch {epoch + 1}/{epochs}, loss {loss:.4g}")
+            description = f"{name}, epoch {epoch + 1}/{epochs}, loss {loss:.4g}"
+            progress.update(task, completed=epoch + 1, description=description)
 
         yield on_epoch
+        progress.update(task, description=f"trained {name}")

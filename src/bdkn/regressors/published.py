@@ -5,38 +5,41 @@ from __future__ import annotations
 import numpy as np
 
 from bdkn.inference import plain_combination
-from bdkn.members import Design, EncodedRows, MemberScores, NetworkEnsemble, constant_variance
+from bdkn.members import Design, Encoders, MemberScores, NetworkEnsemble, constant_variance
 from bdkn.networks import Predictor
 from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks
 from bdkn.regressors.network_settings import NetworkSettings
-from bdkn.regressors.selection import sound_members
+from bdkn.regressors.selection import CombinationSettings, sound_members
 from bdkn.rows import Rows
 from bdkn.stages import stage
 from bdkn.typing import IndexArray
 
 
 def fit_published(
-    settings: NetworkSettings, prior_variance: str | float, encoded: EncodedRows, root: np.random.SeedSequence
+    settings: NetworkSettings,
+    combining: CombinationSettings,
+    rows: Rows,
+    encoders: Encoders,
+    root: np.random.SeedSequence,
 ) -> FittedBDKN:
     """Fit the method of the paper: networks and linear model see the same rows."""
-    networks, design = fit_all_rows(settings, encoded, root)
+    networks, design = fit_all_rows(settings, rows, encoders, root)
     with stage("combine"):
-        combination = plain_combination(design.chunks(), prior_variance)
-    return FittedBDKN(networks, Combined(combination, encoded.targets), settings.size(len(encoded.rows)).n_members)
+        combination = plain_combination(design.chunks(), combining.prior_variance)
+    return FittedBDKN(networks, Combined(combination, encoders.targets), settings.size(len(rows)).n_members)
 
 
 def fit_all_rows(
-    settings: NetworkSettings, encoded: EncodedRows, root: np.random.SeedSequence
+    settings: NetworkSettings, rows: Rows, encoders: Encoders, root: np.random.SeedSequence
 ) -> tuple[FittedNetworks, Design]:
     """Train every network on all rows; return those that did not diverge, and their design matrix."""
-    rows = encoded.rows
     H = settings.size(len(rows)).n_members
     trained = settings.train(settings.jobs(rows, root.spawn(H), range(H)), rows)
     own_variance = settings.has_variance(trained)
     sound, scores, design = sound_networks(trained.networks, rows, own_variance=own_variance)
     variances = None if own_variance else constant_variance(scores.mse)
     names = tuple(f"network {h + 1}" for h in sound)
-    ensemble = NetworkEnsemble(names, design.networks, encoded.inputs, encoded.targets, variances)
+    ensemble = NetworkEnsemble(names, design.networks, encoders.inputs, encoders.targets, variances)
     return FittedNetworks.of(ensemble, scores, trained[sound]), design
 
 

@@ -89,12 +89,11 @@ def unpack(results: ResultsOption = Path("reproduction/results"), store: StoreOp
 def _shown(outcomes: Iterable[Outcome], work: Mapping[str, float], *, quiet: bool) -> Iterator[Outcome]:
     """Yield the outcomes, moving a bar on standard error by the share of the work each was."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    console = Console(stderr=True, quiet=quiet)
-    # Long cells end rarely: the time left is told from an hour's worth of them.
-    with Progress(*columns, console=console, speed_estimate_period=3600) as progress:
+    from bdkn.regressors.progress import progress_bar
+
+    # Long cells end rarely: the time remaining is estimated from the last hour.
+    with progress_bar(Console(stderr=True, quiet=quiet), speed_estimate_period=3600) as progress:
         bar = progress.add_task(f"0/{len(work)} cells", total=sum(work.values()))
         for count, outcome in enumerate(outcomes, 1):
             text = f"{count}/{len(work)} cells, last {outcome.cell}"
