@@ -5,5 +5,6 @@ They raise AssertionError with a statement of what must hold, and need no test f
 
 from bdkn.testing.encoders import check_encoder
 from bdkn.testing.members import check_member
+from bdkn.testing.regressors import check_regressor
 
-__all__ = ["check_encoder", "check_member"]
+__all__ = ["check_encoder", "check_member", "check_regressor"]
