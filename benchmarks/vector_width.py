@@ -21,18 +21,18 @@ from pathlib import Path
 
 import numba as nb
 import numpy as np
+from bdkn.networks.forward import affine
+from bdkn.training.engine import start_networks
+from bdkn.training.fused.run import Run
+from machine import describe_machine
 
 from bdkn.kernels.product import product
 from bdkn.kernels.tile import LANES
 from bdkn.kernels.transpose import transpose
 from bdkn.networks import layout as shared
-from bdkn.networks.forward import affine
 from bdkn.training import Rows, TrainingConfig
-from bdkn.training.engine import start_networks
 from bdkn.training.fused import epochs, layout, step
-from bdkn.training.fused.run import Run
 from engine import BASE, SHAPES, Work, fused, gemm_peak
-from machine import describe_machine
 
 RESULTS = Path(__file__).parent.parent / "results"
 
