@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from bdkn.inference import Posterior, Prior, Statistics, choose_prior_variance, log_evidence, posterior
-from machine import describe_machine
+from bdkn.report.environment import describe_machine
 
 BLOCK = 100_000
 SIZES = (10**4, 10**5, 10**6, 10**7)
@@ -52,7 +52,7 @@ def members(rows: int, H: int) -> tuple[np.ndarray, np.ndarray]:
 
 def small_part(stats: Statistics, H: int) -> Posterior:
     """Return what comes after the statistics: the prior variance, the posterior, the evidence."""
-    post = posterior(stats, Prior.isotropic(H, choose_prior_variance(stats, "exact")))
+    post = posterior(stats, Prior.isotropic(H, choose_prior_variance(stats, "evidence")))
     log_evidence(stats, post)
     return post
 

@@ -30,7 +30,7 @@ import bdkn
 from bdkn.networks import Networks, NetworkSpec, initial_networks
 from bdkn.networks.compiled import Packed
 from bdkn.networks.exact import exact_outputs
-from machine import describe_machine
+from bdkn.report.environment import describe_machine
 
 RESULTS = Path(__file__).parent.parent / "results"
 SPEC = NetworkSpec(n_inputs=4, hidden=(64, 64), activation="silu")

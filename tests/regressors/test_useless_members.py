@@ -12,7 +12,7 @@ from quick import QUICK, Stretched, table
 from bdkn import BDKNRegressor
 from bdkn.members import HeldOut
 from bdkn.networks import Networks
-from bdkn.regressors.screening import elimination
+from bdkn.regressors.selection import CombinationSettings, elimination
 from bdkn.training.reference import ReferenceEngine
 
 X, y = table()
@@ -65,7 +65,7 @@ def test_those_in_use_score_best(options):
     scores = {}
     for kept in elimination(everyone.held_out_):
         names = tuple(everyone.member_names_[h] for h in kept)
-        scores[names] = everyone._combined(everyone.held_out_[kept]).score
+        scores[names] = CombinationSettings.of(everyone).combine(everyone.held_out_[kept]).score
     assert best.member_names_ == max(scores, key=scores.get)
     assert best.combination_.score == max(scores.values())
 
@@ -119,7 +119,10 @@ class TestElimination:
             plain, counts = held_out(rng.uniform(0.2, 0.8, 4), 12), rng.integers(1, 6, 12)
             counted = replace(plain, counts=counts.astype(float))
             repeated = HeldOut(
-                *(np.repeat(part, counts, axis=0) for part in (plain.means, plain.variances, plain.spread, plain.y))
+                *(
+                    np.repeat(part, counts, axis=0)
+                    for part in (plain.means, plain.variances, plain.fold_variance, plain.y)
+                )
             )
             for one, other in zip(elimination(counted), elimination(repeated), strict=True):
                 np.testing.assert_array_equal(one, other)

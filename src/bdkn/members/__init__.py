@@ -1,34 +1,33 @@
-"""What an ensemble is made of, and what it says about rows it was trained on or not."""
+"""Members: what an ensemble consists of, the folds they are trained on, and their predictions for held-out rows."""
 
 from bdkn.members.design import Design
-from bdkn.members.estimator import EstimatorMember, Said, ask, check_model, is_fixed
+from bdkn.members.encoding import Encoder, Encoders, Standardizer, TargetScaler, encode
+from bdkn.members.estimator import EstimatorMember, MeanStd, Member, check_model, is_fixed, predict_mean_std
 from bdkn.members.folds import Folds, OwnFolds, name_key
-from bdkn.members.held_out import HeldOut
-from bdkn.members.member import Member
-from bdkn.members.network import NetworkEnsemble, NetworkMember, networks_of
-from bdkn.members.rows import TrainingRows, digest
-from bdkn.members.scaling import Standardizer, TargetScaler
-from bdkn.members.scores import MemberScores, constant_variance
+from bdkn.members.held_out import HeldOut, MemberScores, constant_variance
+from bdkn.members.network import FoldGrid, NetworkEnsemble, NetworkGrid, NetworkMember
 
 __all__ = [
     "Design",
+    "Encoder",
+    "Encoders",
     "EstimatorMember",
+    "FoldGrid",
     "Folds",
     "HeldOut",
+    "MeanStd",
     "Member",
     "MemberScores",
     "NetworkEnsemble",
+    "NetworkGrid",
     "NetworkMember",
     "OwnFolds",
-    "Said",
     "Standardizer",
     "TargetScaler",
-    "TrainingRows",
-    "ask",
     "check_model",
     "constant_variance",
-    "digest",
+    "encode",
     "is_fixed",
     "name_key",
-    "networks_of",
+    "predict_mean_std",
 ]

@@ -1,4 +1,4 @@
-"""Which rows are left out when members are trained, so that they can be judged on rows they have not seen."""
+"""Folds: which rows are left out when members are trained, so that members are compared on rows they have not seen."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.errors import InvalidParameterError
-
-RowNumbers = NDArray[np.intp]
+from bdkn.typing import IndexArray
 
 
 @dataclass(frozen=True)
 class Folds:
-    """The rows each fold leaves out, no row twice, and those it trains on: all others, unless ``kept`` says which."""
+    """The rows that each fold leaves out, no row twice, and those it trains on: all others, or those in ``kept``."""
 
     n: int
-    left_out: tuple[RowNumbers, ...]
-    kept: tuple[RowNumbers, ...] | None = None
+    left_out: tuple[IndexArray, ...]
+    kept: tuple[IndexArray, ...] | None = None
 
     @classmethod
     def cross(cls, n: int, folds: int, generator: np.random.Generator) -> Self:
@@ -41,7 +40,7 @@ class Folds:
         """Return the folds of a cross-validation: for each the rows to train on and the rows to leave out."""
         pairs = [_row_numbers(n, split) for split in splits]
         if not any(len(part) for _, part in pairs):
-            raise InvalidParameterError("cv must leave some row out, by which members are judged; it leaves out none")
+            raise InvalidParameterError("cv must leave out rows, on which members are compared; it leaves out none")
         kept, left_out = zip(*pairs, strict=True)
         if np.bincount(np.concatenate(left_out)).max() > 1:
             raise InvalidParameterError(
@@ -55,8 +54,8 @@ class Folds:
         """Return one fold that leaves out all rows, for members that were trained on others."""
         return cls(n, (np.arange(n),))
 
-    def only(self, rows: RowNumbers) -> Self:
-        """Return the folds of some of the rows, which are numbered anew."""
+    def only(self, rows: IndexArray) -> Self:
+        """Return the folds of some of the rows, numbered from 0."""
         place = np.full(self.n, -1)
         place[rows] = np.arange(len(rows))
         parts = [(place[kept], place[left_out]) for kept, left_out in self]
@@ -69,30 +68,37 @@ class Folds:
         return self
 
     @property
-    def judged(self) -> RowNumbers:
-        """The rows that are left out once, in their order."""
+    def held_out(self) -> IndexArray:
+        """The numbers of the rows that are left out once, sorted."""
         return np.sort(np.concatenate(self.left_out))
+
+    def fold_of_row(self) -> NDArray[np.int32]:
+        """Return the fold that leaves each row out, -1 for rows that none leaves out."""
+        found = np.full(self.n, -1, dtype=np.int32)
+        for fold, rows in enumerate(self.left_out):
+            found[rows] = fold
+        return found
 
     def __len__(self) -> int:
         return len(self.left_out)
 
-    def __iter__(self) -> Iterator[tuple[RowNumbers, RowNumbers]]:
+    def __iter__(self) -> Iterator[tuple[IndexArray, IndexArray]]:
         """Yield for each fold the rows to train on and the rows left out."""
         for fold, left_out in enumerate(self.left_out):
             yield self.trained_on(fold), left_out
 
-    def trained_on(self, fold: int) -> RowNumbers:
-        """Return the rows to train on in that fold, made anew: those of all folds would fill the memory."""
+    def trained_on(self, fold: int) -> IndexArray:
+        """Return the rows to train on in that fold, computed on each call: those of all folds would fill the memory."""
         if self.kept is not None:
             return self.kept[fold]
         others = np.ones(self.n, dtype=bool)
         others[self.left_out[fold]] = False
-        return np.flatnonzero(others)
+        return np.flatnonzero(others).astype(np.int32)
 
 
 @dataclass(frozen=True)
 class OwnFolds:
-    """Random folds for each member, which follow from a seed and the member's name, whoever the others are."""
+    """Random folds of each member, which depend on the seed and the member's name, not on the other members."""
 
     n: int
     count: int
@@ -107,13 +113,13 @@ class OwnFolds:
         return Folds.cross(self.n, self.count, np.random.default_rng(seed))
 
     @property
-    def judged(self) -> RowNumbers:
-        """All rows: each member is judged on every one."""
+    def held_out(self) -> IndexArray:
+        """The numbers of all rows: every row is left out once."""
         return np.arange(self.n)
 
 
-def _row_numbers(n: int, split: object) -> tuple[RowNumbers, RowNumbers]:
-    """Return the rows to train on and the sorted rows to leave out that a split says; raise if it does not."""
+def _row_numbers(n: int, split: object) -> tuple[IndexArray, IndexArray]:
+    """Return the rows to train on and the sorted rows to leave out of a split; raise if it is no such pair."""
     parts = [np.asarray(part) for part in split] if isinstance(split, tuple | list) else []
     parts = [part if part.size else np.arange(0) for part in parts]
     if len(parts) != 2 or not all(part.ndim == 1 and part.dtype.kind in "iu" for part in parts):
@@ -127,13 +133,13 @@ def _row_numbers(n: int, split: object) -> tuple[RowNumbers, RowNumbers]:
 
 
 def name_key(name: str) -> tuple[int]:
-    """Return what sets the random numbers of a member of that name apart."""
+    """Return the key that makes the random numbers of a member of that name differ from those of others."""
     return (zlib.crc32(name.encode()),)
 
 
 def _check_rows(n: int) -> None:
     if n < 2:
         raise InvalidParameterError(
-            f"members are judged on rows left out of their training, which takes at least 2 rows; got n_samples={n}: "
+            f"members are compared on rows left out of their training, which takes at least 2 rows; got n_samples={n}: "
             "add rows, or use design='in-sample'"
         )
