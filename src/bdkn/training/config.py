@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from bdkn.errors import check_choice, check_number
-from bdkn.training.objective import Objective, SquaredError, check_objective, get_objective
+from bdkn.training.objective import Objective, SquaredError, get_objective
 
 SCHEDULES = ("constant", "cosine")
 
@@ -36,6 +36,8 @@ class TrainingConfig:
     validation_fraction: float = 0.0
     patience: int = 20
     tol: float = 1e-4
+    main_objective: Objective = field(init=False, repr=False, compare=False)
+    """The objective after the warm-up, which validation uses, too."""
 
     def __post_init__(self) -> None:
         check_number("epochs", self.epochs, low=1, whole=True)
@@ -43,22 +45,16 @@ class TrainingConfig:
         check_number("learning_rate", self.learning_rate, low=0, strict=True)
         check_choice("schedule", self.schedule, SCHEDULES)
         check_number("weight_decay", self.weight_decay, low=0)
-        check_objective(self.objective)
         check_number("beta", self.beta, low=0, high=1)
+        object.__setattr__(self, "main_objective", get_objective(self.objective, self.beta))
         check_number("warmup_epochs", self.warmup_epochs, low=0, whole=True)
         check_number("validation_fraction", self.validation_fraction, low=0, high=0.9)
         check_number("patience", self.patience, low=1, whole=True)
         check_number("tol", self.tol, low=0)
 
-    @property
-    def main_objective(self) -> Objective:
-        """The objective after the warm-up, which validation uses, too."""
-        return get_objective(self.objective, self.beta)
-
     def objective_in(self, epoch: int) -> Objective:
         """Return the objective of an epoch: squared error during the warm-up, then the main one."""
-        main = self.main_objective
-        return SquaredError(main.n_outputs) if epoch < self.warmup_epochs else main
+        return SquaredError(self.main_objective.n_outputs) if epoch < self.warmup_epochs else self.main_objective
 
     def learning_rate_at(self, step: Any, steps: Any) -> Any:
         """Return the rate of a step out of ``steps``: constant, or half a cosine wave that falls to zero."""

@@ -8,7 +8,6 @@ from typing import Protocol
 
 import numpy as np
 
-from bdkn.errors import InvalidParameterError
 from bdkn.networks import NetworkSpec, Predictor, join
 from bdkn.rows import Rows
 from bdkn.training.config import TrainingConfig
@@ -23,14 +22,6 @@ class Job:
     config: TrainingConfig
     seed: np.random.SeedSequence
     rows: IndexArray | None = None
-
-    def __post_init__(self) -> None:
-        objective, head = self.config.main_objective, self.spec.head
-        if objective.n_outputs != head.n_outputs:
-            raise InvalidParameterError(
-                "the objective and the head of a network must have the same number of outputs; "
-                f"got {objective.n_outputs} for the objective {objective.name!r} and {head.n_outputs} for {head!r}"
-            )
 
 
 @dataclass(frozen=True)

@@ -102,17 +102,14 @@ OBJECTIVES = tuple(_BY_NAME)
 """The names of the library's objectives."""
 
 
-def check_objective(objective: object) -> None:
-    """Raise unless an objective is a known name or an object with the methods of ``Objective``."""
-    if isinstance(objective, str):
-        check_choice("objective", objective, OBJECTIVES)
-    elif not all(hasattr(objective, name) for name in ("name", "n_outputs", "trains_variance", "loss_and_gradient")):
-        raise InvalidParameterError(
-            f"objective must be one of {', '.join(map(repr, OBJECTIVES))}, or an object with name, n_outputs, "
-            f"trains_variance and a method loss_and_gradient; got {objective!r}"
-        )
-
-
 def get_objective(objective: str | Objective, beta: float) -> Objective:
     """Return the objective of that name, with the ``beta`` of beta_nll, or the objective itself."""
-    return _BY_NAME[objective](beta) if isinstance(objective, str) else objective
+    if isinstance(objective, str):
+        check_choice("objective", objective, OBJECTIVES)
+        return _BY_NAME[objective](beta)
+    if all(hasattr(objective, name) for name in ("name", "n_outputs", "trains_variance", "loss_and_gradient")):
+        return objective
+    raise InvalidParameterError(
+        f"objective must be one of {', '.join(map(repr, OBJECTIVES))}, or an object with name, n_outputs, "
+        f"trains_variance and a method loss_and_gradient; got {objective!r}"
+    )

@@ -17,7 +17,7 @@ from bdkn.training.config import BETA_1, BETA_2, EPSILON, TrainingConfig
 from bdkn.training.job import Hook, Job, Trained, train_in_groups
 from bdkn.training.objective import Objective
 from bdkn.training.progress import Progress, choose_networks
-from bdkn.training.rows import Batches, RowNumbers, Streams, TrainingTable, consecutive, group_jobs
+from bdkn.training.rows import Batches, JobRows, RowNumbers, TrainingTable, consecutive, group_jobs
 from bdkn.typing import Array, Float32Array
 
 Layers = tuple[Layer, ...]
@@ -112,9 +112,9 @@ class ReferenceEngine:
 
     def _train(self, jobs: Sequence[Job], table: TrainingTable, progress: Progress) -> Trained:
         """Train jobs that differ in their seeds and row numbers only."""
-        spec, config, streams = jobs[0].spec, jobs[0].config, [Streams.of(job.seed) for job in jobs]
-        batches = Batches(jobs, streams, len(table.y))
-        start = initial_networks(spec, [stream.initial for stream in streams])
+        spec, config, own = jobs[0].spec, jobs[0].config, [JobRows.of(job, len(table.y)) for job in jobs]
+        batches = Batches(own, config.batch_size)
+        start = initial_networks(spec, [rows.streams.initial for rows in own])
         state = State.start(_map(lambda p: p.astype(self.dtype), start.layers))
         kept = Networks(spec, state.layers)
         for epoch in progress:

@@ -17,7 +17,7 @@ from bdkn.networks.functions import NUMPY, torch_functions
 from bdkn.training.job import Hook, Job, Trained
 from bdkn.training.objective import Objective
 from bdkn.training.progress import Progress
-from bdkn.training.rows import Batches, RowNumbers, Streams, consecutive
+from bdkn.training.rows import Batches, JobRows, RowNumbers, consecutive
 from bdkn.training.torch_stack import CHUNK_ROWS, DeviceTable
 from bdkn.typing import Array, BoolArray, Float32Array, IndexArray
 
@@ -62,13 +62,13 @@ def train_modules(
     modules: list[nn.Module] = []
     runs: list[Trained] = []
     for number, job in enumerate(jobs):
-        streams = Streams.of(job.seed)
+        own = JobRows.of(job, len(table.lines))
         # Dropout and the like draw from PyTorch's global generators: while a job trains, these are seeded by the job.
         with torch.random.fork_rng(devices=[table.lines.device] if table.lines.is_cuda else []):
-            torch.manual_seed(int(streams.initial.integers(2**63)))
+            torch.manual_seed(int(own.streams.initial.integers(2**63)))
             modules.append(_make(make, job.spec.n_inputs, table.lines, modules))
             progress = Progress([number], job.config, watch, on_epoch)
-            runs.append(_train(modules[-1], job, streams, table, progress))
+            runs.append(_train(modules[-1], job, own, table, progress))
     return Trained.join(runs)
 
 
@@ -90,8 +90,8 @@ def _make(make: Factory, n_inputs: int, like: Tensor, earlier: Sequence[nn.Modul
     return module.to(like)
 
 
-def _train(module: nn.Module, job: Job, streams: Streams, table: DeviceTable, progress: Progress) -> Trained:
-    config, batches = job.config, Batches([job], [streams], len(table.lines))
+def _train(module: nn.Module, job: Job, own: JobRows, table: DeviceTable, progress: Progress) -> Trained:
+    config, batches = job.config, Batches([own], job.config.batch_size)
     optimizer = torch.optim.AdamW(module.parameters(), weight_decay=config.weight_decay)
     networks, kept, steps = ModuleNetworks((module,)), copy.deepcopy(module.state_dict()), config.epochs * len(batches)
     for epoch in progress:

@@ -21,7 +21,7 @@ from bdkn.training.cuda_graphs import Graphs
 from bdkn.training.job import Hook, Job, Trained
 from bdkn.training.objective import Objective
 from bdkn.training.progress import Progress
-from bdkn.training.rows import RowNumbers, Streams, shuffle, split_rows
+from bdkn.training.rows import JobRows, RowNumbers, shuffle
 from bdkn.training.torch_stack import CHUNK_ROWS, Adam, DeviceTable, Stack, adam_rates
 from bdkn.typing import Array, BoolArray, Float32Array
 
@@ -44,22 +44,15 @@ def group_for_programs(jobs: Sequence[Job], n_rows: int) -> list[list[int]]:
 
 @dataclass(frozen=True, eq=False)
 class _Entry:
-    """A job with its number, its random streams, and the numbers of its training and validation rows."""
+    """A job with its number and its rows."""
 
     number: int
     job: Job
-    streams: Streams
-    training: RowNumbers
-    validation: RowNumbers
-
-    @classmethod
-    def of(cls, number: int, job: Job, n_rows: int) -> _Entry:
-        streams = Streams.of(job.seed)
-        return cls(number, job, streams, *split_rows(job, n_rows, streams.split))
+    rows: JobRows
 
     @property
     def n_batches(self) -> int:
-        return math.ceil(len(self.training) / self.job.config.batch_size)
+        return math.ceil(len(self.rows.training) / self.job.config.batch_size)
 
 
 @torch.no_grad()
@@ -71,7 +64,7 @@ def train_program(
     on_epoch: Hook | None,
 ) -> Trained:
     """Train the jobs of these numbers as one program; return their networks in the order of the numbers."""
-    entries = [_Entry.of(number, jobs[number], len(table.lines)) for number in numbers]
+    entries = [_Entry(number, jobs[number], JobRows.of(jobs[number], len(table.lines))) for number in numbers]
     entries.sort(key=lambda entry: (-entry.n_batches, entry.job.spec.activation))
     config, program = jobs[numbers[0]].config, Program(entries, table)
     progress = Progress([entry.number for entry in entries], config, watch, on_epoch)
@@ -118,15 +111,15 @@ class Program:
 
     def __init__(self, entries: Sequence[_Entry], table: DeviceTable) -> None:
         self._jobs, self._table = [entry.job for entry in entries], table
-        generators = [entry.streams.initial for entry in entries]
+        generators = [entry.rows.streams.initial for entry in entries]
         self._stack = Stack.start([job.spec for job in self._jobs], generators, table.lines)
         self._gradient, self._kept = torch.zeros_like(self._stack.weights), self._stack.weights.clone()
         self._gradients, self._adam = self._stack.views(self._gradient), Adam(self._stack.weights)
-        self._batches = _Batches([entry.training for entry in entries], self._jobs[0].config.batch_size)
-        self._states = [np.uint64(entry.streams.order) for entry in entries]
+        self._batches = _Batches([entry.rows.training for entry in entries], self._jobs[0].config.batch_size)
+        self._states = [np.uint64(entry.rows.streams.order) for entry in entries]
         self._is_real = self._batches.is_real(table.lines)
         self._total = table.lines.new_zeros(len(entries))
-        self._validation = _validation_batches([entry.validation for entry in entries])
+        self._validation = _validation_batches([entry.rows.validation for entry in entries])
         self._steps = Graphs(self._run_steps, table.lines.device) if table.lines.is_cuda else self._run_steps
 
     def train_epoch(self, epoch: int, objective: Objective) -> Array:

@@ -24,7 +24,7 @@ from bdkn.training.fused.layout import Layout, layout_of
 from bdkn.training.fused.step import BETA_NLL, MSE, NLL
 from bdkn.training.job import EpochReport, Hook, Job, Trained
 from bdkn.training.objective import OBJECTIVES, BetaNLL, GaussianNLL, SquaredError
-from bdkn.training.rows import Streams, TrainingTable, split_rows
+from bdkn.training.rows import JobRows, TrainingTable
 from bdkn.typing import Array, Float32Array
 
 _CALL_S = 0.01
@@ -53,10 +53,10 @@ class FusedEngine:
     ) -> Trained:
         """Train one network per job."""
         prepare()
-        for job in jobs:
-            _check_compiled(job)
+        _check_compiled(jobs)
         table = TrainingTable.of(rows, jobs)
-        runs = [Run.start(job, table) for job in jobs]
+        own = [JobRows.of(job, len(table.y)) for job in jobs]
+        runs = [Run.start(job, table, numbers) for job, numbers in zip(jobs, own, strict=True)]
         queue = Queue(runs, None if on_epoch is None else _Reporter(on_epoch, watch))
         queue.finish(min(threads(n_jobs), len(runs)))
         return Trained(
@@ -77,15 +77,15 @@ class Run:
     state: compiled.State
 
     @classmethod
-    def start(cls, job: Job, table: TrainingTable) -> Run:
+    def start(cls, job: Job, table: TrainingTable, own: JobRows) -> Run:
         """Draw the initial weights and lay everything out in a workspace."""
-        streams = Streams.of(job.seed)
-        order, held = split_rows(job, len(table.y), streams.split)
-        weights = packing_of(job.spec).pack(job.spec.initial_layers(streams.initial))
-        layout = layout_of(job.spec, min(job.config.batch_size, len(order)))
-        data = compiled.Data(table.X, table.y, _NOTHING if table.weight is None else table.weight, order, held)
-        settings = _settings(job.spec, job.config, layout.batch)
-        return cls(layout, data, settings, _state(layout, weights, streams, job.config))
+        weight = _NOTHING if table.weight is None else table.weight
+        data = compiled.Data(table.X, table.y, weight, own.training, own.validation)
+        settings = _settings(job.spec, job.config, min(job.config.batch_size, len(own.training)))
+        weights = packing_of(job.spec).pack(job.spec.initial_layers(own.streams.initial))
+        layout = layout_of(job.spec, settings.batch)
+        state = _state(layout, layout.workspace(weights), own.streams.order, job.config)
+        return cls(layout, data, settings, state)
 
     @property
     def epoch(self) -> int:
@@ -145,9 +145,8 @@ def _settings(spec: NetworkSpec, config: TrainingConfig, batch: int) -> compiled
     )
 
 
-def _state(layout: Layout, weights: Float32Array, streams: Streams, config: TrainingConfig) -> compiled.State:
-    mem, clock = layout.workspace(), np.zeros(4, dtype=np.int64)
-    mem[: layout.n_parameters] = weights
+def _state(layout: Layout, mem: Float32Array, random: int, config: TrainingConfig) -> compiled.State:
+    clock = np.zeros(4, dtype=np.int64)
     clock[compiled.BEST_EPOCH] = config.warmup_epochs - 1  # patience counts from the end of the warm-up
     return compiled.State(
         mem=mem,
@@ -155,16 +154,18 @@ def _state(layout: Layout, weights: Float32Array, streams: Streams, config: Trai
         places=layout.places,
         best=mem[: layout.n_parameters].copy(),
         clock=clock,
-        random=np.array([streams.order], dtype=np.uint64),
+        random=np.array([random], dtype=np.uint64),
         score=np.array([np.inf]),
         losses=np.empty(config.epochs),
         held_losses=np.empty(config.epochs),
     )
 
 
-def _check_compiled(job: Job) -> None:
-    objective, head = job.config.main_objective, job.spec.head
-    if type(objective) not in _CODES or head != MEAN_VARIANCE:
+def _check_compiled(jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        objective, head = job.config.main_objective, job.spec.head
+        if type(objective) in _CODES and head == MEAN_VARIANCE:
+            continue
         raise InvalidParameterError(
             f"the fused engine trains {', '.join(map(repr, OBJECTIVES))} with a mean and a raw variance as outputs; "
             f"got the objective {objective.name!r} with the head {head!r}; try engine='reference' or engine='torch'"
@@ -249,6 +250,6 @@ def prepare() -> None:
     announce(compiled.train, "the training engine", 10)
     job = Job(NetworkSpec(n_inputs=1, hidden=(1,)), TrainingConfig(epochs=1), np.random.SeedSequence(0))
     rows = Rows(np.ones((2, 1), np.float32), np.ones(2))
-    run = Run.start(job, TrainingTable.of(rows, [job]))
+    run = Run.start(job, TrainingTable.of(rows, [job]), JobRows.of(job, len(rows)))
     run.advance(1)
     run.outputs(rows.X)

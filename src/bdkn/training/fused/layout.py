@@ -78,10 +78,11 @@ class Layout:
             end += line[N_OUT] * self.ld_batch
         return table, int(end)
 
-    def workspace(self) -> NDArray[np.float32]:
-        """Return a workspace, aligned to a cache line: zeros, and the ones that biases are multiplied with."""
+    def workspace(self, weights: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return a workspace, aligned to a cache line: weights, zeros, and the ones that biases are multiplied with."""
         room = np.zeros(self.size + CACHE_LINE, dtype=np.float32)
         mem = room[-(room.ctypes.data // room.itemsize) % CACHE_LINE :][: self.size]
+        mem[: self.n_parameters] = weights
         mem[self.places[ROW_WEIGHTS] :][: self.ld_batch] = 1
         for line in self.layers:
             n_in = line[N_IN]
