@@ -23,13 +23,14 @@ import pyro
 import torch
 from pyro.infer import Trace_ELBO
 
-from bdkn.members import TrainingRows
 from bdkn.networks import FeatureMap
-from bdkn.regressors.learners.descent import Plan, descend
-from bdkn.regressors.learners.features import TorchFeatures
-from bdkn.regressors.learners.last_layer import LastLayerLearner
-from bdkn.regressors.learners.variational import VariationalLearner
-from machine import describe_machine
+from bdkn.regressors.baselines.learners.descent import descend
+from bdkn.regressors.baselines.learners.features import TorchFeatures
+from bdkn.regressors.baselines.learners.last_layer import LastLayerLearner
+from bdkn.regressors.baselines.learners.variational import VariationalLearner
+from bdkn.regressors.baselines.plan import Plan
+from bdkn.report.environment import describe_machine
+from bdkn.rows import Rows
 
 RESULTS = Path(__file__).parent.parent / "results"
 ROWS, BATCH = 3200, 32
@@ -57,11 +58,11 @@ class PyrosBound(VariationalLearner):
                 yield elbo.differentiable_loss(self.model, self.guide, X, y) / len(self.batches)
 
 
-def rows() -> TrainingRows:
+def rows() -> Rows:
     """Return made-up rows."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(ROWS, 9))
-    return TrainingRows(X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=ROWS))
+    return Rows(X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=ROWS))
 
 
 def last_layer(kind: type[LastLayerLearner]) -> LastLayerLearner:

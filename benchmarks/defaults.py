@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 import bdkn
+from bdkn.report.environment import describe_machine
 from development_sets import LARGER, SMALL
-from machine import describe_machine
 
 RESULTS = Path(__file__).parent.parent / "results"
 PLAIN = {"activation": "silu", "weight_decay": 0.0}

@@ -26,8 +26,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bdkn.networks import NetworkSpec
-from bdkn.training import Rows, TrainingConfig, get_engine
-from machine import describe_machine
+from bdkn.report.environment import describe_machine
+from bdkn.rows import Rows
+from bdkn.training import Job, TrainingConfig, get_engine
 
 MEMBERS, BATCH, RATE = 5, 32, 1e-3
 RESULTS = Path(__file__).parent.parent / "results"
@@ -65,7 +66,7 @@ class Work:
         rng = np.random.default_rng(0)
         X = rng.normal(size=(self.rows, self.inputs)).astype(np.float32)
         y = np.sin(X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=self.rows)
-        return Rows(X, y.astype(np.float32))
+        return Rows(X, y)
 
 
 BASE = Work("8 inputs, hidden (50, 50), batch 32, 5 members")
@@ -84,7 +85,7 @@ def fused(work: Work, threads: int, epochs: int) -> float:
     seeds, rows = np.random.SeedSequence(0).spawn(work.members), work.data()
     config = TrainingConfig(epochs=epochs, batch_size=work.batch, learning_rate=RATE)
     began = time.perf_counter()
-    get_engine("fused").train(work.spec, rows, config, seeds, n_jobs=threads)
+    get_engine("fused").train([Job(work.spec, config, seed) for seed in seeds], rows, n_jobs=threads)
     return (time.perf_counter() - began) / (work.members * epochs * work.steps)
 
 
@@ -108,7 +109,7 @@ def torch_sequential(work: Work, threads: int, steps: int = 300) -> float:
 
     torch.set_num_threads(threads)
     rows = work.data()
-    X, y = torch.from_numpy(rows.X), torch.from_numpy(rows.y)[:, None]
+    X, y = torch.from_numpy(rows.X), torch.from_numpy(rows.y.astype(np.float32))[:, None]
     widths = work.spec.widths
     layers: list[nn.Module] = []
     for n_in, n_out in itertools.pairwise(widths):
@@ -138,7 +139,7 @@ def torch_batched(work: Work, threads: int, steps: int = 300) -> float:
 
     torch.set_num_threads(threads)
     rows, H = work.data(), work.members
-    X, y = torch.from_numpy(rows.X), torch.from_numpy(rows.y)
+    X, y = torch.from_numpy(rows.X), torch.from_numpy(rows.y.astype(np.float32))
     parameters = []
     for n_out, n_in in work.spec.shapes:
         bound = n_in**-0.5
@@ -173,7 +174,7 @@ def jax_scan(work: Work) -> Callable[[], float]:
     import jax.numpy as jnp
 
     rows, H = work.data(), work.members
-    X, y = jnp.asarray(rows.X), jnp.asarray(rows.y)
+    X, y = jnp.asarray(rows.X), jnp.asarray(rows.y.astype(np.float32))
 
     def initial(key: jax.Array) -> list[tuple[jax.Array, jax.Array]]:
         layers = []
@@ -279,6 +280,7 @@ def seconds(code: str) -> float:
 START = "from bdkn.training.fused.engine import prepare; prepare()"
 
 MEMORY = """
+import sys
 from pathlib import Path
 import numpy as np
 from bdkn import BDKNRegressor
@@ -289,7 +291,7 @@ def bytes_of(field):
 
 X = np.random.default_rng(0).standard_normal((463715, 90), dtype=np.float32)
 y = X[:, 0] + X[:, 1]
-model = BDKNRegressor(epochs=1, early_stopping=False, random_state=0)
+model = BDKNRegressor(epochs=1, early_stopping=False, design=sys.argv[1], random_state=0)
 model.fit(X[:2000], y[:2000])
 before = bytes_of("VmRSS")
 Path("/proc/self/clear_refs").write_text("5")  # forget the highest mark reached so far
@@ -301,13 +303,22 @@ print((bytes_of("VmHWM") - before) / X.nbytes)
 def start_up() -> dict[str, float]:
     """Times of a new process once the code is compiled, and the memory a large fit adds in units of X."""
     seconds(START)
-    added = subprocess.run([sys.executable, "-c", MEMORY], check=True, capture_output=True, text=True).stdout
+    memory = {
+        f"memory a fit on 463715 x 90 float32 adds, in sizes of X, design {design!r}": added_memory(design)
+        for design in ("cross-fit", "in-sample")
+    }
     return {
         "python -c pass, s": seconds("pass"),
         "import bdkn, s": seconds("import bdkn"),
         "second process ready to train, s": seconds(START),
-        "memory a fit on 463715 x 90 float32 adds, in sizes of X": float(added),
+        **memory,
     }
+
+
+def added_memory(design: str) -> float:
+    """Return the memory a large fit adds, in units of X; with cross-fitting each row also has what members predict."""
+    command = [sys.executable, "-c", MEMORY, design]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def table(record: dict[str, object]) -> str:

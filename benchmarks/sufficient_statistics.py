@@ -21,8 +21,8 @@ from threadpoolctl import threadpool_limits
 
 from bdkn.inference import Prior, Statistics, posterior
 from bdkn.inference.factor import Factor
+from bdkn.report.environment import describe_machine
 from bdkn.typing import FloatArray
-from machine import describe_machine
 
 RESULTS = Path(__file__).parent.parent / "results"
 CHUNK = 2**15

@@ -1,6 +1,20 @@
-"""``python -m bdkn`` is the command ``bdkn``."""
+"""The command ``bdkn``, also as ``python -m bdkn``."""
 
-from bdkn.cli import app
+import sys
+
+from bdkn.errors import MissingExtraError, require
+
+
+def main() -> None:
+    """Run the command, or print which extra it needs and exit with 1."""
+    try:
+        require("typer", "rich", extra="cli")
+    except MissingExtraError as error:
+        sys.exit(f"Error: {error}")
+    from bdkn.cli import app
+
+    app(prog_name="bdkn")
+
 
 if __name__ == "__main__":
-    app(prog_name="bdkn")
+    main()

@@ -1,11 +1,14 @@
-"""One exception tree: whatever goes wrong for a reason a user can mend is a ``BDKNError``."""
+"""Exceptions and warnings of the library, and checks of parameters that raise them."""
 
 from __future__ import annotations
 
 import difflib
+import inspect
 import math
 import numbers
+import warnings
 from collections.abc import Iterable
+from importlib.util import find_spec
 
 
 class BDKNError(Exception):
@@ -36,13 +39,30 @@ class DivergedMemberWarning(UserWarning):
     """Some members diverged and were left out."""
 
 
-def missing_extra(package: str, extra: str) -> MissingExtraError:
-    """Return the error for a package that only ``pip install "bdkn[extra]"`` brings."""
-    return MissingExtraError(f'this needs {package}, which is not installed; run: pip install "bdkn[{extra}]"')
+def warn_user(text: str, category: type[Warning]) -> None:
+    """Warn with the line of the code that called this library."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "bdkn":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level + 1)
+
+
+def missing_extra(package: str, extra: str, distribution: str = "bdkn") -> MissingExtraError:
+    """Return the error for a package that only ``pip install "bdkn[extra]"`` installs."""
+    return MissingExtraError(
+        f'this needs {package}, which is not installed; run: pip install "{distribution}[{extra}]"'
+    )
+
+
+def require(*packages: str, extra: str) -> None:
+    """Raise ``MissingExtraError`` for the first of ``packages`` that is not installed; nothing is imported."""
+    for package in packages:
+        if find_spec(package) is None:
+            raise missing_extra(package, extra)
 
 
 def check_choice(name: str, given: object, allowed: Iterable[str]) -> None:
-    """Raise unless ``given`` is one of ``allowed``; a near miss is answered with the name that was meant."""
+    """Raise unless ``given`` is one of ``allowed``; the message suggests the nearest name."""
     names = list(allowed)
     if isinstance(given, str) and given in names:
         return
@@ -73,3 +93,21 @@ def check_number(
     bound = f"{'>' if strict else '>='} {low:g}" + ("" if high == math.inf else f" and <= {high:g}")
     finite = " and finite" if given == math.inf else ""
     raise InvalidParameterError(f"{name} must be {what} {bound}{finite}; got {given!r}")
+
+
+def check_flag(name: str, given: object) -> None:
+    """Raise unless ``given`` is True or False, be it NumPy's."""
+    if type(given).__name__ not in ("bool", "bool_"):
+        raise InvalidParameterError(f"{name} must be True or False; got {given!r}")
+
+
+def check_verbosity(verbose: object) -> None:
+    """Raise unless ``verbose`` is True, False or an integer >= 0."""
+    if not isinstance(verbose, bool):
+        check_number("verbose", verbose, low=0, whole=True)
+
+
+def check_n_jobs(n_jobs: object) -> None:
+    """Raise unless ``n_jobs`` is None or an integer other than 0."""
+    if n_jobs is not None and not (isinstance(n_jobs, numbers.Integral) and n_jobs != 0):
+        raise InvalidParameterError(f"n_jobs must be None or an integer other than 0; got {n_jobs!r}")

@@ -21,8 +21,8 @@ class RowSource(Protocol):
     def __len__(self) -> int:
         """Return the number of rows."""
 
-    def blocks(self) -> Iterator[Rows]:
-        """Yield all rows in their order, some thousands at a time."""
+    def blocks(self, size: int | None = None) -> Iterator[Rows]:
+        """Yield all rows in their order, at most ``size`` at a time (None: some thousands)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,8 @@ class Rows:
     def __getitem__(self, numbers: IndexArray | slice) -> Rows:
         return Rows(self.X[numbers], self.y[numbers], None if self.counts is None else self.counts[numbers])
 
-    def blocks(self, size: int = BLOCK_ROWS) -> Iterator[Rows]:
-        """Yield all rows in their order, ``size`` at a time."""
-        for start in range(0, len(self), size):
-            yield self[start : start + size]
+    def blocks(self, size: int | None = None) -> Iterator[Rows]:
+        """Yield all rows in their order, at most ``size`` at a time (None: some thousands)."""
+        step = size or BLOCK_ROWS
+        for start in range(0, len(self), step):
+            yield self[start : start + step]

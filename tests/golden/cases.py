@@ -6,9 +6,8 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import llvmlite.binding as llvm
-import numba
 import numpy as np
+from numba.core.registry import cpu_target
 from threadpoolctl import threadpool_info
 
 import bdkn
@@ -106,14 +105,10 @@ def predictions(model: Any) -> dict[str, np.ndarray]:
 
 def fingerprint() -> str:
     """Return what the last bits depend on: the processor as libraries see it, and their versions."""
-    blas = sorted({str(one.get("architecture")) for one in threadpool_info()})
-    features = llvm.get_host_cpu_features()
-    parts = [
-        numba.config.CPU_NAME or llvm.get_host_cpu_name(),
-        *(name for name in ("avx2", "avx512f") if features.get(name)),
-        *blas,
-    ]
-    return " ".join([*parts, *(f"{name}-{_version(name)}" for name in _LIBRARIES)])
+    blas = sorted({one["architecture"] for one in threadpool_info() if "architecture" in one})
+    _, cpu, features = cpu_target.target_context.codegen().magic_tuple()
+    vectors = [name for name in ("avx2", "avx512f") if f"+{name}" in features.split(",")]
+    return " ".join([cpu, *vectors, *blas, *(f"{name}-{_version(name)}" for name in _LIBRARIES)])
 
 
 def _version(name: str) -> str:

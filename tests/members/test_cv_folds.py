@@ -14,7 +14,7 @@ def test_the_rows_to_train_on_are_those_given():
     (kept, left_out), (others, rest) = folds
     assert (kept.tolist(), left_out.tolist()) == ([0, 1, 2], [3, 4])
     assert (others.tolist(), rest.tolist()) == ([3, 4], [0, 1])
-    assert folds.judged.tolist() == [0, 1, 3, 4]
+    assert folds.held_out.tolist() == [0, 1, 3, 4]
     assert len(folds) == 2
 
 

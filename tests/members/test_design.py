@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from bdkn.members import Design, HeldOut, MemberScores, TrainingRows, constant_variance
+from bdkn.members import Design, HeldOut, MemberScores, constant_variance
 from bdkn.networks import MIN_VARIANCE, NetworkSpec, initial_networks
+from bdkn.rows import Rows
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(57, 3)).astype(np.float32)
@@ -13,13 +14,13 @@ NETWORKS = initial_networks(NetworkSpec(n_inputs=3, hidden=(5,)), [np.random.def
 
 @pytest.fixture(params=[1, 10, 8192])
 def chunk_rows(request, monkeypatch):
-    monkeypatch.setattr("bdkn.members.rows._CHUNK_ROWS", request.param)
+    monkeypatch.setattr("bdkn.rows.BLOCK_ROWS", request.param)
 
 
 @pytest.mark.usefixtures("chunk_rows")
 @pytest.mark.parametrize("counts", [None, COUNTS.astype(float)])
 def test_chunks_put_together_are_the_design_matrix(counts):
-    design = Design(NETWORKS, TrainingRows(X, y, counts))
+    design = Design(NETWORKS, Rows(X, y, counts))
     parts = list(design.chunks())
     np.testing.assert_allclose(np.concatenate([part[0] for part in parts]), NETWORKS.outputs(X)[0].T, rtol=1e-12)
     np.testing.assert_array_equal(np.concatenate([part[1] for part in parts]), y)
@@ -49,9 +50,9 @@ class Counting:
 
 @pytest.mark.parametrize(("held", "asked"), [(10**9, 1), (0, 2)])
 def test_few_outputs_are_held_many_are_computed_anew(monkeypatch, held, asked):
-    monkeypatch.setattr("bdkn.members.design._HELD_NUMBERS", held)
+    monkeypatch.setattr("bdkn.members.design._KEPT_NUMBERS", held)
     networks = Counting(NETWORKS)
-    design = Design(networks, TrainingRows(X, y))
+    design = Design(networks, Rows(X, y))
     first, second = ([part[0] for part in design.chunks()] for _ in range(2))
     np.testing.assert_array_equal(first, second)
     assert networks.asked == asked
@@ -61,7 +62,7 @@ def test_few_outputs_are_held_many_are_computed_anew(monkeypatch, held, asked):
 
 @pytest.mark.usefixtures("chunk_rows")
 def test_in_sample_fit_against_repeated_rows_by_hand():
-    fit = MemberScores.of(Design(NETWORKS, TrainingRows(X, y, COUNTS.astype(float))).scored())
+    fit = MemberScores.of(Design(NETWORKS, Rows(X, y, COUNTS.astype(float))).scored())
     means, variances = (np.repeat(part, COUNTS, axis=1) for part in NETWORKS.outputs(X))
     errors = means - np.repeat(y, COUNTS)
     np.testing.assert_allclose(fit.mse, (errors**2).mean(axis=1), rtol=1e-12)
@@ -71,7 +72,7 @@ def test_in_sample_fit_against_repeated_rows_by_hand():
 
 
 def test_without_a_variance_of_its_own_a_network_has_its_squared_error():
-    fit = MemberScores.of(Design(NETWORKS, TrainingRows(X, y)).scored(), own_variance=False)
+    fit = MemberScores.of(Design(NETWORKS, Rows(X, y)).scored(), own_variance=False)
     np.testing.assert_allclose(fit.nll, np.log(2 * np.pi * fit.mse) / 2 + 0.5, rtol=1e-12)
 
 
@@ -82,8 +83,8 @@ def test_constant_variance_has_the_floor_of_a_network():
 @pytest.mark.parametrize("counts", [None, COUNTS.astype(float)])
 def test_rows_are_scored_alike_wherever_they_come_from(counts):
     means, variances = NETWORKS.outputs(X)
-    whole = MemberScores.of(HeldOut(means.T, variances.T, means.T, y, counts).parts())
-    parts = MemberScores.of(Design(NETWORKS, TrainingRows(X, y, counts)).scored())
+    whole = HeldOut(means.T, variances.T, means.T, y, counts).scores()
+    parts = MemberScores.of(Design(NETWORKS, Rows(X, y, counts)).scored())
     np.testing.assert_allclose(whole.mse, parts.mse, rtol=1e-12)
     np.testing.assert_allclose(whole.nll, parts.nll, rtol=1e-12)
 
@@ -91,14 +92,14 @@ def test_rows_are_scored_alike_wherever_they_come_from(counts):
 def test_scores_that_overflow_are_not_finite():
     means, variances = np.zeros((4, 3)), np.ones((4, 3))
     means[1, 0], variances[2, 1], means[0, 2] = 1e200, np.inf, np.nan
-    scores = MemberScores.of(HeldOut(means, variances, means, np.zeros(4)).parts())
+    scores = HeldOut(means, variances, means, np.zeros(4)).scores()
     np.testing.assert_array_equal(scores.is_finite, [False, False, False])
     np.testing.assert_array_equal(scores[np.array([1])].mse, [0.0])
-    assert MemberScores.of(HeldOut(means[3:], variances[3:], means[3:], np.zeros(1)).parts()).is_finite.all()
+    assert HeldOut(means[3:], variances[3:], means[3:], np.zeros(1)).scores().is_finite.all()
 
 
 def test_some_rows_with_what_belongs_to_them():
-    rows = TrainingRows(X, y, COUNTS.astype(float))[np.array([3, 5])]
+    rows = Rows(X, y, COUNTS.astype(float))[np.array([3, 5])]
     np.testing.assert_array_equal(rows.X, X[[3, 5]])
     np.testing.assert_array_equal(rows.y, y[[3, 5]])
     np.testing.assert_array_equal(rows.counts, COUNTS[[3, 5]])

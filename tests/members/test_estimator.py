@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bdkn.errors import InvalidParameterError
-from bdkn.members import EstimatorMember, ask, check_model, is_fixed
+from bdkn.members import EstimatorMember, check_model, is_fixed, predict_mean_std
 
 rng = np.random.default_rng(0)
 X = rng.normal(3, 2, (40, 2))
@@ -25,7 +25,7 @@ MEAN, STD = BAYES.predict(X, return_std=True)
 
 
 def test_an_estimator_that_knows_its_standard_deviation():
-    mean, std = ask(BAYES, X)
+    mean, std = predict_mean_std(BAYES, X)
     np.testing.assert_array_equal(mean, MEAN)
     np.testing.assert_array_equal(std, STD)
 
@@ -40,7 +40,7 @@ def test_an_estimator_that_knows_its_standard_deviation():
     ],
 )
 def test_an_estimator_that_does_not(model):
-    mean, std = ask(model.fit(X, y), X)
+    mean, std = predict_mean_std(model.fit(X, y), X)
     np.testing.assert_array_equal(mean, model.predict(X))
     assert std is None
 
@@ -58,24 +58,24 @@ def test_an_estimator_that_does_not(model):
 )
 def test_what_is_wrapped_around_it_does_not_hide_it(model):
     model.fit(X, y)
-    mean, std = ask(model, X)
+    mean, std = predict_mean_std(model, X)
     np.testing.assert_allclose(mean, model.predict(X), rtol=1e-12)
     np.testing.assert_allclose(std, STD, rtol=1e-3)
 
 
 def test_functions():
-    mean, std = ask(lambda rows: rows[:, 0], X)
+    mean, std = predict_mean_std(lambda rows: rows[:, 0], X)
     np.testing.assert_array_equal(mean, X[:, 0])
     assert std is None
-    mean, std = ask(lambda rows: (rows[:, :1], np.full(len(rows), 3.0)), X)
+    mean, std = predict_mean_std(lambda rows: (rows[:, :1], np.full(len(rows), 3.0)), X)
     np.testing.assert_array_equal(mean, X[:, 0])
     np.testing.assert_array_equal(std, np.full(40, 3.0))
 
 
 def test_plain_models_need_no_torch(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    ask(BAYES, X)
-    ask(lambda rows: rows[:, 0], X)
+    predict_mean_std(BAYES, X)
+    predict_mean_std(lambda rows: rows[:, 0], X)
 
 
 def test_an_average_over_folds():
@@ -101,13 +101,13 @@ def test_who_can_be_refitted():
 
 @pytest.mark.parametrize("shape", [(40, 2), (39,), (), (1, 40)])
 def test_one_number_a_row(shape):
-    with pytest.raises(InvalidParameterError, match=r"member 'odd' must predict one number a row, shape \(40,\) or"):
-        ask(lambda rows: np.zeros(shape), X, "odd")
+    with pytest.raises(InvalidParameterError, match=r"member 'odd' must predict one number per row, shape \(40,\) or"):
+        predict_mean_std(lambda rows: np.zeros(shape), X, "odd")
 
 
 def test_errors_name_the_member():
-    with pytest.raises(ValueError, match=r"2 features as input(?s:.)*raised by member 'line', asked about 40 rows"):
-        ask(BAYES, X[:, :1], "line")
+    with pytest.raises(ValueError, match=r"2 features as input(?s:.)*raised by member 'line', predicting 40 rows"):
+        predict_mean_std(BAYES, X[:, :1], "line")
 
 
 def test_what_can_be_no_member():

@@ -19,7 +19,7 @@ def test_every_row_is_left_out_once_and_trained_on_otherwise(n, folds, seed):
     sizes = [len(left_out) for left_out in cross.left_out]
     assert max(sizes) - min(sizes) <= 1
     np.testing.assert_array_equal(np.sort(np.concatenate(cross.left_out)), np.arange(n))
-    np.testing.assert_array_equal(cross.judged, np.arange(n))
+    np.testing.assert_array_equal(cross.held_out, np.arange(n))
     for kept, left_out in cross:
         np.testing.assert_array_equal(np.sort(np.concatenate([kept, left_out])), np.arange(n))
         assert len(kept) >= 1
@@ -36,7 +36,7 @@ def test_a_single_fold_holds_out_that_share(n, fraction, seed):
     assert 1 <= len(left_out) <= n - 1
     assert abs(len(left_out) - n * fraction) <= 1
     np.testing.assert_array_equal(np.sort(np.concatenate([kept, left_out])), np.arange(n))
-    np.testing.assert_array_equal(single.judged, left_out)
+    np.testing.assert_array_equal(single.held_out, left_out)
 
 
 def test_rows_fall_into_folds_at_random():
@@ -54,7 +54,7 @@ def test_a_members_own_folds_follow_from_seed_and_name():
     assert parts("line") == parts("line")
     assert len({tuple(parts("line")), tuple(parts("tree")), tuple(parts("line", 2))}) == 3
     own = OwnFolds(7, 5, 1)
-    np.testing.assert_array_equal(own.judged, own.of_member("line").judged)
+    np.testing.assert_array_equal(own.held_out, own.of_member("line").held_out)
     assert len(own.of_member("line")) == 5
 
 

@@ -10,7 +10,7 @@ from bdkn.networks import MIN_VARIANCE
 rng = np.random.default_rng(0)
 MEANS, VARIANCES, Y = rng.normal(size=(12, 3)), rng.uniform(0.1, 2.0, (12, 3)), rng.normal(size=12)
 COUNTS = rng.integers(1, 4, 12)
-SPREAD = MEANS**2
+FOLD_VARIANCE = MEANS**2
 NEW = rng.normal(size=(2, 5, 3)), rng.uniform(0.1, 2.0, (2, 5, 3))
 
 
@@ -20,52 +20,44 @@ def assert_same(one: Forecast, other: Forecast) -> None:
 
 
 def test_some_members():
-    some = HeldOut(MEANS, VARIANCES, SPREAD, Y, COUNTS)[np.array([2, 0])]
+    some = HeldOut(MEANS, VARIANCES, FOLD_VARIANCE, Y, COUNTS)[np.array([2, 0])]
     np.testing.assert_array_equal(some.means, MEANS[:, [2, 0]])
     np.testing.assert_array_equal(some.variances, VARIANCES[:, [2, 0]])
-    np.testing.assert_array_equal(some.spread, SPREAD[:, [2, 0]])
+    np.testing.assert_array_equal(some.fold_variance, FOLD_VARIANCE[:, [2, 0]])
     assert some.y is Y
     assert some.counts is COUNTS
 
 
 def test_members_of_two_are_put_side_by_side():
-    whole = HeldOut(MEANS, VARIANCES, SPREAD, Y)
+    whole = HeldOut(MEANS, VARIANCES, FOLD_VARIANCE, Y)
     joined = whole[np.array([0, 1])].join(whole[np.array([2])])
     np.testing.assert_array_equal(joined.means, MEANS)
     np.testing.assert_array_equal(joined.variances, VARIANCES)
-    np.testing.assert_array_equal(joined.spread, SPREAD)
-
-
-def test_all_rows_are_one_part():
-    ((y, counts, means, variances),) = HeldOut(MEANS, VARIANCES, SPREAD, Y, COUNTS).parts()
-    assert y is Y
-    assert counts is COUNTS
-    np.testing.assert_array_equal(means, MEANS.T)
-    np.testing.assert_array_equal(variances, VARIANCES.T)
+    np.testing.assert_array_equal(joined.fold_variance, FOLD_VARIANCE)
 
 
 def test_members_with_variances_are_averaged():
-    held_out = HeldOut(MEANS, VARIANCES, SPREAD, Y)
+    held_out = HeldOut(MEANS, VARIANCES, FOLD_VARIANCE, Y)
     assert_same(held_out.forecast(), Forecast.of(MEANS, VARIANCES))
-    assert_same(held_out.together(*NEW), Forecast.of(*NEW))
+    assert_same(held_out.pool(*NEW), Forecast.of(*NEW))
 
 
 def test_members_without_variances_leave_the_noise_to_the_others():
     lacking = VARIANCES.copy()
     lacking[:, 1] = np.nan
-    held_out = HeldOut(MEANS, lacking, SPREAD, Y)
+    held_out = HeldOut(MEANS, lacking, FOLD_VARIANCE, Y)
     assert_same(held_out.forecast(), Forecast.of(MEANS, VARIANCES[:, [0, 2]]))
-    assert_same(held_out.together(*NEW), Forecast.of(NEW[0], NEW[1][..., [0, 2]]))
+    assert_same(held_out.pool(*NEW), Forecast.of(NEW[0], NEW[1][..., [0, 2]]))
 
 
 @pytest.mark.parametrize("counts", [None, COUNTS])
 def test_where_none_has_a_variance_the_noise_is_the_error_of_their_mean(counts):
     rows = np.repeat(np.arange(12), 1 if counts is None else counts)
     error = np.mean((MEANS.mean(axis=1) - Y)[rows] ** 2)
-    held_out = HeldOut(MEANS, np.full_like(MEANS, np.nan), SPREAD, Y, counts)
+    held_out = HeldOut(MEANS, np.full_like(MEANS, np.nan), FOLD_VARIANCE, Y, counts)
     np.testing.assert_allclose(held_out.forecast().noise, error, rtol=1e-12)
-    np.testing.assert_allclose(held_out.together(*NEW).noise, error, rtol=1e-12)
-    np.testing.assert_allclose(held_out.together(*NEW).disagreement, NEW[0].var(axis=-1).mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(held_out.pool(*NEW).noise, error, rtol=1e-12)
+    np.testing.assert_allclose(held_out.pool(*NEW).disagreement, NEW[0].var(axis=-1).mean(axis=0), rtol=1e-12)
 
 
 def test_a_perfect_ensemble_has_the_least_variance_of_a_network():
@@ -73,12 +65,12 @@ def test_a_perfect_ensemble_has_the_least_variance_of_a_network():
     np.testing.assert_array_equal(exact.forecast().noise, MIN_VARIANCE)
 
 
-def test_scores_use_the_squared_error_where_there_is_no_variance():
+def test_missing_variances_are_filled_with_the_squared_error():
     lacking = VARIANCES.copy()
     lacking[:, 1] = np.nan
     scores, full = (
-        HeldOut(MEANS, lacking, SPREAD, Y, COUNTS).scores(),
-        HeldOut(MEANS, VARIANCES, SPREAD, Y, COUNTS).scores(),
+        HeldOut(MEANS, lacking, FOLD_VARIANCE, Y, COUNTS).filled().scores(),
+        HeldOut(MEANS, VARIANCES, FOLD_VARIANCE, Y, COUNTS).scores(),
     )
     np.testing.assert_allclose(scores.mse, full.mse, rtol=1e-12)
     np.testing.assert_allclose(scores.nll[[0, 2]], full.nll[[0, 2]], rtol=1e-12)
@@ -102,12 +94,14 @@ def test_variances_that_tell_where_errors_are_large_are_put_right_by_a_factor(we
 def test_by_chance_variances_are_seldom_of_use():
     rng = np.random.default_rng(2)
     y = rng.normal(size=80)
-    held_out = HeldOut(y[:, None] + rng.standard_t(5, size=(80, 2000)), np.exp(rng.normal(size=(80, 2000))), SPREAD, y)
+    held_out = HeldOut(
+        y[:, None] + rng.standard_t(5, size=(80, 2000)), np.exp(rng.normal(size=(80, 2000))), FOLD_VARIANCE, y
+    )
     assert 0.01 < np.isfinite(held_out.variance_factors()).mean() < 0.04  # two standard errors: 2.3 %
 
 
 def test_of_no_use_are_variances_that_are_not_finite_or_zero_or_constant():
     odd = np.stack([np.full(12, part) for part in (np.nan, np.inf, 0.0, 1e-18, 0.1, 7e9)], axis=1)
     odd[0, 2] = 1.0
-    assert np.isnan(HeldOut(np.repeat(MEANS, 2, axis=1), odd, SPREAD, Y).variance_factors()).all()
-    assert np.isnan(HeldOut(Y[:, None], VARIANCES[:, :1], SPREAD, Y).variance_factors()).all()
+    assert np.isnan(HeldOut(np.repeat(MEANS, 2, axis=1), odd, FOLD_VARIANCE, Y).variance_factors()).all()
+    assert np.isnan(HeldOut(Y[:, None], VARIANCES[:, :1], FOLD_VARIANCE, Y).variance_factors()).all()

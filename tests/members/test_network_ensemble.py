@@ -4,6 +4,7 @@ import pytest
 from bdkn.errors import DivergedError
 from bdkn.members import NetworkEnsemble, Standardizer, TargetScaler
 from bdkn.networks import Networks, NetworkSpec, initial_networks
+from bdkn.rows import Rows
 
 X = np.random.default_rng(0).normal(5, 3, (20, 2))
 
@@ -15,7 +16,7 @@ def networks():
 
 def ensemble_of(networks, variances=None):
     names = tuple(f"network {h}" for h in (1, 3, 4))
-    return NetworkEnsemble(names, networks, Standardizer.fit(X), TargetScaler(100.0, 10.0), variances)
+    return NetworkEnsemble(names, networks, Standardizer.fit(Rows(X, X[:, 0])), TargetScaler(100.0, 10.0), variances)
 
 
 def test_members_predict_in_the_units_of_the_target(networks):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bdkn.members import ask, check_model, is_fixed
+from bdkn.members import check_model, is_fixed, predict_mean_std
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -25,7 +25,7 @@ class Heads(nn.Module):
 def test_a_torch_module_is_asked_in_evaluation_mode_and_left_as_it_was():
     module = nn.Sequential(nn.Linear(2, 8), nn.Dropout(0.5), nn.BatchNorm1d(8), nn.Linear(8, 1))
     module[2].eval()
-    mean, std = ask(module, X)
+    mean, std = predict_mean_std(module, X)
     assert (module.training, module[1].training, module[2].training) == (True, True, False)
     assert std is None
     expected = module.eval()(torch.as_tensor(X, dtype=torch.float32)).detach().numpy()[:, 0]
@@ -36,11 +36,11 @@ def test_a_torch_module_is_asked_in_evaluation_mode_and_left_as_it_was():
 
 def test_a_torch_module_keeps_its_precision_and_may_give_standard_deviations():
     module = Heads()
-    mean, std = ask(module, X)
+    mean, std = predict_mean_std(module, X)
     weight, bias = (part.detach().numpy() for part in module.line.parameters())
     np.testing.assert_allclose(mean, X @ weight[0] + bias, rtol=1e-14)
     np.testing.assert_allclose(std, np.exp(X[:, 0]), rtol=1e-14)
-    _, std = ask(nn.Flatten(), X[:, :1])  # no parameters, so no precision of its own
+    _, std = predict_mean_std(nn.Flatten(), X[:, :1])  # no parameters, so no precision of its own
     assert std is None
 
 

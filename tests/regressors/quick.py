@@ -46,10 +46,10 @@ class Stretched:
 
     factors: tuple[float, ...]
 
-    def train(self, spec, rows, config, seeds, *, n_jobs=None, watch=None, on_epoch=None):
-        trained = ReferenceEngine().train(spec, rows, config, seeds, n_jobs=n_jobs, watch=watch, on_epoch=on_epoch)
+    def train(self, jobs, rows, *, n_jobs=None, watch=None, on_epoch=None):
+        trained = ReferenceEngine().train(jobs, rows, n_jobs=n_jobs, watch=watch, on_epoch=on_epoch)
         *hidden, (W, b) = trained.networks.layers
-        W, b, factors = W.copy(), b.copy(), np.resize(np.array(self.factors, np.float32), len(seeds))
+        W, b, factors = W.copy(), b.copy(), np.resize(np.array(self.factors, np.float32), len(jobs))
         W[:, 0] *= factors[:, None]
         b[:, 0] *= factors
-        return replace(trained, networks=Networks(spec, (*hidden, (W, b))))
+        return replace(trained, networks=Networks(jobs[0].spec, (*hidden, (W, b))))

@@ -22,7 +22,7 @@ def by_hand(model, counts):
         (y - t.mean) / t.scale,
     )
     Φ, z = np.repeat(Φ, counts, axis=0), np.repeat(z, counts)
-    Λ0 = np.eye(Φ.shape[1]) / model.prior_scale_
+    Λ0 = np.eye(Φ.shape[1]) / model.prior_variance_
     Λn = Λ0 + Φ.T @ Φ
     μn = np.linalg.solve(Λn, Φ.T @ z)
     bn = (np.sum((z - Φ @ μn) ** 2) + μn @ Λ0 @ μn) / 2  # the paper's formula, without its cancellation
@@ -32,7 +32,7 @@ def by_hand(model, counts):
 @pytest.fixture(scope="module", params=[(True, None), (False, None), (True, COUNTS)], ids=["scaled", "raw", "counted"])
 def fitted(request):
     standardize_y, counts = request.param
-    model = BDKNRegressor(**PAPER, standardize_y=standardize_y, evidence=0.7).fit(X, y, sample_weight=counts)
+    model = BDKNRegressor(**PAPER, standardize_y=standardize_y, prior_variance=0.7).fit(X, y, sample_weight=counts)
     return model, by_hand(model, np.ones(len(y), int) if counts is None else counts)
 
 
@@ -66,26 +66,28 @@ def test_attributes_against_the_paper(fitted):
     scale = model.ensemble_.targets.scale
     np.testing.assert_allclose(model.weights_, μn, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(model.weights_cov_, bn / (an - 1) * np.linalg.inv(Λn), rtol=1e-8)
-    assert model.noise_ == pytest.approx(scale**2 * bn / an, rel=1e-10)
+    assert model.noise_variance_ == pytest.approx(scale**2 * bn / an, rel=1e-10)
     assert model.dof_ == 2 * an
-    assert model.prior_scale_ == 0.7
+    assert model.prior_variance_ == 0.7
     evidence = (np.linalg.slogdet(Λ0)[1] - np.linalg.slogdet(Λn)[1]) / 2 + gammaln(an) - an * np.log(bn * 2 * np.pi)
     assert model.evidence_ == pytest.approx(evidence - 2 * an * np.log(scale), rel=1e-10)
 
 
 @pytest.mark.parametrize(("design", "rows"), [("cross-fit", 120), ("hold-out", 12), ("in-sample", 120)])
 def test_evidence_is_a_density_of_the_targets_in_their_own_units(design, rows):
-    model, stretched = (BDKNRegressor(**QUICK, evidence=0.7, design=design).fit(X, target) for target in (y, 10 * y))
+    model, stretched = (
+        BDKNRegressor(**QUICK, prior_variance=0.7, design=design).fit(X, target) for target in (y, 10 * y)
+    )
     assert stretched.evidence_ == pytest.approx(model.evidence_ - rows * np.log(10), rel=1e-4)
 
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_exact_evidence_is_the_best(design):
     def evidence(choice):
-        return BDKNRegressor(**QUICK, evidence=choice, design=design).fit(X, y).evidence_
+        return BDKNRegressor(**QUICK, prior_variance=choice, design=design).fit(X, y).evidence_
 
     best = BDKNRegressor(**QUICK, design=design).fit(X, y)
-    others = [evidence(best.prior_scale_ * factor) for factor in (0.01, 0.5, 0.99, 1.01, 2, 100)]
+    others = [evidence(best.prior_variance_ * factor) for factor in (0.01, 0.5, 0.99, 1.01, 2, 100)]
     # Where the equally weighted ensemble cannot be bettered, ever smaller variances are ever so little better.
     assert best.evidence_ >= max(others) - 1e-5
     assert best.evidence_ > evidence("paper")
@@ -93,15 +95,15 @@ def test_exact_evidence_is_the_best(design):
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_the_paper_moves_the_prior_little(design):
-    model = BDKNRegressor(**QUICK, evidence="paper", design=design).fit(X, y)
-    assert np.exp(-0.5) - 1e-6 <= model.prior_scale_ <= np.exp(0.5) + 1e-6
+    model = BDKNRegressor(**QUICK, prior_variance="paper", design=design).fit(X, y)
+    assert np.exp(-0.5) - 1e-6 <= model.prior_variance_ <= np.exp(0.5) + 1e-6
 
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_draws_are_joint(design):
-    model = BDKNRegressor(**QUICK, evidence=0.7, tails="posterior", design=design).fit(X[:30], y[:30])
+    model = BDKNRegressor(**QUICK, prior_variance=0.7, tails="posterior", design=design).fit(X[:30], y[:30])
     if design == "hold-out":  # three rows are too few for moments of draws
-        model = BDKNRegressor(**QUICK, evidence=0.7, tails="posterior", design=design).fit(X, y)
+        model = BDKNRegressor(**QUICK, prior_variance=0.7, tails="posterior", design=design).fit(X, y)
     draws = model.sample_y(NEW, n_samples=40_000, random_state=1)
     mean, cov = model.predict(NEW, return_cov=True)
     spread = np.sqrt(np.diag(cov))

@@ -47,16 +47,16 @@ class Memory:
 
 @dataclass
 class Memorising:
-    """An engine whose networks only remember their rows; it remembers what it was asked for itself."""
+    """An engine whose networks only remember their rows; it remembers its jobs itself."""
 
-    asked: list = field(default_factory=list)
+    jobs: list = field(default_factory=list)
 
-    def train(self, spec, rows, config, seeds, *, n_jobs=None, watch=None, on_epoch=None):
-        self.asked.append((rows.only, [seed.spawn_key for seed in seeds]))
-        tables = [rows.taken(h).X for h in range(len(seeds))]
-        nothing = (np.zeros(1),) * len(seeds)
-        networks = Memory(tuple(frozenset(row.tobytes() for row in rows) for rows in tables))
-        return Trained(networks, nothing, nothing, (0,) * len(seeds))
+    def train(self, jobs, rows, *, n_jobs=None, watch=None, on_epoch=None):
+        self.jobs.append(jobs)
+        tables = [rows.X if job.rows is None else rows.X[job.rows] for job in jobs]
+        nothing = (np.zeros(1),) * len(jobs)
+        networks = Memory(tuple(frozenset(row.tobytes() for row in table) for table in tables))
+        return Trained(networks, nothing, nothing, (0,) * len(jobs))
 
 
 def remembering(**options):
@@ -74,7 +74,8 @@ class TestOutOfFold:
 
     def test_targets_belong_to_the_rows_that_were_left_out(self):
         model, engine = remembering(design="hold-out", holdout_fraction=0.25)
-        ((only, _),) = engine.asked
+        (jobs,) = engine.jobs
+        only = [job.rows for job in jobs]
         left_out = np.setdiff1d(np.arange(120), only[0])
         assert len(left_out) == 30
         np.testing.assert_allclose(
@@ -85,7 +86,8 @@ class TestOutOfFold:
     @pytest.mark.parametrize("folds", [2, 5])
     def test_every_row_is_left_out_of_each_member_once(self, folds):
         _, engine = remembering(n_folds=folds)
-        ((only, _),) = engine.asked  # all at once, one fold after the other
+        (jobs,) = engine.jobs  # all at once, one fold after the other
+        only = [job.rows for job in jobs]
         assert len(only) == 3 * folds
         for h in range(3):
             left_out = [np.setdiff1d(np.arange(120), rows) for rows in only[h::3]]
@@ -94,7 +96,7 @@ class TestOutOfFold:
 
     def test_no_two_networks_start_alike(self):
         _, engine = remembering(predict_with="refit")
-        keys = [key for _, seeds in engine.asked for key in seeds]
+        keys = [job.seed.spawn_key for jobs in engine.jobs for job in jobs]
         assert len(set(keys)) == len(keys) == 3 * 6
 
     def test_predictions_average_the_folds_or_know_every_row(self):
@@ -103,12 +105,12 @@ class TestOutOfFold:
         np.testing.assert_allclose(folds.ensemble_.outputs(X)[0], (4 - 1) / 5)  # four of five saw the row
         np.testing.assert_array_equal(folds.ensemble_.outputs(NEW)[0], -1)
         np.testing.assert_array_equal(refit.ensemble_.outputs(X)[0], 1)
-        assert engine.asked[-1][0] is None
+        assert all(job.rows is None for job in engine.jobs[0][15:])
         assert (len(folds.ensemble_.networks), len(refit.ensemble_.networks)) == (15, 3)
 
     def test_in_sample_every_member_knows_every_row(self):
         model, engine = remembering(design="in-sample")
-        assert [only for only, _ in engine.asked] == [None]
+        assert [job.rows for jobs in engine.jobs for job in jobs] == [None] * 3
         np.testing.assert_array_equal(model.ensemble_.outputs(X)[0], 1)
         assert model.held_out_ is None
 
@@ -127,10 +129,10 @@ def test_what_was_learned_by_heart_deceives_in_sample_only():
         BDKNRegressor(**large, objective="mse", design=design).fit(X, y) for design in ("cross-fit", "in-sample")
     )
     assert deceived.score(X, y) > 0.95
-    assert deceived.noise_ < 0.1
+    assert deceived.noise_variance_ < 0.1
     assert (deceived.member_scores_.mse < 0.1).all()
     assert (judged.member_scores_.mse > 0.9).all()
-    assert judged.noise_ > 0.5
+    assert judged.noise_variance_ > 0.5
     assert coverage(y_new, deceived.predict_dist(new), 0.9) < 0.5
     assert coverage(y_new, judged.predict_dist(new), 0.9) > 0.8
 
@@ -177,7 +179,7 @@ def test_a_weight_is_a_repetition_where_copies_share_a_fold(monkeypatch):
     weighted = BDKNRegressor(**FULL_BATCH).fit(X, y, sample_weight=counts)
     repeated = BDKNRegressor(**FULL_BATCH).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
     assert weighted.member_names_ == repeated.member_names_
-    for name in ("dof_", "noise_", "evidence_", "intercept_"):
+    for name in ("dof_", "noise_variance_", "evidence_", "intercept_"):
         assert getattr(weighted, name) == pytest.approx(getattr(repeated, name), rel=1e-3)
     np.testing.assert_allclose(
         np.stack(weighted.predict(NEW, return_std=True)), np.stack(repeated.predict(NEW, return_std=True)), rtol=1e-4

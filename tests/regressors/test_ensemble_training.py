@@ -11,7 +11,6 @@ from quick import EACH, QUICK, table
 from sklearn.base import clone
 
 from bdkn.regressors import BDKNRegressor, DeepEnsembleRegressor
-from bdkn.training import Rows
 from bdkn.training.reference import ReferenceEngine
 
 X, y = table()
@@ -104,9 +103,10 @@ def test_engines_agree(cls, engine):
 class Recording:
     """An engine that remembers what it was asked."""
 
-    def train(self, spec, rows, config, seeds, *, n_jobs=None, watch=None, on_epoch=None):
-        self.asked = {**vars(spec), **vars(config), "n_jobs": n_jobs, "hook": on_epoch, "networks": len(seeds)}
-        return ReferenceEngine().train(spec, rows, config, seeds)
+    def train(self, jobs, rows, *, n_jobs=None, watch=None, on_epoch=None):
+        settings = {**vars(jobs[0].spec), **vars(jobs[0].config)}
+        self.asked = {**settings, "n_jobs": n_jobs, "hook": on_epoch, "networks": len(jobs)}
+        return ReferenceEngine().train(jobs, rows)
 
 
 @pytest.mark.parametrize("cls", EACH)
@@ -157,10 +157,10 @@ def test_many_rows_get_fewer_and_deeper_networks_and_fewer_epochs(cls, n_rows, n
     asked = set()
 
     class Idle:
-        def train(self, spec, rows, config, seeds, **kwargs):
-            asked.add((spec.hidden, config.epochs))
-            tiny = Rows(rows.X[:20], rows.y[:20])
-            return ReferenceEngine().train(spec, tiny, replace(config, epochs=1), seeds)
+        def train(self, jobs, rows, **kwargs):
+            asked.update((job.spec.hidden, job.config.epochs) for job in jobs)
+            short = [replace(job, config=replace(job.config, epochs=1), rows=None) for job in jobs]
+            return ReferenceEngine().train(short, rows[:20])
 
     free = {"n_members": "auto", "hidden_layer_sizes": "auto", "epochs": "auto", "early_stopping": False}
     model = cls(**{**QUICK, **free}, engine=Idle())
@@ -177,14 +177,14 @@ def test_every_network_is_told_of_by_a_number_of_its_own(monkeypatch, predict_wi
 
     @contextmanager
     def listening(n_networks, epochs):
-        yield lambda report: told.append((n_networks, report.member))
+        yield lambda report: told.append((n_networks, report.job))
 
-    monkeypatch.setattr("bdkn.regressors.ensemble.training_progress", listening)
+    monkeypatch.setattr("bdkn.training.settings.training_progress", listening)
     decays = {"weight_decay": (0.0, 1.0), "epochs": 2}
     BDKNRegressor(**{**QUICK, **decays}, n_folds=2, predict_with=predict_with, verbose=1).fit(X, y)
     n = 6 if predict_with == "folds" else 9
     assert {total for total, _ in told} == {n}
-    assert sorted(member for _, member in told) == sorted(2 * list(range(n)))
+    assert sorted(number for _, number in told) == sorted(2 * list(range(n)))
 
 
 @pytest.mark.parametrize("cls", EACH)

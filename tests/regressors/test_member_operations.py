@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from bdkn import BayesianStackingRegressor, BDKNRegressor
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import combine
+from bdkn.members.selection import CombinationSettings
 
 X, y = table(150)
 NEW, _ = table(40, seed=1)
@@ -36,18 +37,18 @@ def stack(members=MEMBERS, **params):
 def left_out_one(model, members):
     """Return the mean log density and the squared error of each row under a combination of all other rows."""
     held_out = model.held_out_[np.array(members)]
-    said, combined = held_out.forecast(), model._combined(held_out)
+    forecast, combined = held_out.forecast(), CombinationSettings.of(model).combine(held_out)
     τ, t, n = combined.tempering, combined.prior_variance, len(held_out.y)
     densities, errors = [], []
     for i in range(n):
         rest = np.arange(n) != i
-        others = type(said)(said.means[rest], said.noise[rest], said.disagreement[rest])
-        alone = type(said)(said.means[[i]], said.noise[[i]], said.disagreement[[i]])
+        others = type(forecast)(forecast.means[rest], forecast.noise[rest], forecast.disagreement[rest])
+        alone = type(forecast)(forecast.means[[i]], forecast.noise[[i]], forecast.disagreement[[i]])
         refit = combine(others, held_out.y[rest], prior_variance=t, tempering=τ, tails="posterior")
         dist = combined.tails.replace_in(refit.predictive(alone)) if model.tails == "loo" else refit.predictive(alone)
         densities.append(dist.logpdf(held_out.y[[i]])[0])
         errors.append(dist.loc[0] - held_out.y[i])
-    scale = model._targets.scale
+    scale = model._combined.targets.scale
     return np.mean(densities) - np.log(scale), scale * np.sqrt(np.mean(np.square(errors)))
 
 
@@ -72,7 +73,9 @@ def test_the_curve_of_the_first_members(model):
     expected = [left_out_one(model, list(range(size))) for size in (1, 2, 3)]
     np.testing.assert_allclose(np.stack([curve["log_score"], curve["rmse"]], axis=1), expected, rtol=1e-8)
     if model.tails == "loo":
-        np.testing.assert_allclose(curve["log_score"][-1], model.combination_.score - np.log(model._targets.scale))
+        np.testing.assert_allclose(
+            curve["log_score"][-1], model.combination_.score - np.log(model._combined.targets.scale)
+        )
 
 
 def same(one, two, rtol=0.0):
@@ -217,9 +220,9 @@ def test_who_can_be_dropped(model):
         model.drop_members(model.member_names_)
 
 
-def test_in_sample_there_is_nothing_to_judge_members_by():
+def test_in_sample_members_cannot_be_compared():
     model = networks(design="in-sample").fit(X, y)
-    message = "only by rows left out of their training, which design='in-sample' has none of: fit with design='cross-f"
+    message = "only by rows left out of their training; design='in-sample' leaves out none: fit with design='cross-f"
     for ask in (model.member_curve, lambda: model.drop_members("network 1"), lambda: model.add_members(1, X, y)):
         with pytest.raises(InvalidParameterError, match=message):
             ask()

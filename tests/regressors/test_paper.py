@@ -26,7 +26,7 @@ SHARED = {
 @pytest.mark.parametrize(
     ("cls", "extra"),
     [
-        (BDKNRegressor, {"design": "in-sample", "evidence": "paper"}),
+        (BDKNRegressor, {"design": "in-sample", "prior_variance": "paper"}),
         (DeepEnsembleRegressor, {"predictive": "gaussian"}),
     ],
 )
@@ -42,8 +42,8 @@ def test_the_settings_of_the_paper(cls, extra, setting, differs):
 
 
 def test_setting_one_is_the_default_and_anything_can_be_overridden():
-    model = BDKNRegressor.from_paper(random_state=3, epochs=7, evidence="exact")
-    assert (model.learning_rate, model.random_state, model.epochs, model.evidence) == (0.1, 3, 7, "exact")
+    model = BDKNRegressor.from_paper(random_state=3, epochs=7, prior_variance="evidence")
+    assert (model.learning_rate, model.random_state, model.epochs, model.prior_variance) == (0.1, 3, 7, "evidence")
 
 
 def test_there_are_two_settings():

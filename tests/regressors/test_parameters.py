@@ -59,15 +59,15 @@ def test_shared_parameters(cls, given, message):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("best", "evidence must be one of 'exact', 'paper'; got 'best'"),
-        (0, "evidence must be a number >= 1e-100 and <= 1e+100; got 0"),
-        (None, "evidence must be a number >= 1e-100 and <= 1e+100; got None"),
-        (float("inf"), "evidence must be a number >= 1e-100 and <= 1e+100 and finite; got inf"),
+        ("best", "prior_variance must be one of 'evidence', 'paper'; got 'best'"),
+        (0, "prior_variance must be a number >= 1e-100 and <= 1e+100; got 0"),
+        (None, "prior_variance must be a number >= 1e-100 and <= 1e+100; got None"),
+        (float("inf"), "prior_variance must be a number >= 1e-100 and <= 1e+100 and finite; got inf"),
     ],
 )
 def test_evidence(given, message):
     with pytest.raises(InvalidParameterError, match=re.escape(message)):
-        BDKNRegressor(evidence=given).fit(X, y)
+        BDKNRegressor(prior_variance=given).fit(X, y)
 
 
 def test_predictive():

@@ -46,7 +46,7 @@ def test_intervals_are_nested_and_quantiles_ordered(model):
 
 @pytest.mark.parametrize("alpha", [1.5, [0.1, -0.1], [float("nan")]])
 def test_levels_are_probabilities(model, alpha):
-    with pytest.raises(InvalidParameterError, match="each level in alpha must be a number >= 0 and <= 1"):
+    with pytest.raises(InvalidParameterError, match="each level in quantiles must be a number >= 0 and <= 1"):
         model.predict_quantiles(NEW, alpha)
 
 
@@ -114,5 +114,5 @@ def test_a_column_of_targets_is_flattened_with_a_warning():
 
 
 def test_several_targets_are_refused_with_advice():
-    with pytest.raises(InvalidParameterError, match=r"one target a row.*got shape \(120, 2\).*MultiOutputRegressor"):
+    with pytest.raises(InvalidParameterError, match=r"one target per row.*got shape \(120, 2\).*MultiOutputRegressor"):
         BDKNRegressor(**QUICK).fit(X, np.column_stack([y, y]))

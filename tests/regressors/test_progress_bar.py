@@ -6,8 +6,8 @@ import pytest
 from quick import BOTH, EACH, QUICK, table
 from rich.console import Console
 
-from bdkn.regressors.progress import training_progress
 from bdkn.training import EpochReport
+from bdkn.training.progress_bar import training_progress
 
 X, y = table()
 
@@ -17,7 +17,7 @@ def test_the_bar_tells_network_epoch_loss_and_time():
     console = Console(file=shown, force_terminal=True, width=120)
     with training_progress(3, 40, console) as on_epoch:
         for epoch in range(20):
-            on_epoch(EpochReport(member=1, epoch=epoch, loss=0.12345, validation_loss=None, mean=None, variance=None))
+            on_epoch(EpochReport(job=1, epoch=epoch, loss=0.12345, validation_loss=None, mean=None, variance=None))
         deadline = time.monotonic() + 30
         while "epoch 20/40" not in shown.getvalue() and time.monotonic() < deadline:
             time.sleep(0.02)

@@ -72,8 +72,8 @@ def test_weights_count_as_observations():
     [
         (np.zeros(60), "must contain at least one non-zero number; got only zeros"),
         (np.full(60, -1.0), "sample_weight must be >= 0, as it counts rows; got -1.0"),
-        (np.ones(59), r"one number a row, shape \(60,\); got shape \(59,\)"),
-        (np.ones((60, 2)), r"one number a row, shape \(60,\); got shape \(60, 2\)"),
+        (np.ones(59), r"one number per row, shape \(60,\); got \(59,\)"),
+        (np.ones((60, 2)), r"one number per row, shape \(60,\); got \(60, 2\)"),
     ],
 )
 def test_bad_weights(weight, message):

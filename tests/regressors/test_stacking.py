@@ -24,7 +24,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import bdkn.regressors.screening
 import bdkn.regressors.stacking
 from bdkn import BayesianStackingRegressor, BDKNRegressor, DeepEnsembleRegressor
 from bdkn.errors import DivergedError, DivergedMemberWarning, InvalidParameterError
@@ -80,7 +79,7 @@ def outputs(model, rows):
 
 @pytest.mark.parametrize("predict_with", ["folds", "refit"])
 def test_predictions_are_those_of_the_combination(predict_with):
-    model = _unscreened(stack(AWARE, predict_with=predict_with), X, UNEVEN)
+    model = _with_all_members(stack(AWARE, predict_with=predict_with), X, UNEVEN)
     means = outputs(model, NEW)
     assert means.shape == (5 if predict_with == "folds" else 1, 60, 2)
     centre, scale = UNEVEN.mean(), UNEVEN.std()
@@ -99,7 +98,7 @@ def test_predictions_are_those_of_the_combination(predict_with):
 
 def test_the_combination_is_learned_from_rows_left_out():
     splits = list(KFold(4, shuffle=True, random_state=3).split(X))
-    model, y = _unscreened(stack(AWARE, cv=splits), X, UNEVEN), UNEVEN
+    model, y = _with_all_members(stack(AWARE, cv=splits), X, UNEVEN), UNEVEN
     means, stds = np.empty((150, 2)), np.empty(150)
     for kept, left_out in splits:
         near, line = (clone(member).fit(X[kept], y[kept]) for _, member in AWARE)
@@ -120,7 +119,7 @@ def test_the_combination_is_learned_from_rows_left_out():
 
 
 def test_each_member_has_folds_of_its_own():
-    model = _unscreened(stack(cv=3), X, y)
+    model = _with_all_members(stack(cv=3), X, y)
     for h, (name, member) in enumerate(PAIR):
         for kept, left_out in model.folds_.of_member(name):
             said = clone(member).fit(X[kept], y[kept]).predict(X[left_out])
@@ -131,7 +130,7 @@ def test_each_member_has_folds_of_its_own():
 
 
 def test_a_splitter_gives_all_members_the_same_folds():
-    model = _unscreened(stack(cv=KFold(3)), X, y)
+    model = _with_all_members(stack(cv=KFold(3)), X, y)
     for name in model.member_names_:
         folds = model.folds_.of_member(name)
         for (_, left_out), (_, expected) in zip(folds, KFold(3).split(X), strict=True):
@@ -152,7 +151,7 @@ def test_noise_is_the_average_of_the_variances_known():
 
     target = X[:, 0] + spread * np.random.default_rng(3).normal(size=150)
     members = [("first", first), ("second", second), ("third", third)]
-    model = _unscreened(stack(members, cv="prefit", tempering=1.0), X, target)
+    model = _with_all_members(stack(members, cv="prefit", tempering=1.0), X, target)
     said = model.held_out_.forecast()
     unit = target.std()
     known = [2 * spread, np.sqrt(spread)]
@@ -163,8 +162,8 @@ def test_noise_is_the_average_of_the_variances_known():
     np.testing.assert_allclose(model._forecast(X).variance, said.variance)
 
 
-def _unscreened(model, rows, targets, **params):
-    """Return the fit with all members taken for useful."""
+def _with_all_members(model, rows, targets, **params):
+    """Return the fit that uses all members."""
     return model.set_params(select_members=False).fit(rows, targets, **params)
 
 
@@ -184,7 +183,7 @@ def test_without_any_variance_the_noise_is_constant():
 
 
 def test_a_stack_of_one_that_is_trusted_is_that_one():
-    model = stack([("line", BayesianRidge())], evidence=1e-12, predict_with="refit").fit(X, y)
+    model = stack([("line", BayesianRidge())], prior_variance=1e-12, predict_with="refit").fit(X, y)
     np.testing.assert_allclose(model.predict(NEW), BayesianRidge().fit(X, y).predict(NEW), rtol=1e-6)
     np.testing.assert_allclose(model.weights_, [1.0], rtol=1e-6)
     assert np.isnan(model.member_table()["loss_without"]).all()
@@ -247,8 +246,8 @@ USELESS = {
 
 @pytest.mark.parametrize("std", USELESS.values(), ids=USELESS)
 def test_a_standard_deviation_that_tells_nothing_is_not_used(std):
-    useless = _unscreened(stack([*AWARE, ("told", told(std))]), X, UNEVEN)
-    silent = _unscreened(stack([*AWARE, ("told", Silent())]), X, UNEVEN)
+    useless = _with_all_members(stack([*AWARE, ("told", told(std))]), X, UNEVEN)
+    silent = _with_all_members(stack([*AWARE, ("told", Silent())]), X, UNEVEN)
     assert np.isnan(useless.held_out_.variances).all(axis=0).tolist() == [True, False, True]
     np.testing.assert_array_equal(useless.predict_interval(NEW), silent.predict_interval(NEW))
     assert useless.members_[2].predict(NEW)[1] is None
@@ -269,7 +268,7 @@ def test_any_unit_of_the_target(unit):
                 return (super().predict(X), unit * Aware.spread(X)) if return_std else super().predict(X)
 
         members = [("near", Spread(5)), ("networks", DeepEnsembleRegressor(**QUICK))]
-        return _unscreened(stack(members, cv=2), X, unit * UNEVEN)
+        return _with_all_members(stack(members, cv=2), X, unit * UNEVEN)
 
     model, plain = fitted(unit), fitted(1.0)
     np.testing.assert_allclose(model.predict_interval(NEW) / unit, plain.predict_interval(NEW), rtol=1e-3)
@@ -293,9 +292,9 @@ def test_members_that_are_not_finite():
     def overflows(rows):
         return np.where(rows[:, 0] > 1, np.inf, 0.0)
 
-    with pytest.warns(DivergedMemberWarning, match="left out bad of 3, which diverged: predictions of rows left"):
+    with pytest.warns(DivergedMemberWarning, match="left out bad of 3, which diverged: predictions for rows left"):
         assert stack([*PAIR, ("bad", overflows)]).fit(X, y).member_names_ == ("near", "line")
-    with pytest.raises(DivergedError, match="all 1 members diverged: predictions of rows left out of training"):
+    with pytest.raises(DivergedError, match="all 1 members diverged: predictions for rows left out of training"):
         stack([("bad", overflows)]).fit(X, y)
     later = stack([("line", lambda rows: np.where(rows[:, 0] > 1e3, np.nan, rows[:, 1]))]).fit(X, y)
     with pytest.raises(DivergedError, match="member 'line' must predict finite numbers; it does not on one of these"):
@@ -323,7 +322,7 @@ def test_what_cannot_be_refitted_is_used_as_it_is():
         module.bias.fill_(50.0)
     frozen = FrozenEstimator(BayesianRidge().fit(X, y))
     members = [("module", module), ("frozen", frozen), ("function", lambda rows: rows[:, 1] / 2 + 54)]
-    model = _unscreened(stack([*members, PAIR[0]]), X, y)
+    model = _with_all_members(stack([*members, PAIR[0]]), X, y)
     assert model.named_estimators_["module"] is module
     assert model.named_estimators_["frozen"] is frozen
     assert len(model.named_estimators_["near"]) == 5
@@ -335,7 +334,7 @@ def test_what_cannot_be_refitted_is_used_as_it_is():
 def test_bdkn_regressors_as_members():
     rows, targets = table(400)
     targets += 3 * np.abs(rows[:, 0] - 2) * np.random.default_rng(2).normal(size=400)
-    model = _unscreened(stack([("networks", DeepEnsembleRegressor(**QUICK)), PAIR[1]], cv=2), rows, targets)
+    model = _with_all_members(stack([("networks", DeepEnsembleRegressor(**QUICK)), PAIR[1]], cv=2), rows, targets)
     assert np.isfinite(model.held_out_.variances[:, 0]).all()
     assert model.score(NEW, Y_NEW) > 0.8
 
@@ -399,7 +398,7 @@ class Greedy(LinearRegression):
 def test_members_beside_others_take_one_core_each(n_jobs, cores):
     members = [("line", Greedy(n_jobs=-1)), ("pipe", make_pipeline(Greedy(n_jobs=-1))), ("two", Greedy(n_jobs=2))]
     with joblib.parallel_config("threading"):
-        model = _unscreened(stack(members, n_jobs=n_jobs), X, y)
+        model = _with_all_members(stack(members, n_jobs=n_jobs), X, y)
     for fit in model.named_estimators_["line"]:
         assert (fit.cores_, fit.n_jobs) == (cores, -1)
     assert {fit[-1].cores_ for fit in model.named_estimators_["pipe"]} == {cores}
@@ -424,7 +423,7 @@ class Recorder(RegressorMixin, BaseEstimator):
 def test_members_are_given_rows_as_they_are(library):
     frame = library.DataFrame(dict(zip("abc", X.T, strict=True)))
     new = library.DataFrame(dict(zip("abc", NEW.T, strict=True)))
-    model = _unscreened(stack([("line", LinearRegression()), ("seen", Recorder())]), frame, library.Series(y))
+    model = _with_all_members(stack([("line", LinearRegression()), ("seen", Recorder())]), frame, library.Series(y))
     assert list(model.feature_names_in_) == ["a", "b", "c"]
     for fit in model.named_estimators_["seen"]:
         assert fit.seen_["type"] is library.DataFrame
@@ -432,7 +431,7 @@ def test_members_are_given_rows_as_they_are(library):
         assert set(fit.seen_["y"]) <= set(y)
     for fit in model.named_estimators_["line"]:
         assert list(fit.feature_names_in_) == ["a", "b", "c"]
-    plain = _unscreened(stack([("line", LinearRegression()), ("seen", Recorder())]), X, y)
+    plain = _with_all_members(stack([("line", LinearRegression()), ("seen", Recorder())]), X, y)
     np.testing.assert_allclose(model.predict(new), plain.predict(NEW), rtol=1e-12)
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(new[["c", "b", "a"]])
@@ -499,7 +498,7 @@ def test_metadata_is_routed():
         model = stack([("near", near), ("line", line), ("seen", seen)], cv=GroupKFold(3))
         weights, groups = np.arange(150.0) % 4, np.arange(150) % 5
         rows = np.flatnonzero(weights)
-        _unscreened(model, X, y, sample_weight=weights, flavour=np.arange(150), groups=groups)
+        _with_all_members(model, X, y, sample_weight=weights, flavour=np.arange(150), groups=groups)
         assert len(model.folds_) == 3
         for (kept, left_out), fit in zip(model.folds_, model.named_estimators_["seen"], strict=True):
             np.testing.assert_array_equal(fit.flavour_, rows[kept])
@@ -524,7 +523,7 @@ def test_spellings_of_cv():
 
 def test_rows_that_are_never_left_out_are_not_judged():
     model = stack(cv=TimeSeriesSplit(3)).fit(X, y)
-    assert len(model.held_out_.y) == len(model.folds_.judged) == 111
+    assert len(model.held_out_.y) == len(model.folds_.held_out) == 111
     kept, _ = next(iter(model.folds_))
     assert len(kept) == 39
     with pytest.raises(InvalidParameterError, match="cv must leave no row out twice"):
@@ -552,7 +551,7 @@ def test_a_fit_that_fails_changes_nothing_and_names_the_member():
         ({"estimators": [("a", "skip")]}, "member 'a' must be a regressor with fit and predict"),
         ({"estimators": [("a", LogisticRegression())]}, "member 'a' must predict numbers; got the classifier"),
         ({"cv": 1}, "cv must be an integer >= 2; got 1"),
-        ({"cv": []}, "cv must leave some row out, by which members are judged; it leaves out none"),
+        ({"cv": []}, "cv must leave out rows, on which members are compared; it leaves out none"),
         ({"cv": [1, 2]}, "cv must be a number, a splitter, or pairs of lists of row numbers: those to train on and"),
         ({"cv": [(0, 1)]}, "got something else in place of a pair"),
         ({"cv": [([0, 1], [2, 150])]}, "cv must give row numbers from 0 to 149; got others: split the rows of X"),
@@ -644,7 +643,7 @@ def test_a_stack_of_bdkn_regressors_is_saved(tmp_path, random_state):
         ("inner", stack([("networks", DeepEnsembleRegressor(**QUICK))], cv=2)),
         ("none", "drop"),
     ]
-    model = _unscreened(stack(members, cv=2, predict_with="refit", random_state=random_state), X, y)
+    model = _with_all_members(stack(members, cv=2, predict_with="refit", random_state=random_state), X, y)
     model.save(tmp_path / "model.bdkn")
     loaded = bdkn.load(tmp_path / "model.bdkn")
     np.testing.assert_array_equal(loaded.predict_interval(NEW), model.predict_interval(NEW))
@@ -665,6 +664,8 @@ def test_docstrings():
 def test_every_parameter_is_documented_with_its_default():
     text = inspect.getdoc(BayesianStackingRegressor)
     for name, value in BayesianStackingRegressor().get_params().items():
+        if value == "deprecated":
+            continue
         entry = re.search(rf"^{name} : .*default=(.*)$", text, flags=re.MULTILINE)
         assert entry, name
         assert entry[1] == repr(value).replace("'", '"')

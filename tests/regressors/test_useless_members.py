@@ -11,8 +11,8 @@ from quick import QUICK, Stretched, table
 
 from bdkn import BDKNRegressor
 from bdkn.members import HeldOut
+from bdkn.members.selection import CombinationSettings, elimination
 from bdkn.networks import Networks
-from bdkn.regressors.screening import elimination
 from bdkn.training.reference import ReferenceEngine
 
 X, y = table()
@@ -24,14 +24,14 @@ FOUR = {**QUICK, "n_members": 4}
 class Noisy:
     """Trains with the reference engine, then gives the last of four networks, in any fold, random weights."""
 
-    def train(self, spec, rows, config, seeds, *, n_jobs=None, watch=None, on_epoch=None):
-        trained = ReferenceEngine().train(spec, rows, config, seeds)
+    def train(self, jobs, rows, *, n_jobs=None, watch=None, on_epoch=None):
+        trained = ReferenceEngine().train(jobs, rows)
         rng, layers = np.random.default_rng(0), []
         for W, b in trained.networks.layers:
             W, b = W.copy(), b.copy()
             W[3::4], b[3::4] = rng.normal(size=W[3::4].shape), rng.normal(size=b[3::4].shape)
             layers.append((W, b))
-        return replace(trained, networks=Networks(spec, tuple(layers)))
+        return replace(trained, networks=Networks(jobs[0].spec, tuple(layers)))
 
 
 @pytest.fixture(scope="module", params=[{}, {"predict_with": "refit"}, {"tails": "posterior"}], ids=str)
@@ -65,7 +65,7 @@ def test_those_in_use_score_best(options):
     scores = {}
     for kept in elimination(everyone.held_out_):
         names = tuple(everyone.member_names_[h] for h in kept)
-        scores[names] = everyone._combined(everyone.held_out_[kept]).score
+        scores[names] = CombinationSettings.of(everyone).combine(everyone.held_out_[kept]).score
     assert best.member_names_ == max(scores, key=scores.get)
     assert best.combination_.score == max(scores.values())
 
@@ -119,7 +119,10 @@ class TestElimination:
             plain, counts = held_out(rng.uniform(0.2, 0.8, 4), 12), rng.integers(1, 6, 12)
             counted = replace(plain, counts=counts.astype(float))
             repeated = HeldOut(
-                *(np.repeat(part, counts, axis=0) for part in (plain.means, plain.variances, plain.spread, plain.y))
+                *(
+                    np.repeat(part, counts, axis=0)
+                    for part in (plain.means, plain.variances, plain.fold_variance, plain.y)
+                )
             )
             for one, other in zip(elimination(counted), elimination(repeated), strict=True):
                 np.testing.assert_array_equal(one, other)

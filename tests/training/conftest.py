@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bdkn.training import Rows
+from bdkn.rows import Rows
 
 
 @pytest.fixture
@@ -12,8 +12,7 @@ def rows() -> Rows:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(83, 3)).astype(np.float32)
     y = (np.sin(2 * X[:, 0]) + X[:, 1] / 2 + 0.2 * rng.normal(size=83)).astype(np.float32)
-    weight = rng.uniform(0.2, 1.8, 83).astype(np.float32)
-    return Rows(X, y, weight / weight.mean())
+    return Rows(X, y.astype(np.float64), rng.uniform(0.2, 1.8, 83))
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bdkn.errors import InvalidParameterError
-from bdkn.training import Rows, TrainingConfig, get_engine
-from bdkn.training.schedule import learning_rates
+from bdkn.training import TrainingConfig, get_engine
+from bdkn.training.objective import BetaNLL
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,10 @@ from bdkn.training.schedule import learning_rates
         ({"schedule": "cosin"}, r"schedule must be one of 'constant', 'cosine'; got 'cosin'; did you mean 'cosine'\?"),
         ({"weight_decay": -1e-3}, r"weight_decay must be a number >= 0; got -0\.001"),
         ({"objective": "nlll"}, r"objective must be one of 'nll', 'beta_nll', 'mse'; got 'nlll'; did you mean 'nll'\?"),
+        (
+            {"objective": 3},
+            r"objective must be one of .*, or an object with name, .*; got 3",
+        ),
         ({"beta": 1.5}, r"beta must be a number >= 0 and <= 1; got 1\.5"),
         ({"warmup_epochs": -1}, r"warmup_epochs must be an integer >= 0; got -1"),
         ({"validation_fraction": 1.0}, r"validation_fraction must be a number >= 0 and <= 0\.9; got 1\.0"),
@@ -40,8 +44,11 @@ def test_numpy_numbers_are_numbers() -> None:
 
 
 def test_objective_is_squared_error_while_warming_up() -> None:
-    config = TrainingConfig(objective="beta_nll", warmup_epochs=2)
-    assert [config.objective_at(epoch) for epoch in range(4)] == ["mse", "mse", "beta_nll", "beta_nll"]
+    config = TrainingConfig(objective="beta_nll", warmup_epochs=2, beta=0.25)
+    objectives = [config.objective_in(epoch) for epoch in range(4)]
+    assert [objective.name for objective in objectives] == ["mse", "mse", "beta_nll", "beta_nll"]
+    assert [objective.trains_variance for objective in objectives] == [False, False, True, True]
+    assert config.main_objective == objectives[-1] == BetaNLL(0.25)
 
 
 def test_config_is_frozen() -> None:
@@ -58,12 +65,12 @@ def test_cosine_rates_are_those_of_torch() -> None:
         theirs.append(scheduler.get_last_lr()[0])
         optimizer.step()
         scheduler.step()
-    ours = list(learning_rates(TrainingConfig(learning_rate=0.3, schedule="cosine"), 17))
+    ours = TrainingConfig(learning_rate=0.3, schedule="cosine").learning_rate_at(np.arange(17), 17)
     np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 
 def test_constant_rates_stay() -> None:
-    assert list(learning_rates(TrainingConfig(learning_rate=0.3), 4)) == [0.3] * 4
+    assert TrainingConfig(learning_rate=0.3).learning_rate_at(3, 4) == 0.3
 
 
 def test_engine_names_are_checked() -> None:
@@ -76,11 +83,3 @@ def test_engines_are_found_by_name_or_taken_as_they_are(name: str) -> None:
     engine = get_engine(name)
     assert type(engine).__name__.lower() == f"{name}engine"
     assert get_engine(engine) is engine
-
-
-def test_rows_must_be_contiguous_and_single() -> None:
-    message = "Rows needs C-contiguous float32 arrays; convert with numpy.ascontiguousarray"
-    single = np.zeros((4, 2), dtype=np.float32)
-    for X in (np.asfortranarray(single), single.astype(np.float64)):
-        with pytest.raises(InvalidParameterError, match=message):
-            Rows(X, single[:, 0])

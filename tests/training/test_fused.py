@@ -8,12 +8,14 @@ import sys
 
 import numpy as np
 import pytest
+from make_jobs import jobs_of
 
 from bdkn.errors import InvalidParameterError
 from bdkn.networks import ACTIVATIONS, Networks, NetworkSpec
-from bdkn.training import OBJECTIVES, SCHEDULES, EpochReport, Rows, Trained, TrainingConfig, get_engine
+from bdkn.rows import Rows
+from bdkn.training import OBJECTIVES, SCHEDULES, EpochReport, Trained, TrainingConfig, get_engine
 from bdkn.training.fused import FusedEngine
-from bdkn.training.fused.queue import threads
+from bdkn.training.fused.engine import threads
 from bdkn.training.reference import ReferenceEngine
 
 Seeds = list[np.random.SeedSequence]
@@ -23,8 +25,8 @@ TOLERANCE = 1e-3
 
 def agree(spec: NetworkSpec, rows: Rows, config: TrainingConfig, seeds: Seeds) -> Trained:
     """Train with both engines, compare all they return, and return the fused engine's."""
-    ours = FusedEngine().train(spec, rows, config, seeds, n_jobs=2)
-    truth = ReferenceEngine().train(spec, rows, config, seeds)
+    ours = FusedEngine().train(jobs_of(spec, config, seeds), rows, n_jobs=2)
+    truth = ReferenceEngine().train(jobs_of(spec, config, seeds), rows)
     assert ours.best_epochs == truth.best_epochs
     for mine, theirs in zip(
         ours.loss_curves + ours.validation_curves, truth.loss_curves + truth.validation_curves, strict=True
@@ -57,7 +59,7 @@ def test_any_depth_and_width(rows: Rows, seeds: Seeds, hidden: tuple[int, ...]) 
 def test_any_number_of_inputs(seeds: Seeds, n_inputs: int) -> None:
     rng = np.random.default_rng(n_inputs)
     X = rng.normal(size=(40, n_inputs)).astype(np.float32)
-    rows = Rows(X, (X.sum(axis=1) / np.sqrt(n_inputs)).astype(np.float32))
+    rows = Rows(X, (X.sum(axis=1) / np.sqrt(n_inputs)).astype(np.float64))
     agree(NetworkSpec(n_inputs=n_inputs, hidden=(10,)), rows, TrainingConfig(epochs=20, batch_size=7), seeds)
 
 
@@ -90,8 +92,8 @@ def test_early_stopping(rows: Rows, seeds: Seeds, warmup_epochs: int) -> None:
 
 def test_rows_without_weights_weigh_one(rows: Rows, seeds: Seeds) -> None:
     spec, config = NetworkSpec(n_inputs=3), TrainingConfig(epochs=3)
-    plain = FusedEngine().train(spec, Rows(rows.X, rows.y), config, seeds)
-    ones = FusedEngine().train(spec, Rows(rows.X, rows.y, np.ones_like(rows.y)), config, seeds)
+    plain = FusedEngine().train(jobs_of(spec, config, seeds), Rows(rows.X, rows.y))
+    ones = FusedEngine().train(jobs_of(spec, config, seeds), Rows(rows.X, rows.y, np.ones_like(rows.y)))
     assert all(np.array_equal(a, b) for a, b in zip(flat(plain), flat(ones), strict=True))
 
 
@@ -99,22 +101,22 @@ def test_rows_without_weights_weigh_one(rows: Rows, seeds: Seeds) -> None:
 def test_same_bits_for_any_number_of_threads(rows: Rows, n_jobs: int) -> None:
     spec, config = NetworkSpec(n_inputs=3), TrainingConfig(epochs=30, validation_fraction=0.2)
     seeds = np.random.SeedSequence(3).spawn(5)
-    alone = FusedEngine().train(spec, rows, config, seeds, n_jobs=None)
-    together = FusedEngine().train(spec, rows, config, seeds, n_jobs=n_jobs)
+    alone = FusedEngine().train(jobs_of(spec, config, seeds), rows, n_jobs=None)
+    together = FusedEngine().train(jobs_of(spec, config, seeds), rows, n_jobs=n_jobs)
     assert all(np.array_equal(a, b) for a, b in zip(flat(alone), flat(together), strict=True))
 
 
 def test_a_member_does_not_depend_on_the_others(rows: Rows) -> None:
     spec, config = NetworkSpec(n_inputs=3), TrainingConfig(epochs=10)
     seeds = np.random.SeedSequence(3).spawn(4)
-    all_four = flat(FusedEngine().train(spec, rows, config, seeds))
-    last = flat(FusedEngine().train(spec, rows, config, seeds[3:]))
+    all_four = flat(FusedEngine().train(jobs_of(spec, config, seeds), rows))
+    last = flat(FusedEngine().train(jobs_of(spec, config, seeds[3:]), rows))
     assert all(np.array_equal(a[3:], b) for a, b in zip(all_four, last, strict=True))
 
 
 def test_a_diverging_member_neither_raises_nor_disturbs(rows: Rows, seeds: Seeds) -> None:
     spec = NetworkSpec(n_inputs=3)
-    trained = FusedEngine().train(spec, rows, TrainingConfig(epochs=5, learning_rate=1e30), seeds)
+    trained = FusedEngine().train(jobs_of(spec, TrainingConfig(epochs=5, learning_rate=1e30), seeds), rows)
     assert isinstance(trained.networks, Networks)
     assert not trained.networks.is_finite().all()
 
@@ -123,18 +125,20 @@ class TestHook:
     def test_reports_every_epoch_of_every_member_with_outputs(self, rows: Rows, seeds: Seeds) -> None:
         spec, config = NetworkSpec(n_inputs=3), TrainingConfig(epochs=6, validation_fraction=0.2)
         reports: list[EpochReport] = []
-        trained = FusedEngine().train(spec, rows, config, seeds, n_jobs=2, watch=rows.X, on_epoch=reports.append)
-        assert {(r.member, r.epoch) for r in reports} == {(m, e) for m in range(3) for e in range(6)}
+        trained = FusedEngine().train(
+            jobs_of(spec, config, seeds), rows, n_jobs=2, watch=rows.X, on_epoch=reports.append
+        )
+        assert {(r.job, r.epoch) for r in reports} == {(m, e) for m in range(3) for e in range(6)}
         for report in reports:
-            assert report.loss == trained.loss_curves[report.member][report.epoch]
-            assert report.validation_loss == trained.validation_curves[report.member][report.epoch]
+            assert report.loss == trained.loss_curves[report.job][report.epoch]
+            assert report.validation_loss == trained.validation_curves[report.job][report.epoch]
 
     def test_watched_outputs_are_those_of_the_weights(self, rows: Rows, seeds: Seeds) -> None:
         last: dict[int, EpochReport] = {}
+        jobs = jobs_of(NetworkSpec(n_inputs=3), TrainingConfig(epochs=6), seeds)
         trained = FusedEngine().train(
-            NetworkSpec(n_inputs=3), rows, TrainingConfig(epochs=6), seeds, watch=rows.X[:21],
-            on_epoch=lambda report: last.update({report.member: report}),
-        )  # fmt: skip
+            jobs, rows, watch=rows.X[:21], on_epoch=lambda report: last.update({report.job: report})
+        )
         means, variances = trained.networks.outputs(rows.X[:21])
         for member, report in last.items():
             np.testing.assert_array_equal(report.mean, means[member])
@@ -142,8 +146,8 @@ class TestHook:
 
     def test_watching_changes_no_bit(self, rows: Rows, seeds: Seeds) -> None:
         spec, config = NetworkSpec(n_inputs=3), TrainingConfig(epochs=6)
-        watched = FusedEngine().train(spec, rows, config, seeds, watch=rows.X, on_epoch=lambda report: None)
-        alone = FusedEngine().train(spec, rows, config, seeds)
+        watched = FusedEngine().train(jobs_of(spec, config, seeds), rows, watch=rows.X, on_epoch=lambda report: None)
+        alone = FusedEngine().train(jobs_of(spec, config, seeds), rows)
         assert all(np.array_equal(a, b) for a, b in zip(flat(watched), flat(alone), strict=True))
 
     def test_an_error_in_a_hook_ends_the_training(self, rows: Rows, seeds: Seeds) -> None:
@@ -151,7 +155,9 @@ class TestHook:
             raise KeyError("enough")
 
         with pytest.raises(KeyError, match="enough"):
-            FusedEngine().train(NetworkSpec(n_inputs=3), rows, TrainingConfig(epochs=6), seeds, on_epoch=fail, n_jobs=2)
+            FusedEngine().train(
+                jobs_of(NetworkSpec(n_inputs=3), TrainingConfig(epochs=6), seeds), rows, on_epoch=fail, n_jobs=2
+            )
 
 
 @pytest.mark.parametrize(("n_jobs", "expected"), [(None, 1), (1, 1), (7, 7), (-1, 4), (-2, 3), (-9, 1)])
@@ -163,7 +169,9 @@ def test_n_jobs_means_what_scikit_learn_means(
 
 
 def test_no_thread_at_all_is_refused() -> None:
-    with pytest.raises(InvalidParameterError, match="n_jobs must not be 0; got 0; 1 is one thread, -1 a thread a core"):
+    with pytest.raises(
+        InvalidParameterError, match="n_jobs must not be 0; got 0; 1 is one thread, -1 one thread per core"
+    ):
         threads(0)
 
 
@@ -175,11 +183,11 @@ def test_is_the_engine_of_that_name() -> None:
 SCRIPT = """
 import numpy as np
 from bdkn.networks import NetworkSpec
-from bdkn.training import Rows, TrainingConfig, get_engine
+from bdkn.rows import Rows
+from bdkn.training import Job, TrainingConfig, get_engine
 X = np.linspace(-1, 1, 64, dtype=np.float32).reshape(-1, 2)
-trained = get_engine("fused").train(
-    NetworkSpec(n_inputs=2), Rows(X, X[:, 0].copy()), TrainingConfig(epochs=50), np.random.SeedSequence(1).spawn(1)
-)
+job = Job(NetworkSpec(n_inputs=2), TrainingConfig(epochs=50), np.random.SeedSequence(1))
+trained = get_engine("fused").train([job], Rows(X, X[:, 0].astype(float)))
 print(trained.loss_curves[0][-1].hex())
 """
 

@@ -6,13 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from make_jobs import start_networks
 from numpy.typing import NDArray
 
 from bdkn.networks import ACTIVATIONS, NetworkSpec
+from bdkn.networks.functions import NUMPY
 from bdkn.training import OBJECTIVES
-from bdkn.training.engine import start_networks
-from bdkn.training.objective import loss_and_gradient
-from bdkn.training.reference import Data, Layers, State, adam_step, loss_and_gradients
+from bdkn.training.objective import get_objective
+from bdkn.training.reference import Layers, State, adam_step, loss_and_gradients
+from bdkn.training.rows import TrainingTable
 
 Array = NDArray[np.float64]
 MEMBERS, BETA = 2, 0.7
@@ -25,12 +27,14 @@ PLAIN: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def problem(spec: NetworkSpec, rows: int, weighted: bool = True) -> tuple[Layers, Data]:
+def problem(spec: NetworkSpec, rows: int, weighted: bool = True) -> tuple[Layers, TrainingTable]:
     rng = np.random.default_rng(11)
     networks, _ = start_networks(spec, np.random.SeedSequence(1).spawn(MEMBERS))
     layers = tuple((W.astype(float), b.astype(float)) for W, b in networks.layers)
     weight = rng.uniform(0.1, 3, (MEMBERS, rows)) if weighted else np.ones((MEMBERS, rows))
-    return layers, Data(rng.normal(size=(MEMBERS, rows, spec.n_inputs)), rng.normal(size=(MEMBERS, rows)), weight)
+    return layers, TrainingTable(
+        rng.normal(size=(MEMBERS, rows, spec.n_inputs)), rng.normal(size=(MEMBERS, rows)), weight
+    )
 
 
 def outputs(activation: str, layers: Layers, h: int, x: Array) -> tuple[float, float]:
@@ -42,11 +46,11 @@ def outputs(activation: str, layers: Layers, h: int, x: Array) -> tuple[float, f
     return mean, np.log(1 + np.exp(raw)) + 1e-6
 
 
-def batch_loss(activation: str, layers: Layers, batch: Data, objective: str, held: Layers) -> Array:
+def batch_loss(activation: str, layers: Layers, batch: TrainingTable, objective: str, held: Layers) -> Array:
     """Return Σ w l / B of each member, row by row; ``held`` gives the constant factor of beta_nll."""
     total = np.zeros(MEMBERS)
     for h in range(MEMBERS):
-        for x, y, w in zip(batch.X[h], batch.y[h], batch.weight[h], strict=True):
+        for x, y, w in zip(batch.X[h], batch.y[h], batch.weights[h], strict=True):
             mean, v = outputs(activation, layers, h, x)
             loss = {"mse": (y - mean) ** 2 / 2}.get(objective, np.log(v) / 2 + (y - mean) ** 2 / (2 * v))
             factor = outputs(activation, held, h, x)[1] ** BETA if objective == "beta_nll" else 1
@@ -54,7 +58,9 @@ def batch_loss(activation: str, layers: Layers, batch: Data, objective: str, hel
     return total
 
 
-def central_differences(activation: str, layers: Layers, batch: Data, objective: str, step: float = 1e-6) -> Layers:
+def central_differences(
+    activation: str, layers: Layers, batch: TrainingTable, objective: str, step: float = 1e-6
+) -> Layers:
     """Move every parameter of all members at once: members share none, so each sees its own derivative."""
     moved = tuple((W.copy(), b.copy()) for W, b in layers)
     gradients = tuple((np.empty_like(W), np.empty_like(b)) for W, b in layers)
@@ -73,7 +79,7 @@ def central_differences(activation: str, layers: Layers, batch: Data, objective:
 
 def check(spec: NetworkSpec, objective: str, rows: int, weighted: bool = True) -> None:
     layers, batch = problem(spec, rows, weighted)
-    losses, gradients = loss_and_gradients(spec.activation, layers, batch, objective, BETA)
+    losses, gradients = loss_and_gradients(spec.activation, layers, batch, get_objective(objective, BETA))
     expected = batch_loss(spec.activation, layers, batch, objective, layers)
     np.testing.assert_allclose(losses / rows, expected, rtol=1e-12)
     slow = central_differences(spec.activation, layers, batch, objective)
@@ -115,8 +121,9 @@ def test_objective_is_what_torch_differentiates(objective: str) -> None:
     if objective == "beta_nll":
         loss = loss * v.detach() ** BETA
     loss.sum().backward()
-    ours = loss_and_gradient(objective, BETA, mean.detach().numpy(), raw.detach().numpy(), y)
-    for mine, theirs in zip(ours, (loss.detach(), mean.grad, raw.grad), strict=True):
+    outputs = torch.stack([mean, raw], dim=-1).detach().numpy()
+    ours = get_objective(objective, BETA).loss_and_gradient(NUMPY, outputs, y)
+    for mine, theirs in zip(ours, (loss.detach(), torch.stack([mean.grad, raw.grad], dim=-1)), strict=True):
         np.testing.assert_allclose(mine, theirs.numpy(), rtol=1e-9, atol=1e-12)
 
 
@@ -126,8 +133,8 @@ def test_gradients_are_those_of_torch(activation: str, dtype: type[np.floating])
     torch = pytest.importorskip("torch")
     layers, batch = problem(NetworkSpec(n_inputs=5, hidden=(20, 20), activation=activation), rows=32)
     layers = tuple((W.astype(dtype), b.astype(dtype)) for W, b in layers)
-    batch = Data(batch.X.astype(dtype), batch.y.astype(dtype), batch.weight.astype(dtype))
-    _, gradients = loss_and_gradients(activation, layers, batch, "nll", BETA)
+    batch = TrainingTable(batch.X.astype(dtype), batch.y.astype(dtype), batch.weights.astype(dtype))
+    _, gradients = loss_and_gradients(activation, layers, batch, get_objective("nll", BETA))
     assert all(part.dtype == dtype for layer in gradients for part in layer)
     for h in range(MEMBERS):
         leaves = [[torch.tensor(part[h], requires_grad=True) for part in layer] for layer in layers]
@@ -139,7 +146,7 @@ def test_gradients_are_those_of_torch(activation: str, dtype: type[np.floating])
         loss = torch.nn.functional.gaussian_nll_loss(
             value[:, 0], torch.tensor(batch.y[h]), variance, reduction="none", eps=1e-9
         )
-        (torch.tensor(batch.weight[h]) * loss).mean().backward()
+        (torch.tensor(batch.weights[h]) * loss).mean().backward()
         tolerance = 2e-5 if dtype == np.float32 else 1e-12
         for layer, theirs in zip(gradients, leaves, strict=True):
             for mine, leaf in zip(layer, theirs, strict=True):

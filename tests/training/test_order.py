@@ -3,12 +3,12 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from make_jobs import jobs_of, split_of
 from scipy import stats
 
+from bdkn.networks import NetworkSpec
 from bdkn.training import TrainingConfig
-from bdkn.training.batches import Batches
-from bdkn.training.order import Streams, split_rows
-from bdkn.training.shuffle import shuffle
+from bdkn.training.rows import Batches, JobRows, Streams, shuffle
 
 STATES = st.integers(0, 2**64 - 1)
 WORD = 2**64 - 1
@@ -84,7 +84,7 @@ def test_streams_of_members_differ() -> None:
 @settings(max_examples=100, deadline=None)
 @given(n=st.integers(2, 200), fraction=st.floats(0.001, 0.9), seed=st.integers(0, 1000))
 def test_split_parts_the_rows(n: int, fraction: float, seed: int) -> None:
-    training, validation = split_rows(n, fraction, np.random.default_rng(seed))
+    training, validation = split_of(n, fraction, np.random.default_rng(seed))
     assert sorted([*training, *validation]) == list(range(n))
     assert min(len(training), len(validation)) >= 1
     assert abs(len(validation) - n * fraction) <= 1
@@ -94,14 +94,17 @@ def test_split_parts_the_rows(n: int, fraction: float, seed: int) -> None:
 
 def test_nothing_is_held_out_unless_asked_or_possible() -> None:
     for n, fraction in ((5, 0.0), (1, 0.5)):
-        training, validation = split_rows(n, fraction, np.random.default_rng(0))
+        training, validation = split_of(n, fraction, np.random.default_rng(0))
         assert training.tolist() == list(range(n))
         assert len(validation) == 0
 
 
 def test_batches_cover_each_epoch_and_go_on_from_the_last_order() -> None:
-    streams = [Streams.of(seed) for seed in np.random.SeedSequence(5).spawn(3)]
-    batches = Batches(streams, 23, TrainingConfig(batch_size=5, validation_fraction=0.2))
+    seeds = np.random.SeedSequence(5).spawn(3)
+    streams = [Streams.of(seed) for seed in seeds]
+    config = TrainingConfig(batch_size=5, validation_fraction=0.2)
+    jobs = jobs_of(NetworkSpec(n_inputs=1), config, seeds)
+    batches = Batches([JobRows.of(job, 23) for job in jobs], config.batch_size)
     slow = [(order.tolist(), stream.order) for order, stream in zip(batches.order, streams, strict=True)]
     assert batches.held_out.shape == (3, 5)
     assert len(batches) == 4

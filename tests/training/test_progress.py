@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bdkn.networks import Networks, NetworkSpec, initial_networks
 from bdkn.training import TrainingConfig
-from bdkn.training.progress import Progress, take_over
+from bdkn.training.progress import Progress, choose_networks
 
 NAN = float("nan")
 NETWORKS = initial_networks(NetworkSpec(n_inputs=2), [np.random.default_rng(0)])
@@ -72,7 +72,7 @@ def test_members_stop_one_by_one_and_are_no_longer_reported() -> None:
     curves = np.array([[1.0, 2, 2, 2, 2], [1, 0.5, 0, 2, 2], [5, 4, 3, 2, 1]])
     told: list[tuple[int, int]] = []
     config = TrainingConfig(epochs=5, validation_fraction=0.1, patience=2)
-    progress = Progress([4, 5, 6], config, on_epoch=lambda report: told.append((report.member, report.epoch)))
+    progress = Progress([4, 5, 6], config, on_epoch=lambda report: told.append((report.job, report.epoch)))
     for epoch in progress:
         progress.record(epoch, np.zeros(3), curves[:, epoch], NETWORKS.outputs)
     assert progress.trained(NETWORKS).best_epochs == (0, 2, 4)
@@ -97,10 +97,10 @@ def test_outputs_are_asked_for_only_if_a_hook_watches() -> None:
         Progress([0], TrainingConfig(epochs=1), watch, lambda report: None).record(0, np.zeros(1), None, refuse)
 
 
-def test_take_over_mixes_members() -> None:
+def test_choose_networks_mixes_members() -> None:
     spec = NetworkSpec(n_inputs=2, hidden=(3,))
     new, old = (initial_networks(spec, [np.random.default_rng((i, h)) for h in range(3)]) for i in range(2))
-    mixed = take_over(np.array([True, False, True]), new, old)
+    mixed = choose_networks(np.array([True, False, True]), new, old)
     for h, source in enumerate((new, old, new)):
         assert same(mixed[[h]], source[[h]])
     assert not same(mixed[[1]], new[[1]])

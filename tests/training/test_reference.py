@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from make_jobs import jobs_of, split_of, start_networks, weights_of
 
 from bdkn.networks import ACTIVATIONS, Networks, NetworkSpec
-from bdkn.training import OBJECTIVES, SCHEDULES, EpochReport, Rows, Trained, TrainingConfig
-from bdkn.training.engine import start_networks
-from bdkn.training.order import Streams, split_rows
+from bdkn.rows import Rows
+from bdkn.training import OBJECTIVES, SCHEDULES, EpochReport, Trained, TrainingConfig
 from bdkn.training.reference import ReferenceEngine
-from bdkn.training.shuffle import shuffle
+from bdkn.training.rows import Streams, shuffle
 
 Seeds = list[np.random.SeedSequence]
 SPEC = NetworkSpec(n_inputs=3, hidden=(8, 8), activation="tanh")
@@ -31,12 +31,11 @@ def loss_on(trained: Trained, h: int, rows: Rows, chosen: np.ndarray, objective:
     means, variances = trained.networks.outputs(rows.X[chosen])
     error, v = means[h] - rows.y[chosen], variances[h]
     losses = error**2 / 2 if objective == "mse" else (np.log(v) + error**2 / v) / 2
-    weight = 1 if rows.weight is None else rows.weight[chosen]
-    return float((weight * losses).mean())
+    return float((weights_of(rows)[chosen] * losses).mean())
 
 
 def held_out(rows: Rows, config: TrainingConfig, seed: np.random.SeedSequence) -> np.ndarray:
-    return split_rows(len(rows.y), config.validation_fraction, Streams.of(seed).split)[1]
+    return split_of(len(rows.y), config.validation_fraction, Streams.of(seed).split)[1]
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -46,7 +45,7 @@ def test_training_is_a_plain_torch_loop(rows: Rows, seeds: Seeds, objective: str
     config = TrainingConfig(
         epochs=40, batch_size=16, objective=objective, schedule=schedule, weight_decay=0.05, learning_rate=5e-3
     )
-    trained = ReferenceEngine(np.float64).train(SPEC, rows, config, seeds[:1])
+    trained = ReferenceEngine(np.float64).train(jobs_of(SPEC, config, seeds[:1]), rows)
     module, losses = plain_torch_loop(torch, rows, config, seeds[0])
     for (W, b), linear in zip(networks_of(trained).layers, module[::2], strict=True):
         np.testing.assert_allclose(W[0], linear.weight.detach().numpy(), rtol=1e-7, atol=1e-9)
@@ -62,7 +61,7 @@ def plain_torch_loop(torch, rows, config, seed):  # type: ignore[no-untyped-def]
     initial, streams = start_networks(SPEC, [seed])
     for (W, b), linear in zip(initial.layers, module[::2], strict=True):
         linear.weight.data[:], linear.bias.data[:] = torch.tensor(W[0]), torch.tensor(b[0])
-    X, y, w = (torch.tensor(part).double() for part in (rows.X, rows.y, rows.weight))
+    X, y, w = (torch.tensor(part).double() for part in (rows.X, rows.y, weights_of(rows)))
     n, size = len(y), config.batch_size
     optimizer = torch.optim.AdamW(module.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
     steps = config.epochs * int(np.ceil(n / size))
@@ -97,7 +96,9 @@ def plain_torch_loop(torch, rows, config, seed):  # type: ignore[no-untyped-def]
 def test_single_precision_stays_near_double(rows: Rows, seeds: Seeds, activation: str) -> None:
     spec = NetworkSpec(n_inputs=3, hidden=(8, 8), activation=activation)
     config = TrainingConfig(epochs=35, batch_size=16)
-    single, double = (ReferenceEngine(dtype).train(spec, rows, config, seeds) for dtype in (np.float32, np.float64))
+    single, double = (
+        ReferenceEngine(dtype).train(jobs_of(spec, config, seeds), rows) for dtype in (np.float32, np.float64)
+    )
     for a, b in zip(networks_of(single).layers, networks_of(double).layers, strict=True):
         for mine, theirs in zip(a, b, strict=True):
             assert mine.dtype == np.float32
@@ -106,9 +107,9 @@ def test_single_precision_stays_near_double(rows: Rows, seeds: Seeds, activation
 
 
 def test_members_never_see_one_another(rows: Rows, seeds: Seeds) -> None:
-    together = ReferenceEngine().train(SPEC, rows, STOPPING, seeds)
+    together = ReferenceEngine().train(jobs_of(SPEC, STOPPING, seeds), rows)
     for h, seed in enumerate(seeds):
-        alone = ReferenceEngine().train(SPEC, rows, STOPPING, [seed])
+        alone = ReferenceEngine().train(jobs_of(SPEC, STOPPING, [seed]), rows)
         np.testing.assert_array_equal(together.loss_curves[h], alone.loss_curves[0])
         assert together.best_epochs[h] == alone.best_epochs[0]
         for mine, theirs in zip(networks_of(together).layers, networks_of(alone).layers, strict=True):
@@ -118,29 +119,29 @@ def test_members_never_see_one_another(rows: Rows, seeds: Seeds) -> None:
 
 def test_rows_of_weight_zero_do_not_matter(rows: Rows, seeds: Seeds) -> None:
     lone = Rows(rows.X[:1], rows.y[:1])
-    padded = Rows(rows.X[:2], rows.y[:2], np.array([2, 0], dtype=np.float32))
+    padded = Rows(rows.X[:2], rows.y[:2], np.array([2.0, 0.0]))
     config = TrainingConfig(epochs=20, batch_size=2)
-    a, b = (ReferenceEngine(np.float64).train(SPEC, part, config, seeds) for part in (lone, padded))
+    a, b = (ReferenceEngine(np.float64).train(jobs_of(SPEC, config, seeds), part) for part in (lone, padded))
     for mine, theirs in zip(networks_of(a).layers, networks_of(b).layers, strict=True):
         np.testing.assert_allclose(mine[0], theirs[0], rtol=1e-9)
 
 
 def test_epoch_loss_is_the_weighted_mean_over_all_rows(rows: Rows, seeds: Seeds) -> None:
     still = TrainingConfig(epochs=1, batch_size=16, learning_rate=1e-30)
-    trained = ReferenceEngine(np.float64).train(SPEC, rows, still, seeds)
+    trained = ReferenceEngine(np.float64).train(jobs_of(SPEC, still, seeds), rows)
     for h in range(len(seeds)):
         assert trained.loss_curves[h][0] == pytest.approx(loss_on(trained, h, rows, np.arange(len(rows.y))), rel=1e-10)
 
 
 def test_without_early_stopping_the_last_weights_are_returned(rows: Rows, seeds: Seeds) -> None:
-    trained = ReferenceEngine().train(SPEC, rows, TrainingConfig(epochs=5), seeds)
+    trained = ReferenceEngine().train(jobs_of(SPEC, TrainingConfig(epochs=5), seeds), rows)
     assert trained.best_epochs == (4, 4, 4)
     assert [len(curve) for curve in trained.loss_curves] == [5, 5, 5]
     assert [len(curve) for curve in trained.validation_curves] == [0, 0, 0]
 
 
 def test_early_stopping_keeps_the_rule(rows: Rows, seeds: Seeds) -> None:
-    trained = ReferenceEngine().train(SPEC, rows, STOPPING, seeds)
+    trained = ReferenceEngine().train(jobs_of(SPEC, STOPPING, seeds), rows)
     assert len({len(curve) for curve in trained.loss_curves}) > 1, "members should stop at different epochs"
     for h, curve in enumerate(trained.validation_curves):
         best, best_epoch, stop = np.inf, STOPPING.warmup_epochs - 1, STOPPING.epochs - 1
@@ -155,7 +156,7 @@ def test_early_stopping_keeps_the_rule(rows: Rows, seeds: Seeds) -> None:
 
 
 def test_early_stopping_returns_the_best_weights(rows: Rows, seeds: Seeds) -> None:
-    trained = ReferenceEngine(np.float64).train(SPEC, rows, STOPPING, seeds)
+    trained = ReferenceEngine(np.float64).train(jobs_of(SPEC, STOPPING, seeds), rows)
     for h, seed in enumerate(seeds):
         best = trained.validation_curves[h][trained.best_epochs[h]]
         assert loss_on(trained, h, rows, held_out(rows, STOPPING, seed)) == pytest.approx(best, rel=1e-10)
@@ -165,14 +166,14 @@ def test_held_out_rows_are_not_trained_on(rows: Rows, seeds: Seeds) -> None:
     y = rows.y.copy()
     y[held_out(rows, STOPPING, seeds[0])] = np.nan
     config = TrainingConfig(epochs=3, validation_fraction=STOPPING.validation_fraction)
-    trained = ReferenceEngine().train(SPEC, Rows(rows.X, y, rows.weight), config, seeds[:1])
+    trained = ReferenceEngine().train(jobs_of(SPEC, config, seeds[:1]), Rows(rows.X, y, rows.counts))
     assert np.isfinite(trained.loss_curves[0]).all()
     assert np.isnan(trained.validation_curves[0]).all()
 
 
 def test_validation_uses_the_chosen_objective_even_while_warming_up(rows: Rows, seeds: Seeds) -> None:
     config = TrainingConfig(epochs=2, warmup_epochs=2, objective="nll", validation_fraction=0.25)
-    trained = ReferenceEngine(np.float64).train(SPEC, rows, config, seeds)
+    trained = ReferenceEngine(np.float64).train(jobs_of(SPEC, config, seeds), rows)
     assert trained.best_epochs == (1, 1, 1), "no epoch counted, so the last weights are returned"
     for h, seed in enumerate(seeds):
         chosen = held_out(rows, config, seed)
@@ -182,7 +183,7 @@ def test_validation_uses_the_chosen_objective_even_while_warming_up(rows: Rows, 
 def test_warming_up_leaves_the_variance_output_alone(rows: Rows, seeds: Seeds) -> None:
     config = TrainingConfig(epochs=4, warmup_epochs=4)
     initial, _ = start_networks(SPEC, seeds)
-    layers = networks_of(ReferenceEngine().train(SPEC, rows, config, seeds)).layers
+    layers = networks_of(ReferenceEngine().train(jobs_of(SPEC, config, seeds), rows)).layers
     np.testing.assert_array_equal(layers[-1][0][:, 1], initial.layers[-1][0][:, 1])
     np.testing.assert_array_equal(layers[-1][1][:, 1], initial.layers[-1][1][:, 1])
     assert (layers[-1][0][:, 0] != initial.layers[-1][0][:, 0]).any()
@@ -192,14 +193,14 @@ def test_a_member_that_never_validates_stops_with_its_last_weights(rows: Rows, s
     config = TrainingConfig(epochs=50, warmup_epochs=2, validation_fraction=0.25, patience=4)
     y = rows.y.copy()
     y[held_out(rows, config, seeds[0])] = np.nan
-    spoilt = Rows(rows.X, y, rows.weight)
-    stopped = ReferenceEngine().train(SPEC, spoilt, config, seeds[:1])
+    spoilt = Rows(rows.X, y, rows.counts)
+    stopped = ReferenceEngine().train(jobs_of(SPEC, config, seeds[:1]), spoilt)
     assert len(stopped.loss_curves[0]) == 2 + 4
     assert stopped.best_epochs == (5,)
     shorter = TrainingConfig(epochs=6, warmup_epochs=2, validation_fraction=0.25, patience=4)
     for mine, theirs in zip(
         networks_of(stopped).layers,
-        networks_of(ReferenceEngine().train(SPEC, spoilt, shorter, seeds[:1])).layers,
+        networks_of(ReferenceEngine().train(jobs_of(SPEC, shorter, seeds[:1]), spoilt)).layers,
         strict=True,
     ):
         np.testing.assert_array_equal(mine[0], theirs[0])
@@ -213,23 +214,27 @@ def test_divergence_is_silent(rows: Rows, seeds: Seeds, activation: str, objecti
     y[0] = np.inf
     config = TrainingConfig(epochs=3, learning_rate=1e20, objective=objective)
     reports: list[EpochReport] = []
-    trained = ReferenceEngine().train(spec, Rows(rows.X, y), config, seeds, watch=rows.X, on_epoch=reports.append)
+    trained = ReferenceEngine().train(
+        jobs_of(spec, config, seeds), Rows(rows.X, y), watch=rows.X, on_epoch=reports.append
+    )
     assert not trained.networks.is_finite().any()
     assert len(reports) == 9
 
 
 def test_one_row_cannot_be_held_out(rows: Rows, seeds: Seeds) -> None:
     lone = Rows(rows.X[:1], rows.y[:1])
-    trained = ReferenceEngine().train(SPEC, lone, TrainingConfig(epochs=30, validation_fraction=0.2, patience=2), seeds)
+    trained = ReferenceEngine().train(
+        jobs_of(SPEC, TrainingConfig(epochs=30, validation_fraction=0.2, patience=2), seeds), lone
+    )
     assert [len(curve) for curve in trained.loss_curves] == [30, 30, 30]
     assert [len(curve) for curve in trained.validation_curves] == [0, 0, 0]
 
 
 def test_reports_tell_what_the_curves_tell(rows: Rows, seeds: Seeds) -> None:
     reports: list[EpochReport] = []
-    trained = ReferenceEngine().train(SPEC, rows, STOPPING, seeds, watch=rows.X[:5], on_epoch=reports.append)
+    trained = ReferenceEngine().train(jobs_of(SPEC, STOPPING, seeds), rows, watch=rows.X[:5], on_epoch=reports.append)
     for h in range(len(seeds)):
-        mine = [report for report in reports if report.member == h]
+        mine = [report for report in reports if report.job == h]
         assert [report.epoch for report in mine] == list(range(len(trained.loss_curves[h])))
         assert [report.loss for report in mine] == trained.loss_curves[h].tolist()
         assert [report.validation_loss for report in mine] == trained.validation_curves[h].tolist()
@@ -242,21 +247,21 @@ def test_reports_tell_what_the_curves_tell(rows: Rows, seeds: Seeds) -> None:
 
 def test_reports_without_watch_or_validation(rows: Rows, seeds: Seeds) -> None:
     reports: list[EpochReport] = []
-    ReferenceEngine().train(SPEC, rows, TrainingConfig(epochs=2), seeds, on_epoch=reports.append)
-    assert [(report.member, report.epoch) for report in reports] == [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1)]
+    ReferenceEngine().train(jobs_of(SPEC, TrainingConfig(epochs=2), seeds), rows, on_epoch=reports.append)
+    assert [(report.job, report.epoch) for report in reports] == [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1)]
     assert {(report.validation_loss, report.mean, report.variance) for report in reports} == {(None, None, None)}
 
 
 def test_a_hook_changes_nothing(rows: Rows, seeds: Seeds) -> None:
     config = TrainingConfig(epochs=3)
-    plain = ReferenceEngine().train(SPEC, rows, config, seeds)
-    hooked = ReferenceEngine().train(SPEC, rows, config, seeds, watch=rows.X, on_epoch=lambda report: None)
+    plain = ReferenceEngine().train(jobs_of(SPEC, config, seeds), rows)
+    hooked = ReferenceEngine().train(jobs_of(SPEC, config, seeds), rows, watch=rows.X, on_epoch=lambda report: None)
     for mine, theirs in zip(networks_of(plain).layers, networks_of(hooked).layers, strict=True):
         np.testing.assert_array_equal(mine[0], theirs[0])
 
 
 def test_training_learns(rows: Rows, seeds: Seeds) -> None:
     config = TrainingConfig(epochs=150, batch_size=16, learning_rate=5e-3, objective="mse")
-    trained = ReferenceEngine().train(SPEC, rows, config, seeds)
+    trained = ReferenceEngine().train(jobs_of(SPEC, config, seeds), rows)
     best_constant = rows.y.var() / 2
     assert all(curve[-1] < best_constant / 5 for curve in trained.loss_curves)

@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from make_jobs import jobs_of, split_of, start_networks, weights_of
 
 from bdkn.errors import InvalidParameterError, MissingExtraError
 from bdkn.networks import ACTIVATIONS, MIN_VARIANCE, Networks, NetworkSpec
-from bdkn.training import OBJECTIVES, SCHEDULES, EpochReport, Rows, Trained, TrainingConfig
-from bdkn.training.engine import start_networks
-from bdkn.training.objective import loss_and_gradient
-from bdkn.training.order import Streams, split_rows
+from bdkn.networks.functions import NUMPY, torch_functions
+from bdkn.rows import Rows
+from bdkn.training import OBJECTIVES, SCHEDULES, EpochReport, Trained, TrainingConfig
+from bdkn.training.objective import get_objective
 from bdkn.training.reference import ReferenceEngine
+from bdkn.training.rows import Streams
 from bdkn.training.torch_engine import TorchEngine
 
 torch = pytest.importorskip("torch")
@@ -39,8 +41,8 @@ def small(n_inputs: int) -> Any:
 def agree(spec: NetworkSpec, rows: Rows, config: TrainingConfig, seeds: Seeds, dtype: str = "float32") -> Trained:
     """Train with both engines, compare all they return, and return torch's."""
     tolerance = 2e-4 if dtype == "float32" else 1e-10
-    ours = TorchEngine(dtype=dtype).train(spec, rows, config, seeds)
-    truth = ReferenceEngine(np.dtype(dtype)).train(spec, rows, config, seeds)
+    ours = TorchEngine(dtype=dtype).train(jobs_of(spec, config, seeds), rows)
+    truth = ReferenceEngine(np.dtype(dtype)).train(jobs_of(spec, config, seeds), rows)
     assert ours.best_epochs == truth.best_epochs
     for mine, theirs in zip(ours.loss_curves, truth.loss_curves, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance)
@@ -72,12 +74,11 @@ def test_equals_the_reference(rows: Rows, seeds: Seeds, activation: str, objecti
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_losses_are_the_objectives_for_any_variance(objective: str) -> None:
-    from bdkn.training.torch_loop import row_losses
-
-    raw = np.linspace(-60, 60, 121)
     mean, y = np.random.default_rng(3).normal(size=(2, 121))
-    losses = row_losses(objective, 0.5, torch.tensor(np.stack([mean, raw], axis=-1)), torch.tensor(y))
-    np.testing.assert_allclose(losses.numpy(), loss_and_gradient(objective, 0.5, mean, raw, y)[0], rtol=1e-13)
+    outputs, formula = np.stack([mean, np.linspace(-60, 60, 121)], axis=-1), get_objective(objective, 0.5)
+    ours = formula.loss_and_gradient(torch_functions(), torch.tensor(outputs), torch.tensor(y))
+    for mine, theirs in zip(ours, formula.loss_and_gradient(NUMPY, outputs, y), strict=True):
+        np.testing.assert_allclose(mine.numpy(), theirs, rtol=1e-12)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -110,7 +111,7 @@ def test_stops_when_the_reference_stops(rows: Rows, seeds: Seeds, objective: str
 
 def test_diverges_as_silently_as_the_reference(rows: Rows, seeds: Seeds) -> None:
     config = TrainingConfig(epochs=30, learning_rate=1e30, validation_fraction=0.2, patience=4)
-    trained = TorchEngine().train(SPEC, rows, config, seeds)
+    trained = TorchEngine().train(jobs_of(SPEC, config, seeds), rows)
     assert [len(curve) for curve in trained.loss_curves] == [4, 4, 4]
     assert trained.best_epochs == (3, 3, 3)
     assert not trained.networks.is_finite().any()
@@ -119,9 +120,9 @@ def test_diverges_as_silently_as_the_reference(rows: Rows, seeds: Seeds) -> None
 def test_reports_are_those_of_the_reference(rows: Rows, seeds: Seeds) -> None:
     told: dict[str, list[EpochReport]] = {"torch": [], "reference": []}
     for engine, name in ((TorchEngine(dtype="float64"), "torch"), (ReferenceEngine(np.float64), "reference")):
-        engine.train(SPEC, rows, STOPPING, seeds, watch=rows.X[:4], on_epoch=told[name].append)
+        engine.train(jobs_of(SPEC, STOPPING, seeds), rows, watch=rows.X[:4], on_epoch=told[name].append)
     for mine, theirs in zip(told["torch"], told["reference"], strict=True):
-        assert (mine.member, mine.epoch) == (theirs.member, theirs.epoch)
+        assert (mine.job, mine.epoch) == (theirs.job, theirs.epoch)
         assert mine.loss == pytest.approx(theirs.loss, rel=1e-9)
         assert mine.validation_loss == pytest.approx(theirs.validation_loss, rel=1e-9)
         np.testing.assert_allclose(mine.mean, theirs.mean, rtol=1e-8)  # type: ignore[arg-type]
@@ -131,7 +132,7 @@ def test_reports_are_those_of_the_reference(rows: Rows, seeds: Seeds) -> None:
 def test_rows_may_be_read_only(rows: Rows, seeds: Seeds) -> None:
     rows.X.flags.writeable = False
     rows.y.flags.writeable = False
-    trained = TorchEngine(module=small).train(SPEC, rows, TrainingConfig(epochs=1), seeds)
+    trained = TorchEngine(module=small).train(jobs_of(SPEC, TrainingConfig(epochs=1), seeds), rows)
     assert trained.networks.outputs(rows.X)[0].shape == (3, 83)
 
 
@@ -147,8 +148,8 @@ def test_the_librarys_network_as_a_module_trains_alike(rows: Rows, seeds: Seeds)
         made.append(module)
         return module
 
-    ours = TorchEngine(module=make, dtype="float64").train(SPEC, rows, STOPPING, seeds)
-    truth = ReferenceEngine(np.float64).train(SPEC, rows, STOPPING, seeds)
+    ours = TorchEngine(module=make, dtype="float64").train(jobs_of(SPEC, STOPPING, seeds), rows)
+    truth = ReferenceEngine(np.float64).train(jobs_of(SPEC, STOPPING, seeds), rows)
     assert ours.best_epochs == truth.best_epochs
     for mine, theirs in zip(ours.validation_curves, truth.validation_curves, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-8)
@@ -173,7 +174,7 @@ class TwoHeads(nn.Module):  # type: ignore[misc, name-defined]
 @pytest.mark.parametrize("make", [small, lambda n: TwoHeads(n, flat=True), lambda n: TwoHeads(n, flat=False)])
 def test_modules_train_and_lower_the_loss(rows: Rows, seeds: Seeds, make: Callable[[int], Any]) -> None:
     config = TrainingConfig(epochs=60, batch_size=16, learning_rate=1e-2)
-    trained = TorchEngine(module=make).train(SPEC, rows, config, seeds)
+    trained = TorchEngine(module=make).train(jobs_of(SPEC, config, seeds), rows)
     assert all(curve[-1] < curve[0] - 0.5 for curve in trained.loss_curves)
     assert len(trained.networks) == 3
     means, variances = trained.networks.outputs(rows.X)
@@ -187,7 +188,7 @@ def test_module_outputs_are_its_own_in_evaluation_mode(rows: Rows, seeds: Seeds)
         return nn.Sequential(nn.Linear(n_inputs, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.ReLU(), nn.Linear(8, 2))
 
     config = TrainingConfig(epochs=3, batch_size=20, validation_fraction=0.2)
-    trained = TorchEngine(module=make).train(SPEC, rows, config, seeds)
+    trained = TorchEngine(module=make).train(jobs_of(SPEC, config, seeds), rows)
     X = np.tile(rows.X, (60, 1))  # more than one chunk
     means, variances = trained.networks.outputs(X)
     for h, module in enumerate(trained.networks.modules):  # type: ignore[attr-defined]
@@ -202,11 +203,11 @@ def test_modules_validate_in_evaluation_mode(rows: Rows, seeds: Seeds) -> None:
         return nn.Sequential(nn.Linear(n_inputs, 8), nn.Dropout(0.5), nn.Linear(8, 2))
 
     config = TrainingConfig(epochs=4, objective="mse", validation_fraction=0.25)
-    trained = TorchEngine(module=make).train(SPEC, rows, config, seeds)
+    trained = TorchEngine(module=make).train(jobs_of(SPEC, config, seeds), rows)
     means, _ = trained.networks.outputs(rows.X)
     for h, seed in enumerate(seeds):
-        held_out = split_rows(len(rows.y), 0.25, Streams.of(seed).split)[1]
-        loss = (rows.weight * (means[h] - rows.y) ** 2 / 2)[held_out].mean()  # type: ignore[operator]
+        held_out = split_of(len(rows.y), 0.25, Streams.of(seed).split)[1]
+        loss = (weights_of(rows) * (means[h] - rows.y) ** 2 / 2)[held_out].mean()
         assert trained.validation_curves[h][trained.best_epochs[h]] == pytest.approx(loss, rel=1e-5)
 
 
@@ -217,20 +218,22 @@ def test_modules_repeat_under_their_seed_and_leave_torchs_generator_alone(rows: 
     engine, config = TorchEngine(module=make), TrainingConfig(epochs=2)
     torch.manual_seed(1)
     before = torch.get_rng_state()
-    first = engine.train(SPEC, rows, config, seeds)
+    first = engine.train(jobs_of(SPEC, config, seeds), rows)
     assert torch.equal(torch.get_rng_state(), before)
     torch.manual_seed(2)
-    alone = engine.train(SPEC, rows, config, seeds[1:2])
+    alone = engine.train(jobs_of(SPEC, config, seeds[1:2]), rows)
     np.testing.assert_array_equal(first.networks[[1]].outputs(rows.X), alone.networks.outputs(rows.X))
     assert not np.array_equal(first.networks[[0]].outputs(rows.X), alone.networks.outputs(rows.X))
 
 
 def test_module_reports_and_best_weights(rows: Rows, seeds: Seeds) -> None:
     reports: list[EpochReport] = []
-    trained = TorchEngine(module=small).train(SPEC, rows, STOPPING, seeds, watch=rows.X[:4], on_epoch=reports.append)
+    trained = TorchEngine(module=small).train(
+        jobs_of(SPEC, STOPPING, seeds), rows, watch=rows.X[:4], on_epoch=reports.append
+    )
     means, _ = trained.networks.outputs(rows.X[:4])
     for h in range(len(seeds)):
-        mine = [report for report in reports if report.member == h]
+        mine = [report for report in reports if report.job == h]
         assert [report.loss for report in mine] == trained.loss_curves[h].tolist()
         assert len(mine) == len(trained.validation_curves[h])
         best = mine[trained.best_epochs[h]]
@@ -240,7 +243,7 @@ def test_module_reports_and_best_weights(rows: Rows, seeds: Seeds) -> None:
 
 
 def test_module_networks_are_chosen_counted_and_judged(rows: Rows, seeds: Seeds) -> None:
-    networks = TorchEngine(module=small).train(SPEC, rows, TrainingConfig(epochs=1), seeds).networks
+    networks = TorchEngine(module=small).train(jobs_of(SPEC, TrainingConfig(epochs=1), seeds), rows).networks
     whole = networks.outputs(rows.X)[0]
     np.testing.assert_array_equal(networks[np.array([2, 0])].outputs(rows.X)[0], whole[[2, 0]])
     with torch.no_grad():
@@ -275,7 +278,7 @@ def answering(answer: Callable[[Any], object]) -> Callable[[int], Any]:
 def test_wrong_shapes_are_explained(rows: Rows, seeds: Seeds, answer: Callable[[Any], object], given: str) -> None:
     rule = r"must return a mean and a raw variance for each of B rows: two tensors of shape \(B,\) or \(B, 1\), or one"
     with pytest.raises(InvalidParameterError, match=rule) as caught:
-        TorchEngine(module=answering(answer)).train(SPEC, rows, TrainingConfig(epochs=1), seeds)
+        TorchEngine(module=answering(answer)).train(jobs_of(SPEC, TrainingConfig(epochs=1), seeds), rows)
     assert caught.match(given)
     assert caught.match(r"try torch\.nn\.Linear\(width, 2\) as its last layer")
 
@@ -288,7 +291,7 @@ def test_module_must_be_a_function_that_makes_modules(rows: Rows, seeds: Seeds) 
         (lambda n: n, r"module must be a function that returns a torch\.nn\.Module; it returned 3"),
     ):
         with pytest.raises(InvalidParameterError, match=message):
-            TorchEngine(module=module).train(SPEC, rows, TrainingConfig(epochs=1), seeds)
+            TorchEngine(module=module).train(jobs_of(SPEC, TrainingConfig(epochs=1), seeds), rows)
 
 
 def test_unusable_devices_are_explained(rows: Rows, seeds: Seeds) -> None:
@@ -296,13 +299,13 @@ def test_unusable_devices_are_explained(rows: Rows, seeds: Seeds) -> None:
         with pytest.raises(
             InvalidParameterError, match=f"device must be one that this PyTorch can use; got '{device}'"
         ):
-            TorchEngine(device=device).train(SPEC, rows, TrainingConfig(epochs=1), seeds)
+            TorchEngine(device=device).train(jobs_of(SPEC, TrainingConfig(epochs=1), seeds), rows)
 
 
 def test_dtype_is_checked_and_may_be_torchs_own(rows: Rows, seeds: Seeds) -> None:
     with pytest.raises(InvalidParameterError, match=r"dtype must be one of 'float32', 'float64'; got 'float16'"):
         TorchEngine(dtype=torch.float16)
-    trained = TorchEngine(dtype=torch.float64).train(SPEC, rows, TrainingConfig(epochs=1), seeds)
+    trained = TorchEngine(dtype=torch.float64).train(jobs_of(SPEC, TrainingConfig(epochs=1), seeds), rows)
     assert isinstance(trained.networks, Networks)
     assert trained.networks.layers[0][0].dtype == np.float64
 
@@ -317,7 +320,7 @@ def test_is_a_parameter_like_any_other(engine: TorchEngine) -> None:
 def test_missing_torch_names_the_extra(monkeypatch: pytest.MonkeyPatch, rows: Rows, seeds: Seeds) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingExtraError, match=r'this needs torch.*pip install "bdkn\[torch\]"'):
-        TorchEngine().train(SPEC, rows, TrainingConfig(epochs=1), seeds)
+        TorchEngine().train(jobs_of(SPEC, TrainingConfig(epochs=1), seeds), rows)
 
 
 def test_torch_is_imported_only_when_it_trains() -> None:
@@ -328,5 +331,5 @@ def test_torch_is_imported_only_when_it_trains() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_cuda_equals_the_reference(rows: Rows, seeds: Seeds) -> None:
-    ours = TorchEngine(device="cuda").train(SPEC, rows, LONG, seeds)
-    assert_same_weights(ours, ReferenceEngine().train(SPEC, rows, LONG, seeds), 1e-3)
+    ours = TorchEngine(device="cuda").train(jobs_of(SPEC, LONG, seeds), rows)
+    assert_same_weights(ours, ReferenceEngine().train(jobs_of(SPEC, LONG, seeds), rows), 1e-3)

@@ -6,13 +6,10 @@ from typing import Annotated
 
 import typer
 
-from bdkn.cli import bench, bench_reports, data, demo
+from bdkn.cli import demo
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
 app.command()(demo.demo)
-app.add_typer(data.app, name="data")
-bench_reports.register(bench.app)
-app.add_typer(bench.app, name="bench")
 
 
 def _tell_version(wanted: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bdkn.cli.terminal import errors_as_messages, print_table
+from bdkn.errors import require
 
 if TYPE_CHECKING:
     from bdkn.report import Report, Trial
@@ -35,7 +36,8 @@ def demo(
     with errors_as_messages():
         from bdkn.report import check_picture, draw_picture, prepare_folder, trial_report, write_picture, write_report
 
-        # What can go wrong goes wrong first: nobody should wait for a fit to hear that a folder is a file.
+        # Checked before the fits, which take a while.
+        require("matplotlib", "jinja2", extra="report")
         if picture is not None:
             check_picture(picture)
         prepare_folder(out)

@@ -18,20 +18,37 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import types
+from numba.core.registry import cpu_target
 
 from bdkn.kernels.compiled import intrinsic
 
 F32, I32, I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 
 
+def _assembly() -> str:
+    """Return what Numba's target makes of the sum of two vectors of 16 floats."""
+    triple, cpu, features = cpu_target.target_context.codegen().magic_tuple()
+    module = ir.Module()
+    vector = ir.VectorType(F32, 16)
+    function = ir.Function(module, ir.FunctionType(vector, [vector, vector]), "add")
+    builder = ir.IRBuilder(function.append_basic_block())
+    builder.ret(builder.fadd(*function.args))
+    target = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=features)
+    return str(target.emit_assembly(llvm.parse_assembly(str(module))))
+
+
 def _machine() -> tuple[int, int]:
-    """Return the floats of a vector register and the number of such registers."""
-    features = llvm.get_host_cpu_features()
-    if features.get("avx512f", False):
+    """Return the floats of a vector register and the number of such registers.
+
+    They are those of the CPU that Numba compiles for, which NUMBA_CPU_NAME and NUMBA_CPU_FEATURES can make another than
+    this one. LLVM does not list what a named CPU has; the names of the registers it uses tell.
+    """
+    assembly = _assembly()
+    if "zmm" in assembly:
         return 16, 32
-    if features.get("avx2", False):
+    if "ymm" in assembly:
         return 8, 16
-    return 4, 32 if llvm.get_process_triple().startswith(("aarch64", "arm64")) else 16
+    return 4, 16 if "xmm" in assembly else 32
 
 
 LANES, REGISTERS = _machine()

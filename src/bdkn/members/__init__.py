@@ -1,34 +1,55 @@
-"""What an ensemble is made of, and what it says about rows it was trained on or not."""
+"""Members: what an ensemble consists of, how they are cross-fitted, selected, and predict held-out rows."""
 
+from bdkn.members.cross_fitting import (
+    Candidates,
+    FoldGrid,
+    FoldNetworks,
+    NetworkGrid,
+    predict_held_out,
+    train_folds,
+)
 from bdkn.members.design import Design
-from bdkn.members.estimator import EstimatorMember, Said, ask, check_model, is_fixed
-from bdkn.members.folds import Folds, OwnFolds, name_key
-from bdkn.members.held_out import HeldOut
-from bdkn.members.member import Member
-from bdkn.members.network import NetworkEnsemble, NetworkMember, networks_of
-from bdkn.members.rows import TrainingRows, digest
-from bdkn.members.scaling import Standardizer, TargetScaler
-from bdkn.members.scores import MemberScores, constant_variance
+from bdkn.members.encoding import Encoder, Encoders, Standardizer, TargetScaler, encode
+from bdkn.members.estimator import EstimatorMember, MeanStd, Member, check_model, is_fixed, predict_mean_std
+from bdkn.members.folds import FoldPlan, Folds, OwnFolds, name_key
+from bdkn.members.held_out import HeldOut, MemberScores, constant_variance
+from bdkn.members.network import NetworkEnsemble, NetworkMember
+from bdkn.members.provenance import FitProvenance, Seed, seed_sequence
+from bdkn.members.selection import DEPRECATED, CombinationSettings, select_and_combine, sound_members
 
 __all__ = [
+    "DEPRECATED",
+    "Candidates",
+    "CombinationSettings",
     "Design",
+    "Encoder",
+    "Encoders",
     "EstimatorMember",
+    "FitProvenance",
+    "FoldGrid",
+    "FoldNetworks",
+    "FoldPlan",
     "Folds",
     "HeldOut",
+    "MeanStd",
     "Member",
     "MemberScores",
     "NetworkEnsemble",
+    "NetworkGrid",
     "NetworkMember",
     "OwnFolds",
-    "Said",
+    "Seed",
     "Standardizer",
     "TargetScaler",
-    "TrainingRows",
-    "ask",
     "check_model",
     "constant_variance",
-    "digest",
+    "encode",
     "is_fixed",
     "name_key",
-    "networks_of",
+    "predict_held_out",
+    "predict_mean_std",
+    "seed_sequence",
+    "select_and_combine",
+    "sound_members",
+    "train_folds",
 ]

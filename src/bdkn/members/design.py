@@ -1,4 +1,4 @@
-"""The design matrix Φ: what every network says about the rows it was trained on."""
+"""The design matrix Φ of the published method: the outputs of all networks for the rows they were trained on."""
 
 from __future__ import annotations
 
@@ -6,49 +6,50 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bdkn.members.rows import TrainingRows
-from bdkn.members.scores import Part as ScoredPart
+from bdkn.members.held_out import ScoredPart
 from bdkn.networks import Predictor
-from bdkn.typing import FloatArray
+from bdkn.rows import Rows
+from bdkn.typing import FloatArray, IndexArray
 
-_HELD_NUMBERS = 2**21
+_KEPT_NUMBERS = 2**21
 
-Part = tuple[TrainingRows, FloatArray, FloatArray]
+Part = tuple[Rows, FloatArray, FloatArray]
+"""Some rows, and the means and variances of all networks for them, each (H, rows)."""
+
 Chunk = tuple[FloatArray, FloatArray, None, FloatArray | None]
 
 
 @dataclass(frozen=True)
 class Design:
-    """Networks and their training rows, whose outputs are held if they are few and computed anew if they are many."""
+    """Networks and their training rows; their outputs are kept if they are few, and computed again if they are many."""
 
     networks: Predictor
-    rows: TrainingRows
-    _held: list[Part] = field(default_factory=list)
+    rows: Rows
+    _kept: list[Part] = field(default_factory=list)
 
-    def __getitem__(self, chosen: NDArray[np.intp]) -> Design:
-        held = [(part, means[chosen], variances[chosen]) for part, means, variances in self._held]
-        return Design(self.networks[chosen], self.rows, held)
+    def __getitem__(self, chosen: IndexArray) -> Design:
+        kept = [(part, means[chosen], variances[chosen]) for part, means, variances in self._kept]
+        return Design(self.networks[chosen], self.rows, kept)
 
     def parts(self) -> Iterator[Part]:
-        """Yield a few thousand rows at a time with their means and variances, each (H, rows)."""
-        if not self._held and len(self.networks) * len(self.rows.y) <= _HELD_NUMBERS:
-            self._held.extend(self._computed())
-        yield from self._held or self._computed()
+        """Yield the rows in blocks with their means and variances."""
+        if not self._kept and len(self.networks) * len(self.rows) <= _KEPT_NUMBERS:
+            self._kept.extend(self._computed())
+        yield from self._kept or self._computed()
 
     def scored(self) -> Iterator[ScoredPart]:
-        """Yield the rows as ``MemberScores`` takes them."""
+        """Yield the rows in blocks as ``MemberScores.of`` takes them."""
         for part, means, variances in self.parts():
             yield part.y, part.counts, means, variances
 
     def chunks(self) -> Iterator[Chunk]:
-        """Yield (Φ, y, None, counts) a few thousand rows at a time, so that a large Φ is never held whole."""
+        """Yield (Φ, y, None, counts) in blocks of rows, so that a large Φ is never held whole."""
         for part, means, _ in self.parts():
             yield np.asarray(means.T), part.y, None, part.counts
 
     def _computed(self) -> Iterator[Part]:
-        with np.errstate(over="ignore", invalid="ignore"):  # whoever diverged is screened out by what it yields
-            for part in self.rows.parts():
+        with np.errstate(over="ignore", invalid="ignore"):  # diverged networks are removed by their outputs
+            for part in self.rows.blocks():
                 means, variances = self.networks.outputs(part.X)
                 yield part, np.asarray(means, dtype=np.float64), np.asarray(variances, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Models of any kind as members: scikit-learn regressors, PyTorch modules, plain functions."""
+"""Members: what an ensemble consists of, and models of any kind as members (regressors, PyTorch modules, functions)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,15 +15,22 @@ from numpy.typing import ArrayLike
 from bdkn.errors import InvalidParameterError
 from bdkn.typing import FloatArray
 
-Said = tuple[FloatArray, FloatArray | None]
-"""Means and, from a model that knows any, standard deviations, whose squares may be beyond what a number can be."""
+MeanStd = tuple[FloatArray, FloatArray | None]
+"""Means and, from a model that has them, standard deviations, whose squares may overflow."""
+
+
+class Member(Protocol):
+    """Anything that predicts, for rows of the user's table, means and perhaps variances in the units of the target."""
+
+    def predict(self, X: ArrayLike) -> tuple[FloatArray, FloatArray | None]:
+        """Return the mean of each row and its variance (None if the member has none of its own)."""
 
 
 @dataclass(frozen=True, eq=False)
 class EstimatorMember:
-    """One member, a fitted model or the average of one from every fold; it is given rows as they are.
+    """One member: a fitted model, or the average of one model per fold. It receives rows of the user's table.
 
-    ``std_factor`` is what its standard deviations are multiplied by, nan where they tell nothing and are not used.
+    Its standard deviations are multiplied by ``std_factor``; nan means that they are of no use and not used.
     """
 
     name: str
@@ -31,42 +38,42 @@ class EstimatorMember:
     std_factor: float = 1.0
 
     def predict(self, X: Any) -> tuple[FloatArray, FloatArray | None]:
-        """Return each row's mean and, where the models know one, its variance.
+        """Return the mean of each row and, if the models have one, its variance.
 
-        Where the member is an average over folds, its variance is theirs together with that of their means.
+        If the member is an average over folds, its variance is the folds' average plus the variance of their means.
         """
         means, stds = self.by_fold(X)
         with np.errstate(over="ignore", under="ignore"):
             return means.mean(axis=0), None if stds is None else (stds**2).mean(axis=0) + means.var(axis=0)
 
-    def by_fold(self, X: Any) -> Said:
+    def by_fold(self, X: Any) -> MeanStd:
         """Return means and standard deviations of every model, each (folds, n)."""
-        said = [ask(model, X, self.name) for model in self.models]
-        means, stds = zip(*said, strict=True)
+        predicted = [predict_mean_std(model, X, self.name) for model in self.models]
+        means, stds = zip(*predicted, strict=True)
         if np.isnan(self.std_factor) or any(part is None for part in stds):
             return np.stack(means), None
         return np.stack(means), self.std_factor * np.stack(stds)
 
 
-def ask(model: Any, X: Any, name: str = "a member") -> Said:
-    """Return what a fitted model says about rows: a mean each and, if it knows one, a standard deviation."""
+def predict_mean_std(model: Any, X: Any, name: str = "a member") -> MeanStd:
+    """Return the means that a fitted model predicts and, if it has them, standard deviations."""
     try:
-        answer = _way_to_ask(model)(X)
+        answer = _predict_function(model)(X)
     except Exception as error:
-        error.add_note(f"raised by member {name!r}, asked about {X.shape[0]} rows")
+        error.add_note(f"raised by member {name!r}, predicting {X.shape[0]} rows")
         raise
     mean, std = answer if isinstance(answer, tuple) else (answer, None)
     n = X.shape[0]
-    return _one_a_row(mean, n, name), None if std is None else _one_a_row(std, n, name)
+    return _one_per_row(mean, n, name), None if std is None else _one_per_row(std, n, name)
 
 
 def is_fixed(model: Any) -> bool:
-    """Tell whether a model can only be used as it is: a function, a PyTorch module, whatever has no ``fit``."""
+    """Return whether a model can only be used as it is: a function, a PyTorch module, anything without ``fit``."""
     return not (hasattr(model, "fit") and hasattr(model, "predict"))
 
 
 def check_model(model: Any, name: str) -> None:
-    """Raise unless the model is something a member can be made of."""
+    """Raise unless the model can be a member."""
     if isinstance(model, type):
         raise InvalidParameterError(f"member {name!r} must be an object; got the class: write {model.__name__}()")
     if not (hasattr(model, "predict") or callable(model)):
@@ -76,14 +83,14 @@ def check_model(model: Any, name: str) -> None:
         )
 
 
-def _way_to_ask(model: Any) -> Callable[[Any], Any]:
+def _predict_function(model: Any) -> Callable[[Any], Any]:
     if is_fixed(model) and _is_torch_module(model):
         return partial(_forward, model)
     if not hasattr(model, "predict"):
         return partial(model)
-    found = getattr(model, "best_estimator_", model)  # neither a search nor a pipeline says what it passes on
+    found = getattr(model, "best_estimator_", model)  # neither a search nor a pipeline shows what it passes on
     last = found[-1] if hasattr(found, "steps") else found
-    if not _knows_std(last):
+    if not _has_std(last):
         return partial(model.predict)
     if last is found or len(found) == 1:
         return partial(_predict_std, last)
@@ -91,7 +98,7 @@ def _way_to_ask(model: Any) -> Callable[[Any], Any]:
 
 
 def _predict_std(model: Any, X: Any) -> Any:
-    """Return means and standard deviations; models that calculate with a polars frame itself are given an array."""
+    """Return means and standard deviations; a model that fails on a polars frame itself receives an array."""
     try:
         return model.predict(X, return_std=True)
     except Exception:
@@ -102,10 +109,10 @@ def _predict_std(model: Any, X: Any) -> Any:
         return model.predict(X.to_numpy(), return_std=True)
 
 
-def _knows_std(model: Any) -> bool:
+def _has_std(model: Any) -> bool:
     try:
         return "return_std" in inspect.signature(model.predict).parameters
-    except ValueError:  # compiled code may not tell
+    except ValueError:  # compiled code may have no signature
         return False
 
 
@@ -114,7 +121,7 @@ def _is_torch_module(model: Any) -> bool:
 
 
 def _forward(module: Any, X: Any) -> Any:
-    """Return what a PyTorch module says in evaluation mode, on its own device and in its own precision."""
+    """Return the outputs of a PyTorch module in evaluation mode, on its own device and in its own precision."""
     import torch
 
     like = next(module.parameters(), torch.zeros(0))
@@ -129,11 +136,11 @@ def _forward(module: Any, X: Any) -> Any:
     return tuple(part.cpu().numpy() for part in answer) if isinstance(answer, tuple) else answer.cpu().numpy()
 
 
-def _one_a_row(numbers: ArrayLike, n: int, name: str) -> FloatArray:
+def _one_per_row(numbers: ArrayLike, n: int, name: str) -> FloatArray:
     column = np.asarray(numbers, dtype=np.float64)
     if column.shape not in ((n,), (n, 1)):
         raise InvalidParameterError(
-            f"member {name!r} must predict one number a row, shape ({n},) or ({n}, 1); got shape {column.shape}: wrap "
-            "it in a function that returns means, or (means, standard deviations)"
+            f"member {name!r} must predict one number per row, shape ({n},) or ({n}, 1); got shape {column.shape}: "
+            "wrap it in a function that returns means, or (means, standard deviations)"
         )
     return column.reshape(n)

@@ -1,27 +1,28 @@
-"""Which rows are left out when members are trained, so that they can be judged on rows they have not seen."""
+"""Folds: which rows are left out when members are trained, so that members are compared on rows they have not seen."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.errors import InvalidParameterError
+from bdkn.typing import IndexArray
 
-RowNumbers = NDArray[np.intp]
+Seeds = Sequence[np.random.SeedSequence]
 
 
 @dataclass(frozen=True)
 class Folds:
-    """The rows each fold leaves out, no row twice, and those it trains on: all others, unless ``kept`` says which."""
+    """The rows that each fold leaves out, no row twice, and those it trains on: all others, or those in ``kept``."""
 
     n: int
-    left_out: tuple[RowNumbers, ...]
-    kept: tuple[RowNumbers, ...] | None = None
+    left_out: tuple[IndexArray, ...]
+    kept: tuple[IndexArray, ...] | None = None
 
     @classmethod
     def cross(cls, n: int, folds: int, generator: np.random.Generator) -> Self:
@@ -41,7 +42,7 @@ class Folds:
         """Return the folds of a cross-validation: for each the rows to train on and the rows to leave out."""
         pairs = [_row_numbers(n, split) for split in splits]
         if not any(len(part) for _, part in pairs):
-            raise InvalidParameterError("cv must leave some row out, by which members are judged; it leaves out none")
+            raise InvalidParameterError("cv must leave out rows, on which members are compared; it leaves out none")
         kept, left_out = zip(*pairs, strict=True)
         if np.bincount(np.concatenate(left_out)).max() > 1:
             raise InvalidParameterError(
@@ -55,8 +56,8 @@ class Folds:
         """Return one fold that leaves out all rows, for members that were trained on others."""
         return cls(n, (np.arange(n),))
 
-    def only(self, rows: RowNumbers) -> Self:
-        """Return the folds of some of the rows, which are numbered anew."""
+    def only(self, rows: IndexArray) -> Self:
+        """Return the folds of some of the rows, numbered from 0."""
         place = np.full(self.n, -1)
         place[rows] = np.arange(len(rows))
         parts = [(place[kept], place[left_out]) for kept, left_out in self]
@@ -69,30 +70,30 @@ class Folds:
         return self
 
     @property
-    def judged(self) -> RowNumbers:
-        """The rows that are left out once, in their order."""
+    def held_out(self) -> IndexArray:
+        """The numbers of the rows that are left out once, sorted."""
         return np.sort(np.concatenate(self.left_out))
 
     def __len__(self) -> int:
         return len(self.left_out)
 
-    def __iter__(self) -> Iterator[tuple[RowNumbers, RowNumbers]]:
+    def __iter__(self) -> Iterator[tuple[IndexArray, IndexArray]]:
         """Yield for each fold the rows to train on and the rows left out."""
         for fold, left_out in enumerate(self.left_out):
             yield self.trained_on(fold), left_out
 
-    def trained_on(self, fold: int) -> RowNumbers:
-        """Return the rows to train on in that fold, made anew: those of all folds would fill the memory."""
+    def trained_on(self, fold: int) -> IndexArray:
+        """Return the rows to train on in that fold, computed on each call: those of all folds would fill the memory."""
         if self.kept is not None:
             return self.kept[fold]
         others = np.ones(self.n, dtype=bool)
         others[self.left_out[fold]] = False
-        return np.flatnonzero(others)
+        return np.flatnonzero(others).astype(np.int32)
 
 
 @dataclass(frozen=True)
 class OwnFolds:
-    """Random folds for each member, which follow from a seed and the member's name, whoever the others are."""
+    """Random folds of each member, which depend on the seed and the member's name, not on the other members."""
 
     n: int
     count: int
@@ -107,13 +108,70 @@ class OwnFolds:
         return Folds.cross(self.n, self.count, np.random.default_rng(seed))
 
     @property
-    def judged(self) -> RowNumbers:
-        """All rows: each member is judged on every one."""
+    def held_out(self) -> IndexArray:
+        """The numbers of all rows: every row is left out once."""
         return np.arange(self.n)
 
 
-def _row_numbers(n: int, split: object) -> tuple[RowNumbers, RowNumbers]:
-    """Return the rows to train on and the sorted rows to leave out that a split says; raise if it does not."""
+@dataclass(frozen=True, eq=False)
+class FoldPlan:
+    """The networks to train, fold by fold and in each fold member by member, and the rows that members leave out.
+
+    Of each network: ``seeds``, ``members`` (the number of its member), and ``rows`` (None: all rows). ``fold_of``, of
+    shape (n, H), is the fold of a member that leaves a row out, -1 if none does; ``held_out`` are the rows that all
+    members leave out, None if every row is left out once. With ``refit`` a member predicts with one more network, trained on all
+    rows, instead of the average over its folds; these networks come last.
+    """
+
+    names: tuple[str, ...]
+    seeds: Seeds
+    members: Sequence[int]
+    rows: Sequence[IndexArray | None]
+    fold_of: NDArray[np.int16]
+    held_out: IndexArray | None
+    refit: bool
+
+    @classmethod
+    def of(cls, model: Any, n_rows: int, entropy: Any, members: range) -> FoldPlan:
+        """Return the plan of a regressor for the members with these numbers.
+
+        With ``design="hold-out"`` all members leave the same rows out, else each has ``n_folds`` folds of its own.
+        """
+        root = np.random.SeedSequence(entropy)
+        seeds = root.spawn(members.stop)[members.start :]
+        if model.design == "hold-out":
+            folds = [Folds.single(n_rows, model.holdout_fraction, _generator(root))] * len(seeds)
+        else:
+            folds = [Folds.cross(n_rows, model.n_folds, _generator(seed)) for seed in seeds]
+        refit, held_out = model.predict_with == "refit", folds[0].held_out
+        fold_of = np.full((n_rows, len(seeds)), -1, dtype=np.int16)
+        rows: list[IndexArray | None] = []
+        for k, h in np.ndindex(len(folds[0].left_out), len(folds)):
+            fold_of[folds[h].left_out[k], h] = k
+            rows.append(folds[h].trained_on(k))
+        return cls(
+            names=tuple(f"network {h + 1}" for h in members),
+            seeds=[_child(seed, k) for k in range(len(folds[0].left_out)) for seed in seeds] + seeds * refit,
+            members=[*members] * (len(folds[0].left_out) + refit),
+            rows=rows + [None] * (len(seeds) * refit),
+            fold_of=fold_of,
+            held_out=held_out if len(held_out) < n_rows else None,
+            refit=refit,
+        )
+
+
+def _generator(seed: np.random.SeedSequence) -> np.random.Generator:
+    """Return a generator from a child of the seed that no member and no fold has, however many there are."""
+    return np.random.default_rng(_child(seed, 2**32 - 1))
+
+
+def _child(seed: np.random.SeedSequence, number: int) -> np.random.SeedSequence:
+    """Return a child of the seed, whatever else was spawned from it."""
+    return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number))
+
+
+def _row_numbers(n: int, split: object) -> tuple[IndexArray, IndexArray]:
+    """Return the rows to train on and the sorted rows to leave out of a split; raise if it is no such pair."""
     parts = [np.asarray(part) for part in split] if isinstance(split, tuple | list) else []
     parts = [part if part.size else np.arange(0) for part in parts]
     if len(parts) != 2 or not all(part.ndim == 1 and part.dtype.kind in "iu" for part in parts):
@@ -127,13 +185,13 @@ def _row_numbers(n: int, split: object) -> tuple[RowNumbers, RowNumbers]:
 
 
 def name_key(name: str) -> tuple[int]:
-    """Return what sets the random numbers of a member of that name apart."""
+    """Return the key that makes the random numbers of a member of that name differ from those of others."""
     return (zlib.crc32(name.encode()),)
 
 
 def _check_rows(n: int) -> None:
     if n < 2:
         raise InvalidParameterError(
-            f"members are judged on rows left out of their training, which takes at least 2 rows; got n_samples={n}: "
+            f"members are compared on rows left out of their training, which takes at least 2 rows; got n_samples={n}: "
             "add rows, or use design='in-sample'"
         )

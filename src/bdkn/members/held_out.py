@@ -1,56 +1,102 @@
-"""What members say about rows they were not trained on."""
+"""Held-out predictions: means and variances that members give rows they were not trained on, and how good these are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bdkn.inference import Forecast
-from bdkn.members.scores import MemberScores, Part, constant_variance
-from bdkn.typing import FloatArray
+from bdkn.networks import MIN_VARIANCE
+from bdkn.typing import BoolArray, FloatArray, IndexArray
 
-_BY_MEMBER = ("means", "variances", "spread")
+_BY_MEMBER = ("means", "variances", "fold_variance")
+
+ScoredPart = tuple[FloatArray, FloatArray | None, FloatArray, FloatArray]
+"""Targets (n,), counts (None: once each), and the members' means and variances, each (H, n)."""
+
+
+@dataclass(frozen=True)
+class MemberScores:
+    """Mean squared error and negative log likelihood of each member, in scaled units; not finite where it overflows."""
+
+    mse: FloatArray
+    nll: FloatArray
+
+    @classmethod
+    def of(cls, parts: Iterable[ScoredPart], *, own_variance: bool = True) -> Self:
+        """Return the scores on rows that come in parts; without ``own_variance`` each has its ``constant_variance``."""
+        squared = scored = np.zeros(1)
+        total = 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            for y, counts, means, variances in parts:
+                share = np.ones(len(y)) if counts is None else counts
+                errors = (means - y) ** 2
+                squared = squared + errors @ share
+                scored = scored + (np.log(variances) + errors / variances) @ share
+                total += float(share.sum())
+            mse, score = squared / total, scored / total
+            if not own_variance:
+                score = np.log(constant_variance(mse)) + mse / constant_variance(mse)
+        return cls(mse, (np.log(2 * np.pi) + score) / 2)
+
+    def __getitem__(self, members: BoolArray | IndexArray) -> Self:
+        return type(self)(self.mse[members], self.nll[members])
+
+    @property
+    def rmse(self) -> FloatArray:
+        """Root mean squared errors."""
+        return np.sqrt(self.mse)
+
+    @property
+    def is_finite(self) -> BoolArray:
+        """Whether both scores of a member are finite."""
+        return np.isfinite(self.mse) & np.isfinite(self.nll)
+
+
+def constant_variance(mse: FloatArray) -> FloatArray:
+    """Return the variance of members without one of their own: their squared error, at least MIN_VARIANCE."""
+    return np.maximum(mse, MIN_VARIANCE)
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Means and variances (n, H) of rows left out of training, their targets (n,) and how often each counts.
+    """Means and variances (n, H) of held-out rows, the targets (n,) and counts of these rows.
 
-    Variances are nan for a member that has none of its own. ``spread`` (n, H) is the variance of what those fits say
-    whose mean a member is in predictions, zero for a single one.
+    Variances are nan for a member that has none of its own. ``fold_variance`` (n, H) is the variance, over folds, of
+    the means that a member's fits give a row; it is zero for a member that predicts with a single fit.
     """
 
     means: FloatArray
     variances: FloatArray
-    spread: FloatArray
+    fold_variance: FloatArray
     y: FloatArray
     counts: FloatArray | None = None
 
-    def __getitem__(self, members: NDArray[np.intp]) -> Self:
-        # Laid out alike wherever they come from, so that the same members give the same bits.
+    def __getitem__(self, members: IndexArray) -> Self:
+        # The memory layout is always the same, so that the same members give the same bits.
         return replace(self, **{name: getattr(self, name).take(members, axis=1) for name in _BY_MEMBER})
 
+    def rows(self, numbers: IndexArray) -> Self:
+        """Return the predictions for some of the rows."""
+        taken = {name: getattr(self, name)[numbers] for name in (*_BY_MEMBER, "y")}
+        return replace(self, **taken, counts=None if self.counts is None else self.counts[numbers])
+
     def join(self, other: Self) -> Self:
-        """Return what the members of both say about the same rows."""
+        """Return the predictions of the members of both for the same rows."""
         return replace(self, **{name: np.hstack([getattr(self, name), getattr(other, name)]) for name in _BY_MEMBER})
 
-    def parts(self) -> Iterator[Part]:
-        """Yield all rows as one part to score."""
-        yield self.y, self.counts, self.means.T, self.variances.T
-
     def forecast(self) -> Forecast:
-        """Return what the members together say about the rows."""
-        return self.together(self.means, self.variances)
+        """Return the forecast of all members together for the held-out rows."""
+        return self.pool(self.means, self.variances)
 
-    def together(self, means: FloatArray, variances: FloatArray) -> Forecast:
-        """Return what the members together say about any rows, (.., n, H); leading axes are averaged over.
+    def pool(self, means: FloatArray, variances: FloatArray) -> Forecast:
+        """Return the forecast for any rows from means and variances (.., n, H); leading axes are averaged over.
 
-        The noise is the average of the variances of those members that have one. Where none has, it is the squared
-        error of the equally weighted ensemble on the rows left out.
+        The noise is the average of the variances of those members that have one. If none has, it is the squared error
+        of the equally weighted ensemble on the held-out rows.
         """
         known = ~np.isnan(self.variances).any(axis=0)
         if known.all():
@@ -60,10 +106,10 @@ class HeldOut:
         return Forecast.of(means, np.full((*means.shape[:-1], 1), self._ensemble_error()))
 
     def variance_factors(self) -> FloatArray:
-        """Return what each member's variances are to be multiplied by, nan if they are of no use.
+        """Return the factor for each member's variances, nan where they are of no use.
 
-        With the factor they are on average the squared error. They are of use if errors are larger where they are: if
-        the correlation of absolute errors and log variances is two standard errors above that of chance.
+        With the factor they equal the squared error on average. They are of use if errors are larger where they are
+        larger: if the correlation of absolute errors and log variances is two standard errors above that of chance.
         """
         with np.errstate(all="ignore"):  # a correlation that is not finite is not above chance
             errors, logs = self._centred(np.abs(self.means - self.y[:, None])), self._centred(np.log(self.variances))
@@ -71,11 +117,14 @@ class HeldOut:
             factor = self._average((self.means - self.y[:, None]) ** 2) / self._average(self.variances)
             return np.where(self._average(errors * logs) > 2.0 * chance, factor, np.nan)
 
-    def scores(self) -> MemberScores:
-        """Return how well each member fits the rows; one without variances has its ``constant_variance``."""
-        mse = MemberScores.of(self.parts()).mse
-        own = np.where(np.isnan(self.variances), constant_variance(mse), self.variances)
-        return MemberScores.of([(self.y, self.counts, self.means.T, own.T)])
+    def scores(self, *, own_variance: bool = True) -> MemberScores:
+        """Return the members' scores on these rows; without ``own_variance`` each has its ``constant_variance``."""
+        return MemberScores.of([(self.y, self.counts, self.means.T, self.variances.T)], own_variance=own_variance)
+
+    def filled(self) -> Self:
+        """Return the same with the ``constant_variance`` of each member in place of missing variances."""
+        constant = constant_variance(self.scores().mse)
+        return replace(self, variances=np.where(np.isnan(self.variances), constant, self.variances))
 
     def _average(self, numbers: FloatArray) -> FloatArray:
         return np.asarray(np.average(numbers, axis=0, weights=self.counts))

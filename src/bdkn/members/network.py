@@ -1,16 +1,16 @@
-"""Trained networks as members: scaled inputs in, raw units out."""
+"""Networks as members: with the encoders they were trained under, they predict rows of the user's table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bdkn.errors import DivergedError, InvalidParameterError
+from bdkn.errors import DivergedError
 from bdkn.inference import Forecast
-from bdkn.members.scaling import Standardizer, TargetScaler
+from bdkn.members.cross_fitting import FoldGrid, Members
+from bdkn.members.encoding import Encoder, TargetScaler
 from bdkn.networks import Predictor
 from bdkn.typing import FloatArray
 
@@ -18,14 +18,9 @@ _BLOCK_ROWS = 1 << 15
 """Rows whose outputs by every network are held at once."""
 
 
-def networks_of(members: Sequence[int] | NDArray[np.intp], of: int, n_networks: int) -> NDArray[np.intp]:
-    """Return the numbers (folds, members) of the networks of some members ``of`` so many, which have one a fold."""
-    return np.arange(0, n_networks, of)[:, None] + np.asarray(members, dtype=np.intp)
-
-
 @dataclass(frozen=True)
 class NetworkMember:
-    """One member, a network or an average over folds, with the scaling it was trained under."""
+    """One member, a network or an average over folds, with the encoders it was trained under."""
 
     name: str
     ensemble: NetworkEnsemble
@@ -40,28 +35,32 @@ class NetworkMember:
 
 @dataclass(frozen=True)
 class NetworkEnsemble:
-    """H members trained under one scaling, each one network or the average of one network from every fold.
+    """H members trained under the same encoders, each one network or the average of one network per fold.
 
-    ``networks`` holds the H networks of the first fold, then those of the second, and so on. ``variances`` (H,), where
-    given, stands in for the networks' own variances: those of networks trained on squared error alone mean nothing. It
-    is in scaled units, as are ``outputs``.
+    ``networks`` are arranged as a ``FoldGrid``. ``variances`` (H,), where given, replace the networks' own variances,
+    which mean nothing if networks were trained on squared error alone. They are in scaled units, as are ``outputs``.
     """
 
     names: tuple[str, ...]
     networks: Predictor
-    inputs: Standardizer
+    inputs: Encoder
     targets: TargetScaler
     variances: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.names)
 
-    def __getitem__(self, chosen: Sequence[int] | NDArray[np.intp]) -> NetworkEnsemble:
+    @property
+    def grid(self) -> FoldGrid:
+        """How the networks are arranged."""
+        return FoldGrid.of(len(self.networks), len(self))
+
+    def __getitem__(self, members: Members) -> NetworkEnsemble:
         return replace(
             self,
-            names=tuple(self.names[h] for h in chosen),
-            networks=self.networks[networks_of(chosen, len(self), len(self.networks)).ravel()],
-            variances=None if self.variances is None else self.variances[chosen],
+            names=tuple(self.names[h] for h in members),
+            networks=self.networks[self.grid.numbers(members).ravel()],
+            variances=None if self.variances is None else self.variances[members],
         )
 
     @property
@@ -70,39 +69,29 @@ class NetworkEnsemble:
         return [NetworkMember(name, self[[h]]) for h, name in enumerate(self.names)]
 
     def outputs(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return means and variances of raw rows, each (n, H), in scaled units; raise where one is not finite.
+        """Return means and variances of table rows, each (n, H), in scaled units; raise where one is not finite.
 
-        Where a member is an average over folds, its variance is theirs together with that of their means.
+        If a member is an average over folds, its variance is the folds' average plus the variance of their means.
         """
-        means, variances = self._by_fold(self._checked(X))
+        means, variances = self._by_fold(self.inputs.check(X))
         return means.mean(axis=0), variances.mean(axis=0) + means.var(axis=0)
 
     def forecast(self, X: ArrayLike) -> Forecast:
-        """Return what the members say about raw rows, in scaled units, a block of rows at a time."""
-        rows = self._checked(X)
-        blocks = [rows[start : start + _BLOCK_ROWS] for start in range(0, max(1, len(rows)), _BLOCK_ROWS)]
+        """Return the forecast for table rows, in scaled units, computed a block of rows at a time."""
+        table = self.inputs.check(X)
+        blocks = [table[start : start + _BLOCK_ROWS] for start in range(0, max(1, len(table)), _BLOCK_ROWS)]
         return Forecast.concatenate([Forecast.of(*self._by_fold(block)) for block in blocks])
 
-    def _by_fold(self, rows: NDArray[np.generic]) -> tuple[FloatArray, FloatArray]:
+    def _by_fold(self, table: NDArray[np.generic]) -> tuple[FloatArray, FloatArray]:
         """Return means and variances of every network, each (folds, n, H)."""
         with np.errstate(over="ignore", invalid="ignore"):
-            outputs = self.networks.outputs(self.inputs.transform(rows))
-        shape = (len(self.networks) // len(self), len(self), len(rows))
-        means, variances = (np.asarray(part, dtype=np.float64).reshape(shape).swapaxes(1, 2) for part in outputs)
+            outputs = self.networks.outputs(self.inputs.transform(table))
+        grid = self.grid
+        means, variances = (grid.arrange(np.asarray(part, dtype=np.float64)).swapaxes(1, 2) for part in outputs)
         if self.variances is not None:
             variances = np.broadcast_to(self.variances, means.shape)
         self._check_finite(means, variances)
         return means, variances
-
-    def _checked(self, X: ArrayLike) -> NDArray[np.generic]:
-        rows, width = np.asarray(X), len(self.inputs.mean)
-        if rows.ndim != 2 or rows.shape[1] != width:
-            raise InvalidParameterError(
-                f"rows must be (n, {width}), their columns in the order of the training rows; got shape {rows.shape}"
-            )
-        if not np.isfinite(rows).all():
-            raise InvalidParameterError("rows must be finite; they hold NaN or infinity: drop or impute such rows")
-        return rows
 
     def _check_finite(self, means: FloatArray, variances: FloatArray) -> None:
         if not (np.isfinite(means).all() and np.isfinite(variances).all()):

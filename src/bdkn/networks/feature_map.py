@@ -1,4 +1,4 @@
-"""What the hidden layers of a network make of its inputs, and how fast that changes with them."""
+"""Feature maps: the layers of a network as a function of its inputs, with its derivatives."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bdkn.networks.activation import activate, slope
-from bdkn.networks.exact import Layer
+from bdkn.networks.spec import Layer
 from bdkn.typing import FloatArray
 
 _ROWS_AT_ONCE = 1024
-"""Every map of a stack keeps its layers of all rows in memory."""
+"""Rows per block of a stack of maps, whose layers of all rows would not fit into memory."""
 
 
 @dataclass(frozen=True)
 class FeatureMap:
     """x ↦ φ(x): layers (W, b) with W of shape (..., n_out, n_in), each followed by the activation.
 
-    With ``linear_last`` the last layer is not. Leading dimensions of the weights are those of a stack of maps. Without
-    layers φ(x) = x.
+    With ``linear_last`` the last layer is linear. Leading dimensions of the weights are those of a stack of maps.
+    Without layers φ(x) = x.
     """
 
     activation: str
@@ -54,18 +54,18 @@ class FeatureMap:
         return replace(self, layers=(*before, (factor * W, factor * b + shift)))
 
     def preceded(self, scale: FloatArray, shift: FloatArray) -> FeatureMap:
-        """Return the map x ↦ φ(``scale`` x + ``shift``), both one number an input."""
+        """Return the map x ↦ φ(``scale`` x + ``shift``), with one scale and one shift per input."""
         (W, b), *after = self.layers
         return replace(self, layers=((W * scale, b + W @ shift), *after))
 
-    def said(self, X: ArrayLike) -> FloatArray:
-        """Return what each of a stack of maps with one output says about rows, (n, n_maps), a thousand at a time."""
+    def outputs(self, X: ArrayLike) -> FloatArray:
+        """Return the outputs (n, n_maps) of a stack of maps with one output each, computed in blocks of rows."""
         rows = np.asarray(X)
         starts = range(0, len(rows), _ROWS_AT_ONCE)
         return np.concatenate([self(rows[i : i + _ROWS_AT_ONCE])[:, :, 0].T for i in starts])
 
     def derivatives(self, X: ArrayLike) -> FloatArray:
-        """Return ∂φ/∂x (n, n_out, n_in) at the rows, by forward mode: one chain rule a layer, from the inputs on."""
+        """Return ∂φ/∂x (n, n_out, n_in) at the rows, by forward mode: the chain rule from first to last layer."""
         z = np.asarray(X, dtype=np.float64)
         J = np.broadcast_to(np.eye(z.shape[1]), (len(z), z.shape[1], z.shape[1]))
         for layer, (W, b) in enumerate(self.layers):

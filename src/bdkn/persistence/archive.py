@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from bdkn.errors import ModelFileError
 
 FORMAT = "bdkn model"
-VERSION = 1
+VERSION = 2
+"""Version 2 holds one fitted state per model; version 1 held its attributes one by one, and is still read."""
 
 Arrays = dict[str, NDArray[Any]]
 Document = dict[str, Any]

@@ -8,7 +8,7 @@ file can hold no code.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -38,23 +38,32 @@ def pack(value: object, types: Iterable[type], arrays: Arrays, name: str) -> Any
     return _plain(value, name)
 
 
-def unpack(tree: Any, types: Iterable[type], arrays: Arrays) -> Any:
-    """Return the value that ``pack`` turned into ``tree`` and ``arrays``."""
-    match tree:
-        case {"array": name}:
-            return arrays[name]
-        case {"texts": texts}:
-            return np.array(texts, dtype=object)
-        case {"list": parts}:
-            return [unpack(part, types, arrays) for part in parts]
-        case {"tuple": parts}:
-            return tuple(unpack(part, types, arrays) for part in parts)
-        case {"dict": parts}:
-            return {key: unpack(part, types, arrays) for key, part in parts.items()}
-        case {"type": kind, "arguments": arguments}:
-            known = {cls.__name__: cls for cls in types}
-            return known[kind](**{key: unpack(part, types, arrays) for key, part in arguments.items()})
-    return tree
+FormerTypes = Mapping[str, tuple[str, Mapping[str, str]]]
+"""For names of classes in a file: the name that a class has today, and today's names of its arguments."""
+
+
+def unpack(tree: Any, types: Iterable[type], arrays: Arrays, former: FormerTypes | None = None) -> Any:
+    """Return the value that ``pack`` turned into ``tree`` and ``arrays``; ``former`` has names of earlier versions."""
+    known, renamed = {cls.__name__: cls for cls in types}, former or {}
+
+    def value(tree: Any) -> Any:
+        match tree:
+            case {"array": name}:
+                return arrays[name]
+            case {"texts": texts}:
+                return np.array(texts, dtype=object)
+            case {"list": parts}:
+                return [value(part) for part in parts]
+            case {"tuple": parts}:
+                return tuple(value(part) for part in parts)
+            case {"dict": parts}:
+                return {key: value(part) for key, part in parts.items()}
+            case {"type": kind, "arguments": arguments}:
+                name, keys = renamed.get(kind, (kind, {}))
+                return known[name](**{keys.get(key, key): value(part) for key, part in arguments.items()})
+        return tree
+
+    return value(tree)
 
 
 def _plain(value: object, name: str) -> Any:

@@ -13,7 +13,7 @@ from bdkn.errors import InvalidParameterError
 from bdkn.metrics import predictive_of
 from bdkn.plots.bands import Band, central_bands, draw_bands
 from bdkn.plots.display import Display
-from bdkn.plots.style import BLUE, INK, VERMILION, draw_legend, label_axes, prepare_axes
+from bdkn.plots.style import BLUE, INK, VERMILION, draw_legend, label_axes, prepare_axes, require_matplotlib
 from bdkn.predictive.base import Predictive
 from bdkn.typing import FloatArray
 
@@ -97,6 +97,7 @@ class CurveDisplay(Display):
         **options: Any,
     ) -> Self:
         """Draw what a fitted ``estimator`` predicts on a grid over its one-column data ``X`` and beyond it."""
+        require_matplotlib()
         table = grid_over(X, grid, margin)
         dist, title = predictive_of(estimator, table), name or type(estimator).__name__
         return cls.from_predictions(

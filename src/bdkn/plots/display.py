@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from bdkn.metrics import predictive_of
 from bdkn.plots.files import save_figure
+from bdkn.plots.style import require_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,4 +54,5 @@ class PredictionDisplay(Display, ABC):
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, name: str | None = None, **options: Any) -> Self:
         """Draw the figure for what a fitted ``estimator`` predicts at ``X``, under its class name unless named."""
+        require_matplotlib()
         return cls.from_predictions(y, predictive_of(estimator, X), name=name or type(estimator).__name__, **options)

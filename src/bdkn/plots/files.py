@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bdkn.errors import check_choice
+from bdkn.errors import check_choice, require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,6 +23,7 @@ def save_figure(
     fig: Figure, folder: str | Path, stem: str, formats: Sequence[str] = ("png", "svg"), dpi: int = 160
 ) -> list[Path]:
     """Write ``folder/stem.format`` for each format, making the folder where it is missing; return the paths."""
+    require("matplotlib", extra="plots")
     import matplotlib
 
     for kind in formats:

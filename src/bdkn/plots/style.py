@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from bdkn.errors import require
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -22,9 +24,15 @@ def tint(colour: str, share: float) -> tuple[float, float, float]:
     return red, green, blue
 
 
+def require_matplotlib() -> None:
+    """Raise ``MissingExtraError`` unless matplotlib is installed."""
+    require("matplotlib", extra="plots")
+
+
 def prepare_axes(ax: Axes | None, size: tuple[float, float] = (6.0, 4.0)) -> Axes:
     """Return ``ax``, or the axes of a new figure that belongs to no window and no global list."""
     if ax is None:
+        require_matplotlib()
         from matplotlib.figure import Figure
 
         ax = Figure(figsize=size, layout="constrained").add_subplot()

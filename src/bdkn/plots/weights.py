@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bdkn.errors import InvalidParameterError
 from bdkn.plots.bands import Band, central_bands
 from bdkn.plots.display import Display
-from bdkn.plots.style import BLUE, GREY, ORANGE, draw_legend, label_axes, prepare_axes
+from bdkn.plots.style import BLUE, GREY, ORANGE, draw_legend, label_axes, prepare_axes, require_matplotlib
 from bdkn.predictive.base import Predictive
 from bdkn.typing import FloatArray
 
@@ -69,6 +69,7 @@ class WeightsDisplay(Display):
     @classmethod
     def from_estimator(cls, estimator: Any, *, name: str | None = None, **options: Any) -> Self:
         """Draw the weights of a fitted regressor that has ``weight_posterior()`` and ``member_names_``."""
+        require_matplotlib()
         weights, names = estimator.weight_posterior(), estimator.member_names_
         return cls.from_posterior(weights, names, name=name or type(estimator).__name__, **options)
 

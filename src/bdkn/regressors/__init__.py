@@ -1,18 +1,17 @@
 """Scikit-learn regressors that predict distributions."""
 
 from bdkn.regressors.base import ProbabilisticRegressor
+from bdkn.regressors.baselines.bll import BLLRegressor
+from bdkn.regressors.baselines.dkl import DKLRegressor
+from bdkn.regressors.baselines.gp import GPRegressor
+from bdkn.regressors.baselines.ldbll import LDBLLRegressor
+from bdkn.regressors.baselines.mfvi import MFVIRegressor
+from bdkn.regressors.baselines.torch_regressor import TorchRegressor
+from bdkn.regressors.baselines.vbll import VBLLRegressor
 from bdkn.regressors.bdkn import BDKNRegressor
-from bdkn.regressors.bll import BLLRegressor
 from bdkn.regressors.deep_ensemble import DeepEnsembleRegressor
-from bdkn.regressors.dkl import DKLRegressor
-from bdkn.regressors.ensemble import EnsembleRegressor
-from bdkn.regressors.gp import GPRegressor
-from bdkn.regressors.ldbll import LDBLLRegressor
-from bdkn.regressors.mfvi import MFVIRegressor
 from bdkn.regressors.registry import REGRESSORS, load
 from bdkn.regressors.stacking import BayesianStackingRegressor
-from bdkn.regressors.torch_regressor import TorchRegressor
-from bdkn.regressors.vbll import VBLLRegressor
 
 __all__ = [
     "REGRESSORS",
@@ -21,7 +20,6 @@ __all__ = [
     "BayesianStackingRegressor",
     "DKLRegressor",
     "DeepEnsembleRegressor",
-    "EnsembleRegressor",
     "GPRegressor",
     "LDBLLRegressor",
     "MFVIRegressor",

@@ -1,12 +1,11 @@
-"""What every probabilistic regressor is: scikit-learn's contract, and all that follows from predict_dist."""
+"""The base class of all regressors: scikit-learn's interface, and every method that follows from ``predict_dist``."""
 
 from __future__ import annotations
 
+import copy
 import os
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self, overload
 
 import numpy as np
@@ -14,37 +13,33 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from bdkn.errors import InvalidParameterError, check_number
+from bdkn.errors import InvalidParameterError, check_number, warn_user
+from bdkn.members.provenance import Seed, seed_sequence
 from bdkn.metrics import crps, nll
 from bdkn.predictive import Predictive
-from bdkn.regressors.seeds import Seed, seed_sequence
-from bdkn.regressors.state import save_model
+from bdkn.regressors.serialization import save_model
+from bdkn.rows import Rows
 from bdkn.typing import Array, FloatArray
 
 Table = Any  # a NumPy array, a pandas or a polars data frame
 
 DTYPES = (np.float64, np.float32)
-"""Both are taken as they are; anything else becomes double precision."""
-
-
-@contextmanager
-def unchanged_on_failure(model: object) -> Iterator[None]:
-    """Let a fit that fails change nothing, not even which columns are known."""
-    before = dict(vars(model))
-    try:
-        yield
-    except BaseException:
-        vars(model).clear()
-        vars(model).update(before)
-        raise
+"""Tables of these types are used as they are; all others are converted to double precision."""
 
 
 class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """A regressor that predicts a distribution; a method writes its fit, its predictive and its joint predictions."""
+    """Base class of regressors that predict a distribution for each row.
+
+    A subclass defines ``_fit``, which returns the fitted state, and three methods that predict from that state:
+    ``_predictive``, ``_moments`` and ``_joint_draws``. The state is one frozen object, ``fitted_``. A fit assigns it
+    once, at its end, so that a fit that fails changes nothing.
+    """
+
+    fitted_: Any
 
     @abstractmethod
-    def _fit(self, X: Array, y: FloatArray, counts: FloatArray | None) -> None:
-        """Fit to checked rows, of which row i occurs ``counts[i] > 0`` times (None: once)."""
+    def _fit(self, rows: Rows) -> object:
+        """Check the parameters, fit to checked rows, each counted more than zero times, and return the fitted state."""
 
     @abstractmethod
     def _predictive(self, X: Array) -> Predictive:
@@ -56,10 +51,10 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
 
     @abstractmethod
     def _joint_draws(self, X: Array, size: int, generator: np.random.Generator) -> FloatArray:
-        """Return draws (n, size), each column a joint draw for all checked rows."""
+        """Return draws (n, size); each column is one joint draw for all checked rows."""
 
     def fit(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to the rows of ``X`` and their targets.
+        """Fit the regressor to training rows.
 
         Parameters
         ----------
@@ -68,19 +63,49 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         y : array-like of shape (n_samples,)
             Targets.
         sample_weight : array-like of shape (n_samples,), optional
-            How often each row counts: a weight of 2 is the row twice, a weight of 0 leaves it out. Weights that sum to
-            one would count as a single row: multiply them by the number of rows.
+            How many times each row is counted: a weight of 2 is the row twice, a weight of 0 leaves it out. Weights
+            that sum to one would count as a single row: multiply them by the number of rows.
 
         Returns
         -------
-        self
+        self : object
+            The fitted regressor.
         """
-        with unchanged_on_failure(self):
-            self._fit(*self._training_rows(X, y, sample_weight))
+        return self._publish(lambda model: model._fit(model._training_rows(X, y, sample_weight)))
+
+    def _publish(self, fit: Callable[[Self], object]) -> Self:
+        """Set the state that ``fit`` returns for a copy of this object, which it may change, all at once.
+
+        A fit that fails changes nothing, and a thread that predicts meanwhile sees the old state or the new one.
+        """
+        model = copy.copy(self)
+        model.fitted_ = fit(model)
+        self.__dict__ = model.__dict__
         return self
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return "fitted_" in vars(self)
+
+    @property
+    def _state(self) -> Any:
+        """The fitted state; raise NotFittedError, which is an AttributeError, before a fit."""
+        check_is_fitted(self)
+        return self.fitted_
+
     def predict_dist(self, X: Table) -> Predictive:
-        """Return the predictive distribution, one a row, with the methods of a ``scipy.stats`` distribution."""
+        """Predict the distribution of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+
+        Returns
+        -------
+        dist : Predictive
+            One distribution per row, with the methods of a ``scipy.stats`` distribution: ``mean``, ``std``, ``pdf``,
+            ``logpdf``, ``cdf``, ``ppf``, ``interval``, ``rvs``, and ``crps``.
+        """
         return self._predictive(self._rows(X))
 
     @overload
@@ -101,22 +126,28 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
     def predict(
         self, X: Table, return_std: bool = False, return_cov: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return the mean of each row and, if asked, its standard deviation or the covariance of all rows.
+        """Predict the mean of each row and, if requested, its standard deviation or the covariance of all rows.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
-        return_std, return_cov : bool
-            At most one of them: return ``(mean, std)`` with std of shape (n_samples,), infinite where it does not
-            exist, or ``(mean, cov)`` with cov of shape (n_samples, n_samples).
+            Rows to predict.
+        return_std : bool, default=False
+            Return the standard deviations, too; infinite where a distribution has none.
+        return_cov : bool, default=False
+            Return the covariance of all rows, too. At most one of the two can be requested.
 
         Returns
         -------
-        mean : ndarray of shape (n_samples,), or one of the pairs above
+        mean : ndarray of shape (n_samples,)
+            Means.
+        std : ndarray of shape (n_samples,)
+            Standard deviations; only with ``return_std=True``.
+        cov : ndarray of shape (n_samples, n_samples)
+            Covariance matrix; only with ``return_cov=True``.
         """
         if return_std and return_cov:
-            raise InvalidParameterError("at most one of return_std and return_cov can be asked for; got both")
+            raise InvalidParameterError("at most one of return_std and return_cov can be True; got both")
         rows = self._rows(X)
         if return_cov:
             return self._moments(rows)
@@ -124,62 +155,136 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         return (dist.mean(), dist.std()) if return_std else dist.mean()
 
     def predict_interval(self, X: Table, coverage: float = 0.9) -> FloatArray:
-        """Return the central interval of each row that holds ``coverage`` of its probability, (n_samples, 2)."""
+        """Predict the central interval of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        coverage : float, default=0.9
+            Probability that each interval contains.
+
+        Returns
+        -------
+        interval : ndarray of shape (n_samples, 2)
+            Lower and upper ends.
+        """
         return np.stack(self.predict_dist(X).interval(coverage), axis=1)
 
-    def predict_quantiles(self, X: Table, alpha: float | Sequence[float] = (0.05, 0.5, 0.95)) -> FloatArray:
-        """Return the quantiles of each row at the levels ``alpha``, (n_samples, n_levels)."""
-        levels = np.atleast_1d(np.asarray(alpha, dtype=np.float64))
+    def predict_quantiles(
+        self,
+        X: Table,
+        quantiles: float | Sequence[float] = (0.05, 0.5, 0.95),
+        *,
+        alpha: float | Sequence[float] | None = None,
+    ) -> FloatArray:
+        """Predict quantiles of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        quantiles : float or sequence of float, default=(0.05, 0.5, 0.95)
+            Quantile levels, between 0 and 1.
+        alpha : float or sequence of float, optional
+            Former name of ``quantiles``; it will be removed in version 0.3.
+
+        Returns
+        -------
+        values : ndarray of shape (n_samples, n_levels)
+            The quantiles.
+        """
+        if alpha is not None:
+            warn_user("alpha= is now quantiles=, and will be removed in bdkn 0.3", FutureWarning)
+            quantiles = alpha
+        levels = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
         for level in levels.ravel():
-            check_number("each level in alpha", float(level), low=0, high=1)
+            check_number("each level in quantiles", float(level), low=0, high=1)
         return self.predict_dist(X).ppf(levels)
 
     def sample_y(self, X: Table, n_samples: int = 1, random_state: Seed = 0) -> FloatArray:
-        """Return ``n_samples`` joint draws for all rows, (n_rows, n_samples): each column is one possible world.
+        """Draw joint samples of the targets of all rows.
 
-        The seed is fixed by default, so the same call gives the same draws; ``random_state=None`` gives new ones.
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows to predict.
+        n_samples : int, default=1
+            Number of draws.
+        random_state : int, Generator, RandomState or None, default=0
+            Seed. It is fixed by default, so the same call gives the same draws; None gives new ones.
+
+        Returns
+        -------
+        draws : ndarray of shape (n_rows, n_samples)
+            Each column is one joint draw for all rows.
         """
         check_number("n_samples", n_samples, low=1, whole=True)
         generator = np.random.default_rng(seed_sequence(random_state))
         return self._joint_draws(self._rows(X), n_samples, generator)
 
     def log_score(self, X: Table, y: ArrayLike) -> float:
-        """Return the mean log density of the targets, the negative of the NLL; greater is better."""
+        """Return the mean log density of the targets, the negative of the NLL; greater is better.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        y : array-like of shape (n_samples,)
+            Their targets.
+
+        Returns
+        -------
+        score : float
+            Mean log density.
+        """
         return -nll(_targets(y), self.predict_dist(X))
 
     def crps(self, X: Table, y: ArrayLike) -> float:
-        """Return the mean continuous ranked probability score in the units of the target; smaller is better."""
+        """Return the mean continuous ranked probability score in the units of the target; smaller is better.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        y : array-like of shape (n_samples,)
+            Their targets.
+
+        Returns
+        -------
+        score : float
+            Mean score.
+        """
         return crps(_targets(y), self.predict_dist(X))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file, which ``bdkn.load`` reads back to predict the same bits.
+        """Write the fitted model to one file, which ``bdkn.load`` reads.
 
-        The file holds arrays and JSON, no code. A parameter that is an object is written as what comes nearest: an
+        The file holds arrays and JSON, no code. A parameter that is an object is written as its nearest plain form: an
         engine as its name, anything else (an engine of your own, a random generator) as the default.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write; an existing file is replaced.
         """
         check_is_fitted(self)
         save_model(self, path)
 
-    def _training_rows(
-        self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool = True
-    ) -> tuple[Any, FloatArray, FloatArray | None]:
-        """Return checked rows that count, their targets, and how often each counts; ``reset`` for those of a fit."""
-        rows, targets, counts = self._counted_rows(X, y, sample_weight, reset=reset)
-        if counts is None or counts.all():
-            return rows, targets, counts
-        return rows[counts > 0], targets[counts > 0], counts[counts > 0]
+    def _training_rows(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool = True) -> Rows:
+        """Return the checked rows that are counted at least once; ``reset`` for the rows of a fit."""
+        rows = self._all_rows(X, y, sample_weight, reset=reset)
+        return rows if rows.counts is None or rows.counts.all() else rows[np.flatnonzero(rows.counts)]
 
-    def _counted_rows(
-        self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
-    ) -> tuple[Any, FloatArray, FloatArray | None]:
-        """Return checked rows, their targets, and how often each counts, be it zero times."""
+    def _all_rows(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool) -> Rows:
+        """Return checked rows, targets and counts, which may be zero."""
         _check_single_output(y)
-        rows, targets = self._checked(X, y, reset=reset)
+        table, targets = self._checked(X, y, reset=reset)
         counts = None if sample_weight is None else _counts(sample_weight, len(targets))
-        return rows, np.asarray(targets, dtype=np.float64), counts
+        return Rows(table, np.asarray(targets, dtype=np.float64), counts)
 
     def _checked(self, X: Table, y: ArrayLike, *, reset: bool) -> tuple[Any, Any]:
-        """Return rows as the members take them, and targets."""
+        """Return the checked table and the checked targets."""
         rows, targets = validate_data(self, X, y, reset=reset, dtype=DTYPES, y_numeric=True)
         return rows, targets
 
@@ -189,7 +294,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         return rows
 
     def _is_valid(self, X: Table) -> bool:
-        """Tell whether validation would return ``X`` itself; asking scikit-learn takes as long as predicting a row."""
+        """Return whether validation would return ``X`` itself; scikit-learn's takes as long as predicting a row."""
         return (
             type(X) is np.ndarray
             and X.ndim == 2
@@ -205,7 +310,7 @@ def _check_single_output(y: ArrayLike) -> None:
     shape = np.asarray(y).shape
     if len(shape) > 1 and shape[1] != 1:
         raise InvalidParameterError(
-            f"y must hold one target a row, shape (n_samples,); got shape {shape}: fit one regressor a target, "
+            f"y must hold one target per row, shape (n_samples,); got shape {shape}: fit one regressor per target, "
             "for example with sklearn.multioutput.MultiOutputRegressor"
         )
 
@@ -215,7 +320,7 @@ def _counts(sample_weight: ArrayLike, n: int) -> FloatArray:
         sample_weight, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name="sample_weight"
     )
     if counts.shape != (n,):
-        raise InvalidParameterError(f"sample_weight must hold one number a row, shape ({n},); got shape {counts.shape}")
+        raise InvalidParameterError(f"sample_weight must hold one number per row, shape ({n},); got {counts.shape}")
     if counts.min() < 0:
         raise InvalidParameterError(f"sample_weight must be >= 0, as it counts rows; got {counts.min()}")
     with np.errstate(over="ignore"):
@@ -223,11 +328,10 @@ def _counts(sample_weight: ArrayLike, n: int) -> FloatArray:
     if not np.isfinite(total):
         raise InvalidParameterError("sample_weight must have a finite sum, as it counts rows; divide it by its mean")
     if 0 < total < n / 10:
-        warnings.warn(
-            f"sample_weight counts rows, and says that these {n} rows count as {total:.3g}, so predictions will "
-            f"be very uncertain; if it was meant relatively, multiply it by {n}/sum(sample_weight)",
+        warn_user(
+            f"sample_weight counts rows: these {n} rows count as {total:.3g}, so predictions will be very uncertain; "
+            f"if the weights are relative, multiply them by {n}/sum(sample_weight)",
             UserWarning,
-            stacklevel=5,
         )
     if not total:
         raise InvalidParameterError("Sample weights must contain at least one non-zero number; got only zeros")

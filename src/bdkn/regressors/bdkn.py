@@ -3,172 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bdkn.errors import check_choice, check_number
-from bdkn.inference import Combination, Forecast, published_combination
+from bdkn.inference import Forecast
 from bdkn.members import (
-    Design,
-    Folds,
-    HeldOut,
+    DEPRECATED,
+    Candidates,
+    CombinationSettings,
+    Encoders,
+    FitProvenance,
+    FoldPlan,
     MemberScores,
     NetworkEnsemble,
-    Standardizer,
-    TargetScaler,
-    TrainingRows,
+    NetworkMember,
+    Seed,
     constant_variance,
-    digest,
-    networks_of,
+    encode,
+    predict_held_out,
+    seed_sequence,
+    select_and_combine,
+    sound_members,
+    train_folds,
 )
+from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.base import Table
-from bdkn.regressors.combining import CombiningRegressor
-from bdkn.regressors.cross_fit import CrossFit, cross_fit
-from bdkn.regressors.ensemble import EnsembleRegressor
-from bdkn.regressors.origin import Origin
-from bdkn.regressors.screening import sound_members
-from bdkn.regressors.seeds import seed_sequence
-from bdkn.training import Trained, renumbered
-from bdkn.typing import Array
-
-Seed = np.random.SeedSequence
+from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks
+from bdkn.regressors.paper import paper_parameters
+from bdkn.regressors.published import fit_published
+from bdkn.regressors.shared_docs import with_shared_docs
+from bdkn.rows import Rows
+from bdkn.stages import stage
+from bdkn.training import Engine, NetworkSettings
+from bdkn.typing import Array, FloatArray, IndexArray
 
 DESIGNS = ("cross-fit", "hold-out", "in-sample")
 
 
+@with_shared_docs
 @dataclass(kw_only=True, eq=False, repr=False)
-class BDKNRegressor(CombiningRegressor, EnsembleRegressor):
-    """Bayesian deep kernel network: Student-t predictions in closed form, judged on rows no network has seen.
+class BDKNRegressor(CombiningRegressor):
+    """Bayesian deep kernel network: Student-t predictions in closed form, learned on rows no network has seen.
 
-    H networks are trained independently. What they predict, φ(x) = (φ₁(x), .., φ_H(x)), is then the basis of a Bayesian
+    H networks are trained independently. Their predictions φ(x) = (φ₁(x), .., φ_H(x)) are the basis of a Bayesian
     linear model y = φ(x)ᵀβ + α + ε, whose weights and noise are integrated out in closed form. By default members are
-    cross-fitted: each is trained once for each fold of the rows, on the others, and the model is fitted to what the
-    members say about rows left out of their training. The noise at x has variance σ² v(x)^τ, with v the ensemble's own
+    cross-fitted: each is trained once for each fold of the rows, on the other folds, and the linear model is fitted to
+    the members' predictions for held-out rows. The noise at x has variance σ² v(x)^τ, with v the ensemble's own
     predictive variance. ``BDKNRegressor.from_paper`` is the published method.
 
     Parameters
     ----------
-    n_members : int or "auto", default="auto"
-        How many members the ensemble has, H. "auto" is 12 and, for more than 4000 rows, 6.
-    hidden_layer_sizes : int, sequence of int or "auto", default="auto"
-        Units of each hidden layer; ``()`` is a linear model. "auto" is two layers of 50 units and, for more than 4000
-        rows, five of 36.
-    activation : {"relu", "leaky_relu", "tanh", "silu"} or a sequence of them, default=("silu", "relu")
-        Activation of the hidden layers. Several are taken in turn, one a member.
-    objective : {"nll", "beta_nll", "mse"}, default="nll"
-        What a network minimises: the Gaussian likelihood with a variance for each row; the same with each row's
-        gradient scaled by its variance to the power ``beta``; or the squared error.
-    beta : float, default=0.5
-        Between 0 (as "nll") and 1 (mean trained as by "mse"); for "beta_nll" only.
-    warmup_epochs : int, default=0
-        First epochs on squared error, whatever the objective.
-    epochs : int or "auto", default="auto"
-        Passes over the rows, at most. "auto" is 500; for more than 1000 rows, 500 times the square root of 1000 over
-        their number; for more than 4000, 250 times the fourth root of 4000 over their number.
-    learning_rate : float, default=0.003
-        Rate of Adam.
-    schedule : {"constant", "cosine"}, default="cosine"
-        Keep the rate, or let it fall to zero along half a cosine wave.
-    batch_size : int, default=32
-        Rows a step.
-    weight_decay : float or sequence of float, default=(0.0, 0.3, 0.0, 1.0, 0.0, 0.3)
-        Decoupled weight decay, as in AdamW. Several values are taken in turn, each once with every activation: without
-        decay networks fit what is nearly free of noise, with much of it they do not fit the noise.
-    early_stopping : bool, default=False
-        Let every network hold out rows of its own, stop once its loss on them no longer falls, and go back to its best
-        epoch.
-    validation_fraction : float, default=0.1
-        Share of the rows held out for early stopping.
-    patience : int, default=20
-        Epochs without progress after which a network stops.
-    tol : float, default=0.0001
-        Fall of the held-out loss that counts as progress.
-    standardize_y : bool, default=True
-        Train on targets of mean 0 and standard deviation 1. Inputs are always standardised.
-    engine : {"fused", "reference", "torch"} or Engine, default="fused"
-        What trains the networks: compiled code, plain NumPy, PyTorch, or an object with options of its own, such as
-        ``bdkn.TorchEngine(device="cuda")`` or ``bdkn.TorchEngine(module=factory)`` for your own ``nn.Module``.
-    n_jobs : int or None, default=-1
-        Threads to train on, -1 for all cores. The result does not depend on it. Inside a parallel search, 1 is best.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed. More members with the same integer begin with the same networks.
-    verbose : int, default=0
-        1 shows a progress bar on standard error.
+    <network_parameters>
     design : {"cross-fit", "hold-out", "in-sample"}, default="cross-fit"
-        Which rows the linear model is fitted to: every row, as said by networks that were not trained on it; a single
-        part of the rows, left out of all training; or, as in the paper, the rows the networks were trained on, with
-        constant noise, prior mean zero and no constant.
+        The rows that the linear model is fitted to: every row, as predicted by networks that were not trained on it; a
+        single part of the rows, left out of all training; or, as in the paper, the rows the networks were trained on,
+        with constant noise, prior mean zero and no constant.
     n_folds : int, default=5
-        Folds of a cross-fit. Each member has folds of its own.
+        Number of folds of a cross-fit. Each member has folds of its own.
     holdout_fraction : float, default=0.1
-        Share of the rows left out of training by ``design="hold-out"``.
+        Fraction of the rows left out of training by ``design="hold-out"``.
     predict_with : {"folds", "refit"}, default="folds"
-        What a member is at prediction: the average of its networks from all folds, or one more network trained on all
-        rows. Not for ``design="in-sample"``.
-    evidence : {"exact", "paper"} or float, default="exact"
-        How the prior variance σ_β² of the weights is chosen: as the best by marginal likelihood, as in the paper (a few
-        steps of an optimiser from 1), or as the number given.
-    tempering : "evidence" or float, default="evidence"
-        The power τ of the members' variance, chosen by marginal likelihood or given: 0 is constant noise, 1 trusts the
-        members' variances up to a factor. Not for ``design="in-sample"``.
-    tails : {"loo", "posterior"}, default="loo"
-        Degrees of freedom and scale of predictions: chosen by the leave-one-out log score, or the posterior's own. Not
-        for ``design="in-sample"``.
-    select_members : bool, default=True
-        Use those members with which the leave-one-out log score is best, of all, all but the most harmful one, and so
-        on; or all. Not for ``design="in-sample"``.
+        What a member predicts with: the average of its networks of all folds, or one more network trained on all rows.
+        Not for ``design="in-sample"``, nor are ``tempering``, ``tails`` and ``select_members``.
+    <combination_parameters>
 
     Attributes
     ----------
-    weights_ : ndarray of shape (n_members,)
-        Posterior mean of β.
-    weights_cov_ : ndarray of shape (n_members, n_members)
-        Posterior covariance of β; infinite where none exists, with two degrees of freedom or fewer.
-    intercept_ : float
-        What is added to the weighted predictions of the members.
-    noise_ : float
-        The squared scale of a prediction if β were known, in squared units of the target, averaged over the rows the
-        linear model was fitted to.
-    dof_ : float
-        Degrees of freedom of every prediction.
-    prior_scale_ : float
-        The prior variance σ_β² in use.
-    evidence_ : float
-        Log marginal likelihood of the targets the linear model was fitted to, in their own units.
-    combination_ : Combination
-        The linear model: posterior of (β, α, σ²), tempering τ and tails, in the units the networks were trained in.
-    held_out_ : HeldOut or None
-        What the members say about rows left out of their training, and the targets; None for an in-sample design.
-    origin_ : Origin
-        The seed, the digest of the rows and the parameters of a fit with rows left out, for ``add_members``.
+    <combination_attributes>
     n_trained_ : int
-        How many members were trained for it, in use or not.
-    ensemble_ : NetworkEnsemble
-        All networks in use with the scaling they were trained under.
-    members_ : list of NetworkMember
-        The members in use, each with ``predict(X) -> (mean, variance)``.
-    member_names_ : tuple of str
-        Their names; members that diverged or were not selected are missing, the others keep their numbers.
-    member_scores_ : MemberScores
-        Mean squared error and NLL of each member in scaled units, on rows left out of training or, for an in-sample
-        design, on the training rows.
-    loss_curves_ : tuple of ndarray
-        Training loss an epoch of each network in use, one fold after the other.
-    loss_curve_ : ndarray
-        Their mean.
-    validation_curves_ : tuple of ndarray
-        Loss on the rows a network held out, an epoch; empty without early stopping.
-    best_epochs_ : ndarray of int
-        The epoch, from 0, whose weights each network kept.
-    n_iter_ : int
-        Epochs run by the network that ran longest.
-    n_features_in_ : int
-        Columns of ``X``.
-    feature_names_in_ : ndarray of str
-        Their names, where ``X`` had names.
+        Number of members that were trained, in use or not.
+    <network_attributes>
+    <column_attributes>
 
     See Also
     --------
@@ -194,137 +103,224 @@ class BDKNRegressor(CombiningRegressor, EnsembleRegressor):
     True
     """
 
+    n_members: int | str = "auto"
+    hidden_layer_sizes: int | Sequence[int] | str = "auto"
+    activation: str | Sequence[str] = ("silu", "relu")
+    objective: Any = "nll"
+    beta: float = 0.5
+    warmup_epochs: int = 0
+    epochs: int | str = "auto"
+    learning_rate: float = 3e-3
+    schedule: str = "cosine"
+    batch_size: int = 32
+    weight_decay: float | Sequence[float] = (0.0, 0.3, 0.0, 1.0, 0.0, 0.3)
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    patience: int = 20
+    tol: float = 1e-4
+    standardize_y: bool = True
+    engine: str | Engine = "fused"
+    n_jobs: int | None = -1
+    random_state: Seed = None
+    verbose: int = 0
     design: str = "cross-fit"
     n_folds: int = 5
     holdout_fraction: float = 0.1
     predict_with: str = "folds"
-    evidence: str | float = "exact"
+    prior_variance: str | float = "evidence"
     tempering: str | float = "evidence"
     tails: str = "loo"
     select_members: bool = True
-
-    combination_: Combination = field(init=False)
-    held_out_: HeldOut | None = field(init=False)
-    origin_: Origin = field(init=False)
-    n_trained_: int = field(init=False)
+    evidence: str | float = DEPRECATED
 
     @classmethod
-    def _paper_extras(cls) -> dict[str, Any]:
-        return {"design": "in-sample", "evidence": "paper"}
+    def from_paper(cls, setting: int = 1, dataset: str | None = None, **overrides: Any) -> Self:
+        """Return the regressor with the parameters of the paper's experiments.
 
-    @property
-    def member_names_(self) -> tuple[str, ...]:
-        """Names of the members in use; where some were left out, the others keep their numbers."""
-        return self.ensemble_.names
+        Parameters
+        ----------
+        setting : {1, 2}, default=1
+            1: learning rate 0.1 for 40 epochs; 2: learning rate 0.001 for 500 epochs.
+        dataset : str, optional
+            Name of a data set of the paper; this method has the same parameters for all of them.
+        **overrides
+            Parameters to set otherwise, for example ``random_state=0``.
 
-    def add_members(self, n: int, X: Table, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Return the regressor with ``n`` more networks; this one stays as it is.
+        Returns
+        -------
+        model : BDKNRegressor
+            The regressor, not fitted.
 
-        They are trained on the rows and the folds of the fit, which must be given again, with the seeds that follow:
-        the result is that of a fit with so many members at once. Members left out or dropped before stay out.
+        Examples
+        --------
+        >>> from bdkn import BDKNRegressor
+        >>> BDKNRegressor.from_paper(setting=1).learning_rate
+        0.1
         """
-        held_out, ensemble, first = self._judged(), self.ensemble_, self.n_trained_
-        check_number("n", n, low=1, whole=True)
-        checked, targets, counts = self._training_rows(X, y, sample_weight, reset=False)
-        rows = TrainingRows(ensemble.inputs.transform(checked), ensemble.targets.transform(targets), counts)
-        self.origin_.check(digest(rows.X, rows.y, rows.counts), self._making())
-        used = Trained(ensemble.networks, self.loss_curves_, self.validation_curves_, tuple(self.best_epochs_))
-        old = CrossFit(used, held_out, np.ones(len(ensemble), dtype=bool))
-        names = (*ensemble.names, *_names(range(first, first + n)))
-        new = self._cross_fit(rows, self.origin_.seed, range(first, first + n))
-        changes = self._put_together(old.join(new), names, ensemble.inputs, ensemble.targets)
-        return self._copy(n_members=first + n, n_trained_=first + n, **changes)
+        published = {**paper_parameters(setting, dataset), "design": "in-sample", "prior_variance": "paper"}
+        return cls(**{**published, **overrides})
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._check_combining()
+    def _fit(self, rows: Rows) -> FittedBDKN:
+        settings, combining = self._settings(), CombinationSettings.of(self)
+        encoded, encoders = encode(rows, standardize_y=settings.standardize_y)
+        if self.design == "in-sample":
+            return fit_published(settings, combining, encoded, encoders, seed_sequence(self.random_state))
+        provenance = FitProvenance.of(self, encoded)
+        plan = FoldPlan.of(self, len(rows), provenance.entropy, range(settings.size(len(rows)).n_members))
+        networks = train_folds(settings, encoded, plan)
+        held_out = predict_held_out(networks, encoded, plan)
+        del encoded  # a copy of the table, which is not needed further
+        candidates = Candidates(plan.names, networks.used, networks.is_finite, held_out, networks.own_variance)
+        return self._select_and_combine(candidates, encoders, provenance, combining)
+
+    def _settings(self) -> NetworkSettings:
+        """Return the checked parameters of the networks, after checking those of the design."""
+        settings = NetworkSettings.of(self)
         check_choice("design", self.design, DESIGNS)
         check_choice("predict_with", self.predict_with, ("folds", "refit"))
         check_number("n_folds", self.n_folds, low=2, whole=True)
         check_number("holdout_fraction", self.holdout_fraction, low=0, high=0.9, strict=True)
+        return settings
 
-    def _learned(self, rows: TrainingRows, inputs: Standardizer, targets: TargetScaler) -> dict[str, Any]:
-        if self.design == "in-sample":
-            return super()._learned(rows, inputs, targets)
-        root = seed_sequence(self.random_state)
-        origin = Origin(root.entropy, digest(rows.X, rows.y, rows.counts), self._making())
-        numbers = range(self._size(len(rows.y)).n_members)
-        crossed = self._cross_fit(rows, root, numbers)
-        del rows  # a table of its own, and members are combined by what they say alone
-        learned = self._put_together(crossed, _names(numbers), inputs, targets)
-        return {"origin_": origin, "n_trained_": len(numbers), **learned}
-
-    def _cross_fit(self, rows: TrainingRows, root: np.random.SeedSequence, numbers: range) -> CrossFit:
-        """Train the members of these numbers."""
-        seeds = root.spawn(numbers.stop)[numbers.start :]
-        folds = self._folds(len(rows.y), root, seeds)
-        refit = self.predict_with == "refit"
-        with self._progress((len(folds[0]) + refit) * len(seeds), len(rows.y)) as on_epoch:
-            crossed = cross_fit(self._train, rows, folds, seeds, numbers, on_epoch)
-            if not refit:
-                return crossed
-            after = range(len(folds[0]) * len(seeds), (len(folds[0]) + 1) * len(seeds))
-            used = self._train(rows, seeds, on_epoch and renumbered(on_epoch, after), numbers)
-        held_out = replace(crossed.held_out, spread=np.zeros_like(crossed.held_out.means))
-        return CrossFit(used, held_out, crossed.finite & used.networks.is_finite())
-
-    def _put_together(
-        self, crossed: CrossFit, names: tuple[str, ...], inputs: Standardizer, targets: TargetScaler
-    ) -> dict[str, Any]:
-        """Return the fitted attributes: those members that are fit for it, combined."""
-        sound, scores, held_out = self._screened(crossed, names)
-        useful, combination = self._selected(held_out)
-        kept = sound[useful]
-        variances = None if self._own_variance(crossed.trained) else constant_variance(scores.mse)
-        everyone = NetworkEnsemble(names, crossed.trained.networks, inputs, targets, variances)
-        numbers = networks_of(kept, len(names), len(everyone.networks)).ravel()
-        return {
-            **self._described(everyone[kept], scores[kept], crossed.trained, numbers),
-            "held_out_": held_out[useful],
-            "combination_": combination,
-        }
-
-    def _screened(self, crossed: CrossFit, names: tuple[str, ...]) -> tuple[NDArray[np.intp], MemberScores, HeldOut]:
-        """Return the numbers of the sound members, the scores of all, and what the sound say about rows left out."""
-        held_out = crossed.held_out
-        own_variance = self._own_variance(crossed.trained)
-        scores = MemberScores.of(held_out.parts(), own_variance=own_variance)
-        sound = sound_members(scores, crossed.finite, names)
+    def _select_and_combine(
+        self,
+        candidates: Candidates,
+        encoders: Encoders,
+        provenance: FitProvenance,
+        combining: CombinationSettings,
+    ) -> FittedBDKN:
+        """Return the state with those candidates that did not diverge and are best together, combined."""
+        names, held_out, own_variance = candidates.names, candidates.held_out, candidates.own_variance
+        scores = held_out.scores(own_variance=own_variance)
+        constant = constant_variance(scores.mse)
         if not own_variance:
-            held_out = replace(held_out, variances=np.broadcast_to(constant_variance(scores.mse), held_out.means.shape))
-        return sound, scores, held_out[sound]
+            held_out = replace(held_out, variances=np.broadcast_to(constant, held_out.means.shape))
+        sound = sound_members(candidates.is_finite & scores.is_finite, names)
+        with stage("combine"):
+            useful, combination = select_and_combine(held_out, sound, combining)
+        members = sound[useful]
+        scores, chosen = scores[members], candidates.networks[members].trained
+        ensemble = NetworkEnsemble(
+            names=tuple(names[h] for h in members),
+            networks=chosen.networks,
+            inputs=encoders.inputs,
+            targets=encoders.targets,
+            variances=None if own_variance else constant[members],
+        )
+        curves, epochs = (chosen.loss_curves, chosen.validation_curves), np.array(chosen.best_epochs)
+        combined = Combined(combination, encoders.targets, held_out[members], provenance)
+        return FittedBDKN(FittedNetworks(ensemble, scores, *curves, epochs), combined, n_trained=len(names))
 
-    def _only(self, members: NDArray[np.intp]) -> dict[str, Any]:
-        ensemble = self.ensemble_
-        trained = Trained(ensemble.networks, self.loss_curves_, self.validation_curves_, tuple(self.best_epochs_))
-        numbers = networks_of(members, len(ensemble), len(ensemble.networks)).ravel()
-        return self._described(ensemble[members], self.member_scores_[members], trained, numbers)
+    def add_members(self, n: int, X: Table, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Return the regressor with ``n`` more networks; this one does not change.
 
-    def _member_fit(self) -> dict[str, Any]:
-        return EnsembleRegressor.member_table(self)
+        The new members are trained on the rows and with the folds of the fit, which must be given again, and with the
+        seeds that follow: the result is that of a fit with so many members at once. Members left out or dropped before
+        stay out.
 
-    def _folds(self, n: int, root: Seed, seeds: Sequence[Seed]) -> list[Folds]:
-        """Return the folds of each member; a hold-out is one for all."""
-        if self.design == "hold-out":
-            return [Folds.single(n, self.holdout_fraction, _generator(root))] * len(seeds)
-        return [Folds.cross(n, self.n_folds, _generator(seed)) for seed in seeds]
+        Parameters
+        ----------
+        n : int
+            Number of members to add.
+        X : array-like of shape (n_samples, n_features)
+            The training rows of the fit.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), optional
+            Their weights, if the fit had any.
 
-    def _combine(self, design: Design) -> dict[str, Any]:
-        t = "evidence" if self.evidence == "exact" else self.evidence
-        return {"combination_": published_combination(design.chunks(), t), "held_out_": None}
+        Returns
+        -------
+        model : BDKNRegressor
+            The regressor with more members.
+        """
+        self._require_held_out()
+        check_number("n", n, low=1, whole=True)
+        state: FittedBDKN = self._state
+        ensemble, first = state.networks.ensemble, state.n_trained
+        encoders = Encoders(ensemble.inputs, ensemble.targets)
+        rows = encoders.transform(self._training_rows(X, y, sample_weight, reset=False))
+        provenance = self._require_provenance()
+        provenance.check(self, rows)
+        plan = FoldPlan.of(self, len(rows), provenance.entropy, range(first, first + n))
+        networks = train_folds(self._settings(), rows, plan)
+        held_out = predict_held_out(networks, rows, plan)
+        new = Candidates(plan.names, networks.used, networks.is_finite, held_out, networks.own_variance)
+        candidates = self._candidates().join(new)
+        combining = CombinationSettings.of(self)
+        fitted = self._select_and_combine(candidates, encoders, provenance, combining)
+        return self._copy(replace(fitted, n_trained=first + n), n_members=first + n)
 
-    def _forecast(self, X: Array) -> Forecast:
-        return self.ensemble_.forecast(X)
+    def _candidates(self) -> Candidates:
+        """Return the members in use as candidates of another selection."""
+        networks = self._state.networks
+        is_finite = np.ones(len(networks.ensemble), dtype=bool)
+        own_variance = networks.ensemble.variances is None
+        return Candidates(networks.ensemble.names, networks.networks, is_finite, self._require_held_out(), own_variance)
 
     @property
-    def _targets(self) -> TargetScaler:
-        return self.ensemble_.targets
+    def n_trained_(self) -> int:
+        """Number of members that were trained, in use or not."""
+        n_trained: int = self._state.n_trained
+        return n_trained
 
+    def _only(self, members: IndexArray, combined: Combined) -> FittedBDKN:
+        state: FittedBDKN = self._state
+        return FittedBDKN(state.networks[members], combined, state.n_trained)
 
-def _names(numbers: range) -> tuple[str, ...]:
-    return tuple(f"network {h + 1}" for h in numbers)
+    def _member_fit(self) -> dict[str, Any]:
+        return self._networks.table()
 
+    def _forecast(self, X: Array) -> Forecast:
+        with stage("predict members"):
+            return self.ensemble_.forecast(X)
 
-def _generator(seed: Seed) -> np.random.Generator:
-    """Return a generator from a child of the seed that no member and no fold has, however many there are."""
-    return np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 2**32 - 1)))
+    @property
+    def _networks(self) -> FittedNetworks:
+        networks: FittedNetworks = self._state.networks
+        return networks
+
+    @property
+    def ensemble_(self) -> NetworkEnsemble:
+        """All networks in use with the encoders they were trained under."""
+        return self._networks.ensemble
+
+    @property
+    def members_(self) -> list[NetworkMember]:
+        """The members in use, each with ``predict(X) -> (mean, variance)`` in the units of the target."""
+        return self._networks.ensemble.members
+
+    @property
+    def member_names_(self) -> tuple[str, ...]:
+        """Names of the members in use; if some were left out, the others keep their numbers."""
+        return self._networks.ensemble.names
+
+    @property
+    def member_scores_(self) -> MemberScores:
+        """Mean squared error and NLL of each member in scaled units."""
+        return self._networks.scores
+
+    @property
+    def loss_curves_(self) -> tuple[Array, ...]:
+        """Training loss per epoch of each network in use, fold by fold."""
+        return self._networks.loss_curves
+
+    @property
+    def loss_curve_(self) -> FloatArray:
+        """Training loss per epoch, averaged over the networks that ran it."""
+        return self._networks.loss_curve
+
+    @property
+    def validation_curves_(self) -> tuple[Array, ...]:
+        """Loss per epoch on the rows that a network held out; empty without early stopping."""
+        return self._networks.validation_curves
+
+    @property
+    def best_epochs_(self) -> IndexArray:
+        """The epoch, from 0, whose weights each network kept."""
+        return self._networks.best_epochs
+
+    @property
+    def n_iter_(self) -> int:
+        """Epochs run by the network that ran longest."""
+        return self._networks.n_iter

@@ -2,102 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from bdkn.errors import check_choice
-from bdkn.members import Design
+from bdkn.members import MemberScores, NetworkEnsemble, NetworkMember, encode
+from bdkn.members.provenance import Seed, seed_sequence
 from bdkn.predictive import Gaussian, GaussianMixture
-from bdkn.regressors.ensemble import EnsembleRegressor
-from bdkn.typing import Array, FloatArray
+from bdkn.regressors.base import ProbabilisticRegressor
+from bdkn.regressors.fitted import FittedNetworks
+from bdkn.regressors.frames import as_frame
+from bdkn.regressors.paper import paper_parameters
+from bdkn.regressors.published import fit_all_rows
+from bdkn.regressors.shared_docs import with_shared_docs
+from bdkn.rows import Rows
+from bdkn.training import Engine
+from bdkn.training.settings import NetworkSettings
+from bdkn.typing import Array, FloatArray, IndexArray
 
 PREDICTIVES = ("mixture", "gaussian")
 
 
+@with_shared_docs
 @dataclass(kw_only=True, eq=False, repr=False)
-class DeepEnsembleRegressor(EnsembleRegressor):
+class DeepEnsembleRegressor(ProbabilisticRegressor):
     """Deep ensemble: an equally weighted mixture of Gaussians.
 
     H networks are trained independently, each to predict a mean and a variance (Lakshminarayanan et al., 2017).
 
     Parameters
     ----------
-    n_members : int or "auto", default="auto"
-        How many members the ensemble has, H. "auto" is 12 and, for more than 4000 rows, 6.
-    hidden_layer_sizes : int, sequence of int or "auto", default="auto"
-        Units of each hidden layer; ``()`` is a linear model. "auto" is two layers of 50 units and, for more than 4000
-        rows, five of 36.
-    activation : {"relu", "leaky_relu", "tanh", "silu"} or a sequence of them, default=("silu", "relu")
-        Activation of the hidden layers. Several are taken in turn, one a member.
-    objective : {"nll", "beta_nll", "mse"}, default="nll"
-        What a network minimises: the Gaussian likelihood with a variance for each row; the same with each row's
-        gradient scaled by its variance to the power ``beta``; or the squared error; a network's variance is then its
-        mean squared error on the training rows, the same for every row.
-    beta : float, default=0.5
-        Between 0 (as "nll") and 1 (mean trained as by "mse"); for "beta_nll" only.
-    warmup_epochs : int, default=0
-        First epochs on squared error, whatever the objective.
-    epochs : int or "auto", default="auto"
-        Passes over the rows, at most. "auto" is 500; for more than 1000 rows, 500 times the square root of 1000 over
-        their number; for more than 4000, 250 times the fourth root of 4000 over their number.
-    learning_rate : float, default=0.003
-        Rate of Adam.
-    schedule : {"constant", "cosine"}, default="cosine"
-        Keep the rate, or let it fall to zero along half a cosine wave.
-    batch_size : int, default=32
-        Rows a step.
-    weight_decay : float or sequence of float, default=(0.0, 0.3, 0.0, 1.0, 0.0, 0.3)
-        Decoupled weight decay, as in AdamW. Several values are taken in turn, each once with every activation: without
-        decay networks fit what is nearly free of noise, with much of it they do not fit the noise.
-    early_stopping : bool, default=False
-        Let every network hold out rows of its own, stop once its loss on them no longer falls, and go back to its best
-        epoch.
-    validation_fraction : float, default=0.1
-        Share of the rows held out for early stopping.
-    patience : int, default=20
-        Epochs without progress after which a network stops.
-    tol : float, default=0.0001
-        Fall of the held-out loss that counts as progress.
-    standardize_y : bool, default=True
-        Train on targets of mean 0 and standard deviation 1. Inputs are always standardised.
-    engine : {"fused", "reference", "torch"} or Engine, default="fused"
-        What trains the networks: compiled code, plain NumPy, PyTorch, or an object with options of its own, such as
-        ``bdkn.TorchEngine(device="cuda")`` or ``bdkn.TorchEngine(module=factory)`` for your own ``nn.Module``.
-    n_jobs : int or None, default=-1
-        Threads to train on, -1 for all cores. The result does not depend on it. Inside a parallel search, 1 is best.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed. More members with the same integer begin with the same networks.
-    verbose : int, default=0
-        1 shows a progress bar on standard error.
+    <network_parameters>
     predictive : {"mixture", "gaussian"}, default="mixture"
         Predict the mixture itself, or the Gaussian of the same mean and variance, which the literature scores.
 
     Attributes
     ----------
-    ensemble_ : NetworkEnsemble
-        All networks in use with the scaling they were trained under.
-    members_ : list of NetworkMember
-        The networks in use, each with ``predict(X) -> (mean, variance)``.
-    member_names_ : tuple of str
-        Their names; networks that diverged are missing, the others keep their numbers.
-    member_scores_ : MemberScores
-        Mean squared error and NLL of each network on the training rows, in scaled units.
-    loss_curves_ : tuple of ndarray
-        Training loss an epoch of each network in use.
-    loss_curve_ : ndarray
-        Their mean.
-    validation_curves_ : tuple of ndarray
-        Loss on the rows a network held out, an epoch; empty without early stopping.
-    best_epochs_ : ndarray of int
-        The epoch, from 0, whose weights each network kept.
-    n_iter_ : int
-        Epochs run by the network that ran longest.
-    n_features_in_ : int
-        Columns of ``X``.
-    feature_names_in_ : ndarray of str
-        Their names, where ``X`` had names.
+    <network_attributes>
+    <column_attributes>
 
     See Also
     --------
@@ -121,18 +66,80 @@ class DeepEnsembleRegressor(EnsembleRegressor):
     True
     """
 
+    n_members: int | str = "auto"
+    hidden_layer_sizes: int | Sequence[int] | str = "auto"
+    activation: str | Sequence[str] = ("silu", "relu")
+    objective: Any = "nll"
+    beta: float = 0.5
+    warmup_epochs: int = 0
+    epochs: int | str = "auto"
+    learning_rate: float = 3e-3
+    schedule: str = "cosine"
+    batch_size: int = 32
+    weight_decay: float | Sequence[float] = (0.0, 0.3, 0.0, 1.0, 0.0, 0.3)
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    patience: int = 20
+    tol: float = 1e-4
+    standardize_y: bool = True
+    engine: str | Engine = "fused"
+    n_jobs: int | None = -1
+    random_state: Seed = None
+    verbose: int = 0
     predictive: str = "mixture"
 
     @classmethod
-    def _paper_extras(cls) -> dict[str, Any]:
-        return {"predictive": "gaussian"}
+    def from_paper(cls, setting: int = 1, dataset: str | None = None, **overrides: Any) -> Self:
+        """Return the regressor with the parameters of the paper's experiments.
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+        Parameters
+        ----------
+        setting : {1, 2}, default=1
+            1: learning rate 0.1 for 40 epochs; 2: learning rate 0.001 for 500 epochs.
+        dataset : str, optional
+            Name of a data set of the paper; this method has the same parameters for all of them.
+        **overrides
+            Parameters to set otherwise, for example ``random_state=0``.
+
+        Returns
+        -------
+        model : DeepEnsembleRegressor
+            The regressor, not fitted.
+
+        Examples
+        --------
+        >>> from bdkn import DeepEnsembleRegressor
+        >>> DeepEnsembleRegressor.from_paper(setting=2).epochs
+        500
+        """
+        return cls(**{**paper_parameters(setting, dataset), "predictive": "gaussian", **overrides})
+
+    def member_table(self) -> dict[str, Any]:
+        """Return each network's name, its RMSE and NLL on the training rows, and its epochs.
+
+        Returns
+        -------
+        table : dict of str to list or ndarray
+            One column per key. RMSE and NLL are in the units of the target, the NLL that of the network's own Gaussian.
+            ``epochs`` were run; the weights are those after ``best_epoch`` of them.
+        """
+        return self._networks.table()
+
+    def member_report(self) -> Any:
+        """Return ``member_table`` as a pandas data frame.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            One row per network.
+        """
+        return as_frame(self.member_table())
+
+    def _fit(self, rows: Rows) -> FittedNetworks:
         check_choice("predictive", self.predictive, PREDICTIVES)
-
-    def _combine(self, design: Design) -> dict[str, Any]:
-        return {}  # every network counts the same
+        settings = NetworkSettings.of(self)
+        encoded, encoders = encode(rows, standardize_y=settings.standardize_y)
+        return fit_all_rows(settings, encoded, encoders, seed_sequence(self.random_state))[0]
 
     def _predictive(self, X: Array) -> Gaussian | GaussianMixture:
         check_choice("predictive", self.predictive, PREDICTIVES)  # it may have been set since the fit
@@ -150,7 +157,7 @@ class DeepEnsembleRegressor(EnsembleRegressor):
         check_choice("predictive", self.predictive, PREDICTIVES)
         means, stds = self._outputs(X)
         noise = generator.standard_normal((len(X), size))
-        if self.predictive == "mixture":  # each draw believes one network on all rows
+        if self.predictive == "mixture":  # each draw takes one network for all rows
             chosen = generator.integers(means.shape[1], size=size)
             return np.asarray(means[:, chosen] + stds[:, chosen] * noise)
         centre = means.mean(axis=1, keepdims=True)
@@ -163,3 +170,53 @@ class DeepEnsembleRegressor(EnsembleRegressor):
         means, variances = self.ensemble_.outputs(X)
         targets = self.ensemble_.targets
         return targets.mean + targets.scale * means, targets.scale * np.sqrt(variances)
+
+    @property
+    def _networks(self) -> FittedNetworks:
+        networks: FittedNetworks = self._state
+        return networks
+
+    @property
+    def ensemble_(self) -> NetworkEnsemble:
+        """All networks in use with the encoders they were trained under."""
+        return self._networks.ensemble
+
+    @property
+    def members_(self) -> list[NetworkMember]:
+        """The members in use, each with ``predict(X) -> (mean, variance)`` in the units of the target."""
+        return self._networks.ensemble.members
+
+    @property
+    def member_names_(self) -> tuple[str, ...]:
+        """Names of the members in use; if some were left out, the others keep their numbers."""
+        return self._networks.ensemble.names
+
+    @property
+    def member_scores_(self) -> MemberScores:
+        """Mean squared error and NLL of each member in scaled units."""
+        return self._networks.scores
+
+    @property
+    def loss_curves_(self) -> tuple[Array, ...]:
+        """Training loss per epoch of each network in use, fold by fold."""
+        return self._networks.loss_curves
+
+    @property
+    def loss_curve_(self) -> FloatArray:
+        """Training loss per epoch, averaged over the networks that ran it."""
+        return self._networks.loss_curve
+
+    @property
+    def validation_curves_(self) -> tuple[Array, ...]:
+        """Loss per epoch on the rows that a network held out; empty without early stopping."""
+        return self._networks.validation_curves
+
+    @property
+    def best_epochs_(self) -> IndexArray:
+        """The epoch, from 0, whose weights each network kept."""
+        return self._networks.best_epochs
+
+    @property
+    def n_iter_(self) -> int:
+        """Epochs run by the network that ran longest."""
+        return self._networks.n_iter

@@ -1,4 +1,4 @@
-"""The members of a stack whose user names none."""
+"""The default members of a stack."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from bdkn.regressors.composition import Pair
 from bdkn.regressors.deep_ensemble import DeepEnsembleRegressor
+from bdkn.regressors.fitted import Pair
 
 MOST_ROWS = 500
 """Rows up to which an exact Gaussian process is quick enough to take part."""

@@ -32,8 +32,10 @@ SHARED = MappingProxyType(
 """What they have in common; the optimiser is Adam, as everywhere in this library."""
 
 
-def paper_parameters(setting: int) -> dict[str, Any]:
-    """Return the ensemble parameters of a setting."""
+def paper_parameters(setting: int, dataset: str | None = None) -> dict[str, Any]:
+    """Return the parameters of BDKN and the deep ensemble in a setting; they are the same for every data set."""
+    if dataset is not None:
+        check_choice("dataset", dataset.removesuffix("-clean"), SETS)
     if not isinstance(setting, int) or setting not in SETTINGS:
         raise InvalidParameterError(
             f"setting must be 1 (rate 0.1, 40 epochs) or 2 (rate 0.001, 500 epochs); got {setting!r}"

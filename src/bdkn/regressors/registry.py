@@ -7,16 +7,16 @@ import os
 from bdkn.errors import ModelFileError
 from bdkn.persistence import read
 from bdkn.regressors.base import ProbabilisticRegressor
+from bdkn.regressors.baselines.bll import BLLRegressor
+from bdkn.regressors.baselines.dkl import DKLRegressor
+from bdkn.regressors.baselines.gp import GPRegressor
+from bdkn.regressors.baselines.ldbll import LDBLLRegressor
+from bdkn.regressors.baselines.mfvi import MFVIRegressor
+from bdkn.regressors.baselines.vbll import VBLLRegressor
 from bdkn.regressors.bdkn import BDKNRegressor
-from bdkn.regressors.bll import BLLRegressor
 from bdkn.regressors.deep_ensemble import DeepEnsembleRegressor
-from bdkn.regressors.dkl import DKLRegressor
-from bdkn.regressors.gp import GPRegressor
-from bdkn.regressors.ldbll import LDBLLRegressor
-from bdkn.regressors.mfvi import MFVIRegressor
+from bdkn.regressors.serialization import restore_model
 from bdkn.regressors.stacking import BayesianStackingRegressor
-from bdkn.regressors.state import restore_model
-from bdkn.regressors.vbll import VBLLRegressor
 
 REGRESSORS: dict[str, type[ProbabilisticRegressor]] = {
     "BDKNRegressor": BDKNRegressor,

@@ -3,84 +3,92 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
-from sklearn import get_config
 from sklearn.utils import Bunch, assert_all_finite, get_tags
-from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.metadata_routing import MetadataRouter
+from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import (
     check_array,
     check_consistent_length,
     check_is_fitted,
     column_or_1d,
-    has_fit_parameter,
     validate_data,
 )
 
 from bdkn.errors import DivergedError, InvalidParameterError, check_choice, check_number
-from bdkn.inference import Combination, Forecast
-from bdkn.members import EstimatorMember, Folds, HeldOut, OwnFolds, TargetScaler, digest
-from bdkn.networks import MIN_VARIANCE
-from bdkn.regressors.base import Table, unchanged_on_failure
-from bdkn.regressors.combining import CombiningRegressor
-from bdkn.regressors.composition import NamedEstimators, Pair
+from bdkn.inference import Forecast
+from bdkn.members import EstimatorMember, Folds, HeldOut, OwnFolds, TargetScaler
+from bdkn.members.provenance import FitProvenance, Seed
+from bdkn.members.selection import DEPRECATED, CombinationSettings, select_and_combine, sound_members
+from bdkn.regressors.aggregation import CombiningRegressor
+from bdkn.regressors.base import Table
 from bdkn.regressors.defaults import default_estimators
-from bdkn.regressors.fold_fits import FoldFits, FoldFitter, RawRows, is_refitted
-from bdkn.regressors.origin import Origin
-from bdkn.regressors.screening import sound_members
-from bdkn.regressors.seeds import Seed, seed_sequence
-from bdkn.regressors.state import is_own
-from bdkn.typing import FloatArray
+from bdkn.regressors.estimator_fitting import (
+    FoldFits,
+    FoldFitter,
+    Parameters,
+    calibrate,
+    counted_rows,
+    is_fold_count,
+    make_folds,
+    scale_predictions,
+)
+from bdkn.regressors.fitted import Combined, FittedStack, Pair
+from bdkn.regressors.named_estimators import (
+    check_estimators,
+    in_use,
+    route_metadata,
+    route_parameters,
+    set_input_tags,
+)
+from bdkn.regressors.serialization import is_own
+from bdkn.regressors.shared_docs import with_shared_docs
+from bdkn.rows import Rows
+from bdkn.stages import stage
+from bdkn.typing import IndexArray
 
-Params = Mapping[str, Any]
+Metadata = Mapping[str, Any]
 
-_NOT_FINITE = "predictions of rows left out of training are not finite; look at what it predicts, or drop it"
+_NOT_FINITE = "predictions for rows left out of training are not finite; look at what it predicts, or drop it"
 
 
+@with_shared_docs
 @dataclass(kw_only=True, eq=False, repr=False)
-class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
+class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: ignore[misc]
     """Models of any kind, weighted by their posterior: Student-t predictions in closed form.
 
-    Every member is fitted to all folds but one and asked about the fold left out. What the members say there is the
-    basis of a Bayesian linear model, whose weights and noise are integrated out in closed form. Members that know a
-    standard deviation say with it how noisy a row is, unless it turns out to tell nothing about their errors on rows
-    left out; all say by their disagreement how uncertain it is.
+    Every member is fitted to all folds but one and predicts the fold left out. These held-out predictions are the basis
+    of a Bayesian linear model, whose weights and noise are integrated out in closed form. Standard deviations of
+    members that have them enter the noise of a row, unless they are unrelated to the errors on held-out rows; the
+    disagreement of all members enters its uncertainty.
 
     Parameters
     ----------
     estimators : list of (str, estimator) pairs, default=None
         Members and their names. A member is a regressor with ``fit`` and ``predict``; or, used as it is for every fold,
         a fitted ``torch.nn.Module`` or a function: from rows to means, or to a tuple of means and standard deviations.
-        A regressor whose ``predict`` takes ``return_std`` is asked for it, at the end of a pipeline too. "drop" in
-        place of a member leaves it out. None: networks, boosting, trees and, with few rows, a Gaussian process.
+        If the ``predict`` of a regressor takes ``return_std``, its standard deviations are used, at the end of a
+        pipeline too. "drop" in place of a member leaves it out. None: networks, boosting, trees and, with few rows, a
+        Gaussian process.
     cv : int, cross-validation splitter, iterable or "prefit", default=5
         Number of random folds (None: 5), which each member has of its own; or, for all members, which rows to train on
         and which to leave out, no row twice; or "prefit": the members are fitted already, to other rows, and are only
-        combined on those given to ``fit``.
+        combined on the rows given to ``fit``.
     predict_with : {"folds", "refit"}, default="folds"
-        Predict with the average of a member's fits, one of each fold, or with one more fit to all rows.
-    evidence : {"exact", "paper"} or float, default="exact"
-        How the prior variance σ_β² of the weights is chosen: as the best by marginal likelihood, as in the paper (a few
-        steps of an optimiser from 1), or as the number given.
-    tempering : {"evidence"} or float, default="evidence"
-        The power τ of the members' own variance that the noise variance is proportional to: as the best by marginal
-        likelihood, or a number between 0, the same noise everywhere, and 2.
-    tails : {"loo", "posterior"}, default="loo"
-        Degrees of freedom and scale of predictions: as score best leaving one row out, or as the posterior has them.
-    select_members : bool, default=True
-        Use those members with which the leave-one-out log score is best, of all, all but the most harmful one, and so
-        on; or all.
+        What a member predicts with: the average of its fits, one per fold, or one more fit to all rows.
+    <combination_parameters>
     n_jobs : int or None, default=None
-        Fits to run at once, by joblib; -1 for all cores. The result does not depend on it.
+        Number of fits to run at once, by joblib; -1 for all cores. The result does not depend on it.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the folds, and of every member's random states that were left None.
     verbose : int, default=0
-        How much joblib tells about the fits.
+        Verbosity of joblib.
 
     Attributes
     ----------
@@ -89,39 +97,17 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
     member_names_ : tuple of str
         Their names; members that diverged or were not selected are missing.
     estimators_ : list
-        The fitted estimator of each member in use; where predictions are averaged over folds, the tuple of all.
+        The fitted estimator of each member in use; if predictions are averaged over folds, the tuple of all.
     named_estimators_ : Bunch
         The same by name, "drop" for those not in use.
-    weights_ : ndarray of shape (n_members,)
-        Posterior mean of β.
-    weights_cov_ : ndarray of shape (n_members, n_members)
-        Posterior covariance of β; infinite where none exists, with two degrees of freedom or fewer.
-    intercept_ : float
-        What is added to the weighted predictions of the members.
-    noise_ : float
-        Variance of the noise, in squared units of the target, where the members' own variance is average.
-    dof_ : float
-        Degrees of freedom of every prediction.
-    prior_scale_ : float
-        The prior variance σ_β² in use.
-    evidence_ : float
-        Log marginal likelihood of the targets, in their own units.
-    combination_ : Combination
-        How the members are combined, in units of targets of mean 0 and standard deviation 1.
-    held_out_ : HeldOut
-        What the members in use say about rows left out of their training, in the same units.
+    <combination_attributes>
     folds_ : Folds or OwnFolds
         Which rows were left out when; ``folds_.of_member(name)`` are the folds of a member.
     candidates_ : list of (str, estimator) pairs
         The members as they were given or, with ``estimators=None``, chosen.
     target_scaler_ : TargetScaler
         The mean and the scale of the targets, in whose units members are combined.
-    origin_ : Origin
-        The seed, the digest of the rows and the parameters of the fit, for ``add_members``.
-    n_features_in_ : int
-        Columns of ``X``.
-    feature_names_in_ : ndarray of str
-        Their names, where ``X`` had names.
+    <column_attributes>
 
     See Also
     --------
@@ -150,21 +136,14 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
     estimators: list[Pair] | None = field(default=None, kw_only=False)
     cv: Any = 5
     predict_with: str = "folds"
-    evidence: str | float = "exact"
+    prior_variance: str | float = "evidence"
     tempering: str | float = "evidence"
     tails: str = "loo"
     select_members: bool = True
     n_jobs: int | None = None
     random_state: Seed = None
     verbose: int = 0
-
-    members_: list[EstimatorMember] = field(init=False)
-    candidates_: list[Pair] = field(init=False)
-    combination_: Combination = field(init=False)
-    held_out_: HeldOut | None = field(init=False)
-    folds_: Folds | OwnFolds = field(init=False)
-    origin_: Origin = field(init=False)
-    target_scaler_: TargetScaler = field(init=False)
+    evidence: str | float = DEPRECATED
 
     def fit(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
         """Fit the members and learn how to combine them.
@@ -172,23 +151,22 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
-            Rows, which the members are given as they are; with ``cv="prefit"``, rows that none was fitted to.
+            Rows, which the members receive as they are; with ``cv="prefit"``, rows that none was fitted to.
         y : array-like of shape (n_samples,)
             Targets.
         sample_weight : array-like of shape (n_samples,), optional
-            How often each row counts: a weight of 2 is the row twice, a weight of 0 leaves it out. All members must
-            take it, unless metadata routing says which are given it.
+            How many times each row is counted: a weight of 2 is the row twice, a weight of 0 leaves it out. All members
+            must accept it, unless metadata routing determines which receive it.
         **params
             Metadata for members or for ``cv``, passed on to those that request it by scikit-learn's metadata routing.
 
         Returns
         -------
-        self
+        self : object
+            The fitted regressor.
         """
         self._check_parameters()
-        with unchanged_on_failure(self):
-            self._fit(*self._counted_rows(X, y, sample_weight, reset=True), params)
-        return self
+        return self._publish(lambda model: model._fit(model._all_rows(X, y, sample_weight, reset=True), params))
 
     def add_members(
         self,
@@ -198,37 +176,101 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
         sample_weight: ArrayLike | None = None,
         **params: Any,
     ) -> Self:
-        """Return the regressor with more members; this one stays as it is.
+        """Return the regressor with more members; this one does not change.
 
-        Only the new ones are fitted, on the rows and the folds of the fit, which must be given again: the result is
-        that of a fit with all of them. Members left out or dropped before stay out.
+        Only the new members are fitted, to the rows and with the folds of the fit, which must be given again: the
+        result is that of a fit with all members. Members left out or dropped before stay out.
+
+        Parameters
+        ----------
+        estimators : list of (str, estimator) pairs
+            Members to add.
+        X : array-like or data frame of shape (n_samples, n_features)
+            The training rows of the fit.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), optional
+            Their weights, if the fit had any.
+        **params
+            Metadata as in ``fit``.
+
+        Returns
+        -------
+        model : BayesianStackingRegressor
+            The regressor with more members.
         """
-        held_out, folds = self._judged(), self.folds_
-        new = self._copy(estimators=[*self.candidates_, *estimators])
+        provenance, state = self._require_provenance(), self.fitted_
+        candidates = [*state.candidates, *estimators]
+        new = self._copy(state, estimators=candidates)
         new._check_parameters()
-        checked, targets, counts = self._counted_rows(X, y, sample_weight, reset=False)
-        added = [pair for pair in new._in_use() if pair[0] not in dict(self.candidates_)]
-        rows = RawRows(checked, targets, counts, new._routed(added, counts, params)).that_count()
-        self.origin_.check(digest(checked, targets, counts), self._making())
-        fits = new._fitted(added, rows, folds, self.origin_.seed)
-        members, said = _judged(fits, rows, folds, self._targets)
-        learned = new._put_together([*self.members_, *members], held_out.join(said))
-        new.__dict__.update(candidates_=new.estimators, **learned)
-        return new
+        given = self._all_rows(X, y, sample_weight, reset=False)
+        added = [pair for pair in in_use(candidates) if pair[0] not in dict(state.candidates)]
+        routed = route_parameters(new, added, given.counts, params)
+        provenance.check(self, given)
+        rows, parameters = counted_rows(given, routed)
+        fits = new._fit_members(added, rows, parameters, state.folds, provenance.seed)
+        members, held_out = calibrate(fits, rows, state.folds, self._combined.targets)
+        members, held_out = [*state.members, *members], self._require_held_out().join(held_out)
+        useful, combined = new._select_and_combine(members, held_out, self._combined.targets, provenance)
+        return new._copy(FittedStack([members[h] for h in useful], combined, candidates, state.folds))
+
+    def _fit(self, rows: Rows, metadata: Metadata | None = None) -> FittedStack:
+        candidates = self.estimators or default_estimators(len(rows), rows.X.shape[1], weighted=rows.counts is not None)
+        pairs = in_use(self.estimators) or candidates
+        provenance = FitProvenance.of(self, rows)
+        routed = route_parameters(self, pairs, rows.counts, metadata or {})
+        folds = make_folds(self.cv, rows, routed, provenance.seed)
+        counted, parameters = counted_rows(rows, routed)
+        targets = TargetScaler.fit(counted.y, counted.counts)
+        with stage("train"):
+            fits = self._fit_members(pairs, counted, parameters, folds, provenance.seed)
+        members, held_out = calibrate(fits, counted, folds, targets)
+        useful, combined = self._select_and_combine(members, held_out, targets, provenance)
+        return FittedStack([members[h] for h in useful], combined, candidates, folds)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file, which ``bdkn.load`` reads back, if all its members are bdkn's own.
+        """Write the fitted model to one file, which ``bdkn.load`` reads, if all its members are bdkn's own.
 
         The file holds arrays and JSON, no code, and so no object of another library.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write; an existing file is replaced.
         """
         check_is_fitted(self)
         _check_savable(self)
         super().save(path)
 
     @property
+    def _stack(self) -> FittedStack:
+        stack: FittedStack = self._state
+        return stack
+
+    @property
+    def members_(self) -> list[EstimatorMember]:
+        """The members in use, each with ``predict(X) -> (mean, variance or None)``."""
+        return self._stack.members
+
+    @property
     def member_names_(self) -> tuple[str, ...]:
         """Names of the members in use."""
         return tuple(member.name for member in self.members_)
+
+    @property
+    def candidates_(self) -> list[Pair]:
+        """The members as they were given or, with ``estimators=None``, chosen."""
+        return self._stack.candidates
+
+    @property
+    def folds_(self) -> Folds | OwnFolds:
+        """Which rows were left out when."""
+        return self._stack.folds
+
+    @property
+    def target_scaler_(self) -> TargetScaler:
+        """The mean and the scale of the targets."""
+        return self._combined.targets
 
     @property
     def estimators_(self) -> list[Any]:
@@ -241,8 +283,55 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
         fitted = dict(zip(self.member_names_, self.estimators_, strict=True))
         return Bunch(**{name: fitted.get(name, "drop") for name, _ in self.candidates_})
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return "combination_" in vars(self)
+    @property
+    def named_estimators(self) -> Bunch:
+        """The estimators by name, as they were given."""
+        return Bunch(**dict(self.estimators or []))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Return the estimators by name, and their parameters as ``name__parameter``, too.
+
+        Returns
+        -------
+        params : dict of str to object
+            Parameters by name.
+        """
+        params: dict[str, Any] = self._get_params("estimators", deep=deep)
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters.
+
+        Parameters
+        ----------
+        **params
+            Parameters; a parameter of an estimator as ``name__parameter``, or an estimator by its name.
+
+        Returns
+        -------
+        self : object
+            The regressor.
+        """
+        self._set_params("estimators", **params)
+        return self
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return which estimators request which metadata that ``fit`` receives.
+
+        Returns
+        -------
+        router : MetadataRouter
+            Requests of the members and of ``cv``.
+        """
+        return route_metadata(self, in_use(self.estimators), self.cv)
+
+    def __sklearn_tags__(self) -> Any:
+        return set_input_tags(super().__sklearn_tags__(), in_use(self.estimators))
 
     def __sklearn_clone__(self) -> Self:
         new: Self = super().__sklearn_clone__()
@@ -251,111 +340,74 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
         return new
 
     def _check_parameters(self) -> None:
-        self._check_estimators()
-        self._check_combining()
+        check_estimators(self.estimators, self._validate_names)
+        CombinationSettings.of(self)
         check_choice("predict_with", self.predict_with, ("folds", "refit"))
         if isinstance(self.cv, str):
             check_choice("cv", self.cv, ("prefit",))
             if self.estimators is None:
                 raise InvalidParameterError("cv='prefit' combines fitted members: give estimators, or let cv be 5")
-        elif self._own_folds:
-            check_number("cv", self._cv, low=2, whole=True)
+        elif is_fold_count(self.cv):
+            check_number("cv", self.cv, low=2, whole=True)
 
-    def _fit(self, X: Any, y: FloatArray, counts: FloatArray | None, params: Params | None = None) -> None:
-        root = seed_sequence(self.random_state)
-        candidates = self.estimators or default_estimators(len(y), X.shape[1], weighted=counts is not None)
-        pairs = self._in_use() or candidates
-        given = RawRows(X, y, counts, self._routed(pairs, counts, params or {}))
-        rows, folds = given.that_count(), self._folds(given, root)
-        fits, targets = self._fitted(pairs, rows, folds, root), TargetScaler.fit(rows.y, rows.counts)
-        self.__dict__.update(
-            candidates_=candidates,
-            folds_=folds,
-            origin_=Origin(root.entropy, digest(X, y, counts), self._making()),
-            target_scaler_=targets,
-            **self._put_together(*_judged(fits, rows, folds, targets)),
-        )
-
-    def _fitted(
-        self, pairs: Sequence[Pair], rows: RawRows, folds: Folds | OwnFolds, root: np.random.SeedSequence
+    def _fit_members(
+        self,
+        pairs: Sequence[Pair],
+        rows: Rows,
+        parameters: Parameters,
+        folds: Folds | OwnFolds,
+        root: np.random.SeedSequence,
     ) -> FoldFits:
         prefit, refit = isinstance(self.cv, str), self.predict_with == "refit"
-        fitter = FoldFitter(rows, folds, root, prefit=prefit, refit=refit)
+        fitter = FoldFitter(rows, parameters, folds, root, prefit=prefit, refit=refit)
         return fitter.fit(pairs, n_jobs=self.n_jobs, verbose=self.verbose)
 
-    @property
-    def _cv(self) -> Any:
-        """What ``cv`` says, None being scikit-learn's five folds."""
-        return 5 if self.cv is None else self.cv
-
-    @property
-    def _own_folds(self) -> bool:
-        """Whether ``cv`` is a number of folds; not if it says which rows are left out."""
-        return not (hasattr(self.cv, "split") or isinstance(self.cv, Iterable))
-
-    def _folds(self, given: RawRows, root: np.random.SeedSequence) -> Folds | OwnFolds:
-        """Return which of the rows that count are left out when."""
-        there = given.counting
-        if isinstance(self.cv, str):
-            return Folds.everything(len(there))
-        if len(there) < 2:
-            raise InvalidParameterError(
-                f"members are judged on rows left out of their training, which takes at least 2 rows; got "
-                f"n_samples={len(there)}: add rows, or give fitted members and cv='prefit'"
-            )
-        if self._own_folds:
-            return OwnFolds(len(there), self._cv, root.entropy)
-        splitter = getattr(self.cv, "split", None)
-        splits = splitter(given.X, given.y, **given.params.get("cv", {})) if splitter else self.cv
-        return Folds.of(len(given), splits).only(there)
-
-    def _routed(self, pairs: Sequence[Pair], counts: FloatArray | None, params: Params) -> dict[str, Params]:
-        """Return what each member's ``fit`` is given besides rows and targets and, under "cv", what splitting is."""
-        if get_config()["enable_metadata_routing"] and self.estimators is not None:
-            routed = process_routing(self, "fit", sample_weight=counts, **params)
-            return {"cv": routed.get("cv", Bunch(split={})).split} | {
-                name: routed[name].fit for name, _ in pairs if name in routed
-            }
-        if params:
-            raise InvalidParameterError(
-                f"fit can pass {', '.join(params)} on only with sklearn.set_config(enable_metadata_routing=True) and "
-                "members that request it; got it without"
-            )
-        if counts is None or isinstance(self.cv, str):
-            return {}
-        fitted = [(name, model) for name, model in pairs if is_refitted(model)]
-        for name, model in fitted:
-            if not has_fit_parameter(model, "sample_weight"):
-                raise InvalidParameterError(
-                    f"every member's fit must take sample_weight; {name!r}, a {type(model).__name__}, does not: drop "
-                    "it, or sklearn.set_config(enable_metadata_routing=True) and say of every member, and of every "
-                    "step of a Pipeline, whether it is given it: set_fit_request(sample_weight=True) or False"
-                )
-        return {name: {"sample_weight": counts} for name, _ in fitted}
-
-    def _put_together(self, members: list[EstimatorMember], held_out: HeldOut) -> dict[str, Any]:
-        """Return the fitted attributes: those members that are fit for it, combined."""
+    def _select_and_combine(
+        self, members: Sequence[EstimatorMember], held_out: HeldOut, targets: TargetScaler, provenance: FitProvenance
+    ) -> tuple[IndexArray, Combined]:
+        """Return the numbers of the members that did not diverge and are best together, and their combination."""
         names = [member.name for member in members]
-        sound = sound_members(held_out.scores(), np.ones(len(names), dtype=bool), names, _NOT_FINITE)
-        useful, combination = self._selected(held_out[sound])
-        kept = sound[useful]
-        return {"members_": [members[h] for h in kept], "held_out_": held_out[kept], "combination_": combination}
+        sound = sound_members(held_out.filled().scores().is_finite, names, _NOT_FINITE)
+        with stage("combine"):
+            useful, combination = select_and_combine(held_out, sound, CombinationSettings.of(self))
+        useful = sound[useful]
+        return useful, Combined(combination, targets, held_out[useful], provenance)
 
-    def _only(self, members: NDArray[np.intp]) -> dict[str, Any]:
+    def _only(self, members: IndexArray, combined: Combined) -> FittedStack:
         used = [self.members_[h] for h in members]
-        gone = {*self.member_names_} - {member.name for member in used}
-        pairs = [(name, "drop" if name in gone else model) for name, model in self.candidates_]
-        return {"members_": used, "candidates_": pairs, "estimators": pairs}
+        dropped = {*self.member_names_} - {member.name for member in used}
+        candidates = [(name, "drop" if name in dropped else model) for name, model in self.candidates_]
+        return replace(self._stack, members=used, candidates=candidates, combined=combined)
+
+    def drop_members(self, names: str | Sequence[str]) -> Self:
+        """Return the regressor without some of its members; this one does not change.
+
+        No member is fitted again: only the weights are learned again, from the same rows.
+
+        Parameters
+        ----------
+        names : str or sequence of str
+            Names of the members to drop, from ``member_names_``.
+
+        Returns
+        -------
+        model : BayesianStackingRegressor
+            The regressor with fewer members; they are "drop" in its ``estimators``.
+        """
+        new = super().drop_members(names)
+        new.estimators = new.candidates_
+        return new
 
     def _member_fit(self) -> dict[str, Any]:
-        scores, scale = self._judged().scores(), self._targets.scale
+        scores, scale = self._require_held_out().filled().scores(), self._combined.targets.scale
         return {"rmse": scale * scores.rmse, "nll": scores.nll + np.log(scale)}
 
     def _forecast(self, X: Any) -> Forecast:
-        said = [member.by_fold(X) for member in self.members_]
-        K = max(len(means) for means, _ in said)
-        means, stds = np.full((2, K, X.shape[0], len(said)), np.nan)
-        for h, (mean, std) in enumerate(said):
+        with stage("predict members"):
+            predicted = [member.by_fold(X) for member in self.members_]
+        K = max(len(means) for means, _ in predicted)
+        means, stds = np.full((2, K, X.shape[0], len(predicted)), np.nan)
+        for h, (mean, std) in enumerate(predicted):
             means[..., h] = mean
             stds[..., h] = np.nan if std is None else std
             if not (np.isfinite(mean).all() and (std is None or np.isfinite(std).all())):
@@ -363,11 +415,7 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
                     f"member {self.member_names_[h]!r} must predict finite numbers; it does not on one of these rows: "
                     "check them, or use drop_members"
                 )
-        return self._judged().together(*_scaled(means, stds, self._targets))
-
-    @property
-    def _targets(self) -> TargetScaler:
-        return self.target_scaler_
+        return self._require_held_out().pool(*scale_predictions(means, stds, self._combined.targets))
 
     def _checked(self, X: Table, y: ArrayLike, *, reset: bool) -> tuple[Any, Any]:
         table = _table(X)
@@ -380,12 +428,12 @@ class BayesianStackingRegressor(NamedEstimators, CombiningRegressor):
         check_is_fitted(self)
         table = validate_data(self, _table(X), reset=False, skip_check_array=True)
         if isinstance(table, np.ndarray) and not get_tags(self).input_tags.allow_nan:
-            assert_all_finite(table, input_name="X")  # of members that were selected, none may mind
+            assert_all_finite(table, input_name="X")  # the members in use may all ignore such a column
         return table
 
 
 def _check_savable(stack: BayesianStackingRegressor) -> None:
-    """Raise unless all members, and those of stacks among them, are such as a file can hold."""
+    """Raise unless all members, and those of stacks among them, can be written to a file."""
     fitted = [(member.name, model) for member in stack.members_ for model in member.models]
     for name, model in [*stack.candidates_, *fitted]:
         if not (is_own(model) or isinstance(model, str)):
@@ -398,7 +446,7 @@ def _check_savable(stack: BayesianStackingRegressor) -> None:
 
 
 def _table(X: Table) -> Any:
-    """Return rows as members are given them: as they are, but of a kind whose rows can be chosen."""
+    """Return the rows as members receive them: as they are, but as a table whose rows can be taken by number."""
     table = X.tocsr() if issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
     if len(table.shape) < 2:
         raise InvalidParameterError(
@@ -406,25 +454,3 @@ def _table(X: Table) -> Any:
             "X.reshape(-1, 1) is a single column, X.reshape(1, -1) a single row"
         )
     return table
-
-
-def _scaled(
-    means: FloatArray, stds: FloatArray, targets: TargetScaler, least: float = MIN_VARIANCE
-) -> tuple[FloatArray, FloatArray]:
-    """Return means and variances in the units members are combined in."""
-    with np.errstate(over="ignore", under="ignore"):
-        return targets.transform(means), np.maximum((stds / targets.scale) ** 2, least)
-
-
-def _judged(
-    fits: FoldFits, rows: RawRows, folds: Folds | OwnFolds, targets: TargetScaler
-) -> tuple[list[EstimatorMember], HeldOut]:
-    """Return the members and what they say about the rows left out, by which their variances are put right."""
-    judged, said = folds.judged, _scaled(fits.means, fits.stds, targets, least=0.0)
-    counts = None if rows.counts is None else rows.counts[judged]
-    with np.errstate(over="ignore", under="ignore"):
-        spread = (fits.spread / targets.scale) ** 2
-    held_out = HeldOut(*said, spread, targets.transform(rows.y)[judged], counts)
-    factors = held_out.variance_factors()
-    members = [replace(member, std_factor=float(np.sqrt(f))) for member, f in zip(fits.members, factors, strict=True)]
-    return members, replace(held_out, variances=np.maximum(factors * held_out.variances, MIN_VARIANCE))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from bdkn.errors import require
 from bdkn.report.document import Report
 
 
 def render_page(report: Report, drawings: Mapping[str, str]) -> str:
     """Return the page; ``drawings`` holds the SVG text of each illustration under its stem."""
+    require("jinja2", extra="report")
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 

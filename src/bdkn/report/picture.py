@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bdkn.plots.style import INK, draw_legend
+from bdkn.plots.style import INK, draw_legend, require_matplotlib
 from bdkn.report.figures import draw_calibration, draw_intervals, draw_weights
 from bdkn.report.trial import Trial
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 def draw_picture(trial: Trial) -> Figure:
     """Return one figure with three panels: intervals, calibration, weights."""
+    require_matplotlib()
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 

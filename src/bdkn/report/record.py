@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from bdkn.report.compare import LEVEL
+from bdkn.report.environment import hardware, versions
 from bdkn.report.trial import Trial
-from bdkn.report.versions import versions
 
 
 def record(trial: Trial) -> dict[str, Any]:
@@ -22,8 +22,13 @@ def record(trial: Trial) -> dict[str, Any]:
         "scores": [_numbers(asdict(score)) for score in trial.scores],
         "weights": [_numbers(dict(zip(members, cells, strict=True))) for cells in zip(*members.values(), strict=True)],
         "models": trial.recipes,
-        "versions": versions(),
+        "versions": {**versions(["matplotlib"]), "machine": _machine()},
     }
+
+
+def _machine() -> str:
+    about = hardware()
+    return f"{about['system']}, {about['cores']} cores"
 
 
 def _numbers(row: dict[str, Any]) -> dict[str, Any]:

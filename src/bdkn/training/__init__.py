@@ -1,7 +1,9 @@
-"""Engines that turn data into networks."""
+"""Engines that train networks."""
 
-from bdkn.training.config import OBJECTIVES, SCHEDULES, TrainingConfig
-from bdkn.training.engine import ENGINES, Engine, EpochReport, Hook, Rows, Trained, get_engine, renumbered
+from bdkn.training.config import SCHEDULES, TrainingConfig
+from bdkn.training.job import Engine, EpochReport, Hook, Job, Trained
+from bdkn.training.objective import OBJECTIVES, Objective
+from bdkn.training.settings import ENGINES, NetworkSettings, get_engine
 
 __all__ = [
     "ENGINES",
@@ -10,9 +12,10 @@ __all__ = [
     "Engine",
     "EpochReport",
     "Hook",
-    "Rows",
+    "Job",
+    "NetworkSettings",
+    "Objective",
     "Trained",
     "TrainingConfig",
     "get_engine",
-    "renumbered",
 ]

@@ -1,32 +1,32 @@
-"""What happens between two epochs: curves grow, hooks are told, members stop."""
+"""The end of an epoch: losses are recorded, the hook is called, jobs stop early."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bdkn.networks import Networks, Predictor
 from bdkn.training.config import TrainingConfig
-from bdkn.training.engine import EpochReport, Hook, Trained
-from bdkn.typing import Array, Float32Array
+from bdkn.training.job import EpochReport, Hook, Trained
+from bdkn.typing import Array, BoolArray, Float32Array
 
 Outputs = Callable[[Float32Array], tuple[Array, Array]]
+"""Maps rows to the means and variances of all networks, each (J, n)."""
 
 
 class Progress:
-    """The epochs of the given members, trained side by side."""
+    """The epochs of J jobs that train side by side with the same settings; ``numbers`` are their numbers in reports."""
 
     def __init__(
         self,
-        members: Sequence[int],
+        numbers: Sequence[int],
         config: TrainingConfig,
         watch: Float32Array | None = None,
         on_epoch: Hook | None = None,
     ) -> None:
-        n = len(members)
-        self._members, self._config, self._watch, self._on_epoch = members, config, watch, on_epoch
+        n = len(numbers)
+        self._numbers, self._config, self._watch, self._on_epoch = numbers, config, watch, on_epoch
         self._running = np.ones(n, dtype=bool)
         self._best = np.full(n, np.inf)
         # Warm-up epochs do not count, so patience begins with the last of them.
@@ -35,29 +35,30 @@ class Progress:
         self._validation_losses: list[list[float]] = [[] for _ in range(n)]
 
     def __iter__(self) -> Iterator[int]:
-        """Yield epochs for as long as some member trains."""
+        """Yield epochs until all jobs have ended."""
         for epoch in range(self._config.epochs):
             if not self._running.any():
                 return
             yield epoch
 
-    def record(self, epoch: int, losses: Array, validation: Array | None, outputs: Outputs) -> NDArray[np.bool_]:
-        """Record an epoch and return which members are to be remembered as they are now.
+    def record(self, epoch: int, losses: Array, validation: Array | None, outputs: Outputs) -> BoolArray:
+        """Record an epoch and return, per job, whether its present weights are to be kept.
 
-        ``outputs`` maps rows to the members' present means and variances; it is called only if a hook watches.
-        They are those with a new best validation loss, and those that end without ever having had one.
+        They are kept at a new best validation loss, and at the end of a job that never had one. ``outputs`` is called
+        only if the hook gets outputs of watched rows.
         """
-        improved = self._improve(epoch, validation)
-        ended: NDArray[np.bool_] = self._running & (epoch == self._config.epochs - 1)
+        improved = self._improved(epoch, validation)
+        ended: BoolArray = self._running & (epoch == self._config.epochs - 1)
         if validation is not None:
             ended |= self._running & ~improved & (epoch - self._best_epoch >= self._config.patience)
-        self._note(epoch, losses, validation, outputs, ended)
+        self._append(epoch, losses, validation)
+        self._report(epoch, outputs, ended)
         self._running &= ~ended
-        unbeaten: NDArray[np.bool_] = ended & np.isinf(self._best)
-        return improved | unbeaten
+        never_improved: BoolArray = ended & np.isinf(self._best)
+        return improved | never_improved
 
     def trained(self, networks: Predictor) -> Trained:
-        """Return the remembered networks together with the record of their training."""
+        """Return the kept networks with the record of their training."""
         last = np.array([len(curve) - 1 for curve in self._losses])
         return Trained(
             networks,
@@ -66,40 +67,42 @@ class Progress:
             tuple(np.where(np.isinf(self._best), last, self._best_epoch).tolist()),
         )
 
-    def _improve(self, epoch: int, validation: Array | None) -> NDArray[np.bool_]:
+    def _improved(self, epoch: int, validation: Array | None) -> BoolArray:
         if validation is None or epoch < self._config.warmup_epochs:
             return np.zeros_like(self._running)
-        improved: NDArray[np.bool_] = self._running & (validation < self._best - self._config.tol)
+        improved: BoolArray = self._running & (validation < self._best - self._config.tol)
         self._best[improved] = validation[improved]
         self._best_epoch[improved] = epoch
         return improved
 
-    def _note(
-        self, epoch: int, losses: Array, validation: Array | None, outputs: Outputs, ended: NDArray[np.bool_]
-    ) -> None:
+    def _append(self, epoch: int, losses: Array, validation: Array | None) -> None:
+        for i in np.flatnonzero(self._running):
+            self._losses[i].append(float(losses[i]))
+            if validation is not None:
+                self._validation_losses[i].append(float(validation[i]))
+
+    def _report(self, epoch: int, outputs: Outputs, ended: BoolArray) -> None:
+        if self._on_epoch is None:
+            return
         means, variances = self._watched(outputs)
         for i in np.flatnonzero(self._running).tolist():
-            loss, held_out = float(losses[i]), None if validation is None else float(validation[i])
-            self._losses[i].append(loss)
-            if held_out is not None:
-                self._validation_losses[i].append(held_out)
-            if self._on_epoch is not None:
-                mean, variance = (None, None) if means is None or variances is None else (means[i], variances[i])
-                report = EpochReport(self._members[i], epoch, loss, held_out, mean, variance, bool(ended[i]))
-                self._on_epoch(report)
+            mean, variance = (None, None) if means is None or variances is None else (means[i], variances[i])
+            validation = self._validation_losses[i][-1] if self._validation_losses[i] else None
+            loss, is_last = self._losses[i][-1], bool(ended[i])
+            self._on_epoch(EpochReport(self._numbers[i], epoch, loss, validation, mean, variance, is_last))
 
     def _watched(self, outputs: Outputs) -> tuple[Array, Array] | tuple[None, None]:
-        if self._on_epoch is None or self._watch is None:
+        if self._watch is None:
             return None, None
         with np.errstate(all="ignore"):
             return outputs(self._watch)
 
 
-def take_over(members: NDArray[np.bool_], new: Networks, old: Networks) -> Networks:
-    """Return the networks with ``members`` taken from ``new`` and the others from ``old``."""
+def choose_networks(chosen: BoolArray, new: Networks, old: Networks) -> Networks:
+    """Return the ``chosen`` networks of ``new`` and the other networks of ``old``."""
 
     def choose(a: Array, b: Array) -> Array:
-        return np.where(members.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+        return np.where(chosen.reshape(-1, *[1] * (a.ndim - 1)), a, b)
 
     pairs = zip(new.layers, old.layers, strict=True)
     return Networks(new.spec, tuple((choose(W, W_old), choose(b, b_old)) for (W, b), (W_old, b_old) in pairs))

@@ -5,19 +5,19 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from bdkn.errors import check_choice, missing_extra
-from bdkn.networks import NetworkSpec
-from bdkn.training.config import TrainingConfig
-from bdkn.training.engine import Hook, Rows, Trained, one_by_one
+from bdkn.errors import InvalidParameterError, check_choice, missing_extra
+from bdkn.networks import MEAN_VARIANCE
+from bdkn.rows import Rows
+from bdkn.training.job import Hook, Job, Trained, train_in_groups
+from bdkn.training.rows import TrainingTable
 from bdkn.typing import Float32Array
 
 if TYPE_CHECKING:
     import torch
+
+    from bdkn.training.torch_stack import DeviceTable
 
 DTYPES = ("float32", "float64")
 
@@ -48,35 +48,37 @@ class TorchEngine:
 
     def train(
         self,
-        spec: NetworkSpec,
+        jobs: Sequence[Job],
         rows: Rows,
-        config: TrainingConfig,
-        seeds: Sequence[np.random.SeedSequence],
         *,
         n_jobs: int | None = None,
         watch: Float32Array | None = None,
         on_epoch: Hook | None = None,
     ) -> Trained:
-        """Train one network a seed; ``n_jobs`` is not used, PyTorch has threads of its own."""
+        """Train one network per job; ``n_jobs`` is not used, PyTorch has threads of its own."""
         if importlib.util.find_spec("torch") is None:
             raise missing_extra("torch", "torch")
-        return one_by_one(partial(self._train, spec, config, watch), rows, seeds, on_epoch)
+        from bdkn.training.torch_program import group_for_programs, train_program
+        from bdkn.training.torch_stack import DeviceTable
 
-    def _train(
-        self,
-        spec: NetworkSpec,
-        config: TrainingConfig,
-        watch: Float32Array | None,
-        rows: Rows,
-        seeds: Sequence[np.random.SeedSequence],
-        on_epoch: Hook | None,
+        table = DeviceTable.of(TrainingTable.of(rows, jobs), self.device, self._dtype_name)
+        if self.module is not None:
+            return self._train_modules(jobs, table, watch, on_epoch)
+        groups = group_for_programs(jobs, len(rows))
+        return train_in_groups(groups, lambda numbers: train_program(numbers, jobs, table, watch, on_epoch))
+
+    def _train_modules(
+        self, jobs: Sequence[Job], table: DeviceTable, watch: Float32Array | None, on_epoch: Hook | None
     ) -> Trained:
-        from bdkn.training.torch_loop import Table, train_modules, train_stacked
+        from bdkn.training.torch_modules import train_modules
 
-        table = Table.of(rows, self.device, self._dtype_name)
-        if self.module is None:
-            return train_stacked(spec, table, config, seeds, watch, on_epoch)
-        return train_modules(self.module, table, config, seeds, watch, on_epoch)
+        assert self.module is not None
+        if any(job.spec.head != MEAN_VARIANCE for job in jobs):
+            raise InvalidParameterError(
+                "a module of your own has a mean and a raw variance as outputs; got jobs with another head: train them "
+                "without module="
+            )
+        return train_modules(self.module, table, jobs, watch, on_epoch)
 
     @property
     def _dtype_name(self) -> str:

@@ -18,7 +18,7 @@ from bdkn.errors import DivergedError, InvalidParameterError
 
 torch = pytest.importorskip("torch")
 
-from bdkn.regressors.learners import session  # noqa: E402
+from bdkn.regressors.baselines.learners import session  # noqa: E402
 
 X, y = table()
 NEW, _ = table(8, seed=1)
@@ -47,7 +47,7 @@ def test_all_ways_to_predict_agree(cls):
     np.testing.assert_allclose(np.sqrt(np.diag(covariance)), std, rtol=1e-6)
     np.testing.assert_allclose(model.predict_interval(X), np.stack(dist.interval(0.9), axis=1))
     assert np.isfinite(model.log_score(X, y))
-    assert model.noise_ > 0
+    assert model.noise_variance_ > 0
     assert len(model.loss_curve_) == model.n_iter_
 
 
@@ -86,7 +86,7 @@ def test_the_units_of_the_target_do_not_matter(cls):
     model, scaled = quick(cls).fit(X, y), quick(cls).fit(X, 8 * y + 512)  # exact in binary
     np.testing.assert_allclose(scaled.predict_dist(X).mean(), 8 * model.predict(X) + 512, rtol=1e-5)
     np.testing.assert_allclose(scaled.predict_dist(X).std(), 8 * model.predict_dist(X).std(), rtol=1e-3)
-    assert scaled.noise_ == pytest.approx(64 * model.noise_, rel=1e-3)
+    assert scaled.noise_variance_ == pytest.approx(64 * model.noise_variance_, rel=1e-3)
 
 
 @each
@@ -246,7 +246,7 @@ def test_weight_decay_is_of_weights_and_not_of_the_noise(cls):
     noise = [
         quick(cls, epochs=300, learning_rate=0.02, early_stopping=False, weight_decay=decay, **others)
         .fit(rows, line)
-        .noise_
+        .noise_variance_
         for decay in (0.0, 1.0)
     ]
     assert noise[1] < 4 * noise[0]
@@ -308,7 +308,7 @@ def test_draws_in_units_whose_squares_are_no_numbers(cls, unit):
 
 
 def test_what_is_asked_of_too_few_rows_or_no_model():
-    with pytest.raises(InvalidParameterError, match="takes at least 2 rows to see; got n_samples=1"):
+    with pytest.raises(InvalidParameterError, match="a fit needs at least 2 rows; got n_samples=1"):
         quick(GPRegressor).fit(X[:1], y[:1])
     with pytest.raises(NotFittedError):
         BLLRegressor().predict_derivative(X)
@@ -317,7 +317,7 @@ def test_what_is_asked_of_too_few_rows_or_no_model():
 
 
 def test_known_noise_needs_a_gaussian_head():
-    with pytest.raises(InvalidParameterError, match=r"noise can be known of a Gaussian head only; got noise=0.3"):
+    with pytest.raises(InvalidParameterError, match=r"noise can be known for a Gaussian head only; got noise=0.3"):
         quick(BLLRegressor, noise=0.3).fit(X, y)
 
 

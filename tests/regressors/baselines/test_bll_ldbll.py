@@ -11,15 +11,16 @@ from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
 
 from bdkn import BLLRegressor, LDBLLRegressor
 from bdkn.inference import Prior, Statistics, log_evidence
-from bdkn.members import TrainingRows
 from bdkn.networks import FeatureMap
+from bdkn.rows import Rows
 
 torch = pytest.importorskip("torch")
 
-from bdkn.regressors.learners import derivatives  # noqa: E402
-from bdkn.regressors.learners.descent import Plan, descend  # noqa: E402
-from bdkn.regressors.learners.evidence import LEAST_NOISE, EvidenceLearner, LinearModel  # noqa: E402
-from bdkn.regressors.learners.features import TorchFeatures  # noqa: E402
+from bdkn.regressors.baselines.learners import derivatives  # noqa: E402
+from bdkn.regressors.baselines.learners.descent import descend  # noqa: E402
+from bdkn.regressors.baselines.learners.evidence import LEAST_NOISE, EvidenceLearner, LinearModel  # noqa: E402
+from bdkn.regressors.baselines.learners.features import TorchFeatures  # noqa: E402
+from bdkn.regressors.baselines.plan import Plan  # noqa: E402
 
 X, y = table()
 NEW, _ = table(8, seed=1)
@@ -59,7 +60,7 @@ def test_a_linear_model_of_known_noise_is_scikit_learns_process():
     np.testing.assert_allclose(got_mean, model.targets_.mean + scale * mean, rtol=1e-6)
     np.testing.assert_allclose(got_covariance, scale**2 * (covariance + 0.3 * np.eye(len(NEW))), rtol=1e-6, atol=1e-9)
     assert type(model.predict_dist(NEW)).__name__ == "Gaussian"
-    assert model.noise_ == pytest.approx(0.3 * scale**2)
+    assert model.noise_variance_ == pytest.approx(0.3 * scale**2)
 
 
 def test_the_student_head_is_the_textbooks():
@@ -99,7 +100,7 @@ def test_stale_weights_are_those_of_the_features_a_step_ago():
 @pytest.mark.parametrize("stale", [False, True])
 def test_rows_held_out_are_judged_as_they_would_be_predicted(noise, stale):
     features = TorchFeatures(FeatureMap.draw((3, 6), "tanh", np.random.default_rng(0), linear_last=False), DOUBLE)
-    rows, other = (TrainingRows(RNG.normal(size=(n, 3)), RNG.normal(size=n)) for n in (15, 9))
+    rows, other = (Rows(RNG.normal(size=(n, 3)), RNG.normal(size=n)) for n in (15, 9))
     learner = EvidenceLearner(rows, other, features, DOUBLE, noise=noise, prior_variance="learned", stale=stale)
     descend(learner, Plan(learning_rate=0.05, epochs=7))
     design = np.column_stack([features.frozen()(other.X), np.ones(9)])
@@ -197,7 +198,7 @@ def test_chunks_change_neither_the_penalty_nor_its_gradient(monkeypatch):
         return penalty, torch.autograd.grad(penalty, features.parameters())
 
     whole, gradient = penalty_and_gradient()
-    monkeypatch.setattr(derivatives, "_AT_ONCE", 24)
+    monkeypatch.setattr(derivatives, "_BLOCK_CELLS", 24)
     parts, same = penalty_and_gradient()
     torch.testing.assert_close(parts, whole)
     for one, other in zip(same, gradient, strict=True):

@@ -7,19 +7,20 @@ from sine import quick, sine, table
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-import bdkn
 from bdkn import DKLRegressor, GPRegressor
-from bdkn.members import TrainingRows
 from bdkn.networks import FeatureMap
-from bdkn.regressors.learners.descent import Curves, Plan, descend
+from bdkn.regressors.baselines.conditioned_gp import ConditionedGP
+from bdkn.regressors.baselines.learners.descent import Curves, descend
+from bdkn.regressors.baselines.plan import Plan
+from bdkn.rows import Rows
 
 GPRegressor.load_packages()  # before GPyTorch is imported here, which warns of its own dependencies
 
 import gpytorch  # noqa: E402
 import torch  # noqa: E402
 
-from bdkn.regressors.learners.features import TorchFeatures  # noqa: E402
-from bdkn.regressors.learners.process import ProcessLearner, negative_log_density  # noqa: E402
+from bdkn.regressors.baselines.learners.features import TorchFeatures  # noqa: E402
+from bdkn.regressors.baselines.learners.gp_learner import GPLearner, negative_log_density  # noqa: E402
 
 X, y = table()
 NEW, _ = table(20, seed=1)
@@ -53,9 +54,7 @@ def test_evidence_and_predictions_are_scikit_learns():
     p = model.process_
     same = ConstantKernel(p.outputscale) * RBF(p.lengthscale) + WhiteKernel(p.noise)
     theirs = GaussianProcessRegressor(same, optimizer=None).fit(p.X, p.y - p.mean)
-    learner = ProcessLearner(
-        TrainingRows(p.X, p.y), None, DOUBLE, np.random.SeedSequence(0), n_scales=3, minimum_noise=1e-6
-    )
+    learner = GPLearner(Rows(p.X, p.y), None, DOUBLE, np.random.SeedSequence(0), n_scales=3, minimum_noise=1e-6)
     learner.mean.constant.data.fill_(p.mean)
     learner.kernel.outputscale, learner.kernel.base_kernel.lengthscale = p.outputscale, torch.tensor(p.lengthscale)
     learner.likelihood.noise = p.noise
@@ -86,8 +85,8 @@ def test_the_quick_gradient_is_that_of_gpytorchs_marginal_likelihood():
         def forward(self, x):
             return gpytorch.distributions.MultivariateNormal(self.learner.mean(x), self.learner.kernel(x))
 
-    rows = TrainingRows(np.random.default_rng(0).normal(size=(30, 2)), np.random.default_rng(1).normal(size=30))
-    learner = ProcessLearner(rows, None, DOUBLE, np.random.SeedSequence(0), n_scales=2, minimum_noise=1e-4)
+    rows = Rows(np.random.default_rng(0).normal(size=(30, 2)), np.random.default_rng(1).normal(size=30))
+    learner = GPLearner(rows, None, DOUBLE, np.random.SeedSequence(0), n_scales=2, minimum_noise=1e-4)
     A, b = learner.batches.X, learner.batches.y
     model = Model(A, b, learner)
     theirs = -gpytorch.mlls.ExactMarginalLogLikelihood(learner.likelihood, model)(model(A), b)
@@ -160,12 +159,12 @@ def test_rows_given_twice_do_not_break_a_noise_free_process():
 
 
 def learner_of(rows, **others):
-    return ProcessLearner(rows, None, DOUBLE, np.random.SeedSequence(0), n_scales=1, minimum_noise=1e-6, **others)
+    return GPLearner(rows, None, DOUBLE, np.random.SeedSequence(0), n_scales=1, minimum_noise=1e-6, **others)
 
 
 def test_with_every_row_an_inducing_point_nothing_is_lost():
     A, b = sine(40)
-    exact, sparse = learner_of(TrainingRows(A, b)), learner_of(TrainingRows(A, b), n_inducing=40)
+    exact, sparse = learner_of(Rows(A, b)), learner_of(Rows(A, b), n_inducing=40)
     losses = [float(each.loss(each.batches.X, each.batches.y).detach()) for each in (exact, sparse)]
     assert losses[1] == pytest.approx(losses[0], abs=1e-4)
     x = np.linspace(-3, 3, 9)[:, None]
@@ -177,9 +176,9 @@ def test_with_every_row_an_inducing_point_nothing_is_lost():
 
 def test_the_bound_is_gpytorchs_and_below_the_evidence():
     A, b = sine(60)
-    learner = learner_of(TrainingRows(A, b), n_inducing=4)
+    learner = learner_of(Rows(A, b), n_inducing=4)
     points = learner.frozen().inducing
-    exact = learner_of(TrainingRows(A, b))
+    exact = learner_of(Rows(A, b))
 
     class Model(gpytorch.models.ExactGP):
         def __init__(self):
@@ -219,11 +218,11 @@ class Frozen(TorchFeatures):
 
 def test_on_a_frozen_linear_map_deep_kernel_learning_is_a_process_of_it():
     rng = np.random.default_rng(0)
-    rows = TrainingRows(rng.normal(size=(40, 3)), rng.normal(size=40))
+    rows = Rows(rng.normal(size=(40, 3)), rng.normal(size=40))
     W, b = rng.normal(size=(2, 3)), rng.normal(size=2)
-    mapped = TrainingRows(rows.X @ W.T + b, rows.y)
+    mapped = Rows(rows.X @ W.T + b, rows.y)
     settings = {"n_scales": 2, "minimum_noise": 1e-6}
-    deep = ProcessLearner(
+    deep = GPLearner(
         rows,
         None,
         DOUBLE,
@@ -231,7 +230,7 @@ def test_on_a_frozen_linear_map_deep_kernel_learning_is_a_process_of_it():
         features=Frozen(FeatureMap("relu", ((W, b),), linear_last=True), DOUBLE),
         **settings,
     )
-    plain = ProcessLearner(mapped, None, DOUBLE, np.random.SeedSequence(0), **settings)
+    plain = GPLearner(mapped, None, DOUBLE, np.random.SeedSequence(0), **settings)
     plan = Plan(learning_rate=0.05, epochs=30)
     np.testing.assert_allclose(descend(deep, plan).losses, descend(plain, plan).losses, rtol=1e-10)
     z = rng.normal(size=(5, 3)) @ W.T + b
@@ -246,7 +245,7 @@ def test_one_batch_of_all_rows_is_the_full_batch():
 
 def test_in_mini_batches_the_noise_moves_further():
     noise = {
-        size: DKLRegressor.from_paper(2, epochs=20, batch_size=size, random_state=0, n_jobs=1).fit(X, y).noise_
+        size: DKLRegressor.from_paper(2, epochs=20, batch_size=size, random_state=0, n_jobs=1).fit(X, y).noise_variance_
         for size in (None, 5)
     }
     start = np.log(2.0)  # softplus(0), GPyTorch's
@@ -259,15 +258,15 @@ def test_as_in_the_paper_the_noise_hardly_moves_whatever_the_units(scale):
     """The levels behind its scores are within ±0.5 of softplus(0) before the softplus, on every data set."""
     model = DKLRegressor.from_paper(2, "yacht", epochs=60, random_state=0, n_jobs=1).fit(X, scale * y)
     low, high = np.log1p(np.exp([-0.061, 0.061]))
-    assert low < model.noise_ - 1e-4 < high
+    assert low < model.noise_variance_ - 1e-4 < high
     converged = DKLRegressor(epochs=60, random_state=0, n_jobs=1, early_stopping=False).fit(X, scale * y)
-    assert converged.noise_ < scale**2 * y.var()
+    assert converged.noise_variance_ < scale**2 * y.var()
 
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:0", "cuda:1", "mps"])
 def test_a_model_fitted_on_a_gpu_predicts_without_one(device):
     model = quick(GPRegressor).fit(X, y)
-    moved = bdkn.regressors.process.Process(**{**vars(model.process_), "device": device})
+    moved = ConditionedGP(**{**vars(model.process_), "device": device})
     if not torch.cuda.is_available():
         assert moved.predictive(model._scaled(NEW)).mean().shape == (20,)
 
@@ -295,11 +294,11 @@ def test_bounded_features_are_gpytorchs():
     start = FeatureMap.draw((3, 5, 2), "tanh", np.random.default_rng(0), linear_last=True)
     features = TorchFeatures(start, DOUBLE)
     given = {"features": features, "n_scales": 2, "minimum_noise": 1e-4, "bounded": True}
-    learner = ProcessLearner(TrainingRows(X, y), None, DOUBLE, np.random.SeedSequence(0), **given)
+    learner = GPLearner(Rows(X, y), None, DOUBLE, np.random.SeedSequence(0), **given)
     rows = torch.tensor(2 * (X - X.min(0)) / (X.max(0) - X.min(0)) - 1, dtype=torch.float64)
     torch.testing.assert_close(learner.batches.X, rows, rtol=1e-6, atol=1e-6)
     expected = gpytorch.utils.grid.ScaleToBounds(-1.0, 1.0)(features(rows))
-    torch.testing.assert_close(learner._seen(rows), expected)
+    torch.testing.assert_close(learner.kernel_inputs(rows), expected)
     np.testing.assert_allclose(learner.frozen_features()(X), expected.detach(), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(learner.frozen().X, expected.detach(), rtol=1e-5, atol=1e-5)
     loss = learner.loss(learner.batches.X, learner.batches.y)
@@ -316,7 +315,7 @@ def test_bounded_features_predict():
     scaling(torch.tensor(inside))
     far = model.features_(model._scaled(3 * X))
     np.testing.assert_allclose(
-        model._features(model._scaled(3 * X)), scaling.eval()(torch.tensor(far)), rtol=1e-6, atol=1e-8
+        model.fitted_.kernel_inputs(model._scaled(3 * X)), scaling.eval()(torch.tensor(far)), rtol=1e-6, atol=1e-8
     )
     assert np.abs(far).max() > 1
 

@@ -7,9 +7,9 @@ import pytest
 from sine import quick, table
 
 from bdkn import MFVIRegressor, VBLLRegressor
-from bdkn.members import TrainingRows
 from bdkn.networks import FeatureMap
 from bdkn.predictive import GaussianMixture
+from bdkn.rows import Rows
 
 torch = pytest.importorskip("torch")
 MFVIRegressor.load_packages()
@@ -17,10 +17,11 @@ VBLLRegressor.load_packages()
 
 import pyro  # noqa: E402
 
-from bdkn.regressors.learners.descent import Plan, descend  # noqa: E402
-from bdkn.regressors.learners.features import TorchFeatures  # noqa: E402
-from bdkn.regressors.learners.last_layer import LastLayerLearner  # noqa: E402
-from bdkn.regressors.learners.variational import VariationalLearner  # noqa: E402
+from bdkn.regressors.baselines.learners.descent import descend  # noqa: E402
+from bdkn.regressors.baselines.learners.features import TorchFeatures  # noqa: E402
+from bdkn.regressors.baselines.learners.last_layer import LastLayerLearner  # noqa: E402
+from bdkn.regressors.baselines.learners.variational import VariationalLearner  # noqa: E402
+from bdkn.regressors.baselines.plan import Plan  # noqa: E402
 
 X, y = table()
 NEW, _ = table(8, seed=1)
@@ -32,7 +33,7 @@ SEED = np.random.SeedSequence(0)
 def linear_rows(correlation, n=60):
     rng = np.random.default_rng(3)
     A = rng.normal(size=(n, 2)) @ np.linalg.cholesky([[1, correlation], [correlation, 1]]).T
-    return TrainingRows(A, A @ [0.8, -0.5] + 0.3 + 0.2 * rng.normal(size=n))
+    return Rows(A, A @ [0.8, -0.5] + 0.3 + 0.2 * rng.normal(size=n))
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.7])
@@ -62,7 +63,7 @@ def test_mean_field_finds_the_mean_and_the_conditional_variances_of_a_linear_mod
 
 def test_the_bound_is_below_the_evidence_and_touches_it_for_one_weight():
     """A diagonal Gaussian can be exactly the posterior of a single weight."""
-    rows = TrainingRows(np.zeros((20, 1)), np.random.default_rng(0).normal(1, 0.5, 20))  # the bias alone says something
+    rows = Rows(np.zeros((20, 1)), np.random.default_rng(0).normal(1, 0.5, 20))  # the bias alone says something
     start = FeatureMap("relu", ((np.zeros((1, 1)), np.zeros(1)),), linear_last=True)
     settings = {"batch_size": None, "prior_scale": 1.0, "initial_scale": 0.1}
     settings |= {"n_particles": 1, "n_samples": 10}
@@ -84,7 +85,7 @@ def test_the_bound_is_below_the_evidence_and_touches_it_for_one_weight():
 def test_the_bound_and_its_gradient_are_pyros(n_particles, batch_size):
     from pyro.infer import Trace_ELBO
 
-    rows, start = TrainingRows(X, y), FeatureMap.draw((3, 4, 1), "tanh", np.random.default_rng(0), linear_last=True)
+    rows, start = Rows(X, y), FeatureMap.draw((3, 4, 1), "tanh", np.random.default_rng(0), linear_last=True)
     settings = {"batch_size": batch_size, "prior_scale": 2.0, "initial_scale": 0.3, "n_samples": 1}
     learner = VariationalLearner(rows, None, start, DOUBLE, SEED, n_particles=n_particles, **settings)
     elbo = Trace_ELBO(n_particles, max_plate_nesting=0, vectorize_particles=n_particles > 1)
@@ -117,7 +118,7 @@ def test_predictions_are_the_mixture_of_the_networks_drawn():
 
 def test_a_batch_stands_for_all_rows():
     """The mean over all batches of the likelihood's part is that of the whole."""
-    rows = TrainingRows(np.zeros((10, 1)), np.arange(10.0))
+    rows = Rows(np.zeros((10, 1)), np.arange(10.0))
     start = FeatureMap("relu", ((np.zeros((1, 1)), np.zeros(1)),), linear_last=True)
     losses = {}
     for size in (None, 5):
@@ -138,7 +139,7 @@ def test_a_batch_stands_for_all_rows():
 
 
 def test_more_draws_a_step_are_the_same_bound_with_less_noise():
-    rows, start = TrainingRows(X, y), FeatureMap.draw((3, 4, 1), "tanh", np.random.default_rng(0), linear_last=True)
+    rows, start = Rows(X, y), FeatureMap.draw((3, 4, 1), "tanh", np.random.default_rng(0), linear_last=True)
     losses = {}
     for n in (1, 25):
         with torch.random.fork_rng():
@@ -243,4 +244,4 @@ def test_the_paper_settings_leave_a_noise_of_one_over_n_on_targets_that_hardly_v
     """The package's prior then stands for a sum of squares of one: that is the NLL printed for Naval."""
     A, b = table(300)
     model = VBLLRegressor.from_paper(2, epochs=60, learning_rate=0.01, random_state=0, n_jobs=1).fit(A, 1e-4 * b)
-    assert model.noise_ == pytest.approx(1 / 300, rel=0.5)
+    assert model.noise_variance_ == pytest.approx(1 / 300, rel=0.5)

@@ -1,0 +1,55 @@
+"""Why cells miss the paper's numbers, as somebody found out and wrote down.
+
+::
+
+    [setting1.bdkn.boston]
+    rmse = "What was tested, and what came out."
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bdkn.errors import InvalidParameterError, check_choice
+from bdkn_paper import paper
+from bdkn_paper.analysis.comparison import Comparison
+from bdkn_paper.paper import METRICS
+
+UNEXPLAINED = "not explained"
+
+Notes = Mapping[tuple[str, str, str, str], str]
+"""Reasons by experiment, method, data set and metric."""
+
+
+def read_notes(path: Path) -> Notes:
+    """Return the reasons of a TOML file, none if there is no file; names are checked, for a slip would hide one."""
+    if not path.exists():
+        return {}
+    try:
+        return dict(_flat(tomllib.loads(path.read_text("utf-8"))))
+    except (tomllib.TOMLDecodeError, AttributeError, InvalidParameterError) as error:
+        raise InvalidParameterError(f"{path}: {error}") from error
+
+
+def reason(cell: Comparison, notes: Notes) -> str:
+    """Return why a cell misses."""
+    return notes.get((cell.experiment, cell.method, cell.dataset, cell.metric), UNEXPLAINED)
+
+
+def _flat(document: Mapping[str, Any]) -> list[tuple[tuple[str, str, str, str], str]]:
+    found = [
+        ((experiment, method, dataset, metric), str(text))
+        for experiment, methods in document.items()
+        for method, sets in methods.items()
+        for dataset, metrics in sets.items()
+        for metric, text in metrics.items()
+    ]
+    for experiment, method, dataset, metric in (key for key, _ in found):
+        check_choice("an experiment", experiment, paper.EXPERIMENTS)
+        check_choice("a method", method, paper.METHODS)
+        check_choice("a data set", dataset, paper.DATASETS)
+        check_choice("a metric", metric, METRICS)
+    return found

@@ -1,0 +1,35 @@
+"""The eleven regression sets of the paper: what is known of each, where it comes from, how it is split."""
+
+from bdkn_paper.data.access import load_dataset, split, splits
+from bdkn_paper.data.dataset import Dataset, DatasetInfo
+from bdkn_paper.data.download import fetch
+from bdkn_paper.data.errors import DataError
+from bdkn_paper.data.fingerprint import Fingerprint
+from bdkn_paper.data.folder import data_folder, find
+from bdkn_paper.data.registry import DATASETS, dataset_info
+from bdkn_paper.data.source import Source
+from bdkn_paper.data.split_rules import ByPosition, Sampled, Shuffled, Split, SplitRule
+from bdkn_paper.data.statistics import DatasetStatistics, describe
+
+__all__ = [
+    "DATASETS",
+    "ByPosition",
+    "DataError",
+    "Dataset",
+    "DatasetInfo",
+    "DatasetStatistics",
+    "Fingerprint",
+    "Sampled",
+    "Shuffled",
+    "Source",
+    "Split",
+    "SplitRule",
+    "data_folder",
+    "dataset_info",
+    "describe",
+    "fetch",
+    "find",
+    "load_dataset",
+    "split",
+    "splits",
+]

@@ -1,0 +1,75 @@
+"""A table of one's own among the data sets of an experiment."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from bdkn.errors import InvalidParameterError, check_choice, check_number
+from bdkn_paper.data import DataError
+from bdkn_paper.data.folder import read
+from bdkn_paper.data.split_rules import Shuffled
+from bdkn_paper.experiments.tasks import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnTable:
+    """A CSV file, gzipped or not: a line of names, then numbers; ``target`` is to be predicted from the rest."""
+
+    path: str
+    target: str
+    splits: int = 20
+
+    def __post_init__(self) -> None:
+        for name in ("path", "target"):
+            if not isinstance(getattr(self, name), str):
+                raise InvalidParameterError(f"{name} of a table must be text; got {getattr(self, name)!r}")
+        check_number("splits of a table", self.splits, low=1, whole=True)
+
+    @property
+    def n_splits(self) -> int:
+        """How often the rows are split at random, nine tenths to fit to."""
+        return self.splits
+
+    @property
+    def train_size(self) -> int:
+        """How many rows a split fits to."""
+        return Shuffled(len(self.load().y), self.splits).train_size
+
+    @property
+    def digest(self) -> str:
+        """What tells this table from the same file with other content, or another target: part of a cell."""
+        try:
+            content = Path(self.path).read_bytes()
+        except OSError as error:
+            raise DataError(f"{self.path} must be a CSV file; it cannot be read ({error.strerror})") from error
+        return hashlib.sha256(self.target.encode() + b"\0" + content).hexdigest()[:16]
+
+    def load(self) -> Task:
+        """Return rows, targets and splits."""
+        return _load(self, self.digest)
+
+
+@lru_cache(maxsize=2)
+def _load(table: OwnTable, digest: str) -> Task:
+    names, numbers = _names(table.path), read(Path(table.path))
+    check_choice(f"target of {table.path}", table.target, names)
+    if numbers.shape[1] != len(names) or len(numbers) < 3 or not np.isfinite(numbers).all():
+        raise DataError(
+            f"{table.path} must hold finite numbers in {len(names)} columns and at least 3 rows below its names; got "
+            f"{numbers.shape[0]} rows of {numbers.shape[1]}, {np.sum(~np.isfinite(numbers))} entries not finite"
+        )
+    at = names.index(table.target)
+    splits = [(split.train, split.test) for split in Shuffled(len(numbers), table.splits).draw()]
+    return Task(np.delete(numbers, at, axis=1), numbers[:, at], splits)
+
+
+def _names(path: str) -> list[str]:
+    opened = gzip.open if path.endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8") as file:
+        return [name.strip().strip('"') for name in file.readline().split(",")]

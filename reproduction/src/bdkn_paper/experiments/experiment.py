@@ -1,0 +1,236 @@
+"""An experiment as a file: data sets, methods, and the parameters of each method on each set.
+
+::
+
+    name = "setting1"                        # names the folder of its results
+    title = "Setting 1: learning rate 0.1, 40 epochs"
+    datasets = ["boston", "yacht"]
+    splits = "all"                           # or a number: the first so many
+    seed = 0
+    kind = "scores"                          # or "curves": metrics after every epoch
+
+    [methods.bdkn]
+    regressor = "BDKNRegressor"
+    base = { from_paper = 1 }                # else the constructor alone
+    parameters = { n_members = 5 }           # on every set
+
+    [methods.bdkn.datasets.boston]           # on this set; a method without such tables runs on every set,
+    learning_rate = 0.1                      # one with them on these sets only
+    epochs = 40
+
+    [tables.mine]                            # a data set of one's own, then named "mine" in datasets: a CSV file with
+    path = "mine.csv"                        # a line of names, beside this file
+    target = "y"
+    splits = 20                              # at random, nine tenths of the rows to fit to
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from bdkn.errors import InvalidParameterError, check_choice, check_number
+from bdkn_paper.experiments.csv_table import OwnTable
+from bdkn_paper.experiments.tasks import DataSource, TaskSource
+from bdkn_paper.store.cell import Cell
+
+KINDS = ("scores", "curves")
+
+_REQUIRED = {"experiment": ("name", "datasets", "methods"), "method": ("regressor",), "table": ("path", "target")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """A regressor and what it is given, on every set and on single ones."""
+
+    regressor: str
+    base: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    datasets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        from bdkn_paper.experiments.methods import METHODS
+
+        check_choice("regressor", self.regressor, METHODS)
+        for where, table in {"base": self.base, "parameters": self.parameters, "datasets": self.datasets}.items():
+            _check_kind(where, table, "a table")
+        check_keys("base", self.base, ("from_paper",))
+        for setting in self.base.values():
+            check_number("from_paper", setting, low=1, high=2, whole=True)
+        known = set(METHODS[self.regressor]().get_params()) - {"device", "n_jobs", "random_state", "verbose"}
+        for where, given in {"parameters": self.parameters, **self.datasets}.items():
+            _check_kind(where, given, "a table")
+            check_keys(where, given, sorted(known))
+            _check_values(where, given)
+
+    def runs_on(self, dataset: str) -> bool:
+        """Tell whether a data set is the method's business."""
+        return not self.datasets or dataset in self.datasets
+
+    def on(self, dataset: str) -> dict[str, Any]:
+        """Return the parameters on a data set."""
+        return {**self.parameters, **self.datasets.get(dataset, {})}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """What ``load_experiment`` reads; it expands to cells."""
+
+    name: str
+    title: str = ""
+    datasets: tuple[str, ...]
+    splits: str | int = "all"
+    seed: int = 0
+    kind: str = "scores"
+    methods: Mapping[str, Method]
+    tables: Mapping[str, OwnTable] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in (self.name, *self.methods, *self.tables):
+            _check_kind("a name", name, "text")
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+                raise InvalidParameterError(f"a name must be letters, digits, '.', '_' and '-'; got {name!r}")
+        if len({*self.datasets}) < len(self.datasets):
+            raise InvalidParameterError(f"datasets must each be named once; got {', '.join(self.datasets)}")
+        if known := sorted({*self.tables} & {*DataSource().names()}):
+            raise InvalidParameterError(f"a table must have a name of its own; got {known[0]!r}, a data set's")
+        check_choice("kind", self.kind, KINDS)
+        check_number("seed", self.seed, low=0, whole=True)
+        if self.splits != "all":
+            check_number("splits, if not 'all',", self.splits, low=1, whole=True)
+        for name, method in self.methods.items():
+            check_keys(f"methods.{name}.datasets", method.datasets, self.datasets)
+
+    def source(self, folder: str | None = None) -> DataSource:
+        """Return where its rows come from: the folder of data, and its own tables."""
+        return DataSource(folder, self.tables)
+
+    def cells(
+        self,
+        source: TaskSource,
+        *,
+        methods: Collection[str] | None = None,
+        datasets: Collection[str] | None = None,
+        splits: Collection[int] | None = None,
+    ) -> list[Cell]:
+        """Return the cells, or those of the chosen methods, data sets and splits."""
+        check_all("methods", methods, self.methods)
+        check_all("datasets", datasets, self.datasets)
+        check_all("datasets", self.datasets, source.names())
+        cells = [
+            self._cell(name, method, dataset, split)
+            for dataset in self.datasets
+            for name, method in self.methods.items()
+            if method.runs_on(dataset) and _chosen(name, methods) and _chosen(dataset, datasets)
+            for split in range(self._n_splits(source.n_splits(dataset)))
+            if _chosen(split, splits)
+        ]
+        if not cells:
+            raise InvalidParameterError(
+                f"there must be something to run; got nothing of {self.name}: it has the methods "
+                f"{', '.join(self.methods) or '(none)'} on {', '.join(self.datasets) or '(no data sets)'}, and splits "
+                "are counted from 0"
+            )
+        return cells
+
+    def _n_splits(self, available: int) -> int:
+        return available if isinstance(self.splits, str) else min(self.splits, available)
+
+    def _cell(self, name: str, method: Method, dataset: str, split: int) -> Cell:
+        return Cell(
+            experiment=self.name,
+            method=name,
+            dataset=dataset,
+            split=split,
+            regressor=method.regressor,
+            base=method.base,
+            parameters=method.on(dataset),
+            seed=self.seed,
+            kind=self.kind,
+            data=self.tables[dataset].digest if dataset in self.tables else "",
+        )
+
+
+def load_experiment(path: str | os.PathLike[str]) -> Experiment:
+    """Read an experiment; what is wrong with it is said together with the name of the file."""
+    try:
+        with Path(path).open("rb") as file:
+            return parse_experiment(tomllib.load(file), Path(path).parent)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, InvalidParameterError) as error:
+        raise InvalidParameterError(f"{path}: {error}") from error
+
+
+def parse_experiment(document: Mapping[str, Any], folder: Path = Path()) -> Experiment:
+    """Return the experiment a TOML document describes; tables of its own are looked for in ``folder``."""
+    _check_table("experiment", document, Experiment)
+    _check_kind("methods", document["methods"], "a table")
+    _check_kind("datasets", document["datasets"], "a list")
+    for name in document["datasets"]:
+        _check_kind("each of datasets", name, "text")
+    methods = {name: _method(name, table) for name, table in document["methods"].items()}
+    _check_kind("tables", document.get("tables", {}), "a table")
+    tables = {name: _table(name, table, folder) for name, table in document.get("tables", {}).items()}
+    return Experiment(**{**document, "datasets": tuple(document["datasets"]), "methods": methods, "tables": tables})
+
+
+def check_keys(where: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise at the first key that is not known, naming the nearest that is."""
+    names = list(known)
+    for key in given:
+        check_choice(f"a key of {where}", key, names)
+
+
+def check_all(what: str, given: Iterable[str] | None, known: Iterable[str]) -> None:
+    """Raise unless everything given, if anything is, is known."""
+    names = list(known)
+    for name in given or ():
+        check_choice(what, name, names)
+
+
+def _method(name: str, table: Mapping[str, Any]) -> Method:
+    _check_kind(f"methods.{name}", table, "a table")
+    _check_table(f"methods.{name}", table, Method, "method")
+    return Method(**table)
+
+
+def _table(name: str, table: Mapping[str, Any], folder: Path) -> OwnTable:
+    _check_kind(f"tables.{name}", table, "a table")
+    _check_table(f"tables.{name}", table, OwnTable, "table")
+    found = OwnTable(**table)
+    return replace(found, path=str(folder / found.path))
+
+
+def _check_table(where: str, table: Mapping[str, Any], cls: type[Any], kind: str = "experiment") -> None:
+    check_keys(where, table, [part.name for part in fields(cls)])
+    for key in _REQUIRED[kind]:
+        if key not in table:
+            raise InvalidParameterError(f"{where} must have the key {key!r}; got {', '.join(table) or 'nothing'}")
+
+
+_KINDS: dict[str, type[Any]] = {"a table": dict, "a list": list, "text": str}
+
+
+def _check_kind(where: str, given: Any, kind: str) -> None:
+    if not isinstance(given, _KINDS[kind]):
+        raise InvalidParameterError(f"{where} must be {kind}; got {given!r}")
+
+
+def _check_values(where: str, given: Mapping[str, Any]) -> None:
+    """Raise unless a record can hold the values: JSON has no dates, and no numbers that are not finite."""
+    for key, value in given.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError):
+            raise InvalidParameterError(
+                f"{where}: {key} must be a finite number, text, true or false, or a list of these; got {value!r}"
+            ) from None
+
+
+def _chosen(value: Any, wanted: Collection[Any] | None) -> bool:
+    return wanted is None or value in wanted

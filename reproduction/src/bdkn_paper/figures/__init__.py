@@ -1,0 +1,1 @@
+"""The paper's figures, and the figure of the results page."""

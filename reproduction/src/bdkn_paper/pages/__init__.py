@@ -1,0 +1,1 @@
+"""The pages docs/reproduction.md and docs/results.md, written from records."""

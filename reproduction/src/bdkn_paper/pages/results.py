@@ -1,0 +1,128 @@
+"""The page that shows how the library's defaults do against the paper, the literature and peers, from records alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import isfinite, nan
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bdkn.errors import InvalidParameterError
+from bdkn.report.files import drafts, prepare_folder
+from bdkn.report.tables import to_markdown
+from bdkn_paper.analysis.criteria import METRICS, bar_table
+from bdkn_paper.analysis.peer_results import DATASETS, OURS, PEERS, TITLES, Contest, contest
+from bdkn_paper.analysis.results import dataset_title
+from bdkn_paper.pages import results_text as prose
+from bdkn_paper.store import Record
+from bdkn_paper.tables.peers import (
+    REFERENCES,
+    calibration_table,
+    coverage_table,
+    fit_table,
+    predict_table,
+    score_table,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PICTURE = "results"
+
+
+def results_page(records: Sequence[Record], images: str = "images") -> str:
+    """Return the page as Markdown; ``images`` is the folder of the picture, seen from the page."""
+    found = contest(records)
+    blocks = [*_head(found), *_picture(found, images), *_scores(found), *_calibration(found), *_cost(found)]
+    return "\n\n".join(block.rstrip("\n") for block in blocks if block) + "\n"
+
+
+def picture(found: Contest) -> Figure | None:
+    """Return NLL minus that of our first method, None as long as there is none."""
+    from bdkn_paper.figures.differences import draw_differences
+
+    base = OURS[0]
+    sets = [name for name in DATASETS if found.sample(name, base, "nll")]
+    if not sets:
+        return None
+    scores = {
+        kind: [_printed_minus(found, name, title) for name in sets]
+        for kind, title in zip(("paper", "published"), REFERENCES, strict=True)
+    }
+    scores |= {method: [_minus(found, name, method) for name in sets] for method in (*PEERS, *OURS[1:])}
+    names = {**dict(zip(("paper", "published"), REFERENCES, strict=True)), **TITLES}
+    return draw_differences([dataset_title(name) for name in sets], scores, names, TITLES[base], METRICS["nll"])
+
+
+def write_results(records: Sequence[Record], page: Path) -> Path:
+    """Write the page, and its picture into ``images/`` beside it; return the page's path."""
+    from bdkn.plots import save_figure
+
+    found = contest(records)
+    if not found.records:
+        raise InvalidParameterError(
+            "there must be records of defaults or peers; got none: run 'bdkn-paper run experiments/defaults.toml' first"
+        )
+    folder, figure = prepare_folder(page.parent), picture(found)
+    if figure is not None:
+        save_figure(figure, folder / "images", PICTURE, ("png",))
+    with drafts(folder) as draft:
+        (draft / page.name).write_text(results_page(records), "utf-8")
+    return page
+
+
+def _head(found: Contest) -> Iterator[str]:
+    yield "# The defaults against the paper, the literature and peers"
+    yield prose.origin(found)
+    yield prose.METHODS
+    if notes := list(found.missing_notes()):
+        yield "Splits that are still missing; what is there is shown, and counted where a count needs no more:"
+        yield "\n".join(f"- {note}" for note in notes)
+    yield "## Bars"
+    yield prose.on_bars(found)
+    yield to_markdown(bar_table(found)).replace("--:", ":--")  # words, not numbers
+    yield prose.BARS
+
+
+def _picture(found: Contest, images: str) -> Iterator[str]:
+    if any(found.sample(name, OURS[0], "nll") for name in DATASETS):
+        yield "## At a glance"
+        yield f"![{prose.GLANCE}]({images}/{PICTURE}.png)"
+        yield prose.PICTURE
+
+
+def _scores(found: Contest) -> Iterator[str]:
+    yield "## Scores"
+    yield prose.MARKS
+    yield prose.TEST
+    for metric, title in METRICS.items():
+        yield f"### {title}"
+        yield prose.on_scores(found, metric)
+        yield to_markdown(score_table(found, metric))
+        yield prose.footnotes(metric)
+
+
+def _calibration(found: Contest) -> Iterator[str]:
+    yield "## Calibration"
+    yield prose.on_coverage(found)
+    yield to_markdown(coverage_table(found))
+    yield prose.on_calibration(found)
+    yield to_markdown(calibration_table(found))
+
+
+def _cost(found: Contest) -> Iterator[str]:
+    yield "## Cost"
+    yield prose.on_fits(found)
+    yield to_markdown(fit_table(found))
+    yield prose.on_predictions(found)
+    yield to_markdown(predict_table(found))
+
+
+def _minus(found: Contest, dataset: str, method: str) -> float:
+    pair = found.paired(dataset, "nll", method, OURS[0])
+    return pair.mean if pair else nan
+
+
+def _printed_minus(found: Contest, dataset: str, title: str) -> float:
+    reference, base = REFERENCES[title](dataset, "nll"), found.sample(dataset, OURS[0], "nll")
+    return reference.value - base.mean if reference and base and isfinite(base.mean) else nan

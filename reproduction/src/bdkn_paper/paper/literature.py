@@ -1,0 +1,103 @@
+"""What others report on the same splits: the paper's tables, and the literature in ``literature.csv`` beside this file.
+
+``literature.csv`` holds the lowest scores that were found for each data set, in the units of the targets, and where
+each is printed. ``verified`` says whether it was read there; ``comparable`` is "no" for scores that no ordinary density
+could have; ``note`` is what a reader must know of the score.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from math import nan
+from typing import Literal
+
+from bdkn_paper.paper import printed
+
+Standing = Literal["below", "level", "above"]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A score that others printed; ``unit`` is its last digit, ``who`` the method, ``error`` that of the mean."""
+
+    value: float
+    unit: float
+    who: str
+    source: str
+    error: float = nan
+    verified: bool = True
+    comparable: bool = True
+    note: str = ""
+
+    @property
+    def digits(self) -> int:
+        """How many decimals are printed."""
+        return len(f"{self.unit:f}".rstrip("0").partition(".")[2])
+
+    def standing(self, score: float) -> Standing:
+        """Return where a score lies, rounded as this one is."""
+        if abs(score - self.value) <= self.unit / 2:
+            return "level"
+        return "below" if score < self.value else "above"
+
+
+@cache
+def paper_best(dataset: str, metric: str) -> Reference | None:
+    """Return the least mean of the paper's methods in both settings, the first of those that print the same."""
+    cells = [
+        (cell.mean, cell.error, list(printed.METHODS).index(method), setting)
+        for (setting, measure, name, method), cell in printed.scores().items()
+        if (measure, name) == (metric, dataset)
+    ]
+    if not cells:
+        return None
+    mean, error, place, setting = min(cells)
+    ties = sum(cell[0] == mean for cell in cells) - 1
+    who = f"{list(printed.METHODS.values())[place]}, {setting}" + (f", +{ties}" if ties else "")
+    return Reference(mean, printed.UNIT, who, "the paper", error)
+
+
+@cache
+def best_published(dataset: str, metric: str, *, verified: bool = False) -> Reference | None:
+    """Return the least comparable score of the literature and the paper, None for sets the literature has not.
+
+    With ``verified`` only scores that were read where they are printed count. The paper prints two decimals: where it
+    is level with the literature, the literature says more.
+    """
+    mine = [line for line in literature(dataset, metric) if line.comparable and (line.verified or not verified)]
+    if not mine:
+        return None
+    best, ours = min(mine, key=lambda line: line.value), paper_best(dataset, metric)
+    return best if ours is None or ours.standing(best.value) != "above" else ours
+
+
+def literature(dataset: str, metric: str) -> list[Reference]:
+    """Return what the literature has, in the order of the file."""
+    return [found for name, measure, found in _lines() if (name, measure) == (dataset, metric)]
+
+
+def published_datasets() -> Sequence[str]:
+    """Return the data sets that the literature has."""
+    return tuple(dict.fromkeys(name for name, _, _ in _lines()))
+
+
+@cache
+def _lines() -> tuple[tuple[str, str, Reference], ...]:
+    text = (files("bdkn_paper.paper") / "literature.csv").read_text("utf-8")
+    return tuple((line["dataset"], line["metric"], _reference(line)) for line in csv.DictReader(text.splitlines()))
+
+
+def _reference(line: dict[str, str]) -> Reference:
+    return Reference(
+        float(line["value"]),
+        10.0 ** -len(line["value"].partition(".")[2]),
+        line["method"],
+        line["source"],
+        verified=line["verified"] == "yes",
+        comparable=line["comparable"] == "yes",
+        note=line["note"],
+    )

@@ -1,0 +1,133 @@
+"""What the paper prints: its tables of scores, runtimes and data sets.
+
+The numbers lie in ``tables/`` beside this file, as "Efficient Bayesian Deep Ensembles via Analytic Predictive
+Inference" prints them: ``scores.csv`` the tables of RMSE and NLL of both settings, ``runtimes.csv`` those of runtime in
+minutes, ``datasets.csv`` that of data sets. What the paper gives as N/A is empty there and missing here.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from math import nan, sqrt
+from types import MappingProxyType
+
+METHODS = MappingProxyType(
+    {
+        "bdkn": "BDKN",
+        "de": "DE",
+        "ldbll": "LDBLL",
+        "gp": "GP",
+        "dkl": "DKL",
+        "bll": "BLL",
+        "mfvi": "MFVI",
+        "vbll": "VBLL",
+    }
+)
+"""The methods and what the paper calls them, in the order of its columns."""
+
+DATASETS = MappingProxyType(
+    {
+        "boston": "Boston",
+        "concrete": "Concrete",
+        "energy": "Energy",
+        "kin8nm": "Kin8nm",
+        "naval": "Naval",
+        "power": "Power",
+        "protein": "Protein",
+        "sarcos": "Sarcos",
+        "song": "Song",
+        "wine": "Wine",
+        "yacht": "Yacht",
+    }
+)
+"""The data sets and what the paper calls them, in the order of its lines."""
+
+EXPERIMENTS = MappingProxyType({"setting1": 1, "setting2": 2})
+"""The experiments that a table of the paper shows, and the number of their setting."""
+
+METRICS = ("rmse", "nll")
+"""The metrics that the paper prints."""
+
+UNIT = 0.01
+"""The last printed digit of every score."""
+
+
+@dataclass(frozen=True)
+class Printed:
+    """Mean and standard deviation over splits, as printed."""
+
+    mean: float
+    std: float
+    splits: int
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean, not a number of a single split.
+
+        The standard deviation is taken as the population's: a single split has 0.00 in the paper, where that of a
+        sample would not exist.
+        """
+        return self.std / sqrt(self.splits - 1) if self.splits > 1 else nan
+
+
+@dataclass(frozen=True)
+class DatasetLine:
+    """A line of the table of data sets."""
+
+    rows: int
+    features: int
+    splits: int
+    train_size: int
+    test_size: int
+
+
+@cache
+def scores() -> Mapping[tuple[int, str, str, str], Printed]:
+    """Return the scores by setting, metric ("rmse" or "nll"), data set and method."""
+    return MappingProxyType(
+        {
+            (int(line["setting"]), line["metric"], line["dataset"], line["method"]): Printed(
+                float(line["mean"]), float(line["std"]), datasets()[line["dataset"]].splits
+            )
+            for line in _lines("scores.csv")
+            if line["mean"]
+        }
+    )
+
+
+@cache
+def runtimes() -> Mapping[tuple[int, str, str], float]:
+    """Return the minutes of all splits by setting, data set and method."""
+    return MappingProxyType(
+        {
+            (int(line["setting"]), line["dataset"], line["method"]): float(line["minutes"])
+            for line in _lines("runtimes.csv")
+            if line["minutes"]
+        }
+    )
+
+
+@cache
+def datasets() -> Mapping[str, DatasetLine]:
+    """Return the table of data sets by their names."""
+    return MappingProxyType(
+        {
+            line.pop("dataset"): DatasetLine(**{name: int(number) for name, number in line.items()})
+            for line in _lines("datasets.csv")
+        }
+    )
+
+
+def stem_and_number(method: str) -> tuple[str, int]:
+    """Return the parts of names such as "bdkn-2", of which a file has several for one method; 0 without a number."""
+    stem, _, number = method.rpartition("-")
+    return (stem, int(number)) if stem and number.isdigit() else (method, 0)
+
+
+def _lines(name: str) -> Iterator[dict[str, str]]:
+    text = (files("bdkn_paper.paper") / "tables" / name).read_text("utf-8")
+    yield from csv.DictReader(text.splitlines())

@@ -1,0 +1,116 @@
+"""Records in few files: one a method and data set, to be committed.
+
+``<results>/<experiment>/<method>-<dataset>.jsonl`` begins with a line of what its records have in common; then comes
+one record a line, sorted by split, without what they share.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from bdkn.errors import InvalidParameterError
+from bdkn_paper.store.cell import Cell
+from bdkn_paper.store.record import Record, dumps, loads
+from bdkn_paper.store.store import Store, replace_file
+
+DEFAULT_RESULTS = Path("results")
+
+FORMAT = {"format": "bdkn records", "version": 1}
+
+
+def pack(store: Store, results: str | os.PathLike[str] = DEFAULT_RESULTS, keys: Collection[str] | None = None) -> int:
+    """Bring the records of a store into the packed files and return how many there now are in the files touched.
+
+    Records packed earlier stay, unless the store has a newer one of the same cell. With ``keys`` only these cells are
+    packed, and others, of an experiment as it once was, leave the files.
+    """
+    count = 0
+    for path, group in groupby(sorted(_wanted(store, keys), key=place), lambda record: _file(results, record)):
+        earlier = read_packed(path) if path.exists() else ()
+        merged = {Cell.of(record).key: record for record in (*_wanted(earlier, keys), *group)}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, "".join(f"{line}\n" for line in _lines(sorted(merged.values(), key=place))))
+        count += len(merged)
+    return count
+
+
+def unpack(results: str | os.PathLike[str], store: Store) -> int:
+    """Put the packed records that a store lacks into it and return how many."""
+    missing = [record for record in packed(results) if store.get(Cell.of(record)) is None]
+    for record in missing:
+        store.put(record)
+    return len(missing)
+
+
+def packed(results: str | os.PathLike[str]) -> Iterator[Record]:
+    """Yield the records of all packed files of a folder and those in it."""
+    for path in sorted(Path(results).rglob("*.jsonl")):
+        yield from read_packed(path)
+
+
+def read_packed(path: Path) -> Iterator[Record]:
+    """Yield the records of one packed file."""
+    try:
+        head, *parts = map(loads, path.read_text(encoding="utf-8").splitlines())
+        if {key: head[key] for key in FORMAT} != FORMAT or head["records"] != len(parts):
+            raise ValueError(f"its first line announces {head.get('records')} records in another form")
+        for part in parts:
+            yield {**head["common"], **part, "cell": {**head["common"]["cell"], **part["cell"]}}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidParameterError(
+            f"{path} must hold records as 'bdkn-paper pack' writes them; got {error}: restore it, or pack it again"
+        ) from error
+
+
+def records(source: str | os.PathLike[str]) -> list[Record]:
+    """Return the records of a store, or of a folder of packed files, by experiment, method, data set and split.
+
+    ``bdkn_paper.store.record`` says what a record holds. A cell that is there twice, or with other parameters than
+    today's experiment gives it, is returned as it is: ``Cell.of(record).key`` tells cells apart.
+    """
+    folder = record_folder(source)
+    return sorted([*Store(folder), *packed(folder)], key=place)
+
+
+def record_folder(source: str | os.PathLike[str]) -> Path:
+    """Return a folder of records, which must be there."""
+    folder = Path(source)
+    if not folder.is_dir():
+        raise InvalidParameterError(
+            f"records must be in a folder, a store or results/; got {str(folder)!r}, which is none: "
+            "run 'bdkn-paper run FILE' first"
+        )
+    return folder
+
+
+def place(record: Record) -> tuple[str, str, str, int, str]:
+    """Return what records are sorted by."""
+    cell = Cell.of(record)
+    return cell.experiment, cell.method, cell.dataset, cell.split, cell.key
+
+
+def _wanted(records: Iterable[Record], keys: Collection[str] | None) -> Iterator[Record]:
+    return (record for record in records if keys is None or Cell.of(record).key in keys)
+
+
+def _file(results: str | os.PathLike[str], record: Record) -> Path:
+    cell = Cell.of(record)
+    return Path(results) / cell.experiment / f"{cell.method}-{cell.dataset}.jsonl"
+
+
+def _lines(records: list[Record]) -> Iterator[str]:
+    common = {name: records[0][name] for name in ("versions", "hardware") if _shared(records, name)}
+    cells = [record["cell"] for record in records]
+    common["cell"] = {name: cells[0][name] for name in cells[0] if name != "split" and _shared(cells, name)}
+    yield dumps({**FORMAT, "records": len(records), "common": common})
+    for record in records:
+        own = {name: value for name, value in record.items() if name not in common}
+        yield dumps({"cell": {k: v for k, v in record["cell"].items() if k not in common["cell"]}, **own})
+
+
+def _shared(parts: list[dict[str, Any]], name: str) -> bool:
+    return all(name in part and part[name] == parts[0].get(name) for part in parts)

@@ -1,0 +1,156 @@
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from tiny import QUICK, cell, task
+
+from bdkn.errors import InvalidParameterError
+from bdkn.metrics import calibration_error, crps, nll
+from bdkn.networks import Networks
+from bdkn.regressors import BDKNRegressor, DeepEnsembleRegressor
+from bdkn_paper.experiments.evaluate import evaluate, regressor
+from bdkn_paper.experiments.stopwatch import Stopwatch
+from bdkn_paper.experiments.tasks import TOYS, DataSource
+from bdkn_paper.store import Cell
+
+DE = {"method": "de", "regressor": "DeepEnsembleRegressor"}
+
+
+def test_a_record_holds_what_a_fit_by_hand_gives():
+    data, one = task(), cell(split=1)
+    train, test = data.splits[1]
+    model = BDKNRegressor(**QUICK, random_state=one.random_state).fit(data.X[train], data.y[train])
+    dist, y = model.predict_dist(data.X[test]), data.y[test]
+    record = evaluate(one, data)
+    assert record["status"] == "done"
+    assert Cell.of(record) == one
+    assert record["rows"] == {"train": 45, "test": 15}
+    found = record["metrics"]
+    assert found["rmse"] == pytest.approx(np.sqrt(np.mean((y - dist.mean()) ** 2)), rel=1e-12)
+    assert (found["nll"], found["crps"]) == (nll(y, dist), crps(y, dist))
+    assert found["calibration_error"] == calibration_error(y, dist)
+    for level in (50, 90, 95):
+        lower, upper = dist.interval(level / 100)
+        assert found[f"coverage_{level}"] == pytest.approx(np.mean((lower <= y) & (y <= upper)))
+        assert found[f"width_{level}"] == pytest.approx(np.mean(upper - lower))
+    assert record["model"] == {
+        "members": 3,
+        "epochs": 4,
+        "dof": model.dof_,
+        "prior_scale": model.prior_scale_,
+        "evidence": model.evidence_,
+        "noise": model.noise_,
+        "weights": model.weights_.tolist(),
+    }
+    assert record["warnings"] == []
+    assert record["memory_mib"] > 10
+    assert {"Python", "bdkn", "numpy"} <= record["versions"].keys()
+    assert {"processor", "cores", "threads"} <= record["hardware"].keys()
+
+
+def test_the_threads_of_a_fit_change_nothing():
+    one, two = (evaluate(cell(), task(), n_jobs) for n_jobs in (1, 2))
+    assert (one["metrics"], one["model"]) == (two["metrics"], two["model"])
+    assert [record["hardware"]["threads"] for record in (one, two)] == [1, 2]
+
+
+def test_methods_combine_the_same_networks():
+    data, (train, _) = task(), task().splits[0]
+    in_sample = {"parameters": {**QUICK, "design": "in-sample"}}
+    models = [regressor(cell(**change)).fit(data.X[train], data.y[train]) for change in (in_sample, DE)]
+    assert [type(model) for model in models] == [BDKNRegressor, DeepEnsembleRegressor]
+    for ours, theirs in zip(*(model.ensemble_.networks.layers for model in models), strict=True):
+        assert np.array_equal(ours[0], theirs[0])
+
+
+def test_the_paper_is_the_base():
+    assert (
+        regressor(cell(base={"from_paper": 2}, regressor="BLLRegressor", dataset="yacht", parameters={})).epochs == 8000
+    )
+    model = regressor(cell(base={"from_paper": 2}, parameters={"epochs": 3}))
+    assert (model.epochs, model.learning_rate, model.standardize_y, model.evidence) == (3, 1e-3, False, "paper")
+    with pytest.raises(InvalidParameterError, match="did you mean 'BDKNRegressor'"):
+        regressor(cell(regressor="BDKNRegresor"))
+
+
+@pytest.mark.parametrize("design", ["cross-fit", "in-sample"])
+def test_time_is_told_apart(design):
+    seconds = evaluate(cell(parameters={**QUICK, "design": design}), task())["seconds"]
+    assert seconds.keys() == {"fit", "train", "forward", "aggregate", "predict", "predict_forward", "predict_aggregate"}
+    assert seconds["train"] + seconds["forward"] + seconds["aggregate"] < seconds["fit"]
+    assert 0 < seconds["predict_forward"] < seconds["predict"]
+    assert min(seconds.values()) > 0
+
+
+def test_a_failure_is_recorded():
+    record = evaluate(cell(parameters={**QUICK, "epochs": 0}), task())
+    assert record["status"] == "failed"
+    assert "Traceback" in record["traceback"]
+    assert "epochs must be an integer >= 1; got 0" in record["traceback"]
+    assert 'File "bdkn_paper/experiments/evaluate.py"' in record["traceback"]  # not where this machine keeps it
+    assert "metrics" not in record
+    assert Cell.of(record).parameters["epochs"] == 0
+
+
+def test_networks_that_diverge_are_told_of():
+    data = task()
+    data.y[0] = 1e30
+    record = evaluate(cell(parameters={**QUICK, "standardize_y": False, "learning_rate": 10.0, "epochs": 30}), data)
+    assert record["status"] == "failed" or "diverged" in " ".join(record["warnings"])
+
+
+def test_a_stopwatch_counts_each_moment_once(monkeypatch):
+    now = [0.0]
+
+    def wait(s):
+        now[0] += s
+
+    monkeypatch.setattr("bdkn.bench.stopwatch.time.perf_counter", lambda: now[0])
+    watch, inner = Stopwatch(), SimpleNamespace(work=wait)
+    with watch.watching(inner, "work", "inner"), watch.part("outer"):
+        wait(2.0)
+        inner.work(3.0)
+        inner.work(s=4.0)
+    assert inner.work is wait
+    assert watch.seconds == {"outer": 2.0, "inner": 7.0}
+
+
+def test_a_stopwatch_leaves_no_trace():
+    class Thing:
+        def work(self):
+            raise ValueError("no")
+
+    thing, watch, outputs = Thing(), Stopwatch(), Networks.outputs
+    with pytest.raises(ValueError, match="no"), watch.watching(thing, "work", "work"):
+        thing.work()
+    assert vars(thing) == {}
+    assert watch.seconds["work"] > 0
+    evaluate(cell(), task())
+    assert Networks.outputs is outputs
+
+
+@pytest.mark.parametrize("name", [name for name in TOYS if name != "synthetic-song"])
+def test_toys_are_what_they_are_said_to_be(name):
+    source, about = DataSource(), TOYS[name]
+    found = source.load(name)
+    assert found is source.load(name)
+    assert found.X.shape == (about.rows, about.features)
+    assert len(found.splits) == source.n_splits(name)
+    for train, test in found.splits:
+        assert len(train) == source.train_size(name)
+        assert sorted([*train, *test]) == list(range(about.rows))
+
+
+def test_unknown_data():
+    with pytest.raises(InvalidParameterError, match=r"dataset must be .* got 'diabete'; did you mean 'diabetes'"):
+        DataSource().load("diabete")
+
+
+def test_registered_data_are_found_in_a_folder(tmp_path):
+    from bdkn_paper.data import DATASETS, DataError
+
+    source = DataSource(str(tmp_path))
+    assert set(DATASETS) < set(source.names())
+    assert source.n_splits("protein") == 5
+    with pytest.raises((DataError, OSError)):
+        source.load("yacht")

@@ -1,0 +1,198 @@
+import json
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny import cell
+
+from bdkn.errors import InvalidParameterError
+from bdkn_paper.experiments import pending
+from bdkn_paper.store import Cell, Store, pack, records, unpack
+from bdkn_paper.store import store as store_module
+from bdkn_paper.store.record import dumps, loads
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def record(split=0, **changes):
+    fields = {"method": "bdkn", "dataset": "waves"} | {k: changes.pop(k) for k in list(changes) if k in vars(cell())}
+    return {
+        "cell": cell(split=split, **fields).as_dict(),
+        "status": "done",
+        "metrics": {"rmse": 0.1 + split, "nll": math.inf},
+        "versions": {"numpy": "2"},
+        "hardware": {"cores": 2},
+    } | changes
+
+
+@settings(max_examples=50, deadline=None)
+@given(VALUES)
+def test_a_line_of_json_gives_back_what_was_written(value):
+    line = dumps({"value": value})
+    json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert "\n" not in line
+    assert loads(line) == {"value": value}
+
+
+def test_not_a_number_is_kept():
+    assert math.isnan(loads(dumps([math.nan]))[0])
+
+
+def test_a_cell_and_its_key():
+    one = cell()
+    assert Cell.of({"cell": json.loads(json.dumps(one.as_dict()))}) == one
+    assert len(one.key) == 64
+    turned = cell(parameters=dict(reversed(one.parameters.items())))
+    assert turned.key == one.key
+    assert cell(parameters={**one.parameters, "n_members": 4}).key != one.key
+    # Results that are committed are found by this name: what changes it throws them away.
+    pinned = Cell(experiment="e", method="m", dataset="d", split=1, regressor="R", parameters={"epochs": 40})
+    assert pinned.key == "d2a34a2bfb7e7b0474feec4c6cdfccee61c5913db724cf8cdb03406d95db4368"
+    assert str(pinned) == "e: m on d, split 1"
+
+
+def test_methods_share_the_seed_of_their_networks():
+    one = cell()
+    same = [cell(method="de", regressor="DeepEnsembleRegressor"), cell(experiment="other"), cell(parameters={})]
+    assert {other.random_state for other in same} == {one.random_state}
+    other = [cell(split=1), cell(dataset="other"), cell(seed=1)]
+    assert len({one.random_state, *(c.random_state for c in other)}) == 4
+    assert 0 <= one.random_state < 2**32
+
+
+def test_a_store_keeps_one_record_a_cell(tmp_path):
+    store = Store(tmp_path / "store")
+    assert store.get(cell()) is None
+    assert list(store) == []
+    store.put(record(metrics={"rmse": 1.0}))
+    store.put(record(metrics={"rmse": 2.0}))
+    store.put(record(split=1))
+    assert store.get(cell())["metrics"] == {"rmse": 2.0}
+    assert store.get(cell(split=1)) == record(split=1)
+    assert len(list(store)) == 2
+    assert (tmp_path / "store" / cell().key[:2] / f"{cell().key}.json").exists()
+
+
+def test_what_is_not_whole_is_not_there(tmp_path, monkeypatch):
+    store = Store(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(store_module.os, "replace", lambda *_: (_ for _ in ()).throw(OSError("killed")))
+        with pytest.raises(OSError, match="killed"):
+            store.put(record())
+    assert store.get(cell()) is None
+    assert list(store) == []
+    store.put(record())
+    path = next(tmp_path.glob("??/*.json"))
+    path.write_text(path.read_text()[:20])
+    assert store.get(cell()) is None
+    assert list(store) == []
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "null", '{"status": "done"}', "", "{", "no metrics", "another field"])
+def test_what_is_no_record_counts_as_not_run(tmp_path, text):
+    store, whole = Store(tmp_path), record()
+    store.put(whole)
+    (path,) = tmp_path.glob("??/*.json")
+    other = {
+        "no metrics": {k: v for k, v in whole.items() if k != "metrics"},
+        "another field": whole | {"cell": whole["cell"] | {"colour": "red"}},
+    }
+    path.write_text(dumps(other[text]) if text in other else text)
+    assert store.get(cell()) is None
+    assert list(store) == []
+    assert pending([cell()], store) == [cell()]
+
+
+def test_writers_and_readers_at_once_never_see_a_part(tmp_path):
+    script = """
+import sys
+from tiny import cell
+from bdkn_paper.store import Store
+store, padding = Store(sys.argv[1]), "x" * 200_000
+for i in range(150):
+    store.put({"cell": cell().as_dict(), "status": "done", "metrics": {}, "padding": padding})
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
+    store = Store(tmp_path)
+    store.put(record())
+    writers = [
+        subprocess.Popen([sys.executable, "-c", script, str(tmp_path), str(i)], env=environment) for i in range(2)
+    ]
+    while any(writer.poll() is None for writer in writers):
+        assert store.get(cell())["status"] == "done"
+    assert [writer.returncode for writer in writers] == [0, 0]
+    assert [path.suffix for path in tmp_path.glob("??/*")] == [".json"]
+
+
+def test_packed_records_come_back(tmp_path):
+    store, results = Store(tmp_path / "store"), tmp_path / "results"
+    written = [
+        record(2),
+        record(0),
+        record(1, hardware={"cores": 8}),
+        record(0, method="de"),
+        record(0, experiment="other", kind="curves"),
+        record(0, method="failing") | {"status": "failed", "traceback": "Traceback ..."},
+    ]
+    for one in written:
+        store.put(one)
+    assert pack(store, results) == 6
+    names = sorted(str(path.relative_to(results)) for path in results.rglob("*.*"))
+    assert names == [
+        "other/bdkn-waves.jsonl",
+        "tiny/bdkn-waves.jsonl",
+        "tiny/de-waves.jsonl",
+        "tiny/failing-waves.jsonl",
+    ]
+    assert records(results) == records(tmp_path / "store")
+    assert [one["cell"]["split"] for one in records(results) if one["cell"]["method"] == "bdkn"] == [0, 0, 1, 2]
+    rebuilt = Store(tmp_path / "rebuilt")
+    assert unpack(results, rebuilt) == 6
+    assert unpack(results, rebuilt) == 0
+    assert list(rebuilt) == list(store)
+
+
+def test_what_records_share_is_written_once(tmp_path):
+    store = Store(tmp_path / "store")
+    for split in range(3):
+        store.put(record(split))
+    pack(store, tmp_path / "results")
+    text = (tmp_path / "results" / "tiny" / "bdkn-waves.jsonl").read_text()
+    assert [text.count(word) for word in ('"numpy"', '"cores"', '"regressor"', '"rmse"')] == [1, 1, 1, 3]
+
+
+def test_packing_again_keeps_replaces_and_drops(tmp_path):
+    first, second, results = Store(tmp_path / "1"), Store(tmp_path / "2"), tmp_path / "results"
+    first.put(record(0, metrics={"rmse": 1.0}))
+    first.put(record(1, metrics={"rmse": 1.0}))
+    pack(first, results)
+    second.put(record(1, metrics={"rmse": 2.0}))
+    second.put(record(2, metrics={"rmse": 2.0}))
+    assert pack(second, results) == 3
+    assert [one["metrics"]["rmse"] for one in records(results)] == [1.0, 2.0, 2.0]
+    assert pack(second, results, keys={cell(split=1).key, cell(split=2).key}) == 2
+    assert [one["cell"]["split"] for one in records(results)] == [1, 2]
+
+
+@pytest.mark.parametrize("damage", ["", "not json\n", '{"format":"other"}\n', "first line only"])
+def test_a_damaged_file_is_named(tmp_path, damage):
+    store = Store(tmp_path / "store")
+    store.put(record())
+    pack(store, tmp_path / "results")
+    path = tmp_path / "results" / "tiny" / "bdkn-waves.jsonl"
+    path.write_text(path.read_text().splitlines()[0] if damage == "first line only" else damage)
+    with pytest.raises(InvalidParameterError, match=r"bdkn-waves.jsonl must hold records as 'bdkn-paper pack' writes"):
+        records(tmp_path / "results")
+
+
+def test_records_must_be_somewhere(tmp_path):
+    with pytest.raises(InvalidParameterError, match="run 'bdkn-paper run FILE' first"):
+        records(tmp_path / "nowhere")

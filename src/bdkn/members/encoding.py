@@ -1,0 +1,173 @@
+"""Encoders: a table's columns to the inputs of networks, and targets to scaled units.
+
+Sums are accumulated in double precision over blocks of rows, so that a large table is never copied whole in double
+precision, and need not lie in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bdkn.errors import InvalidParameterError
+from bdkn.rows import BLOCK_ROWS, Rows, RowSource
+from bdkn.typing import Float32Array, FloatArray
+
+LIMIT = 1e18
+"""Inputs are clipped to ±LIMIT: beyond it single precision overflows to infinity inside a network."""
+
+_LARGE = 1e150
+"""The square of a larger number may overflow, and that of its inverse underflow."""
+
+_BLOCK_CELLS = 1 << 18
+"""Cells of a block: two megabytes in double precision."""
+
+_ROUNDINGS = 10
+"""Rounding errors over which the values of a constant column may extend."""
+
+
+class Encoder(Protocol):
+    """Turns the columns of a table into inputs; it is fitted on training rows, and its state is saved with a model."""
+
+    @property
+    def n_columns(self) -> int:
+        """The number of columns of the table."""
+
+    def check(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the table as an array; raise if its rows cannot be encoded."""
+
+    def transform(self, X: ArrayLike) -> Float32Array:
+        """Return the inputs (n, n_inputs), C-contiguous in single precision and finite."""
+
+
+@dataclass(frozen=True)
+class Standardizer:
+    """Column-wise (x - mean) / scale; a column that is constant up to rounding has scale 1."""
+
+    mean: FloatArray
+    scale: FloatArray
+
+    @classmethod
+    def fit(cls, rows: RowSource) -> Standardizer:
+        """Return the standardizer of the columns of ``rows``."""
+        low, high, total, precision = _ranges(rows)
+        peak = np.maximum(np.abs(low), np.abs(high))
+        peak[peak == 0] = 1.0
+        size = _block_rows(len(low))
+
+        def average(function: Callable[[FloatArray], FloatArray]) -> FloatArray:
+            # In units of the column's largest entry nothing overflows, whatever the column's own units are.
+            parts = (_shares(part, total) @ function(part.X / peak) for part in rows.blocks(size))
+            return np.asarray(sum(parts))
+
+        mean = average(lambda x: x)
+        scale = np.sqrt(average(lambda x: (x - mean) ** 2)) * peak
+        constant = (high / peak - low / peak <= _ROUNDINGS * precision) | (scale == 0)
+        return cls(np.where(constant, low, mean * peak), np.where(constant, 1.0, scale))
+
+    @property
+    def n_columns(self) -> int:
+        """The number of columns of the table."""
+        return len(self.mean)
+
+    def check(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the table as an array; raise unless it has all columns and finite numbers."""
+        table = np.asarray(X)
+        if table.ndim != 2 or table.shape[1] != self.n_columns:
+            raise InvalidParameterError(
+                f"rows must be (n, {self.n_columns}), their columns in the order of the training rows; got shape "
+                f"{table.shape}"
+            )
+        if not np.isfinite(table).all():
+            raise InvalidParameterError("rows must be finite; they hold NaN or infinity: drop or impute such rows")
+        return table
+
+    def transform(self, X: ArrayLike) -> Float32Array:
+        """Return the scaled rows, C-contiguous in single precision and finite for every finite input."""
+        table = np.asarray(X)
+        scaled = np.empty(table.shape, dtype=np.float32)
+        for part in _parts(table):
+            with np.errstate(over="ignore"):
+                scaled[part] = np.clip((table[part] - self.mean) / self.scale, -LIMIT, LIMIT)
+        return scaled
+
+
+@dataclass(frozen=True)
+class TargetScaler:
+    """(y - mean) / scale for the target; the default leaves it alone."""
+
+    mean: float = 0.0
+    scale: float = 1.0
+
+    @classmethod
+    def fit(cls, y: FloatArray, counts: FloatArray | None = None) -> TargetScaler:
+        """Return the scaler of the targets ``y``, each counted ``counts`` times (None: once)."""
+        column = Standardizer.fit(Rows(y[:, None], y, counts))
+        return cls(float(column.mean[0]), float(column.scale[0]))
+
+    @property
+    def squared(self) -> float:
+        """The factor that brings variances to squared units of the target; raise if a number cannot hold it."""
+        if not 1 / _LARGE <= self.scale <= _LARGE:
+            raise InvalidParameterError(
+                f"variances must be numbers, and squares of a target that spreads over {self.scale:.3g} are not: ask "
+                "for return_std, quantiles or intervals, or fit to targets in other units"
+            )
+        return self.scale**2
+
+    def transform(self, y: FloatArray) -> FloatArray:
+        """Return the scaled target in double precision."""
+        return (y - self.mean) / self.scale
+
+
+@dataclass(frozen=True, eq=False)
+class Encoders:
+    """The encoder of a table's columns and that of the targets."""
+
+    inputs: Encoder
+    targets: TargetScaler
+
+    def transform(self, rows: Rows) -> Rows:
+        """Return the rows as networks see them: inputs and scaled targets."""
+        return Rows(self.inputs.transform(rows.X), self.targets.transform(rows.y), rows.counts)
+
+
+def encode(
+    rows: Rows, *, standardize_y: bool = True, fit_encoder: Callable[[RowSource], Encoder] = Standardizer.fit
+) -> tuple[Rows, Encoders]:
+    """Fit the encoders to training rows; return the encoded rows and the encoders."""
+    targets = TargetScaler.fit(rows.y, rows.counts) if standardize_y else TargetScaler()
+    encoders = Encoders(fit_encoder(rows), targets)
+    return encoders.transform(rows), encoders
+
+
+def _ranges(rows: RowSource) -> tuple[FloatArray, FloatArray, float, float]:
+    """Return the smallest and largest entry of each column, the number of rows counted, and the entries' precision."""
+    low = high = np.empty(0)
+    total, precision = 0.0, 0.0
+    for part in rows.blocks(BLOCK_ROWS):
+        table = np.asarray(part.X)
+        least, most = table.min(axis=0).astype(np.float64), table.max(axis=0).astype(np.float64)
+        low, high = (np.minimum(low, least), np.maximum(high, most)) if len(low) else (least, most)
+        total += float(len(part) if part.counts is None else part.counts.sum())
+        precision = float(np.finfo(np.result_type(table.dtype, np.float32)).eps)
+    return low, high, total, precision
+
+
+def _shares(rows: Rows, total: float) -> FloatArray:
+    """Return the share of each row in all that are counted."""
+    return np.full(len(rows), 1 / total) if rows.counts is None else rows.counts / total
+
+
+def _parts(table: NDArray[Any]) -> Iterator[slice]:
+    step = _block_rows(table.shape[1])
+    for start in range(0, len(table), step):
+        yield slice(start, start + step)
+
+
+def _block_rows(n_columns: int) -> int:
+    return max(1, _BLOCK_CELLS // n_columns)

@@ -1,0 +1,121 @@
+"""The choice of the members to combine: those that did not diverge, and of these the best by leave-one-out score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Self
+
+import numpy as np
+
+from bdkn.errors import (
+    DivergedError,
+    DivergedMemberWarning,
+    check_choice,
+    check_flag,
+    check_number,
+    warn_user,
+)
+from bdkn.inference import Combination, combine
+from bdkn.inference.combination import MAX_TEMPERING
+from bdkn.members.held_out import HeldOut
+from bdkn.typing import BoolArray, FloatArray, IndexArray
+
+WEIGHTS_NOT_FINITE = (
+    "weights or outputs are not finite; try a lower learning_rate, standardize_y=True, or objective='beta_nll' with "
+    "some warmup_epochs"
+)
+DEPRECATED = "deprecated"
+"""The value of a parameter that has another name today."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CombinationSettings:
+    """How members are selected and combined; see the parameters of ``BDKNRegressor``."""
+
+    prior_variance: str | float
+    tempering: str | float
+    tails: str
+    select_members: bool
+    evidence: str | float = DEPRECATED
+
+    @classmethod
+    def of(cls, model: object) -> Self:
+        """Return the settings of a regressor that has these parameters."""
+        return cls(**{part.name: getattr(model, part.name) for part in fields(cls)})
+
+    def __post_init__(self) -> None:
+        if self.evidence != DEPRECATED:
+            warn_user("evidence= is now prior_variance=, and will be removed in bdkn 0.3", FutureWarning)
+            object.__setattr__(self, "prior_variance", "evidence" if self.evidence == "exact" else self.evidence)
+        if isinstance(self.prior_variance, str):
+            check_choice("prior_variance", self.prior_variance, ("evidence", "paper"))
+        else:
+            check_number("prior_variance", self.prior_variance, low=1e-100, high=1e100)
+        if isinstance(self.tempering, str):
+            check_choice("tempering", self.tempering, ("evidence",))
+        else:
+            check_number("tempering", self.tempering, low=0.0, high=MAX_TEMPERING)
+        check_choice("tails", self.tails, ("loo", "posterior"))
+        check_flag("select_members", self.select_members)
+
+    def combine(self, held_out: HeldOut, members: IndexArray | None = None) -> Combination:
+        """Return the combination of some of the members (None: all), learned from their held-out predictions."""
+        held_out = held_out if members is None else held_out[members]
+        forecast, y, counts = held_out.forecast(), held_out.y, held_out.counts
+        found = combine(
+            forecast, y, counts, prior_variance=self.prior_variance, tempering=self.tempering, tails=self.tails
+        )
+        return found if self.tails == "posterior" else found.averaged(forecast, held_out.fold_variance, counts)
+
+
+def select_and_combine(
+    held_out: HeldOut, sound: IndexArray, settings: CombinationSettings
+) -> tuple[IndexArray, Combination]:
+    """Return which of the ``sound`` members to use, by their position in ``sound``, and their combination.
+
+    Candidates are all members, all but the most harmful one, and so on; the best by leave-one-out score is used. Left
+    out are candidates with as many weights, the constant included, as there are rows: they reproduce every row, and
+    what remains is rounding error.
+    """
+    held_out = held_out if len(sound) == held_out.means.shape[1] else held_out[sound]
+    subsets = list(elimination(held_out))
+    too_many = max(0, len(subsets) + 2 - len(held_out.y))
+    best, *fewer = subsets[min(too_many, len(subsets) - 1) :] if settings.select_members else subsets[:1]
+    combination = settings.combine(held_out, best)
+    for members in fewer:
+        other = settings.combine(held_out, members)
+        if other.score > combination.score:
+            best, combination = members, other
+    return best, combination
+
+
+def elimination(held_out: HeldOut) -> Iterator[IndexArray]:
+    """Yield the numbers of all members, then of all but one, and so on down to one.
+
+    The prior trusts all members alike, so a member without knowledge, or in other units, would have to be unlearned.
+    Each step removes the member without which the mean of the others has the smallest squared error on held-out rows.
+    """
+    errors = held_out.means - held_out.y[:, None]
+    products = errors.T @ (errors if held_out.counts is None else errors * held_out.counts[:, None])
+    kept = np.arange(len(products))
+    yield kept
+    while len(kept) > 1:
+        kept = min((np.delete(kept, h) for h in range(len(kept))), key=lambda some: _mean_squared(products, some))
+        yield kept
+
+
+def sound_members(sound: BoolArray, names: Sequence[str], reason: str = WEIGHTS_NOT_FINITE) -> IndexArray:
+    """Return the numbers of the members that are ``sound``; warn about the others, raise if none is."""
+    lost = [name for name, is_sound in zip(names, sound, strict=True) if not is_sound]
+    if len(lost) == len(names):
+        kind = "networks" if reason == WEIGHTS_NOT_FINITE else "members"
+        raise DivergedError(f"all {len(names)} {kind} diverged: {reason}")
+    if lost:
+        warn_user(f"left out {', '.join(lost)} of {len(names)}, which diverged: {reason}", DivergedMemberWarning)
+    return np.flatnonzero(sound)
+
+
+def _mean_squared(products: FloatArray, members: IndexArray) -> float:
+    """Return the squared error of the mean of some members, from the products of all members' errors."""
+    return float(products[np.ix_(members, members)].mean())

@@ -1,0 +1,218 @@
+"""Models of any kind, fitted to part of the rows, and their predictions for the rows left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import _safe_indexing
+from sklearn.utils.parallel import Parallel, delayed
+
+from bdkn.errors import InvalidParameterError
+from bdkn.members import (
+    EstimatorMember,
+    Folds,
+    HeldOut,
+    MeanStd,
+    OwnFolds,
+    TargetScaler,
+    name_key,
+    predict_mean_std,
+)
+from bdkn.networks import MIN_VARIANCE
+from bdkn.regressors.named_estimators import is_refitted
+from bdkn.rows import Rows
+from bdkn.typing import FloatArray, IndexArray
+
+Parameters = Mapping[str, Mapping[str, Any]]
+"""For each member by name what its ``fit`` receives besides rows and targets."""
+
+
+@dataclass(frozen=True, eq=False)
+class FoldFits:
+    """Fitted members, and the means and standard deviations (n, H) that they predict for held-out rows.
+
+    Standard deviations are nan for a member that has none. ``fold_std`` is the standard deviation, over folds, of the
+    means that a member's fits give a row.
+    """
+
+    members: list[EstimatorMember]
+    means: FloatArray
+    stds: FloatArray
+    fold_std: FloatArray
+
+
+def take_rows(rows: Rows, numbers: IndexArray) -> Rows:
+    """Return some of the rows of a table of any kind."""
+    return Rows(_safe_indexing(rows.X, numbers), rows.y[numbers], None if rows.counts is None else rows.counts[numbers])
+
+
+def take_parameters(given: Parameters, numbers: IndexArray, n: int) -> Parameters:
+    """Return the parameters of ``fit`` for some of n rows, where they hold one value per row."""
+
+    def part(value: Any) -> Any:
+        per_row = hasattr(value, "__len__") and not isinstance(value, str | dict) and len(value) == n
+        return _safe_indexing(value, numbers) if per_row else value
+
+    return {name: {key: part(value) for key, value in values.items()} for name, values in given.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class FoldFitter:
+    """The rows, the parameters of ``fit`` and the folds to fit members with."""
+
+    rows: Rows
+    parameters: Parameters
+    folds: Folds | OwnFolds
+    seed: np.random.SeedSequence
+    prefit: bool = False
+    refit: bool = False
+
+    def fit(self, pairs: Sequence[tuple[str, Any]], *, n_jobs: int | None = None, verbose: int = 0) -> FoldFits:
+        """Fit every member on every fold; a model that cannot be refitted is used as it is for all folds."""
+        jobs = [job for name, model in pairs for job in self._jobs(name, model)]
+        around = nullcontext if effective_n_jobs(n_jobs) == 1 else _on_one_core
+        done = Parallel(n_jobs=n_jobs, verbose=verbose)(delayed(self._run)(job, around) for job in jobs)
+        members, found = [], np.full((3, len(self.rows), len(pairs)), np.nan)
+        for h, (name, _) in enumerate(pairs):
+            ours = [(job, *result) for job, result in zip(jobs, done, strict=True) if job.name == name]
+            members.append(EstimatorMember(name, tuple(model for job, model, _ in ours if job.is_used)))
+            for job, _, (mean, std) in ours:
+                found[0, job.left_out, h] = mean[job.left_out]
+                found[1, job.left_out, h] = np.nan if std is None else std[job.left_out]
+            found[2, :, h] = _std(np.array([mean for job, _, (mean, _) in ours if job.is_used]))
+        return FoldFits(members, *found[:, self.folds.held_out])
+
+    def _jobs(self, name: str, model: Any) -> list[_Job]:
+        if self.prefit or not is_refitted(model):
+            return [_Job(name, model, None, self.folds.held_out)]
+        # Seed and folds follow from a member's name, so that they do not depend on the other members.
+        seed, folds = np.random.SeedSequence(self.seed.entropy, spawn_key=name_key(name)), self.folds.of_member(name)
+        jobs = [
+            _Job(name, _seeded(model, child), kept, left_out, is_used=not self.refit)
+            for child, (kept, left_out) in zip(seed.spawn(len(folds)), folds, strict=True)
+        ]
+        nothing = np.arange(0)
+        return [*jobs, _Job(name, _seeded(model, seed), np.arange(len(self.rows)), nothing)] if self.refit else jobs
+
+    def _run(self, job: _Job, around: Callable[[Any], AbstractContextManager[Any]]) -> tuple[Any, MeanStd]:
+        """Return the model, fitted inside of ``around``, and its predictions for all rows."""
+        if job.kept is not None:
+            with around(job.model):
+                self._fit_model(job.model, job.name, job.kept)
+        try:
+            return job.model, predict_mean_std(job.model, self.rows.X, job.name)
+        except NotFittedError as error:
+            raise NotFittedError(f"cv='prefit' takes fitted members; fit {job.name!r} first, or let cv be 5") from error
+
+    def _fit_model(self, model: Any, name: str, numbers: IndexArray) -> None:
+        """Fit a model to some of the rows."""
+        given = {name: self.parameters.get(name, {})}
+        rows, parameters = take_rows(self.rows, numbers), take_parameters(given, numbers, len(self.rows))
+        try:
+            model.fit(rows.X, rows.y, **parameters[name])
+        except Exception as error:
+            error.add_note(f"raised by member {name!r}, fitted to {len(rows)} rows")
+            raise
+
+
+def _std(means: FloatArray) -> FloatArray:
+    """Return the standard deviation over fits, whose square may overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):  # see sound_members
+        apart = means - means.mean(axis=0)
+        unit = float(np.abs(apart).max(initial=0.0)) or 1.0
+        return np.asarray(unit * np.std(apart / unit, axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """A model to fit to the rows kept (None: it is fitted) and the rows left out, which it predicts."""
+
+    name: str
+    model: Any
+    kept: IndexArray | None
+    left_out: IndexArray
+    is_used: bool = True
+
+
+@contextmanager
+def _on_one_core(model: Any) -> Iterator[None]:
+    """Let a model that would use all cores use one, while others run beside it."""
+    named = {name: value for name, value in model.get_params().items() if name.split("__")[-1] == "n_jobs"}
+    greedy = {name: value for name, value in named.items() if value is not None and value < 0}
+    model.set_params(**dict.fromkeys(greedy, 1))
+    try:
+        yield
+    finally:
+        model.set_params(**greedy)
+
+
+def _seeded(model: Any, seed: np.random.SeedSequence) -> Any:
+    """Return an unfitted copy in which each random state that was None is an integer."""
+    copy = clone(model)
+    params = copy.get_params(deep=True)
+    states = [name for name in sorted(params) if name.split("__")[-1] == "random_state" and params[name] is None]
+    seeds = seed.generate_state(len(states)) % 2**31
+    return copy.set_params(**dict(zip(states, seeds.tolist(), strict=True)))
+
+
+def is_fold_count(cv: Any) -> bool:
+    """Return whether ``cv`` is a number of folds, and neither "prefit" nor a choice of the rows to leave out."""
+    return cv is not None and not (hasattr(cv, "split") or isinstance(cv, Iterable))
+
+
+def make_folds(cv: Any, rows: Rows, routed: Parameters, root: np.random.SeedSequence) -> Folds | OwnFolds:
+    """Return which of the rows that are counted are left out when; ``cv=None`` is scikit-learn's five folds."""
+    counted = _counted_numbers(rows)
+    if isinstance(cv, str):
+        return Folds.everything(len(counted))
+    if len(counted) < 2:
+        raise InvalidParameterError(
+            "members are compared on rows left out of their training, which takes at least 2 rows; got "
+            f"n_samples={len(counted)}: add rows, or give fitted members and cv='prefit'"
+        )
+    if cv is None or is_fold_count(cv):
+        return OwnFolds(len(counted), 5 if cv is None else cv, root.entropy)
+    splitter = getattr(cv, "split", None)
+    splits = splitter(rows.X, rows.y, **routed.get("cv", {})) if splitter else cv
+    return Folds.of(len(rows), splits).only(counted)
+
+
+def counted_rows(rows: Rows, routed: Parameters) -> tuple[Rows, Parameters]:
+    """Return the rows that are not counted zero times, and what ``fit`` of each member receives for them."""
+    numbers = _counted_numbers(rows)
+    if len(numbers) == len(rows):
+        return rows, routed
+    return take_rows(rows, numbers), take_parameters(routed, numbers, len(rows))
+
+
+def _counted_numbers(rows: Rows) -> IndexArray:
+    return np.arange(len(rows)) if rows.counts is None else np.flatnonzero(rows.counts)
+
+
+def scale_predictions(
+    means: FloatArray, stds: FloatArray, targets: TargetScaler, least: float = MIN_VARIANCE
+) -> tuple[FloatArray, FloatArray]:
+    """Return means and variances in scaled units."""
+    with np.errstate(over="ignore", under="ignore"):
+        return targets.transform(means), np.maximum((stds / targets.scale) ** 2, least)
+
+
+def calibrate(
+    fits: FoldFits, rows: Rows, folds: Folds | OwnFolds, targets: TargetScaler
+) -> tuple[list[EstimatorMember], HeldOut]:
+    """Return the members and their held-out predictions, by which their variances are calibrated."""
+    numbers, predicted = folds.held_out, scale_predictions(fits.means, fits.stds, targets, least=0.0)
+    counts = None if rows.counts is None else rows.counts[numbers]
+    with np.errstate(over="ignore", under="ignore"):
+        fold_variance = (fits.fold_std / targets.scale) ** 2
+    held_out = HeldOut(*predicted, fold_variance, targets.transform(rows.y)[numbers], counts)
+    factors = held_out.variance_factors()
+    members = [replace(member, std_factor=float(np.sqrt(f))) for member, f in zip(fits.members, factors, strict=True)]
+    return members, replace(held_out, variances=np.maximum(factors * held_out.variances, MIN_VARIANCE))

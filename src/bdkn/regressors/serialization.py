@@ -1,0 +1,150 @@
+"""Fitted regressors as arrays and JSON, and back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from bdkn.errors import InvalidParameterError
+from bdkn.inference import Combination, Posterior, Prior, Tails
+from bdkn.members import (
+    EstimatorMember,
+    Folds,
+    HeldOut,
+    MemberScores,
+    NetworkEnsemble,
+    OwnFolds,
+    Standardizer,
+    TargetScaler,
+)
+from bdkn.members.provenance import FitProvenance, is_nested, plain_parameter
+from bdkn.networks import FeatureMap, MeanVarianceHead, MixedNetworks, Networks, NetworkSpec
+from bdkn.persistence import Arrays, Document, pack, unpack, write
+from bdkn.regressors.baselines.conditioned_gp import ConditionedGP
+from bdkn.regressors.baselines.fitted import (
+    FittedBLL,
+    FittedDKL,
+    FittedGP,
+    FittedMFVI,
+    FittedVBLL,
+    TrainingCourse,
+    VariationalLastLayer,
+)
+from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks, FittedStack
+from bdkn.regressors.former_files import FORMER_TYPES, state_of_attributes, today_parameters
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A regressor, a member of another or not: the name of its class, its parameters, and its fitted attributes."""
+
+    model: str
+    parameters: dict[str, Any]
+    fitted: dict[str, Any]
+
+
+TYPES = (
+    Combination,
+    Combined,
+    ConditionedGP,
+    EstimatorMember,
+    FeatureMap,
+    FitProvenance,
+    FittedBDKN,
+    FittedBLL,
+    FittedDKL,
+    FittedGP,
+    FittedMFVI,
+    FittedNetworks,
+    FittedStack,
+    FittedVBLL,
+    Folds,
+    HeldOut,
+    MeanVarianceHead,
+    MemberScores,
+    MixedNetworks,
+    NetworkEnsemble,
+    NetworkSpec,
+    Networks,
+    OwnFolds,
+    Posterior,
+    Prior,
+    SavedModel,
+    Standardizer,
+    Tails,
+    TargetScaler,
+    TrainingCourse,
+    VariationalLastLayer,
+)
+"""Classes that a fitted state may consist of, besides numbers, text and arrays."""
+
+
+def save_model(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model: the name of its class, its parameters, and every attribute that ends in an underscore."""
+    if not is_own(model):
+        raise InvalidParameterError(
+            "save writes the regressors of bdkn, which bdkn.load can make again; got a "
+            f"{type(model).__name__} of your own: pickle it, or save a regressor of bdkn and wrap it after loading"
+        )
+    arrays: Arrays = {}
+    saved = _to_saved(model)
+    document = {
+        "model": saved.model,
+        "bdkn": version("bdkn"),
+        "parameters": saved.parameters,
+        "fitted": {name: pack(value, TYPES, arrays, name) for name, value in saved.fitted.items()},
+    }
+    write(path, arrays, document)
+
+
+def is_own(model: Any) -> bool:
+    """Return whether a model is one of this library's regressors, and no subclass made elsewhere."""
+    return isinstance(model, BaseEstimator) and type(model).__module__.partition(".")[0] == "bdkn"
+
+
+def restore_model(classes: Mapping[str, type[BaseEstimator]], arrays: Arrays, document: Document) -> Any:
+    """Return the model that ``save_model`` wrote; it and its members are of one of these classes."""
+    fitted = {name: unpack(tree, TYPES, arrays, FORMER_TYPES) for name, tree in document["fitted"].items()}
+
+    def restored(value: Any) -> Any:
+        if not isinstance(value, SavedModel):
+            return _map_parts(restored, value)
+        parameters = {name: tuple(v) if isinstance(v, list) else v for name, v in value.parameters.items()}
+        model = classes[value.model](**today_parameters(parameters))
+        attributes = {name: restored(part) for name, part in value.fitted.items()}
+        vars(model).update(state_of_attributes(value.model, parameters, attributes))
+        return model
+
+    return restored(SavedModel(document["model"], document["parameters"], fitted))
+
+
+def _to_saved(value: Any) -> Any:
+    """Return the value with each regressor in it as a ``SavedModel``.
+
+    Parameters that hold regressors or arrays, such as row numbers to leave out, are written with the fitted attributes.
+    """
+    if not isinstance(value, BaseEstimator):
+        return _map_parts(_to_saved, value)
+    names = value.get_params(deep=False)
+    nested = {name for name in names if name == "estimators" or is_nested(getattr(value, name))}
+    fitted = {name for name in vars(value) if name.endswith("_") and not name.startswith("_")}
+    return SavedModel(
+        type(value).__name__,
+        {name: plain_parameter(value, name) for name in names if name not in nested},
+        {name: _to_saved(part) for name, part in vars(value).items() if name in nested | fitted},
+    )
+
+
+def _map_parts(change: Callable[[Any], Any], value: Any) -> Any:
+    """Return the value with its parts changed, where regressors can be among them."""
+    if isinstance(value, list | tuple):
+        return type(value)(change(part) for part in value)
+    if isinstance(value, FittedStack):
+        members, candidates = (change(part) for part in (value.members, value.candidates))
+        return replace(value, members=members, candidates=candidates)
+    return replace(value, models=change(value.models)) if isinstance(value, EstimatorMember) else value

@@ -1,0 +1,190 @@
+"""Parameter and attribute texts that several regressors share, written once and inserted into their docstrings."""
+
+from __future__ import annotations
+
+import re
+from textwrap import indent
+from typing import TypeVar
+
+Class = TypeVar("Class", bound=type)
+
+_TEXTS = {
+    "network_parameters": """\
+n_members : int or "auto", default="auto"
+    Number of members of the ensemble, H. "auto" is 12 and, for more than 4000 rows, 6.
+hidden_layer_sizes : int, sequence of int or "auto", default="auto"
+    Units of each hidden layer; ``()`` is a linear model. "auto" is two layers of 50 units and, for more than 4000
+    rows, five of 36.
+activation : {"relu", "leaky_relu", "tanh", "silu"} or a sequence of them, default=("silu", "relu")
+    Activation of the hidden layers. Members take several values in turn.
+objective : {"nll", "beta_nll", "mse"} or Objective, default="nll"
+    The loss that a network minimises: the Gaussian negative log likelihood with a variance for each row; the same
+    with each row's gradient scaled by its variance to the power ``beta``; or the squared error. With "mse" the variance
+    of a network is its mean squared error, the same for every row.
+beta : float, default=0.5
+    Between 0 (as "nll") and 1 (mean trained as by "mse"); for "beta_nll" only.
+warmup_epochs : int, default=0
+    First epochs on squared error, whatever the objective.
+epochs : int or "auto", default="auto"
+    Maximal number of passes over the rows. "auto" is 500; for more than 1000 rows, 500 times the square root of 1000
+    over their number; for more than 4000, 250 times the fourth root of 4000 over their number.
+learning_rate : float, default=0.003
+    Learning rate of Adam.
+schedule : {"constant", "cosine"}, default="cosine"
+    Keep the learning rate, or let it fall to zero along half a cosine wave.
+batch_size : int, default=32
+    Rows per step.
+weight_decay : float or sequence of float, default=(0.0, 0.3, 0.0, 1.0, 0.0, 0.3)
+    Decoupled weight decay, as in AdamW. Members take several values in turn, each value once with every activation:
+    without decay networks fit data nearly free of noise, with much decay they do not fit the noise.
+early_stopping : bool, default=False
+    Let every network hold out rows of its own, stop when its loss on them no longer falls, and keep the weights of its
+    best epoch.
+validation_fraction : float, default=0.1
+    Fraction of the rows held out for early stopping.
+patience : int, default=20
+    Epochs without improvement after which a network stops.
+tol : float, default=0.0001
+    Decrease of the held-out loss that counts as an improvement.
+standardize_y : bool, default=True
+    Train on targets of mean 0 and standard deviation 1. Inputs are always standardised.
+engine : {"fused", "reference", "torch"} or Engine, default="fused"
+    The code that trains the networks: compiled code, plain NumPy, PyTorch, or an object with options of its own, such
+    as ``bdkn.TorchEngine(device="cuda")`` or ``bdkn.TorchEngine(module=factory)`` for your own ``nn.Module``.
+n_jobs : int or None, default=-1
+    Number of threads for training, -1 for all cores. The result does not depend on it. Inside a parallel search, 1 is
+    best.
+random_state : int, Generator, RandomState or None, default=None
+    Seed. More members with the same integer begin with the same networks.
+verbose : int, default=0
+    1 shows a progress bar on standard error.""",
+    "network_attributes": """\
+ensemble_ : NetworkEnsemble
+    All networks in use with the encoders they were trained under.
+members_ : list of NetworkMember
+    The members in use, each with ``predict(X) -> (mean, variance)``.
+member_names_ : tuple of str
+    Names of the members in use. Members that diverged or were not selected are missing; the others keep their numbers.
+member_scores_ : MemberScores
+    Mean squared error and NLL of each member in scaled units, on held-out rows or, if there are none, on the training
+    rows.
+loss_curves_ : tuple of ndarray
+    Training loss per epoch of each network in use, fold by fold.
+loss_curve_ : ndarray
+    Their mean.
+validation_curves_ : tuple of ndarray
+    Loss per epoch on the rows that a network held out; empty without early stopping.
+best_epochs_ : ndarray of int
+    The epoch, from 0, whose weights each network kept.
+n_iter_ : int
+    Epochs run by the network that ran longest.""",
+    "combination_parameters": """\
+prior_variance : {"evidence", "paper"} or float, default="evidence"
+    How the prior variance σ_β² of the weights is chosen: by maximal evidence (marginal likelihood), as in the paper (a
+    few steps of an optimiser from 1), or as the number given.
+tempering : "evidence" or float, default="evidence"
+    The power τ of the members' variance in the noise variance: chosen by maximal evidence, or a number between 0
+    (constant noise) and 2. With 1 the members' variances are used up to a factor.
+tails : {"loo", "posterior"}, default="loo"
+    Degrees of freedom and scale of predictions: chosen by the leave-one-out score, or those of the posterior.
+select_members : bool, default=True
+    Use the members with the best leave-one-out score, out of all, all but the most harmful one, and so on; or use all
+    members.
+evidence : str or float
+    Former name of ``prior_variance``; it will be removed in version 0.3.""",
+    "combination_attributes": """\
+weights_ : ndarray of shape (n_members,)
+    Posterior mean of the weights β.
+weights_cov_ : ndarray of shape (n_members, n_members)
+    Posterior covariance of β; infinite with two degrees of freedom or fewer.
+intercept_ : float
+    The constant that is added to the weighted predictions of the members.
+noise_variance_ : float
+    Squared scale of a prediction if β were known, in squared units of the target, where the members' own variance is
+    average.
+dof_ : float
+    Degrees of freedom of every prediction.
+prior_variance_ : float
+    The prior variance σ_β² in use.
+evidence_ : float
+    Log marginal likelihood of the targets that the linear model was fitted to, in their own units.
+combination_ : Combination
+    The linear model: posterior of (β, α, σ²), tempering τ and tails, in scaled units.
+held_out_ : HeldOut or None
+    Predictions of the members in use for held-out rows, and the targets, in scaled units; None if there are none.
+provenance_ : FitProvenance or None
+    The seed, the digest of the rows and the parameters of a fit with rows left out, for ``add_members``.""",
+    "torch_parameters": """\
+standardize_y : bool, default=True
+    Train on targets of mean 0 and standard deviation 1. Inputs are always standardised.
+device : str, default="cpu"
+    PyTorch device to train on, for example "cuda".
+n_jobs : int or None, default=None
+    Number of threads of PyTorch, -1 for all cores. None is one thread and, if a step has enough work for several,
+    PyTorch's own number. Results may differ in the last digits between numbers of threads.
+random_state : int, Generator, RandomState or None, default=None
+    Seed of everything that is random in a fit: initial weights, held-out rows, batches, draws, inducing points.
+verbose : int, default=0
+    1 shows a progress bar on standard error.""",
+    "stopping_parameters": """\
+weight_decay : float, default=0.0
+    Decoupled weight decay of the network, as in AdamW.
+early_stopping : bool, default=True
+    Hold rows out, find the number of epochs after which they are predicted best, and train again on all rows for that
+    number of epochs.
+validation_fraction : float, default=0.2
+    Fraction of the rows held out for early stopping.""",
+    "last_layer_parameters": """\
+hidden_layer_sizes : int or sequence of int, default=(50, 50)
+    Units of each hidden layer; the last layer gives the features. ``()`` is a linear model of the inputs.
+activation : {"relu", "leaky_relu", "tanh", "silu"}, default="leaky_relu"
+    Activation of the hidden layers.
+head : {"normal-inverse-gamma", "gaussian"}, default="normal-inverse-gamma"
+    Integrate σ² out under Jeffreys' prior, for Student-t predictions with σ_w² relative to σ²; or use a single value of
+    σ², for Gaussian predictions.
+noise : "learned" or float, default="learned"
+    σ² of a Gaussian head in scaled units: learned with the other parameters, or known.
+prior_variance : "learned" or float, default="learned"
+    σ_w²: learned with the other parameters, or given.
+stale_weights : bool, default=False
+    Predict with the posterior of w for the features before the last step. This makes predictions worse. It is our guess
+    at how the scores printed for learning rate 0.1 were computed; it reproduces most of them.
+learning_rate : float, default=0.01
+    Learning rate of Adam.
+epochs : int, default=2000
+    Maximal number of steps, each on all rows.""",
+    "gp_parameters": """\
+n_inducing : int or None, default=None
+    Number of inducing points of a variational approximation, which are learned with the other parameters. Time and
+    memory then grow linearly with the number of rows, not with its cube and square. None is exact.
+minimum_noise : float, default=1e-06
+    Lower bound of σ² in scaled units.
+dtype : {"float64", "float32"}, default="float64"
+    Precision. Single precision halves the memory; with little noise the covariance may be numerically singular.""",
+    "torch_attributes": """\
+inputs_ : Standardizer
+    The encoder, which scales the columns of ``X``.
+targets_ : TargetScaler
+    The mean and the scale of the targets.
+loss_curve_ : ndarray of shape (n_iter_,)
+    Loss of each epoch on all rows, in scaled units.
+validation_curve_ : ndarray of shape (2, n)
+    Epochs, and the NLL of held-out rows after each of them in scaled units; n is 0 if no rows were held out.
+n_iter_ : int
+    Number of epochs on all rows.""",
+    "column_attributes": """\
+n_features_in_ : int
+    Number of columns of ``X``.
+feature_names_in_ : ndarray of str
+    Their names, if ``X`` had names.""",
+}
+
+
+def with_shared_docs(cls: Class) -> Class:
+    """Replace each line ``<name>`` in the docstring of a class by the shared text of that name."""
+
+    def text(found: re.Match[str]) -> str:
+        return indent(_TEXTS[found[2]], found[1])
+
+    cls.__doc__ = re.sub(r"^( *)<(\w+)>$", text, cls.__doc__ or "", flags=re.MULTILINE)
+    return cls

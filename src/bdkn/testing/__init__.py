@@ -1,0 +1,11 @@
+"""Conformance suites: functions that check whether a class of your own does what this library relies on.
+
+They raise AssertionError with a statement of what must hold, and need no test framework.
+"""
+
+from bdkn.testing.encoders import check_encoder
+from bdkn.testing.engines import check_engine
+from bdkn.testing.members import check_member
+from bdkn.testing.regressors import check_regressor
+
+__all__ = ["check_encoder", "check_engine", "check_member", "check_regressor"]

@@ -1,0 +1,113 @@
+"""The contract of training: jobs and rows in, trained networks out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from bdkn.networks import NetworkSpec, Predictor, join
+from bdkn.rows import Rows
+from bdkn.training.config import TrainingConfig
+from bdkn.typing import Array, Float32Array, IndexArray
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One network to train: its shape, how to train it, its seed, and the numbers of its rows (None: all rows)."""
+
+    spec: NetworkSpec
+    config: TrainingConfig
+    seed: np.random.SeedSequence
+    rows: IndexArray | None = None
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """The state of one job after an epoch.
+
+    ``job`` is the job's number in the list given to ``train``. ``mean`` and ``variance`` are the network's outputs for
+    the watched rows, None without any. ``is_last`` is True if the job ends with this epoch.
+    """
+
+    job: int
+    epoch: int
+    loss: float
+    validation_loss: float | None
+    mean: Array | None
+    variance: Array | None
+    is_last: bool = False
+
+
+Hook = Callable[[EpochReport], None]
+"""Called after every epoch of every job, by one thread at a time."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Trained networks in the order of their jobs, with the record of their training.
+
+    Loss curves have one value per epoch, validation curves too, or none without early stopping. The weights of a
+    network are those after its best epoch, counted from 0.
+    """
+
+    networks: Predictor
+    loss_curves: tuple[Array, ...]
+    validation_curves: tuple[Array, ...]
+    best_epochs: tuple[int, ...]
+
+    @classmethod
+    def join(cls, parts: Sequence[Trained]) -> Trained:
+        """Return the networks of all parts, one part after the other."""
+        return cls(
+            join([part.networks for part in parts]),
+            tuple(curve for part in parts for curve in part.loss_curves),
+            tuple(curve for part in parts for curve in part.validation_curves),
+            tuple(epoch for part in parts for epoch in part.best_epochs),
+        )
+
+    def __getitem__(self, numbers: Sequence[int] | IndexArray) -> Trained:
+        return Trained(
+            self.networks[numbers],
+            tuple(self.loss_curves[h] for h in numbers),
+            tuple(self.validation_curves[h] for h in numbers),
+            tuple(self.best_epochs[h] for h in numbers),
+        )
+
+
+class Engine(Protocol):
+    """Trains networks."""
+
+    def train(
+        self,
+        jobs: Sequence[Job],
+        rows: Rows,
+        *,
+        n_jobs: int | None = None,
+        watch: Float32Array | None = None,
+        on_epoch: Hook | None = None,
+    ) -> Trained:
+        """Train one network per job; a network does not depend on the other jobs.
+
+        Parameters
+        ----------
+        jobs
+            The networks to train, in the order in which they are returned.
+        rows
+            The table that the jobs' row numbers refer to: ``X`` scaled, C-contiguous, in single precision; ``y``
+            scaled; ``counts``, or None where every row counts once.
+        n_jobs
+            Threads to use, as scikit-learn defines it: None is 1, -1 all cores. The result does not depend on it.
+        watch
+            Rows, scaled as ``rows.X`` is, whose outputs are part of each report.
+        on_epoch
+            Called after every epoch of every job.
+        """
+
+
+def train_in_groups(groups: Sequence[Sequence[int]], train: Callable[[Sequence[int]], Trained]) -> Trained:
+    """Train groups of jobs, given by their numbers, one group after the other; return all in the order of the jobs."""
+    order = np.argsort(np.concatenate([np.asarray(group, dtype=np.intp) for group in groups]))
+    return Trained.join([train(group) for group in groups])[order]

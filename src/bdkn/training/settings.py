@@ -1,0 +1,211 @@
+"""The parameters of networks and their training: checked, completed by the number of rows, and turned into jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_n_jobs, check_number, check_verbosity
+from bdkn.networks import NetworkSpec
+from bdkn.rows import Rows
+from bdkn.stages import stage
+from bdkn.training.config import TrainingConfig
+from bdkn.training.job import Engine, Hook, Job, Trained
+from bdkn.training.objective import get_objective
+from bdkn.training.progress_bar import training_progress
+from bdkn.typing import IndexArray
+
+Seeds = Sequence[np.random.SeedSequence]
+
+AUTO = "auto"
+"""The value of a parameter that follows from the number of rows."""
+
+_SOME_ROWS, _MANY_ROWS = 1000, 4000
+"""Rows above which fewer epochs suffice, and rows above which depth is worth more than further networks."""
+
+
+class Size(NamedTuple):
+    """The number of members, the hidden layers of each network, and the epochs of training."""
+
+    n_members: int
+    hidden: tuple[int, ...]
+    epochs: int
+
+
+def default_size(n_rows: int) -> Size:
+    """Return the size for a table of so many rows.
+
+    With few rows many small networks are best, trained for long; with many rows fewer and deeper ones. Epochs fall with
+    the rows while the number of steps still grows.
+    """
+    if n_rows <= _MANY_ROWS:
+        return Size(12, (50, 50), round(500 * min(1.0, _SOME_ROWS / n_rows) ** 0.5))
+    return Size(6, (36,) * 5, max(1, round(250 * (_MANY_ROWS / n_rows) ** 0.25)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NetworkSettings:
+    """How the networks of an ensemble are made and trained; see the parameters of ``BDKNRegressor``."""
+
+    n_members: int | str
+    hidden_layer_sizes: int | Sequence[int] | str
+    activation: str | Sequence[str]
+    objective: Any
+    beta: float
+    warmup_epochs: int
+    epochs: int | str
+    learning_rate: float
+    schedule: str
+    batch_size: int
+    weight_decay: float | Sequence[float]
+    early_stopping: bool
+    validation_fraction: float
+    patience: int
+    tol: float
+    standardize_y: bool
+    engine: str | Engine
+    n_jobs: int | None
+    verbose: int
+
+    @classmethod
+    def of(cls, model: object) -> Self:
+        """Return the settings of a regressor that has these parameters."""
+        return cls(**{part.name: getattr(model, part.name) for part in fields(cls)})
+
+    def __post_init__(self) -> None:
+        size = self.size(1)
+        activations, decays = self._activations, self._decays
+        for decay in decays:
+            self._config(size, decay)
+        for activation in activations:
+            NetworkSpec(n_inputs=1, hidden=size.hidden, activation=activation)
+        check_number("n_members", size.n_members, low=1, whole=True)
+        check_number("validation_fraction", self.validation_fraction, low=0, high=0.9, strict=True)
+        check_flag("early_stopping", self.early_stopping)
+        check_flag("standardize_y", self.standardize_y)
+        check_verbosity(self.verbose)
+        check_n_jobs(self.n_jobs)
+        if not isinstance(self.engine, str) and not hasattr(self.engine, "train"):
+            raise InvalidParameterError(f"engine must be a name or an object with a method train; got {self.engine!r}")
+
+    def size(self, n_rows: int) -> Size:
+        """Return the size of the ensemble for so many rows."""
+        default = default_size(n_rows)
+        return Size(
+            default.n_members if _is_auto("n_members", self.n_members) else self.n_members,  # type: ignore[arg-type]
+            default.hidden if _is_auto("hidden_layer_sizes", self.hidden_layer_sizes) else self._hidden(),
+            default.epochs if _is_auto("epochs", self.epochs) else self.epochs,  # type: ignore[arg-type]
+        )
+
+    def train(
+        self, rows: Rows, seeds: Seeds, members: Sequence[int], row_numbers: Sequence[IndexArray | None] | None = None
+    ) -> Trained:
+        """Train one network per seed in one call of the engine.
+
+        ``members`` are the numbers of the members that the networks belong to, by which they take activation and weight
+        decay; ``row_numbers`` are the rows that each network is trained on (None: all rows).
+        """
+        engine = get_engine(self.engine)
+        size = self.size(len(rows))
+        with self._progress(len(seeds), size.epochs) as on_epoch:
+            jobs = self._jobs(size, rows.X.shape[1], seeds, members, row_numbers or [None] * len(seeds))
+            with stage("train"):
+                return engine.train(jobs, rows, n_jobs=self.n_jobs, on_epoch=on_epoch)
+
+    def _jobs(
+        self,
+        size: Size,
+        n_inputs: int,
+        seeds: Seeds,
+        members: Sequence[int],
+        row_numbers: Sequence[IndexArray | None],
+    ) -> list[Job]:
+        configs = [self._config(size, decay) for decay in self._decays]
+        specs = [NetworkSpec(n_inputs=n_inputs, hidden=size.hidden, activation=a) for a in self._activations]
+        return [
+            # Activations change fastest, so that every weight decay is used with each of them.
+            Job(specs[h % len(specs)], configs[h // len(specs) % len(configs)], seed, numbers)
+            for seed, h, numbers in zip(seeds, members, row_numbers, strict=True)
+        ]
+
+    @property
+    def trains_variance(self) -> bool:
+        """Whether the variances of networks mean something: not if they are trained on squared error alone."""
+        return get_objective(self.objective, self.beta).trains_variance and self.warmup_epochs < self.size(1).epochs
+
+    @property
+    def _activations(self) -> list[Any]:
+        return _in_turn("activation", self.activation)
+
+    @property
+    def _decays(self) -> list[Any]:
+        return _in_turn("weight_decay", self.weight_decay)
+
+    def _progress(self, n_networks: int, epochs: int) -> AbstractContextManager[Hook | None]:
+        return training_progress(n_networks, epochs) if self.verbose else nullcontext()
+
+    def _hidden(self) -> tuple[int, ...]:
+        return layer_sizes(self.hidden_layer_sizes, 'an integer, a list of them, or "auto"')
+
+    def _config(self, size: Size, weight_decay: float = 0.0) -> TrainingConfig:
+        return TrainingConfig(
+            epochs=size.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            schedule=self.schedule,
+            weight_decay=weight_decay,
+            objective=self.objective,
+            beta=self.beta,
+            warmup_epochs=self.warmup_epochs,
+            validation_fraction=self.validation_fraction if self.early_stopping else 0.0,
+            patience=self.patience,
+            tol=self.tol,
+        )
+
+
+ENGINES = ("fused", "reference", "torch")
+
+
+def get_engine(engine: str | Engine) -> Engine:
+    """Return the engine of that name, or the engine itself; what an engine needs is imported when it is first used."""
+    if not isinstance(engine, str):
+        return engine
+    check_choice("engine", engine, ENGINES)
+    if engine == "reference":
+        from bdkn.training.reference import ReferenceEngine
+
+        return ReferenceEngine()
+    if engine == "torch":
+        from bdkn.training.torch_engine import TorchEngine
+
+        return TorchEngine()
+    from bdkn.training.fused.engine import FusedEngine
+
+    return FusedEngine()
+
+
+def layer_sizes(given: Any, allowed: str) -> tuple[int, ...]:
+    """Return ``hidden_layer_sizes`` as a tuple; raise, naming what is allowed, if it is none."""
+    known = isinstance(given, int | np.integer | Sequence | np.ndarray) and not isinstance(given, str)
+    if not known or np.ndim(given) > 1:
+        raise InvalidParameterError(f"hidden_layer_sizes must be {allowed}; got {given!r}")
+    return tuple(np.atleast_1d(np.asarray(given)).tolist()) if np.size(given) else ()
+
+
+def _is_auto(name: str, given: Any) -> bool:
+    """Return whether a parameter follows from the number of rows; no other string is allowed."""
+    if isinstance(given, str) and given != AUTO:
+        raise InvalidParameterError(f"{name}, if a string, must be {AUTO!r}; got {given!r}")
+    return isinstance(given, str)
+
+
+def _in_turn(name: str, given: Any) -> list[Any]:
+    """Return the values that members take in turn, one or several."""
+    several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
+    if several and (np.ndim(given) != 1 or not len(given)):
+        raise InvalidParameterError(f"{name} must be one value, or a list of values to take in turn; got {given!r}")
+    return list(given) if several else [given]

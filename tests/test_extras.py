@@ -1,0 +1,105 @@
+"""Without the optional packages the core works, and everything else names the extra to install."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+OPTIONAL = [
+    *("matplotlib", "jinja2", "markupsafe", "typer", "click", "rich", "pandas", "polars", "pooch"),
+    *("torch", "gpytorch", "pyro", "vbll"),
+]
+
+HIDE = """
+import sys
+
+class Without:
+    def __init__(self, finder):
+        self.finder = finder
+
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+
+    def find_spec(self, name, path=None, target=None):
+        return None if name.partition(".")[0] in HIDDEN else self.finder.find_spec(name, path, target)
+
+sys.meta_path[:] = map(Without, sys.meta_path)
+"""
+
+ROWS = """
+import numpy as np
+import bdkn
+X = np.random.default_rng(0).normal(size=(40, 2))
+y = X[:, 0] + 0.1 * X[:, 1]
+settings = {"n_members": 2, "n_folds": 2, "epochs": 2, "random_state": 0}
+"""
+
+USES = {
+    "from bdkn.plots import CurveDisplay; CurveDisplay.from_estimator(object(), X, y)": ("matplotlib", "plots"),
+    "from bdkn.plots import PITDisplay; PITDisplay.from_estimator(object(), X, y)": ("matplotlib", "plots"),
+    "from bdkn.plots import WeightsDisplay; WeightsDisplay.from_estimator(object())": ("matplotlib", "plots"),
+    "from bdkn.plots.style import prepare_axes; prepare_axes(None)": ("matplotlib", "plots"),
+    "from bdkn.plots import save_figure; save_figure(object(), 'folder', 'stem')": ("matplotlib", "plots"),
+    "from bdkn.report import draw_picture; draw_picture(object())": ("matplotlib", "plots"),
+    "from bdkn.report.page import render_page; render_page(object(), {})": ("jinja2", "report"),
+    "bdkn.BDKNRegressor(**settings, verbose=1).fit(X, y)": ("rich", "progress"),
+    "bdkn.BDKNRegressor(**settings, engine='torch').fit(X, y)": ("torch", "torch"),
+    "bdkn.GPRegressor().fit(X, y)": ("torch", "baselines"),
+    "bdkn.BDKNRegressor(**settings).fit(X, y).member_report()": ("pandas", "frames"),
+}
+
+
+def run(script, hidden):
+    """Run a script in a process that finds none of the packages in ``hidden``."""
+    script = f"HIDDEN = {hidden!r}\n{HIDE}\n{script}"
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+
+
+def test_fit_predict_score_and_save_need_no_extra(tmp_path):
+    script = f"""{ROWS}
+model = bdkn.BDKNRegressor(**settings).fit(X, y)
+dist = model.predict_dist(X)
+assert np.isfinite([model.log_score(X, y), bdkn.crps(y, dist), bdkn.calibration_error(y, dist)]).all()
+model.save(r"{tmp_path / "model.bdkn"}")
+assert np.array_equal(bdkn.load(r"{tmp_path / "model.bdkn"}").predict(X), model.predict(X))
+print("well")
+"""
+    done = run(script, OPTIONAL)
+    assert (done.stdout, done.stderr) == ("well\n", "")
+
+
+def test_what_needs_a_package_names_its_extra():
+    script = f"""{ROWS}
+import json
+from bdkn.errors import MissingExtraError
+messages = {{}}
+for use in {[*USES]!r}:
+    try:
+        exec(use)
+    except MissingExtraError as error:
+        messages[use] = str(error)
+print(json.dumps(messages))
+"""
+    done = run(script, OPTIONAL)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        use: f'this needs {package}, which is not installed; run: pip install "bdkn[{extra}]"'
+        for use, (package, extra) in USES.items()
+    }
+
+
+@pytest.mark.parametrize("package", ["typer", "rich"])
+def test_the_command_without_its_packages_prints_one_line(package):
+    done = run("from bdkn.__main__ import main; main()", [package])
+    line = f'Error: this needs {package}, which is not installed; run: pip install "bdkn[cli]"\n'
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", line)
+
+
+@pytest.mark.parametrize("package", ["matplotlib", "jinja2"])
+def test_the_demo_checks_its_packages_before_it_fits(package, tmp_path):
+    words = ["bdkn", "demo", "--out", str(tmp_path / "report")]
+    done = run(f"sys.argv = {words!r}; from bdkn.__main__ import main; main()", [package])
+    line = f'Error: this needs {package}, which is not installed; run: pip install "bdkn[report]"\n'
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", line)
+    assert not (tmp_path / "report").exists()
