@@ -4,12 +4,12 @@ VENV   ?= .venv
 BIN     = $(VENV)/bin
 PIP     = $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types layers tests bare bench clean
+.PHONY: demo test lint types layers tests tests-avx2 bare bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/bdkn demo --out report
 
-test: lint types layers tests
+test: lint types layers tests tests-avx2
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -26,6 +26,12 @@ tests: $(VENV)/.test
 	find src -name '*.nb[ic]' -delete
 	$(BIN)/pytest -n 2 --cov --cov-report=term --cov-fail-under=95
 
+# Numbers must not depend on the width of vectors: the tests that compute most, as on a CPU without AVX-512.
+tests-avx2: $(VENV)/.test
+	rm -rf .numba-avx2
+	$(BIN)/python tests/on_avx2.py -n 2 -q tests/kernels tests/networks tests/inference tests/golden \
+		tests/training/test_fused.py tests/training/test_gradients.py
+
 # What a user without PyTorch has: its own environment, nothing of the extras "torch" and "baselines".
 bare:
 	$(PYTHON) -m venv .venv-bare
@@ -39,7 +45,7 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/sufficient_statistics.py --write
 
 clean:
-	rm -rf $(VENV) .venv-bare report build .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-bare .numba-avx2 report build .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src -name '*.nb[ic]' -delete
 
 $(VENV)/bin/python:

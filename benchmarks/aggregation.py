@@ -52,7 +52,7 @@ def members(rows: int, H: int) -> tuple[np.ndarray, np.ndarray]:
 
 def small_part(stats: Statistics, H: int) -> Posterior:
     """Return what comes after the statistics: the prior variance, the posterior, the evidence."""
-    post = posterior(stats, Prior.isotropic(H, choose_prior_variance(stats, "exact")))
+    post = posterior(stats, Prior.isotropic(H, choose_prior_variance(stats, "evidence")))
     log_evidence(stats, post)
     return post
 

@@ -280,6 +280,7 @@ def seconds(code: str) -> float:
 START = "from bdkn.training.fused.engine import prepare; prepare()"
 
 MEMORY = """
+import sys
 from pathlib import Path
 import numpy as np
 from bdkn import BDKNRegressor
@@ -290,7 +291,7 @@ def bytes_of(field):
 
 X = np.random.default_rng(0).standard_normal((463715, 90), dtype=np.float32)
 y = X[:, 0] + X[:, 1]
-model = BDKNRegressor(epochs=1, early_stopping=False, random_state=0)
+model = BDKNRegressor(epochs=1, early_stopping=False, design=sys.argv[1], random_state=0)
 model.fit(X[:2000], y[:2000])
 before = bytes_of("VmRSS")
 Path("/proc/self/clear_refs").write_text("5")  # forget the highest mark reached so far
@@ -302,13 +303,22 @@ print((bytes_of("VmHWM") - before) / X.nbytes)
 def start_up() -> dict[str, float]:
     """Times of a new process once the code is compiled, and the memory a large fit adds in units of X."""
     seconds(START)
-    added = subprocess.run([sys.executable, "-c", MEMORY], check=True, capture_output=True, text=True).stdout
+    memory = {
+        f"memory a fit on 463715 x 90 float32 adds, in sizes of X, design {design!r}": added_memory(design)
+        for design in ("cross-fit", "in-sample")
+    }
     return {
         "python -c pass, s": seconds("pass"),
         "import bdkn, s": seconds("import bdkn"),
         "second process ready to train, s": seconds(START),
-        "memory a fit on 463715 x 90 float32 adds, in sizes of X": float(added),
+        **memory,
     }
+
+
+def added_memory(design: str) -> float:
+    """Return the memory a large fit adds, in units of X; with cross-fitting each row also has what members predict."""
+    command = [sys.executable, "-c", MEMORY, design]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def table(record: dict[str, object]) -> str:

@@ -28,8 +28,8 @@ from threadpoolctl import threadpool_limits
 
 import bdkn
 from bdkn.networks import Networks, NetworkSpec, initial_networks
+from bdkn.networks.compiled import Packed
 from bdkn.networks.exact import exact_outputs
-from bdkn.networks.prediction import Packed
 from bdkn.report.environment import describe_machine
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -93,7 +93,7 @@ def contenders(networks: Networks) -> dict[str, Callable[[int], Took]]:
 
     def numpy(n: int) -> Took:
         most = min(n, NUMPY_MOST)
-        took = clock(lambda: exact_outputs(SPEC.activation, networks.layers, tables[most]))
+        took = clock(lambda: exact_outputs(SPEC, networks.layers, tables[most]))
         return Took(took.cpu * n / most, took.wall * n / most)
 
     return {

@@ -20,6 +20,7 @@ from scipy.linalg import LinAlgError, cholesky, lapack
 from threadpoolctl import threadpool_limits
 
 from bdkn.inference import Prior, Statistics, posterior
+from bdkn.inference.factor import Factor
 from bdkn.report.environment import describe_machine
 from bdkn.typing import FloatArray
 
@@ -40,7 +41,7 @@ def plain_qr(Phi: FloatArray, y: FloatArray) -> Statistics:
         stacked = np.empty((width + len(y[rows]), width), order="F")
         stacked[:width], stacked[width:, :-1], stacked[width:, -1] = root, Phi[rows], y[rows]
         root = np.triu(lapack.dgeqrf(stacked, overwrite_a=1)[0][:width])
-    return Statistics(root, np.zeros(width - 1), float(len(y)), 0.0)
+    return Statistics(Factor(root, np.zeros(width - 1)), float(len(y)), 0.0)
 
 
 def normal_equations(Phi: FloatArray, y: FloatArray) -> Statistics:
@@ -50,7 +51,7 @@ def normal_equations(Phi: FloatArray, y: FloatArray) -> Statistics:
     for rows in chunks(len(y), width):
         block = np.column_stack([Phi[rows], y[rows]])
         gram += block.T @ block
-    return Statistics(cholesky(gram), np.zeros(width - 1), float(len(y)), 0.0)
+    return Statistics(Factor(cholesky(gram), np.zeros(width - 1)), float(len(y)), 0.0)
 
 
 METHODS = {"QR with reference": with_reference, "QR, geqrf": plain_qr, "normal equations": normal_equations}

@@ -15,66 +15,66 @@ from scipy.special import gammaln
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import Combination, Forecast, Prior, Statistics, combine, posterior
 from bdkn.inference.combination import features
-from bdkn.inference.conjugate import Posterior
-from bdkn.inference.loo import leave_one_out
+from bdkn.inference.posteriors import Posterior, leave_one_out
+from bdkn.inference.published import published_from_statistics
 from bdkn.inference.tails import Tails, fit_tails
 from bdkn.predictive import GaussianMixture
 
 quick = settings(max_examples=40, deadline=None)
 
 
-def spoken(n=40, H=3, seed=0, τ=0.7, β=None, α=0.3, σ=0.5, spread=1.0, heavy=None):
+def example(n=40, H=3, seed=0, τ=0.7, β=None, α=0.3, σ=0.5, spread=1.0, heavy=None):
     """Return what members say, targets from the model, and the generator they came from."""
     rng = np.random.default_rng(seed)
     truth = rng.normal(size=(n, 1))
     means = truth + 0.4 * rng.normal(size=(n, H))
-    said = Forecast.of(means, 0.3 * np.exp(spread * rng.normal(size=(n, H))))
+    forecast = Forecast.of(means, 0.3 * np.exp(spread * rng.normal(size=(n, H))))
     β = np.full(H, 1 / H) if β is None else np.asarray(β)
     noise = rng.normal(size=n) if heavy is None else rng.standard_t(heavy, n)
-    return said, said.means @ β + α + σ * np.sqrt(said.variance**τ) * noise, rng
+    return forecast, forecast.means @ β + α + σ * np.sqrt(forecast.variance**τ) * noise, rng
 
 
-def rows_of(said, rows):
-    return Forecast(said.means[rows], said.noise[rows], said.disagreement[rows])
+def rows_of(forecast, rows):
+    return Forecast(forecast.means[rows], forecast.noise[rows], forecast.disagreement[rows])
 
 
 @st.composite
 def cases(draw):
-    """Draw what members say, targets, τ and t."""
+    """Draw a forecast, targets, τ and t."""
     n, H = draw(st.integers(3, 15)), draw(st.integers(1, 4))
-    said, y, rng = spoken(n, H, draw(st.integers(0, 2**32 - 1)), spread=draw(st.sampled_from([0.0, 1.0, 2.0])))
-    return said, y, rng, draw(st.sampled_from([0.0, 0.3, 1.0, 2.0])), draw(st.sampled_from([0.01, 1.0, 30.0]))
+    forecast, y, rng = example(n, H, draw(st.integers(0, 2**32 - 1)), spread=draw(st.sampled_from([0.0, 1.0, 2.0])))
+    return forecast, y, rng, draw(st.sampled_from([0.0, 0.3, 1.0, 2.0])), draw(st.sampled_from([0.01, 1.0, 30.0]))
 
 
 class Dense:
     """The same model in function space: y ~ St with covariance C = V + t [Φ,1][Φ,1]ᵀ, after integrating out β and α."""
 
-    def __init__(self, said, y, τ, t, counts=None):
+    def __init__(self, forecast, y, τ, t, counts=None):
         rows = np.repeat(np.arange(len(y)), 1 if counts is None else counts)
-        self.said, self.τ, self.t = said, τ, t
-        self.Phi = np.column_stack([said.means, np.ones(len(y))])[rows]
-        self.C = np.diag(said.variance[rows] ** τ) + t * self.Phi @ self.Phi.T
-        self.r = y[rows] - said.means[rows].mean(axis=1)
+        self.forecast, self.τ, self.t = forecast, τ, t
+        self.Phi = np.column_stack([forecast.means, np.ones(len(y))])[rows]
+        self.C = np.diag(forecast.variance[rows] ** τ) + t * self.Phi @ self.Phi.T
+        self.r = y[rows] - forecast.means[rows].mean(axis=1)
         self.a, self.b = len(rows) / 2, self.r @ np.linalg.solve(self.C, self.r) / 2
 
     def evidence(self):
         logdet = np.linalg.slogdet(self.C)[1]
         return gammaln(self.a) - self.a * np.log(self.b) - logdet / 2 - self.a * np.log(2 * np.pi)
 
-    def predictive(self, said):
-        φ = np.column_stack([said.means, np.ones(len(said))])
+    def predictive(self, forecast):
+        φ = np.column_stack([forecast.means, np.ones(len(forecast))])
         K = self.t * φ @ self.Phi.T
-        mean = said.means.mean(axis=1) + K @ np.linalg.solve(self.C, self.r)
-        shape = np.diag(said.variance**self.τ) + self.t * φ @ φ.T - K @ np.linalg.solve(self.C, K.T)
+        mean = forecast.means.mean(axis=1) + K @ np.linalg.solve(self.C, self.r)
+        shape = np.diag(forecast.variance**self.τ) + self.t * φ @ φ.T - K @ np.linalg.solve(self.C, K.T)
         return mean, self.b / self.a * shape
 
 
 @quick
 @given(cases())
 def test_posterior_evidence_and_predictive_against_dense_algebra(case):
-    said, y, _, τ, t = case
-    found = combine(said, y, prior_variance=t, tempering=τ, tails="posterior")
-    dense, (new, *_) = Dense(said, y, τ, t), spoken(6, said.means.shape[1], seed=1)
+    forecast, y, _, τ, t = case
+    found = combine(forecast, y, prior_variance=t, tempering=τ, tails="posterior")
+    dense, (new, *_) = Dense(forecast, y, τ, t), example(6, forecast.means.shape[1], seed=1)
     assert found.evidence == pytest.approx(dense.evidence(), rel=1e-9, abs=1e-8)
     assert found.posterior.b == pytest.approx(dense.b, rel=1e-8)
     assert (found.n, found.tempering, found.prior_variance) == (len(y), τ, t)
@@ -87,7 +87,7 @@ def test_posterior_evidence_and_predictive_against_dense_algebra(case):
     if len(y) > 2:
         expected = shape / (1 - 2 / len(y))
         np.testing.assert_allclose(found.covariance(new), expected, rtol=1e-7, atol=1e-7 * np.max(np.diag(expected)))
-    H = said.means.shape[1]
+    H = forecast.means.shape[1]
     np.testing.assert_allclose(
         found.weights, 1 / H + t * (dense.Phi.T @ np.linalg.solve(dense.C, dense.r))[:H], rtol=1e-6, atol=1e-7
     )
@@ -96,68 +96,68 @@ def test_posterior_evidence_and_predictive_against_dense_algebra(case):
 
 @pytest.mark.parametrize("τ", [0.0, 0.6, 2.0])
 def test_the_evidence_is_the_integral_over_weights_constant_and_noise(τ):
-    said, y, _ = spoken(4, 1)
+    forecast, y, _ = example(4, 1)
     t, (nodes, mass) = 0.05, np.polynomial.hermite_e.hermegauss(100)
     weight = np.multiply.outer(mass, mass) / (2 * np.pi)
 
     def density(log_σ2):  # against dσ²/σ², which is Jeffreys' prior
         σ2 = np.exp(log_σ2)
         β, α = 1 + np.sqrt(σ2 * t) * nodes[:, None], np.sqrt(σ2 * t) * nodes[None, :]
-        mean = β[..., None] * said.means[:, 0] + α[..., None]
-        likelihood = sp.norm.pdf(y, mean, np.sqrt(σ2 * said.variance**τ)).prod(axis=-1)
+        mean = β[..., None] * forecast.means[:, 0] + α[..., None]
+        likelihood = sp.norm.pdf(y, mean, np.sqrt(σ2 * forecast.variance**τ)).prod(axis=-1)
         return float(np.sum(weight * likelihood))
 
     integral = quad(density, -8, 16, limit=200)[0]
-    found = combine(said, y, prior_variance=t, tempering=τ, tails="posterior")
+    found = combine(forecast, y, prior_variance=t, tempering=τ, tails="posterior")
     assert found.evidence == pytest.approx(np.log(integral), abs=1e-5)
 
 
 @quick
 @given(cases())
 def test_one_row_more_multiplies_the_evidence_by_its_predictive_density(case):
-    said, y, _, τ, t = case
+    forecast, y, _, τ, t = case
     options = {"prior_variance": t, "tempering": τ, "tails": "posterior"}
-    before, after = combine(rows_of(said, slice(-1)), y[:-1], **options), combine(said, y, **options)
-    step = before.predictive(rows_of(said, slice(-1, None))).logpdf(y[-1:])[0]
+    before, after = combine(rows_of(forecast, slice(-1)), y[:-1], **options), combine(forecast, y, **options)
+    step = before.predictive(rows_of(forecast, slice(-1, None))).logpdf(y[-1:])[0]
     assert after.evidence - before.evidence == pytest.approx(step, rel=1e-8, abs=1e-8)
 
 
 @pytest.mark.parametrize("τ", [0.0, 0.5, 2.0])
 def test_equal_variances_are_constant_noise(τ):
-    said, y, _ = spoken(spread=0.0)
-    said = replace(said, noise=2.5 - said.disagreement)  # v = 2.5 on every row
-    plain, other = combine(said, y, tempering=0.0), combine(said, y, tempering=τ)
+    forecast, y, _ = example(spread=0.0)
+    forecast = replace(forecast, noise=2.5 - forecast.disagreement)  # v = 2.5 on every row
+    plain, other = combine(forecast, y, tempering=0.0), combine(forecast, y, tempering=τ)
     assert other.evidence == pytest.approx(plain.evidence, rel=1e-9)
     assert other.noise_std == pytest.approx(plain.noise_std, rel=1e-6)
     np.testing.assert_allclose(other.weights, plain.weights, rtol=1e-6)
     for name in ("loc", "scale", "df"):
         np.testing.assert_allclose(
-            getattr(other.predictive(said), name), getattr(plain.predictive(said), name), rtol=1e-6
+            getattr(other.predictive(forecast), name), getattr(plain.predictive(forecast), name), rtol=1e-6
         )
 
 
 class TestThePapersModel:
     def test_plain_is_its_posterior_and_looks_at_no_variance(self):
-        said, y, _ = spoken()
-        stats = Statistics.from_rows(said.means, y)
-        found, post = Combination.plain(stats, 0.7), posterior(stats, Prior.isotropic(3, 0.7))
-        for seen in (said, replace(said, noise=7 * said.noise)):
+        forecast, y, _ = example()
+        stats = Statistics.from_rows(forecast.means, y)
+        found, post = published_from_statistics(stats, 0.7), posterior(stats, Prior.isotropic(3, 0.7))
+        for seen in (forecast, replace(forecast, noise=7 * forecast.noise)):
             dist, expected = found.predictive(seen), post.predictive(seen.means)
             for name in ("df", "loc", "scale"):
                 np.testing.assert_array_equal(getattr(dist, name), getattr(expected, name))
         assert (found.tempering, found.intercept, found.constant) == (0.0, False, 0.0)
         np.testing.assert_array_equal(found.weights, post.mean)
         assert found.noise_std == pytest.approx(np.sqrt(post.b / post.a), rel=1e-14)
-        parts = found.variance(said)
+        parts = found.variance(forecast)
         np.testing.assert_array_equal(parts["disagreement"], 0.0)
         np.testing.assert_allclose(parts["noise"], post.b / (post.a - 1), rtol=1e-12)
 
     def test_without_tempering_combine_is_that_model_on_what_equal_weights_leave(self):
-        said, y, _ = spoken()
-        new, *_ = spoken(7, seed=1)
-        found = combine(said, y, prior_variance=0.7, tempering=0.0, tails="posterior")
-        equal = said.means.mean(axis=1)
-        paper = Combination.plain(Statistics.from_rows(features(said.means), y - equal), 0.7)
+        forecast, y, _ = example()
+        new, *_ = example(7, seed=1)
+        found = combine(forecast, y, prior_variance=0.7, tempering=0.0, tails="posterior")
+        equal = forecast.means.mean(axis=1)
+        paper = published_from_statistics(Statistics.from_rows(features(forecast.means), y - equal), 0.7)
         assert found.evidence == pytest.approx(paper.evidence, rel=1e-12)
         asked = replace(new, means=features(new.means))
         dist, expected = found.predictive(new), paper.predictive(asked)
@@ -192,62 +192,65 @@ class TestTempering:
         st.integers(0, 2**32 - 1), st.integers(3, 60), st.sampled_from([0.0, 0.7, 1.0, 3.0]), st.sampled_from([None, 2])
     )
     def test_no_other_power_has_more_evidence(self, seed, n, τ, heavy):
-        said, y, _ = spoken(n, 2, seed, τ=τ, heavy=heavy)
-        found = combine(said, y, tails="posterior")
+        forecast, y, _ = example(n, 2, seed, τ=τ, heavy=heavy)
+        found = combine(forecast, y, tails="posterior")
         assert 0.0 <= found.tempering <= 2.0
-        grid = [combine(said, y, tempering=other, tails="posterior").evidence for other in np.linspace(0, 2, 101)]
+        grid = [combine(forecast, y, tempering=other, tails="posterior").evidence for other in np.linspace(0, 2, 101)]
         assert found.evidence >= max(grid) - 1e-3
 
     def test_power_weights_constant_and_noise_are_found_again(self):
-        said, y, _ = spoken(5000, τ=0.7, β=[0.7, 0.2, 0.0], α=0.3, σ=0.5)
-        found = combine(said, y)
+        forecast, y, _ = example(5000, τ=0.7, β=[0.7, 0.2, 0.0], α=0.3, σ=0.5)
+        found = combine(forecast, y)
         assert found.tempering == pytest.approx(0.7, abs=0.06)
         spread = np.sqrt(np.diag(found.posterior.covariance))
         np.testing.assert_array_less(np.abs(found.weights - [0.7, 0.2, 0.0]), 4 * spread[:3])
         assert abs(found.constant - 0.3) < 4 * spread[3]
         assert spread.max() < 0.03
-        assert found.noise_std == pytest.approx(0.5 * np.sqrt(np.mean(said.variance**0.7)), rel=0.05)
+        assert found.noise_std == pytest.approx(0.5 * np.sqrt(np.mean(forecast.variance**0.7)), rel=0.05)
 
     @pytest.mark.parametrize(("τ", "end"), [(-2.0, 0.0), (4.0, 2.0)])
     def test_powers_beyond_the_range_end_at_its_ends(self, τ, end):
-        said, y, _ = spoken(500, τ=τ)
-        assert combine(said, y).tempering == end
+        forecast, y, _ = example(500, τ=τ)
+        assert combine(forecast, y).tempering == end
 
     def test_members_that_say_nothing_about_noise_are_not_believed(self):
-        said, y, rng = spoken(3000, τ=0.0)
-        assert combine(replace(said, noise=rng.permutation(said.noise)), y).tempering < 0.1
+        forecast, y, rng = example(3000, τ=0.0)
+        assert combine(replace(forecast, noise=rng.permutation(forecast.noise)), y).tempering < 0.1
 
 
 class TestTails:
     def test_they_are_chosen_on_rows_left_out(self):
-        said, y, _ = spoken(200, heavy=3)
-        found = combine(said, y, tempering=0.5)
-        held_out = leave_one_out(found.posterior, features(said.means), y, said.variance**-0.5)
+        forecast, y, _ = example(200, heavy=3)
+        found = combine(forecast, y, tempering=0.5)
+        held_out = leave_one_out(found.posterior, features(forecast.means), y, forecast.variance**-0.5)
         assert found.tails == fit_tails(held_out, y)
-        assert found.score == pytest.approx(np.mean(found.tails(held_out).logpdf(y)), rel=1e-12)
+        assert found.score == pytest.approx(np.mean(found.tails.replace_in(held_out).logpdf(y)), rel=1e-12)
         assert found.score > np.mean(held_out.logpdf(y))
 
     def test_heavy_tails_are_found_and_light_ones_left(self):
-        heavy, light = (combine(*spoken(3000, heavy=df)[:2]).tails for df in (4, None))
+        heavy, light = (combine(*example(3000, heavy=df)[:2]).tails for df in (4, None))
         assert heavy.df == pytest.approx(4, abs=1)
         assert light.df > 20
         assert light.scale == pytest.approx(1.0, abs=0.05)
 
     def test_those_of_the_posterior_are_scored_as_they_are(self):
-        said, y, _ = spoken()
-        found = combine(said, y, tails="posterior", tempering=0.5)
+        forecast, y, _ = example()
+        found = combine(forecast, y, tails="posterior", tempering=0.5)
         assert found.tails == Tails(40.0, 1.0)
-        held_out = leave_one_out(found.posterior, features(said.means), y, said.variance**-0.5)
+        held_out = leave_one_out(found.posterior, features(forecast.means), y, forecast.variance**-0.5)
         assert found.score == pytest.approx(np.mean(held_out.logpdf(y)), rel=1e-12)
-        assert found.score < combine(said, y, tempering=0.5).score
-        assert np.isnan(combine(*spoken(1)[:2]).score)
+        assert found.score < combine(forecast, y, tempering=0.5).score
+        assert np.isnan(combine(*example(1)[:2]).score)
 
 
 @quick
 @given(cases(), st.sampled_from(["loo", "posterior"]))
 def test_the_parts_add_up_to_the_predictive_variance(case, tails):
-    said, y, _, τ, t = case
-    found, (new, *_) = combine(said, y, prior_variance=t, tempering=τ, tails=tails), spoken(6, said.means.shape[1], 1)
+    forecast, y, _, τ, t = case
+    found, (new, *_) = (
+        combine(forecast, y, prior_variance=t, tempering=τ, tails=tails),
+        example(6, forecast.means.shape[1], 1),
+    )
     parts = found.variance(new)
     assert parts.keys() == {"noise", "disagreement", "weights"}
     for part in parts.values():
@@ -262,10 +265,10 @@ def test_the_parts_add_up_to_the_predictive_variance(case, tails):
 
 @pytest.mark.parametrize("tails", ["loo", "posterior"])
 def test_draws_are_joint_and_each_row_has_its_predictive(tails):
-    said, y, _ = spoken(12, heavy=3)
-    new, *_ = spoken(5, seed=1)
+    forecast, y, _ = example(12, heavy=3)
+    new, *_ = example(5, seed=1)
     new = replace(new, means=3 * new.means, noise=0.2 * new.noise, disagreement=0.2 * new.disagreement)
-    found = combine(said, y, prior_variance=1.0, tempering=0.7, tails=tails)
+    found = combine(forecast, y, prior_variance=1.0, tempering=0.7, tails=tails)
     draws = found.draw(new, 20_000, np.random.default_rng(0))
     dist = found.predictive(new)
     assert draws.shape == (5, 20_000)
@@ -285,10 +288,10 @@ def test_draws_are_joint_and_each_row_has_its_predictive(tails):
 
 
 def test_counts_are_repetitions():
-    said, y, rng = spoken(50, heavy=4)
+    forecast, y, rng = example(50, heavy=4)
     counts = rng.integers(1, 4, 50)
     rows = np.repeat(np.arange(50), counts)
-    counted, repeated = combine(said, y, counts), combine(rows_of(said, rows), y[rows])
+    counted, repeated = combine(forecast, y, counts), combine(rows_of(forecast, rows), y[rows])
     assert counted.n == repeated.n == counts.sum()
     for name in ("evidence", "tempering", "noise_level", "noise_std", "prior_variance", "score", "constant"):
         assert getattr(counted, name) == pytest.approx(getattr(repeated, name), rel=1e-4)
@@ -297,41 +300,41 @@ def test_counts_are_repetitions():
 
 
 def test_rows_in_any_order_are_the_same():
-    said, y, rng = spoken(50)
+    forecast, y, rng = example(50)
     order = rng.permutation(50)
-    one, other = combine(said, y), combine(rows_of(said, order), y[order])
-    np.testing.assert_allclose(other.predictive(said).scale, one.predictive(said).scale, rtol=1e-6)
-    np.testing.assert_allclose(other.predictive(said).loc, one.predictive(said).loc, rtol=1e-6, atol=1e-9)
+    one, other = combine(forecast, y), combine(rows_of(forecast, order), y[order])
+    np.testing.assert_allclose(other.predictive(forecast).scale, one.predictive(forecast).scale, rtol=1e-6)
+    np.testing.assert_allclose(other.predictive(forecast).loc, one.predictive(forecast).loc, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("tails", ["loo", "posterior"])
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_with_two_degrees_of_freedom_or_fewer_there_is_no_variance(n, tails):
-    said, y, _ = spoken(n)
-    found = combine(said, y, tails=tails)
-    df = found.predictive(said).df[0]
+    forecast, y, _ = example(n)
+    found = combine(forecast, y, tails=tails)
+    df = found.predictive(forecast).df[0]
     assert df == n if tails == "posterior" else df <= n
-    assert np.isfinite(found.predictive(said).interval(0.9)).all()
-    assert np.isfinite(found.draw(said, 5, np.random.default_rng(0))).all()
-    var, finite = found.predictive(said).var(), df > 2
+    assert np.isfinite(found.predictive(forecast).interval(0.9)).all()
+    assert np.isfinite(found.draw(forecast, 5, np.random.default_rng(0))).all()
+    var, finite = found.predictive(forecast).var(), df > 2
     assert np.isfinite(var).all() == finite
-    np.testing.assert_allclose(sum(found.variance(said).values()), var, rtol=1e-12)
-    np.testing.assert_allclose(np.diag(found.covariance(said)), var, rtol=1e-12)
+    np.testing.assert_allclose(sum(found.variance(forecast).values()), var, rtol=1e-12)
+    np.testing.assert_allclose(np.diag(found.covariance(forecast)), var, rtol=1e-12)
 
 
 @pytest.mark.parametrize("tails", ["loo", "posterior"])
 @pytest.mark.parametrize("slope", [0.0, 1.0])
 def test_targets_that_are_the_mean_of_the_members_are_certain(slope, tails):
     y = slope * np.arange(10.0)
-    said = Forecast.of(y[:, None] * [0.5, 1.5], np.exp(np.linspace(-1, 1, 10))[:, None])
-    found = combine(said, y, tails=tails)
-    dist = found.predictive(said)
+    forecast = Forecast.of(y[:, None] * [0.5, 1.5], np.exp(np.linspace(-1, 1, 10))[:, None])
+    found = combine(forecast, y, tails=tails)
+    dist = found.predictive(forecast)
     rounding = 1e-13 * max(y.max(), 1.0)
     np.testing.assert_allclose(dist.loc, y, atol=rounding)
     np.testing.assert_allclose(dist.scale, 0.0, atol=rounding)
-    draws = found.draw(said, 3, np.random.default_rng(0))
+    draws = found.draw(forecast, 3, np.random.default_rng(0))
     np.testing.assert_allclose(draws, np.tile(y[:, None], 3), atol=10 * rounding)
-    for part in found.variance(said).values():
+    for part in found.variance(forecast).values():
         np.testing.assert_allclose(part, 0.0, atol=rounding**2)
 
 
@@ -347,7 +350,7 @@ def test_targets_that_are_the_mean_of_the_members_are_certain(slope, tails):
 )
 def test_refusals(given, message):
     with pytest.raises(InvalidParameterError, match=message):
-        combine(*spoken()[:2], **given)
+        combine(*example()[:2], **given)
 
 
 @pytest.mark.parametrize("folds", [5, 10, 50])
@@ -357,8 +360,8 @@ def test_members_that_only_know_a_mean_do_not_betray_the_rows_left_out(folds):
     for seed in range(40):
         rng = np.random.default_rng(seed)
         y, new, left_out = rng.normal(size=50), rng.normal(size=200), np.arange(50) % folds
-        said = np.array([y[left_out != fold].mean() for fold in left_out])[:, None]
-        fitted = combine(Forecast.of(said, np.ones((50, 1))), y)
+        forecast = np.array([y[left_out != fold].mean() for fold in left_out])[:, None]
+        fitted = combine(Forecast.of(forecast, np.ones((50, 1))), y)
         lower, upper = fitted.predictive(Forecast.of(np.full((1, 1), y.mean()), np.ones((1, 1)))).interval(0.9)
         covered.append(np.mean((lower < new) & (new < upper)))
     assert 0.86 < np.mean(covered) < 0.94
@@ -381,47 +384,47 @@ class TestAveraging:
         fits = rng.normal(size=(3, 30, 1)) + 0.3 * rng.normal(size=(3, 30, 4))  # K, n, H
         fits = fits.mean(axis=0) + 0.2 * rng.normal(size=(3, 30, 4))
         y = fits.mean(axis=(0, 2)) + noise * rng.normal(size=30)
-        said = Forecast.of(fits[0], np.full((30, 4), 0.1))
-        return combine(said, y), said, fits, y
+        forecast = Forecast.of(fits[0], np.full((30, 4), 0.1))
+        return combine(forecast, y), forecast, fits, y
 
     def test_what_it_saves_is_what_single_fits_err_more_than_their_means(self):
-        plain, said, fits, y = self.case()
+        plain, forecast, fits, y = self.case()
         K, H = len(fits), fits.shape[2]
         β, α = plain.weights, plain.constant
         chosen = np.array([[fits[k[h], :, h] for h in range(H)] for k in np.ndindex(*(K,) * H)])  # all K^H choices
         single = ((np.einsum("chn,h->cn", chosen, β) + α - y) ** 2).mean(axis=0)
         saved = single - (fits.mean(axis=0) @ β + α - y) ** 2
-        scale = plain.predictive(said).scale
+        scale = plain.predictive(forecast).scale
         share = np.minimum(saved / scale**2, 0.8).mean()
         assert 0.001 < share < 0.8
-        averaged = plain.averaged(said, fits.var(axis=0))
+        averaged = plain.averaged(forecast, fits.var(axis=0))
         assert averaged.averaging == pytest.approx(np.sqrt(1 - share), rel=1e-9)
 
     def test_only_the_scale_of_predictions_changes(self):
-        plain, said, fits, y = self.case()
-        narrow = plain.averaged(said, fits.var(axis=0))
-        wide, dist = plain.predictive(said), narrow.predictive(said)
+        plain, forecast, fits, y = self.case()
+        narrow = plain.averaged(forecast, fits.var(axis=0))
+        wide, dist = plain.predictive(forecast), narrow.predictive(forecast)
         np.testing.assert_array_equal(dist.loc, wide.loc)
         np.testing.assert_allclose(dist.scale, narrow.averaging * wide.scale, rtol=1e-14)
-        np.testing.assert_array_equal(narrow.leave_one_out(said, y).scale, plain.leave_one_out(said, y).scale)
+        np.testing.assert_array_equal(narrow.leave_one_out(forecast, y).scale, plain.leave_one_out(forecast, y).scale)
         assert narrow.score == plain.score
         assert narrow.noise_std == pytest.approx(narrow.averaging * plain.noise_std, rel=1e-14)
-        np.testing.assert_allclose(sum(narrow.variance(said).values()), dist.var(), rtol=1e-10)
-        np.testing.assert_allclose(np.diag(narrow.covariance(said)), dist.var(), rtol=1e-10)
-        draws = narrow.draw(said, 20_000, np.random.default_rng(0))
+        np.testing.assert_allclose(sum(narrow.variance(forecast).values()), dist.var(), rtol=1e-10)
+        np.testing.assert_allclose(np.diag(narrow.covariance(forecast)), dist.var(), rtol=1e-10)
+        draws = narrow.draw(forecast, 20_000, np.random.default_rng(0))
         np.testing.assert_allclose(np.quantile(draws, 0.9, axis=1), dist.ppf(0.9), atol=0.05 * dist.scale.max())
 
     def test_single_fits_save_nothing_and_rows_count(self):
-        plain, said, fits, _ = self.case()
-        assert plain.averaged(said, np.zeros((30, 4))).averaging == 1.0
+        plain, forecast, fits, _ = self.case()
+        assert plain.averaged(forecast, np.zeros((30, 4))).averaging == 1.0
         rows = np.repeat(np.arange(30), counts := np.random.default_rng(1).integers(0, 3, 30))
-        again = Forecast(said.means[rows], said.noise[rows], said.disagreement[rows])
+        again = Forecast(forecast.means[rows], forecast.noise[rows], forecast.disagreement[rows])
         spread = fits.var(axis=0)
-        one, other = plain.averaged(said, spread, counts), plain.averaged(again, spread[rows])
+        one, other = plain.averaged(forecast, spread, counts), plain.averaged(again, spread[rows])
         assert one.averaging == pytest.approx(other.averaging, rel=1e-12)
 
     def test_however_far_fits_are_apart_something_is_left(self):
-        plain, said, fits, _ = self.case()
-        assert plain.averaged(said, 1e6 + fits.var(axis=0)).averaging == pytest.approx(np.sqrt(0.2))
-        exact = combine(said, said.means.mean(axis=1))
-        assert 0.0 < exact.averaged(said, fits.var(axis=0)).averaging <= 1.0
+        plain, forecast, fits, _ = self.case()
+        assert plain.averaged(forecast, 1e6 + fits.var(axis=0)).averaging == pytest.approx(np.sqrt(0.2))
+        exact = combine(forecast, forecast.means.mean(axis=1))
+        assert 0.0 < exact.averaged(forecast, fits.var(axis=0)).averaging <= 1.0

@@ -348,7 +348,7 @@ class TestImproper:
             fit(Phi, y, Prior(np.zeros(4), 0.0))
 
     def test_prior_and_statistics_about_different_weights(self):
-        with pytest.raises(InvalidParameterError, match="prior must be about 3 weights; got one about 2"):
+        with pytest.raises(InvalidParameterError, match="prior must have 3 weights; got 2"):
             posterior(Statistics.empty(3), Prior.isotropic(2, 1.0))
 
     def test_targets_equal_to_the_prior_mean_are_a_point_mass(self):

@@ -10,6 +10,7 @@ from test_conjugate import dense_joint, general_prior, over_noise
 
 from bdkn.errors import ImproperPosteriorError, InvalidParameterError
 from bdkn.inference import Prior, Spectrum, Statistics, choose_prior_variance, log_evidence, posterior
+from bdkn.inference.factor import Factor
 
 quick = settings(max_examples=50, deadline=None)
 
@@ -130,7 +131,7 @@ class TestExactChoice:
         # A strong direction of Φ that needs a small weight and a weak one that needs a large weight: two maxima.
         root = np.diag([1e3, 1e-3, 5.0])
         root[:2, 2] = 20.0, weak
-        stats = Statistics(root, np.zeros(2), 50.0, 0.0)
+        stats = Statistics(Factor(root, np.zeros(2)), 50.0, 0.0)
         spectrum = Spectrum.of(stats)
         u = np.linspace(-30, 40, 20000)
         slope = spectrum.slope(u)
@@ -162,7 +163,7 @@ class TestExactChoice:
         y = Phi @ [1.0, 2.0, 3.0]
         np.testing.assert_allclose(choose_prior_variance(Statistics.from_rows(Phi, y)), 1e20 / 2, rtol=1e-6)
 
-    @pytest.mark.parametrize("method", ["exact", "paper"])
+    @pytest.mark.parametrize("method", ["evidence", "paper"])
     def test_where_nothing_can_be_chosen_it_is_one(self, method):
         assert choose_prior_variance(Statistics.empty(2), method) == 1.0
         assert choose_prior_variance(Statistics.from_rows(np.ones((4, 2)), np.zeros(4)), method) == 1.0
@@ -208,6 +209,12 @@ class TestPaperChoice:
         np.testing.assert_allclose(choose_prior_variance(Statistics.from_rows(Phi, y), "paper"), np.exp(0.5), rtol=0.02)
 
 
+def test_the_old_name_of_the_choice_by_evidence_warns():
+    stats = Statistics.from_rows(*problem()[:2])
+    with pytest.warns(FutureWarning, match='the prior variance "exact" is now called "evidence"'):
+        assert choose_prior_variance(stats, "exact") == choose_prior_variance(stats, "evidence")
+
+
 class TestGivenChoice:
     def test_a_number_is_returned(self):
         assert choose_prior_variance(Statistics.empty(2), 3) == 3.0
@@ -218,7 +225,7 @@ class TestGivenChoice:
         with pytest.raises(InvalidParameterError, match="1 / prior variance must be a number >= 0 and finite; got inf"):
             choose_prior_variance(Statistics.empty(1), 1e-310)
         with pytest.raises(
-            InvalidParameterError, match="method must be one of 'exact', 'paper'; got 'papre'; did you mean"
+            InvalidParameterError, match="method must be one of 'evidence', 'paper'; got 'papre'; did you mean"
         ):
             choose_prior_variance(Statistics.empty(2), "papre")
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bdkn.inference.residual import residual
+from bdkn.inference.factor import residual
 
 
 def exact(Phi, y, beta):

@@ -247,9 +247,9 @@ class TestRefusals:
             Statistics.from_chunks([])
 
     def test_chunks_and_statistics_about_different_weights(self):
-        with pytest.raises(InvalidParameterError, match="every chunk must be about 2 weights; got one about 3"):
+        with pytest.raises(InvalidParameterError, match="every chunk must have 2 weights; got 3"):
             Statistics.from_chunks([(np.ones((2, 2)), np.ones(2)), (np.ones((2, 3)), np.ones(2))])
-        with pytest.raises(InvalidParameterError, match="other must be about 2 weights; got one about 3"):
+        with pytest.raises(InvalidParameterError, match="other must have 2 weights; got 3"):
             Statistics.empty(2) + Statistics.empty(3)
 
     def test_chunk_rows(self):

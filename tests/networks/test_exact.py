@@ -23,7 +23,7 @@ def networks_of(spec: NetworkSpec, n: int = 3) -> Networks:
 def test_outputs_are_those_of_the_same_torch_modules(activation: str, hidden: tuple[int, ...]) -> None:
     torch = pytest.importorskip("torch")
     networks = networks_of(NetworkSpec(n_inputs=3, hidden=hidden, activation=activation))
-    means, variances = exact_outputs(activation, networks.layers, X)
+    means, variances = exact_outputs(networks.spec, networks.layers, X)
     for h in range(len(networks)):
         value = torch.tensor(X).double()
         for i, (W, b) in enumerate(networks.layers):
@@ -39,7 +39,7 @@ def test_outputs_are_those_of_the_same_torch_modules(activation: str, hidden: tu
 @given(rows=st.lists(st.integers(0, len(X) - 1), min_size=1, max_size=1200))
 def test_a_row_is_answered_alike_in_any_company(rows: list[int]) -> None:
     networks = networks_of(NetworkSpec(n_inputs=3, hidden=(8, 8)), n=2)
-    whole, part = (exact_outputs("relu", networks.layers, given) for given in (X, X[rows]))
+    whole, part = (exact_outputs(networks.spec, networks.layers, given) for given in (X, X[rows]))
     for one, other in zip(whole, part, strict=True):
         np.testing.assert_allclose(other, one[:, rows], rtol=1e-12, atol=1e-14)
 

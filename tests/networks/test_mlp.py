@@ -39,7 +39,7 @@ def test_weights_in_single_precision_are_computed_with_in_compiled_code_and_othe
     single = networks_of(NetworkSpec(n_inputs=3, hidden=(8, 8), activation="silu"))
     double = Networks(single.spec, tuple((W.astype(np.float64), b.astype(np.float64)) for W, b in single.layers))
     for truth, exact, fast in zip(
-        exact_outputs("silu", double.layers, X), double.outputs(X), single.outputs(X), strict=True
+        exact_outputs(double.spec, double.layers, X), double.outputs(X), single.outputs(X), strict=True
     ):
         np.testing.assert_array_equal(exact, truth)
         assert exact.dtype == fast.dtype == np.float64

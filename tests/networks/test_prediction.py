@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from bdkn.errors import InvalidParameterError
 from bdkn.networks import ACTIVATIONS, MIN_VARIANCE, Networks, NetworkSpec, initial_networks
+from bdkn.networks.compiled import Packed
 from bdkn.networks.exact import exact_outputs
-from bdkn.networks.prediction import Packed
 
 RNG = np.random.default_rng(7)
 ROWS = 3000
@@ -30,7 +30,7 @@ def networks_of(spec: NetworkSpec, n: int = 3) -> Networks:
 
 def check(networks: Networks, X: np.ndarray) -> None:
     """Compare with double precision, the error measured in units of the largest answer."""
-    exact = exact_outputs(networks.spec.activation, networks.layers, X)
+    exact = exact_outputs(networks.spec, networks.layers, X)
     for mine, truth in zip(packed(networks).outputs(X), exact, strict=True):
         np.testing.assert_allclose(mine, truth, rtol=3e-6, atol=3e-6 * np.abs(truth).max())
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bdkn.predictive.root import increasing_root
+from bdkn.predictive.mixture import increasing_root
 
 
 @settings(max_examples=50, deadline=None)

@@ -45,7 +45,7 @@ def left_out_one(model, members):
         others = type(forecast)(forecast.means[rest], forecast.noise[rest], forecast.disagreement[rest])
         alone = type(forecast)(forecast.means[[i]], forecast.noise[[i]], forecast.disagreement[[i]])
         refit = combine(others, held_out.y[rest], prior_variance=t, tempering=τ, tails="posterior")
-        dist = combined.tails(refit.predictive(alone)) if model.tails == "loo" else refit.predictive(alone)
+        dist = combined.tails.replace_in(refit.predictive(alone)) if model.tails == "loo" else refit.predictive(alone)
         densities.append(dist.logpdf(held_out.y[[i]])[0])
         errors.append(dist.loc[0] - held_out.y[i])
     scale = model._combined.targets.scale

@@ -7,6 +7,7 @@ import pytest
 
 from bdkn.errors import InvalidParameterError
 from bdkn.training import TrainingConfig, get_engine
+from bdkn.training.objective import BetaNLL
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,10 @@ from bdkn.training import TrainingConfig, get_engine
         ({"schedule": "cosin"}, r"schedule must be one of 'constant', 'cosine'; got 'cosin'; did you mean 'cosine'\?"),
         ({"weight_decay": -1e-3}, r"weight_decay must be a number >= 0; got -0\.001"),
         ({"objective": "nlll"}, r"objective must be one of 'nll', 'beta_nll', 'mse'; got 'nlll'; did you mean 'nll'\?"),
+        (
+            {"objective": 3},
+            r"objective must be one of .*, or an object with name, .*; got 3",
+        ),
         ({"beta": 1.5}, r"beta must be a number >= 0 and <= 1; got 1\.5"),
         ({"warmup_epochs": -1}, r"warmup_epochs must be an integer >= 0; got -1"),
         ({"validation_fraction": 1.0}, r"validation_fraction must be a number >= 0 and <= 0\.9; got 1\.0"),
@@ -39,8 +44,11 @@ def test_numpy_numbers_are_numbers() -> None:
 
 
 def test_objective_is_squared_error_while_warming_up() -> None:
-    config = TrainingConfig(objective="beta_nll", warmup_epochs=2)
-    assert [config.objective_at(epoch) for epoch in range(4)] == ["mse", "mse", "beta_nll", "beta_nll"]
+    config = TrainingConfig(objective="beta_nll", warmup_epochs=2, beta=0.25)
+    objectives = [config.objective_in(epoch) for epoch in range(4)]
+    assert [objective.name for objective in objectives] == ["mse", "mse", "beta_nll", "beta_nll"]
+    assert [objective.trains_variance for objective in objectives] == [False, False, True, True]
+    assert config.main_objective == objectives[-1] == BetaNLL(0.25)
 
 
 def test_config_is_frozen() -> None:
@@ -57,12 +65,12 @@ def test_cosine_rates_are_those_of_torch() -> None:
         theirs.append(scheduler.get_last_lr()[0])
         optimizer.step()
         scheduler.step()
-    ours = list(TrainingConfig(learning_rate=0.3, schedule="cosine").learning_rates(17))
+    ours = TrainingConfig(learning_rate=0.3, schedule="cosine").learning_rate_at(np.arange(17), 17)
     np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 
 def test_constant_rates_stay() -> None:
-    assert list(TrainingConfig(learning_rate=0.3).learning_rates(4)) == [0.3] * 4
+    assert TrainingConfig(learning_rate=0.3).learning_rate_at(3, 4) == 0.3
 
 
 def test_engine_names_are_checked() -> None:

@@ -10,8 +10,9 @@ from make_jobs import start_networks
 from numpy.typing import NDArray
 
 from bdkn.networks import ACTIVATIONS, NetworkSpec
+from bdkn.networks.functions import NUMPY
 from bdkn.training import OBJECTIVES
-from bdkn.training.objective import loss_and_gradient
+from bdkn.training.objective import get_objective
 from bdkn.training.reference import Layers, State, adam_step, loss_and_gradients
 from bdkn.training.rows import TrainingTable
 
@@ -78,7 +79,7 @@ def central_differences(
 
 def check(spec: NetworkSpec, objective: str, rows: int, weighted: bool = True) -> None:
     layers, batch = problem(spec, rows, weighted)
-    losses, gradients = loss_and_gradients(spec.activation, layers, batch, objective, BETA)
+    losses, gradients = loss_and_gradients(spec.activation, layers, batch, get_objective(objective, BETA))
     expected = batch_loss(spec.activation, layers, batch, objective, layers)
     np.testing.assert_allclose(losses / rows, expected, rtol=1e-12)
     slow = central_differences(spec.activation, layers, batch, objective)
@@ -120,8 +121,9 @@ def test_objective_is_what_torch_differentiates(objective: str) -> None:
     if objective == "beta_nll":
         loss = loss * v.detach() ** BETA
     loss.sum().backward()
-    ours = loss_and_gradient(objective, BETA, mean.detach().numpy(), raw.detach().numpy(), y)
-    for mine, theirs in zip(ours, (loss.detach(), mean.grad, raw.grad), strict=True):
+    outputs = torch.stack([mean, raw], dim=-1).detach().numpy()
+    ours = get_objective(objective, BETA).loss_and_gradient(NUMPY, outputs, y)
+    for mine, theirs in zip(ours, (loss.detach(), torch.stack([mean.grad, raw.grad], dim=-1)), strict=True):
         np.testing.assert_allclose(mine, theirs.numpy(), rtol=1e-9, atol=1e-12)
 
 
@@ -132,7 +134,7 @@ def test_gradients_are_those_of_torch(activation: str, dtype: type[np.floating])
     layers, batch = problem(NetworkSpec(n_inputs=5, hidden=(20, 20), activation=activation), rows=32)
     layers = tuple((W.astype(dtype), b.astype(dtype)) for W, b in layers)
     batch = TrainingTable(batch.X.astype(dtype), batch.y.astype(dtype), batch.weights.astype(dtype))
-    _, gradients = loss_and_gradients(activation, layers, batch, "nll", BETA)
+    _, gradients = loss_and_gradients(activation, layers, batch, get_objective("nll", BETA))
     assert all(part.dtype == dtype for layer in gradients for part in layer)
     for h in range(MEMBERS):
         leaves = [[torch.tensor(part[h], requires_grad=True) for part in layer] for layer in layers]

@@ -8,7 +8,7 @@ from scipy import stats
 
 from bdkn.networks import NetworkSpec
 from bdkn.training import TrainingConfig
-from bdkn.training.rows import Batches, Streams, shuffle
+from bdkn.training.rows import Batches, JobRows, Streams, shuffle
 
 STATES = st.integers(0, 2**64 - 1)
 WORD = 2**64 - 1
@@ -103,7 +103,8 @@ def test_batches_cover_each_epoch_and_go_on_from_the_last_order() -> None:
     seeds = np.random.SeedSequence(5).spawn(3)
     streams = [Streams.of(seed) for seed in seeds]
     config = TrainingConfig(batch_size=5, validation_fraction=0.2)
-    batches = Batches(jobs_of(NetworkSpec(n_inputs=1), config, seeds), streams, 23)
+    jobs = jobs_of(NetworkSpec(n_inputs=1), config, seeds)
+    batches = Batches([JobRows.of(job, 23) for job in jobs], config.batch_size)
     slow = [(order.tolist(), stream.order) for order, stream in zip(batches.order, streams, strict=True)]
     assert batches.held_out.shape == (3, 5)
     assert len(batches) == 4

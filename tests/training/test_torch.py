@@ -15,9 +15,10 @@ from make_jobs import jobs_of, split_of, start_networks, weights_of
 
 from bdkn.errors import InvalidParameterError, MissingExtraError
 from bdkn.networks import ACTIVATIONS, MIN_VARIANCE, Networks, NetworkSpec
+from bdkn.networks.functions import NUMPY, torch_functions
 from bdkn.rows import Rows
 from bdkn.training import OBJECTIVES, SCHEDULES, EpochReport, Trained, TrainingConfig
-from bdkn.training.objective import loss_and_gradient
+from bdkn.training.objective import get_objective
 from bdkn.training.reference import ReferenceEngine
 from bdkn.training.rows import Streams
 from bdkn.training.torch_engine import TorchEngine
@@ -73,12 +74,11 @@ def test_equals_the_reference(rows: Rows, seeds: Seeds, activation: str, objecti
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_losses_are_the_objectives_for_any_variance(objective: str) -> None:
-    from bdkn.training.torch_loop import row_losses
-
-    raw = np.linspace(-60, 60, 121)
     mean, y = np.random.default_rng(3).normal(size=(2, 121))
-    losses = row_losses(objective, 0.5, torch.tensor(np.stack([mean, raw], axis=-1)), torch.tensor(y))
-    np.testing.assert_allclose(losses.numpy(), loss_and_gradient(objective, 0.5, mean, raw, y)[0], rtol=1e-13)
+    outputs, formula = np.stack([mean, np.linspace(-60, 60, 121)], axis=-1), get_objective(objective, 0.5)
+    ours = formula.loss_and_gradient(torch_functions(), torch.tensor(outputs), torch.tensor(y))
+    for mine, theirs in zip(ours, formula.loss_and_gradient(NUMPY, outputs, y), strict=True):
+        np.testing.assert_allclose(mine.numpy(), theirs, rtol=1e-12)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

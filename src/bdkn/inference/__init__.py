@@ -1,12 +1,15 @@
-"""The paper's mathematics: Bayesian linear regression on what the members predict, in closed form; arrays only."""
+"""The mathematics of the combination: Bayesian linear regression on the members' means, in closed form, on arrays."""
 
-from bdkn.inference.combination import Combination, combine
-from bdkn.inference.conjugate import Posterior, Prior, posterior
-from bdkn.inference.evidence import Spectrum, choose_prior_variance, log_evidence
-from bdkn.inference.forecast import Forecast
+import warnings
+from typing import Any
+
+from bdkn.inference.combination import Combination, Forecast, combine
+from bdkn.inference.conjugate import Prior, log_evidence
+from bdkn.inference.evidence import Spectrum, choose_prior_variance
 from bdkn.inference.kernel import StudentTProcess, induced_kernel, prior_mean, transformed_features
-from bdkn.inference.loo import leave_one_out
-from bdkn.inference.plain import plain_combination
+from bdkn.inference.posteriors import Posterior, leave_one_out, posterior
+from bdkn.inference.published import published_combination
+from bdkn.inference.rowwise import compiled
 from bdkn.inference.statistics import Statistics
 from bdkn.inference.tails import Tails, fit_tails
 
@@ -21,12 +24,21 @@ __all__ = [
     "Tails",
     "choose_prior_variance",
     "combine",
+    "compiled",
     "fit_tails",
     "induced_kernel",
     "leave_one_out",
     "log_evidence",
-    "plain_combination",
     "posterior",
     "prior_mean",
+    "published_combination",
     "transformed_features",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "plain_combination":
+        text = "plain_combination is now called published_combination; the old name will be removed in the next release"
+        warnings.warn(text, FutureWarning, stacklevel=2)
+        return published_combination
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

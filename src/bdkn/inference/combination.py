@@ -1,15 +1,16 @@
-"""The heteroscedastic model on what members say about rows they were not trained on.
+"""The Bayesian linear model on what members predict for held-out rows.
 
     yᵢ = φᵢᵀβ + α + εᵢ,   εᵢ ~ N(0, σ² vᵢ^τ),   β_h ~ N(1/H, σ² t),   α ~ N(0, σ² t),
 
 with v the ensemble's own predictive variance. The constant is one more member, with prior mean zero. Given τ and
 t = σ_β² the model is conjugate; both are chosen by evidence, t exactly. The prior pulls towards the equally weighted
-ensemble, and so is no hidden noise floor. τ = 0 is the paper's constant noise; τ = 1 with β = 1/H and σ² = 1 is the
+ensemble, and so adds no noise of its own. τ = 0 is the paper's constant noise; τ = 1 with β = 1/H and σ² = 1 is the
 deep ensemble.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -19,35 +20,120 @@ from scipy.optimize import minimize_scalar
 from scipy.special import stdtr, stdtrit
 
 from bdkn.errors import check_choice, check_number
-from bdkn.inference.conjugate import Posterior, Prior, posterior
-from bdkn.inference.evidence import choose_prior_variance, log_evidence
-from bdkn.inference.forecast import Forecast
-from bdkn.inference.loo import leave_one_out
+from bdkn.inference.conjugate import Prior, condition, log_evidence
+from bdkn.inference.evidence import choose_prior_variance, renamed_exact
+from bdkn.inference.posteriors import Posterior, leave_one_out
+from bdkn.inference.rowwise import leave_out, leverage
 from bdkn.inference.statistics import Statistics
-from bdkn.inference.tails import Tails, fit_tails
+from bdkn.inference.tails import Tails, best_tails, mean_log_density
 from bdkn.predictive import StudentT
 from bdkn.typing import FloatArray
 
 MAX_TEMPERING = 2.0
 
 _WIDEST = 1.0
-"""The largest prior variance of a weight. Weights far beyond one have nothing to do with an ensemble, but can undo what
-leaving rows out does to members that predict little but a mean: they then err against the rows left out."""
+"""The largest prior variance of a weight. Weights far beyond one have no meaning in an ensemble, but can undo the
+effect of held-out rows on members that predict little but a mean: they then err against the rows left out."""
 
 _MOST_SAVED = 0.8
 """The largest share of a row's squared error that averaging over fits may save: with five of them it saves no more."""
 
 _EXACT = 1e100
-"""The log evidence of members that are exactly right, which is infinite, as a search can take it."""
+"""The log evidence of members that are exactly right, which is infinite, as a finite number for a search."""
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What the members predict for rows.
+
+    Parameters
+    ----------
+    means : array (n, H)
+        Mean of each member.
+    noise : array (n,)
+        Noise variance, averaged over the members.
+    disagreement : array (n,)
+        Variance among the members' means.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.inference import Forecast
+    >>> forecast = Forecast.of(np.array([[1.0, 3.0], [2.0, 2.0]]), np.array([[0.1, 0.3], [0.2, 0.2]]))
+    >>> print(forecast.noise, forecast.disagreement, forecast.variance)
+    [0.2 0.2] [1. 0.] [1.2 0.2]
+    """
+
+    means: FloatArray
+    noise: FloatArray
+    disagreement: FloatArray
+
+    @classmethod
+    def of(cls, means: FloatArray, variances: FloatArray) -> Self:
+        """Return the forecast of H members with means (.., n, H); leading axes are averaged over.
+
+        ``variances`` (.., n, any) are of those members that have any.
+        """
+        lead = tuple(range(means.ndim - 2))
+        return cls(means.mean(axis=lead), variances.mean(axis=(*lead, -1)), means.var(axis=-1).mean(axis=lead))
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """Return the forecast of the rows of all parts."""
+        if len(parts) == 1:
+            return parts[0]
+        fields = ("means", "noise", "disagreement")
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in fields))
+
+    @property
+    def variance(self) -> FloatArray:
+        """The predictive variance v of the equally weighted ensemble."""
+        return self.noise + self.disagreement
+
+    def __len__(self) -> int:
+        return len(self.means)
 
 
 @dataclass(frozen=True, eq=False)
 class Combination:
-    """How members are combined: the posterior of (β, α, σ²), the power τ of their variance, and the tails.
+    """The fitted Bayesian linear model on the members' means. Made by ``combine``.
 
-    ``evidence`` is the log marginal likelihood of ``n`` observations, on which v^τ was ``noise_level`` on average.
-    ``score`` is the mean leave-one-out log density of a row, nan where there is no other row. ``averaging`` is a factor
-    on the scale of predictions, where each member is then the mean of several fits.
+    Parameters
+    ----------
+    posterior : Posterior
+        Posterior of (β, α, σ²).
+    prior_variance : float
+        Prior variance t of the weights, in units of the noise.
+    evidence : float
+        Log evidence of the observations.
+    n : float
+        Number of observations.
+    tempering : float
+        Power τ of the members' variance v in the noise variance.
+    noise_level : float
+        Mean of v^τ over the observations.
+    tails : Tails
+        Tails of the predictive.
+    intercept : bool
+        Whether the model has a constant α, as the last weight of the posterior.
+    score : float, default=nan
+        Leave-one-out score, the mean log density of each row given the others; nan with one observation.
+    averaging : float, default=1.0
+        Factor on the scale of predictions, in which each member is the mean of several fits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.inference import Forecast, combine
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.normal(size=200)
+    >>> means = truth[:, None] + 0.3 * rng.normal(size=(200, 3))
+    >>> forecast = Forecast.of(means, np.full((200, 3), 0.1))
+    >>> combination = combine(forecast, truth + 0.1 * rng.normal(size=200))
+    >>> print(combination.weights.round(2))
+    [0.33 0.33 0.33]
+    >>> combination.predictive(forecast).interval(0.9)[0].shape
+    (200,)
     """
 
     posterior: Posterior
@@ -60,13 +146,6 @@ class Combination:
     intercept: bool
     score: float = np.nan
     averaging: float = 1.0
-
-    @classmethod
-    def plain(cls, stats: Statistics, prior_variance: str | float = "exact") -> Self:
-        """Return the paper's model: constant noise, prior mean zero, no constant, the posterior's own tails."""
-        t = choose_prior_variance(stats, prior_variance)
-        post = posterior(stats, Prior.shrinking(np.zeros(len(stats.ref)), t))
-        return cls.with_constant_noise(post, t, log_evidence(stats, post), stats.n)
 
     @classmethod
     def with_constant_noise(cls, post: Posterior, prior_variance: float, evidence: float, n: float) -> Self:
@@ -88,58 +167,60 @@ class Combination:
         """The scale of the noise, where the members' own variance is as on average."""
         return float(self._tails.scale * np.sqrt(self.posterior.b / self.posterior.a * self.noise_level))
 
-    def averaged(self, said: Forecast, spread: FloatArray, counts: FloatArray | None = None) -> Combination:
+    def averaged(self, forecast: Forecast, fold_variance: FloatArray, counts: FloatArray | None = None) -> Combination:
         """Return the combination for members that in predictions are each the mean of several fits.
 
-        It was learned from what one fit of each ``said`` about rows; ``spread`` (n, H) is the variance of a member's
-        fits there. Fits chosen for each member at random err, squared and on average, by Σₕ βₕ² spreadₕ more than
-        their means do. The scale is smaller by the average share of that in its square.
+        It was fitted to a ``forecast`` by one fit of each member; ``fold_variance`` (n, H) is the variance of a
+        member's fits there. Fits chosen for each member at random have a mean squared error that exceeds that of their
+        means by Σₕ βₕ² fold_varianceₕ. The scale is reduced by the average share of that in its square.
         """
-        scale = self.tails.scale * self._location_scale(said)[1]
+        post = self.posterior
+        h = leverage(post.root, np.ascontiguousarray(self._features(forecast), dtype=np.float64))
+        scale = self.tails.scale * (np.sqrt(post.b / post.a) * np.sqrt(self._noise(forecast) + h))
         with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 where the posterior is certain
-            saved = np.nan_to_num(spread @ self.weights**2 / scale**2, posinf=_MOST_SAVED)
+            saved = np.nan_to_num(fold_variance @ self.weights**2 / scale**2, posinf=_MOST_SAVED)
         share = float(np.average(np.minimum(saved, _MOST_SAVED), weights=counts))
         return replace(self, averaging=float(np.sqrt(1.0 - share)))
 
-    def predictive(self, said: Forecast, unit: float = 1.0, shift: float = 0.0) -> StudentT:
+    def predictive(self, forecast: Forecast, unit: float = 1.0, shift: float = 0.0) -> StudentT:
         """Return St(ν, φᵀμₙ, κ² (bₙ/aₙ)(v^τ + φᵀΛₙ⁻¹φ)) for each row, of ``shift`` + ``unit`` times the target."""
-        loc, scale = self._location_scale(said)
+        loc, scale = self._location_scale(forecast)
         return StudentT(self._tails.df, shift + unit * loc, unit * self._tails.scale * scale)
 
-    def leave_one_out(self, said: Forecast, y: FloatArray, counts: FloatArray | None = None) -> StudentT:
-        """Return the predictive of each row given the others, of the rows the combination was learned from."""
-        others = leave_one_out(self.posterior, self._features(said), y, 1.0 / self._noise(said), counts)
-        return others if self.tails == Tails(self.posterior.df, 1.0) else self.tails(others)
+    def leave_one_out(self, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None) -> StudentT:
+        """Return the predictive of each row given the others, of the rows the combination was fitted to."""
+        others = leave_one_out(self.posterior, self._features(forecast), y, 1.0 / self._noise(forecast), counts)
+        return others if self.tails == Tails(self.posterior.df, 1.0) else self.tails.replace_in(others)
 
-    def variance(self, said: Forecast) -> dict[str, FloatArray]:
+    def variance(self, forecast: Forecast) -> dict[str, FloatArray]:
         """Return the predictive variance as its parts: noise, disagreement of the members, uncertain weights.
 
         v^τ is divided as v is, in proportion to the members' noise and their disagreement. The parts are infinite with
         two degrees of freedom or fewer.
         """
-        post, v = self.posterior, said.variance
-        unit, noise = self._tails.scale**2 * post.b / post.a, self._noise(said)
-        apart = said.disagreement / v if self.tempering else np.zeros_like(v)
+        post, v = self.posterior, forecast.variance
+        unit, noise = self._tails.scale**2 * post.b / post.a, self._noise(forecast)
+        apart = forecast.disagreement / v if self.tempering else np.zeros_like(v)
         parts = {"noise": noise * (1.0 - apart), "disagreement": noise * apart}
-        parts["weights"] = post.leverage(self._features(said))
+        parts["weights"] = post.leverage(self._features(forecast))
         return {name: student_t_covariance(self._tails.df, unit * part) for name, part in parts.items()}
 
-    def covariance(self, said: Forecast) -> FloatArray:
+    def covariance(self, forecast: Forecast) -> FloatArray:
         """Return the covariance of all rows together, which share β."""
-        joint = self.posterior.joint(self._features(said), self._noise(said))
+        joint = self.posterior.joint(self._features(forecast), self._noise(forecast))
         return student_t_covariance(self._tails.df, self._tails.scale**2 * joint.shape)
 
-    def draw(self, said: Forecast, size: int, generator: np.random.Generator) -> FloatArray:
+    def draw(self, forecast: Forecast, size: int, generator: np.random.Generator) -> FloatArray:
         """Return joint draws (n, size) of targets: the rows share β and σ², and each has exactly its own predictive.
 
         Draws of the conjugate model are carried row by row to the chosen tails, quantile to quantile.
         """
         β, σ2 = self.posterior.draw(size, generator)
-        noise = np.sqrt(np.outer(self._noise(said), σ2)) * generator.standard_normal((len(said), size))
-        drawn: FloatArray = self._features(said) @ β.T + noise
+        noise = np.sqrt(np.outer(self._noise(forecast), σ2)) * generator.standard_normal((len(forecast), size))
+        drawn: FloatArray = self._features(forecast) @ β.T + noise
         if self._tails == Tails(self.posterior.df, 1.0) or self.posterior.b == 0.0:  # a point mass has no tails
             return drawn
-        loc, scale = (part[:, None] for part in self._location_scale(said))
+        loc, scale = (part[:, None] for part in self._location_scale(forecast))
         z = (drawn - loc) / scale
         z = -np.sign(z) * stdtrit(self._tails.df, stdtr(self.posterior.df, -np.abs(z)))
         return np.asarray(loc + self._tails.scale * scale * z)
@@ -149,15 +230,15 @@ class Combination:
         """The tails of predictions."""
         return Tails(self.tails.df, self.averaging * self.tails.scale)
 
-    def _location_scale(self, said: Forecast) -> tuple[FloatArray, FloatArray]:
+    def _location_scale(self, forecast: Forecast) -> tuple[FloatArray, FloatArray]:
         """Return centres and scales under the posterior's own tails."""
-        return self.posterior.location_scale(self._features(said), self._noise(said))
+        return self.posterior.location_scale(self._features(forecast), self._noise(forecast))
 
-    def _features(self, said: Forecast) -> FloatArray:
-        return features(said.means) if self.intercept else said.means
+    def _features(self, forecast: Forecast) -> FloatArray:
+        return features(forecast.means) if self.intercept else forecast.means
 
-    def _noise(self, said: Forecast) -> FloatArray:
-        return np.asarray(said.variance**self.tempering) if self.tempering else np.ones(len(said))
+    def _noise(self, forecast: Forecast) -> FloatArray:
+        return np.asarray(forecast.variance**self.tempering) if self.tempering else np.ones(len(forecast))
 
 
 def student_t_covariance(df: float, shape: FloatArray) -> FloatArray:
@@ -166,36 +247,68 @@ def student_t_covariance(df: float, shape: FloatArray) -> FloatArray:
 
 
 def combine(
-    said: Forecast,
+    forecast: Forecast,
     y: ArrayLike,
     counts: ArrayLike | None = None,
     *,
-    prior_variance: str | float = "exact",
+    prior_variance: str | float = "evidence",
     tempering: str | float = "evidence",
     tails: str = "loo",
 ) -> Combination:
-    """Return how to combine members, learned from what they ``said`` about rows they had not seen.
+    """Fit the Bayesian linear model to what members predict for held-out rows.
 
-    ``prior_variance`` is as in ``choose_prior_variance``. ``tempering`` is τ, or "evidence" to choose it between 0 and
-    2. ``tails`` is "loo", chosen by the leave-one-out score, or "posterior", the posterior's own.
+    Parameters
+    ----------
+    forecast : Forecast
+        The members' predictions for rows that they were not trained on.
+    y : array-like (n,)
+        Targets of these rows.
+    counts : array-like (n,), optional
+        How often each row is counted.
+    prior_variance : {"evidence", "paper"} or float, default="evidence"
+        Prior variance of the weights in units of the noise, as in ``choose_prior_variance``.
+    tempering : "evidence" or float, default="evidence"
+        The power τ of the members' variance in the noise variance, from 0 to 2; "evidence" chooses it.
+    tails : {"loo", "posterior"}, default="loo"
+        Tails of the predictive: chosen by the leave-one-out score, or those of the posterior.
+
+    Returns
+    -------
+    Combination
+        The fitted model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.inference import Forecast, combine
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.normal(size=200)
+    >>> means = np.column_stack([truth, -truth]) + 0.3 * rng.normal(size=(200, 2))
+    >>> combination = combine(Forecast.of(means, np.full((200, 2), 0.1)), truth, tempering=0.0)
+    >>> print(combination.weights.round(1))
+    [ 0.5 -0.5]
     """
     check_choice("tails", tails, ("loo", "posterior"))
+    if prior_variance == "exact":
+        prior_variance = renamed_exact()
     share = None if counts is None else np.asarray(counts, dtype=np.float64)
-    rows = _Rows(features(said.means), np.asarray(y, dtype=np.float64), said.variance, share, prior_variance)
+    model = _Regression(
+        features(forecast.means), np.asarray(y, dtype=np.float64), forecast.variance, share, prior_variance
+    )
     if isinstance(tempering, str):
         check_choice("tempering", tempering, ("evidence",))
-        tempering = rows.best_tempering()
+        tempering = model.best_tempering()
     else:
         check_number("tempering", tempering, low=0.0, high=MAX_TEMPERING)
-    post, t, evidence = rows.fit(float(tempering))
-    chosen, score = Tails(post.df, 1.0), np.nan
+    post, t, evidence = model.fit(float(tempering))
+    chosen, score = Tails(2.0 * post.a, 1.0), np.nan
     if post.a > 0.5:  # a single observation has no others to be predicted by
-        others = leave_one_out(post, rows.Phi, rows.y, rows.v**-tempering, share)
-        fitted = fit_tails(others, rows.y, share) if tails == "loo" else None
-        chosen = fitted or chosen
-        score = float(np.average((fitted(others) if fitted else others).logpdf(rows.y), weights=share))
-    level = float(np.average(rows.v**tempering, weights=share))
-    n = float(len(rows.y) if share is None else share.sum())
+        df, loc, scale = leave_out(post, model.Phi, model.y, model.v**-tempering, share)
+        if tails == "loo" and (fitted := best_tails(df, loc, scale, model.y, share)):
+            chosen, df, scale = fitted, fitted.df, fitted.scale * scale
+        score = mean_log_density(df, loc, scale, model.y, share)
+    level = float(np.average(model.v**tempering, weights=share))
+    n = float(len(model.y) if share is None else share.sum())
     return Combination(post, t, evidence, n, float(tempering), level, chosen, intercept=True, score=score)
 
 
@@ -207,8 +320,8 @@ def features(means: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
-    """Rows as regression with variances σ² v^τ sees them."""
+class _Regression:
+    """The regression of y on the members' means and a constant, with noise variances σ² v^τ."""
 
     Phi: FloatArray
     y: FloatArray
@@ -219,10 +332,11 @@ class _Rows:
     def fit(self, τ: float) -> tuple[Posterior, float, float]:
         """Return the posterior, the prior variance and the log evidence for a given τ."""
         stats = Statistics.from_rows(self.Phi, self.y, precision=self.v**-τ, counts=self.counts)
-        H = stats.n_weights - 1
+        H = self.Phi.shape[1] - 1
         μ0 = np.append(np.full(H, 1.0 / H), 0.0)
         t = choose_prior_variance(stats, self.prior_variance, mean=μ0, widest=_WIDEST)
-        post = posterior(stats, Prior.shrinking(μ0, t))
+        prior = Prior.shrinking(μ0, t)
+        post = Posterior(*condition(stats, prior), prior)
         return post, t, log_evidence(stats, post)
 
     def best_tempering(self) -> float:

@@ -1,4 +1,4 @@
-"""The conjugate posterior: normal-inverse-gamma on (β, σ²), and the Student-t predictive it implies in closed form.
+"""The conjugate model: a normal-inverse-gamma prior of (β, σ²), conditioned on rows, and the evidence.
 
     β | σ² ~ N(μ₀, σ² Λ₀⁻¹),  σ² ~ Inv-Gamma(a₀, b₀),  y | β, σ² ~ N(Φβ, σ² W⁻¹).
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,9 +19,10 @@ from scipy.linalg import LinAlgError, cholesky
 from scipy.linalg.lapack import dtrtrs
 
 from bdkn.errors import ImproperPosteriorError, InvalidParameterError, check_number
-from bdkn.inference.statistics import Rows, Statistics, check_width, fold
-from bdkn.inference.triangular import solve
-from bdkn.predictive import MultivariateT, StudentT
+from bdkn.inference.evidence import constant_part, log_determinant
+from bdkn.inference.factor import Observations
+from bdkn.inference.rowwise import AnyPosterior, triangular_order
+from bdkn.inference.statistics import Statistics
 from bdkn.typing import FloatArray
 
 _EPS, _LARGEST = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).max)
@@ -29,39 +30,68 @@ _EPS, _LARGEST = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).max
 
 @dataclass(frozen=True, eq=False, init=False)
 class Prior:
-    """β | σ² ~ N(mean, σ² precision⁻¹) and σ² ~ Inv-Gamma(a0, b0); a0 = b0 = 0 is Jeffreys' 1/σ².
+    """Normal-inverse-gamma prior: β | σ² ~ N(mean, σ² precision⁻¹) and σ² ~ Inv-Gamma(a0, b0).
 
-    ``mean`` is a number or (H,); ``precision`` a number, a diagonal (H,) or a matrix (H, H), positive semi-definite.
-    Zero precision is a flat prior. A negative ``a0`` is allowed: -½ gives up the degree of freedom of an intercept
-    that was projected out of the rows beforehand. ``root`` is a square root, rootᵀ root = precision.
+    For a block of q targets with noise covariance Σ it is matrix-normal inverse-Wishart, β | Σ ~ MN(mean, precision⁻¹,
+    Σ) and Σ ~ Inv-Wishart(2 a0 + q - 1, 2 b0), such that each target by itself has the prior of one target.
+
+    Parameters
+    ----------
+    mean : float or array-like (H,)
+        Prior mean μ₀ of the weights. For a block of targets it may be (H, q).
+    precision : float or array-like (H,) or (H, H)
+        Prior precision Λ₀ in units of the noise: a number, a diagonal or a positive semi-definite matrix. Zero is a
+        flat prior.
+    a0 : float, default=0.0
+        Shape of the prior of σ². It may be negative: -½ gives up the degree of freedom of an intercept that was
+        projected out of the rows beforehand.
+    b0 : float or array-like (q, q), default=0.0
+        Scale of the prior of σ². ``a0 = b0 = 0`` is Jeffreys' prior 1/σ². For a block of targets a number stands for
+        that times the identity.
+
+    Attributes
+    ----------
+    root : array (H, H)
+        A square root of the precision, rootᵀ root = precision.
+    is_definite : bool
+        Whether the precision is positive definite.
+
+    Examples
+    --------
+    >>> from bdkn.inference import Prior
+    >>> Prior(mean=0.5, precision=[1.0, 4.0]).root
+    array([[1., 0.],
+           [0., 2.]])
+    >>> Prior.isotropic(2, variance=0.1, a0=1.0, b0=1.0).is_proper
+    True
     """
 
     mean: FloatArray
     precision: FloatArray
     a0: float
-    b0: float
+    b0: float | FloatArray
     root: FloatArray = field(repr=False)
     is_definite: bool = field(repr=False)
 
-    def __init__(self, mean: ArrayLike, precision: ArrayLike, a0: float = 0.0, b0: float = 0.0) -> None:
+    def __init__(self, mean: ArrayLike, precision: ArrayLike, a0: float = 0.0, b0: ArrayLike = 0.0) -> None:
         μ0, Λ0 = _broadcast(mean, precision)
         check_number("a0", a0, low=-_LARGEST, high=_LARGEST)
-        check_number("b0", b0, low=0.0, high=_LARGEST)
-        root, is_definite = _square_root(Λ0)
-        self.__dict__.update(mean=μ0, precision=Λ0, a0=float(a0), b0=float(b0), root=root, is_definite=is_definite)
+        scale = _checked_scale(b0)
+        root, is_definite = _square_root("precision", Λ0)
+        self.__dict__.update(mean=μ0, precision=Λ0, a0=float(a0), b0=scale, root=root, is_definite=is_definite)
 
     @classmethod
     def isotropic(
-        cls, n_weights: int, variance: float, mean: ArrayLike = 0.0, a0: float = 0.0, b0: float = 0.0
+        cls, n_weights: int, variance: float, mean: ArrayLike = 0.0, a0: float = 0.0, b0: ArrayLike = 0.0
     ) -> Self:
-        """Return the prior with Λ₀ = I/σ_β², σ_β² = ``variance``: every member has the same say beforehand."""
+        """Return the prior with Λ₀ = I/σ_β², σ_β² = ``variance``: all members have the same prior."""
         check_number("n_weights", n_weights, low=1, whole=True)
         check_number("variance", variance, low=0.0, strict=True)
         return cls(mean, np.full(n_weights, 1.0 / variance), a0, b0)
 
     @classmethod
     def shrinking(cls, mean: FloatArray, variance: float) -> Self:
-        """Return ``isotropic`` about a mean (H,) without checks, for callers whose numbers are known to be sound."""
+        """Return ``isotropic`` about a mean (H,) without checks, for callers whose numbers are known to be valid."""
         prior, H = cls.__new__(cls), len(mean)
         precision, root = _identity(H) * (1.0 / variance), _identity(H) * math.sqrt(1.0 / variance)
         prior.__dict__.update(mean=mean, precision=precision, a0=0.0, b0=0.0, root=root, is_definite=True)
@@ -74,137 +104,96 @@ class Prior:
 
     @property
     def is_proper(self) -> bool:
-        """Whether the prior integrates to one: a0 > 0, b0 > 0 and a positive definite precision."""
-        return self.a0 > 0 and self.b0 > 0 and self.is_definite
+        """Whether the prior integrates to one: a0 > 0, b0 and the precision positive definite."""
+        return self.a0 > 0 and log_determinant(self.b0) > -math.inf and self.is_definite
 
 
-@dataclass(frozen=True, eq=False)
-class Posterior:
-    """β | σ², y ~ N(mean, σ² (rootᵀ root)⁻¹) and σ² | y ~ Inv-Gamma(a, b).
-
-    ``root`` is upper-triangular up to the order of its columns, which is that of the members.
-    """
-
-    mean: FloatArray
-    root: FloatArray
-    a: float
-    b: float
-    prior: Prior
-
-    @property
-    def df(self) -> float:
-        """The degrees of freedom ν = 2a of everything predicted."""
-        return 2.0 * self.a
-
-    @property
-    def precision(self) -> FloatArray:
-        """The matrix Λₙ = Λ₀ + ΦᵀWΦ."""
-        return self.root.T @ self.root
-
-    @property
-    def scale_matrix(self) -> FloatArray:
-        """The matrix (b/a) Λₙ⁻¹, the shape of the Student-t distribution of β."""
-        return self.kernel(np.eye(len(self.mean)))
-
-    @property
-    def covariance(self) -> FloatArray:
-        """The covariance b/(a-1) Λₙ⁻¹ of β, which exists for more than two degrees of freedom."""
-        return MultivariateT(self.df, self.mean, self.scale_matrix).cov()
-
-    def predictive(self, Phi: ArrayLike, noise: ArrayLike = 1.0) -> StudentT:
-        """Return St(2a, φᵀμₙ, (b/a)(v + φᵀΛₙ⁻¹φ)) for each row φ of ``Phi``.
-
-        ``noise`` is v, the variance of a row relative to σ²: 1 in the paper, a number a row in the heteroscedastic
-        form, 0 for the noise-free function.
-        """
-        return StudentT(self.df, *self.location_scale(Phi, noise))
-
-    def location_scale(self, Phi: ArrayLike, noise: ArrayLike = 1.0) -> tuple[FloatArray, FloatArray]:
-        """Return centre and scale of ``predictive``."""
-        from bdkn.kernels.leverage import location_scale
-
-        phi, v = self._features(Phi), np.asarray(noise, dtype=np.float64)
-        if v.shape not in ((), phi.shape[:1]):
-            raise InvalidParameterError(f"noise must be a number, or one a row of {len(phi)}; got shape {v.shape}")
-        v = v if v.ndim else np.full(len(phi), v)
-        return location_scale(self.root, self.mean, phi, v, self.b / self.a)
-
-    def leverage(self, Phi: ArrayLike) -> FloatArray:
-        """Return φᵀΛₙ⁻¹φ for each row φ of ``Phi``: how uncertain the weights leave it, relative to σ²."""
-        from bdkn.kernels.leverage import leverage
-
-        return leverage(self.root, self._features(Phi))
-
-    def joint(self, Phi: ArrayLike, noise: ArrayLike = 1.0) -> MultivariateT:
-        """Return the distribution of all rows together, which share β and σ²; its marginals are ``predictive``."""
-        phi = self._features(Phi)
-        v = np.broadcast_to(np.asarray(noise, dtype=np.float64), len(phi))
-        return MultivariateT(self.df, phi @ self.mean, self.kernel(phi) + self.b / self.a * np.diag(v))
-
-    def kernel(self, Phi: ArrayLike, Phi2: ArrayLike | None = None) -> FloatArray:
-        """Return (b/a) Φ Λₙ⁻¹ Φ₂ᵀ, the Student-t shape of the noise-free function; Φ₂ = Φ if not given."""
-        left = self._whitened(self._features(Phi))
-        right = left if Phi2 is None else self._whitened(self._features(Phi2))
-        return self.b / self.a * (left.T @ right)
-
-    def weights(self) -> StudentT:
-        """Return the marginal distribution of each weight."""
-        return StudentT(self.df, self.mean, np.sqrt(np.diag(self.scale_matrix)))
-
-    def weight_interval(self, coverage: float = 0.9) -> tuple[FloatArray, FloatArray]:
-        """Return the ends of the central interval of each weight."""
-        return self.weights().interval(coverage)
-
-    def noise(self) -> Any:
-        """Return the distribution Inv-Gamma(a, b) of σ², as a frozen ``scipy.stats`` distribution."""
-        from scipy.stats import invgamma
-
-        if self.b == 0.0:
-            raise ImproperPosteriorError(
-                "σ² must have been seen to exceed zero; here y = Φμ₀ exactly, so it is zero for certain: give a b0 > 0"
-            )
-        return invgamma(self.a, scale=self.b)
-
-    def draw(
-        self, size: int = 1, random_state: int | np.random.Generator | None = None
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return ``size`` joint draws: the weights (size, H) and the noise variances (size,)."""
-        check_number("size", size, low=0, whole=True)
-        generator = np.random.default_rng(random_state)
-        σ2 = self.b / generator.standard_gamma(self.a, size)
-        steps = solve(self.root, generator.standard_normal((len(self.mean), size)))
-        return self.mean + np.sqrt(σ2)[:, None] * steps.T, σ2
-
-    def _features(self, Phi: ArrayLike) -> FloatArray:
-        phi = np.ascontiguousarray(Phi, dtype=np.float64)
-        if phi.ndim != 2 or phi.shape[1] != len(self.mean):
-            raise InvalidParameterError(f"Phi must be (rows, {len(self.mean)}); got shape {phi.shape}")
-        return phi
-
-    def _whitened(self, phi: FloatArray) -> FloatArray:
-        """Return Rₙ⁻ᵀΦᵀ, whose columns have the inner products φᵀΛₙ⁻¹φ'."""
-        from bdkn.kernels.leverage import whitened
-
-        return whitened(self.root, phi)
-
-
-def posterior(stats: Statistics, prior: Prior) -> Posterior:
-    """Return the posterior given the rows behind ``stats``.
+def condition(stats: Statistics, prior: Prior) -> tuple[FloatArray, FloatArray, float, Any]:
+    """Return μₙ, Rₙ with RₙᵀRₙ = Λₙ, aₙ and bₙ, which is a number for one target and a matrix for a block.
 
     One QR factorisation of [[R_Φ, z], [0, ρ], [Λ₀^½, Λ₀^½ (μ₀ - ref)]] = Q [[Rₙ, zₙ], [0, ρₙ]] gives
-    Λₙ = RₙᵀRₙ, μₙ = ref + Rₙ⁻¹zₙ, bₙ = b₀ + ρₙ²/2, and aₙ = a₀ + n/2. Large columns go first: a row of the prior,
+    Λₙ = RₙᵀRₙ, μₙ = ref + Rₙ⁻¹zₙ and bₙ = b₀ + ½ρₙᵀρₙ; aₙ = a₀ + n/2. Large columns go first: a row of the prior,
     however small, then keeps its digits where the members are equal and it alone decides.
     """
-    H = len(stats.ref)
-    check_width("prior", len(prior.mean), H)
-    factor, order, *_ = stats.denoised
-    prior_rows = Rows(prior.root[:, order], np.zeros(H), prior.mean[order])
-    factor, ref = fold(factor, stats.ref[order], prior_rows)
-    R, a = factor[:H, :H], prior.a0 + stats.n / 2.0
+    before, order, _, _ = stats.factor.denoised
+    H, shape = len(before.ref), before.ref.shape
+    if len(prior.mean) != H:
+        raise InvalidParameterError(f"prior must have {H} weights; got {len(prior.mean)}")
+    μ0 = prior.mean if prior.mean.shape == shape else _mean_of_block(prior.mean, shape)
+    factor = before.add(Observations(prior.root[:, order], np.zeros(shape), μ0[order]))
+    R, a = factor.root[:H, :H], prior.a0 + stats.n / 2.0
     _check_proper(R, a, prior)
-    root, μ = np.empty((H, H)), np.empty(H)
-    root[:, order], μ[order] = R, ref + dtrtrs(R, factor[:H, H])[0]
-    return Posterior(μ, root, a, prior.b0 + float(factor[H, H]) ** 2 / 2.0, prior)
+    root, μ = np.empty((H, H)), np.empty(shape)
+    z = factor.root[:H, H if len(shape) == 1 else slice(H, None)]
+    root[:, order], μ[order] = R, factor.ref + dtrtrs(R, z)[0]
+    return μ, root, a, _scale(prior.b0, factor.root[H:, H:], len(shape))
+
+
+def _scale(b0: float | FloatArray, ρ: FloatArray, n_axes: int) -> float | FloatArray:
+    """Return b₀ + ½ρᵀρ: a number for one target, a matrix for a block, where a number b₀ means that times identity."""
+    if n_axes == 1:
+        return float(b0 + float(ρ[0, 0]) ** 2 / 2.0)
+    return np.asarray((b0 if isinstance(b0, np.ndarray) else b0 * np.eye(len(ρ))) + ρ.T @ ρ / 2.0)
+
+
+class Conditioned(AnyPosterior, Protocol):
+    """A posterior that knows its prior."""
+
+    @property
+    def prior(self) -> Prior:
+        """The prior it comes from."""
+
+
+def log_evidence(stats: Statistics, given: Prior | Conditioned) -> float:
+    """Return the log evidence log p(y | Φ), with the weights and the noise integrated out.
+
+    It is log Γ(aₙ) - aₙ log bₙ + ½ log|Λ₀| - ½ log|Λₙ| - (n/2) log 2π + ½ Σ log w + a₀ log b₀ - log Γ(a₀). The last two
+    terms normalise a proper Inv-Gamma(a₀, b₀). If it is improper they are left out: the density is taken to be exactly
+    σ^(-2(a₀+1)) exp(-b₀/σ²), for Jeffreys 1/σ², so that the value is still a definite integral.
+
+    For a block of q targets, Γ is the multivariate gamma function Γ_q at aₙ + (q - 1)/2, the exponent of |bₙ| is
+    aₙ + (q - 1)/2, and the terms in Λ, n and w count q times.
+
+    Parameters
+    ----------
+    stats : Statistics
+        Statistics of the rows.
+    given : Prior or Posterior or BlockPosterior
+        The prior, with a positive definite precision; or the posterior, where it is known already.
+
+    Returns
+    -------
+    float
+        The log evidence. It is +inf in the limit of a perfect fit, y = Φμ₀ with b₀ = 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.inference import Prior, Statistics, log_evidence
+    >>> Phi, y = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 2.0, 4.0])
+    >>> print(round(log_evidence(Statistics.from_rows(Phi, y), Prior.isotropic(2, 1.0)), 3))
+    -6.356
+    """
+    prior = given if isinstance(given, Prior) else given.prior
+    if not prior.is_definite:
+        raise ImproperPosteriorError(
+            "the evidence needs a positive definite prior precision; under a flat prior it has no scale"
+        )
+    if isinstance(given, Prior):
+        _, root, a, b = condition(stats, given)
+    else:
+        root, a, b = given.root, given.a, given.b
+    q = len(b) if isinstance(b, np.ndarray) else 1
+    log_ratio = q * (_log_volume(prior.root) - _log_volume(root))
+    return constant_part(stats, q, prior.a0, prior.b0) + log_ratio - (a + (q - 1) / 2.0) * log_determinant(b)
+
+
+def _log_volume(root: FloatArray) -> float:
+    """Return log|det R| for R upper-triangular up to the order of its columns."""
+    pivots = root.diagonal().tolist()
+    if 0.0 in pivots:  # the columns are in another order: in all but one, a zero comes to lie on the diagonal
+        pivots = root[:, triangular_order(root)].diagonal().tolist()
+    return sum(map(math.log, map(abs, pivots)))
 
 
 def _check_proper(R: FloatArray, a: float, prior: Prior) -> None:
@@ -225,15 +214,34 @@ def _check_proper(R: FloatArray, a: float, prior: Prior) -> None:
 
 
 def _broadcast(mean: ArrayLike, precision: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return the mean as (H,) and the precision as (H, H)."""
+    """Return the mean as (H,), or as (H, q) if it is given so, and the precision as (H, H)."""
     μ0, Λ0 = np.asarray(mean, dtype=np.float64), np.asarray(precision, dtype=np.float64)
-    H = max(μ0.size, len(Λ0) if Λ0.ndim else 1)
+    H = max(len(μ0) if μ0.ndim else 1, len(Λ0) if Λ0.ndim else 1)
     given = f"got shapes {μ0.shape} and {Λ0.shape}"
-    if μ0.ndim == Λ0.ndim == 0 or μ0.shape not in ((), (H,)) or Λ0.shape not in ((), (H,), (H, H)):
+    if μ0.ndim == Λ0.ndim == 0 or μ0.shape[:1] not in ((), (H,)) or μ0.ndim > 2 or Λ0.shape not in ((), (H,), (H, H)):
         raise InvalidParameterError(f"mean must be a number or (H,), precision a number, (H,) or (H, H); {given}")
     if not (np.isfinite(μ0).all() and np.isfinite(Λ0).all()):
         raise InvalidParameterError("mean and precision must be finite; one of them is not")
-    return np.full(H, μ0), Λ0.copy() if Λ0.ndim == 2 else np.diag(np.full(H, Λ0))
+    return np.full((H, *μ0.shape[1:]), μ0), Λ0.copy() if Λ0.ndim == 2 else np.diag(np.full(H, Λ0))
+
+
+def _mean_of_block(mean: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    """Return a mean (H,) as that of every target of a block."""
+    if mean.ndim > 1:
+        raise InvalidParameterError(f"the prior mean must be (H,) or, for these targets, {shape}; got {mean.shape}")
+    return np.broadcast_to(mean[:, None], shape)
+
+
+def _checked_scale(b0: ArrayLike) -> float | FloatArray:
+    """Return b₀ as a number or a positive semi-definite matrix."""
+    if isinstance(b0, float | int) or np.ndim(b0) == 0:
+        check_number("b0", b0, low=0.0, high=_LARGEST)
+        return float(b0)  # type: ignore[arg-type]
+    scale = np.asarray(b0, dtype=np.float64)
+    if scale.shape != (len(scale), len(scale)) or not np.isfinite(scale).all():
+        raise InvalidParameterError(f"b0 must be a number or a finite matrix (q, q); got shape {scale.shape}")
+    _square_root("b0", scale)
+    return scale.copy()
 
 
 @lru_cache(64)
@@ -241,16 +249,16 @@ def _identity(H: int) -> FloatArray:
     return np.eye(H)
 
 
-def _square_root(Λ0: FloatArray) -> tuple[FloatArray, bool]:
+def _square_root(name: str, Λ0: FloatArray) -> tuple[FloatArray, bool]:
     """Return a square root of Λ₀ and whether Λ₀ is positive definite: by Cholesky if it is, by eigenvectors if not."""
-    if (Λ0.diagonal() > 0.0).all() and np.count_nonzero(Λ0) == len(Λ0):  # nothing beside the diagonal
+    if (Λ0.diagonal() > 0.0).all() and np.count_nonzero(Λ0) == len(Λ0):  # a diagonal matrix
         return np.sqrt(Λ0), True
     if (np.abs(Λ0 - Λ0.T) > 1e-12 * np.abs(Λ0)).any():
-        raise InvalidParameterError("precision must be symmetric; it is not: use (precision + precision.T) / 2")
+        raise InvalidParameterError(f"{name} must be symmetric; it is not: use ({name} + {name}.T) / 2")
     try:
         return np.asarray(cholesky(Λ0, check_finite=False)), True
     except LinAlgError:
         λ, V = np.linalg.eigh(Λ0)
     if λ[0] < -len(λ) * _EPS * abs(λ[-1]) * 10:
-        raise InvalidParameterError(f"precision must be positive semi-definite; its smallest eigenvalue is {λ[0]:g}")
+        raise InvalidParameterError(f"{name} must be positive semi-definite; its smallest eigenvalue is {λ[0]:g}")
     return np.sqrt(np.maximum(λ, 0.0))[:, None] * V.T, False

@@ -1,8 +1,12 @@
-"""The marginal likelihood, closed form in σ_β², and the choice of σ_β² by it."""
+"""The evidence as a function of the prior variance t = σ_β², in closed form, and the choice of t by it.
+
+The evidence is the marginal likelihood p(y | Φ), with the weights and the noise integrated out.
+"""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple, Self
 
@@ -11,44 +15,50 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import xlogy
 
-from bdkn.errors import ImproperPosteriorError, check_choice, check_number
-from bdkn.inference.conjugate import Posterior, Prior, posterior
-from bdkn.inference.statistics import Statistics, as_rows
-from bdkn.inference.triangular import log_determinant
+from bdkn.errors import check_choice, check_number
+from bdkn.inference.statistics import Statistics
 from bdkn.kernels.adam import adam_step
 from bdkn.typing import FloatArray
 
 _EPS = float(np.finfo(np.float64).eps)
-_LOG_2PI = math.log(2.0 * math.pi)
-
-
-def log_evidence(stats: Statistics, given: Prior | Posterior) -> float:
-    """Return log p(y | Φ), with β and σ² integrated out:
-
-    ``log Γ(aₙ) - aₙ log bₙ + ½ log|Λ₀| - ½ log|Λₙ| - (n/2) log 2π + ½ Σ log w + a₀ log b₀ - log Γ(a₀)``.
-
-    The last two terms normalise a proper Inv-Gamma(a₀, b₀). If it is improper they are left out: the density is taken
-    to be exactly σ^(-2(a₀+1)) exp(-b₀/σ²), for Jeffreys 1/σ², so that the value is still a definite integral. It is
-    +inf in the limit of a perfect fit, y = Φμ₀ with b₀ = 0. Where the posterior is known already, it may be given in
-    place of the prior.
-    """
-    prior = given.prior if isinstance(given, Posterior) else given
-    if not prior.is_definite:
-        raise ImproperPosteriorError(
-            "the marginal likelihood needs a positive definite prior precision; under a flat prior it has no scale"
-        )
-    post = given if isinstance(given, Posterior) else posterior(stats, given)
-    log_ratio = log_determinant(prior.root) - log_determinant(post.root)
-    noise_part = post.a * math.log(post.b) if post.b else -math.inf
-    return _constant(stats, prior.a0, prior.b0) + log_ratio - noise_part
+_LOG_PI, _LOG_2PI = math.log(math.pi), math.log(2.0 * math.pi)
 
 
 class Spectrum(NamedTuple):
-    """The statistics in the singular directions of Φ, where the isotropic prior decouples.
+    """The statistics of one target in the singular directions of Φ, where an isotropic prior decouples.
 
-    With singular values s, z = R(β̂ - μ₀) in the left singular basis called c, and t = σ_β²:
-    bₙ(t) = b₀ + ½ [ρ² + Σ c²/(1 + t s²)] and log|Λₙ|/|Λ₀| = Σ log(1 + t s²). One factorisation, then any t for O(H).
-    ``rest`` is ρ² and the squares of c in directions Φ does not reach.
+    With t = σ_β², the prior variance in units of the noise,
+
+        bₙ(t) = b₀ + ½ [rest + Σ c²/(1 + t s²)],   log |Λₙ|/|Λ₀| = Σ log(1 + t s²).
+
+    One factorisation, then any t takes O(H) operations.
+
+    Parameters
+    ----------
+    s : array (r,)
+        Singular values of Φ that are not zero, the largest first.
+    c : array (r,)
+        z = R(β̂ - μ₀) in the basis of the left singular vectors.
+    rest : float
+        The squared norm of the residual, with the part of y - Φμ₀ that Φ does not reach.
+    a : float
+        aₙ = a₀ + n/2.
+    b0 : float
+        Scale b₀ of the prior of σ².
+    constant : float
+        Terms of the log evidence that depend on neither y nor t.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.inference import Prior, Spectrum, Statistics, log_evidence
+    >>> Phi, y = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 2.0, 4.0])
+    >>> stats = Statistics.from_rows(Phi, y)
+    >>> spectrum = Spectrum.of(stats)
+    >>> print(spectrum.log_evidence([0.1, 1.0, 10.0]).round(3))
+    [-7.222 -6.356 -6.648]
+    >>> print(round(log_evidence(stats, Prior.isotropic(2, 0.1)), 3))
+    -7.222
     """
 
     s: FloatArray
@@ -61,38 +71,35 @@ class Spectrum(NamedTuple):
     @classmethod
     def of(cls, stats: Statistics, mean: ArrayLike = 0.0, a0: float = 0.0, b0: float = 0.0) -> Self:
         """Return the spectrum of ``stats`` about the prior mean."""
-        μ0 = np.empty_like(stats.ref)
-        μ0[:] = mean
-        factor, order, U, s = stats.denoised
-        z = as_rows(factor, stats.ref[order]).targets_from(μ0[order])
-        return cls(s, U.T.dot(z[: len(s)]), float(z[-1]) ** 2, a0 + stats.n / 2.0, b0, _constant(stats, a0, b0))
+        s, c, residual = _singular_directions(stats, mean)
+        return cls(s, c, float(residual[-1]) ** 2, a0 + stats.n / 2.0, b0, constant_part(stats, 1, a0, b0))
 
     def b(self, t: ArrayLike) -> FloatArray:
-        """Return bₙ(t) for prior variances ``t`` of any shape."""
+        """Return bₙ(t), for prior variances ``t`` of any shape."""
         return np.asarray(self.b0 + (self.rest + 1.0 / (1.0 + self._x(t)) @ self.c**2) / 2.0)
 
     def log_evidence(self, t: ArrayLike) -> FloatArray:
-        """Return the log marginal likelihood for prior variances ``t`` of any shape."""
-        spread = np.sum(np.log1p(self._x(t)), axis=-1) / 2.0
-        return np.asarray(self.constant - xlogy(self.a, self.b(t)) - spread)
+        """Return the log evidence, for prior variances ``t`` of any shape."""
+        log_ratio = np.sum(np.log1p(self._x(t)), axis=-1) / 2.0
+        return np.asarray(self.constant - xlogy(self.a, self.b(t)) - log_ratio)
 
     def slope(self, log_t: ArrayLike) -> FloatArray:
-        """Return the derivative of the log marginal likelihood by log t."""
+        """Return the derivative of the log evidence with respect to log t."""
         x, c2 = self._x(np.exp(log_t)), self.c**2
         left = 1.0 / (1.0 + x)
         reached = x * left
         twice_b = 2.0 * self.b0 + self.rest + left @ c2
-        spread = reached @ np.ones_like(c2)  # NumPy's sum is slow over short rows
-        return np.asarray(self.a * ((reached * left) @ c2) / twice_b - spread / 2.0)
+        total = reached @ np.ones_like(c2)  # NumPy's sum is slow over short rows
+        return np.asarray(self.a * ((reached * left) @ c2) / twice_b - total / 2.0)
 
     @property
     def slope_at(self) -> Callable[[float], float]:
-        """``slope`` of one number, in plain floats: searches ask often, and for few weights arrays are slow."""
+        """``slope`` at one number, in plain floats: a search calls it often, and few weights are slow as arrays."""
         squares = [(s * s, c * c) for s, c in zip(self.s.tolist(), self.c.tolist(), strict=True)]
         a, twice_rest = self.a, 2.0 * self.b0 + self.rest
 
         def slope(log_t: float) -> float:
-            t, twice_b, gain, spread = math.exp(log_t), twice_rest, 0.0, 0.0
+            t, twice_b, gain, total = math.exp(log_t), twice_rest, 0.0, 0.0
             for s2, c2 in squares:
                 x = t * s2
                 left = 1.0 / (1.0 + x)
@@ -100,49 +107,192 @@ class Spectrum(NamedTuple):
                 weight = left * c2
                 twice_b += weight
                 gain += reached * weight
-                spread += reached
-            return a * gain / twice_b - spread / 2.0
+                total += reached
+            return a * gain / twice_b - total / 2.0
 
         return slope
+
+    def largest_b(self, t: float) -> float:
+        """Return bₙ(t)."""
+        return float(self.b(t))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether y = Φμ₀ exactly with b₀ = 0: the evidence is then infinite at every t."""
+        return self.b0 == self.rest == 0.0 and self.b(1.0) == 0.0
 
     def _x(self, t: ArrayLike) -> FloatArray:
         return np.asarray(t, dtype=np.float64)[..., None] * self.s**2
 
 
+class BlockSpectrum(NamedTuple):
+    """``Spectrum`` of a block of q targets: ``c`` is (r, q), ``rest`` and ``b0`` are matrices (q, q).
+
+    With the rows cⱼ of c, and Γ_q the multivariate gamma function in the constant,
+
+        bₙ(t) = b₀ + ½ [rest + Σⱼ cⱼcⱼᵀ/(1 + t sⱼ²)],
+        log p(Y | Φ, t) = constant - (aₙ + (q - 1)/2) log |bₙ(t)| - (q/2) Σⱼ log(1 + t sⱼ²).
+    """
+
+    s: FloatArray
+    c: FloatArray
+    rest: FloatArray
+    a: float
+    b0: FloatArray
+    constant: float
+
+    @classmethod
+    def of(cls, stats: Statistics, mean: ArrayLike = 0.0, a0: float = 0.0, b0: ArrayLike = 0.0) -> Self:
+        """Return the spectrum of ``stats`` about the prior mean; a number ``b0`` stands for that times the identity."""
+        s, c, residual = _singular_directions(stats, mean)
+        q, scale = c.shape[1], np.asarray(b0, dtype=np.float64)
+        scale = scale if scale.ndim else scale * np.eye(q)
+        return cls(s, c, residual.T @ residual, a0 + stats.n / 2.0, scale, constant_part(stats, q, a0, scale))
+
+    def b(self, t: ArrayLike) -> FloatArray:
+        """Return bₙ(t) (.., q, q), for prior variances ``t`` of any shape."""
+        left = 1.0 / (1.0 + self._x(t))
+        return np.asarray(self.b0 + (self.rest + np.einsum("...j,jp,jq->...pq", left, self.c, self.c)) / 2.0)
+
+    def log_evidence(self, t: ArrayLike) -> FloatArray:
+        """Return the log evidence, for prior variances ``t`` of any shape."""
+        q = self.c.shape[1]
+        log_ratio = q * np.sum(np.log1p(self._x(t)), axis=-1) / 2.0
+        return np.asarray(self.constant - (self.a + (q - 1) / 2.0) * np.linalg.slogdet(self.b(t))[1] - log_ratio)
+
+    def slope(self, log_t: ArrayLike) -> FloatArray:
+        """Return the derivative of the log evidence with respect to log t."""
+        t, q = np.exp(log_t), self.c.shape[1]
+        x = self._x(t)
+        left = 1.0 / (1.0 + x)
+        inner = np.einsum("jp,...pq,jq->...j", self.c, np.linalg.inv(self.b(t)), self.c)
+        gain = np.sum(x * left**2 * inner, axis=-1)
+        return np.asarray((self.a + (q - 1) / 2.0) * gain / 2.0 - q * np.sum(x * left, axis=-1) / 2.0)
+
+    @property
+    def slope_at(self) -> Callable[[float], float]:
+        """``slope`` at one number."""
+        return lambda log_t: float(self.slope(log_t))
+
+    def largest_b(self, t: float) -> float:
+        """Return the largest bₙ(t) of a target."""
+        return float(self.b(t).diagonal().max())
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether a combination of the targets is fitted exactly with b₀ = 0: the evidence is infinite at every t."""
+        return log_determinant(self.b(1.0)) == -math.inf
+
+    def _x(self, t: ArrayLike) -> FloatArray:
+        return np.asarray(t, dtype=np.float64)[..., None] * self.s**2
+
+
+def _singular_directions(stats: Statistics, mean: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return s and c of a spectrum, and the last rows of the factor, which hold the residual of each target."""
+    factor, order, U, s = stats.factor.denoised
+    μ0 = np.empty_like(factor.ref)
+    μ0[:] = mean
+    z = factor.observations.targets_from(μ0[order])
+    return s, U.T.dot(z[: len(s)]), z[len(μ0) :]
+
+
+def constant_part(stats: Statistics, q: int, a0: float, b0: float | FloatArray) -> float:
+    """Return the terms of the log evidence of q targets that depend on neither the targets nor Λ₀."""
+    a = a0 + stats.n / 2.0
+    log_b0 = log_determinant(b0) * (1 if isinstance(b0, np.ndarray) else q)
+    is_proper = a0 > 0 and log_b0 > -math.inf
+    normaliser = (a0 + (q - 1) / 2.0) * log_b0 - _log_gamma(a0, q) if is_proper else 0.0
+    log_gamma = _log_gamma(a, q) if a > 0 else math.inf
+    return log_gamma + normaliser - q * (stats.n / 2.0 * _LOG_2PI) + q * (stats.sum_log_w / 2.0)
+
+
+def log_determinant(b: float | FloatArray) -> float:
+    """Return log b, or log |b| of a positive definite matrix; -inf where it is zero or singular up to rounding."""
+    if not isinstance(b, np.ndarray):
+        return math.log(b) if b > 0 else -math.inf
+    size = np.sqrt(np.abs(b.diagonal()))
+    if not size.all():
+        return -math.inf
+    λ = np.linalg.eigvalsh(b / np.outer(size, size))  # in units of its own, so that those of the targets do not matter
+    return float(np.sum(np.log(λ)) + 2.0 * np.sum(np.log(size))) if λ[0] > len(λ) * _EPS * λ[-1] else -math.inf
+
+
+def _log_gamma(a: float, q: int) -> float:
+    """Return the logarithm of the multivariate gamma function Γ_q(a + (q - 1)/2), of Γ(a) for q = 1."""
+    if q == 1:
+        return math.lgamma(a)
+    return sum(math.lgamma(a + j / 2.0) for j in range(q)) + q * (q - 1) / 4.0 * _LOG_PI
+
+
 def choose_prior_variance(
     stats: Statistics,
-    method: str | float = "exact",
+    method: str | float = "evidence",
     *,
     mean: ArrayLike = 0.0,
     a0: float = 0.0,
     b0: float = 0.0,
     widest: float = np.inf,
 ) -> float:
-    """Return σ_β²: the best by marginal likelihood (``"exact"``), the paper's choice (``"paper"``), or a given number.
+    """Return the prior variance t = σ_β² of the weights, in units of the noise.
 
-    ``"exact"`` searches t s_max² >= 1e-8 to t s_min² <= 1e20, with the largest and the smallest singular value of Φ.
-    An optimum outside (below: the members explain nothing beyond the prior mean; above: a perfect fit) is clipped
-    there. ``"paper"`` takes five Adam steps of rate 0.1 from σ_β² = 1 on log σ_β², and so ends near e^±0.5 unless the
-    slope changes its sign. Where every σ_β² is as good (no rows, or y = Φμ₀ exactly), the answer is 1.
+    Parameters
+    ----------
+    stats : Statistics
+        Statistics of the rows, of one target or of a block.
+    method : {"evidence", "paper"} or float, default="evidence"
+        "evidence" is the t of the highest evidence. It is searched from t s_max² = 1e-8 to t s_min² = 1e20, with the
+        largest and the smallest singular value of Φ; an optimum outside (below: the members explain nothing beyond the
+        prior mean; above: a perfect fit) is clipped there. "paper" takes five Adam steps of rate 0.1 from t = 1 on
+        log t, and so ends near e^±0.5 unless the slope changes its sign. A number is returned as it is.
+    mean : array-like, default=0.0
+        Prior mean μ₀ of the weights.
+    a0, b0 : float, default=0.0
+        Shape and scale of the inverse-gamma prior of σ².
+    widest : float, default=inf
+        The largest value that (bₙ/aₙ) t, the prior variance of a weight, may have; for "evidence" only.
 
-    ``widest``, for ``"exact"`` only, is the most that (bₙ/aₙ) σ_β², the prior variance of a weight, may become.
+    Returns
+    -------
+    float
+        The prior variance. It is 1 where every value is equally good: without rows, or if y = Φμ₀ exactly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.inference import Statistics, choose_prior_variance
+    >>> Phi, y = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 2.0, 4.0])
+    >>> stats = Statistics.from_rows(Phi, y)
+    >>> round(choose_prior_variance(stats), 3)
+    2.343
+    >>> round(choose_prior_variance(stats, "paper"), 3)
+    1.632
     """
     if not isinstance(method, str):
         check_number("prior variance", method, low=0.0, strict=True)
         check_number("1 / prior variance", 1.0 / method, low=0.0)
         return float(method)
-    check_choice("method", method, ["exact", "paper"])
-    spectrum = Spectrum.of(stats, mean, a0, b0)
-    if len(spectrum.s) == 0 or (spectrum.b0 == spectrum.rest == 0.0 and spectrum.b(1.0) == 0.0):
+    if method == "exact":
+        method = renamed_exact()
+    check_choice("method", method, ["evidence", "paper"])
+    one = stats.factor.ref.ndim == 1
+    spectrum = Spectrum.of(stats, mean, a0, b0) if one else BlockSpectrum.of(stats, mean, a0, b0)
+    if len(spectrum.s) == 0 or spectrum.is_exact:
         return 1.0
-    return math.exp(_best(spectrum, widest) if method == "exact" else _five_adam_steps(spectrum))
+    return math.exp(_best(spectrum, widest) if method == "evidence" else _five_adam_steps(spectrum))
 
 
-def _best(spectrum: Spectrum, widest: float) -> float:
-    """Return the log t of the highest marginal likelihood: the best of its peaks, at an end if it rises towards it."""
+def renamed_exact() -> str:
+    """Return the present name of the method that was called "exact", with a warning."""
+    text = 'the prior variance "exact" is now called "evidence"; the old name will be an error in the next release'
+    warnings.warn(text, FutureWarning, stacklevel=3)
+    return "evidence"
+
+
+def _best(spectrum: Spectrum | BlockSpectrum, widest: float) -> float:
+    """Return the log t of the highest evidence: the best of its peaks, or an end if it rises towards it."""
     low, high = np.log(1e-8) - 2.0 * np.log(spectrum.s[0]), np.log(1e20) - 2.0 * np.log(spectrum.s[-1])
     high = _narrowed(spectrum, low, high, widest)
-    grid = np.linspace(low, high, 1 + int(np.ceil((high - low) * 4.0)))  # about nine points a decade
+    grid = np.linspace(low, high, 1 + int(np.ceil((high - low) * 4.0)))  # about nine points per decade
     rises = spectrum.slope(grid) > 0.0
     turns = (rises[:-1] & ~rises[1:]).nonzero()[0]
     peaks = [_peak(spectrum, grid[i], grid[i + 1]) for i in turns]
@@ -152,18 +302,18 @@ def _best(spectrum: Spectrum, widest: float) -> float:
     return float(candidates[spectrum.log_evidence(np.exp(candidates)).argmax()])
 
 
-def _narrowed(spectrum: Spectrum, low: float, high: float, widest: float) -> float:
+def _narrowed(spectrum: Spectrum | BlockSpectrum, low: float, high: float, widest: float) -> float:
     """Return the log t, of those between low and high, up to which t bₙ(t)/aₙ, which rises with t, is within bounds."""
 
     def excess(log_t: float) -> float:
-        return float(log_t + np.log(spectrum.b(np.exp(log_t)) / spectrum.a / widest))
+        return float(log_t + np.log(spectrum.largest_b(np.exp(log_t)) / spectrum.a / widest))
 
     if widest == np.inf or excess(high) <= 0.0:
         return high
     return low if excess(low) >= 0.0 else float(brentq(excess, low, high))
 
 
-def _peak(spectrum: Spectrum, low: float, high: float) -> float:
+def _peak(spectrum: Spectrum | BlockSpectrum, low: float, high: float) -> float:
     """Return where the slope turns from above to below zero; at an end that is a root itself, rounding has the sign."""
     slope = spectrum.slope_at
     if slope(low) <= 0.0:
@@ -173,18 +323,10 @@ def _peak(spectrum: Spectrum, low: float, high: float) -> float:
     return float(brentq(slope, low, high, xtol=1e-13, rtol=4 * _EPS))
 
 
-def _five_adam_steps(spectrum: Spectrum) -> float:
+def _five_adam_steps(spectrum: Spectrum | BlockSpectrum) -> float:
     """Return log t after five Adam steps up the slope from log t = 0, with Adam's usual constants."""
     slope = spectrum.slope_at
     u = m = v = 0.0
     for k in range(1, 6):
         u, m, v = adam_step(k, u, m, v, slope(u))
     return u
-
-
-def _constant(stats: Statistics, a0: float, b0: float) -> float:
-    """Return the terms that depend on neither the targets nor Λ₀."""
-    normaliser = a0 * math.log(b0) - math.lgamma(a0) if a0 > 0 and b0 > 0 else 0.0
-    a = a0 + stats.n / 2.0
-    log_gamma = math.lgamma(a) if a > 0 else math.inf
-    return log_gamma + normaliser - stats.n / 2.0 * _LOG_2PI + stats.sum_log_w / 2.0

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
 from bdkn.errors import ImproperPosteriorError, check_number
-from bdkn.inference.conjugate import Posterior, Prior
+from bdkn.inference.conjugate import Prior
+from bdkn.inference.posteriors import Posterior
 from bdkn.predictive import MultivariateT, StudentT
 from bdkn.typing import FloatArray
 

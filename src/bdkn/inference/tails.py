@@ -1,7 +1,7 @@
-"""How heavy the tails are: degrees of freedom and scale of a Student-t by its log score on rows it has not seen.
+"""Tails of the predictive: degrees of freedom and scale factor of a Student-t by its leave-one-out score.
 
-The posterior's own degrees of freedom, aₙ, say how well σ² is known. Residuals of real data have heavier tails than
-that, so both numbers are chosen anew, and the predictive stays a Student-t.
+The posterior's own degrees of freedom, 2aₙ, describe how well σ² is known. Residuals of real data have heavier tails
+than that, so both numbers are chosen anew, and the predictive stays a Student-t.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import gammaln
 
 from bdkn.predictive import StudentT
+from bdkn.predictive.location_scale import student_t_logpdf
 from bdkn.typing import FloatArray
 
 _HEAVIEST = 2.1
@@ -24,27 +25,73 @@ _STEPS = 50
 
 @dataclass(frozen=True)
 class Tails:
-    """Degrees of freedom ν in place of the posterior's own, and a factor on the scale."""
+    """Degrees of freedom in place of the posterior's own, and a factor on the scale.
+
+    Parameters
+    ----------
+    df : float
+        Degrees of freedom ν.
+    scale : float
+        Factor κ on the scale.
+
+    Examples
+    --------
+    >>> from bdkn.inference import Tails
+    >>> from bdkn.predictive import StudentT
+    >>> heavier = Tails(df=4.0, scale=0.9).replace_in(StudentT(100.0, [0.0], [2.0]))
+    >>> print(heavier.df, heavier.scale)
+    [4.] [1.8]
+    """
 
     df: float
     scale: float
 
-    def __call__(self, dist: StudentT) -> StudentT:
-        """Return the distribution with these tails."""
+    def replace_in(self, dist: StudentT) -> StudentT:
+        """Return the distribution with these tails in place of its own."""
         return StudentT(self.df, dist.loc, self.scale * dist.scale)
 
 
 def fit_tails(predicted: StudentT, y: ArrayLike, counts: ArrayLike | None = None) -> Tails | None:
-    """Return the tails under which ``y`` scores best; row i stands for ``counts``ᵢ observations.
+    """Return the tails under which targets have the highest mean log density.
 
-    ``predicted`` must not have seen the rows, as with ``leave_one_out``. Its degrees of freedom are the most that is
-    considered. None where nothing can be learned: from two degrees of freedom, or if half of the observations are
-    predicted exactly.
+    Parameters
+    ----------
+    predicted : StudentT
+        Predictives of the rows that were made without them, as by ``leave_one_out``. Their degrees of freedom are the
+        most that is considered.
+    y : array-like (n,)
+        Targets.
+    counts : array-like (n,), optional
+        How often each row is counted.
+
+    Returns
+    -------
+    Tails or None
+        None where the rows do not determine the tails: with two degrees of freedom, or if half of the observations are
+        predicted exactly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.inference import fit_tails
+    >>> from bdkn.predictive import StudentT
+    >>> y = np.random.default_rng(0).standard_t(3.0, size=2000)
+    >>> tails = fit_tails(StudentT(1000.0, np.zeros(2000), 1.0), y)
+    >>> print(round(tails.df, 1), round(tails.scale, 2))
+    3.2 1.0
     """
+    share = None if counts is None else np.asarray(counts, dtype=np.float64)
+    return best_tails(predicted.df, predicted.loc, predicted.scale, np.asarray(y, dtype=np.float64), share)
+
+
+def best_tails(
+    df: float | FloatArray, loc: FloatArray, scale: FloatArray, y: FloatArray, counts: FloatArray | None
+) -> Tails | None:
+    """Return ``fit_tails`` of Student-t distributions given by their parameters."""
     with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 where the posterior is certain
-        z2 = ((np.asarray(y, dtype=np.float64) - predicted.loc) / predicted.scale) ** 2
-    share = np.ones_like(z2) if counts is None else np.asarray(counts, dtype=np.float64)
-    share, most = share / share.sum(), float(np.max(predicted.df))
+        z2 = ((y - loc) / scale) ** 2
+    share = np.ones_like(z2) if counts is None else counts
+    share, most = share / share.sum(), float(np.max(df))
     if most <= _HEAVIEST or not np.isfinite(z2).all() or share @ (z2 > 0.0) <= 0.5:
         return None
     middle = float(np.median(z2[z2 > 0.0]))
@@ -52,6 +99,13 @@ def fit_tails(predicted: StudentT, y: ArrayLike, counts: ArrayLike | None = None
     best = minimize_scalar(lambda log_ν: _loss(np.exp(log_ν), middle, z2, share)[0], bounds=bounds, method="bounded")
     ν = min((most, float(np.exp(best.x))), key=lambda ν: _loss(ν, middle, z2, share)[0])
     return Tails(ν, _loss(ν, middle, z2, share)[1])
+
+
+def mean_log_density(
+    df: float | FloatArray, loc: FloatArray, scale: FloatArray, y: FloatArray, counts: FloatArray | None
+) -> float:
+    """Return the mean log density of ``y`` under Student-t distributions given by their parameters."""
+    return float(np.average(student_t_logpdf(y, df, loc, scale), weights=counts))
 
 
 def _loss(ν: float, start: float, z2: FloatArray, share: FloatArray) -> tuple[float, float]:

@@ -1,7 +1,9 @@
-"""The conjugate model of few rows and few members, from rows to posterior in one compiled step.
+"""Compiled twins of closed forms in ``bdkn.inference``, which reaches them through ``bdkn.inference.rowwise`` only.
 
-Where training has just emptied the caches, a thousand lines of interpreted bookkeeping around a few thousand
-multiplications take eight times as long as these. Rows are stored by column, [Φ, y]ᵀ, (H + 1, n).
+The first are per row: leverage, and the centre and scale of the predictive. The others are the conjugate model of few
+rows and few members, from rows to posterior in one compiled step: where training has just emptied the caches, a
+thousand lines of interpreted bookkeeping around a few thousand multiplications take eight times as long. For these,
+rows are stored by column, [Φ, y]ᵀ, (H + 1, n).
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bdkn.kernels.adam import adam_step
 from bdkn.kernels.compiled import compiled, inlined
@@ -21,15 +24,97 @@ _PERFECT = 1e-3  # a residual this far below the targets has lost digits
 _COLLINEAR = 1e-6  # what is left of a singular value, relative to the largest, when its digits are no longer all good
 _UNREACHED = 1e-6  # degrees of freedom the rows determine, below which differences of nearly equal numbers decide
 
+_NOISE = 4.0 * float(np.finfo(np.float64).eps)  # a difference this small, relative to its parts, is rounding error
+_SIDE_BY_SIDE = 128  # rows that go through a loop together: a few numbers of each stay in the first-level cache
+
 _adam_step = inlined(adam_step)
+
+
+@inlined
+def dot(a: FloatArray, b: FloatArray) -> float:
+    """Return Σ aᵢbᵢ in four sums, which a processor adds side by side."""
+    s0 = s1 = s2 = s3 = 0.0
+    whole = len(a) // 4 * 4
+    for i in range(0, whole, 4):
+        s0 += a[i] * b[i]
+        s1 += a[i + 1] * b[i + 1]
+        s2 += a[i + 2] * b[i + 2]
+        s3 += a[i + 3] * b[i + 3]
+    for i in range(whole, len(a)):
+        s0 += a[i] * b[i]
+    return (s0 + s1) + (s2 + s3)
+
+
+@compiled
+def location_scale(
+    root: FloatArray, μ: FloatArray, Phi: FloatArray, noise: FloatArray, unit: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return φᵀμ and √(unit (v + φᵀ(RᵀR)⁻¹φ)) for each row φ of ``Phi``, with R as in ``whitened``, v the ``noise``."""
+    loc, scale = np.empty(len(Phi)), leverage(root, Phi)
+    for i in range(len(Phi)):
+        loc[i] = dot(Phi[i], μ)
+        scale[i] = math.sqrt(unit) * math.sqrt(noise[i] + scale[i])
+    return loc, scale
+
+
+@compiled
+def leverage(root: FloatArray, Phi: FloatArray) -> FloatArray:
+    """Return φᵀ(RᵀR)⁻¹φ for each row φ of ``Phi``, R as in ``whitened``."""
+    total = np.zeros(len(Phi))
+    for row in whitened(root, Phi):
+        for i in range(len(total)):
+            total[i] += row[i] * row[i]
+    return total
+
+
+@compiled
+def whitened(root: FloatArray, Phi: FloatArray) -> FloatArray:
+    """Return R⁻ᵀΦᵀ (H, n) for R upper-triangular up to the order of its columns.
+
+    Entry k is the part of φ that the entries before it do not explain, divided by the pivot. If that is rounding error,
+    it means zero: a small pivot would make it large. Rows are taken some at a time, side by side.
+    """
+    n, H = Phi.shape
+    x, order = np.empty((H, n)), _triangular_order(root)
+    size = np.empty(_SIDE_BY_SIDE)
+    for start in range(0, n, _SIDE_BY_SIDE):
+        stop = min(n, start + _SIDE_BY_SIDE)
+        for k in range(H):
+            j, entry = order[k], x[k]
+            for i in range(start, stop):
+                entry[i] = Phi[i, j]
+                size[i - start] = 0.0
+            for before in range(k):
+                r, known = root[before, j], x[before]
+                for i in range(start, stop):
+                    part = r * known[i]
+                    entry[i] -= part
+                    size[i - start] += abs(part)
+            for i in range(start, stop):
+                left = entry[i]
+                is_noise = abs(left) <= H * _NOISE * (size[i - start] + abs(left))
+                entry[i] = 0.0 if is_noise else left / root[k, j]
+    return x
+
+
+@compiled
+def _triangular_order(root: FloatArray) -> NDArray[np.intp]:
+    """Return the order of the columns that makes ``root``, invertible, triangular: that of their last entries."""
+    order = np.zeros(len(root), np.intp)
+    for j in range(len(root)):
+        last = len(root) - 1
+        while last > 0 and root[last, j] == 0.0:
+            last -= 1
+        order[last] = j
+    return order
 
 
 @compiled
 def conjugate(means: FloatArray, y: FloatArray) -> Found:
-    """Return whether all went well, σ_β², the root of Λₙ, μₙ, bₙ and the log evidence, under Jeffreys' prior.
+    """Return whether it succeeded, σ_β², the root of Λₙ, μₙ, bₙ and the log evidence, under Jeffreys' prior.
 
-    ``means`` is Φᵀ, σ_β² the paper's choice. If the members are nearly collinear, or right but for rounding, or not
-    finite, the answer is that it did not go well: such rows need more care than is taken here.
+    ``means`` is Φᵀ, σ_β² the paper's choice. It fails if the members are nearly collinear, or right but for rounding,
+    or not finite: such rows need more care than is taken here.
     """
     H, n = means.shape
     columns = np.empty((H + 1, n))
@@ -70,21 +155,6 @@ def _append(root: FloatArray, columns: FloatArray) -> None:
                 b[i] -= step * a[i]
 
 
-@inlined
-def dot(a: FloatArray, b: FloatArray) -> float:
-    """Return Σ aᵢbᵢ in four sums, which a processor adds side by side."""
-    s0 = s1 = s2 = s3 = 0.0
-    whole = len(a) // 4 * 4
-    for i in range(0, whole, 4):
-        s0 += a[i] * b[i]
-        s1 += a[i + 1] * b[i + 1]
-        s2 += a[i + 2] * b[i + 2]
-        s3 += a[i + 3] * b[i + 3]
-    for i in range(whole, len(a)):
-        s0 += a[i] * b[i]
-    return (s0 + s1) + (s2 + s3)
-
-
 @compiled
 def _squares(matrix: FloatArray) -> float:
     """Return the sum of the squares of the entries."""
@@ -97,10 +167,10 @@ def _squares(matrix: FloatArray) -> float:
 
 @compiled
 def _is_well_posed(root: FloatArray) -> bool:
-    """Tell whether [R z; 0 ρ] is finite, R far from singular and ρ not lost in rounding."""
+    """Return whether [R z; 0 ρ] is finite, R far from singular and ρ not lost in rounding."""
     H = len(root) - 1
     size, targets, residual = math.sqrt(_squares(root[:H, :H])), math.sqrt(_squares(root[:H, H:])), abs(root[H, H])
-    # ‖R‖ ‖R⁻¹‖ is at least the ratio of the singular values. What is not a number is below nothing.
+    # ‖R‖ ‖R⁻¹‖ is at least the ratio of the singular values. NaN is below nothing.
     condition = size * math.sqrt(_inverse_squares(root))
     return condition * _COLLINEAR < 1.0 and size < _LARGEST and _PERFECT * targets < residual < _LARGEST
 

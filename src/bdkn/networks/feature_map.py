@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bdkn.networks.activation import activate, slope
-from bdkn.networks.exact import Layer
+from bdkn.networks.spec import Layer
 from bdkn.typing import FloatArray
 
 _ROWS_AT_ONCE = 1024
@@ -65,7 +65,7 @@ class FeatureMap:
         return np.concatenate([self(rows[i : i + _ROWS_AT_ONCE])[:, :, 0].T for i in starts])
 
     def derivatives(self, X: ArrayLike) -> FloatArray:
-        """Return ∂φ/∂x (n, n_out, n_in) at the rows, by forward mode: the chain rule from the first layer to the last."""
+        """Return ∂φ/∂x (n, n_out, n_in) at the rows, by forward mode: the chain rule from first to last layer."""
         z = np.asarray(X, dtype=np.float64)
         J = np.broadcast_to(np.eye(z.shape[1]), (len(z), z.shape[1], z.shape[1]))
         for layer, (W, b) in enumerate(self.layers):

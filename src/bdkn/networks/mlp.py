@@ -1,21 +1,49 @@
-"""H networks of one shape as stacked arrays."""
+"""Stacks of trained networks: networks of one shape, and of several shapes, that predict together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from bdkn.networks.exact import Layer, exact_outputs
-from bdkn.networks.spec import NetworkSpec
-from bdkn.typing import Array
+from bdkn.networks.exact import exact_outputs
+from bdkn.networks.head import MEAN_VARIANCE
+from bdkn.networks.spec import Layer, NetworkSpec
+from bdkn.typing import Array, BoolArray, IndexArray
 
 if TYPE_CHECKING:
-    from bdkn.networks.prediction import Packed
+    from bdkn.networks.compiled import Packed
+
+
+class Predictor(Protocol):
+    """H networks that map scaled rows to means and variances: the result of training, whatever the engine."""
+
+    def __len__(self) -> int:
+        """Return H."""
+
+    def __getitem__(self, numbers: Sequence[int] | IndexArray) -> Predictor:
+        """Return some of the networks."""
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Any]) -> Predictor:
+        """Return the networks of all parts, which are of this class and of one shape."""
+
+    def is_finite(self) -> BoolArray:
+        """Return, for each network, whether all its weights are finite."""
+
+    def outputs(self, X: Array) -> tuple[Array, Array]:
+        """Return the means and variances of rows, each (H, n)."""
+
+
+def initial_networks(spec: NetworkSpec, generators: Sequence[np.random.Generator]) -> Networks:
+    """Draw the initial weights of one network from each generator."""
+    drawn = [spec.initial_layers(generator) for generator in generators]
+    layers = zip(*drawn, strict=True)
+    return Networks(spec, tuple((np.stack([W for W, _ in layer]), np.stack([b for _, b in layer])) for layer in layers))
 
 
 @dataclass(frozen=True)
@@ -28,8 +56,8 @@ class Networks:
     def __len__(self) -> int:
         return len(self.layers[0][0])
 
-    def __getitem__(self, members: Sequence[int] | NDArray[np.intp]) -> Networks:
-        return Networks(self.spec, tuple((W[members], b[members]) for W, b in self.layers))
+    def __getitem__(self, numbers: Sequence[int] | IndexArray) -> Networks:
+        return Networks(self.spec, tuple((W[numbers], b[numbers]) for W, b in self.layers))
 
     @classmethod
     def concatenate(cls, parts: Sequence[Networks]) -> Networks:
@@ -40,29 +68,86 @@ class Networks:
         )
         return cls(parts[0].spec, stacked)
 
-    def is_finite(self) -> NDArray[np.bool_]:
-        """Tell for each network whether all its weights are finite."""
+    def is_finite(self) -> BoolArray:
+        """Return, for each network, whether all its weights are finite."""
         flat = np.concatenate([part.reshape(len(self), -1) for layer in self.layers for part in layer], axis=1)
-        finite: NDArray[np.bool_] = np.isfinite(flat).all(axis=1)
+        finite: BoolArray = np.isfinite(flat).all(axis=1)
         return finite
 
     def outputs(self, X: ArrayLike) -> tuple[Array, Array]:
-        """Return means and variances in double precision, each of shape (H, n).
+        """Return the means and variances of rows in double precision, each (H, n).
 
-        Weights in single precision are computed with in single precision, by compiled code on all cores; weights in
-        double precision, which only a reference has, by NumPy in theirs. A row's answer does not depend on which rows
-        it is asked together with.
+        Weights in single precision are computed with in single precision, by compiled code on all cores. Weights in
+        double precision, which only a reference has, and heads other than the usual one are left to NumPy. The outputs
+        for a row do not depend on the other rows.
         """
-        if self.layers[0][0].dtype == np.float32:
+        if self.layers[0][0].dtype == np.float32 and self.spec.head == MEAN_VARIANCE:
             return self._packed.outputs(X)
-        return exact_outputs(self.spec.activation, self.layers, X)
+        return exact_outputs(self.spec, self.layers, X)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"spec": self.spec, "layers": self.layers}  # what is packed can be packed again
 
     @cached_property
     def _packed(self) -> Packed:
-        from bdkn.networks.prediction import Packed, prepare
+        from bdkn.networks.compiled import Packed, prepare
 
         prepare()
         return Packed.of(self.spec, self.layers)
+
+
+@dataclass(frozen=True)
+class MixedNetworks:
+    """Networks of several shapes: network h is number ``order[h]`` of the stacks, taken one after the other."""
+
+    stacks: tuple[Predictor, ...]
+    order: IndexArray
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __getitem__(self, numbers: Sequence[int] | IndexArray) -> Predictor:
+        wanted, kept, places, start = self.order[numbers], [], np.empty(0, dtype=np.intp), 0
+        for stack in self.stacks:
+            found = np.flatnonzero((start <= wanted) & (wanted < start + len(stack)))
+            if len(found):
+                kept.append(stack[wanted[found] - start])
+                places = np.append(places, found)
+            start += len(stack)
+        return _mixed(tuple(kept), np.argsort(places))
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Predictor]) -> Predictor:
+        """Return the networks of all parts, in their order; those of one shape share a stack."""
+        return join(parts)
+
+    def is_finite(self) -> BoolArray:
+        """Return, for each network, whether all its weights are finite."""
+        return np.concatenate([stack.is_finite() for stack in self.stacks])[self.order]
+
+    def outputs(self, X: Array) -> tuple[Array, Array]:
+        """Return the means and variances of rows, each (H, n)."""
+        means, variances = zip(*(stack.outputs(X) for stack in self.stacks), strict=True)
+        return np.concatenate(means)[self.order], np.concatenate(variances)[self.order]
+
+
+def join(parts: Sequence[Predictor]) -> Predictor:
+    """Return the networks of all parts, in their order; those of one shape share a stack."""
+    by_shape: dict[Hashable, list[Predictor]] = {}
+    places: dict[Hashable, list[IndexArray]] = {}
+    first = 0
+    for part in parts:
+        stacks, order = (part.stacks, part.order) if isinstance(part, MixedNetworks) else ((part,), range(len(part)))
+        by_stack = np.split(first + np.argsort(order), np.cumsum([len(stack) for stack in stacks])[:-1])
+        for stack, numbers in zip(stacks, by_stack, strict=True):
+            shape = type(stack), getattr(stack, "spec", None)
+            by_shape.setdefault(shape, []).append(stack)
+            places.setdefault(shape, []).append(numbers)
+        first += len(part)
+    merged = tuple(type(same[0]).concatenate(same) for same in by_shape.values())
+    return _mixed(merged, np.argsort(np.concatenate([numbers for found in places.values() for numbers in found])))
+
+
+def _mixed(stacks: tuple[Predictor, ...], order: IndexArray) -> Predictor:
+    """Return the stacks as one; a single one needs no other around it."""
+    return stacks[0][order] if len(stacks) == 1 else MixedNetworks(stacks, order)

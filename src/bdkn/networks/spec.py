@@ -1,23 +1,28 @@
-"""The shape of a network."""
+"""The shape of a network, and its initial weights."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from bdkn.errors import check_choice, check_number
 from bdkn.networks.activation import ACTIVATIONS
+from bdkn.networks.head import MEAN_VARIANCE, Head
+from bdkn.typing import Array
 
-OUTPUTS = 2
-"""A mean and a raw variance."""
+Layer = tuple[Array, Array]
+"""A weight matrix W (..., n_out, n_in) and a bias b (..., n_out)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSpec:
-    """A fully connected network with two outputs, the mean and the raw (pre-softplus) variance."""
+    """A fully connected network: its inputs, hidden layers, activation, and the head that reads its outputs."""
 
     n_inputs: int
     hidden: tuple[int, ...] = (50, 50)
     activation: str = "relu"
+    head: Head = MEAN_VARIANCE
 
     def __post_init__(self) -> None:
         check_number("n_inputs", self.n_inputs, low=1, whole=True)
@@ -28,7 +33,7 @@ class NetworkSpec:
     @property
     def widths(self) -> tuple[int, ...]:
         """Units per layer, inputs first, outputs last."""
-        return (self.n_inputs, *self.hidden, OUTPUTS)
+        return (self.n_inputs, *self.hidden, self.head.n_outputs)
 
     @property
     def shapes(self) -> tuple[tuple[int, int], ...]:
@@ -40,3 +45,13 @@ class NetworkSpec:
     def n_parameters(self) -> int:
         """Weights and biases of one network."""
         return sum(n_out * (n_in + 1) for n_out, n_in in self.shapes)
+
+    def initial_layers(self, generator: np.random.Generator) -> list[Layer]:
+        """Draw weights and biases uniform in ±1/√n_in, as PyTorch's ``nn.Linear`` does, in single precision."""
+        layers: list[Layer] = []
+        for n_out, n_in in self.shapes:
+            bound = 1 / np.sqrt(n_in)
+            W = generator.uniform(-bound, bound, (n_out, n_in)).astype(np.float32)
+            b = generator.uniform(-bound, bound, n_out).astype(np.float32)
+            layers.append((W, b))
+        return layers

@@ -1,9 +1,8 @@
-"""Predictive distributions: all that metrics, plots and reports ever see of a model."""
+"""Predictive distributions: the only form in which metrics, plots and reports see a prediction."""
 
 from bdkn.predictive.base import Predictive
-from bdkn.predictive.gaussian import Gaussian
+from bdkn.predictive.location_scale import Gaussian, StudentT
 from bdkn.predictive.mixture import GaussianMixture
 from bdkn.predictive.multivariate_t import MultivariateT
-from bdkn.predictive.student_t import StudentT
 
 __all__ = ["Gaussian", "GaussianMixture", "MultivariateT", "Predictive", "StudentT"]

@@ -1,4 +1,4 @@
-"""What a prediction is: one distribution a row, with the methods of a ``scipy.stats`` distribution."""
+"""The protocol of a prediction: one distribution per row, with the methods of a ``scipy.stats`` distribution."""
 
 from __future__ import annotations
 
@@ -13,16 +13,32 @@ from numpy.typing import ArrayLike
 from bdkn.errors import InvalidParameterError, check_number
 from bdkn.typing import FloatArray
 
-Rows = Any  # whatever NumPy takes as an index: an integer, a slice, a mask, a list of row numbers
+Index = Any
+"""Whatever NumPy takes as an index: an integer, a slice, a mask, a list of row numbers."""
 
 
 @dataclass(frozen=True, eq=False)
 class Predictive(ABC):
-    """A distribution for each of n rows; every field of a subclass is an array with one row a prediction.
+    """Base class of predicted distributions, one for each of n rows.
 
-    ``y`` may be a number, one value a row ``(n,)``, or several values a row ``(n, k)``; the answer has the shape of
-    ``y``, or ``(n,)`` for a number. A row of scale zero is a point mass: its ``cdf`` is a step, its ``ppf`` the point,
-    its ``logpdf`` infinite at the point and minus infinity elsewhere, its ``crps`` the absolute error.
+    Every field of a subclass is an array with one entry or row per prediction. In all methods ``y`` may be a number,
+    one value per row ``(n,)``, or several values per row ``(n, k)``; the result has the shape of ``y``, or ``(n,)`` for
+    a number. A row of scale zero is a point mass: its ``cdf`` is a step, its ``ppf`` the point, its ``logpdf`` infinite
+    at the point and minus infinity elsewhere, its ``crps`` the absolute error.
+
+    ``bdkn.testing.check_predictive`` checks a class of your own.
+
+    Parameters
+    ----------
+    scale : array (n,) or (n, H)
+        Scale of each row, or of each component of each row, in the units of the target.
+
+    Examples
+    --------
+    >>> from bdkn.predictive import Gaussian, Predictive
+    >>> dist = Gaussian([0.0, 10.0], [1.0, 2.0])
+    >>> isinstance(dist, Predictive), len(dist), len(dist[:1])
+    (True, 2, 1)
     """
 
     scale: FloatArray
@@ -30,7 +46,7 @@ class Predictive(ABC):
     @abstractmethod
     def __len__(self) -> int: ...
 
-    def __getitem__(self, rows: Rows) -> Self:
+    def __getitem__(self, rows: Index) -> Self:
         index = [rows] if isinstance(rows, (int, np.integer)) else rows
         return replace(self, **{field.name: getattr(self, field.name)[index] for field in fields(self)})
 
@@ -104,13 +120,13 @@ class Predictive(ABC):
         return quantiles if levels.ndim else quantiles[:, 0]
 
     def interval(self, coverage: float = 0.9) -> tuple[FloatArray, FloatArray]:
-        """Return the ends of the central interval that holds ``coverage`` of the probability of each row."""
+        """Return the ends of the central interval of each row, which has the probability ``coverage``."""
         check_number("coverage", coverage, low=0.0, high=1.0)
         lower, upper = self.ppf([(1.0 - coverage) / 2.0, (1.0 + coverage) / 2.0]).T
         return lower, upper
 
     def rvs(self, size: int = 1, random_state: int | np.random.Generator | None = None) -> FloatArray:
-        """Return ``size`` independent draws a row, ``(n, size)``."""
+        """Return ``size`` independent draws per row, ``(n, size)``."""
         check_number("size", size, low=0, whole=True)
         return self._rvs(size, np.random.default_rng(random_state))
 
@@ -126,22 +142,8 @@ class Predictive(ABC):
         return function(columns).reshape(values.shape)
 
 
-def standardise(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
-    """Return ``(y - loc) / scale``; at scale zero, +inf from the point on and -inf below, so that any cdf is a step."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        z = (y - loc) / scale
-    return np.where((scale == 0) & (y == loc), np.inf, z)
-
-
-def log_density(standard: FloatArray, y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
-    """Return the log density at ``y`` from that of the standardised value, with the point masses put in."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        spread = standard - np.log(scale)
-    return np.where(scale > 0, spread, np.where(y == loc, np.inf, -np.inf))
-
-
 def repeated(number: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """Return what ``numpy.broadcast_to`` does of an array without dimensions, in a tenth of the time."""
+    """Return ``numpy.broadcast_to`` of an array without dimensions, in a tenth of the time."""
     many = np.ndarray(shape, np.float64, number, strides=(0,) * len(shape))
     many.flags.writeable = False
     return many

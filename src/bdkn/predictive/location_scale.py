@@ -1,23 +1,30 @@
-"""One standard distribution, moved and stretched row by row: what the Student-t and the Gaussian share."""
+"""The Gaussian and the Student-t: one standard distribution, moved and stretched row by row."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import betaincinv, betaln, ndtr, ndtri, stdtr, stdtrit
 
 from bdkn.errors import InvalidParameterError, check_number
-from bdkn.predictive.base import Predictive, check_location_scale, log_density, repeated, standardise
+from bdkn.predictive.base import Predictive, check_location_scale, repeated
 from bdkn.typing import FloatArray
 
 _NARROW = 1e-100  # a scale this small beside the error is a point mass, and its square would leave the range of floats
 
+# Beyond these degrees of freedom the Student-t is the Gaussian to floating-point precision (the gap is of order 1/df),
+# while (1 + z²/df)^df starts to lose digits.
+_GAUSSIAN_DF = 1e8
+
+_FAR_DOWN = 1e-100  # a level below which quantiles are computed in another way
+
 
 class LocationScale(Predictive):
-    """The distributions of ``loc + scale * Z``, one a row, with a symmetric standard ``Z`` that a subclass defines."""
+    """Distributions of ``loc + scale * Z``, one per row, with a symmetric standard ``Z`` that a subclass defines."""
 
     loc: FloatArray
     scale: FloatArray
@@ -90,3 +97,178 @@ class LocationScale(Predictive):
         loc, error = self.loc[:, None], np.abs(y - self.loc[:, None])
         wide = self.scale[:, None] > _NARROW * error
         return np.where(wide, self._positive_crps(y, loc, np.where(wide, self.scale[:, None], 1.0)), error)
+
+
+def standardise(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
+    """Return ``(y - loc) / scale``; at scale zero, +inf from the point on and -inf below, so that any cdf is a step."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        z = (y - loc) / scale
+    return np.where((scale == 0) & (y == loc), np.inf, z)
+
+
+def log_density(standard: FloatArray, y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
+    """Return the log density at ``y`` from that of the standardised value; a scale of zero is a point mass."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        density = standard - np.log(scale)
+    return np.where(scale > 0, density, np.where(y == loc, np.inf, -np.inf))
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Gaussian(LocationScale):
+    """Gaussian predictive: ``N(loc, scale²)`` for each of n rows.
+
+    A single network or a Gaussian process predicts it.
+
+    Parameters
+    ----------
+    loc : array-like (n,)
+        Means.
+    scale : float or array-like (n,)
+        Standard deviations, not negative. Zero is a point mass.
+
+    Examples
+    --------
+    >>> from bdkn.predictive import Gaussian
+    >>> dist = Gaussian([0.0, 10.0], [1.0, 2.0])
+    >>> lower, upper = dist.interval(0.9)
+    >>> print(lower.round(2), upper.round(2))
+    [-1.64  6.71] [ 1.64 13.29]
+    >>> print(dist.logpdf([0.0, 10.0]).round(3))
+    [-0.919 -1.612]
+    """
+
+    loc: FloatArray
+    scale: FloatArray
+
+    def __init__(self, loc: ArrayLike, scale: ArrayLike) -> None:
+        self._store(loc=loc, scale=scale)
+
+    def var(self) -> FloatArray:
+        """Return ``scale²``."""
+        return self.scale**2
+
+    def _standard_logpdf(self, z: FloatArray) -> FloatArray:
+        return normal_logpdf(z)
+
+    def _standard_cdf(self, z: FloatArray) -> FloatArray:
+        return normal_cdf(z)
+
+    def _standard_ppf(self, q: FloatArray) -> FloatArray:
+        quantiles: FloatArray = ndtri(q)
+        return quantiles
+
+    def _standard_rvs(self, shape: tuple[int, int], generator: np.random.Generator) -> FloatArray:
+        return generator.standard_normal(shape)
+
+    def _positive_crps(self, y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
+        from scoringrules import crps_normal
+
+        score: FloatArray = crps_normal(y, loc, scale)
+        return score
+
+
+def normal_logpdf(z: FloatArray) -> FloatArray:
+    """Return the log density of the standard normal."""
+    with np.errstate(over="ignore"):
+        density: FloatArray = -(z**2) / 2 - np.log(2 * np.pi) / 2
+    return density
+
+
+def normal_cdf(z: FloatArray) -> FloatArray:
+    """Return the distribution function of the standard normal."""
+    cumulative: FloatArray = ndtr(z)
+    return cumulative
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class StudentT(LocationScale):
+    """Student-t predictive: ``St(df, loc, scale²)`` for each of n rows.
+
+    The conjugate posterior predicts it. ``mean()`` is always ``loc``, the centre, also for ``df <= 1`` where the first
+    moment does not exist; ``var()`` is infinite for ``df <= 2`` and ``crps``, the integral of ``(F - 1{x >= y})²``, for
+    ``df <= 1/2``.
+
+    Parameters
+    ----------
+    df : float or array-like (n,)
+        Degrees of freedom, positive. Infinity is the Gaussian.
+    loc : array-like (n,)
+        Centres.
+    scale : float or array-like (n,)
+        Scales, not negative. Zero is a point mass.
+
+    Examples
+    --------
+    >>> from bdkn.predictive import StudentT
+    >>> dist = StudentT(5.0, [0.0, 10.0], [1.0, 2.0])
+    >>> print(dist.std().round(3), dist.ppf(0.95).round(3))
+    [1.291 2.582] [ 2.015 14.03 ]
+    """
+
+    df: FloatArray
+    loc: FloatArray
+    scale: FloatArray
+
+    def __init__(self, df: ArrayLike, loc: ArrayLike, scale: ArrayLike) -> None:
+        self._store(df=df, loc=loc, scale=scale)
+        if not (self.df > 0).all():
+            raise InvalidParameterError(f"df must be > 0; got {self.df[~(self.df > 0)][0]}")
+
+    def var(self) -> FloatArray:
+        """Return ``scale² df / (df - 2)``, infinite for ``df <= 2``; a point mass has none at any ``df``."""
+        heavy = self.df <= 2
+        inflation = 1 / (1 - 2 / np.where(heavy, np.inf, self.df))
+        return self.scale**2 * inflation + np.where(heavy & (self.scale > 0), np.inf, 0.0)
+
+    def _standard_logpdf(self, z: FloatArray) -> FloatArray:
+        return _standard_t_logpdf(z, self.df[:, None])
+
+    def _standard_cdf(self, z: FloatArray) -> FloatArray:
+        cumulative: FloatArray = stdtr(self.df[:, None], z)
+        return cumulative
+
+    def _standard_ppf(self, q: FloatArray) -> FloatArray:
+        ν = self.df[:, None]
+        inner: FloatArray = stdtrit(ν, q)
+        # Far down, stdtrit gives up; there F(-t) = ½ I_x(ν/2, ½) with x = ν/(ν + t²) is inverted instead.
+        x = betaincinv(np.minimum(ν, 1e8) / 2, 0.5, 2 * np.minimum(q, _FAR_DOWN))
+        with np.errstate(divide="ignore", over="ignore"):
+            far = -np.sqrt(ν) * np.sqrt(1 / x - 1)
+        return np.where(q == 1, np.inf, np.where((q < _FAR_DOWN) & (ν < 1e8), far, np.where(q == 0, -np.inf, inner)))
+
+    def _standard_rvs(self, shape: tuple[int, int], generator: np.random.Generator) -> FloatArray:
+        return generator.standard_t(np.minimum(self.df, 1e15)[:, None], size=shape)
+
+    def _positive_crps(self, y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
+        from scoringrules import crps_normal, crps_t
+
+        df = self.df[:, None]
+        cauchy, gaussian = np.abs(df - 1) < 1e-8, df > _GAUSSIAN_DF
+        regular = (df > 0.5) & ~cauchy & ~gaussian
+        score = np.where(regular, crps_t(y, np.where(regular, df, 2.0), loc, scale), np.inf)
+        score = np.where(gaussian, crps_normal(y, loc, scale), score)
+        return np.where(cauchy, _cauchy_crps(y, loc, scale), score)
+
+
+def student_t_logpdf(y: FloatArray, df: float | FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
+    """Return the log density of ``StudentT(df, loc, scale)`` at ``y``, all of one shape or numbers."""
+    return log_density(_standard_t_logpdf(standardise(y, loc, scale), df), y, loc, scale)
+
+
+def _standard_t_logpdf(z: FloatArray, df: float | FloatArray) -> FloatArray:
+    """Return the log density of the standard Student-t."""
+    ν = np.minimum(df, 1e15)  # keeps df = inf, the Gaussian, out of inf * 0
+    with np.errstate(over="ignore"):
+        tail: FloatArray = (ν + 1) / 2 * np.log1p(z**2 / ν)
+    # log B(1/2, ν/2) keeps its digits at large ν, where log Γ((ν+1)/2) - log Γ(ν/2) cancels.
+    normaliser: FloatArray = np.log(ν) / 2 + betaln(0.5, ν / 2)
+    return -tail - normaliser
+
+
+def _cauchy_crps(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
+    """Return the score at one degree of freedom, where the general formula reads infinity minus infinity.
+
+    From ``crps'(z) = 2 F(z) - 1`` and ``crps(0) = 2 log(2) / π``.
+    """
+    z = (y - loc) / scale
+    return np.asarray(scale * (2 * np.log(2.0) + 2 * z * np.arctan(z) - np.log1p(z**2)) / np.pi)

@@ -1,7 +1,8 @@
-"""The mixture of Gaussians, what a deep ensemble predicts."""
+"""The mixture of Gaussians, which a deep ensemble predicts."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -10,20 +11,36 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from bdkn.errors import InvalidParameterError, check_number
-from bdkn.predictive.base import Predictive, check_location_scale, log_density, standardise
-from bdkn.predictive.gaussian import Gaussian, normal_cdf, normal_logpdf
-from bdkn.predictive.root import increasing_root
+from bdkn.predictive.base import Predictive, check_location_scale
+from bdkn.predictive.location_scale import Gaussian, log_density, normal_cdf, normal_logpdf, standardise
 from bdkn.typing import FloatArray
 
 _NARROW = 1e-150  # a point mass is scored as a very narrow Gaussian, whose variance does not yet underflow
 _PAIRS_AT_ONCE = 2**20  # the score sums over pairs of components; this bounds its memory to some tens of MB
+_EPS = np.finfo(np.float64).eps
+_ROUNDING = 3e-14  # logarithms of probabilities are known to about this, far out in the tail
+_MOST_STEPS = 200  # bisection alone would halve a bracket this often; smooth equations need about eight
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class GaussianMixture(Predictive):
-    """``Σ_h weights_h N(loc_h, scale_h²)`` for each of n rows: arrays (n, H).
+    """Mixture of Gaussians: ``Σ_h weights_h N(loc_h, scale_h²)`` for each of n rows.
 
-    ``weights`` (H,) or (n, H) are not negative and sum to one along the components; without them all count the same.
+    Parameters
+    ----------
+    loc : array-like (n, H)
+        Means of the H components.
+    scale : float or array-like (n, H)
+        Standard deviations of the components, not negative. Zero is a point mass.
+    weights : array-like (H,) or (n, H), optional
+        Weights of the components, not negative, with the sum one in each row. By default all are equal.
+
+    Examples
+    --------
+    >>> from bdkn.predictive import GaussianMixture
+    >>> dist = GaussianMixture([[0.0, 2.0]], [[1.0, 1.0]])
+    >>> print(dist.mean(), dist.std().round(3), dist.ppf(0.95).round(3))
+    [1.] [1.414] [3.317]
     """
 
     loc: FloatArray
@@ -135,3 +152,32 @@ def _check_weights(weights: FloatArray) -> None:
         f"weights must be >= 0 and sum to 1 in each row; got a least weight of {weights.min()} "
         f"and sums from {weights.sum(axis=1).min()} to {weights.sum(axis=1).max()}"
     )
+
+
+def increasing_root(
+    function: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+    lower: FloatArray,
+    upper: FloatArray,
+    tolerance: FloatArray,
+) -> FloatArray:
+    """Return the root within [lower, upper] of each of many increasing functions, by Newton's method in brackets.
+
+    ``function`` returns the values and the slopes at x; it may jump and may be infinite. A Newton step counts only if
+    it stays inside the bracket and is at most half as long as the step before; otherwise the bracket is halved. A row
+    rests once its value is zero up to rounding or it moves by no more than ``tolerance`` or the last digit of x.
+    """
+    x, last = (lower + upper) / 2, upper - lower
+    resting = np.zeros(x.shape, dtype=bool)
+    for _ in range(_MOST_STEPS):
+        value, slope = function(x)
+        lower, upper = np.where(value < 0, x, lower), np.where(value < 0, upper, x)
+        with np.errstate(all="ignore"):
+            newton = x - value / np.where(np.isinf(slope), np.nan, slope)
+        trusted = (lower <= newton) & (newton <= upper) & (np.abs(newton - x) <= last / 2)
+        target = np.where(trusted, newton, lower + (upper - lower) / 2)
+        resting |= np.abs(value) <= _ROUNDING
+        x, last = np.where(resting, x, target), np.abs(target - x)
+        resting |= last <= np.maximum(tolerance, 2 * _EPS * np.abs(x))
+        if resting.all():
+            break
+    return x

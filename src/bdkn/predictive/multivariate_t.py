@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 from scipy.special import betaln, gammaln
 
 from bdkn.errors import InvalidParameterError, check_number
-from bdkn.predictive.student_t import StudentT
+from bdkn.predictive.location_scale import StudentT
 from bdkn.typing import FloatArray
 
 

@@ -129,7 +129,7 @@ class NetworkSettings:
     def has_variance(self, trained: Trained) -> bool:
         """Return whether the variances of networks mean something: not if they were trained on squared error alone."""
         last = max(map(len, trained.loss_curves)) - 1
-        return self._config(self.size(1)).objective_at(last) != "mse"
+        return self._config(self.size(1)).objective_in(last).trains_variance
 
     @property
     def _activations(self) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bdkn.inference import plain_combination
+from bdkn.inference import published_combination
 from bdkn.members import Design, Encoders, MemberScores, NetworkEnsemble, constant_variance
 from bdkn.networks import Predictor
 from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks
@@ -25,7 +25,7 @@ def fit_published(
     """Fit the method of the paper: networks and linear model see the same rows."""
     networks, design = fit_all_rows(settings, rows, encoders, root)
     with stage("combine"):
-        combination = plain_combination(design.chunks(), combining.prior_variance)
+        combination = published_combination(design.chunks(), combining.prior_variance)
     return FittedBDKN(networks, Combined(combination, encoders.targets), settings.size(len(rows)).n_members)
 
 

@@ -24,7 +24,7 @@ from bdkn.members import (
     Standardizer,
     TargetScaler,
 )
-from bdkn.networks import FeatureMap, MixedNetworks, Networks, NetworkSpec
+from bdkn.networks import FeatureMap, MeanVarianceHead, MixedNetworks, Networks, NetworkSpec
 from bdkn.persistence import Arrays, Document, pack, unpack, write
 from bdkn.regressors.baselines.conditioned_gp import ConditionedGP
 from bdkn.regressors.baselines.fitted import (
@@ -67,6 +67,7 @@ TYPES = (
     FittedVBLL,
     Folds,
     HeldOut,
+    MeanVarianceHead,
     MemberScores,
     MixedNetworks,
     NetworkEnsemble,

@@ -4,7 +4,8 @@ They raise AssertionError with a statement of what must hold, and need no test f
 """
 
 from bdkn.testing.encoders import check_encoder
+from bdkn.testing.engines import check_engine
 from bdkn.testing.members import check_member
 from bdkn.testing.regressors import check_regressor
 
-__all__ = ["check_encoder", "check_member", "check_regressor"]
+__all__ = ["check_encoder", "check_engine", "check_member", "check_regressor"]

@@ -1,8 +1,9 @@
 """Engines that train networks."""
 
-from bdkn.training.config import OBJECTIVES, SCHEDULES, TrainingConfig
+from bdkn.training.config import SCHEDULES, TrainingConfig
 from bdkn.training.engines import ENGINES, get_engine
 from bdkn.training.job import Engine, EpochReport, Hook, Job, Trained
+from bdkn.training.objective import OBJECTIVES, Objective
 
 __all__ = [
     "ENGINES",
@@ -12,6 +13,7 @@ __all__ = [
     "EpochReport",
     "Hook",
     "Job",
+    "Objective",
     "Trained",
     "TrainingConfig",
     "get_engine",

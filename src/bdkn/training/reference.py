@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,13 +10,14 @@ from numpy.typing import DTypeLike
 
 from bdkn.networks import Networks, initial_networks
 from bdkn.networks.activation import activate, slope
-from bdkn.networks.exact import Layer
+from bdkn.networks.functions import NUMPY
+from bdkn.networks.spec import Layer
 from bdkn.rows import Rows
 from bdkn.training.config import BETA_1, BETA_2, EPSILON, TrainingConfig
 from bdkn.training.job import Hook, Job, Trained, train_in_groups
-from bdkn.training.objective import loss_and_gradient
+from bdkn.training.objective import Objective
 from bdkn.training.progress import Progress, choose_networks
-from bdkn.training.rows import Batches, RowNumbers, Streams, TrainingTable, consecutive, group_jobs
+from bdkn.training.rows import Batches, JobRows, RowNumbers, TrainingTable, consecutive, group_jobs
 from bdkn.typing import Array, Float32Array
 
 Layers = tuple[Layer, ...]
@@ -27,7 +28,7 @@ _CHUNK_ROWS = 4096
 
 @dataclass(frozen=True)
 class State:
-    """The weights of all members, Adam's running mean and mean square of their gradients, and the steps taken."""
+    """The weights of all networks, Adam's running mean and mean square of their gradients, and the steps taken."""
 
     layers: Layers
     m: Layers
@@ -42,7 +43,7 @@ class State:
 
 
 def forward(activation: str, layers: Layers, X: Array) -> tuple[list[Array], list[Array]]:
-    """Return the inputs (H, B, n_in) and pre-activations (H, B, n_out) of every layer; the last are the outputs."""
+    """Return the inputs (J, B, n_in) and pre-activations (J, B, n_out) of every layer; the last are the outputs."""
     inputs: list[Array] = [X]
     z: list[Array] = []
     for W, b in layers:
@@ -63,12 +64,12 @@ def backward(activation: str, layers: Layers, inputs: Sequence[Array], z: Sequen
 
 
 def loss_and_gradients(
-    activation: str, layers: Layers, batch: TrainingTable, objective: str, beta: float
+    activation: str, layers: Layers, batch: TrainingTable, objective: Objective
 ) -> tuple[Array, Layers]:
-    """Return each member's summed loss Σ wᵢ lᵢ (H,), and the gradients of Σ wᵢ lᵢ / B."""
+    """Return each network's summed loss Σ wᵢ lᵢ (J,), and the gradients of Σ wᵢ lᵢ / B."""
     inputs, z = forward(activation, layers, batch.X)
-    loss, d_mean, d_raw = loss_and_gradient(objective, beta, z[-1][..., 0], z[-1][..., 1], batch.y)
-    d_outputs = np.stack([d_mean, d_raw], axis=-1) * (batch.weights / batch.y.shape[1])[..., None]
+    loss, gradient = objective.loss_and_gradient(NUMPY, z[-1], batch.y)
+    d_outputs = gradient * (batch.weights / batch.y.shape[1])[..., None]
     return (batch.weights * loss).sum(axis=1), backward(activation, layers, inputs, z, d_outputs)
 
 
@@ -111,52 +112,52 @@ class ReferenceEngine:
 
     def _train(self, jobs: Sequence[Job], table: TrainingTable, progress: Progress) -> Trained:
         """Train jobs that differ in their seeds and row numbers only."""
-        spec, config, streams = jobs[0].spec, jobs[0].config, [Streams.of(job.seed) for job in jobs]
-        batches = Batches(jobs, streams, len(table.y))
-        rates = config.learning_rates(config.epochs * len(batches))
-        start = initial_networks(spec, [stream.initial for stream in streams])
+        spec, config, own = jobs[0].spec, jobs[0].config, [JobRows.of(job, len(table.y)) for job in jobs]
+        batches = Batches(own, config.batch_size)
+        start = initial_networks(spec, [rows.streams.initial for rows in own])
         state = State.start(_map(lambda p: p.astype(self.dtype), start.layers))
         kept = Networks(spec, state.layers)
         for epoch in progress:
             batches.shuffle()
-            state, losses = _epoch(spec.activation, state, table, batches, rates, config, config.objective_at(epoch))
+            state, losses = _epoch(spec.activation, state, table, batches, config, config.objective_in(epoch))
             validation = _validation_loss(spec.activation, state.layers, table, batches.held_out, config)
             current = Networks(spec, state.layers)
             kept = choose_networks(progress.record(epoch, losses, validation, current.outputs), current, kept)
         return progress.trained(kept)
 
 
-@np.errstate(all="ignore")  # a member that diverges carries its infinities along and is dealt with after training
+@np.errstate(all="ignore")  # a network that diverges keeps its infinities and is left out after training
 def _epoch(
     activation: str,
     state: State,
     data: TrainingTable,
     batches: Batches,
-    rates: Iterator[float],
     config: TrainingConfig,
-    objective: str,
+    objective: Objective,
 ) -> tuple[State, Array]:
-    """Take one step a batch; return the mean loss of the epoch as it was seen before each step, (H,)."""
-    total: Array = np.zeros(len(batches.order))
+    """Take one step per batch; return the mean loss (J,) of the epoch, that of each batch before its step."""
+    total, steps = np.zeros(len(batches.order)), config.epochs * len(batches)
     for rows in batches:
-        losses, gradients = loss_and_gradients(activation, state.layers, data[rows], objective, config.beta)
-        state = adam_step(state, gradients, next(rates), config.weight_decay)
+        losses, gradients = loss_and_gradients(activation, state.layers, data[rows], objective)
+        rate = config.learning_rate_at(state.steps, steps)
+        state = adam_step(state, gradients, float(rate), config.weight_decay)
         total += losses
-    return state, total / batches.n_train
+    mean: Array = total / batches.n_train
+    return state, mean
 
 
 @np.errstate(all="ignore")
 def _validation_loss(
     activation: str, layers: Layers, data: TrainingTable, held_out: RowNumbers, config: TrainingConfig
 ) -> Array | None:
-    """Return the mean loss of the held-out rows, (H,), or nothing where there are none."""
+    """Return the mean loss (J,) on the validation rows, or None where there are none."""
     if held_out.size == 0:
         return None
     total: Array = np.zeros(len(held_out))
     for rows in consecutive(held_out, _CHUNK_ROWS):
         part = data[rows]
         outputs = forward(activation, layers, part.X)[1][-1]
-        loss, *_ = loss_and_gradient(config.objective, config.beta, outputs[..., 0], outputs[..., 1], part.y)
+        loss, _ = config.main_objective.loss_and_gradient(NUMPY, outputs, part.y)
         total += (part.weights * loss).sum(axis=1)
     mean: Array = total / held_out.shape[1]
     return mean

@@ -70,6 +70,12 @@ def _check(rows: Rows, jobs: Sequence[Job]) -> None:
                 f"the network of a job must have one input per column of X, which has {X.shape[1]}; "
                 f"got n_inputs={job.spec.n_inputs} in job {number}"
             )
+        objective, head = job.config.main_objective, job.spec.head
+        if objective.n_outputs != head.n_outputs:
+            raise InvalidParameterError(
+                "the objective and the head of a network must have the same number of outputs; "
+                f"got {objective.n_outputs} for the objective {objective.name!r} and {head.n_outputs} for {head!r}"
+            )
 
 
 def _described(X: object) -> str:
@@ -92,11 +98,28 @@ class Streams:
         return cls(np.random.default_rng(initial), np.random.default_rng(split), state)
 
 
+@dataclass(frozen=True, eq=False)
+class JobRows:
+    """The random streams of one job, and the numbers of its training rows and validation rows.
+
+    The training rows are an array of the job's own, which is shuffled in place in each epoch.
+    """
+
+    streams: Streams
+    training: RowNumbers
+    validation: RowNumbers
+
+    @classmethod
+    def of(cls, job: Job, n_rows: int) -> JobRows:
+        """Divide the rows of a job, in a table of ``n_rows``."""
+        streams = Streams.of(job.seed)
+        return cls(streams, *split_rows(job, n_rows, streams.split))
+
+
 def split_rows(job: Job, n_rows: int, generator: np.random.Generator) -> tuple[RowNumbers, RowNumbers]:
     """Return the numbers of a job's training rows and validation rows, in a table of ``n_rows``.
 
-    There are no validation rows without early stopping, and at least one of each kind with it. The training rows are
-    an array of their own, which may be shuffled in place.
+    There are no validation rows without early stopping, and at least one of each kind with it.
     """
     own = None if job.rows is None else _checked_numbers(job.rows, n_rows)
     n, fraction = n_rows if own is None else len(own), job.config.validation_fraction
@@ -136,13 +159,12 @@ def shuffle(order: RowNumbers, state: np.uint64) -> np.uint64:
 class Batches:
     """The rows of jobs with equally many: ``order`` (J, n), shuffled in each epoch, and ``held_out`` (J, n_val)."""
 
-    def __init__(self, jobs: Sequence[Job], streams: Sequence[Streams], n_rows: int) -> None:
-        splits = [split_rows(job, n_rows, stream.split) for job, stream in zip(jobs, streams, strict=True)]
-        self.order: RowNumbers = np.stack([training for training, _ in splits])
-        self.held_out: RowNumbers = np.stack([validation for _, validation in splits])
+    def __init__(self, jobs: Sequence[JobRows], batch_size: int) -> None:
+        self.order: RowNumbers = np.stack([job.training for job in jobs])
+        self.held_out: RowNumbers = np.stack([job.validation for job in jobs])
         self.n_train: int = self.order.shape[1]
-        self._size = jobs[0].config.batch_size
-        self._states = [np.uint64(stream.order) for stream in streams]
+        self._size = batch_size
+        self._states = [np.uint64(job.streams.order) for job in jobs]
 
     def __len__(self) -> int:
         """Return the number of batches per epoch; the last may be smaller."""

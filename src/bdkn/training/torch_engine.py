@@ -7,15 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bdkn.errors import check_choice, missing_extra
+from bdkn.errors import InvalidParameterError, check_choice, missing_extra
+from bdkn.networks import MEAN_VARIANCE
 from bdkn.rows import Rows
 from bdkn.training.job import Hook, Job, Trained, train_in_groups
-from bdkn.training.progress import Progress
-from bdkn.training.rows import TrainingTable, group_jobs
+from bdkn.training.rows import TrainingTable
 from bdkn.typing import Float32Array
 
 if TYPE_CHECKING:
     import torch
+
+    from bdkn.training.torch_stack import DeviceTable
 
 DTYPES = ("float32", "float64")
 
@@ -56,17 +58,27 @@ class TorchEngine:
         """Train one network per job; ``n_jobs`` is not used, PyTorch has threads of its own."""
         if importlib.util.find_spec("torch") is None:
             raise missing_extra("torch", "torch")
-        from bdkn.training.torch_loop import Table, train_modules, train_stacked
+        from bdkn.training.torch_program import group_for_programs, train_program
+        from bdkn.training.torch_stack import DeviceTable
 
-        table = Table.of(TrainingTable.of(rows, jobs), self.device, self._dtype_name)
+        table = DeviceTable.of(TrainingTable.of(rows, jobs), self.device, self._dtype_name)
         if self.module is not None:
-            return train_modules(self.module, table, jobs, watch, on_epoch)
+            return self._train_modules(jobs, table, watch, on_epoch)
+        groups = group_for_programs(jobs, len(rows))
+        return train_in_groups(groups, lambda numbers: train_program(numbers, jobs, table, watch, on_epoch))
 
-        def train(numbers: Sequence[int]) -> Trained:
-            progress = Progress(numbers, jobs[numbers[0]].config, watch, on_epoch)
-            return train_stacked([jobs[number] for number in numbers], table, progress)
+    def _train_modules(
+        self, jobs: Sequence[Job], table: DeviceTable, watch: Float32Array | None, on_epoch: Hook | None
+    ) -> Trained:
+        from bdkn.training.torch_modules import train_modules
 
-        return train_in_groups(group_jobs(jobs, len(rows)), train)
+        assert self.module is not None
+        if any(job.spec.head != MEAN_VARIANCE for job in jobs):
+            raise InvalidParameterError(
+                "a module of your own has a mean and a raw variance as outputs; got jobs with another head: train them "
+                "without module="
+            )
+        return train_modules(self.module, table, jobs, watch, on_epoch)
 
     @property
     def _dtype_name(self) -> str:

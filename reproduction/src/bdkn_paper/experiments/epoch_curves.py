@@ -21,6 +21,7 @@ from bdkn.errors import DivergedError, InvalidParameterError
 from bdkn.members import Standardizer
 from bdkn.metrics import nll, rmse
 from bdkn.regressors import TorchRegressor
+from bdkn.rows import Rows
 from bdkn.training import EpochReport, Trained, get_engine
 from bdkn.typing import Array, FloatArray
 
@@ -111,7 +112,7 @@ def check_curves(model: Any) -> None:
 @contextmanager
 def watched(model: Any, X: FloatArray, X_test: FloatArray) -> Iterator[Watching]:
     """Let a fit in the block keep what the networks say about both sets of rows, scaled as the fit scales them."""
-    inputs, engine = Standardizer.fit(X), model.engine
+    inputs, engine = Standardizer.fit(Rows(X, X[:, 0])), model.engine
     watching = Watching(get_engine(engine), np.concatenate([inputs.transform(X), inputs.transform(X_test)]))
     model.engine = watching
     try:

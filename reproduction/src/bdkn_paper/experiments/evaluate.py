@@ -168,8 +168,8 @@ def _warm_up(model: Any) -> None:
     if isinstance(model, TorchRegressor):
         model.load_packages()
     if getattr(model, "engine", None) == "fused":
-        from bdkn.inference import plain
+        from bdkn.inference import published
         from bdkn.training.fused import engine
 
         engine.prepare()
-        plain.prepare()
+        published.prepare()

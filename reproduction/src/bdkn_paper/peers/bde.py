@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.members import Standardizer, TargetScaler
+from bdkn.rows import Rows
 from bdkn.typing import FloatArray
 from bdkn_paper.peers.mixture import SampledMixture
 from bdkn_paper.peers.peer import Peer
@@ -69,7 +70,7 @@ class BDE(Peer):
         given = self.get_params()
         seed, layers = given.pop("random_state"), list(given.pop("hidden_layers"))
         del given["n_jobs"]
-        self.inputs_, self.target_ = Standardizer.fit(X), TargetScaler.fit(y)
+        self.inputs_, self.target_ = Standardizer.fit(Rows(X, y)), TargetScaler.fit(y)
         self.model_ = self.library().BdeRegressor(hidden_layers=layers, seed=seed, **given)
         self.model_.fit(x=self.inputs_.transform(X), y=self.target_.transform(y))
         return self

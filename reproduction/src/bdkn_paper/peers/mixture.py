@@ -10,8 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from bdkn.predictive import GaussianMixture
-from bdkn.predictive.base import standardise
-from bdkn.predictive.gaussian import normal_cdf, normal_logpdf
+from bdkn.predictive.location_scale import normal_cdf, normal_logpdf, standardise
 from bdkn.typing import FloatArray
 
 _AT_ONCE = 2**22  # rows times values times components; this bounds the memory to some hundred MB

@@ -15,20 +15,25 @@ import numpy as np
 
 from bdkn.errors import InvalidParameterError
 from bdkn.kernels.compiled import announce
-from bdkn.networks import ACTIVATIONS, Networks, NetworkSpec, initial_networks, join
-from bdkn.networks.prediction import Packed
+from bdkn.networks import ACTIVATIONS, MEAN_VARIANCE, Networks, NetworkSpec, join
+from bdkn.networks.compiled import Packed, packing_of
 from bdkn.rows import Rows
-from bdkn.training.config import OBJECTIVES, TrainingConfig
+from bdkn.training.config import TrainingConfig
 from bdkn.training.fused import epochs as compiled
 from bdkn.training.fused.layout import Layout, layout_of
+from bdkn.training.fused.step import BETA_NLL, MSE, NLL
 from bdkn.training.job import EpochReport, Hook, Job, Trained
-from bdkn.training.rows import Streams, TrainingTable, split_rows
+from bdkn.training.objective import OBJECTIVES, BetaNLL, GaussianNLL, SquaredError
+from bdkn.training.rows import JobRows, TrainingTable
 from bdkn.typing import Array, Float32Array
 
 _CALL_S = 0.01
 """How long one call of compiled code should take: short enough to balance the threads and to be interrupted."""
 
 _NOTHING = np.empty(0, dtype=np.float32)
+
+_CODES: dict[type, int] = {GaussianNLL: NLL, BetaNLL: BETA_NLL, SquaredError: MSE}
+"""The objectives that are compiled."""
 
 
 class FusedEngine:
@@ -48,8 +53,10 @@ class FusedEngine:
     ) -> Trained:
         """Train one network per job."""
         prepare()
+        _check_compiled(jobs)
         table = TrainingTable.of(rows, jobs)
-        runs = [Run.start(job, table) for job in jobs]
+        own = [JobRows.of(job, len(table.y)) for job in jobs]
+        runs = [Run.start(job, table, numbers) for job, numbers in zip(jobs, own, strict=True)]
         queue = Queue(runs, None if on_epoch is None else _Reporter(on_epoch, watch))
         queue.finish(min(threads(n_jobs), len(runs)))
         return Trained(
@@ -70,15 +77,15 @@ class Run:
     state: compiled.State
 
     @classmethod
-    def start(cls, job: Job, table: TrainingTable) -> Run:
+    def start(cls, job: Job, table: TrainingTable, own: JobRows) -> Run:
         """Draw the initial weights and lay everything out in a workspace."""
-        streams = Streams.of(job.seed)
-        order, held = split_rows(job, len(table.y), streams.split)
-        network = initial_networks(job.spec, [streams.initial])
-        data = compiled.Data(table.X, table.y, _NOTHING if table.weight is None else table.weight, order, held)
-        layout = layout_of(job.spec, min(job.config.batch_size, len(order)))
-        settings = _settings(job.spec, job.config, layout.batch)
-        return cls(layout, data, settings, _state(layout, network, streams, job.config))
+        weight = _NOTHING if table.weight is None else table.weight
+        data = compiled.Data(table.X, table.y, weight, own.training, own.validation)
+        settings = _settings(job.spec, job.config, min(job.config.batch_size, len(own.training)))
+        weights = packing_of(job.spec).pack(job.spec.initial_layers(own.streams.initial))
+        layout = layout_of(job.spec, settings.batch)
+        state = _state(layout, layout.workspace(weights), own.streams.order, job.config)
+        return cls(layout, data, settings, state)
 
     @property
     def epoch(self) -> int:
@@ -113,18 +120,20 @@ class Run:
 
     def networks(self) -> Networks:
         """Return the network to keep: the best on the validation rows, else the last."""
+        spec = self.layout.spec
         flat = self.state.best if self._has_best() else self.state.mem[: self.layout.n_parameters]
-        return Networks(self.layout.spec, tuple((W[None], b[None]) for W, b in self.layout.packing.unpack(flat)))
+        return Networks(spec, tuple((W[None], b[None]) for W, b in packing_of(spec).unpack(flat)))
 
     def _has_best(self) -> bool:
         return bool(np.isfinite(self.state.score[0]))
 
 
 def _settings(spec: NetworkSpec, config: TrainingConfig, batch: int) -> compiled.Settings:
+    objective = config.main_objective
     return compiled.Settings(
-        activation=ACTIVATIONS.index(spec.activation),
-        objective=OBJECTIVES.index(config.objective),
-        beta=float(config.beta),
+        activation=ACTIVATIONS[spec.activation].code,
+        objective=_CODES[type(objective)],
+        beta=float(objective.beta if isinstance(objective, BetaNLL) else 0.0),
         warmup=int(config.warmup_epochs),
         epochs=int(config.epochs),
         batch=int(batch),
@@ -136,9 +145,8 @@ def _settings(spec: NetworkSpec, config: TrainingConfig, batch: int) -> compiled
     )
 
 
-def _state(layout: Layout, network: Networks, streams: Streams, config: TrainingConfig) -> compiled.State:
-    mem, clock = layout.workspace(), np.zeros(4, dtype=np.int64)
-    mem[: layout.n_parameters] = layout.packing.pack([(W[0], b[0]) for W, b in network.layers])
+def _state(layout: Layout, mem: Float32Array, random: int, config: TrainingConfig) -> compiled.State:
+    clock = np.zeros(4, dtype=np.int64)
     clock[compiled.BEST_EPOCH] = config.warmup_epochs - 1  # patience counts from the end of the warm-up
     return compiled.State(
         mem=mem,
@@ -146,11 +154,22 @@ def _state(layout: Layout, network: Networks, streams: Streams, config: Training
         places=layout.places,
         best=mem[: layout.n_parameters].copy(),
         clock=clock,
-        random=np.array([streams.order], dtype=np.uint64),
+        random=np.array([random], dtype=np.uint64),
         score=np.array([np.inf]),
         losses=np.empty(config.epochs),
         held_losses=np.empty(config.epochs),
     )
+
+
+def _check_compiled(jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        objective, head = job.config.main_objective, job.spec.head
+        if type(objective) in _CODES and head == MEAN_VARIANCE:
+            continue
+        raise InvalidParameterError(
+            f"the fused engine trains {', '.join(map(repr, OBJECTIVES))} with a mean and a raw variance as outputs; "
+            f"got the objective {objective.name!r} with the head {head!r}; try engine='reference' or engine='torch'"
+        )
 
 
 class Queue:
@@ -231,6 +250,6 @@ def prepare() -> None:
     announce(compiled.train, "the training engine", 10)
     job = Job(NetworkSpec(n_inputs=1, hidden=(1,)), TrainingConfig(epochs=1), np.random.SeedSequence(0))
     rows = Rows(np.ones((2, 1), np.float32), np.ones(2))
-    run = Run.start(job, TrainingTable.of(rows, [job]))
+    run = Run.start(job, TrainingTable.of(rows, [job]), JobRows.of(job, len(rows)))
     run.advance(1)
     run.outputs(rows.X)

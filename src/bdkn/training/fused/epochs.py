@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from bdkn.kernels.compiled import compiled
 from bdkn.kernels.transpose import transpose
-from bdkn.networks.forward import Floats, Table, forward
-from bdkn.networks.layout import INPUT, N_IN
+from bdkn.networks.compiled import INPUT, N_IN, Floats, Table, forward
 from bdkn.training.fused.layout import INPUT_T, LD_BATCH, LD_INPUT_T, N_PARAMETERS, PARAMETERS, ROW_WEIGHTS, TARGETS
 from bdkn.training.fused.step import MSE, adam, backward, forward_kept, loss
 from bdkn.training.rows import shuffle

@@ -1,8 +1,8 @@
-"""Where everything of one member lies in its workspace.
+"""Where everything of one network in training lies in its workspace.
 
-A member's weights, their gradients and Adam moments, and the activations of one batch share one float32 array of some
+A network's weights, their gradients and Adam moments, and the activations of one batch share one float32 array of some
 100 KB that stays in the core's cache from the first step to the last. What the forward pass alone needs is laid out as
-in ``bdkn.networks.layout``.
+in ``bdkn.networks.compiled``.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from bdkn.kernels.product import main_height
 from bdkn.kernels.tile import padded
 from bdkn.networks import NetworkSpec
-from bdkn.networks import layout as shared
-from bdkn.networks.layout import CACHE_LINE, INPUT, N_IN, N_OUT, OUTPUT, Packing, multiple
+from bdkn.networks import compiled as shared
+from bdkn.networks.compiled import CACHE_LINE, INPUT, N_IN, N_OUT, OUTPUT, multiple, packing_of
 
 LAYER_FIELDS = shared.LAYER_FIELDS + 4
 INPUT_T, LD_INPUT_T, DELTA, TALLEST_IN = range(shared.LAYER_FIELDS, LAYER_FIELDS)
-"""What the backward pass needs besides: the input the other way round, the gradient by the output, a tile height."""
+"""What the backward pass needs in addition: the transposed input, the gradient by the output, a tile height."""
 
 PLACE_FIELDS = 8
 PARAMETERS, FIRST_MOMENT, SECOND_MOMENT, GRADIENT, TARGETS, ROW_WEIGHTS, LD_BATCH, N_PARAMETERS = range(PLACE_FIELDS)
@@ -34,20 +34,15 @@ class Layout:
     spec: NetworkSpec
     batch: int
 
-    @property
+    @cached_property
     def ld_batch(self) -> int:
         """Distance of two features' values in an activation."""
         return multiple(padded(self.batch), CACHE_LINE)
 
-    @property
-    def packing(self) -> Packing:
-        """Where the weights lie among the parameters."""
-        return Packing(self.spec)
-
     @cached_property
     def n_parameters(self) -> int:
         """Floats of the padded parameters, a whole number of vectors."""
-        return self.packing.size
+        return packing_of(self.spec).size
 
     @cached_property
     def places(self) -> NDArray[np.int64]:
@@ -60,7 +55,7 @@ class Layout:
 
     @cached_property
     def layers(self) -> NDArray[np.int64]:
-        """One line of offsets a layer."""
+        """One line of offsets per layer."""
         return self._lay_out()[0]
 
     @cached_property
@@ -69,7 +64,7 @@ class Layout:
         return self._lay_out()[1]
 
     def _lay_out(self) -> tuple[NDArray[np.int64], int]:
-        table = self.packing.table(LAYER_FIELDS)
+        table = packing_of(self.spec).table(LAYER_FIELDS)
         output = 4 * self.n_parameters + 2 * self.ld_batch
         for line in table:
             high = multiple(line[N_IN] + 1, CACHE_LINE)
@@ -83,10 +78,11 @@ class Layout:
             end += line[N_OUT] * self.ld_batch
         return table, int(end)
 
-    def workspace(self) -> NDArray[np.float32]:
-        """Return a workspace, aligned to a cache line: zeros, and the ones that biases are multiplied with."""
+    def workspace(self, weights: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return a workspace, aligned to a cache line: weights, zeros, and the ones that biases are multiplied with."""
         room = np.zeros(self.size + CACHE_LINE, dtype=np.float32)
         mem = room[-(room.ctypes.data // room.itemsize) % CACHE_LINE :][: self.size]
+        mem[: self.n_parameters] = weights
         mem[self.places[ROW_WEIGHTS] :][: self.ld_batch] = 1
         for line in self.layers:
             n_in = line[N_IN]
@@ -97,5 +93,5 @@ class Layout:
 
 @lru_cache(maxsize=16)
 def layout_of(spec: NetworkSpec, batch: int) -> Layout:
-    """Return the layout for that shape; members and fits of one shape share it."""
+    """Return the layout for that shape; jobs and fits of one shape share it."""
     return Layout(spec, batch)

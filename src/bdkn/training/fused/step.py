@@ -9,9 +9,20 @@ from bdkn.kernels.compiled import compiled
 from bdkn.kernels.product import product
 from bdkn.kernels.transpose import transpose
 from bdkn.networks import MIN_VARIANCE
-from bdkn.networks.forward import LEAKY_RELU, RELU, TANH, Floats, Table, affine, leaky_relu, relu, silu, tanh
-from bdkn.networks.layout import INPUT, LD_WEIGHTS, N_IN, N_OUT, OUTPUT, TALLEST_OUT, WEIGHTS
-from bdkn.training.config import BETA_1, BETA_2, EPSILON, OBJECTIVES
+from bdkn.networks.compiled import (
+    INPUT,
+    LD_WEIGHTS,
+    N_IN,
+    N_OUT,
+    OUTPUT,
+    TALLEST_OUT,
+    WEIGHTS,
+    Floats,
+    Table,
+    activate_with_slopes,
+    affine,
+)
+from bdkn.training.config import BETA_1, BETA_2, EPSILON
 from bdkn.training.fused.layout import (
     DELTA,
     FIRST_MOMENT,
@@ -27,30 +38,13 @@ from bdkn.training.fused.layout import (
     TARGETS,
 )
 
-NLL, BETA_NLL, MSE = map(OBJECTIVES.index, ("nll", "beta_nll", "mse"))
+NLL, BETA_NLL, MSE = range(3)
+"""The objectives that are compiled, with the formulas of ``bdkn.training.objective``."""
 
 f4 = np.float32
 
 _TINY = f4(1e-30)
 """Moments below it are taken for zero: as they fade they would become denormal numbers, which are slow."""
-
-
-@compiled
-def _activate(mem: Floats, value: int, slope: int, count: int, activation: int) -> None:
-    """Turn pre-activations into activations in place and leave the slopes where the gradient will be."""
-    a, d = mem[value : value + count], mem[slope : slope + count]
-    if activation == RELU:
-        for i in range(count):
-            a[i], d[i] = relu(a[i])
-    elif activation == LEAKY_RELU:
-        for i in range(count):
-            a[i], d[i] = leaky_relu(a[i])
-    elif activation == TANH:
-        for i in range(count):
-            a[i], d[i] = tanh(a[i])
-    else:
-        for i in range(count):
-            a[i], d[i] = silu(a[i])
 
 
 @compiled
@@ -61,7 +55,7 @@ def forward_kept(mem: Floats, layers: Table, places: Table, activation: int, row
         line = layers[index]
         affine(mem, line, ld, mem, places[PARAMETERS], rows)
         if index < last:
-            _activate(mem, line[OUTPUT], line[DELTA], line[N_OUT] * ld, activation)
+            activate_with_slopes(mem, line[OUTPUT], line[DELTA], line[N_OUT] * ld, activation)
             after = layers[index + 1]
             transpose(mem, after[INPUT], ld, after[INPUT_T], after[LD_INPUT_T], after[N_IN] + 1, rows)
 

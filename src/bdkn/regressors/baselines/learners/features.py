@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
 
 import numpy as np
@@ -10,19 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bdkn.networks import FeatureMap
-from bdkn.networks.activation import LEAK
+from bdkn.networks import ACTIVATIONS, FeatureMap
+from bdkn.networks.functions import torch_functions
 from bdkn.regressors.baselines.conditioned_gp import BOUND
-from bdkn.training.torch_models import ACTIVATIONS
 from bdkn.typing import Array
-
-SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": lambda z: (z > 0).to(z),
-    "leaky_relu": lambda z: torch.where(z > 0, 1.0, LEAK).to(z),
-    "tanh": lambda z: 1 - torch.tanh(z) ** 2,
-    "silu": lambda z: torch.sigmoid(z) * (1 + z * (1 - torch.sigmoid(z))),
-}
-"""Derivatives of the activations as differentiable functions."""
 
 
 class TorchFeatures:
@@ -51,7 +41,8 @@ class TorchFeatures:
         for layer, (W, b) in enumerate(self.layers):
             z = torch.addmm(b, X, W.mT)
             X, J = self._activated(layer, z), J @ W.mT
-            J = J if self._is_linear(layer) else SLOPES[self._start.activation](z)[:, None, :] * J
+            if not self._is_linear(layer):
+                J = ACTIVATIONS[self._start.activation].slope(torch_functions(), z)[:, None, :] * J
         return X, J
 
     def copied(self) -> TorchFeatures:
@@ -66,7 +57,7 @@ class TorchFeatures:
         return FeatureMap(self._start.activation, layers, self._start.linear_last)
 
     def _activated(self, layer: int, z: Tensor) -> Tensor:
-        return z if self._is_linear(layer) else ACTIVATIONS[self._start.activation](z)
+        return z if self._is_linear(layer) else ACTIVATIONS[self._start.activation].torch(z)
 
     def _is_linear(self, layer: int) -> bool:
         return self._start.linear_last and layer == len(self.layers) - 1

@@ -16,12 +16,11 @@ from pyro import distributions as dist
 from pyro.infer.autoguide import AutoDiagonalNormal, init_to_value
 from torch import Tensor
 
-from bdkn.networks import FeatureMap
+from bdkn.networks import ACTIVATIONS, FeatureMap
 from bdkn.predictive import GaussianMixture
 from bdkn.regressors.baselines.learners.batches import Batches
 from bdkn.regressors.baselines.learners.features import as_array
 from bdkn.rows import Rows
-from bdkn.training.torch_models import ACTIVATIONS
 
 _PYRO = RLock()
 """Pyro keeps its state in one place for all threads of a process."""
@@ -50,7 +49,7 @@ class VariationalLearner:
         n_samples: int,
     ) -> None:
         self.batches, self._held_out = Batches.of(rows, like, batch_size, seed), held_out
-        self._activation, self._shapes = ACTIVATIONS[start.activation], [W.shape for W, _ in start.layers]
+        self._activation, self._shapes = ACTIVATIONS[start.activation].torch, [W.shape for W, _ in start.layers]
         self._name, self._n_samples = start.activation, n_samples
         self._prior = torch.tensor(_prior_scales(self._shapes, prior_scale)).to(like)
         self._log_noise = torch.zeros((), dtype=like.dtype, device=like.device, requires_grad=True)

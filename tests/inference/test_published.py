@@ -12,20 +12,21 @@ from hypothesis import strategies as st
 from scipy.stats import multivariate_t
 
 from bdkn.errors import InvalidParameterError
-from bdkn.inference import Combination, Posterior, Prior, Statistics, plain, plain_combination
-from bdkn.kernels.leverage import leverage, whitened
+from bdkn.inference import Posterior, Prior, Statistics, published, published_combination
+from bdkn.inference.published import published_from_statistics
+from bdkn.inference.rowwise import leverage, whitened
 
 quick = settings(max_examples=60, deadline=None)
 
 
 def carefully(Phi, y):
-    return Combination.plain(Statistics.from_rows(Phi, y), "paper")
+    return published_from_statistics(Statistics.from_rows(Phi, y), "paper")
 
 
 def is_compiled(*chunks, prior_variance="paper"):
     """Tell whether the combination of the chunks is found without their statistics."""
-    with mock.patch.object(plain, "Statistics", wraps=Statistics) as statistics:
-        plain_combination(chunks, prior_variance)
+    with mock.patch.object(published, "Statistics", wraps=Statistics) as statistics:
+        published_combination(chunks, prior_variance)
     return not statistics.from_chunks.called
 
 
@@ -46,7 +47,7 @@ def assert_same(found, expected, rtol=1e-9):
 @given(problems(min_rows=1))
 def test_any_rows_are_combined_as_with_care(rows):
     Phi, y, _ = rows
-    assert_same(plain_combination([(Phi, y)], "paper"), carefully(Phi, y))
+    assert_same(published_combination([(Phi, y)], "paper"), carefully(Phi, y))
 
 
 @quick
@@ -54,7 +55,7 @@ def test_any_rows_are_combined_as_with_care(rows):
 def test_the_usual_rows_take_the_compiled_step(rows, weights, seed, noise):
     Phi, y, _ = problem(rows + weights, weights, seed, noise)
     assert is_compiled((Phi, y))
-    assert_same(plain_combination([(Phi, y)], "paper"), carefully(Phi, y))
+    assert_same(published_combination([(Phi, y)], "paper"), carefully(Phi, y))
 
 
 def test_the_evidence_is_the_density_of_the_targets():
@@ -64,7 +65,7 @@ def test_the_evidence_is_the_density_of_the_targets():
     other = y + rng.normal(size=12)
     ratio = []
     for targets in (y, other):
-        found = plain_combination([(Phi, targets)], "paper")
+        found = published_combination([(Phi, targets)], "paper")
         K = np.eye(12) + found.prior_variance * Phi @ Phi.T
         energy = targets @ np.linalg.solve(K, targets)
         assert found.posterior.b == pytest.approx(energy / 2, rel=1e-10)
@@ -82,7 +83,7 @@ def test_the_evidence_is_the_density_of_the_targets():
 def test_what_wants_care_gets_it():
     Phi, y, rng = problem(40, 4)
     assert is_compiled((Phi, y), prior_variance="paper")
-    assert not is_compiled((Phi, y), prior_variance="exact")
+    assert not is_compiled((Phi, y), prior_variance="evidence")
     assert not is_compiled((Phi, y), prior_variance=2.0)
     assert not is_compiled((Phi[:20], y[:20]), (Phi[20:], y[20:]))
     assert not is_compiled((Phi, y, None, np.ones(40)))
@@ -97,7 +98,7 @@ def test_what_wants_care_gets_it():
 
 def test_chunks_are_combined_whole():
     Phi, y, _ = problem(40, 4)
-    assert_same(plain_combination(iter([(Phi[:20], y[:20]), (Phi[20:], y[20:])]), "paper"), carefully(Phi, y))
+    assert_same(published_combination(iter([(Phi[:20], y[:20]), (Phi[20:], y[20:])]), "paper"), carefully(Phi, y))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e151, 1e200])
@@ -105,13 +106,13 @@ def test_rows_that_are_not_finite_are_told(bad):
     Phi, y, _ = problem(20, 3)
     Phi[4, 1] = bad
     with pytest.raises(InvalidParameterError, match="Phi and y must be finite"):
-        plain_combination([(Phi, y)], "paper")
+        published_combination([(Phi, y)], "paper")
 
 
 @pytest.mark.parametrize("chunks", [[], [(np.ones(3), np.ones(3))], [(np.ones((3, 2)), np.ones(2))]])
 def test_what_are_no_rows_is_told(chunks):
     with pytest.raises(InvalidParameterError, match=r"chunks must hold|Phi must be"):
-        plain_combination(chunks, "paper")
+        published_combination(chunks, "paper")
 
 
 @quick
@@ -135,7 +136,7 @@ def test_rounding_is_no_leverage():
 
 def test_one_noise_for_all_rows_or_one_each():
     Phi, y, rng = problem(30, 3)
-    post = plain_combination([(Phi, y)], "paper").posterior
+    post = published_combination([(Phi, y)], "paper").posterior
     one, many = post.location_scale(Phi, 0.5), post.location_scale(Phi, np.full(30, 0.5))
     np.testing.assert_array_equal(one, many)
     loc, scale = post.location_scale(Phi, v := rng.uniform(size=30))
@@ -156,10 +157,10 @@ def test_a_chunk_may_be_overwritten_by_the_next():
             buffer[:], targets[:] = Phi[rows], y[rows]
             yield buffer, targets
 
-    assert_same(plain_combination(reused(), "paper"), carefully(Phi, y))
+    assert_same(published_combination(reused(), "paper"), carefully(Phi, y))
 
 
 def test_a_noise_of_the_wrong_length_is_told():
     Phi, y, _ = problem(20, 3)
-    with pytest.raises(InvalidParameterError, match="noise must be a number, or one a row of 20; got shape"):
-        plain_combination([(Phi, y)], "paper").posterior.location_scale(Phi, np.ones(3))
+    with pytest.raises(InvalidParameterError, match="noise must be a number, or one per row of 20; got shape"):
+        published_combination([(Phi, y)], "paper").posterior.location_scale(Phi, np.ones(3))

@@ -1,4 +1,4 @@
-"""Work spread over threads."""
+"""Work on several threads."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from threadpoolctl import ThreadpoolController
 Part = TypeVar("Part")
 
 _LIMITING = threading.Lock()
-"""The limit on BLAS holds for the whole process: callers take turns, or one would restore what another had limited."""
+"""The limit on BLAS holds for the whole process: callers take turns, or one would undo the limit of another."""
 
 
-def spread(work: Callable[[Part], None], parts: Sequence[Part], most: int | None = None) -> None:
-    """Do the work, which leaves the interpreter to others, on every part: a thread a core, or ``most``, if need be."""
+def run_on_threads(work: Callable[[Part], None], parts: Sequence[Part], most: int | None = None) -> None:
+    """Do the work on every part, on at most ``most`` threads (None: one per core); the work must release the GIL."""
     if len(parts) < 2 or most == 1 or (threads := min(most or int(joblib.cpu_count()), len(parts))) < 2:
         for part in parts:
             work(part)

@@ -1,0 +1,246 @@
+"""What the width of vectors does to training: the share of the peak, and where the time of one step goes.
+
+    python benchmarks/vector_width.py [--write] [--rounds 5]
+
+The same work runs in a process for each width; NumPy, OpenBLAS and Numba are told there which instructions to use, and
+processes of all widths take turns. The peak is a 2048³ float32 product of the BLAS on one thread, with the same
+instructions. Times are the lowest of all rounds: what else the machine does only adds to them. ``--write`` keeps the
+tables in results/vector_width.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numba as nb
+import numpy as np
+from bdkn.networks.forward import affine
+from bdkn.training.engine import start_networks
+from bdkn.training.fused.run import Run
+from machine import describe_machine
+
+from bdkn.kernels.product import product
+from bdkn.kernels.tile import LANES
+from bdkn.kernels.transpose import transpose
+from bdkn.networks import layout as shared
+from bdkn.training import Rows, TrainingConfig
+from bdkn.training.fused import epochs, layout, step
+from engine import BASE, SHAPES, Work, fused, gemm_peak
+
+RESULTS = Path(__file__).parent.parent / "results"
+
+WIDTHS = {
+    "512 bits": {},
+    "256 bits": {
+        "OPENBLAS_CORETYPE": "Haswell",
+        "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
+        "NUMBA_CPU_NAME": "haswell",
+        "NUMBA_CPU_FEATURES": "",
+    },
+    "128 bits, no fused multiply-add": {
+        "OPENBLAS_CORETYPE": "Nehalem",
+        "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR",
+        "NUMBA_CPU_NAME": "x86-64-v2",
+        "NUMBA_CPU_FEATURES": "",
+    },
+}
+"""Variables that make a machine with AVX-512 compute as an older one."""
+
+PARTS = ("products forward", "products backward", "activation", "transposition", "loss", "slopes", "Adam", "rows")
+
+
+@nb.njit
+def _load(times: int, state: epochs.State, data: epochs.Data, rows: np.ndarray) -> None:
+    for _ in range(times):
+        epochs.load(state.mem, state.layers, state.places, data, rows)
+
+
+@nb.njit
+def _forward(times: int, state: epochs.State, rows: int) -> None:
+    ld, start = state.places[layout.LD_BATCH], state.places[layout.PARAMETERS]
+    for _ in range(times):
+        for line in state.layers:
+            affine(state.mem, line, ld, state.mem, start, rows)
+
+
+@nb.njit
+def _backward(times: int, state: epochs.State, rows: int) -> None:
+    mem, ld = state.mem, state.places[layout.LD_BATCH]
+    for _ in range(times):
+        for index in range(len(state.layers)):
+            line = state.layers[index]
+            product(
+                mem, state.places[layout.GRADIENT] + line[shared.WEIGHTS], line[shared.LD_WEIGHTS], mem,
+                line[layout.DELTA], ld, 1, line[layout.INPUT_T], line[layout.LD_INPUT_T], line[shared.N_OUT],
+                line[shared.TALLEST_OUT], line[shared.N_IN] + 1, rows,
+            )  # fmt: skip
+            if index > 0:
+                product(
+                    mem, line[shared.INPUT], ld, mem, state.places[layout.PARAMETERS] + line[shared.WEIGHTS], 1,
+                    line[shared.LD_WEIGHTS], line[layout.DELTA], ld, line[shared.N_IN], line[layout.TALLEST_IN],
+                    rows, line[shared.N_OUT],
+                )  # fmt: skip
+
+
+@nb.njit
+def _activation(times: int, state: epochs.State, activation: int) -> None:
+    ld = state.places[layout.LD_BATCH]
+    for _ in range(times):
+        for line in state.layers[:-1]:
+            step._activate(state.mem, line[shared.OUTPUT], line[layout.DELTA], line[shared.N_OUT] * ld, activation)
+
+
+@nb.njit
+def _transposition(times: int, state: epochs.State, rows: int) -> None:
+    ld = state.places[layout.LD_BATCH]
+    for _ in range(times):
+        for line in state.layers[1:]:
+            transpose(
+                state.mem, line[shared.INPUT], ld, line[layout.INPUT_T], line[layout.LD_INPUT_T],
+                line[shared.N_IN] + 1, rows,
+            )  # fmt: skip
+
+
+@nb.njit
+def _loss(times: int, state: epochs.State, rows: int, objective: int) -> None:
+    for _ in range(times):
+        step.loss(state.mem, state.layers, state.places, rows, objective, 0.5)
+
+
+@nb.njit
+def _slopes(times: int, state: epochs.State) -> None:
+    ld = state.places[layout.LD_BATCH]
+    for _ in range(times):
+        for index in range(1, len(state.layers)):
+            line = state.layers[index]
+            step._multiply(state.mem, state.layers[index - 1, layout.DELTA], line[shared.INPUT], line[shared.N_IN] * ld)
+
+
+@nb.njit
+def _adam(times: int, state: epochs.State) -> None:
+    for _ in range(times):
+        step.adam(state.mem, state.places, 1000, 1e-9, 0.0)
+
+
+def seconds_per_call(function: Callable[..., None], *arguments: object, times: int = 300) -> float:
+    """Return the least time of one turn of a compiled loop."""
+    function(1, *arguments)
+    best = float("inf")
+    for _ in range(30):
+        began = time.perf_counter()
+        function(times, *arguments)
+        best = min(best, (time.perf_counter() - began) / times)
+    return best
+
+
+def parts(work: Work) -> dict[str, float]:
+    """Return the µs of each part of one step, each measured alone in a loop."""
+    start, streams = start_networks(work.spec, [np.random.SeedSequence(0)])
+    data = work.data()
+    run = Run.start(start, streams[0], Rows(data.X, data.y), TrainingConfig(epochs=10, batch_size=work.batch))
+    run.advance(2)
+    state, settings, rows = run.state, run.settings, work.batch
+    kept = state.mem.copy()
+    found = {}
+    for name, function, arguments in (
+        ("rows", _load, (state, run.data, run.data.order[:rows].copy())),
+        ("products forward", _forward, (state, rows)),
+        ("products backward", _backward, (state, rows)),
+        ("activation", _activation, (state, settings.activation)),
+        ("transposition", _transposition, (state, rows)),
+        ("loss", _loss, (state, rows, settings.objective)),
+        ("slopes", _slopes, (state,)),
+        ("Adam", _adam, (state,)),
+    ):
+        state.mem[:] = kept
+        found[name] = 1e6 * seconds_per_call(function, *arguments)
+    return found
+
+
+def measure() -> dict[str, object]:
+    """Return what one process finds: peak, µs of a step by shape, µs of the parts of the first shape's step."""
+    fused(BASE, 1, 1)
+    steps = {}
+    for work in SHAPES:  # many short runs: one of them may have the core for itself
+        short = max(1, round(1e9 / (work.flops * work.members)))
+        steps[work.name] = 1e6 * min(fused(work, 1, short) for _ in range(12))
+    peak = max(gemm_peak() for _ in range(5)) / 1e9
+    return {"lanes": LANES, "machine": describe_machine(), "peak": peak, "steps": steps, "parts": parts(BASE)}
+
+
+def best(rounds: list[dict[str, object]]) -> dict[str, object]:
+    """Return the least times and the highest peak of all rounds."""
+    return {
+        "lanes": rounds[0]["lanes"],
+        "peak": max(one["peak"] for one in rounds),
+        **{
+            kind: {name: min(one[kind][name] for one in rounds) for name in rounds[0][kind]}
+            for kind in ("steps", "parts")
+        },
+    }  # type: ignore[index]
+
+
+def table(found: dict[str, dict[str, object]], machine: str, rounds: int) -> str:
+    """Return the findings as Markdown."""
+    names = list(found)
+    line = "| --- |" + " ---: |" * len(names)
+    text = [
+        f"Machine: {machine}", "",
+        f"Lowest times of {rounds} rounds, one thread. The widths are those of what Numba compiled for.", "",
+        "| | " + " | ".join(names) + " |", line,
+        "| peak of the BLAS, GFLOP/s | " + " | ".join(f"{found[n]['peak']:.0f}" for n in names) + " |",
+    ]  # fmt: skip
+    for work in SHAPES:
+        cells = []
+        for name in names:
+            t = found[name]["steps"][work.name]  # type: ignore[index]
+            cells.append(f"{t:.1f} µs, {work.flops / work.steps / t / 1e3 / found[name]['peak']:.0%}")  # type: ignore[operator]
+        text.append(f"| {work.name}: a step, share of the peak | " + " | ".join(cells) + " |")
+    text += [
+        "",
+        f"Parts of a step, µs each alone in a loop ({BASE.name}):",
+        "",
+        "| | " + " | ".join(names) + " |",
+        line,
+    ]
+    for part in PARTS:
+        text.append(f"| {part} | " + " | ".join(f"{found[n]['parts'][part]:.2f}" for n in names) + " |")  # type: ignore[index]
+    return "\n".join(text) + "\n"
+
+
+def main() -> None:
+    """Run, print, keep."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--write", action="store_true", help="keep the tables in results/")
+    parser.add_argument("--measure", action="store_true", help="measure in this process and print the numbers as JSON")
+    arguments = parser.parse_args()
+    if arguments.measure:
+        print(json.dumps(measure()))
+        return
+    rounds: dict[str, list[dict[str, object]]] = {name: [] for name in WIDTHS}
+    for _ in range(arguments.rounds):
+        for name, variables in WIDTHS.items():
+            command = [sys.executable, __file__, "--measure"]
+            run = subprocess.run(command, env=os.environ | variables, stdout=subprocess.PIPE, text=True, check=True)
+            rounds[name].append(json.loads(run.stdout))
+    text = table(
+        {name: best(some) for name, some in rounds.items()}, str(rounds["512 bits"][0]["machine"]), arguments.rounds
+    )
+    print(text)
+    if arguments.write:
+        path = RESULTS / "vector_width.md"
+        path.write_text(
+            "# Training speed by the width of vectors\n\n`python benchmarks/vector_width.py --write`\n\n" + text
+        )
+
+
+if __name__ == "__main__":
+    main()

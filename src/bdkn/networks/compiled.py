@@ -1,0 +1,280 @@
+"""Networks in compiled code: how their weights are laid out, their forward pass, and predictions on all cores.
+
+A bias is one more column of its layer's weight matrix, whose input is always one: no product needs a special case for
+it. Activations are stored feature by feature, the rows of a batch side by side. Each entry of a product is a sum over k
+in one order, whatever tile it falls into, and each activation is a function of one number: a row's outputs have the
+same bits whatever other rows are computed with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bdkn.errors import InvalidParameterError
+from bdkn.kernels import elementary
+from bdkn.kernels.compiled import announce, compiled, inlined
+from bdkn.kernels.product import main_height, product
+from bdkn.kernels.tile import padded
+from bdkn.networks.activation import ACTIVATIONS, LEAK
+from bdkn.networks.head import MIN_VARIANCE
+from bdkn.networks.spec import Layer, NetworkSpec
+from bdkn.networks.threads import run_on_threads
+
+f4 = np.float32
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Table = NDArray[np.int64]
+Line = NDArray[np.int64]
+
+CACHE_LINE = 16
+"""Floats of a cache line, a multiple of every tile's width."""
+
+LAYER_FIELDS = 7
+N_IN, N_OUT, WEIGHTS, LD_WEIGHTS, INPUT, OUTPUT, TALLEST_OUT = range(LAYER_FIELDS)
+"""A layer as a line of a table: its shape, and where its weights, inputs and outputs lie."""
+
+RELU, LEAKY_RELU, TANH = (ACTIVATIONS[name].code for name in ("relu", "leaky_relu", "tanh"))
+
+_BATCH = 64
+"""Rows per forward pass, so that its activations stay in the first-level cache."""
+
+_PART_PRODUCTS = 1 << 26
+"""Multiplications that make a thread worthwhile, about a millisecond of work."""
+
+
+def multiple(n: int, of: int) -> int:
+    """Return the least multiple that holds n."""
+    return -(-n // of) * of
+
+
+@dataclass(frozen=True)
+class Packing:
+    """The weights of one network of a given shape in one array."""
+
+    spec: NetworkSpec
+
+    def pack(self, layers: Sequence[Layer]) -> Floats:
+        """Return one network's weights as padded parameters."""
+        flat = np.zeros(self.size, dtype=np.float32)
+        for matrix, (W, b) in zip(self._matrices(flat), layers, strict=True):
+            matrix[:, : W.shape[1]] = W
+            matrix[:, W.shape[1]] = b
+        return flat
+
+    def unpack(self, flat: Floats) -> list[Layer]:
+        """Return one network's weights from its padded parameters."""
+        widths = [n_in for _, n_in in self.spec.shapes]
+        return [(m[:, :n].copy(), m[:, n].copy()) for m, n in zip(self._matrices(flat), widths, strict=True)]
+
+    def table(self, fields: int = LAYER_FIELDS) -> Table:
+        """Return one line per layer with its shape and where its weights lie; INPUT and OUTPUT are left to fill in."""
+        table = np.zeros((len(self._shapes), fields), dtype=np.int64)
+        for line, start, (n_out, n_in) in zip(table, self._ends[:-1], self.spec.shapes, strict=True):
+            line[[N_IN, N_OUT, WEIGHTS, LD_WEIGHTS]] = n_in, n_out, start, padded(n_in + 1)
+            line[TALLEST_OUT] = main_height(n_out)
+        return table
+
+    @cached_property
+    def size(self) -> int:
+        """Floats of the padded weights, a whole number of vectors."""
+        return multiple(self._ends[-1], CACHE_LINE)
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return [0, *np.cumsum([rows * columns for rows, columns in self._shapes]).tolist()]
+
+    @cached_property
+    def _shapes(self) -> list[tuple[int, int]]:
+        return [(n_out, padded(n_in + 1)) for n_out, n_in in self.spec.shapes]
+
+    def _matrices(self, flat: Floats) -> list[Floats]:
+        """Return views of the padded weight matrices."""
+        return [
+            flat[start:][: r * c].reshape(r, c) for start, (r, c) in zip(self._ends[:-1], self._shapes, strict=True)
+        ]
+
+
+@lru_cache(maxsize=16)
+def packing_of(spec: NetworkSpec) -> Packing:
+    """Return the packing for that shape; networks of one shape share it."""
+    return Packing(spec)
+
+
+@inlined
+def relu(z: f4) -> tuple[f4, f4]:
+    """Value and slope.
+
+    The sum with 0 changes nothing that a product sees. Without it, LLVM stores zeros under a mask into the place z came
+    from, which takes AMD processors with AVX2 eight times as long as to store everything.
+    """
+    return max(z, f4(0)) + f4(0), f4(1) if z > f4(0) else f4(0)
+
+
+@inlined
+def leaky_relu(z: f4) -> tuple[f4, f4]:
+    """Value and slope."""
+    slope = f4(1) if z > f4(0) else f4(LEAK)
+    return z * slope, slope
+
+
+@inlined
+def tanh(z: f4) -> tuple[f4, f4]:
+    """Value and slope."""
+    t = elementary.tanh(z)
+    return t, f4(1) - t * t
+
+
+@inlined
+def silu(z: f4) -> tuple[f4, f4]:
+    """Value and slope."""
+    s = elementary.sigmoid(z)
+    return z * s, s * (f4(1) + z * (f4(1) - s))
+
+
+@compiled
+def activate(mem: Floats, start: int, count: int, activation: int) -> None:
+    """Turn pre-activations into activations in place."""
+    a = mem[start : start + count]
+    if activation == RELU:
+        for i in range(count):
+            a[i] = relu(a[i])[0]
+    elif activation == LEAKY_RELU:
+        for i in range(count):
+            a[i] = leaky_relu(a[i])[0]
+    elif activation == TANH:
+        for i in range(count):
+            a[i] = tanh(a[i])[0]
+    else:
+        for i in range(count):
+            a[i] = silu(a[i])[0]
+
+
+@compiled
+def activate_with_slopes(mem: Floats, value: int, slope: int, count: int, activation: int) -> None:
+    """Turn pre-activations into activations in place and write the slopes to another place."""
+    a, d = mem[value : value + count], mem[slope : slope + count]
+    if activation == RELU:
+        for i in range(count):
+            a[i], d[i] = relu(a[i])
+    elif activation == LEAKY_RELU:
+        for i in range(count):
+            a[i], d[i] = leaky_relu(a[i])
+    elif activation == TANH:
+        for i in range(count):
+            a[i], d[i] = tanh(a[i])
+    else:
+        for i in range(count):
+            a[i], d[i] = silu(a[i])
+
+
+@compiled
+def affine(mem: Floats, line: Line, ld: int, weights: Floats, start: int, rows: int) -> None:
+    """Write W·x + b of a batch to the layer's output, for the network whose weights begin at ``start``."""
+    product(
+        mem, line[OUTPUT], ld, weights, start + line[WEIGHTS], line[LD_WEIGHTS], 1, line[INPUT], ld,
+        line[N_OUT], line[TALLEST_OUT], rows, line[N_IN] + 1,
+    )  # fmt: skip
+
+
+@compiled
+def forward(mem: Floats, layers: Table, ld: int, weights: Floats, start: int, activation: int, rows: int) -> None:
+    """Run the batch that lies in the first layer's input."""
+    last = len(layers) - 1
+    for index in range(last + 1):
+        affine(mem, layers[index], ld, weights, start, rows)
+        if index < last:
+            activate(mem, layers[index, OUTPUT], layers[index, N_OUT] * ld, activation)
+
+
+@compiled
+def _workspace(layers: Table, ld: int) -> Floats:
+    """Return room for the activations of a batch, aligned to a cache line, with the ones that biases multiply."""
+    size = (layers[-1, OUTPUT] // ld + layers[-1, N_OUT]) * ld
+    room = np.zeros(size + CACHE_LINE, dtype=np.float32)
+    mem = room[-(room.ctypes.data // 4) % CACHE_LINE :][:size]
+    for line in layers:
+        ones = line[INPUT] + line[N_IN] * ld
+        mem[ones : ones + ld] = 1
+    return mem
+
+
+@compiled
+def _predict(
+    X: Floats, weights: Floats, size: int, layers: Table, ld: int, activation: int,
+    first: int, stop: int, means: Doubles, variances: Doubles,
+) -> None:  # fmt: skip
+    """Write the outputs of every network, each ``size`` floats of ``weights``, on the rows from first to stop."""
+    mem, out = _workspace(layers, ld), layers[-1, OUTPUT]
+    for start in range(first, stop, ld):
+        rows = min(ld, stop - start)
+        for b in range(rows):
+            for k in range(X.shape[1]):
+                mem[k * ld + b] = X[start + b, k]
+        for h in range(len(means)):
+            forward(mem, layers, ld, weights, h * size, activation, rows)
+            for b in range(rows):
+                means[h, start + b] = mem[out + b]
+                variances[h, start + b] = elementary.softplus(mem[out + ld + b]) + MIN_VARIANCE
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Networks of one shape, with a mean and a raw variance as outputs: their weights in one array, one by one."""
+
+    spec: NetworkSpec
+    weights: Floats
+
+    @classmethod
+    def of(cls, spec: NetworkSpec, layers: Sequence[Layer]) -> Packed:
+        """Pack stacked layers."""
+        packing, members = packing_of(spec), range(len(layers[0][0]))
+        parts = [packing.pack([(W[h], b[h]) for W, b in layers]) for h in members]
+        return cls(spec, np.concatenate(parts) if parts else np.empty(0, dtype=np.float32))
+
+    def outputs(self, X: ArrayLike, threads: int | None = None) -> tuple[Doubles, Doubles]:
+        """Return the means and variances, each (H, n); many rows are divided among threads, by default all cores."""
+        rows, size, activation = self._checked(X), packing_of(self.spec).size, ACTIVATIONS[self.spec.activation].code
+        n = len(rows)
+        means = np.empty((len(self.weights) // size, n))
+        variances = np.empty_like(means)
+        ld, layers = _layer_table(self.spec, min(n, _BATCH) or 1)
+
+        def fill(first: int) -> None:
+            stop = min(first + step, n)
+            _predict(rows, self.weights, size, layers, ld, activation, first, stop, means, variances)
+
+        step = max(1, _PART_PRODUCTS // max(1, len(self.weights)) // _BATCH) * _BATCH
+        if n <= step:
+            fill(0)
+        else:
+            run_on_threads(fill, range(0, n, step), threads)
+        return means, variances
+
+    def _checked(self, X: ArrayLike) -> Floats:
+        rows = np.ascontiguousarray(X, dtype=np.float32)
+        if rows.ndim != 2 or rows.shape[1] != self.spec.n_inputs:
+            raise InvalidParameterError(f"rows must be of shape (n, {self.spec.n_inputs}); got shape {np.shape(X)}")
+        # Numba would compile anew for arrays that are read-only.
+        return rows if rows.flags.writeable else rows.copy()
+
+
+@lru_cache(maxsize=64)
+def _layer_table(spec: NetworkSpec, batch: int) -> tuple[int, Table]:
+    """Return the distance of two features in a batch, and the layers' lines; each output is the next layer's input."""
+    ld, table = padded(batch), packing_of(spec).table()
+    ends = np.cumsum(table[:, N_IN] + 1) * ld
+    table[1:, INPUT], table[:, OUTPUT] = ends[:-1], ends
+    return ld, table
+
+
+@cache
+def prepare() -> None:
+    """Compile prediction for this CPU, or load it from disk, by predicting with a tiny network."""
+    announce(_predict, "prediction", 4)
+    layers = [(np.zeros((1, 2, 1), np.float32), np.zeros((1, 2), np.float32))]
+    Packed.of(NetworkSpec(n_inputs=1, hidden=()), layers).outputs(np.zeros((1, 1), np.float32))

@@ -1,0 +1,293 @@
+"""The conformance suite for engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bdkn.errors import InvalidParameterError
+from bdkn.networks import NetworkSpec
+from bdkn.rows import Rows
+from bdkn.training import Engine, EpochReport, Job, Trained, TrainingConfig
+from bdkn.training.reference import ReferenceEngine
+from bdkn.typing import FloatArray
+
+_N_ROWS = 61
+_SPEC = NetworkSpec(n_inputs=3, hidden=(6, 5), activation="tanh")
+_CONFIG = TrainingConfig(epochs=6, batch_size=16, learning_rate=0.01)
+_STOPPING = replace(_CONFIG, epochs=60, learning_rate=0.03, validation_fraction=0.25, patience=3, tol=1e-3)
+
+
+def check_engine(engine: Engine, *, tolerance: float = 1e-3, same_as_reference: bool = True) -> None:
+    """Check that an engine does what every engine must do.
+
+    Small networks are trained, which takes a few seconds. What is checked: networks come in the order of their jobs and
+    do not depend on the other jobs, on ``n_jobs`` or on a hook; the same seed gives the same network; row numbers, of
+    any integer type, select rows; a count is that many equal rows; early stopping follows its rule and returns the best
+    weights; a hook gets one report per job and epoch, with outputs of the watched rows; networks that diverge do so
+    without an error; wrong arguments raise ``InvalidParameterError``; all numbers are those of the reference engine.
+
+    Parameters
+    ----------
+    engine : Engine
+        The engine to check.
+    tolerance : float, default=1e-3
+        Largest difference, relative or absolute, of numbers that should be equal up to rounding.
+    same_as_reference : bool, default=True
+        Whether the networks must be those of the reference engine. False is for engines that train other networks.
+
+    Raises
+    ------
+    AssertionError
+        If the engine fails a check; the message begins with the name of the check.
+
+    Examples
+    --------
+    >>> from bdkn.testing import check_engine
+    >>> from bdkn.training.reference import ReferenceEngine
+    >>> check_engine(ReferenceEngine())
+    """
+    for name, check in engine_checks(same_as_reference=same_as_reference):
+        try:
+            check(engine, tolerance)
+        except AssertionError as error:
+            raise AssertionError(f"{name}: {error}") from error
+
+
+Check = Callable[[Engine, float], None]
+
+
+def engine_checks(*, same_as_reference: bool = True) -> list[tuple[str, Check]]:
+    """Return the names and functions of the checks, each called with an engine and a tolerance."""
+    chosen = _CHECKS if same_as_reference else tuple(check for check in _CHECKS if check is not check_reference)
+    return [(check.__name__.removeprefix("check_"), check) for check in chosen]
+
+
+def check_order(engine: Engine, tolerance: float) -> None:
+    """Networks come in the order of their jobs, and each is the one that is trained alone."""
+    jobs, rows = _different_jobs(), _rows()
+    together = engine.train(jobs, rows)
+    assert len(together.networks) == len(together.loss_curves) == len(together.best_epochs) == len(jobs)
+    for number, job in enumerate(jobs):
+        _assert_same(together[[number]], engine.train([job], rows), tolerance)
+
+
+def check_seeds(engine: Engine, tolerance: float) -> None:
+    """The same seed gives the same network, another seed another one; seeds are not changed."""
+    seed = np.random.SeedSequence(7, spawn_key=(3,))
+    first, again, other = (engine.train([Job(_SPEC, _CONFIG, s)], _rows()) for s in (seed, seed, _seeds(1)[0]))
+    _assert_same(first, again, 0.0)
+    assert not np.allclose(_outputs(first), _outputs(other), rtol=1e-3), "two seeds gave the same network"
+    assert seed.n_children_spawned == 0, "the seed was changed"
+
+
+def check_row_numbers(engine: Engine, tolerance: float) -> None:
+    """A job with row numbers is the job on a table of these rows alone, whatever the other rows hold."""
+    numbers, rows = np.random.default_rng(4).permutation(_N_ROWS)[:47], _rows(counts=False)
+    X, y = rows.X.copy(), rows.y.copy()
+    others = np.setdiff1d(np.arange(_N_ROWS), numbers)
+    X[others], y[others] = np.nan, np.inf
+    for config in (_CONFIG, _STOPPING):
+        job = Job(_SPEC, config, _seeds(1)[0])
+        alone = engine.train([job], Rows(np.ascontiguousarray(rows.X[numbers]), rows.y[numbers]))
+        for dtype in (np.int64, np.int32, np.uint8):
+            given = numbers.astype(dtype)
+            given.flags.writeable = False
+            _assert_same(engine.train([replace(job, rows=given)], Rows(X, y)), alone, tolerance)  # type: ignore[arg-type]
+
+
+def check_counts(engine: Engine, tolerance: float) -> None:
+    """With all rows in one batch, a row that counts k times is k equal rows; a common factor has no effect."""
+    counts, rows, job = np.random.default_rng(5).integers(1, 4, _N_ROWS), _rows(counts=False), _jobs(1)[0]
+    config = replace(_CONFIG, batch_size=200)
+    repeated = rows[np.repeat(np.arange(_N_ROWS), counts)]
+    expected = engine.train([replace(job, config=config)], repeated)
+    for factor in (1.0, 10.0):
+        counted = Rows(rows.X, rows.y, factor * counts)
+        _assert_same(engine.train([replace(job, config=config)], counted), expected, tolerance)
+
+
+def check_early_stopping(engine: Engine, tolerance: float) -> None:
+    """Jobs stop by the rule of ``TrainingConfig``, and the weights are those of the best epoch."""
+    reports: list[EpochReport] = []
+    rows, config = _rows(), replace(_STOPPING, warmup_epochs=2)
+    trained = engine.train(_jobs(3, config), rows, watch=rows.X, on_epoch=reports.append)
+    means, variances = trained.networks.outputs(rows.X)
+    for number, curve in enumerate(trained.validation_curves):
+        assert len(curve) == len(trained.loss_curves[number]), "the curves of a job differ in length"
+        best, length = _stopping_rule(curve, config)
+        assert (trained.best_epochs[number], len(curve)) == (best, length), "a job did not stop by the rule"
+        report = next(report for report in reports if (report.job, report.epoch) == (number, best))
+        _assert_close([report.mean, report.variance], [means[number], variances[number]], tolerance)
+    without = engine.train(_jobs(2), rows)
+    assert without.best_epochs == (_CONFIG.epochs - 1,) * 2, "without early stopping the last epoch is the best"
+    assert [len(curve) for curve in without.validation_curves] == [0, 0], "no validation without early stopping"
+
+
+def check_reports(engine: Engine, tolerance: float) -> None:
+    """A hook gets one report per job and epoch, in the order of epochs; it changes nothing."""
+    rows, jobs = _rows(), [*_jobs(2), *_jobs(1, _STOPPING)]
+    silent, seen = engine.train(jobs, rows), list[EpochReport]()
+    trained = engine.train(jobs, rows, watch=rows.X[:4], on_epoch=seen.append)
+    _assert_same(trained, silent, 0.0)
+    for number in range(len(jobs)):
+        own = [report for report in seen if report.job == number]
+        assert [report.epoch for report in own] == list(range(len(trained.loss_curves[number])))
+        assert [report.is_last for report in own] == [False] * (len(own) - 1) + [True]
+        _assert_close([[report.loss for report in own]], [trained.loss_curves[number]], 0.0)
+        validation = [report.validation_loss for report in own if report.validation_loss is not None]
+        _assert_close([validation], [trained.validation_curves[number]], 0.0)
+        assert all(report.mean is not None and report.mean.shape == (4,) for report in own)
+    bare = list[EpochReport]()
+    engine.train(jobs[:1], rows, on_epoch=bare.append)
+    assert all(report.mean is None and report.variance is None for report in bare), "outputs without watched rows"
+
+
+def check_n_jobs(engine: Engine, tolerance: float) -> None:
+    """The number of threads has no influence."""
+    results = [engine.train(_jobs(3), _rows(), n_jobs=n_jobs) for n_jobs in (None, 1, 2, -1)]
+    for result in results[1:]:
+        _assert_same(result, results[0], 0.0)
+
+
+def check_divergence(engine: Engine, tolerance: float) -> None:
+    """A job that diverges raises no error, is not finite, and does not disturb the others."""
+    rows, (good, bad) = _rows(), _jobs(2)
+    wild = replace(bad, config=replace(_CONFIG, learning_rate=1e30))
+    trained = engine.train([good, wild], rows)
+    assert trained.networks.is_finite().tolist() == [True, False]
+    _assert_same(trained[[0]], engine.train([good], rows), tolerance)
+    y = rows.y.copy()
+    y[0] = 1e300  # beyond single precision
+    assert not engine.train([good], replace(rows, y=y)).networks.is_finite().any()
+
+
+def check_errors(engine: Engine, tolerance: float) -> None:
+    """Wrong arguments raise ``InvalidParameterError``."""
+    rows, job = _rows(), _jobs(1)[0]
+    wrong: list[tuple[Sequence[Job], Rows]] = [
+        ([], rows),
+        ([job], replace(rows, X=rows.X.astype(np.float64))),
+        ([job], replace(rows, X=np.asfortranarray(rows.X))),
+        ([replace(job, spec=replace(_SPEC, n_inputs=4))], rows),
+        *(([replace(job, rows=np.array(numbers))], rows) for numbers in ([-1], [_N_ROWS], [], [0.5])),
+    ]
+    for jobs, table in wrong:
+        try:
+            engine.train(jobs, table)
+        except InvalidParameterError:
+            continue
+        raise AssertionError(f"no InvalidParameterError for {jobs} on X of {table.X.dtype} {table.X.shape}")
+
+
+def check_networks(engine: Engine, tolerance: float) -> None:
+    """The trained networks can be selected, and their outputs do not depend on the other rows."""
+    rows = _rows()
+    networks = engine.train(_different_jobs(), rows).networks
+    means, variances = networks.outputs(rows.X)
+    assert means.shape == variances.shape == (len(networks), _N_ROWS)
+    assert (variances > 0).all(), "variances must be positive"
+    some = networks[np.array([2, 0])]
+    _assert_close(some.outputs(rows.X[5:9]), [means[[2, 0], 5:9], variances[[2, 0], 5:9]], tolerance)
+    assert networks.is_finite().tolist() == [True] * len(networks)
+
+
+def check_reference(engine: Engine, tolerance: float) -> None:
+    """All numbers are those of the reference engine."""
+    rows, jobs = _rows(), [*_different_jobs(), *_jobs(2, _STOPPING)]
+    _assert_same(engine.train(jobs, rows), ReferenceEngine().train(jobs, rows), tolerance)
+
+
+_CHECKS: tuple[Check, ...] = (
+    check_order,
+    check_seeds,
+    check_row_numbers,
+    check_counts,
+    check_early_stopping,
+    check_reports,
+    check_n_jobs,
+    check_divergence,
+    check_errors,
+    check_networks,
+    check_reference,
+)
+
+
+def _rows(*, counts: bool = True) -> Rows:
+    """Return noisy rows whose number the batch size does not divide."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(_N_ROWS, 3)).astype(np.float32)
+    y = np.sin(2 * X[:, 0]) + X[:, 1] / 2 + 0.2 * rng.normal(size=_N_ROWS)
+    return Rows(X, y, rng.uniform(0.5, 2.0, _N_ROWS) if counts else None)
+
+
+def _seeds(n: int) -> list[np.random.SeedSequence]:
+    return np.random.SeedSequence(1).spawn(n)
+
+
+def _jobs(n: int, config: TrainingConfig = _CONFIG) -> list[Job]:
+    return [Job(_SPEC, config, seed) for seed in _seeds(n)]
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What sets a job apart from the usual one."""
+
+    activation: str = "tanh"
+    hidden: tuple[int, ...] = (6, 5)
+    rows: int | None = None
+    config: TrainingConfig = _CONFIG
+
+
+def _different_jobs() -> list[Job]:
+    """Return jobs that differ in shape, activation, settings and number of rows, equal shapes apart."""
+    changes = (
+        _Change(activation="silu", rows=48),
+        _Change(activation="relu", rows=49, config=replace(_CONFIG, weight_decay=0.3)),
+        _Change(hidden=(4,)),
+        _Change(activation="silu", config=replace(_CONFIG, schedule="cosine", weight_decay=0.1)),
+        _Change(activation="leaky_relu", rows=33, config=replace(_CONFIG, weight_decay=1.0)),
+        _Change(hidden=(), config=replace(_CONFIG, objective="mse")),
+        _Change(config=replace(_CONFIG, epochs=4, objective="beta_nll", beta=0.3, warmup_epochs=2)),
+        _Change(activation="silu", rows=20, config=replace(_CONFIG, batch_size=64)),
+    )
+    return [_different_job(change, seed) for change, seed in zip(changes, _seeds(len(changes)), strict=True)]
+
+
+def _different_job(change: _Change, seed: np.random.SeedSequence) -> Job:
+    spec = NetworkSpec(n_inputs=3, hidden=change.hidden, activation=change.activation)
+    rng = np.random.default_rng(seed)
+    numbers = None if change.rows is None else np.sort(rng.permutation(_N_ROWS)[: change.rows])
+    return Job(spec, change.config, seed, numbers)
+
+
+def _stopping_rule(curve: Iterable[float], config: TrainingConfig) -> tuple[int, int]:
+    """Return the best epoch and the number of epochs that the rule gives for a validation curve."""
+    best, best_epoch, epoch = np.inf, config.warmup_epochs - 1, -1
+    for epoch, loss in enumerate(curve):
+        if epoch >= config.warmup_epochs and loss < best - config.tol:
+            best, best_epoch = loss, epoch
+        elif epoch >= config.warmup_epochs and epoch - best_epoch >= config.patience:
+            return (best_epoch if np.isfinite(best) else epoch), epoch + 1
+    return (best_epoch if np.isfinite(best) else epoch), config.epochs
+
+
+def _outputs(trained: Trained) -> FloatArray:
+    return np.stack([np.asarray(part, dtype=np.float64) for part in trained.networks.outputs(_rows().X)])
+
+
+def _assert_same(trained: Trained, expected: Trained, tolerance: float) -> None:
+    """Compare everything that training returns."""
+    assert trained.best_epochs == expected.best_epochs, f"{trained.best_epochs} != {expected.best_epochs}"
+    _assert_close(trained.loss_curves, expected.loss_curves, tolerance)
+    _assert_close(trained.validation_curves, expected.validation_curves, tolerance)
+    _assert_close(_outputs(trained), _outputs(expected), tolerance)
+
+
+def _assert_close(found: Iterable[object], expected: Iterable[object], tolerance: float) -> None:
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(
+            np.asarray(mine, dtype=np.float64), np.asarray(theirs, dtype=np.float64), rtol=tolerance, atol=tolerance
+        )
