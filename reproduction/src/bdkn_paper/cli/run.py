@@ -90,7 +90,7 @@ def _shown(outcomes: Iterable[Outcome], work: Mapping[str, float], *, quiet: boo
     """Yield the outcomes, moving a bar on standard error by the share of the work each was."""
     from rich.console import Console
 
-    from bdkn.regressors.progress import progress_bar
+    from bdkn.training.progress_bar import progress_bar
 
     # Long cells end rarely: the time remaining is estimated from the last hour.
     with progress_bar(Console(stderr=True, quiet=quiet), speed_estimate_period=3600) as progress:
