@@ -1,4 +1,4 @@
-"""Predictions of networks beyond what all regressors must do, which is in test_conformance.py."""
+"""Predictions of networks beyond what all regressors must do, which is in test_every_regressor.py."""
 
 import numpy as np
 import pytest

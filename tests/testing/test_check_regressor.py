@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -117,6 +119,12 @@ BROKEN = {
 
 def test_a_regressor_of_ones_own_conforms():
     check_regressor(Line())
+
+
+def test_the_suites_need_no_test_framework():
+    script = "import sys; sys.modules['pytest'] = None; import bdkn.testing; print('_pytest' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"
 
 
 def test_it_can_be_checked_on_other_rows():

@@ -37,9 +37,9 @@ def test_a_record_holds_what_a_fit_by_hand_gives():
         "members": 3,
         "epochs": 4,
         "dof": model.dof_,
-        "prior_scale": model.prior_scale_,
+        "prior_scale": model.prior_variance_,
         "evidence": model.evidence_,
-        "noise": model.noise_,
+        "noise": model.noise_variance_,
         "weights": model.weights_.tolist(),
     }
     assert record["warnings"] == []

@@ -1,4 +1,4 @@
-"""What all baselines share beyond the contract of every regressor, which is in tests/regressors/test_conformance.py."""
+"""What all baselines share beyond the contract of every regressor (tests/regressors/test_every_regressor.py)."""
 
 import subprocess
 import sys

@@ -35,9 +35,9 @@ LEVELS = (50, 90, 95)
 
 _FITTED = {
     "dof": "dof_",
-    "prior_scale": "prior_scale_",
+    "prior_scale": "prior_variance_",
     "evidence": "evidence_",
-    "noise": "noise_",
+    "noise": "noise_variance_",
     "iterations": "iterations_",
 }
 
