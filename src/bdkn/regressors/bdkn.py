@@ -31,6 +31,7 @@ from bdkn.regressors.ensemble import EnsembleRegressor
 from bdkn.regressors.origin import Origin
 from bdkn.regressors.screening import sound_members
 from bdkn.regressors.seeds import seed_sequence
+from bdkn.stages import stage
 from bdkn.training import Trained, renumbered
 from bdkn.typing import Array
 
@@ -273,7 +274,8 @@ class BDKNRegressor(CombiningRegressor, EnsembleRegressor):
     ) -> dict[str, Any]:
         """Return the fitted attributes: those members that are fit for it, combined."""
         sound, scores, held_out = self._screened(crossed, names)
-        useful, combination = self._selected(held_out)
+        with stage("combine"):
+            useful, combination = self._selected(held_out)
         kept = sound[useful]
         variances = None if self._own_variance(crossed.trained) else constant_variance(scores.mse)
         everyone = NetworkEnsemble(names, crossed.trained.networks, inputs, targets, variances)

@@ -21,6 +21,7 @@ from bdkn.regressors.frames import as_frame
 from bdkn.regressors.origin import Origin
 from bdkn.regressors.screening import elimination
 from bdkn.regressors.state import plain_parameter
+from bdkn.stages import stage
 from bdkn.typing import Array, FloatArray
 
 _COMBINING = {"evidence", "tempering", "tails", "select_members"}
@@ -245,7 +246,10 @@ class CombiningRegressor(ProbabilisticRegressor):
         return new
 
     def _predictive(self, X: Array) -> StudentT:
-        return self.combination_.predictive(self._forecast(X), self._targets.scale, self._targets.mean)
+        with stage("predict members"):
+            forecast = self._forecast(X)
+        with stage("predict"):
+            return self.combination_.predictive(forecast, self._targets.scale, self._targets.mean)
 
     def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
         said, targets = self._forecast(X), self._targets

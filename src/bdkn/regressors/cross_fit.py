@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.members import Folds, HeldOut, TrainingRows, networks_of
+from bdkn.stages import stage
 from bdkn.training import Hook, Trained
 
 Seeds = Sequence[np.random.SeedSequence]
@@ -65,9 +66,12 @@ def cross_fit(
     H, K = len(seeds), len(folds[0])
     # All folds at once, so that no core is idle while the last network of a fold is trained.
     own_seeds = [_child(seed, k) for k in range(K) for seed in seeds]
-    trained = train(rows, own_seeds, on_epoch, [*numbers] * K, lambda place: folds[place % H].trained_on(place // H))
+    with stage("train"):
+        trained = train(
+            rows, own_seeds, on_epoch, [*numbers] * K, lambda place: folds[place % H].trained_on(place // H)
+        )
     means, variances, spread = np.full((3, len(rows.y), H), np.nan)
-    with np.errstate(over="ignore", invalid="ignore"):  # whoever diverged is screened out by what it yields
+    with np.errstate(over="ignore", invalid="ignore"), stage("predict held-out rows"):
         for k, h in np.ndindex(K, H):
             left_out = folds[h].left_out[k]
             said = trained.networks[[k * H + h]].outputs(rows.X[left_out])

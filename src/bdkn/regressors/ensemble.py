@@ -32,6 +32,7 @@ from bdkn.regressors.progress import training_progress
 from bdkn.regressors.recipe import Size, in_turn, is_auto, recipes, usual_size
 from bdkn.regressors.screening import screen
 from bdkn.regressors.seeds import Seed, seed_sequence
+from bdkn.stages import stage
 from bdkn.training import Engine, Hook, Rows, Trained, TrainingConfig, get_engine, renumbered
 from bdkn.typing import Array, FloatArray
 
@@ -143,14 +144,15 @@ class EnsembleRegressor(ProbabilisticRegressor):
         """Return the fitted attributes: networks trained on all rows, and how to combine them."""
         numbers = range(self._size(len(rows.y)).n_members)
         seeds = seed_sequence(self.random_state).spawn(len(numbers))
-        with self._progress(len(seeds), len(rows.y)) as on_epoch:
+        with self._progress(len(seeds), len(rows.y)) as on_epoch, stage("train"):
             trained = self._train(rows, seeds, on_epoch, numbers)
         own_variance = self._own_variance(trained)
         sound, scores, design = screen(trained.networks, rows, own_variance=own_variance)
         names = tuple(f"network {h + 1}" for h in sound)
         variances = None if own_variance else constant_variance(scores.mse)
         ensemble = NetworkEnsemble(names, design.networks, inputs, targets, variances)
-        return {**self._described(ensemble, scores, trained, sound), **self._combine(design)}
+        with stage("combine"):
+            return {**self._described(ensemble, scores, trained, sound), **self._combine(design)}
 
     def _described(
         self, ensemble: NetworkEnsemble, scores: MemberScores, trained: Trained, kept: NDArray[np.intp]
