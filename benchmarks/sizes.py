@@ -1,7 +1,7 @@
 """Print the sizes of the package: files, lines, lengths of functions, depth of inheritance, import cycles.
 
 python benchmarks/sizes.py                   # this source tree
-python benchmarks/sizes.py path/to/src/bdkn  # another one, to compare (inheritance is that of the installed package)
+    python benchmarks/sizes.py path/to/src/bdkn  # another one, to compare; without its depth of inheritance
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def test_results(store, tmp_path):
         (("figures",), "there must be records of figure2 or figure3; got none"),
         (
             ("results",),
-            "there must be records of defaults or peers; got none: run 'bdkn-paper run reproduction/experiments/defaults",
+            "there must be records of defaults or peers; got none: run 'bdkn-paper run reproduction/exper",
         ),
     ],
 )
