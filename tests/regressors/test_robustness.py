@@ -70,7 +70,7 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was(monkeypatch, design):
         new.predict(X)
 
 
-def _improper(*args):
+def _improper(*args, **kwargs):
     raise ImproperPosteriorError("not today")
 
 
