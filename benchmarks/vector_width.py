@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numba as nb
 import numpy as np
-from machine import describe_machine
+from bdkn.report.environment import describe_machine
 
 from bdkn.kernels.product import product
 from bdkn.kernels.tile import LANES
