@@ -126,8 +126,9 @@ class NetworkSettings:
         members: Sequence[int],
         row_numbers: Sequence[IndexArray | None],
     ) -> list[Job]:
-        configs = [self._config(size, decay) for decay in self._decays]
-        specs = [NetworkSpec(n_inputs=n_inputs, hidden=size.hidden, activation=a) for a in self._activations]
+        activations, decays = self._activations, self._decays
+        configs = [self._config(size, decay) for decay in decays]
+        specs = [NetworkSpec(n_inputs=n_inputs, hidden=size.hidden, activation=a) for a in activations]
         return [
             # Activations change fastest, so that every weight decay is used with each of them.
             Job(specs[h % len(specs)], configs[h // len(specs) % len(configs)], seed, numbers)
