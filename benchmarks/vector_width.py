@@ -21,12 +21,12 @@ from pathlib import Path
 
 import numba as nb
 import numpy as np
-from bdkn.report.environment import describe_machine
 
 from bdkn.kernels.product import product
 from bdkn.kernels.tile import LANES
 from bdkn.kernels.transpose import transpose
 from bdkn.networks import compiled as shared
+from bdkn.report.environment import describe_machine
 from bdkn.training import Job, TrainingConfig
 from bdkn.training.fused import epochs, layout, step
 from bdkn.training.fused.engine import Run
