@@ -93,3 +93,21 @@ def check_number(
     bound = f"{'>' if strict else '>='} {low:g}" + ("" if high == math.inf else f" and <= {high:g}")
     finite = " and finite" if given == math.inf else ""
     raise InvalidParameterError(f"{name} must be {what} {bound}{finite}; got {given!r}")
+
+
+def check_flag(name: str, given: object) -> None:
+    """Raise unless ``given`` is True or False, be it NumPy's."""
+    if type(given).__name__ not in ("bool", "bool_"):
+        raise InvalidParameterError(f"{name} must be True or False; got {given!r}")
+
+
+def check_verbosity(verbose: object) -> None:
+    """Raise unless ``verbose`` is True, False or an integer >= 0."""
+    if not isinstance(verbose, bool):
+        check_number("verbose", verbose, low=0, whole=True)
+
+
+def check_n_jobs(n_jobs: object) -> None:
+    """Raise unless ``n_jobs`` is None or an integer other than 0."""
+    if n_jobs is not None and not (isinstance(n_jobs, numbers.Integral) and n_jobs != 0):
+        raise InvalidParameterError(f"n_jobs must be None or an integer other than 0; got {n_jobs!r}")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats as sp
 from scipy.integrate import quad
@@ -192,10 +192,13 @@ class TestTempering:
         st.integers(0, 2**32 - 1), st.integers(3, 60), st.sampled_from([0.0, 0.7, 1.0, 3.0]), st.sampled_from([None, 2])
     )
     def test_no_other_power_has_more_evidence(self, seed, n, τ, heavy):
+        """Where the evidence has one peak: with few rows it may have two, of which the search finds one or an end."""
         forecast, y, _ = example(n, 2, seed, τ=τ, heavy=heavy)
         found = combine(forecast, y, tails="posterior")
         assert 0.0 <= found.tempering <= 2.0
         grid = [combine(forecast, y, tempering=other, tails="posterior").evidence for other in np.linspace(0, 2, 101)]
+        falls = np.diff(grid) < 0.0
+        assume(not np.any(falls[:-1] & ~falls[1:]))
         assert found.evidence >= max(grid) - 1e-3
 
     def test_power_weights_constant_and_noise_are_found_again(self):

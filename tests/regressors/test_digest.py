@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from scipy.sparse import csr_array
 
-from bdkn.regressors import provenance
+from bdkn.members import provenance
 from bdkn.rows import Rows
 
 X = np.arange(24.0).reshape(8, 3)

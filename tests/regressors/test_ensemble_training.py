@@ -179,7 +179,7 @@ def test_every_network_is_told_of_by_a_number_of_its_own(monkeypatch, predict_wi
     def listening(n_networks, epochs):
         yield lambda report: told.append((n_networks, report.job))
 
-    monkeypatch.setattr("bdkn.regressors.network_settings.training_progress", listening)
+    monkeypatch.setattr("bdkn.training.settings.training_progress", listening)
     decays = {"weight_decay": (0.0, 1.0), "epochs": 2}
     BDKNRegressor(**{**QUICK, **decays}, n_folds=2, predict_with=predict_with, verbose=1).fit(X, y)
     n = 6 if predict_with == "folds" else 9

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from bdkn import BayesianStackingRegressor, BDKNRegressor
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import combine
-from bdkn.regressors.selection import CombinationSettings
+from bdkn.members.selection import CombinationSettings
 
 X, y = table(150)
 NEW, _ = table(40, seed=1)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from bdkn.errors import InvalidParameterError
-from bdkn.regressors.provenance import seed_sequence
+from bdkn.members.provenance import seed_sequence
 
 
 def first(seed):

@@ -11,8 +11,8 @@ from quick import QUICK, Stretched, table
 
 from bdkn import BDKNRegressor
 from bdkn.members import HeldOut
+from bdkn.members.selection import CombinationSettings, elimination
 from bdkn.networks import Networks
-from bdkn.regressors.selection import CombinationSettings, elimination
 from bdkn.training.reference import ReferenceEngine
 
 X, y = table()

@@ -3,6 +3,7 @@
 import warnings
 from typing import Any
 
+from bdkn.inference.blocks import BlockPosterior, block_posterior
 from bdkn.inference.combination import Combination, Forecast, combine
 from bdkn.inference.conjugate import Prior, log_evidence
 from bdkn.inference.evidence import Spectrum, choose_prior_variance
@@ -14,6 +15,7 @@ from bdkn.inference.statistics import Statistics
 from bdkn.inference.tails import Tails, fit_tails
 
 __all__ = [
+    "BlockPosterior",
     "Combination",
     "Forecast",
     "Posterior",
@@ -22,6 +24,7 @@ __all__ = [
     "Statistics",
     "StudentTProcess",
     "Tails",
+    "block_posterior",
     "choose_prior_variance",
     "combine",
     "compiled",

@@ -131,7 +131,7 @@ class Combination:
     >>> forecast = Forecast.of(means, np.full((200, 3), 0.1))
     >>> combination = combine(forecast, truth + 0.1 * rng.normal(size=200))
     >>> print(combination.weights.round(2))
-    [0.33 0.33 0.33]
+    [0.32 0.33 0.31]
     >>> combination.predictive(forecast).interval(0.9)[0].shape
     (200,)
     """

@@ -172,7 +172,7 @@ def log_evidence(stats: Statistics, given: Prior | Conditioned) -> float:
     >>> from bdkn.inference import Prior, Statistics, log_evidence
     >>> Phi, y = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 2.0, 4.0])
     >>> print(round(log_evidence(Statistics.from_rows(Phi, y), Prior.isotropic(2, 1.0)), 3))
-    -6.356
+    -4.7
     """
     prior = given if isinstance(given, Prior) else given.prior
     if not prior.is_definite:

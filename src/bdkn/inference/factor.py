@@ -168,10 +168,8 @@ def _checked_root(root: FloatArray) -> FloatArray:
 
 def _has_lost_digits(root: FloatArray, H: int) -> bool:
     """Return whether the residual norm of a target is so far below its ‖z‖ that another reference pays."""
-    for column in root.T[H:].tolist():
-        if math.hypot(*column[H:]) < _FAR_BELOW * math.hypot(*column[:H]):
-            return True
-    return False
+    columns = root.T[H:].tolist()
+    return True in [math.hypot(*column[H:]) < _FAR_BELOW * math.hypot(*column[:H]) for column in columns]
 
 
 def _refinement(root: FloatArray, ref: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The view from function space: the kernel the members induce, of rank at most H, and its Student-t process."""
+"""The function-space view: the kernel that the members induce, of rank at most H, and its Student-t process."""
 
 from __future__ import annotations
 
@@ -16,12 +16,50 @@ from bdkn.typing import FloatArray
 
 
 def prior_mean(Phi: ArrayLike, prior: Prior) -> FloatArray:
-    """Return m(x) = φ(x)ᵀμ₀ for each row of ``Phi``."""
+    """Return the prior mean function m(x) = φ(x)ᵀμ₀ at each row.
+
+    Parameters
+    ----------
+    Phi : array-like (n, H)
+        Means of the members.
+    prior : Prior
+        Prior of the weights.
+
+    Returns
+    -------
+    array (n,)
+        The prior mean.
+
+    Examples
+    --------
+    >>> from bdkn.inference import Prior, prior_mean
+    >>> prior_mean([[1.0, 3.0]], Prior(0.5, [1.0, 1.0]))
+    array([2.])
+    """
     return np.asarray(Phi, dtype=np.float64) @ prior.mean
 
 
 def transformed_features(Phi: ArrayLike, prior: Prior) -> FloatArray:
-    """Return Φ̃ with Φ̃Φ̃ᵀ = ΦΛ₀⁻¹Φᵀ: the finite-rank form of the kernel, with a triangular root of Λ₀⁻¹."""
+    """Return Φ̃ with Φ̃Φ̃ᵀ = ΦΛ₀⁻¹Φᵀ, the finite-rank form of the kernel, by a triangular root of Λ₀⁻¹.
+
+    Parameters
+    ----------
+    Phi : array-like (n, H)
+        Means of the members.
+    prior : Prior
+        Prior of the weights, with a positive definite precision.
+
+    Returns
+    -------
+    array (n, H)
+        The transformed features.
+
+    Examples
+    --------
+    >>> from bdkn.inference import Prior, transformed_features
+    >>> transformed_features([[1.0, 3.0]], Prior(0.0, [4.0, 1.0]))
+    array([[0.5, 3. ]])
+    """
     if not prior.is_definite:
         raise ImproperPosteriorError("the kernel ΦΛ₀⁻¹Φᵀ needs a positive definite prior precision; it is singular")
     phi = np.asarray(Phi, dtype=np.float64)
@@ -31,9 +69,31 @@ def transformed_features(Phi: ArrayLike, prior: Prior) -> FloatArray:
 def induced_kernel(
     Phi: ArrayLike, Phi2: ArrayLike | None = None, *, prior: Prior, noise_variance: float = 1.0
 ) -> FloatArray:
-    """Return k(φ, φ' | σ²) = σ² φᵀΛ₀⁻¹φ' between the rows of ``Phi`` and of ``Phi2`` (``Phi`` if not given).
+    """Return the kernel k(φ, φ' | σ²) = σ² φᵀΛ₀⁻¹φ' between rows.
 
     With Λ₀ = I/σ_β² this is σ² σ_β² Σ_h φ_h φ'_h.
+
+    Parameters
+    ----------
+    Phi : array-like (n, H)
+        Means of the members.
+    Phi2 : array-like (m, H), optional
+        The same for other rows; ``Phi`` by default.
+    prior : Prior
+        Prior of the weights, with a positive definite precision.
+    noise_variance : float, default=1.0
+        σ².
+
+    Returns
+    -------
+    array (n, m)
+        Prior covariance of the function between the rows.
+
+    Examples
+    --------
+    >>> from bdkn.inference import Prior, induced_kernel
+    >>> induced_kernel([[1.0, 3.0]], [[1.0, 0.0], [0.0, 1.0]], prior=Prior.isotropic(2, 0.5))
+    array([[0.5, 1.5]])
     """
     check_number("noise_variance", noise_variance, low=0.0)
     left = transformed_features(Phi, prior)
@@ -45,8 +105,22 @@ def induced_kernel(
 class StudentTProcess:
     """The process f = φᵀβ with β and σ² integrated out: any finite set of its values is multivariate Student-t.
 
-    It is what a posterior says about functions, so all its paths lie in the span of the H members. The process before
-    any data is ``StudentTProcess(posterior(Statistics.empty(H), prior))``, for a proper prior.
+    It is the posterior of functions, so all its paths lie in the span of the H members. The process before any data is
+    ``StudentTProcess(posterior(Statistics.empty(H), prior))``, for a proper prior.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Posterior of the weights and the noise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.inference import Prior, Statistics, StudentTProcess, posterior
+    >>> Phi, y = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 2.0, 4.0])
+    >>> process = StudentTProcess(posterior(Statistics.from_rows(Phi, y), Prior.isotropic(2, 1.0)))
+    >>> print(process.mean(Phi).round(3), process.paths(Phi, size=5, random_state=0).shape)
+    [0.8   2.067 3.333] (3, 5)
     """
 
     posterior: Posterior
@@ -78,6 +152,6 @@ class StudentTProcess:
         return self.posterior.joint(Phi, noise=0.0)
 
     def paths(self, Phi: ArrayLike, size: int = 1, random_state: int | np.random.Generator | None = None) -> FloatArray:
-        """Return ``size`` random functions seen at the rows, ``(rows, size)``; each is a combination of the members."""
+        """Return ``size`` random functions at the rows, ``(rows, size)``, each a combination of the members."""
         β, _ = self.posterior.draw(size, random_state)
         return np.asarray(Phi, dtype=np.float64) @ β.T

@@ -47,7 +47,7 @@ def published_combination(chunks: Iterable[Chunk], prior_variance: str | float =
     >>> Phi, y = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 2.0, 4.0])
     >>> combination = published_combination([(Phi, y)], "paper")
     >>> print(combination.weights.round(3), round(combination.prior_variance, 3))
-    [0.84  1.471] 1.632
+    [0.824 1.343] 1.647
     """
     if prior_variance == "exact":
         prior_variance = renamed_exact()

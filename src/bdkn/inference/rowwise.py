@@ -54,7 +54,7 @@ def compiled(enabled: bool) -> Iterator[None]:
     >>> post = posterior(Statistics.from_rows(Phi, y), Prior.isotropic(2, 1.0))
     >>> with compiled(False):
     ...     print(post.leverage(Phi).round(3))
-    [0.545 0.273 0.727]
+    [0.4   0.267 0.667]
     """
     global _are_compiled
     before, _are_compiled = _are_compiled, enabled
@@ -146,7 +146,10 @@ def leave_out_of_block(
     """Return degrees of freedom (n,), centres (n, q) and shapes (n, q, q) of ``leave_out`` for a block of targets."""
     c, a, e, h, left = _without_each_row(post, phi, Y, w, counts)
     u = e * np.sqrt(c * w / left / 2.0)[:, None]  # b₋ᵢ = b - uuᵀ
-    share = np.einsum("np,pq,nq->n", u, np.linalg.pinv(post.b, hermitian=True), u)
+    size = np.sqrt(post.b.diagonal())
+    size = np.where(size > 0.0, size, 1.0)  # in units of their own, so that those of the targets do not matter
+    inverse = np.linalg.pinv(post.b / np.outer(size, size), hermitian=True)
+    share = np.einsum("np,pq,nq->n", u / size, inverse, u / size)
     u *= np.sqrt(np.minimum(1.0, (1.0 - _EPS) / np.maximum(share, _EPS)))[:, None]  # of b, no more than there is
     b = post.b - u[:, :, None] * u[:, None, :]
     return 2.0 * a, Y - e / left[:, None], b * (1.0 / a * (1.0 / w + h / left))[:, None, None]

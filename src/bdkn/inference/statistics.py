@@ -51,14 +51,15 @@ class Statistics:
     Examples
     --------
     >>> import numpy as np
-    >>> from bdkn.inference import Statistics
+    >>> from bdkn.inference import Prior, Statistics, posterior
     >>> Phi, y = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 2.0, 4.0])
     >>> stats = Statistics.from_rows(Phi, y)
     >>> stats.n, stats.n_weights, stats.n_targets
     (3.0, 2, 1)
     >>> parts = Statistics.from_rows(Phi[:2], y[:2]) + Statistics.from_rows(Phi[2:], y[2:])
-    >>> np.allclose(parts.root.T @ parts.root, stats.root.T @ stats.root)
-    True
+    >>> prior = Prior.isotropic(2, 1.0)
+    >>> print(posterior(stats, prior).mean.round(3), posterior(parts, prior).mean.round(3))
+    [0.8   1.267] [0.8   1.267]
     """
 
     factor: Factor

@@ -1,18 +1,34 @@
-"""Members: what an ensemble consists of, the folds they are trained on, and their predictions for held-out rows."""
+"""Members: what an ensemble consists of, how they are cross-fitted, selected, and predict held-out rows."""
 
+from bdkn.members.cross_fitting import (
+    Candidates,
+    FoldGrid,
+    FoldNetworks,
+    NetworkGrid,
+    predict_held_out,
+    train_folds,
+)
 from bdkn.members.design import Design
 from bdkn.members.encoding import Encoder, Encoders, Standardizer, TargetScaler, encode
 from bdkn.members.estimator import EstimatorMember, MeanStd, Member, check_model, is_fixed, predict_mean_std
-from bdkn.members.folds import Folds, OwnFolds, name_key
+from bdkn.members.folds import FoldPlan, Folds, OwnFolds, name_key
 from bdkn.members.held_out import HeldOut, MemberScores, constant_variance
-from bdkn.members.network import FoldGrid, NetworkEnsemble, NetworkGrid, NetworkMember
+from bdkn.members.network import NetworkEnsemble, NetworkMember
+from bdkn.members.provenance import FitProvenance, Seed, seed_sequence
+from bdkn.members.selection import DEPRECATED, CombinationSettings, select_and_combine, sound_members
 
 __all__ = [
+    "DEPRECATED",
+    "Candidates",
+    "CombinationSettings",
     "Design",
     "Encoder",
     "Encoders",
     "EstimatorMember",
+    "FitProvenance",
     "FoldGrid",
+    "FoldNetworks",
+    "FoldPlan",
     "Folds",
     "HeldOut",
     "MeanStd",
@@ -22,6 +38,7 @@ __all__ = [
     "NetworkGrid",
     "NetworkMember",
     "OwnFolds",
+    "Seed",
     "Standardizer",
     "TargetScaler",
     "check_model",
@@ -29,5 +46,10 @@ __all__ = [
     "encode",
     "is_fixed",
     "name_key",
+    "predict_held_out",
     "predict_mean_std",
+    "seed_sequence",
+    "select_and_combine",
+    "sound_members",
+    "train_folds",
 ]

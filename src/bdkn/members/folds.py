@@ -5,13 +5,15 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.errors import InvalidParameterError
 from bdkn.typing import IndexArray
+
+Seeds = Sequence[np.random.SeedSequence]
 
 
 @dataclass(frozen=True)
@@ -72,13 +74,6 @@ class Folds:
         """The numbers of the rows that are left out once, sorted."""
         return np.sort(np.concatenate(self.left_out))
 
-    def fold_of_row(self) -> NDArray[np.int32]:
-        """Return the fold that leaves each row out, -1 for rows that none leaves out."""
-        found = np.full(self.n, -1, dtype=np.int32)
-        for fold, rows in enumerate(self.left_out):
-            found[rows] = fold
-        return found
-
     def __len__(self) -> int:
         return len(self.left_out)
 
@@ -116,6 +111,63 @@ class OwnFolds:
     def held_out(self) -> IndexArray:
         """The numbers of all rows: every row is left out once."""
         return np.arange(self.n)
+
+
+@dataclass(frozen=True, eq=False)
+class FoldPlan:
+    """The networks to train, fold by fold and in each fold member by member, and the rows that members leave out.
+
+    Of each network: ``seeds``, ``members`` (the number of its member), and ``rows`` (None: all rows). ``fold_of``, of
+    shape (n, H), is the fold of a member that leaves a row out, -1 if none does; ``held_out`` are the rows that all
+    members leave out, None if every row is left out once. With ``refit`` a member predicts with one more network,
+    trained on all rows, instead of the average over its folds; these networks come last.
+    """
+
+    names: tuple[str, ...]
+    seeds: Seeds
+    members: Sequence[int]
+    rows: Sequence[IndexArray | None]
+    fold_of: NDArray[np.int16]
+    held_out: IndexArray | None
+    refit: bool
+
+    @classmethod
+    def of(cls, model: Any, n_rows: int, entropy: Any, members: range) -> FoldPlan:
+        """Return the plan of a regressor for the members with these numbers.
+
+        With ``design="hold-out"`` all members leave the same rows out, else each has ``n_folds`` folds of its own.
+        """
+        root = np.random.SeedSequence(entropy)
+        seeds = root.spawn(members.stop)[members.start :]
+        if model.design == "hold-out":
+            folds = [Folds.single(n_rows, model.holdout_fraction, _generator(root))] * len(seeds)
+        else:
+            folds = [Folds.cross(n_rows, model.n_folds, _generator(seed)) for seed in seeds]
+        refit, held_out = model.predict_with == "refit", folds[0].held_out
+        fold_of = np.full((n_rows, len(seeds)), -1, dtype=np.int16)
+        rows: list[IndexArray | None] = []
+        for k, h in np.ndindex(len(folds[0].left_out), len(folds)):
+            fold_of[folds[h].left_out[k], h] = k
+            rows.append(folds[h].trained_on(k))
+        return cls(
+            names=tuple(f"network {h + 1}" for h in members),
+            seeds=[_child(seed, k) for k in range(len(folds[0].left_out)) for seed in seeds] + seeds * refit,
+            members=[*members] * (len(folds[0].left_out) + refit),
+            rows=rows + [None] * (len(seeds) * refit),
+            fold_of=fold_of,
+            held_out=held_out if len(held_out) < n_rows else None,
+            refit=refit,
+        )
+
+
+def _generator(seed: np.random.SeedSequence) -> np.random.Generator:
+    """Return a generator from a child of the seed that no member and no fold has, however many there are."""
+    return np.random.default_rng(_child(seed, 2**32 - 1))
+
+
+def _child(seed: np.random.SeedSequence, number: int) -> np.random.SeedSequence:
+    """Return a child of the seed, whatever else was spawned from it."""
+    return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number))
 
 
 def _row_numbers(n: int, split: object) -> tuple[IndexArray, IndexArray]:

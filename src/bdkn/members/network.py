@@ -1,78 +1,21 @@
-"""Networks as members: arranged by fold and member, and with the encoders they were trained under."""
+"""Networks as members: with the encoders they were trained under, they predict rows of the user's table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bdkn.errors import DivergedError
 from bdkn.inference import Forecast
+from bdkn.members.cross_fitting import FoldGrid, Members
 from bdkn.members.encoding import Encoder, TargetScaler
 from bdkn.networks import Predictor
-from bdkn.training import Trained
-from bdkn.typing import Array, BoolArray, FloatArray, IndexArray
-
-Members = Sequence[int] | IndexArray
-Number = TypeVar("Number", bound=np.generic)
+from bdkn.typing import FloatArray
 
 _BLOCK_ROWS = 1 << 15
 """Rows whose outputs by every network are held at once."""
-
-
-@dataclass(frozen=True)
-class FoldGrid:
-    """The arrangement of networks by fold and member: all members of the first fold, then those of the second, ..."""
-
-    n_folds: int
-    n_members: int
-
-    @classmethod
-    def of(cls, n_networks: int, n_members: int) -> FoldGrid:
-        """Return the grid of so many networks of so many members."""
-        return cls(n_networks // n_members, n_members)
-
-    def numbers(self, members: Members) -> IndexArray:
-        """Return the numbers (n_folds, members) of the networks of some members."""
-        return np.arange(self.n_folds)[:, None] * self.n_members + np.asarray(members, dtype=np.intp)
-
-    def arrange(self, values: NDArray[Number]) -> NDArray[Number]:
-        """Return one value, or array, per network as an array (n_folds, n_members, ...)."""
-        flat = np.asarray(values)
-        return flat.reshape(self.n_folds, self.n_members, *flat.shape[1:])
-
-
-@dataclass(frozen=True, eq=False)
-class NetworkGrid:
-    """Trained networks, one per fold and member."""
-
-    trained: Trained
-    n_members: int
-
-    @property
-    def grid(self) -> FoldGrid:
-        """How the networks are arranged."""
-        return FoldGrid.of(len(self.trained.loss_curves), self.n_members)
-
-    def __getitem__(self, members: Members) -> NetworkGrid:
-        return NetworkGrid(self.trained[self.grid.numbers(members).ravel()], len(members))
-
-    def outputs(self, member: int, X: Array) -> tuple[Array, Array]:
-        """Return means and variances, each (n_folds, n), of a member's networks."""
-        return self.trained.networks[self.grid.numbers([member]).ravel()].outputs(X)
-
-    def is_finite(self) -> BoolArray:
-        """Return for each member whether all weights of all its networks are finite."""
-        return np.asarray(self.grid.arrange(self.trained.networks.is_finite()).all(axis=0))
-
-    def join(self, other: NetworkGrid) -> NetworkGrid:
-        """Return the members of both: in each fold first these, then the other ones."""
-        ours, theirs = (one.grid.numbers(range(one.n_members)) for one in (self, other))
-        order = np.hstack([ours, ours.size + theirs])
-        return NetworkGrid(Trained.join([self.trained, other.trained])[order.ravel()], self.n_members + other.n_members)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,8 @@
-"""How good a prediction was: pure functions of what was observed and of the predictive distribution."""
+"""Metrics of predictions: pure functions of observed targets and predicted distributions."""
 
 from bdkn.metrics.calibration import calibration_curve, calibration_error, pit
-from bdkn.metrics.intervals import coverage, interval_width
 from bdkn.metrics.scorers import neg_coverage_error, neg_crps, neg_nll, predictive_of
-from bdkn.metrics.scores import crps, nll, rmse
-from bdkn.metrics.summary import summary
+from bdkn.metrics.scores import coverage, crps, interval_width, nll, rmse, summary
 
 __all__ = [
     "calibration_curve",

@@ -1,4 +1,4 @@
-"""Observations matched to predictions row by row, and the average over rows that every metric ends with."""
+"""Checks of observed targets and weights, and the average over rows that every metric ends with."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bdkn.errors import InvalidParameterError
-from bdkn.predictive.base import Predictive
+from bdkn.predictive import Predictive
 from bdkn.typing import FloatArray
 
 

@@ -3,6 +3,6 @@
 from bdkn.predictive.base import Predictive
 from bdkn.predictive.location_scale import Gaussian, StudentT
 from bdkn.predictive.mixture import GaussianMixture
-from bdkn.predictive.multivariate_t import MultivariateT
+from bdkn.predictive.multivariate_t import MatrixT, MultivariateT, VectorT
 
-__all__ = ["Gaussian", "GaussianMixture", "MultivariateT", "Predictive", "StudentT"]
+__all__ = ["Gaussian", "GaussianMixture", "MatrixT", "MultivariateT", "Predictive", "StudentT", "VectorT"]

@@ -40,7 +40,7 @@ class GaussianMixture(Predictive):
     >>> from bdkn.predictive import GaussianMixture
     >>> dist = GaussianMixture([[0.0, 2.0]], [[1.0, 1.0]])
     >>> print(dist.mean(), dist.std().round(3), dist.ppf(0.95).round(3))
-    [1.] [1.414] [3.317]
+    [1.] [1.414] [3.284]
     """
 
     loc: FloatArray

@@ -14,19 +14,14 @@ from bdkn.errors import InvalidParameterError, check_choice, warn_user
 from bdkn.inference import Combination, Forecast
 from bdkn.inference.combination import student_t_covariance
 from bdkn.members import HeldOut
+from bdkn.members.provenance import FitProvenance
+from bdkn.members.selection import CombinationSettings, select_and_combine
 from bdkn.predictive import StudentT
 from bdkn.regressors.base import ProbabilisticRegressor, Table
 from bdkn.regressors.fitted import Combined
 from bdkn.regressors.frames import as_frame
-from bdkn.regressors.provenance import FitProvenance
-from bdkn.regressors.selection import CombinationSettings, select_and_combine
-from bdkn.regressors.serialization import plain_parameter
 from bdkn.stages import stage
 from bdkn.typing import Array, FloatArray, IndexArray
-
-_COMBINING = {"prior_variance", "evidence", "tempering", "tails", "select_members"}
-_FREE = _COMBINING | {"n_members", "estimators", "random_state", "n_jobs", "verbose"}
-"""Parameters that may differ from those of the fit when members are added."""
 
 
 class CombiningRegressor(ProbabilisticRegressor):
@@ -208,7 +203,7 @@ class CombiningRegressor(ProbabilisticRegressor):
             raise InvalidParameterError(
                 f"at least one member must be left of {len(all_names)}; got all of them to drop"
             )
-        useful, combination = select_and_combine(held_out[kept], CombinationSettings.of(self))
+        useful, combination = select_and_combine(held_out, kept, CombinationSettings.of(self))
         kept = kept[useful]
         combined = Combined(combination, self._combined.targets, held_out[kept], self.provenance_)
         return self._copy(self._only(kept, combined))
@@ -255,10 +250,6 @@ class CombiningRegressor(ProbabilisticRegressor):
         provenance = self.provenance_
         assert provenance is not None, "a fit with rows left out has a provenance"
         return provenance
-
-    def _member_parameters(self) -> dict[str, Any]:
-        """Return the parameters that all members of one fit must share."""
-        return {name: plain_parameter(self, name) for name in self.get_params(deep=False) if name not in _FREE}
 
     def _left_one_out(self, held_out: HeldOut) -> tuple[float, float]:
         """Return the log score and the RMSE of these members, each row predicted from the others."""

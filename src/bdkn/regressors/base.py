@@ -14,9 +14,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from bdkn.errors import InvalidParameterError, check_number, warn_user
+from bdkn.members.provenance import Seed, seed_sequence
 from bdkn.metrics import crps, nll
 from bdkn.predictive import Predictive
-from bdkn.regressors.provenance import Seed, seed_sequence
 from bdkn.regressors.serialization import save_model
 from bdkn.rows import Rows
 from bdkn.typing import Array, FloatArray

@@ -12,27 +12,33 @@ from numpy.typing import ArrayLike
 from bdkn.errors import check_choice, check_number
 from bdkn.inference import Forecast
 from bdkn.members import (
+    DEPRECATED,
+    Candidates,
+    CombinationSettings,
     Encoders,
-    Folds,
+    FitProvenance,
+    FoldPlan,
     MemberScores,
     NetworkEnsemble,
     NetworkMember,
+    Seed,
     constant_variance,
     encode,
+    predict_held_out,
+    seed_sequence,
+    select_and_combine,
+    sound_members,
+    train_folds,
 )
 from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.base import Table
-from bdkn.regressors.cross_fitting import Candidates, FoldPlan, fold_generator, predict_held_out, train_folds
 from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks
-from bdkn.regressors.network_settings import NetworkSettings
 from bdkn.regressors.paper import paper_parameters
-from bdkn.regressors.provenance import FitProvenance, Seed, digest, seed_sequence
 from bdkn.regressors.published import fit_published
-from bdkn.regressors.selection import DEPRECATED, CombinationSettings, select_and_combine, sound_members
 from bdkn.regressors.shared_docs import with_shared_docs
 from bdkn.rows import Rows
 from bdkn.stages import stage
-from bdkn.training import Engine
+from bdkn.training import Engine, NetworkSettings
 from bdkn.typing import Array, FloatArray, IndexArray
 
 DESIGNS = ("cross-fit", "hold-out", "in-sample")
@@ -155,34 +161,28 @@ class BDKNRegressor(CombiningRegressor):
         return cls(**{**published, **overrides})
 
     def _fit(self, rows: Rows) -> FittedBDKN:
-        settings, combining = self._settings(), CombinationSettings.of(self)
-        encoded, encoders = encode(rows, standardize_y=settings.standardize_y)
+        settings = self._settings()
+        with stage("encode"):
+            encoded, encoders = encode(rows, standardize_y=settings.standardize_y)
+        combining = CombinationSettings.of(self)
         if self.design == "in-sample":
             return fit_published(settings, combining, encoded, encoders, seed_sequence(self.random_state))
-        provenance = FitProvenance.of(self.random_state, encoded, self._member_parameters())
-        plan = self._plan(len(rows), provenance.seed, range(settings.size(len(rows)).n_members))
+        provenance = FitProvenance.of(self, encoded)
+        plan = FoldPlan.of(self, len(rows), provenance.entropy, range(settings.size(len(rows)).n_members))
         networks = train_folds(settings, encoded, plan)
         held_out = predict_held_out(networks, encoded, plan)
         del encoded  # a copy of the table, which is not needed further
-        candidates = Candidates(plan.names, networks.used, networks.is_finite(), held_out)
+        candidates = Candidates(plan.names, networks.used, networks.is_finite, held_out, networks.own_variance)
         return self._select_and_combine(candidates, encoders, provenance, combining)
 
     def _settings(self) -> NetworkSettings:
         """Return the checked parameters of the networks, after checking those of the design."""
+        settings = NetworkSettings.of(self)
         check_choice("design", self.design, DESIGNS)
         check_choice("predict_with", self.predict_with, ("folds", "refit"))
         check_number("n_folds", self.n_folds, low=2, whole=True)
         check_number("holdout_fraction", self.holdout_fraction, low=0, high=0.9, strict=True)
-        return NetworkSettings.of(self)
-
-    def _plan(self, n_rows: int, root: np.random.SeedSequence, numbers: range) -> FoldPlan:
-        """Return the seeds and folds of the members with these numbers; a hold-out is one fold for all members."""
-        seeds = root.spawn(numbers.stop)[numbers.start :]
-        if self.design == "hold-out":
-            folds = [Folds.single(n_rows, self.holdout_fraction, fold_generator(root))] * len(seeds)
-        else:
-            folds = [Folds.cross(n_rows, self.n_folds, fold_generator(seed)) for seed in seeds]
-        return FoldPlan(seeds, folds, numbers, refit=self.predict_with == "refit")
+        return settings
 
     def _select_and_combine(
         self,
@@ -192,20 +192,26 @@ class BDKNRegressor(CombiningRegressor):
         combining: CombinationSettings,
     ) -> FittedBDKN:
         """Return the state with those candidates that did not diverge and are best together, combined."""
-        names, networks, held_out = candidates.names, candidates.networks, candidates.held_out
-        own_variance = self._settings().has_variance(networks.trained)
+        names, held_out, own_variance = candidates.names, candidates.held_out, candidates.own_variance
         scores = held_out.scores(own_variance=own_variance)
-        constant = None if own_variance else constant_variance(scores.mse)
-        if constant is not None:
+        constant = constant_variance(scores.mse)
+        if not own_variance:
             held_out = replace(held_out, variances=np.broadcast_to(constant, held_out.means.shape))
-        sound = sound_members(scores, candidates.is_finite, names)
+        sound = sound_members(candidates.is_finite & scores.is_finite, names)
         with stage("combine"):
-            useful, combination = select_and_combine(held_out[sound], combining)
+            useful, combination = select_and_combine(held_out, sound, combining)
         members = sound[useful]
-        ensemble = NetworkEnsemble(names, networks.trained.networks, encoders.inputs, encoders.targets, constant)
-        fitted = FittedNetworks.of(ensemble, scores, networks.trained)[members]
+        scores, chosen = scores[members], candidates.networks[members].trained
+        ensemble = NetworkEnsemble(
+            names=tuple(names[h] for h in members),
+            networks=chosen.networks,
+            inputs=encoders.inputs,
+            targets=encoders.targets,
+            variances=None if own_variance else constant[members],
+        )
+        curves, epochs = (chosen.loss_curves, chosen.validation_curves), np.array(chosen.best_epochs)
         combined = Combined(combination, encoders.targets, held_out[members], provenance)
-        return FittedBDKN(fitted, combined, n_trained=len(names))
+        return FittedBDKN(FittedNetworks(ensemble, scores, *curves, epochs), combined, n_trained=len(names))
 
     def add_members(self, n: int, X: Table, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Return the regressor with ``n`` more networks; this one does not change.
@@ -237,11 +243,11 @@ class BDKNRegressor(CombiningRegressor):
         encoders = Encoders(ensemble.inputs, ensemble.targets)
         rows = encoders.transform(self._training_rows(X, y, sample_weight, reset=False))
         provenance = self._require_provenance()
-        provenance.check(digest(rows), self._member_parameters())
-        plan = self._plan(len(rows), provenance.seed, range(first, first + n))
+        provenance.check(self, rows)
+        plan = FoldPlan.of(self, len(rows), provenance.entropy, range(first, first + n))
         networks = train_folds(self._settings(), rows, plan)
         held_out = predict_held_out(networks, rows, plan)
-        new = Candidates(plan.names, networks.used, networks.is_finite(), held_out)
+        new = Candidates(plan.names, networks.used, networks.is_finite, held_out, networks.own_variance)
         candidates = self._candidates().join(new)
         combining = CombinationSettings.of(self)
         fitted = self._select_and_combine(candidates, encoders, provenance, combining)
@@ -251,7 +257,8 @@ class BDKNRegressor(CombiningRegressor):
         """Return the members in use as candidates of another selection."""
         networks = self._state.networks
         is_finite = np.ones(len(networks.ensemble), dtype=bool)
-        return Candidates(networks.ensemble.names, networks.networks, is_finite, self._require_held_out())
+        own_variance = networks.ensemble.variances is None
+        return Candidates(networks.ensemble.names, networks.networks, is_finite, self._require_held_out(), own_variance)
 
     @property
     def n_trained_(self) -> int:

@@ -10,17 +10,18 @@ import numpy as np
 
 from bdkn.errors import check_choice
 from bdkn.members import MemberScores, NetworkEnsemble, NetworkMember, encode
+from bdkn.members.provenance import Seed, seed_sequence
 from bdkn.predictive import Gaussian, GaussianMixture
 from bdkn.regressors.base import ProbabilisticRegressor
 from bdkn.regressors.fitted import FittedNetworks
 from bdkn.regressors.frames import as_frame
-from bdkn.regressors.network_settings import NetworkSettings
 from bdkn.regressors.paper import paper_parameters
-from bdkn.regressors.provenance import Seed, seed_sequence
 from bdkn.regressors.published import fit_all_rows
 from bdkn.regressors.shared_docs import with_shared_docs
 from bdkn.rows import Rows
+from bdkn.stages import stage
 from bdkn.training import Engine
+from bdkn.training.settings import NetworkSettings
 from bdkn.typing import Array, FloatArray, IndexArray
 
 PREDICTIVES = ("mixture", "gaussian")
@@ -138,7 +139,8 @@ class DeepEnsembleRegressor(ProbabilisticRegressor):
     def _fit(self, rows: Rows) -> FittedNetworks:
         check_choice("predictive", self.predictive, PREDICTIVES)
         settings = NetworkSettings.of(self)
-        encoded, encoders = encode(rows, standardize_y=settings.standardize_y)
+        with stage("encode"):
+            encoded, encoders = encode(rows, standardize_y=settings.standardize_y)
         return fit_all_rows(settings, encoded, encoders, seed_sequence(self.random_state))[0]
 
     def _predictive(self, X: Array) -> Gaussian | GaussianMixture:

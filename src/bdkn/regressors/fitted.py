@@ -18,7 +18,7 @@ from bdkn.members import (
     OwnFolds,
     TargetScaler,
 )
-from bdkn.regressors.provenance import FitProvenance
+from bdkn.members.provenance import FitProvenance
 from bdkn.training import Trained
 from bdkn.typing import Array, FloatArray, IndexArray
 
@@ -52,7 +52,7 @@ class FittedNetworks:
         """The networks with the course of their training."""
         epochs = tuple(self.best_epochs.tolist())
         trained = Trained(self.ensemble.networks, self.loss_curves, self.validation_curves, epochs)
-        return NetworkGrid(trained, len(self.ensemble))
+        return NetworkGrid(trained, self.ensemble.grid)
 
     @property
     def n_iter(self) -> int:

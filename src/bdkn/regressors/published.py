@@ -6,12 +6,12 @@ import numpy as np
 
 from bdkn.inference import published_combination
 from bdkn.members import Design, Encoders, MemberScores, NetworkEnsemble, constant_variance
+from bdkn.members.selection import CombinationSettings, sound_members
 from bdkn.networks import Predictor
 from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks
-from bdkn.regressors.network_settings import NetworkSettings
-from bdkn.regressors.selection import CombinationSettings, sound_members
 from bdkn.rows import Rows
 from bdkn.stages import stage
+from bdkn.training.settings import NetworkSettings
 from bdkn.typing import IndexArray
 
 
@@ -34,8 +34,8 @@ def fit_all_rows(
 ) -> tuple[FittedNetworks, Design]:
     """Train every network on all rows; return those that did not diverge, and their design matrix."""
     H = settings.size(len(rows)).n_members
-    trained = settings.train(settings.jobs(rows, root.spawn(H), range(H)), rows)
-    own_variance = settings.has_variance(trained)
+    own_variance = settings.trains_variance
+    trained = settings.train(rows, root.spawn(H), range(H))
     sound, scores, design = sound_networks(trained.networks, rows, own_variance=own_variance)
     variances = None if own_variance else constant_variance(scores.mse)
     names = tuple(f"network {h + 1}" for h in sound)
@@ -52,9 +52,7 @@ def sound_networks(networks: Predictor, rows: Rows, *, own_variance: bool) -> tu
     finite = np.flatnonzero(is_finite)
     design = Design(networks[finite], rows)
     scores = MemberScores.of(design.scored(), own_variance=own_variance)
-    all_scores = np.full((2, len(networks)), np.nan)
-    all_scores[:, finite] = scores.mse, scores.nll
-    names = [f"network {h + 1}" for h in range(len(networks))]
-    sound = sound_members(MemberScores(*all_scores), is_finite, names)
+    is_finite[finite] = scores.is_finite
+    sound = sound_members(is_finite, [f"network {h + 1}" for h in range(len(networks))])
     places = np.searchsorted(finite, sound)
     return sound, scores[places], design[places]

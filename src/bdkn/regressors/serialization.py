@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
-import numpy as np
 from sklearn.base import BaseEstimator
 
 from bdkn.errors import InvalidParameterError
@@ -24,6 +22,7 @@ from bdkn.members import (
     Standardizer,
     TargetScaler,
 )
+from bdkn.members.provenance import FitProvenance, is_nested, plain_parameter
 from bdkn.networks import FeatureMap, MeanVarianceHead, MixedNetworks, Networks, NetworkSpec
 from bdkn.persistence import Arrays, Document, pack, unpack, write
 from bdkn.regressors.baselines.conditioned_gp import ConditionedGP
@@ -38,7 +37,6 @@ from bdkn.regressors.baselines.fitted import (
 )
 from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks, FittedStack
 from bdkn.regressors.former_files import FORMER_TYPES, state_of_attributes, today_parameters
-from bdkn.regressors.provenance import FitProvenance
 
 
 @dataclass(frozen=True)
@@ -84,8 +82,6 @@ TYPES = (
     VariationalLastLayer,
 )
 """Classes that a fitted state may consist of, besides numbers, text and arrays."""
-
-_ENGINE_NAMES = {"FusedEngine": "fused", "ReferenceEngine": "reference", "TorchEngine": "torch"}
 
 
 def save_model(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
@@ -135,7 +131,7 @@ def _to_saved(value: Any) -> Any:
     if not isinstance(value, BaseEstimator):
         return _map_parts(_to_saved, value)
     names = value.get_params(deep=False)
-    nested = {name for name in names if name == "estimators" or _is_nested(getattr(value, name))}
+    nested = {name for name in names if name == "estimators" or is_nested(getattr(value, name))}
     fitted = {name for name in vars(value) if name.endswith("_") and not name.startswith("_")}
     return SavedModel(
         type(value).__name__,
@@ -152,21 +148,3 @@ def _map_parts(change: Callable[[Any], Any], value: Any) -> Any:
         members, candidates = (change(part) for part in (value.members, value.candidates))
         return replace(value, members=members, candidates=candidates)
     return replace(value, models=change(value.models)) if isinstance(value, EstimatorMember) else value
-
-
-def _is_nested(value: Any) -> bool:
-    """Return whether a parameter is a list of more than numbers and text."""
-    return isinstance(value, list | tuple) and not all(np.isscalar(part) for part in value)
-
-
-def plain_parameter(model: BaseEstimator, name: str) -> Any:
-    """Return a parameter as JSON: an engine as its name, anything that has no such form as the default."""
-    value = getattr(model, name)
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    if isinstance(value, list | tuple) and not _is_nested(value):
-        return np.asarray(value).tolist()
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    default = inspect.signature(type(model)).parameters[name].default
-    return _ENGINE_NAMES.get(type(value).__name__, default)

@@ -24,6 +24,8 @@ from sklearn.utils.validation import (
 from bdkn.errors import DivergedError, InvalidParameterError, check_choice, check_number
 from bdkn.inference import Forecast
 from bdkn.members import EstimatorMember, Folds, HeldOut, OwnFolds, TargetScaler
+from bdkn.members.provenance import FitProvenance, Seed
+from bdkn.members.selection import DEPRECATED, CombinationSettings, select_and_combine, sound_members
 from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.base import Table
 from bdkn.regressors.defaults import default_estimators
@@ -45,8 +47,6 @@ from bdkn.regressors.named_estimators import (
     route_parameters,
     set_input_tags,
 )
-from bdkn.regressors.provenance import FitProvenance, Seed, digest
-from bdkn.regressors.selection import DEPRECATED, CombinationSettings, select_and_combine, sound_members
 from bdkn.regressors.serialization import is_own
 from bdkn.regressors.shared_docs import with_shared_docs
 from bdkn.rows import Rows
@@ -206,7 +206,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         given = self._all_rows(X, y, sample_weight, reset=False)
         added = [pair for pair in in_use(candidates) if pair[0] not in dict(state.candidates)]
         routed = route_parameters(new, added, given.counts, params)
-        provenance.check(digest(given), self._member_parameters())
+        provenance.check(self, given)
         rows, parameters = counted_rows(given, routed)
         fits = new._fit_members(added, rows, parameters, state.folds, provenance.seed)
         members, held_out = calibrate(fits, rows, state.folds, self._combined.targets)
@@ -217,7 +217,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     def _fit(self, rows: Rows, metadata: Metadata | None = None) -> FittedStack:
         candidates = self.estimators or default_estimators(len(rows), rows.X.shape[1], weighted=rows.counts is not None)
         pairs = in_use(self.estimators) or candidates
-        provenance = FitProvenance.of(self.random_state, rows, self._member_parameters())
+        provenance = FitProvenance.of(self, rows)
         routed = route_parameters(self, pairs, rows.counts, metadata or {})
         folds = make_folds(self.cv, rows, routed, provenance.seed)
         counted, parameters = counted_rows(rows, routed)
@@ -367,9 +367,9 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     ) -> tuple[IndexArray, Combined]:
         """Return the numbers of the members that did not diverge and are best together, and their combination."""
         names = [member.name for member in members]
-        sound = sound_members(held_out.filled().scores(), np.ones(len(names), dtype=bool), names, _NOT_FINITE)
+        sound = sound_members(held_out.filled().scores().is_finite, names, _NOT_FINITE)
         with stage("combine"):
-            useful, combination = select_and_combine(held_out[sound], CombinationSettings.of(self))
+            useful, combination = select_and_combine(held_out, sound, CombinationSettings.of(self))
         useful = sound[useful]
         return useful, Combined(combination, targets, held_out[useful], provenance)
 

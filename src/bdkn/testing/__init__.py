@@ -6,6 +6,7 @@ They raise AssertionError with a statement of what must hold, and need no test f
 from bdkn.testing.encoders import check_encoder
 from bdkn.testing.engines import check_engine
 from bdkn.testing.members import check_member
+from bdkn.testing.predictives import check_predictive
 from bdkn.testing.regressors import check_regressor
 
-__all__ = ["check_encoder", "check_engine", "check_member", "check_regressor"]
+__all__ = ["check_encoder", "check_engine", "check_member", "check_predictive", "check_regressor"]

@@ -1,9 +1,9 @@
 """Engines that train networks."""
 
 from bdkn.training.config import SCHEDULES, TrainingConfig
-from bdkn.training.engines import ENGINES, get_engine
 from bdkn.training.job import Engine, EpochReport, Hook, Job, Trained
 from bdkn.training.objective import OBJECTIVES, Objective
+from bdkn.training.settings import ENGINES, NetworkSettings, get_engine
 
 __all__ = [
     "ENGINES",
@@ -13,6 +13,7 @@ __all__ = [
     "EpochReport",
     "Hook",
     "Job",
+    "NetworkSettings",
     "Objective",
     "Trained",
     "TrainingConfig",

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from bdkn.errors import check_flag
 from bdkn.regressors.baselines.conditioned_gp import ConditionedGP, check_gp_parameters, gp_step_work
 from bdkn.regressors.baselines.fitted import FittedGP, TrainingCourse
 from bdkn.regressors.baselines.plan import Plan, check_optional
 from bdkn.regressors.baselines.torch_regressor import TorchRegressor
-from bdkn.regressors.network_settings import check_flag
 from bdkn.regressors.shared_docs import with_shared_docs
 from bdkn.rows import Rows
 from bdkn.typing import FloatArray

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from bdkn.errors import InvalidParameterError, check_choice, check_number
+from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_number
 from bdkn.networks import FeatureMap
 from bdkn.regressors.baselines.torch_regressor import hidden_layers, network_step_work
-from bdkn.regressors.network_settings import check_flag
 from bdkn.rows import Rows
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from bdkn.errors import check_number
-from bdkn.regressors.network_settings import check_flag
+from bdkn.errors import check_flag, check_number
 
 
 @dataclass(frozen=True, kw_only=True)

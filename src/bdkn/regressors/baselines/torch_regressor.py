@@ -16,18 +16,27 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bdkn.errors import InvalidParameterError, check_choice, check_number, missing_extra, warn_user
+from bdkn.errors import (
+    InvalidParameterError,
+    check_choice,
+    check_flag,
+    check_n_jobs,
+    check_number,
+    check_verbosity,
+    missing_extra,
+    warn_user,
+)
 from bdkn.members import Standardizer, TargetScaler
+from bdkn.members.provenance import Seed, seed_sequence
 from bdkn.networks.activation import ACTIVATIONS
 from bdkn.predictive import Predictive
 from bdkn.regressors.base import ProbabilisticRegressor, Table
 from bdkn.regressors.baselines.fitted import FittedBaseline, TrainingCourse
 from bdkn.regressors.baselines.plan import Plan
-from bdkn.regressors.network_settings import check_flag, check_n_jobs, check_verbosity, layer_sizes
 from bdkn.regressors.paper import baseline_parameters
-from bdkn.regressors.progress import descent_progress
-from bdkn.regressors.provenance import Seed, seed_sequence
 from bdkn.rows import Rows
+from bdkn.training.progress_bar import descent_progress
+from bdkn.training.settings import layer_sizes
 from bdkn.typing import Array, FloatArray
 
 if TYPE_CHECKING:

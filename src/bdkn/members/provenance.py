@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,9 +11,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from bdkn.errors import InvalidParameterError
 from bdkn.rows import BLOCK_ROWS, Rows
+
+_ENGINE_NAMES = {"FusedEngine": "fused", "ReferenceEngine": "reference", "TorchEngine": "torch"}
+
+_COMBINING = {"prior_variance", "evidence", "tempering", "tails", "select_members"}
+_FREE = _COMBINING | {"n_members", "estimators", "random_state", "n_jobs", "verbose"}
+"""Parameters that may differ from those of the fit when members are added."""
 
 Seed = int | np.random.RandomState | np.random.Generator | None
 
@@ -26,22 +34,23 @@ class FitProvenance:
     parameters: Mapping[str, Any]
 
     @classmethod
-    def of(cls, random_state: Seed, rows: Rows, parameters: Mapping[str, Any]) -> FitProvenance:
-        """Return the provenance of a fit to these rows."""
-        return cls(seed_sequence(random_state).entropy, digest(rows), parameters)
+    def of(cls, model: BaseEstimator, rows: Rows) -> FitProvenance:
+        """Return the provenance of a fit of a regressor to these rows."""
+        return cls(seed_sequence(model.random_state).entropy, digest(rows), member_parameters(model))
 
     @property
     def seed(self) -> np.random.SeedSequence:
         """The seed of the fit."""
         return np.random.SeedSequence(self.entropy)
 
-    def check(self, rows: str, parameters: Mapping[str, Any]) -> None:
-        """Raise unless members made from these rows with these parameters can join those of the fit."""
-        if rows != self.rows:
+    def check(self, model: BaseEstimator, rows: Rows) -> None:
+        """Raise unless members that a regressor makes from these rows can join those of the fit."""
+        if digest(rows) != self.rows:
             raise InvalidParameterError(
                 "new members must be fitted to the rows that the others were fitted to, in the same order; got other "
                 "rows, targets or weights: give X, y and sample_weight as in fit, or fit a new regressor"
             )
+        parameters = member_parameters(model)
         for name, value in self.parameters.items():
             if parameters[name] != value:
                 raise InvalidParameterError(
@@ -70,6 +79,11 @@ def seed_sequence(random_state: Seed) -> np.random.SeedSequence:
     )
 
 
+def member_parameters(model: BaseEstimator) -> dict[str, Any]:
+    """Return the parameters that all members of one fit must share."""
+    return {name: plain_parameter(model, name) for name in model.get_params(deep=False) if name not in _FREE}
+
+
 def digest(rows: Rows) -> str:
     """Return a text that is the same for the same rows, targets and counts, and different for all others."""
     seen = hashlib.sha256()
@@ -91,3 +105,21 @@ def _arrays(X: Any) -> Iterator[NDArray[Any]]:
         yield from (X.data, X.indices, X.indptr)
     else:
         yield np.asarray(X)
+
+
+def is_nested(value: Any) -> bool:
+    """Return whether a parameter is a list of more than numbers and text."""
+    return isinstance(value, list | tuple) and not all(np.isscalar(part) for part in value)
+
+
+def plain_parameter(model: BaseEstimator, name: str) -> Any:
+    """Return a parameter as JSON: an engine as its name, anything that has no such form as the default."""
+    value = getattr(model, name)
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, list | tuple) and not is_nested(value):
+        return np.asarray(value).tolist()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    default = inspect.signature(type(model)).parameters[name].default
+    return _ENGINE_NAMES.get(type(value).__name__, default)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from bdkn.errors import require
-from bdkn.training import EpochReport, Hook
+from bdkn.training.job import EpochReport, Hook
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -1,26 +1,30 @@
-"""The parameters that regressors of networks share: checked, completed by the number of rows, and turned into jobs."""
+"""The parameters of networks and their training: checked, completed by the number of rows, and turned into jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from bdkn.errors import InvalidParameterError, check_choice, check_number
+from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_n_jobs, check_number, check_verbosity
 from bdkn.networks import NetworkSpec
-from bdkn.regressors.progress import training_progress
 from bdkn.rows import Rows
 from bdkn.stages import stage
-from bdkn.training import Engine, Hook, Job, Trained, TrainingConfig, get_engine
+from bdkn.training.config import TrainingConfig
+from bdkn.training.job import Engine, Hook, Job, Trained
+from bdkn.training.objective import get_objective
+from bdkn.training.progress_bar import training_progress
 from bdkn.typing import IndexArray
 
 Seeds = Sequence[np.random.SeedSequence]
 
 AUTO = "auto"
 """The value of a parameter that follows from the number of rows."""
+
+ENGINES = ("fused", "reference", "torch")
 
 _SOME_ROWS, _MANY_ROWS = 1000, 4000
 """Rows above which fewer epochs suffice, and rows above which depth is worth more than further networks."""
@@ -47,7 +51,10 @@ def default_size(n_rows: int) -> Size:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NetworkSettings:
-    """How the networks of an ensemble are made and trained; see the parameters of ``BDKNRegressor``."""
+    """How the networks of an ensemble are made and trained; see the parameters of ``BDKNRegressor``.
+
+    ``NetworkSpec`` and ``TrainingConfig`` check the parameters that they hold when the jobs are made, before training.
+    """
 
     n_members: int | str
     hidden_layer_sizes: int | Sequence[int] | str
@@ -76,19 +83,16 @@ class NetworkSettings:
 
     def __post_init__(self) -> None:
         size = self.size(1)
-        activations, decays = self._activations, self._decays
         check_number("n_members", size.n_members, low=1, whole=True)
         check_number("validation_fraction", self.validation_fraction, low=0, high=0.9, strict=True)
         check_flag("early_stopping", self.early_stopping)
         check_flag("standardize_y", self.standardize_y)
         check_verbosity(self.verbose)
         check_n_jobs(self.n_jobs)
-        if not isinstance(self.engine, str) and not hasattr(self.engine, "train"):
+        if isinstance(self.engine, str):
+            check_choice("engine", self.engine, ENGINES)
+        elif not hasattr(self.engine, "train"):
             raise InvalidParameterError(f"engine must be a name or an object with a method train; got {self.engine!r}")
-        for activation in activations:
-            NetworkSpec(n_inputs=1, hidden=size.hidden, activation=activation)
-        for decay in decays:
-            self._config(size, decay)
 
     def size(self, n_rows: int) -> Size:
         """Return the size of the ensemble for so many rows."""
@@ -99,37 +103,42 @@ class NetworkSettings:
             default.epochs if _is_auto("epochs", self.epochs) else self.epochs,  # type: ignore[arg-type]
         )
 
-    def jobs(
-        self, rows: Rows, seeds: Seeds, numbers: Sequence[int], rows_of: Callable[[int], IndexArray] | None = None
-    ) -> list[Job]:
-        """Return one job per seed, for a network of the member with that number.
+    def train(
+        self, rows: Rows, seeds: Seeds, members: Sequence[int], row_numbers: Sequence[IndexArray | None] | None = None
+    ) -> Trained:
+        """Train one network per seed in one call of the engine.
 
-        ``rows_of``, where given, returns the rows to train on for the position of a job in the list.
+        ``members`` are the numbers of the members that the networks belong to, by which they take activation and weight
+        decay; ``row_numbers`` are the rows that each network is trained on (None: all rows).
         """
+        engine = get_engine(self.engine)
         size = self.size(len(rows))
-        specs = [NetworkSpec(n_inputs=rows.X.shape[1], hidden=size.hidden, activation=a) for a in self._activations]
-        configs = [self._config(size, decay) for decay in self._decays]
+        with self._progress(len(seeds), size.epochs) as on_epoch:
+            jobs = self._jobs(size, rows.X.shape[1], seeds, members, row_numbers or [None] * len(seeds))
+            with stage("train"):
+                return engine.train(jobs, rows, n_jobs=self.n_jobs, on_epoch=on_epoch)
+
+    def _jobs(
+        self,
+        size: Size,
+        n_inputs: int,
+        seeds: Seeds,
+        members: Sequence[int],
+        row_numbers: Sequence[IndexArray | None],
+    ) -> list[Job]:
+        activations, decays = self._activations, self._decays
+        configs = [self._config(size, decay) for decay in decays]
+        specs = [NetworkSpec(n_inputs=n_inputs, hidden=size.hidden, activation=a) for a in activations]
         return [
             # Activations change fastest, so that every weight decay is used with each of them.
-            Job(
-                specs[h % len(specs)],
-                configs[h // len(specs) % len(configs)],
-                seed,
-                None if rows_of is None else rows_of(position),
-            )
-            for position, (seed, h) in enumerate(zip(seeds, numbers, strict=True))
+            Job(specs[h % len(specs)], configs[h // len(specs) % len(configs)], seed, numbers)
+            for seed, h, numbers in zip(seeds, members, row_numbers, strict=True)
         ]
 
-    def train(self, jobs: Sequence[Job], rows: Rows) -> Trained:
-        """Train all jobs in one call of the engine."""
-        engine = get_engine(self.engine)
-        with stage("train"), self._progress(len(jobs), jobs[0].config.epochs) as on_epoch:
-            return engine.train(jobs, rows, n_jobs=self.n_jobs, on_epoch=on_epoch)
-
-    def has_variance(self, trained: Trained) -> bool:
-        """Return whether the variances of networks mean something: not if they were trained on squared error alone."""
-        last = max(map(len, trained.loss_curves)) - 1
-        return self._config(self.size(1)).objective_in(last).trains_variance
+    @property
+    def trains_variance(self) -> bool:
+        """Whether the variances of networks mean something: not if they are trained on squared error alone."""
+        return get_objective(self.objective, self.beta).trains_variance and self.warmup_epochs < self.size(1).epochs
 
     @property
     def _activations(self) -> list[Any]:
@@ -161,6 +170,24 @@ class NetworkSettings:
         )
 
 
+def get_engine(engine: str | Engine) -> Engine:
+    """Return the engine of that name, or the engine itself; what an engine needs is imported when it is first used."""
+    if not isinstance(engine, str):
+        return engine
+    check_choice("engine", engine, ENGINES)
+    if engine == "reference":
+        from bdkn.training.reference import ReferenceEngine
+
+        return ReferenceEngine()
+    if engine == "torch":
+        from bdkn.training.torch_engine import TorchEngine
+
+        return TorchEngine()
+    from bdkn.training.fused.engine import FusedEngine
+
+    return FusedEngine()
+
+
 def layer_sizes(given: Any, allowed: str) -> tuple[int, ...]:
     """Return ``hidden_layer_sizes`` as a tuple; raise, naming what is allowed, if it is none."""
     known = isinstance(given, int | np.integer | Sequence | np.ndarray) and not isinstance(given, str)
@@ -169,30 +196,11 @@ def layer_sizes(given: Any, allowed: str) -> tuple[int, ...]:
     return tuple(np.atleast_1d(np.asarray(given)).tolist()) if np.size(given) else ()
 
 
-def check_flag(name: str, given: object) -> None:
-    """Raise unless ``given`` is a truth value."""
-    if not isinstance(given, bool | np.bool_):
-        raise InvalidParameterError(f"{name} must be True or False; got {given!r}")
-
-
-def check_verbosity(verbose: object) -> None:
-    """Raise unless ``verbose`` is a truth value or an integer >= 0."""
-    if not isinstance(verbose, bool):
-        check_number("verbose", verbose, low=0, whole=True)
-
-
-def check_n_jobs(n_jobs: object) -> None:
-    """Raise unless ``n_jobs`` is None or an integer other than 0."""
-    if n_jobs is not None and not (isinstance(n_jobs, int | np.integer) and n_jobs != 0):
-        raise InvalidParameterError(f"n_jobs must be None or an integer other than 0; got {n_jobs!r}")
-
-
 def _is_auto(name: str, given: Any) -> bool:
     """Return whether a parameter follows from the number of rows; no other string is allowed."""
-    if isinstance(given, str):
-        check_choice(f"{name}, if a string,", given, (AUTO,))
-        return True
-    return False
+    if isinstance(given, str) and given != AUTO:
+        raise InvalidParameterError(f"{name}, if a string, must be {AUTO!r}; got {given!r}")
+    return isinstance(given, str)
 
 
 def _in_turn(name: str, given: Any) -> list[Any]:

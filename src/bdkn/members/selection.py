@@ -11,14 +11,14 @@ import numpy as np
 from bdkn.errors import (
     DivergedError,
     DivergedMemberWarning,
-    InvalidParameterError,
     check_choice,
+    check_flag,
     check_number,
     warn_user,
 )
 from bdkn.inference import Combination, combine
 from bdkn.inference.combination import MAX_TEMPERING
-from bdkn.members import HeldOut, MemberScores
+from bdkn.members.held_out import HeldOut
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 WEIGHTS_NOT_FINITE = (
@@ -57,11 +57,11 @@ class CombinationSettings:
         else:
             check_number("tempering", self.tempering, low=0.0, high=MAX_TEMPERING)
         check_choice("tails", self.tails, ("loo", "posterior"))
-        if not isinstance(self.select_members, bool | np.bool_):
-            raise InvalidParameterError(f"select_members must be True or False; got {self.select_members!r}")
+        check_flag("select_members", self.select_members)
 
-    def combine(self, held_out: HeldOut) -> Combination:
-        """Return the combination of all members, learned from their held-out predictions."""
+    def combine(self, held_out: HeldOut, members: IndexArray | None = None) -> Combination:
+        """Return the combination of some of the members (None: all), learned from their held-out predictions."""
+        held_out = held_out if members is None else held_out[members]
         forecast, y, counts = held_out.forecast(), held_out.y, held_out.counts
         found = combine(
             forecast, y, counts, prior_variance=self.prior_variance, tempering=self.tempering, tails=self.tails
@@ -69,19 +69,22 @@ class CombinationSettings:
         return found if self.tails == "posterior" else found.averaged(forecast, held_out.fold_variance, counts)
 
 
-def select_and_combine(held_out: HeldOut, settings: CombinationSettings) -> tuple[IndexArray, Combination]:
-    """Return the numbers of the members to use, and their combination.
+def select_and_combine(
+    held_out: HeldOut, sound: IndexArray, settings: CombinationSettings
+) -> tuple[IndexArray, Combination]:
+    """Return which of the ``sound`` members to use, by their position in ``sound``, and their combination.
 
     Candidates are all members, all but the most harmful one, and so on; the best by leave-one-out score is used. Left
     out are candidates with as many weights, the constant included, as there are rows: they reproduce every row, and
     what remains is rounding error.
     """
+    held_out = held_out if len(sound) == held_out.means.shape[1] else held_out[sound]
     subsets = list(elimination(held_out))
     too_many = max(0, len(subsets) + 2 - len(held_out.y))
     best, *fewer = subsets[min(too_many, len(subsets) - 1) :] if settings.select_members else subsets[:1]
-    combination = settings.combine(held_out[best])
+    combination = settings.combine(held_out, best)
     for members in fewer:
-        other = settings.combine(held_out[members])
+        other = settings.combine(held_out, members)
         if other.score > combination.score:
             best, combination = members, other
     return best, combination
@@ -102,11 +105,8 @@ def elimination(held_out: HeldOut) -> Iterator[IndexArray]:
         yield kept
 
 
-def sound_members(
-    scores: MemberScores, is_finite: BoolArray, names: Sequence[str], reason: str = WEIGHTS_NOT_FINITE
-) -> IndexArray:
-    """Return the numbers of the members that did not diverge; warn about the others, raise if there is no other."""
-    sound = is_finite & scores.is_finite
+def sound_members(sound: BoolArray, names: Sequence[str], reason: str = WEIGHTS_NOT_FINITE) -> IndexArray:
+    """Return the numbers of the members that are ``sound``; warn about the others, raise if none is."""
     lost = [name for name, is_sound in zip(names, sound, strict=True) if not is_sound]
     if len(lost) == len(names):
         kind = "networks" if reason == WEIGHTS_NOT_FINITE else "members"

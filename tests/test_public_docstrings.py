@@ -1,0 +1,93 @@
+"""Every public name has a numpydoc docstring with parameters, returns and an example that runs."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+
+import pytest
+
+PACKAGES = ("bdkn", "bdkn.inference", "bdkn.metrics", "bdkn.plots", "bdkn.predictive", "bdkn.testing")
+
+STILL_MISSING = {
+    "bdkn.BDKNError",
+    "bdkn.DivergedError",
+    "bdkn.DivergedMemberWarning",
+    "bdkn.InvalidParameterError",
+    "bdkn.ModelFileError",
+    "bdkn.TorchEngine",
+    "bdkn.load",
+    "bdkn.plots.CalibrationDisplay",
+    "bdkn.plots.CurveDisplay",
+    "bdkn.plots.IntervalDisplay",
+    "bdkn.plots.PITDisplay",
+    "bdkn.plots.WeightsDisplay",
+    "bdkn.plots.save_figure",
+}
+"""Names whose docstring lacks a section. This list only shrinks."""
+
+BASELINES = {f"bdkn.{name}Regressor" for name in ("BLL", "DKL", "GP", "LDBLL", "MFVI", "VBLL")}
+
+NAMES = [
+    f"{package}.{name}"
+    for package in PACKAGES
+    for name in importlib.import_module(package).__all__
+    if not name.startswith("__")
+]
+
+
+def resolve(name):
+    package, _, attribute = name.rpartition(".")
+    return getattr(importlib.import_module(package), attribute)
+
+
+def missing_sections(thing):
+    """Return the sections that a docstring should have and has not.
+
+    A function without parameters needs no section for them, one that returns None may say what it raises instead, and
+    neither exceptions nor classes return anything.
+    """
+    text = inspect.getdoc(thing) or ""
+    wanted = ["Examples"]
+    if inspect.isclass(thing):
+        wanted += [] if issubclass(thing, BaseException) else ["Parameters"]
+    else:
+        signature = inspect.signature(thing)
+        wanted += ["Parameters"] if signature.parameters else []
+        wanted += ["Raises"] if signature.return_annotation in (None, "None") else ["Returns"]
+    found = [section for section in wanted if f"\n{section}\n{'-' * len(section)}\n" in text]
+    return [section for section in wanted if section not in found] + ([] if ">>>" in text else ["an example that runs"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_docstring_has_its_sections(name):
+    missing = missing_sections(resolve(name))
+    if name in STILL_MISSING:
+        assert missing, f"{name} is complete: take it off the list of those still missing"
+    else:
+        assert not missing, f"the docstring of {name} lacks: {', '.join(missing)}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_first_line_is_a_sentence(name):
+    first, *rest = (inspect.getdoc(resolve(name)) or "").splitlines()
+    assert first.endswith(".")
+    assert not rest or rest[0] == ""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_examples_run(name):
+    if name in BASELINES:
+        pytest.importorskip("gpytorch", reason="the extra 'baselines' is not installed")
+    thing = resolve(name)
+    finder = doctest.DocTestFinder(recurse=False)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    output = []
+    for test in finder.find(thing, name, globs={}):
+        runner.run(test, out=output.append)
+    assert runner.summarize(verbose=False).failed == 0, "".join(output)
+
+
+def test_the_list_of_missing_names_holds_public_names_only():
+    assert set(NAMES) >= STILL_MISSING
