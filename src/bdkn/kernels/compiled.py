@@ -24,14 +24,14 @@ def compiled(function: Function) -> Function:
 
 
 def inlined(function: Function) -> Function:
-    """Compile into whatever calls it, so that a loop over it can become vector code."""
+    """Compile into the function that calls it, so that a loop over it can become vector code."""
     jit: Any = nb.njit(inline="always", error_model="numpy")
     code: Function = jit(function)
     return code
 
 
 def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function emit LLVM instructions itself; within compiled code only."""
+    """Make a function that emits LLVM instructions; for use in compiled code only."""
     from numba import extending
 
     emit: Any = extending.intrinsic
@@ -40,14 +40,14 @@ def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def announce(function: Any, what: str, seconds: int) -> None:
-    """Say on standard error that a compiled function is about to be compiled, if it must be."""
+    """Print to standard error that a function is about to be compiled, if it is not on disk."""
     if not is_on_disk(function):
         text = f"bdkn: compiling {what} for this CPU (once, some {seconds} s; later runs load it from disk) ..."
         print(text, file=sys.stderr, flush=True)
 
 
 def is_on_disk(function: Any) -> bool:
-    """Tell whether Numba has kept the code of a compiled function in an earlier run."""
+    """Return whether Numba has kept the code of a compiled function in an earlier run."""
     python = function.py_func
     stem = f"{python.__module__.rpartition('.')[2]}.{python.__qualname__}-"
     return any(Path(function.stats.cache_path).glob(f"{stem}*.nbi"))

@@ -1,8 +1,8 @@
 """Single-precision exp, log and friends without branches or calls, so that loops over them become vector code.
 
-Each is accurate to a few units in the last place over the range that training visits. Multiplications and additions are
-fused where it is written, never where the compiler likes: how it likes it depends on what it inlines, and the same seed
-must give the same bits whether the code was just compiled or loaded from disk.
+Each is accurate to a few units in the last place over the range that training needs. Multiplications and additions are
+fused where it is written, and nowhere else: the compiler's own choice would depend on what it inlines, and the same
+seed must give the same bits whether the code was just compiled or loaded from disk.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Transposition in registers: the weight gradient contracts over rows and wants its activations the other way round."""
+"""Transposition in registers: the weight gradient sums over rows and needs its activations transposed."""
 
 from __future__ import annotations
 
