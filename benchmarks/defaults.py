@@ -36,7 +36,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "τ = 1, the members' variances": {"tempering": 1.0},
     "the posterior's own tails": {"tails": "posterior"},
     "all members, none left out": {"select_members": False},
-    "weights all but equal": {"evidence": 1e-10},
+    "weights all but equal": {"prior_variance": 1e-10},
     "six members": {"n_members": 6},
     "twenty-four members": {"n_members": 24},
     "silu only": {"activation": "silu"},

@@ -21,17 +21,16 @@ from pathlib import Path
 
 import numba as nb
 import numpy as np
-from bdkn.networks.forward import affine
-from bdkn.training.engine import start_networks
-from bdkn.training.fused.run import Run
-from machine import describe_machine
 
 from bdkn.kernels.product import product
 from bdkn.kernels.tile import LANES
 from bdkn.kernels.transpose import transpose
-from bdkn.networks import layout as shared
-from bdkn.training import Rows, TrainingConfig
+from bdkn.networks import compiled as shared
+from bdkn.report.environment import describe_machine
+from bdkn.training import Job, TrainingConfig
 from bdkn.training.fused import epochs, layout, step
+from bdkn.training.fused.engine import Run
+from bdkn.training.rows import JobRows, TrainingTable
 from engine import BASE, SHAPES, Work, fused, gemm_peak
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -67,7 +66,7 @@ def _forward(times: int, state: epochs.State, rows: int) -> None:
     ld, start = state.places[layout.LD_BATCH], state.places[layout.PARAMETERS]
     for _ in range(times):
         for line in state.layers:
-            affine(state.mem, line, ld, state.mem, start, rows)
+            shared.affine(state.mem, line, ld, state.mem, start, rows)
 
 
 @nb.njit
@@ -94,7 +93,9 @@ def _activation(times: int, state: epochs.State, activation: int) -> None:
     ld = state.places[layout.LD_BATCH]
     for _ in range(times):
         for line in state.layers[:-1]:
-            step._activate(state.mem, line[shared.OUTPUT], line[layout.DELTA], line[shared.N_OUT] * ld, activation)
+            shared.activate_with_slopes(
+                state.mem, line[shared.OUTPUT], line[layout.DELTA], line[shared.N_OUT] * ld, activation
+            )
 
 
 @nb.njit
@@ -142,9 +143,9 @@ def seconds_per_call(function: Callable[..., None], *arguments: object, times: i
 
 def parts(work: Work) -> dict[str, float]:
     """Return the µs of each part of one step, each measured alone in a loop."""
-    start, streams = start_networks(work.spec, [np.random.SeedSequence(0)])
-    data = work.data()
-    run = Run.start(start, streams[0], Rows(data.X, data.y), TrainingConfig(epochs=10, batch_size=work.batch))
+    job = Job(work.spec, TrainingConfig(epochs=10, batch_size=work.batch), np.random.SeedSequence(0))
+    table = TrainingTable.of(work.data(), [job])
+    run = Run.start(job, table, JobRows.of(job, len(table.y)))
     run.advance(2)
     state, settings, rows = run.state, run.settings, work.batch
     kept = state.mem.copy()

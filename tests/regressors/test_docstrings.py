@@ -1,17 +1,20 @@
-"""Both regressors write their shared parameters out, for whoever reads only one of them; the texts must agree."""
+"""Docstrings of all regressors: every parameter with its default, attributes that exist, and examples that run."""
 
 from __future__ import annotations
 
+import doctest
 import inspect
 import re
+from importlib.util import find_spec
 
 import pytest
-from quick import BOTH
 
-from bdkn import BDKNRegressor, DeepEnsembleRegressor
+import bdkn.regressors.registry
+from bdkn.regressors import REGRESSORS
 
-SPECIFIC = {"objective", "members_", "member_names_", "member_scores_", "loss_curves_"}
-"""What differs: squared error costs the deep ensemble its variances; a member of BDKN has a network in every fold."""
+MODULES = {"pyro-ppl": "pyro"}
+
+each = pytest.mark.parametrize("cls", REGRESSORS.values(), ids=REGRESSORS)
 
 
 def entries(cls: type) -> dict[str, str]:
@@ -20,13 +23,49 @@ def entries(cls: type) -> dict[str, str]:
     return {name: text.strip() for name, text in found}
 
 
-def test_shared_names_are_documented_alike() -> None:
-    bdkn, ensemble = entries(BDKNRegressor), entries(DeepEnsembleRegressor)
-    shared = bdkn.keys() & ensemble.keys() - SPECIFIC
-    assert len(shared) > 25
-    assert {name: bdkn[name] for name in shared} == {name: ensemble[name] for name in shared}
+def run_examples(thing: object, name: str) -> None:
+    tests = [test for test in doctest.DocTestFinder().find(thing, name) if test.examples]
+    runner = doctest.DocTestRunner()
+    assert tests
+    for test in tests:
+        assert runner.run(test).failed == 0, test.name
 
 
-@pytest.mark.parametrize("cls", BOTH)
-def test_every_parameter_is_documented(cls: type) -> None:
-    assert set(inspect.signature(cls).parameters) <= entries(cls).keys()
+@each
+def test_every_parameter_is_documented_with_its_default(cls: type) -> None:
+    documented = entries(cls)
+    for name, value in cls().get_params().items():
+        if value != "deprecated":
+            first = documented[name].splitlines()[0]
+            assert first.endswith((f"default={value!r}".replace("'", '"'), f"default={value}")), (name, first)
+
+
+@each
+def test_every_attribute_that_is_documented_exists(cls: type) -> None:
+    set_by_fit = {"n_features_in_", "feature_names_in_"}
+    attributes = {name for name in entries(cls) if name.endswith("_")}
+    assert set_by_fit < attributes
+    assert all(isinstance(getattr(cls, name), property) for name in attributes - set_by_fit)
+
+
+@each
+def test_no_shared_text_is_missing(cls: type) -> None:
+    assert not re.search(r"^ *<\w+>$", cls.__doc__ or "", flags=re.MULTILINE)
+
+
+@each
+def test_examples_run(cls: type) -> None:
+    for package in getattr(cls, "packages", ()):
+        if find_spec(MODULES.get(package, package)) is None:
+            pytest.skip(f"this needs {package}; run: pip install 'bdkn[baselines]'")
+    run_examples(cls, cls.__name__)
+
+
+def test_the_example_of_load_runs() -> None:
+    run_examples(bdkn.regressors.registry.load, "load")
+
+
+def test_the_settings_of_the_paper_are_requested_alike() -> None:
+    found = {name: inspect.signature(cls.from_paper) for name, cls in REGRESSORS.items() if hasattr(cls, "from_paper")}
+    assert set(REGRESSORS) - set(found) == {"BayesianStackingRegressor"}  # the paper has no stack
+    assert len({str(signature.replace(return_annotation="")) for signature in found.values()}) == 1

@@ -13,7 +13,7 @@ def test_a_fit_adds_less_than_one_and_a_half_times_the_table(cls, order):
     prepare()
     rng = np.random.default_rng(0)
     X = np.asarray(rng.standard_normal((100_000, 90), dtype=np.float32), order=order)
-    model = cls(n_members=2, hidden_layer_sizes=(4,), epochs=1, batch_size=1000, random_state=0)
+    model = cls(n_members=2, hidden_layer_sizes=(4,), epochs=1, random_state=0)
     tracemalloc.start()
     try:
         model.fit(X, X[:, 0])

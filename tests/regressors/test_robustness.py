@@ -57,7 +57,8 @@ def test_an_interrupt_ends_the_training_long_before_its_last_epoch(monkeypatch):
 def test_a_fit_that_fails_leaves_the_model_as_it_was(monkeypatch, design):
     model = BDKNRegressor(**QUICK, design=design).fit(X, y)
     before = model.predict(X), model.evidence_, model.dof_
-    monkeypatch.setattr("bdkn.inference.combination.posterior", _improper)
+    monkeypatch.setattr("bdkn.members.selection.combine", _improper)
+    monkeypatch.setattr("bdkn.regressors.published.published_combination", _improper)
     with pytest.raises(ImproperPosteriorError):
         model.fit(X[:30], y[:30])
     np.testing.assert_array_equal(model.predict(X), before[0])
@@ -69,7 +70,7 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was(monkeypatch, design):
         new.predict(X)
 
 
-def _improper(*args):
+def _improper(*args, **kwargs):
     raise ImproperPosteriorError("not today")
 
 

@@ -1,9 +1,7 @@
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
-from quick import EACH, QUICK, Stretched, table
+from quick import QUICK, Stretched, table
 
 import bdkn
 from bdkn.errors import DivergedMemberWarning, ModelFileError
@@ -173,9 +171,3 @@ def test_members_are_added_to_a_loaded_model(tmp_path, activation):
     model.save(tmp_path / "model.bdkn")
     loaded = bdkn.load(tmp_path / "model.bdkn")
     np.testing.assert_array_equal(loaded.add_members(1, X, y).predict(NEW), model.add_members(1, X, y).predict(NEW))
-
-
-@pytest.mark.parametrize("cls", EACH)
-def test_pickle_works_too(cls):
-    model = cls(**QUICK).fit(X, y)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_interval(NEW), model.predict_interval(NEW))

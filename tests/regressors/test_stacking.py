@@ -1,9 +1,6 @@
 """Bayesian stacking: scikit-learn's contract, and models of any kind as members."""
 
-import doctest
-import inspect
 import pickle
-import re
 
 import joblib
 import numpy as np
@@ -653,19 +650,3 @@ def test_a_stack_of_bdkn_regressors_is_saved(tmp_path, random_state):
     np.testing.assert_array_equal(
         loaded.add_members(more, X, y).predict(NEW), model.add_members(more, X, y).predict(NEW)
     )
-
-
-def test_docstrings():
-    result = doctest.testmod(bdkn.regressors.stacking)
-    assert result.attempted > 0
-    assert result.failed == 0
-
-
-def test_every_parameter_is_documented_with_its_default():
-    text = inspect.getdoc(BayesianStackingRegressor)
-    for name, value in BayesianStackingRegressor().get_params().items():
-        if value == "deprecated":
-            continue
-        entry = re.search(rf"^{name} : .*default=(.*)$", text, flags=re.MULTILINE)
-        assert entry, name
-        assert entry[1] == repr(value).replace("'", '"')

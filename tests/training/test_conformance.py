@@ -63,15 +63,15 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_faults_are_found(name: str) -> None:
     check = dict(engine_checks())[name]
-    with pytest.raises((AssertionError, StopIteration)):
+    with pytest.raises(AssertionError, match="this must hold: "):
         check(FAULTS[name], 1e-3)
     with pytest.raises(AssertionError, match=r"^\w+: "):
         check_engine(FAULTS[name])
 
 
-def test_errors_are_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_are_required() -> None:
     def forgiving(jobs: Sequence[Any], rows: Any, options: Any) -> tuple[Any, ...]:
-        return jobs or [1], replace(rows, X=np.ascontiguousarray(rows.X, np.float32)), options
+        return jobs, replace(rows, X=np.ascontiguousarray(rows.X, np.float32)), options
 
-    with pytest.raises(AssertionError, match="no InvalidParameterError for"):
+    with pytest.raises(AssertionError, match=r"on X of float64 \(61, 3\) raise InvalidParameterError"):
         dict(engine_checks())["errors"](faulty(forgiving), 1e-3)

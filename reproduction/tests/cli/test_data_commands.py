@@ -112,7 +112,7 @@ def test_fetch_keeps_what_is_good_and_goes_on_after_a_failure(folder):
     result = run("fetch", "absent", "toy", "--data", folder)
     assert result.exit_code == 2
     assert result.stdout == f"toy: {folder / 'toy.csv.gz'}\n"
-    assert "absent: Error: absent could not be fetched; no source of it is known" in result.stderr
+    assert "absent: Error: absent could not be fetched; no source is known" in result.stderr
     assert "1 of 2 could not be fetched" in result.stderr
     assert run("fetch", "toy", "--data", folder).exit_code == 0
 

@@ -71,7 +71,7 @@ def test_formats(store, form, text):
 def test_compare(store):
     shown = run("compare", "setting1", "--source", store).stdout
     assert "RMSE, setting1" in shown
-    assert "NLL of heavy-tailed methods over our splits, setting1" in shown
+    assert "NLL of heavy-tailed methods over splits, setting1" in shown
     assert "Cells that agree with the paper's" in shown
     assert "Floor: ½ log(2πe RMSE²)" in shown
     table = run("compare", "setting1", "--format", "csv", "--source", store).stdout
@@ -106,7 +106,7 @@ def test_results(store, tmp_path):
     page = tmp_path / "docs" / "results.md"
     written = run("results", "--source", store, "--out", page)
     assert (written.exit_code, written.stdout) == (0, f"{page}\n")
-    assert page.read_text().startswith("# The defaults against the paper, the literature and peers\n")
+    assert page.read_text().startswith("# The defaults compared with the paper, the literature and peers\n")
     assert "- BDKN: Boston 2 of 20; Concrete 0 of 20;" in page.read_text()
     assert (page.parent / "images" / "results.png").exists()
 
@@ -122,7 +122,7 @@ def test_results(store, tmp_path):
         (("figures",), "there must be records of figure2 or figure3; got none"),
         (
             ("results",),
-            "there must be records of defaults or peers; got none: run 'bdkn-paper run experiments/defaults",
+            "there must be records of defaults or peers; got none: run 'bdkn-paper run reproduction/exper",
         ),
     ],
 )

@@ -53,7 +53,7 @@ def test_by_default_into_the_cache_or_the_folder_of_the_environment(tmp_path, mo
     [
         (404, "404 Client Error"),
         (503, "503 Server Error"),
-        (b"<html>Please log in</html>", "what came cannot be read as the table"),
+        (b"<html>Please log in</html>", "the downloaded file cannot be read as the table"),
         (source_files.zipped("other.csv", b""), "the archive holds no toy.csv, only other.csv"),
         (source_files.zipped("toy.csv", b"a,b,y\n1,2,3\n"), r"it has the shape \(1, 3\), not \(30, 3\)"),
     ],
@@ -77,7 +77,7 @@ def test_the_second_source_is_tried_and_then_the_error_tells_of_both(tmp_path, f
 def test_rows_in_another_order_are_refused(tmp_path, files, toy_table):
     files["/toy.zip"] = 404
     files["/copy.txt"] = source_files.text(toy_table[::-1])
-    with pytest.raises(DataError, match="what came is not the table that is meant: its rows are in another order"):
+    with pytest.raises(DataError, match="the downloaded file is not the expected table: its rows are in another order"):
         fetch("toy", tmp_path)
     assert everything(tmp_path) == []
 

@@ -65,7 +65,7 @@ def test_any_other_order_of_rows_is_told(order):
     if list(order) == sorted(order):
         assert why is None
     else:
-        assert why == "its rows are in another order, which the train and test rows of the splits would not fit"
+        assert why == "its rows are in another order, which the row numbers of the splits would not fit"
 
 
 @settings(max_examples=50, deadline=None)

@@ -85,13 +85,13 @@ def test_what_is_not_in_a_file(work, message):
 @pytest.mark.parametrize("page", [b"<html>Please log in</html>", b"PK\x03\x04 cut short", b"1 2\n3 x\n"])
 def test_a_page_instead_of_the_file(name, page):
     source = DATASETS[name].sources[0]
-    with pytest.raises(DataError, match="what came cannot be read as the table"):
+    with pytest.raises(DataError, match="the downloaded file cannot be read as the table"):
         source.table([page] * len(source.urls))
 
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_nothing_instead_of_the_file(name):
-    with pytest.raises(DataError, match="what came is empty"):
+    with pytest.raises(DataError, match="the downloaded file is empty"):
         DATASETS[name].sources[0].table([b" \n"] * len(DATASETS[name].sources[0].urls))
 
 

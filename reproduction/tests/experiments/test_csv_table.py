@@ -86,8 +86,8 @@ def test_run_and_table(file, tmp_path):
     store = tmp_path / "store"
     words = ["run", str(file), "--store", str(store), "--jobs", "1", "--quiet"]
     result = CliRunner().invoke(app, words)
-    assert (result.exit_code, result.stdout) == (0, "4 cells: 0 were there, 4 ran, 0 failed\n")
-    assert CliRunner().invoke(app, words).stdout == "4 cells: 4 were there, 0 ran, 0 failed\n"
+    assert (result.exit_code, result.stdout) == (0, "4 cells: 0 found, 4 run, 0 failed\n")
+    assert CliRunner().invoke(app, words).stdout == "4 cells: 4 found, 0 run, 0 failed\n"
     assert {record["rows"]["train"] for record in records(store)} == {36, 180}
     shown = CliRunner().invoke(app, ["table", str(file), "--source", str(store), "--format", "csv"])
     assert {line.split(",")[0] for line in shown.stdout.splitlines()[1:]} == {"bridges", "synthetic-small"}
@@ -100,7 +100,10 @@ def test_run_and_table(file, tmp_path):
     [
         (('target = "load"', 'target = "laod"'), "target of .*bridges.csv must be .*; did you mean 'load'"),
         (("data/bridges.csv", "bridges.csv"), "bridges.csv must be a CSV file; it cannot be read"),
-        (("[tables.bridges]", "[tables.yacht]"), "a table must have a name of its own; got 'yacht', a data set's"),
+        (
+            ("[tables.bridges]", "[tables.yacht]"),
+            "a table must not have the name of a registered data set; got 'yacht'",
+        ),
         (("[tables.bridges]", "[tables.brigdes]"), "datasets must be one of .* got 'bridges'; did you mean 'brigdes'"),
         (('target = "load"\n', ""), "tables.bridges must have the key 'target'"),
         (('target = "load"', "target = 3"), "target of a table must be text; got 3"),

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from tiny import QUICK, cell, task
 
-from bdkn_paper.experiments.epoch_curves import Remembered
+from bdkn_paper.experiments.epoch_curves import RecordedNetworks
 from bdkn_paper.experiments.evaluate import evaluate
 
 DE = {"method": "de", "regressor": "DeepEnsembleRegressor"}
@@ -60,7 +60,7 @@ def test_epochs_without_a_sound_network_have_no_score(monkeypatch):
 def test_networks_remember_what_they_said():
     rows = np.array([[1, 2], [3, 4]], np.float32)
     known = {row.tobytes(): number for number, row in enumerate(rows)}
-    networks = Remembered(known, np.array([[1.0, 2.0], [3.0, 4.0]]), np.ones((2, 2)))
+    networks = RecordedNetworks(known, np.array([[1.0, 2.0], [3.0, 4.0]]), np.ones((2, 2)))
     means, variances = networks[[1]].outputs(rows[[1, 0, 1]])
     assert means.tolist() == [[4.0, 3.0, 4.0]]
     assert variances.shape == (1, 3)

@@ -6,10 +6,10 @@ from tiny import QUICK, cell, task
 
 from bdkn.errors import InvalidParameterError
 from bdkn.metrics import calibration_error, crps, nll
-from bdkn.networks import Networks
 from bdkn.regressors import BDKNRegressor, DeepEnsembleRegressor
-from bdkn_paper.experiments.evaluate import evaluate, regressor
-from bdkn_paper.experiments.stopwatch import Stopwatch
+from bdkn.stages import stage
+from bdkn_paper.experiments.evaluate import FIT_STAGES, FITTED, PREDICT_STAGES, evaluate, timed
+from bdkn_paper.experiments.methods import make_regressor
 from bdkn_paper.experiments.tasks import TOYS, DataSource
 from bdkn_paper.store import Cell
 
@@ -36,10 +36,7 @@ def test_a_record_holds_what_a_fit_by_hand_gives():
     assert record["model"] == {
         "members": 3,
         "epochs": 4,
-        "dof": model.dof_,
-        "prior_scale": model.prior_scale_,
-        "evidence": model.evidence_,
-        "noise": model.noise_,
+        **{name: getattr(model, FITTED[name]) for name in ("dof", "prior_scale", "evidence", "noise")},
         "weights": model.weights_.tolist(),
     }
     assert record["warnings"] == []
@@ -57,7 +54,7 @@ def test_the_threads_of_a_fit_change_nothing():
 def test_methods_combine_the_same_networks():
     data, (train, _) = task(), task().splits[0]
     in_sample = {"parameters": {**QUICK, "design": "in-sample"}}
-    models = [regressor(cell(**change)).fit(data.X[train], data.y[train]) for change in (in_sample, DE)]
+    models = [make_regressor(cell(**change)).fit(data.X[train], data.y[train]) for change in (in_sample, DE)]
     assert [type(model) for model in models] == [BDKNRegressor, DeepEnsembleRegressor]
     for ours, theirs in zip(*(model.ensemble_.networks.layers for model in models), strict=True):
         assert np.array_equal(ours[0], theirs[0])
@@ -65,19 +62,23 @@ def test_methods_combine_the_same_networks():
 
 def test_the_paper_is_the_base():
     assert (
-        regressor(cell(base={"from_paper": 2}, regressor="BLLRegressor", dataset="yacht", parameters={})).epochs == 8000
+        make_regressor(cell(base={"from_paper": 2}, regressor="BLLRegressor", dataset="yacht", parameters={})).epochs
+        == 8000
     )
-    model = regressor(cell(base={"from_paper": 2}, parameters={"epochs": 3}))
-    assert (model.epochs, model.learning_rate, model.standardize_y, model.evidence) == (3, 1e-3, False, "paper")
+    model = make_regressor(cell(base={"from_paper": 2}, parameters={"epochs": 3}))
+    assert (model.epochs, model.learning_rate, model.standardize_y, model.design) == (3, 1e-3, False, "in-sample")
     with pytest.raises(InvalidParameterError, match="did you mean 'BDKNRegressor'"):
-        regressor(cell(regressor="BDKNRegresor"))
+        make_regressor(cell(regressor="BDKNRegresor"))
 
 
 @pytest.mark.parametrize("design", ["cross-fit", "in-sample"])
-def test_time_is_told_apart(design):
+def test_a_record_holds_the_time_of_each_part(design):
     seconds = evaluate(cell(parameters={**QUICK, "design": design}), task())["seconds"]
-    assert seconds.keys() == {"fit", "train", "forward", "aggregate", "predict", "predict_forward", "predict_aggregate"}
-    assert seconds["train"] + seconds["forward"] + seconds["aggregate"] < seconds["fit"]
+    parts = {"train", "aggregate", "predict_forward", "predict_aggregate"} | (
+        {"forward"} if design == "cross-fit" else set()
+    )
+    assert {"fit", "predict"} | parts <= seconds.keys()
+    assert sum(seconds.get(name, 0.0) for name in ("train", "forward", "aggregate")) <= seconds["fit"]
     assert 0 < seconds["predict_forward"] < seconds["predict"]
     assert min(seconds.values()) > 0
 
@@ -99,34 +100,57 @@ def test_networks_that_diverge_are_told_of():
     assert record["status"] == "failed" or "diverged" in " ".join(record["warnings"])
 
 
-def test_a_stopwatch_counts_each_moment_once(monkeypatch):
-    now = [0.0]
+class Staged:
+    """A regressor that reports the stages of a fit and of a prediction, each of a length of its own."""
 
-    def wait(s):
-        now[0] += s
+    def __init__(self, clock):
+        self.clock = clock
 
-    monkeypatch.setattr("bdkn.bench.stopwatch.time.perf_counter", lambda: now[0])
-    watch, inner = Stopwatch(), SimpleNamespace(work=wait)
-    with watch.watching(inner, "work", "inner"), watch.part("outer"):
-        wait(2.0)
-        inner.work(3.0)
-        inner.work(s=4.0)
-    assert inner.work is wait
-    assert watch.seconds == {"outer": 2.0, "inner": 7.0}
+    def work(self, seconds):
+        self.clock.now += seconds
+
+    def fit(self):
+        self.work(0.5)
+        with stage("encode"):
+            self.work(1)
+        with stage("train"):
+            self.work(2)
+            with stage("predict held-out rows"):
+                self.work(4)
+        with stage("combine"):
+            self.work(8)
+            with stage("predict members"):
+                self.work(16)
+        with stage("combine"):
+            self.work(32)
+        return self
+
+    def predict_dist(self):
+        with stage("predict"):
+            with stage("predict members"):
+                self.work(1)
+            self.work(2)
+        return "dist"
 
 
-def test_a_stopwatch_leaves_no_trace():
-    class Thing:
-        def work(self):
-            raise ValueError("no")
+def test_stages_become_the_parts_of_the_time(monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("bdkn.stages.time.perf_counter", lambda: clock.now)
+    model = Staged(clock)
+    assert timed(model.fit, "fit", FIT_STAGES) == (
+        model,
+        {"fit": 63.5, "train": 2.0, "forward": 20.0, "aggregate": 40.0},
+    )
+    assert timed(model.predict_dist, "predict", PREDICT_STAGES) == (
+        "dist",
+        {"predict": 3.0, "predict_forward": 1.0, "predict_aggregate": 2.0},
+    )
 
-    thing, watch, outputs = Thing(), Stopwatch(), Networks.outputs
-    with pytest.raises(ValueError, match="no"), watch.watching(thing, "work", "work"):
-        thing.work()
-    assert vars(thing) == {}
-    assert watch.seconds["work"] > 0
-    evaluate(cell(), task())
-    assert Networks.outputs is outputs
+
+def test_a_regressor_without_stages_has_a_total_only():
+    result, seconds = timed(lambda: 7, "fit", FIT_STAGES)
+    assert result == 7
+    assert seconds.keys() == {"fit"}
 
 
 @pytest.mark.parametrize("name", [name for name in TOYS if name != "synthetic-song"])

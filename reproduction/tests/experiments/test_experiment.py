@@ -120,7 +120,9 @@ def test_only_what_is_in_the_experiment_can_be_chosen():
         experiment.cells(SOURCE, datasets=["missing"])
     with pytest.raises(InvalidParameterError, match="datasets must be one of 'waves', 'missing'; got 'ripples'"):
         experiment.cells(TinySource())
-    with pytest.raises(InvalidParameterError, match=r"there must be something to run; got nothing of tiny: .* from 0"):
+    with pytest.raises(
+        InvalidParameterError, match=r"the selection must contain at least one cell; got none of tiny: .* from 0"
+    ):
         experiment.cells(SOURCE, splits={900})
 
 

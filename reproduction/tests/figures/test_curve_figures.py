@@ -62,7 +62,7 @@ def test_quartile_curves_by_hand():
 
 def test_curves_of_different_length_are_refused():
     curves = [{"epoch": [1, 2], "rmse": [1, 1]}, {"epoch": [1], "rmse": [1]}]
-    with pytest.raises(InvalidParameterError, match="curves must be of the same epochs on every split; got 2 kinds"):
+    with pytest.raises(InvalidParameterError, match="curves must have the same epochs on every split; got 2 kinds"):
         quartile_curve(curves, "rmse")
 
 

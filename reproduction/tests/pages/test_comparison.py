@@ -137,7 +137,7 @@ def test_comparison_tables():
     rmse, nll = (comparison_table([c for c in cells if c.metric == m], "T") for m in ("rmse", "nll"))
     assert rmse.columns[-1] == "verdict"
     assert rmse.rows[1] == ("Protein", "DE", "4.94 ± 0.05", "5.31 ± 0.25", "-0.370", "-2.9", "miss")
-    assert nll.rows[0][-3:] == ("3.02", "3.02", "below by 0.010: cannot be")
+    assert nll.rows[0][-3:] == ("3.02", "3.02", "below by 0.010: impossible")
     assert nll.rows[1][-1] == ""
     heavy = distribution_table([c for c in cells if c.heavy_tailed and c.metric == "rmse"], "T")
     assert heavy.rows == (("Protein", "DE", "4.89", "4.89", "4.94", "4.99", "4.99", "4.94", "5.31 ± 0.25", "4 of 4"),)

@@ -11,12 +11,13 @@ from scipy import stats
 
 from bdkn.errors import InvalidParameterError
 from bdkn_paper import paper
-from bdkn_paper.analysis.criteria import NINE, Tally, bar_table
+from bdkn_paper.analysis.criteria import NINE, Tally, criteria_table
 from bdkn_paper.analysis.paired import compare_pairs
-from bdkn_paper.analysis.peer_results import DATASETS, OURS, PEERS, TITLES, contest, expected
+from bdkn_paper.analysis.peer_results import DATASETS, OURS, PEERS, TITLES, expected, peer_results
 from bdkn_paper.figures.differences import signed, view
 from bdkn_paper.pages.results import picture, results_page, write_results
 from bdkn_paper.paper.literature import Reference, best_published, literature, paper_best, published_datasets
+from bdkn_paper.store import records as read_records
 from bdkn_paper.tables.peers import (
     calibration_table,
     coverage_table,
@@ -60,7 +61,7 @@ def line(table, name="Boston"):
 
 
 def bars(records):
-    table = bar_table(contest(records))
+    table = criteria_table(peer_results(records))
     return {row[0]: row[1:] for row in table.rows}
 
 
@@ -127,16 +128,16 @@ def test_standing_is_told_at_the_printed_digits(score, standing):
 
 
 def test_scores_bold_and_marks():
-    found = line(score_table(contest(RECORDS), "nll"))
+    found = line(score_table(peer_results(RECORDS), "nll"))
     assert found["the paper's best"] == "2.41 ± 0.06 (GP, 2)"
     assert found["best published"] == "2.32 (CARD)‡"
     assert found["NGBoost"] == "2.60 ± 0.02"
     assert found["BDKN"] == "2.20 ± 0.02 ▲"
     assert found["Stacking"] == "**2.00 ± 0.02** ▲ +"
     assert found["BDE"] == "–"
-    assert "the paper's best" not in score_table(contest(RECORDS), "crps").columns
+    assert "the paper's best" not in score_table(peer_results(RECORDS), "crps").columns
     worse = [*score("ngboost", nll=2.0), *score("bdkn", nll=2.1, wiggle=0.1), *score("stack", nll=2.2, wiggle=0.2)]
-    found = line(score_table(contest(worse), "nll"))
+    found = line(score_table(peer_results(worse), "nll"))
     assert (found["BDKN"], found["Stacking"]) == ("2.10 ± 0.02 ▼", "2.20 ± 0.02 ▼ −")
 
 
@@ -144,7 +145,7 @@ def test_small_errors_get_their_digits_and_a_printed_zero_is_level():
     tiny = [score("bdkn", "naval", [split], rmse=0.0, nll=-6.0, crps=1e-4)[0] for split in range(20)]
     for record in tiny:
         record["metrics"]["rmse"] = 0.000123 + 0.00001 * (-1) ** record["cell"]["split"]
-    found = line(score_table(contest(tiny), "rmse"), "Naval")
+    found = line(score_table(peer_results(tiny), "rmse"), "Naval")
     assert found["BDKN"] == "**0.000123 ± 0.000002**"
     assert found["the paper's best"].startswith("**0.00 ± 0.00 (")
     assert found["best published"] == "0.0002 (CARD)"
@@ -152,7 +153,7 @@ def test_small_errors_get_their_digits_and_a_printed_zero_is_level():
 
 def test_bars():
     found = bars(RECORDS)
-    others = "to come: Concrete, Energy, Kin8nm, Naval, Power, Protein, Sarcos, Wine, Yacht"
+    others = "too few splits: Concrete, Energy, Kin8nm, Naval, Power, Protein, Sarcos, Wine, Yacht"
     nine = others.replace("Sarcos, ", "")
     assert found["NLL below the paper's best"] == (f"1 of 10; {others}", f"1 of 10; {others}")
     assert found["NLL below the best published"] == (f"1 of 9; {nine}", f"1 of 9; {nine}")
@@ -160,7 +161,7 @@ def test_bars():
         f"0 of 10; significantly above: Boston; {others}",
         f"1 of 10, 1 significantly; {others}",
     )
-    assert found["NLL lowest of all that was run"][0] == f"0 of 10; Stacking is lower: Boston; {others}"
+    assert found["NLL lowest of all methods run"][0] == f"0 of 10; Stacking is lower: Boston; {others}"
     assert found["NLL significantly below the best peer's"][1] == f"1 of 10; {others}"
     assert found["NLL at most one s.e. of BDKN's mean above BDKN's"] == ("–", f"1 of 10; {others}")
     assert found["NLL below BDKN's"][1] == f"1 of 10, 1 significantly; {others}"
@@ -175,32 +176,32 @@ def test_one_standard_error_above():
 
 def test_what_lacks_splits_is_told_and_not_judged_by_its_mean():
     records = [*RECORDS, *score("bde", nll=1.0, splits=range(6)), *score("bdkn", "wine", range(2), nll=0.1)]
-    found = contest(records)
+    found = peer_results(records)
     assert line(score_table(found, "nll"))["BDE"] == "1.00 ± 0.03 (6/20)"
     assert line(score_table(found, "nll"), "Wine")["BDKN"] == "0.10 ± 0.10 (2/20)"
     notes = list(found.missing_notes())
     assert any(note.startswith("BDE: Boston 6 of 20; Concrete 0 of 20;") for note in notes)
     assert len(notes) == len(TITLES)
-    assert "Wine" in bars(records)["NLL below the paper's best"][0].partition("to come")[2]
+    assert "Wine" in bars(records)["NLL below the paper's best"][0].partition("too few splits")[2]
     # On the splits that both have, though, it is the best peer.
     assert bars(records)["NLL significantly below the best peer's"][1].startswith(
         "0 of 10; significantly above: Boston"
     )
-    assert bars(records)["NLL lowest of all that was run"][1].startswith("0 of 10; BDE is lower: Boston")
+    assert bars(records)["NLL lowest of all methods run"][1].startswith("0 of 10; BDE is lower: Boston")
 
 
 def test_failed_splits_are_told():
     records = [*score("bde", splits=range(19)), made("peers", "boston", "bde", 19, status="failed")]
-    assert any("Boston 19 of 20 (1 failed)" in note for note in contest(records).missing_notes())
+    assert any("Boston 19 of 20 (1 failed)" in note for note in peer_results(records).missing_notes())
 
 
 def test_without_peers_nothing_is_the_lowest():
     own = [record for record in RECORDS if record["cell"]["method"] in OURS]
-    assert bars(own)["CRPS lowest of all that was run"][0].startswith("0 of 10; to come: Boston")
+    assert bars(own)["CRPS lowest of all methods run"][0].startswith("0 of 10; too few splits: Boston")
 
 
 def test_calibration_and_cost():
-    found = contest(RECORDS)
+    found = peer_results(RECORDS)
     assert line(coverage_table(found))["CatBoost"] == "50 / 40 / 94"
     assert line(coverage_table(found), "**mean of ten**")["BDKN"] == "50 / 88 / 94 (1 of 10)"
     assert line(calibration_table(found))["BDKN"] == "**0.020**"
@@ -210,13 +211,13 @@ def test_calibration_and_cost():
     assert line(fits, "threads")["BDKN"] == "1"
     assert (line(fits)["BDE"], line(fits, "threads")["BDE"]) == ("–", "–")
     assert line(predict_table(found))["BDKN"] == "1.00"
-    assert math.isnan(median_ratio(contest(score("bdkn")), "bdkn"))
-    assert line(fit_table(contest(score("bdkn"))))["BDKN"] == "4.00"
+    assert math.isnan(median_ratio(peer_results(score("bdkn")), "bdkn"))
+    assert line(fit_table(peer_results(score("bdkn"))))["BDKN"] == "4.00"
 
 
 def test_scores_that_are_not_finite():
     broken = [*RECORDS, *score("bde", nll=math.inf)]
-    assert line(score_table(contest(broken), "nll"))["BDE"] == "∞"
+    assert line(score_table(peer_results(broken), "nll"))["BDE"] == "∞"
     assert "∞" in results_page(broken)
     own = [*score("ngboost"), *score("bdkn", nll=math.inf)]
     assert bars(own)["NLL below the paper's best"][0].startswith("0 of 10; above: Boston")
@@ -237,7 +238,7 @@ def test_scores_that_are_not_finite():
 )
 def test_the_page_can_always_be_written(records):
     page = results_page(records)
-    assert "## Bars" in page
+    assert "## Criteria" in page
     assert "nan" not in page
     assert "inf" not in page
 
@@ -246,23 +247,23 @@ def test_the_page_says_what_its_numbers_say():
     page = results_page(RECORDS)
     assert "from 80 records" in page
     assert "Stacking has NLL below the paper's best on 1 of 1, RMSE below the paper's best on 1 of 1" in page
-    assert "Lowest NLL of all that was run, of ten sets: Stacking on 1. Against" in page
+    assert "Lowest NLL on ten data sets: Stacking on 1. Compared with" in page
     assert (
         "BDKN significantly better on 1, worse on 0 of 1; Stacking significantly better on 1, worse on 0 of 1." in page
     )
     assert "NGBoost 88.0%, CatBoost 40.0%, BDKN 88.0%, Stacking 88.0%; nearest to 90 % is NGBoost." in page
-    assert "Times NGBoost's on the median set: CatBoost 0.25, BDKN 0.5, Stacking 2." in page
+    assert "Median ratio to NGBoost over the data sets: CatBoost 0.25, BDKN 0.5, Stacking 2." in page
     assert "† Concrete, Energy: quoted from memory" in page
-    assert "Kept apart: Protein 2.02, TreeFlow†" in page
+    assert "Not compared: Protein 2.02, TreeFlow†" in page
     assert "corrected resampled t-test of Nadeau and Bengio" in page
 
 
 def test_a_complete_page_misses_nothing():
     whole = [record for name in DATASETS for method in TITLES for record in score(method, name, range(expected(name)))]
-    assert list(contest(whole).missing_notes()) == []
+    assert list(peer_results(whole).missing_notes()) == []
     page = results_page(whole)
-    assert "missing" not in page
-    assert "to come" not in page
+    assert "Missing splits" not in page
+    assert "too few splits" not in page
 
 
 def test_the_page_is_the_same_whatever_the_order_of_records():
@@ -270,7 +271,7 @@ def test_the_page_is_the_same_whatever_the_order_of_records():
 
 
 def test_the_picture_shows_differences():
-    figure = picture(contest(RECORDS))
+    figure = picture(peer_results(RECORDS))
     (ax,) = figure.axes
     points = {dots.get_label(): dots.get_offsets() for dots in ax.collections}
     assert points["Stacking"].tolist() == [[pytest.approx(-0.2, abs=0.01), 0.0]]
@@ -278,7 +279,7 @@ def test_the_picture_shows_differences():
     assert len(points["CatBoost"]) == len(points["BDE"]) == 0
     assert [text.get_text() for text in ax.texts] == ["+38"]
     assert [label.get_text() for label in ax.get_yticklabels()] == ["Boston"]
-    assert picture(contest(score("ngboost"))) is None
+    assert picture(peer_results(score("ngboost"))) is None
 
 
 def test_the_view_of_the_picture():
@@ -306,8 +307,8 @@ def test_nothing_to_write(tmp_path):
 def test_tallies_in_words():
     assert str(Tally({"boston": "met", "wine": "met", "yacht": "met"})) == "3 of 3"
     mixed = Tally({"boston": "met, significantly", "wine": "level", "yacht": "above", "power": "", "energy": "met"})
-    assert str(mixed) == "2 of 5, 1 significantly; above: Yacht; level: Wine; to come: Power"
-    assert (mixed.met, mixed.judged) == (2, 4)
+    assert str(mixed) == "2 of 5, 1 significantly; above: Yacht; level: Wine; too few splits: Power"
+    assert (mixed.met, mixed.decided) == (2, 4)
 
 
 @pytest.mark.parametrize(("name", "methods"), [("defaults", OURS), ("peers", PEERS)])
@@ -318,3 +319,8 @@ def test_the_experiments_have_what_the_page_shows(name, methods):
     document = tomllib.loads(file.read_text())
     assert tuple(document["datasets"]) == DATASETS
     assert tuple(document["methods"]) == methods
+
+
+def test_the_page_in_docs_is_that_of_the_records():
+    root = Path(__file__).parents[3]
+    assert results_page(read_records(root / "reproduction/results")) == (root / "docs/results.md").read_text()

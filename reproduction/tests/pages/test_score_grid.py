@@ -34,12 +34,12 @@ def test_sample_against_the_statistics_module(values):
     assert sample.mean == pytest.approx(statistics.fmean(values), abs=1e-6)
     assert sample.std == pytest.approx(statistics.pstdev(values), abs=1e-5)
     assert sample.error == pytest.approx(statistics.stdev(values) / len(values) ** 0.5, abs=1e-5)
-    assert sample.spread == pytest.approx(np.quantile(values, [0, 0.25, 0.5, 0.75, 1]), abs=1e-6)
+    assert sample.five_numbers == pytest.approx(np.quantile(values, [0, 0.25, 0.5, 0.75, 1]), abs=1e-6)
 
 
 def test_sample_of_diverged_splits():
     sample = Sample((1.0, float("nan"), 3.0, 2.0, float("inf")))
-    assert sample.spread == (1.0, 2.0, 3.0, np.inf, np.inf)
+    assert sample.five_numbers == (1.0, 2.0, 3.0, np.inf, np.inf)
     assert Sample((1.0, np.inf)).mean == np.inf
     assert np.isnan(Sample((1.0, np.inf)).std)
     assert Sample((4.0,)).std == 0.0
@@ -71,14 +71,16 @@ def test_what_is_averaged_must_be_of_the_same_parameters():
     assert len(gather([*RECORDS, again], "setting1").done["yacht", "bdkn"]) == 2
     for split in (0, 7):
         other = made("setting1", "yacht", "bdkn", split, parameters={"epochs": 3})
-        with pytest.raises(InvalidParameterError, match="averaged, here bdkn on yacht in setting1, must be of one set"):
+        with pytest.raises(
+            InvalidParameterError, match="here bdkn on yacht in setting1, must have the same parameters"
+        ):
             gather([*RECORDS, other], "setting1")
 
 
 def test_experiments_that_are_not_there():
     with pytest.raises(InvalidParameterError, match="'setting1', 'setting2'; got 'seting1'; did you mean 'setting1'"):
         check_experiment(RECORDS, "seting1")
-    with pytest.raises(InvalidParameterError, match="there must be records to show; got none: run 'bdkn-paper run"):
+    with pytest.raises(InvalidParameterError, match="there must be records; got none: run 'bdkn-paper run"):
         check_experiment([], "setting1")
 
 

@@ -119,8 +119,8 @@ class FoldPlan:
 
     Of each network: ``seeds``, ``members`` (the number of its member), and ``rows`` (None: all rows). ``fold_of``, of
     shape (n, H), is the fold of a member that leaves a row out, -1 if none does; ``held_out`` are the rows that all
-    members leave out, None if every row is left out once. With ``refit`` a member predicts with one more network, trained on all
-    rows, instead of the average over its folds; these networks come last.
+    members leave out, None if every row is left out once. With ``refit`` a member predicts with one more network,
+    trained on all rows, instead of the average over its folds; these networks come last.
     """
 
     names: tuple[str, ...]

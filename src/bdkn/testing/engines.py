@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from bdkn.errors import InvalidParameterError
 from bdkn.networks import NetworkSpec
 from bdkn.rows import Rows
+from bdkn.testing.checks import require, require_close, require_equal
 from bdkn.training import Engine, EpochReport, Job, Trained, TrainingConfig
 from bdkn.training.reference import ReferenceEngine
 from bdkn.typing import FloatArray
@@ -69,18 +71,19 @@ def check_order(engine: Engine, tolerance: float) -> None:
     """Networks come in the order of their jobs, and each is the one that is trained alone."""
     jobs, rows = _different_jobs(), _rows()
     together = engine.train(jobs, rows)
-    assert len(together.networks) == len(together.loss_curves) == len(together.best_epochs) == len(jobs)
+    lengths = {len(together.networks), len(together.loss_curves), len(together.best_epochs), len(jobs)}
+    require(len(lengths) == 1, "there is one network, one loss curve and one best epoch per job")
     for number, job in enumerate(jobs):
-        _assert_same(together[[number]], engine.train([job], rows), tolerance)
+        _require_same(together[[number]], engine.train([job], rows), tolerance, "a job is trained as if it were alone")
 
 
 def check_seeds(engine: Engine, tolerance: float) -> None:
     """The same seed gives the same network, another seed another one; seeds are not changed."""
     seed = np.random.SeedSequence(7, spawn_key=(3,))
     first, again, other = (engine.train([Job(_SPEC, _CONFIG, s)], _rows()) for s in (seed, seed, _seeds(1)[0]))
-    _assert_same(first, again, 0.0)
-    assert not np.allclose(_outputs(first), _outputs(other), rtol=1e-3), "two seeds gave the same network"
-    assert seed.n_children_spawned == 0, "the seed was changed"
+    _require_same(first, again, 0.0, "the same seed gives the same network")
+    require(not np.allclose(_outputs(first), _outputs(other), rtol=1e-3), "two seeds give different networks")
+    require(seed.n_children_spawned == 0, "a seed is not changed")
 
 
 def check_row_numbers(engine: Engine, tolerance: float) -> None:
@@ -95,7 +98,8 @@ def check_row_numbers(engine: Engine, tolerance: float) -> None:
         for dtype in (np.int64, np.int32, np.uint8):
             given = numbers.astype(dtype)
             given.flags.writeable = False
-            _assert_same(engine.train([replace(job, rows=given)], Rows(X, y)), alone, tolerance)  # type: ignore[arg-type]
+            trained = engine.train([replace(job, rows=given)], Rows(X, y))  # type: ignore[arg-type]
+            _require_same(trained, alone, tolerance, "a job sees the rows of its row numbers only")
 
 
 def check_counts(engine: Engine, tolerance: float) -> None:
@@ -105,8 +109,13 @@ def check_counts(engine: Engine, tolerance: float) -> None:
     repeated = rows[np.repeat(np.arange(_N_ROWS), counts)]
     expected = engine.train([replace(job, config=config)], repeated)
     for factor in (1.0, 10.0):
-        counted = Rows(rows.X, rows.y, factor * counts)
-        _assert_same(engine.train([replace(job, config=config)], counted), expected, tolerance)
+        counted = Rows(rows.X, rows.y, factor * counts.astype(np.float64))
+        _require_same(
+            engine.train([replace(job, config=config)], counted),
+            expected,
+            tolerance,
+            "a row that counts k times is k equal rows",
+        )
 
 
 def check_early_stopping(engine: Engine, tolerance: float) -> None:
@@ -116,14 +125,20 @@ def check_early_stopping(engine: Engine, tolerance: float) -> None:
     trained = engine.train(_jobs(3, config), rows, watch=rows.X, on_epoch=reports.append)
     means, variances = trained.networks.outputs(rows.X)
     for number, curve in enumerate(trained.validation_curves):
-        assert len(curve) == len(trained.loss_curves[number]), "the curves of a job differ in length"
+        require(len(curve) == len(trained.loss_curves[number]), "both curves of a job have one value per epoch")
         best, length = _stopping_rule(curve, config)
-        assert (trained.best_epochs[number], len(curve)) == (best, length), "a job did not stop by the rule"
-        report = next(report for report in reports if (report.job, report.epoch) == (number, best))
-        _assert_close([report.mean, report.variance], [means[number], variances[number]], tolerance)
+        require((trained.best_epochs[number], len(curve)) == (best, length), "a job stops by the rule")
+        found = [report for report in reports if (report.job, report.epoch) == (number, best)]
+        require(len(found) == 1, "there is one report per job and epoch")
+        _require_close(
+            [found[0].mean, found[0].variance],
+            [means[number], variances[number]],
+            tolerance,
+            "the weights of a network that stops early are those of its best epoch",
+        )
     without = engine.train(_jobs(2), rows)
-    assert without.best_epochs == (_CONFIG.epochs - 1,) * 2, "without early stopping the last epoch is the best"
-    assert [len(curve) for curve in without.validation_curves] == [0, 0], "no validation without early stopping"
+    require(without.best_epochs == (_CONFIG.epochs - 1,) * 2, "without early stopping the last epoch is the best")
+    require(not any(map(len, without.validation_curves)), "without early stopping there are no validation losses")
 
 
 def check_reports(engine: Engine, tolerance: float) -> None:
@@ -131,37 +146,41 @@ def check_reports(engine: Engine, tolerance: float) -> None:
     rows, jobs = _rows(), [*_jobs(2), *_jobs(1, _STOPPING)]
     silent, seen = engine.train(jobs, rows), list[EpochReport]()
     trained = engine.train(jobs, rows, watch=rows.X[:4], on_epoch=seen.append)
-    _assert_same(trained, silent, 0.0)
+    _require_same(trained, silent, 0.0, "a hook changes nothing")
     for number in range(len(jobs)):
         own = [report for report in seen if report.job == number]
-        assert [report.epoch for report in own] == list(range(len(trained.loss_curves[number])))
-        assert [report.is_last for report in own] == [False] * (len(own) - 1) + [True]
-        _assert_close([[report.loss for report in own]], [trained.loss_curves[number]], 0.0)
+        epochs = list(range(len(trained.loss_curves[number])))
+        require([report.epoch for report in own] == epochs, "there is one report per job and epoch, in their order")
+        require([report.is_last for report in own] == [epoch == epochs[-1] for epoch in epochs], "the last is marked")
+        require_equal([report.loss for report in own], trained.loss_curves[number], "reports have the losses")
         validation = [report.validation_loss for report in own if report.validation_loss is not None]
-        _assert_close([validation], [trained.validation_curves[number]], 0.0)
-        assert all(report.mean is not None and report.mean.shape == (4,) for report in own)
+        require_equal(validation, trained.validation_curves[number], "reports have the validation losses")
+        require(
+            all(report.mean is not None and report.mean.shape == (4,) for report in own),
+            "reports have the means of the watched rows",
+        )
     bare = list[EpochReport]()
     engine.train(jobs[:1], rows, on_epoch=bare.append)
-    assert all(report.mean is None and report.variance is None for report in bare), "outputs without watched rows"
+    require(all(report.mean is None and report.variance is None for report in bare), "no watched rows, no outputs")
 
 
 def check_n_jobs(engine: Engine, tolerance: float) -> None:
     """The number of threads has no influence."""
     results = [engine.train(_jobs(3), _rows(), n_jobs=n_jobs) for n_jobs in (None, 1, 2, -1)]
     for result in results[1:]:
-        _assert_same(result, results[0], 0.0)
+        _require_same(result, results[0], 0.0, "the number of threads has no influence")
 
 
 def check_divergence(engine: Engine, tolerance: float) -> None:
     """A job that diverges raises no error, is not finite, and does not disturb the others."""
     rows, (good, bad) = _rows(), _jobs(2)
-    wild = replace(bad, config=replace(_CONFIG, learning_rate=1e30))
-    trained = engine.train([good, wild], rows)
-    assert trained.networks.is_finite().tolist() == [True, False]
-    _assert_same(trained[[0]], engine.train([good], rows), tolerance)
     y = rows.y.copy()
     y[0] = 1e300  # beyond single precision
-    assert not engine.train([good], replace(rows, y=y)).networks.is_finite().any()
+    jobs = [replace(good, rows=np.arange(1, _N_ROWS)), bad]
+    trained = engine.train(jobs, replace(rows, y=y))
+    require(trained.networks.is_finite().tolist() == [True, False], "a network that diverges is not finite")
+    alone = engine.train(jobs[:1], rows)
+    _require_same(trained[[0]], alone, tolerance, "a job that diverges does not disturb others")
 
 
 def check_errors(engine: Engine, tolerance: float) -> None:
@@ -179,7 +198,7 @@ def check_errors(engine: Engine, tolerance: float) -> None:
             engine.train(jobs, table)
         except InvalidParameterError:
             continue
-        raise AssertionError(f"no InvalidParameterError for {jobs} on X of {table.X.dtype} {table.X.shape}")
+        require(False, f"jobs {jobs} on X of {table.X.dtype} {table.X.shape} raise InvalidParameterError")
 
 
 def check_networks(engine: Engine, tolerance: float) -> None:
@@ -187,17 +206,22 @@ def check_networks(engine: Engine, tolerance: float) -> None:
     rows = _rows()
     networks = engine.train(_different_jobs(), rows).networks
     means, variances = networks.outputs(rows.X)
-    assert means.shape == variances.shape == (len(networks), _N_ROWS)
-    assert (variances > 0).all(), "variances must be positive"
-    some = networks[np.array([2, 0])]
-    _assert_close(some.outputs(rows.X[5:9]), [means[[2, 0], 5:9], variances[[2, 0], 5:9]], tolerance)
-    assert networks.is_finite().tolist() == [True] * len(networks)
+    require(means.shape == variances.shape == (len(networks), _N_ROWS), "outputs are of shape (networks, rows)")
+    require(bool((variances > 0).all()), "variances are positive")
+    some, expected = networks[np.array([2, 0])], [means[[2, 0], 5:9], variances[[2, 0], 5:9]]
+    _require_close(some.outputs(rows.X[5:9]), expected, tolerance, "a row's outputs depend on network and row alone")
+    require(networks.is_finite().tolist() == [True] * len(networks), "networks that do not diverge are finite")
 
 
 def check_reference(engine: Engine, tolerance: float) -> None:
     """All numbers are those of the reference engine."""
     rows, jobs = _rows(), [*_different_jobs(), *_jobs(2, _STOPPING)]
-    _assert_same(engine.train(jobs, rows), ReferenceEngine().train(jobs, rows), tolerance)
+    _require_same(
+        engine.train(jobs, rows),
+        ReferenceEngine().train(jobs, rows),
+        tolerance,
+        "all numbers are those of the reference engine",
+    )
 
 
 _CHECKS: tuple[Check, ...] = (
@@ -278,16 +302,15 @@ def _outputs(trained: Trained) -> FloatArray:
     return np.stack([np.asarray(part, dtype=np.float64) for part in trained.networks.outputs(_rows().X)])
 
 
-def _assert_same(trained: Trained, expected: Trained, tolerance: float) -> None:
+def _require_same(trained: Trained, expected: Trained, tolerance: float, statement: str) -> None:
     """Compare everything that training returns."""
-    assert trained.best_epochs == expected.best_epochs, f"{trained.best_epochs} != {expected.best_epochs}"
-    _assert_close(trained.loss_curves, expected.loss_curves, tolerance)
-    _assert_close(trained.validation_curves, expected.validation_curves, tolerance)
-    _assert_close(_outputs(trained), _outputs(expected), tolerance)
+    require(trained.best_epochs == expected.best_epochs, f"{statement} (best epochs)")
+    _require_close(trained.loss_curves, expected.loss_curves, tolerance, f"{statement} (losses)")
+    _require_close(trained.validation_curves, expected.validation_curves, tolerance, f"{statement} (validation losses)")
+    _require_close(_outputs(trained), _outputs(expected), tolerance, f"{statement} (outputs)")
 
 
-def _assert_close(found: Iterable[object], expected: Iterable[object], tolerance: float) -> None:
+def _require_close(found: Iterable[Any], expected: Iterable[Any], tolerance: float, statement: str) -> None:
     for mine, theirs in zip(found, expected, strict=True):
-        np.testing.assert_allclose(
-            np.asarray(mine, dtype=np.float64), np.asarray(theirs, dtype=np.float64), rtol=tolerance, atol=tolerance
-        )
+        require(np.shape(mine) == np.shape(theirs), statement)
+        require_close(mine, theirs, statement, rtol=tolerance, atol=tolerance)

@@ -43,7 +43,7 @@ class Case:
     @cached_property
     def new(self) -> FloatArray:
         """Rows to predict, some of them outside the training rows."""
-        return self.X[:N_NEW] + 0.5 * (self.X[:N_NEW] - self.X.mean(axis=0))
+        return np.asarray(self.X[:N_NEW] + 0.5 * (self.X[:N_NEW] - self.X.mean(axis=0)))
 
     @cached_property
     def dist(self) -> Predictive:

@@ -1,20 +1,19 @@
-"""What every baseline owes: scikit-learn's contract and this library's."""
+"""What all baselines share beyond the contract of every regressor (tests/regressors/test_every_regressor.py)."""
 
-import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from sine import EVERY, QUICK, quick, table
-from sklearn.base import clone
+from sine import EVERY, quick, table
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bdkn
 from bdkn import BLLRegressor, DKLRegressor, GPRegressor, MFVIRegressor, VBLLRegressor
 from bdkn.errors import DivergedError, InvalidParameterError
+from bdkn.regressors.former_files import state_of_attributes
 
 torch = pytest.importorskip("torch")
 
@@ -36,22 +35,6 @@ def test_scikit_learn_contract(estimator, check):
 
 
 @each
-def test_all_ways_to_predict_agree(cls):
-    model = quick(cls).fit(X, y)
-    dist = model.predict_dist(X)
-    mean, std = model.predict(X, return_std=True)
-    np.testing.assert_array_equal(mean, dist.mean())
-    np.testing.assert_array_equal(std, dist.std())
-    centre, covariance = model.predict(X, return_cov=True)
-    np.testing.assert_allclose(centre, mean)
-    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), std, rtol=1e-6)
-    np.testing.assert_allclose(model.predict_interval(X), np.stack(dist.interval(0.9), axis=1))
-    assert np.isfinite(model.log_score(X, y))
-    assert model.noise_variance_ > 0
-    assert len(model.loss_curve_) == model.n_iter_
-
-
-@each
 def test_draws_have_the_moments_of_the_predictions(cls):
     model = quick(cls).fit(X, y)
     draws = model.sample_y(X[:4], n_samples=40_000)
@@ -63,11 +46,42 @@ def test_draws_have_the_moments_of_the_predictions(cls):
 
 
 @each
-def test_the_seed_fixes_the_result(cls):
-    one, two = (quick(cls).fit(X, y).predict(X, return_std=True) for _ in range(2))
-    np.testing.assert_array_equal(one, two)
-    if cls is not bdkn.GPRegressor:
-        assert not np.array_equal(one[0], quick(cls, random_state=1).fit(X, y).predict(X))
+def test_attributes_parameters_and_file(cls, tmp_path):
+    model, scaled = quick(cls).fit(X, y), quick(cls).fit(X, 8 * y + 512)  # exact in binary
+    assert model.noise_variance_ > 0
+    assert scaled.noise_variance_ == pytest.approx(64 * model.noise_variance_, rel=1e-3)
+    assert len(model.loss_curve_) == model.n_iter_
+    np.testing.assert_allclose(model.inputs_.mean, X.mean(axis=0))
+    assert (model.targets_.mean, model.targets_.scale) == pytest.approx((y.mean(), y.std()))
+    model.save(tmp_path / "model.bdkn")
+    loaded = bdkn.load(tmp_path / "model.bdkn")
+    assert loaded.get_params() == model.get_params()
+    for name in ("loss_curve_", "validation_curve_", "noise_variance_"):
+        np.testing.assert_array_equal(getattr(loaded, name), getattr(model, name))
+
+
+@pytest.mark.parametrize("cls", [cls for cls in EVERY if cls is not GPRegressor])
+def test_another_seed_gives_another_fit(cls):
+    one, other = (quick(cls, random_state=seed).fit(X, y).predict(NEW) for seed in (0, 1))
+    assert not np.array_equal(one, other)
+
+
+@each
+def test_the_former_name_of_the_noise_variance_warns(cls):
+    model = quick(cls, epochs=1).fit(X, y)
+    with pytest.warns(FutureWarning, match="noise_ is now noise_variance_"):
+        assert model.noise_ == model.noise_variance_
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+def test_attributes_of_earlier_files_become_a_state(bounded):
+    model = quick(DKLRegressor, bounded=bounded, epochs=3).fit(X, y)
+    names = ("inputs_", "targets_", "loss_curve_", "validation_curve_", "features_", "process_")
+    former = {"n_features_in_": 3} | {name: getattr(model, name) for name in names}
+    today = state_of_attributes("DKLRegressor", model.get_params(), former)
+    assert set(today) == {"n_features_in_", "fitted_"}
+    rows = model._scaled(3 * X)
+    np.testing.assert_array_equal(today["fitted_"].predictive(rows).mean(), model.fitted_.predictive(rows).mean())
 
 
 @each
@@ -82,24 +96,6 @@ def test_a_fit_leaves_the_random_numbers_of_others_alone(cls):
 
 
 @each
-def test_the_units_of_the_target_do_not_matter(cls):
-    model, scaled = quick(cls).fit(X, y), quick(cls).fit(X, 8 * y + 512)  # exact in binary
-    np.testing.assert_allclose(scaled.predict_dist(X).mean(), 8 * model.predict(X) + 512, rtol=1e-5)
-    np.testing.assert_allclose(scaled.predict_dist(X).std(), 8 * model.predict_dist(X).std(), rtol=1e-3)
-    assert scaled.noise_variance_ == pytest.approx(64 * model.noise_variance_, rel=1e-3)
-
-
-@each
-def test_it_is_saved_copied_and_loaded(cls, tmp_path):
-    model = quick(cls).fit(X, y)
-    model.save(tmp_path / "model.bdkn")
-    for same in (bdkn.load(tmp_path / "model.bdkn"), pickle.loads(pickle.dumps(model))):
-        np.testing.assert_array_equal(same.predict_dist(X).std(), model.predict_dist(X).std())
-        np.testing.assert_array_equal(same.predict(X), model.predict(X))
-        assert same.get_params() == model.get_params()
-
-
-@each
 def test_progress_is_shown_on_standard_error_and_changes_nothing(cls, capfd):
     loud = quick(cls, verbose=1).fit(X, y)
     out, err = capfd.readouterr()
@@ -107,12 +103,6 @@ def test_progress_is_shown_on_standard_error_and_changes_nothing(cls, capfd):
     assert f"trained {cls.__name__}" in err
     np.testing.assert_array_equal(loud.predict(X), quick(cls).fit(X, y).predict(X))
     assert capfd.readouterr() == ("", "")
-
-
-@each
-def test_rows_all_count_the_same(cls):
-    with pytest.raises(TypeError, match="sample_weight"):
-        quick(cls).fit(X, y, sample_weight=np.ones(len(y)))
 
 
 @each
@@ -160,24 +150,6 @@ def test_wrong_parameters_of_its_own_are_named(cls):
             quick(cls, **{name: value}).fit(X, y)
 
 
-@each
-def test_every_parameter_is_documented_with_its_default(cls):
-    text = cls.__doc__.split("Attributes\n")[0]
-    for name, value in cls().get_params().items():
-        entry = next(line for line in text.splitlines() if line.startswith(f"    {name} : "))
-        assert f"default={value!r}".replace("'", '"') in entry, entry
-
-
-@each
-def test_the_example_runs(cls):
-    import doctest
-
-    finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
-    (found,) = finder.find(cls, cls.__name__)
-    assert runner.run(found).failed == 0
-    assert runner.tries > 3
-
-
 @pytest.mark.parametrize("cls", [cls for cls in EVERY if "early_stopping" in cls().get_params()])
 def test_early_stopping_trains_again_on_all_rows_for_as_long_as_was_best(cls):
     model = quick(cls, epochs=40).fit(X, y)
@@ -220,22 +192,6 @@ for name in {[cls.__name__ for cls in EVERY]}:
     assert run.stdout.splitlines() == [message] * len(EVERY)
 
 
-@each
-def test_clones_and_names(cls):
-    assert clone(cls()).get_params() == cls().get_params()
-    assert bdkn.regressors.REGRESSORS[cls.__name__] is cls
-    assert set(QUICK[cls]) <= set(cls().get_params())
-
-
-@each
-def test_a_fit_that_fails_changes_nothing(cls):
-    model = quick(cls).fit(X, y)
-    before = model.predict(NEW)
-    with pytest.raises(InvalidParameterError):
-        model.set_params(learning_rate=-1.0).fit(X[:, :1], y)
-    np.testing.assert_array_equal(model.predict(NEW), before)
-
-
 @pytest.mark.parametrize("cls", [BLLRegressor, DKLRegressor])
 def test_weight_decay_is_of_weights_and_not_of_the_noise(cls):
     """It pulled the logarithm of the noise to that of one."""
@@ -265,6 +221,14 @@ def test_what_is_watched_is_a_fitted_model():
     assert [n for n, _, _ in seen] == list(range(1, model.n_iter_ + 1))
     assert {shape for _, shape, _ in seen} == {model.validation_curve_.shape}
     np.testing.assert_array_equal(seen[-1][2], model.predict(NEW))
+
+
+def test_a_watched_model_stays_as_it_was():
+    kept = []
+    quick(GPRegressor, epochs=5).fit_watched(X, y, kept.append)
+    for epochs, then in enumerate(kept, 1):
+        assert then.n_iter_ == epochs
+        np.testing.assert_array_equal(then.predict(NEW), quick(GPRegressor, epochs=epochs).fit(X, y).predict(NEW))
 
 
 @each

@@ -1,4 +1,4 @@
-"""Cells of our tables beside the paper's."""
+"""Our mean scores compared with the printed ones."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from bdkn_paper.paper import METRICS
 Verdict = Literal["2 s.e.", "same digits", "last digit", "miss"]
 
 ERRORS = 2.0
-"""Combined standard errors within which two means agree."""
+"""Two means agree within so many combined standard errors."""
 
 NEAR = 3.0
-"""Combined standard errors within which two means are near each other."""
+"""Two means are near each other within so many combined standard errors."""
 
 HEAVY_TAILED = (("setting1", "de"),)
-"""Experiments and methods whose means a few diverged splits decide, so that they say little."""
+"""Experiments and methods whose means are dominated by a few diverged splits."""
 
 
 @dataclass(frozen=True)
 class Floors:
-    """Our floor and the paper's; ``below`` is how far the paper's NLL lies below it, beyond all rounding."""
+    """Our NLL floor and the paper's; ``below`` is how far the printed NLL is below the floor, whatever the rounding."""
 
     ours: float
     paper: float
     below: float
     possible: bool
-    """Whether the method's variance varies, so that it may lie below."""
+    """Whether the variance of the method varies between rows, so that its NLL may be below the floor."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A mean over splits beside the paper's."""
+    """A mean over our splits and the printed one."""
 
     experiment: str
     dataset: str
@@ -52,12 +52,12 @@ class Comparison:
 
     @property
     def difference(self) -> float:
-        """Ours minus the paper's."""
+        """Our mean minus the printed one."""
         return self.ours.mean - self.paper.mean
 
     @property
     def error(self) -> float:
-        """The standard error of the difference, from the splits of both; not a number of a single split."""
+        """The standard error of the difference; NaN for a single split."""
         return hypot(self.ours.error, self.paper.error)
 
     @property
@@ -69,9 +69,9 @@ class Comparison:
 
     @property
     def verdict(self) -> Verdict:
-        """By which criterion the two agree, the first that holds.
+        """The first criterion by which the two agree, or "miss".
 
-        Within two standard errors; printed alike; or apart by at most one unit of the last printed digit.
+        Within two standard errors; equal as printed; different by at most one unit of the last printed digit.
         """
         if abs(self.difference) <= ERRORS * self.error:
             return "2 s.e."
@@ -81,22 +81,22 @@ class Comparison:
 
     @property
     def hit(self) -> bool:
-        """Whether ours agrees with the paper's."""
+        """Whether the two agree."""
         return self.verdict != "miss"
 
     @property
     def near(self) -> bool:
-        """Whether ours agrees with the paper's or is near it."""
+        """Whether the two agree or are near each other."""
         return self.hit or abs(self.difference) <= NEAR * self.error
 
     @property
     def heavy_tailed(self) -> bool:
-        """Whether the means say little."""
+        """Whether the means are dominated by a few splits."""
         return (self.experiment, self.method) in HEAVY_TAILED or self.scattered
 
     @property
     def scattered(self) -> bool:
-        """Whether, of a method other than BDKN, the printed RMSE of this data set has an sd above half its mean."""
+        """Whether the printed RMSE of another method than BDKN and DE has a standard deviation above half its mean."""
         if self.method in ("bdkn", "de"):
             return False
         rmse = paper.scores().get((paper.EXPERIMENTS[self.experiment], "rmse", self.dataset, self.method))
@@ -104,12 +104,12 @@ class Comparison:
 
     @property
     def below(self) -> int:
-        """How many of our splits lie below the paper's mean."""
+        """Number of our splits with a score below the printed mean."""
         return sum(value < self.paper.mean for value in self.ours.values)
 
 
 def compare_with_paper(results: Results, metrics: Sequence[str] = METRICS) -> list[Comparison]:
-    """Return all cells of an experiment that the paper has too, method by method."""
+    """Return the comparisons for all scores of an experiment that the paper prints too, method by method."""
     check_choice("experiment", results.experiment, paper.EXPERIMENTS)
     for metric in metrics:
         check_choice("metric", metric, METRICS)
@@ -123,12 +123,12 @@ def compare_with_paper(results: Results, metrics: Sequence[str] = METRICS) -> li
 
 
 def hits(comparisons: Iterable[Comparison]) -> Counter[Verdict]:
-    """Return how many cells agree by each criterion."""
+    """Return how many comparisons agree by each criterion."""
     return Counter(cell.verdict for cell in comparisons)
 
 
 def impossible(setting: int) -> list[tuple[str, str, float]]:
-    """Return data set, method and shortfall of all the paper's cells of a setting that lie below the floor."""
+    """Return data set, method and shortfall of all printed NLLs of a setting that are below the floor."""
     cells = [(dataset, method) for method in paper.METHODS for dataset in paper.DATASETS]
     found = [(dataset, method, _shortfall(setting, dataset, method)) for dataset, method in cells]
     return [(dataset, method, below) for dataset, method, below in found if below > 0]

@@ -1,4 +1,4 @@
-"""Bars that the defaults should clear, and on how many of the paper's ten sets they do."""
+"""Criteria for the library's defaults, and on how many of the ten data sets they are met."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from math import isfinite
 
 from bdkn.report.tables import Table
-from bdkn_paper.analysis.peer_results import OURS, PEERS, TITLES, Contest
+from bdkn_paper.analysis.peer_results import OURS, PEERS, TITLES, PeerResults
 from bdkn_paper.analysis.results import dataset_title
 from bdkn_paper.analysis.runtimes import TEN
 from bdkn_paper.paper.literature import Reference, best_published, paper_best, published_datasets
@@ -16,77 +16,77 @@ from bdkn_paper.paper.literature import Reference, best_published, paper_best, p
 METRICS = {"nll": "NLL", "rmse": "RMSE", "crps": "CRPS"}
 
 NINE = tuple(name for name in TEN if name in published_datasets())
-"""The sets of which the literature has scores."""
+"""The data sets that the literature has scores for."""
 
-Verdict = str
-"""Where a method stands on a set: "met", another word that is told with the set's name, or nothing without records."""
+Outcome = str
+"""The outcome of a criterion on a data set: "met", another word to be printed, or empty if records are missing."""
 
 
 @dataclass(frozen=True)
 class Tally:
-    """The verdict on each set."""
+    """The outcome of a criterion on each data set."""
 
-    verdicts: dict[str, Verdict]
+    outcomes: dict[str, Outcome]
 
     @property
     def met(self) -> int:
-        """On how many sets the bar is cleared."""
-        return sum(verdict.startswith("met") for verdict in self.verdicts.values())
+        """Number of data sets on which the criterion is met."""
+        return sum(outcome.startswith("met") for outcome in self.outcomes.values())
 
     @property
-    def judged(self) -> int:
-        """On how many sets there are records to judge by."""
-        return sum(verdict != "" for verdict in self.verdicts.values())
+    def decided(self) -> int:
+        """Number of data sets with enough records."""
+        return sum(outcome != "" for outcome in self.outcomes.values())
 
-    def sets(self, verdict: Verdict) -> list[str]:
-        """Return the titles of the sets with a verdict."""
-        return [dataset_title(name) for name, found in self.verdicts.items() if found == verdict]
+    def sets(self, outcome: Outcome) -> list[str]:
+        """Return the names of the data sets with an outcome."""
+        return [dataset_title(name) for name, found in self.outcomes.items() if found == outcome]
 
     def __str__(self) -> str:
-        words = f"{self.met} of {len(self.verdicts)}"
+        words = f"{self.met} of {len(self.outcomes)}"
         if strong := len(self.sets("met, significantly")):
             words += f", {strong} significantly"
-        others = [verdict for verdict in dict.fromkeys(self.verdicts.values()) if verdict and verdict[:3] != "met"]
-        parts = [words, *(f"{verdict}: {', '.join(self.sets(verdict))}" for verdict in sorted(others))]
-        return "; ".join([*parts, f"to come: {', '.join(to_come)}"] if (to_come := self.sets("")) else parts)
+        others = [outcome for outcome in dict.fromkeys(self.outcomes.values()) if outcome and outcome[:3] != "met"]
+        parts = [words, *(f"{outcome}: {', '.join(self.sets(outcome))}" for outcome in sorted(others))]
+        return "; ".join([*parts, f"too few splits: {', '.join(missing)}"] if (missing := self.sets("")) else parts)
 
 
 @dataclass(frozen=True)
-class Bar:
-    """What is to be cleared, and how a method stands on a set; ``methods`` are those it is asked of."""
+class Criterion:
+    """A criterion: its text, its outcome for a method on a data set, and the data sets and methods it applies to."""
 
-    says: str
-    judge: Callable[[Contest, str, str], Verdict]
+    text: str
+    outcome: Callable[[PeerResults, str, str], Outcome]
     datasets: tuple[str, ...] = TEN
     methods: tuple[str, ...] = OURS
 
-    def tally(self, contest: Contest, method: str) -> Tally:
-        """Return the verdicts on all sets."""
-        return Tally({dataset: self.judge(contest, dataset, method) for dataset in self.datasets})
+    def tally(self, results: PeerResults, method: str) -> Tally:
+        """Return the outcomes on all data sets."""
+        return Tally({dataset: self.outcome(results, dataset, method) for dataset in self.datasets})
 
 
 def below_reference(
-    contest: Contest, dataset: str, method: str, *, metric: str, find: Callable[[str, str], Reference | None]
-) -> Verdict:
-    """Tell whether a mean over all splits lies below what others printed, rounded as they do."""
-    sample, reference = contest.whole(dataset, method, metric), find(dataset, metric)
+    results: PeerResults, dataset: str, method: str, *, metric: str, find: Callable[[str, str], Reference | None]
+) -> Outcome:
+    """Return whether the mean over all splits is below a printed score, rounded to the same digits."""
+    sample, reference = results.complete(dataset, method, metric), find(dataset, metric)
     if sample is None or reference is None:
         return ""
     standing = reference.standing(sample.mean) if isfinite(sample.mean) else "above"
     return "met" if standing == "below" else standing
 
 
-def below_best_peer(contest: Contest, dataset: str, method: str, *, metric: str) -> Verdict:
-    """Tell whether scores are significantly below those of the best peer on the set."""
-    pair = contest.rival(dataset, metric, method)
+def below_best_peer(results: PeerResults, dataset: str, method: str, *, metric: str) -> Outcome:
+    """Return whether scores are significantly below those of the best peer on the data set."""
+    pair = results.best_peer(dataset, metric, method)
     if pair is None:
         return ""
     return "met" if pair.better else "significantly above" if pair.worse else "no significant difference"
 
 
-def below_method(contest: Contest, dataset: str, method: str, *, metric: str, other: str) -> Verdict:
-    """Tell whether scores are below those of another method, and whether significantly."""
-    pair = contest.paired(dataset, metric, method, other)
+def below_method(results: PeerResults, dataset: str, method: str, *, metric: str, other: str) -> Outcome:
+    """Return whether scores are below those of another method, and whether significantly."""
+    pair = results.paired(dataset, metric, method, other)
     if pair is None:
         return ""
     if pair.mean < 0:
@@ -94,26 +94,26 @@ def below_method(contest: Contest, dataset: str, method: str, *, metric: str, ot
     return "significantly above" if pair.worse else "above"
 
 
-def lowest(contest: Contest, dataset: str, method: str, *, metric: str) -> Verdict:
-    """Tell whether a method has the lowest mean, each other's being compared on the splits that both have."""
-    pairs = {name: contest.paired(dataset, metric, method, name) for name in TITLES if name != method}
+def lowest(results: PeerResults, dataset: str, method: str, *, metric: str) -> Outcome:
+    """Return whether a method has the lowest mean; it is compared with each other one on the splits that both have."""
+    pairs = {name: results.paired(dataset, metric, method, name) for name in TITLES if name != method}
     above = {name: pair.mean for name, pair in pairs.items() if pair}
-    if contest.missing(dataset, method) or not any(name in above for name in PEERS):
+    if results.missing(dataset, method) or not any(name in above for name in PEERS):
         return ""
     best = max(above, key=lambda name: above[name])
     return "met" if above[best] <= 0 else f"{TITLES[best]} is lower"
 
 
-def no_worse(contest: Contest, dataset: str, method: str, *, other: str, paired: bool) -> Verdict:
-    """Tell whether the NLL is at most one standard error above another's: of its mean, or of paired differences."""
-    pair, sample = contest.paired(dataset, "nll", method, other), contest.sample(dataset, other, "nll")
+def no_worse(results: PeerResults, dataset: str, method: str, *, other: str, paired: bool) -> Outcome:
+    """Return whether the NLL is at most one standard error, of the mean or of differences, above that of another."""
+    pair, sample = results.paired(dataset, "nll", method, other), results.sample(dataset, other, "nll")
     if pair is None or sample is None:
         return ""
     return "met" if pair.mean <= (pair.error if paired else sample.error) else "above"
 
 
-def bars() -> Sequence[Bar]:
-    """Return all bars."""
+def criteria() -> Sequence[Criterion]:
+    """Return all criteria."""
     verified = partial(best_published, verified=True)
     scores = ("nll", "rmse")
     against = [
@@ -121,36 +121,37 @@ def bars() -> Sequence[Bar]:
         for what, find, sets in (
             ("paper's best", paper_best, TEN),
             ("best published", best_published, NINE),
-            ("best published, verified alone", verified, NINE),
+            ("best published, verified only", verified, NINE),
         )
         for metric in scores
     ]
     return (
-        *(Bar(says, judge, sets) for says, judge, sets in against),
+        *(Criterion(text, outcome, sets) for text, outcome, sets in against),
         *(
-            Bar(f"{METRICS[m]} significantly below the best peer's", partial(below_best_peer, metric=m))
+            Criterion(f"{METRICS[m]} significantly below the best peer's", partial(below_best_peer, metric=m))
             for m in METRICS
         ),
-        *(Bar(f"{METRICS[m]} lowest of all that was run", partial(lowest, metric=m)) for m in METRICS),
-        *(Bar(f"RMSE below that of {TITLES[p]}", partial(below_method, metric="rmse", other=p)) for p in PEERS),
-        *_stacking_bars(),
+        *(Criterion(f"{METRICS[m]} lowest of all methods run", partial(lowest, metric=m)) for m in METRICS),
+        *(Criterion(f"RMSE below that of {TITLES[p]}", partial(below_method, metric="rmse", other=p)) for p in PEERS),
+        *_stacking_criteria(),
     )
 
 
-def bar_table(contest: Contest, title: str = "") -> Table:
-    """Return one line a bar, one column a method."""
+def criteria_table(results: PeerResults, title: str = "") -> Table:
+    """Return one row per criterion and one column per method."""
     lines = (
-        (bar.says, *(str(bar.tally(contest, name)) if name in bar.methods else "–" for name in OURS)) for bar in bars()
+        (each.text, *(str(each.tally(results, name)) if name in each.methods else "–" for name in OURS))
+        for each in criteria()
     )
-    return Table(title, ("bar", *(TITLES[name] for name in OURS)), tuple(lines))
+    return Table(title, ("criterion", *(TITLES[name] for name in OURS)), tuple(lines))
 
 
-def _stacking_bars() -> Sequence[Bar]:
+def _stacking_criteria() -> Sequence[Criterion]:
     base, stack = OURS
     name = TITLES[base]
-    judges = {
+    outcomes = {
         f"NLL at most one s.e. of {name}'s mean above {name}'s": partial(no_worse, other=base, paired=False),
         f"NLL at most one s.e. of the differences above {name}'s": partial(no_worse, other=base, paired=True),
         f"NLL below {name}'s": partial(below_method, metric="nll", other=base),
     }
-    return tuple(Bar(says, judge, TEN, (stack,)) for says, judge in judges.items())
+    return tuple(Criterion(text, outcome, TEN, (stack,)) for text, outcome in outcomes.items())

@@ -1,4 +1,4 @@
-"""Median and quartiles over splits, also where some of them diverged."""
+"""Curves of test scores over epochs: median and quartiles over splits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bdkn_paper.store import Record
 
 @dataclass(frozen=True, eq=False)
 class QuartileCurve:
-    """Lower quartile, median and upper quartile after each epoch; ``final`` holds the last values, split by split."""
+    """Quartiles and median after each epoch; ``final`` holds the last value of each split."""
 
     epoch: FloatArray
     lower: FloatArray
@@ -27,7 +27,7 @@ class QuartileCurve:
 
 
 Curves = Mapping[str, Mapping[str, QuartileCurve]]
-"""Curves by metric, then by what is compared."""
+"""Curves by metric, then by what is compared: methods, or numbers of networks."""
 
 
 def quartile_curve(curves: Sequence[Mapping[str, Any]], metric: str) -> QuartileCurve:
@@ -35,7 +35,7 @@ def quartile_curve(curves: Sequence[Mapping[str, Any]], metric: str) -> Quartile
     epochs = {tuple(curve["epoch"]) for curve in curves}
     if len(epochs) != 1:
         raise InvalidParameterError(
-            f"curves must be of the same epochs on every split; got {len(epochs)} kinds: run the missing splits again"
+            f"curves must have the same epochs on every split; got {len(epochs)} kinds: run the experiment again"
         )
     values = np.array([curve[metric] for curve in curves], dtype=np.float64)
     lower, median, upper = quantiles(values, (0.25, 0.5, 0.75))
@@ -43,7 +43,7 @@ def quartile_curve(curves: Sequence[Mapping[str, Any]], metric: str) -> Quartile
 
 
 def setting_curves(records: Iterable[Record], experiment: str = "figure2") -> dict[int, Curves]:
-    """Return the curves of each setting by metric and method; methods are named such as "bdkn-1" for setting 1."""
+    """Return the curves of each setting by metric and method; "bdkn-1" is BDKN in setting 1."""
     groups = group_curves(records, experiment)
     return {
         setting: {
@@ -61,7 +61,7 @@ def setting_curves(records: Iterable[Record], experiment: str = "figure2") -> di
 def group_curves(
     records: Iterable[Record], experiment: str
 ) -> dict[tuple[str, int], list[Mapping[str, Sequence[float]]]]:
-    """Return the curves of all splits by the two parts of the method's name."""
+    """Return the curves of all splits by the two parts of the method name."""
     groups: dict[tuple[str, int], list[Mapping[str, Sequence[float]]]] = {}
     for record in records:
         if record["cell"]["experiment"] == experiment and record["status"] == "done":
@@ -70,7 +70,7 @@ def group_curves(
 
 
 def size_curves(records: Iterable[Record], experiment: str = "figure3") -> Curves:
-    """Return the curves by metric and number of networks; methods are named such as "bdkn-30" for 30 networks."""
+    """Return the curves by metric and number of networks; "bdkn-30" has 30 networks."""
     groups = {str(number): curves for (_, number), curves in sorted(group_curves(records, experiment).items())}
     return {
         metric: {size: quartile_curve(curves, metric) for size, curves in groups.items()} for metric in paper.METRICS

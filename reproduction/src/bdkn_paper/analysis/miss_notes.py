@@ -1,9 +1,9 @@
-"""Why cells miss the paper's numbers, as somebody found out and wrote down.
+"""Notes on why scores differ from the printed ones, written by hand in a TOML file.
 
 ::
 
     [setting1.bdkn.boston]
-    rmse = "What was tested, and what came out."
+    rmse = "What was tested, and the result."
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from bdkn_paper.paper import METRICS
 UNEXPLAINED = "not explained"
 
 Notes = Mapping[tuple[str, str, str, str], str]
-"""Reasons by experiment, method, data set and metric."""
+"""Notes by experiment, method, data set and metric."""
 
 
 def read_notes(path: Path) -> Notes:
-    """Return the reasons of a TOML file, none if there is no file; names are checked, for a slip would hide one."""
+    """Return the notes of a TOML file, none if it does not exist; unknown names are errors."""
     if not path.exists():
         return {}
     try:
@@ -35,7 +35,7 @@ def read_notes(path: Path) -> Notes:
 
 
 def reason(cell: Comparison, notes: Notes) -> str:
-    """Return why a cell misses."""
+    """Return the note on a comparison."""
     return notes.get((cell.experiment, cell.method, cell.dataset, cell.metric), UNEXPLAINED)
 
 

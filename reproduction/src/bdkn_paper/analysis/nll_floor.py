@@ -1,8 +1,9 @@
-"""The NLL below which no prediction of constant variance can lie.
+"""The lowest NLL that predictions with constant variance can have.
 
-With the variance s² on every row the mean NLL is ½ log(2πs²) + RMSE² / 2s², least at s = RMSE: ½ log(2πe RMSE²). BDKN's
-variance is constant but for a share of about H/N, and its Student-t has N degrees of freedom, so the floor is BDKN's
-too; methods whose variance varies with the inputs may lie below it.
+With the same variance s² for every row, the mean NLL is ½ log(2πs²) + RMSE² / 2s². Its minimum, at s = RMSE, is
+½ log(2πe RMSE²). The variance of the published BDKN is constant except for a share of about H/N, and its Student-t
+distribution has N degrees of freedom, so the floor applies to it as well. Methods whose variance varies with the inputs
+can be below it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ CONSTANT = 0.5 * log(2 * pi * e)
 """The floor at an RMSE of one."""
 
 CONSTANT_VARIANCE = ("bdkn",)
-"""Methods that cannot lie below the floor."""
+"""Methods that cannot be below the floor."""
 
 
 def floor(rmse: Sample) -> float:
@@ -28,14 +29,15 @@ def floor(rmse: Sample) -> float:
 
 
 def printed_floor(mean: float, std: float) -> float:
-    """Return the floor of splits whose RMSE has this mean and standard deviation, minus infinity for a mean of zero.
+    """Return the floor for splits whose RMSE has this mean and standard deviation, minus infinity for a mean of zero.
 
-    Of log RMSE only the mean is needed, ``log m − ½ log(1 + (sd/m)²)`` if RMSE is log-normal.
+    The mean of log RMSE is ``log m − ½ log(1 + (sd/m)²)`` if RMSE is log-normal.
     """
     return CONSTANT + log(mean) - 0.5 * log(1 + (std / mean) ** 2) if mean > 0 else -inf
 
 
 def shortfall(rmse: Printed, nll: Printed) -> float:
-    """Return by how much a printed NLL lies below the floor however the printed digits were rounded; else 0."""
-    lowest = printed_floor(rmse.mean - UNIT / 2, rmse.std + UNIT / 2)  # the floor rises with the mean, falls with sd
+    """Return how far a printed NLL is below the floor, whatever the rounding of the printed digits; otherwise 0."""
+    # The floor increases with the mean and decreases with the standard deviation.
+    lowest = printed_floor(rmse.mean - UNIT / 2, rmse.std + UNIT / 2)
     return max(0.0, lowest - (nll.mean + UNIT / 2))

@@ -1,4 +1,4 @@
-"""Two methods on the same splits: is one of them better?"""
+"""Paired comparison of two methods on the same splits."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from scipy.special import stdtr
 from bdkn_paper.store import Record
 
 LEVEL = 0.05
-"""Two-sided level below which a difference is called significant."""
+"""Two-sided level of significance."""
 
 TEST = (
-    "Significant is told by the corrected resampled t-test of Nadeau and Bengio (2003), two-sided at 5 %, on the "
-    "differences between two methods split by split: splits share their rows, so the variance of the mean is taken as "
-    "(1/n + test rows / training rows) times that of the differences. Nothing is corrected for the number of tests."
+    "Significance is that of the corrected resampled t-test of Nadeau and Bengio (2003), two-sided at 5 %, for the "
+    "differences between two methods split by split. Because splits share rows, the variance of the mean is taken to "
+    "be (1/n + test rows / training rows) times the variance of the differences. There is no correction for the number "
+    "of tests."
 )
 
 
 @dataclass(frozen=True)
 class Paired:
-    """A method's scores minus another's: their mean over ``splits``, its standard error, and the test's p-value.
+    """Differences between the scores of two methods: mean over ``splits``, standard error, and p-value of the test.
 
-    ``error`` is the ordinary one, without the correction of the test.
+    ``error`` is the ordinary standard error, without the correction of the test.
     """
 
     mean: float
@@ -35,7 +36,7 @@ class Paired:
 
     @property
     def better(self) -> bool:
-        """Whether the method's scores are significantly lower."""
+        """Whether the scores of the first method are significantly lower."""
         return self.mean < 0 and self.p_value < LEVEL
 
     @property
@@ -45,10 +46,10 @@ class Paired:
 
 
 def compare_pairs(differences: Sequence[float], ratio: float) -> Paired | None:
-    """Return the test of differences between two methods, None if there are fewer than two or some are not finite.
+    """Return the test for differences between two methods, None if there are fewer than two or some are not finite.
 
     With the mean m and the variance s² (divided by n − 1) of n differences, t = m / √((1/n + ratio) s²) has n − 1
-    degrees of freedom; ``ratio`` is that of test rows to training rows.
+    degrees of freedom; ``ratio`` is the number of test rows divided by that of training rows.
     """
     n = len(differences)
     if n < 2 or not np.all(np.isfinite(differences)):
@@ -60,7 +61,7 @@ def compare_pairs(differences: Sequence[float], ratio: float) -> Paired | None:
 
 
 def compare_records(mine: Sequence[Record], theirs: Sequence[Record], metric: str) -> Paired | None:
-    """Return the test of a method's scores minus another's, on the splits of a data set that both have."""
+    """Return the test for the scores of a method minus those of another, on the splits that both have."""
     one, other = scores_by_split(mine, metric), scores_by_split(theirs, metric)
     sizes = [record["rows"] for record in mine]
     ratio = sum(size["test"] / size["train"] for size in sizes) / max(1, len(sizes))

@@ -1,4 +1,4 @@
-"""Mean ranks of methods over data sets, ours beside the paper's."""
+"""Mean ranks of the methods over data sets, from our scores and from the printed ones."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Scores = Mapping[tuple[str, str, str], float]
 """Means by metric, data set and method."""
 
 _DIGITS = 2
-"""What the paper prints."""
+"""Decimals that the paper prints."""
 
 
 def rank_table(results: Results, title: str = "Mean ranks") -> Table | None:
-    """Return the mean ranks of an experiment, in a setting of the paper beside the paper's own."""
+    """Return the mean ranks of an experiment, and for the paper's settings also those from the printed scores."""
     ranks = mean_ranks(results)
     if ranks is None:
         return None
@@ -32,7 +32,7 @@ def rank_table(results: Results, title: str = "Mean ranks") -> Table | None:
 
 
 class Ranks(NamedTuple):
-    """Of each method the mean rank by each metric, in a setting of the paper then those of its tables."""
+    """Mean ranks of each method by metric; for the paper's settings, those from the printed scores follow."""
 
     methods: dict[str, tuple[float, ...]]
     datasets: list[str]
@@ -41,7 +41,7 @@ class Ranks(NamedTuple):
 def mean_ranks(results: Results) -> Ranks | None:
     """Return each method's rank, 1 being best, averaged over the data sets on which all methods have a score.
 
-    Of a setting of the paper only methods and data sets count that the paper has too.
+    For a setting of the paper, only methods and data sets count for which the paper prints scores too.
     """
     setting = paper.EXPERIMENTS.get(results.experiment)
     sources = [_ours(results, None if setting is None else _DIGITS)]
@@ -56,7 +56,7 @@ def mean_ranks(results: Results) -> Ranks | None:
 
 
 def _ours(results: Results, digits: int | None) -> Scores:
-    """Return means over the splits that all methods have, rounded as the paper's where these stand beside."""
+    """Return means over the splits that all methods have, rounded to ``digits`` if given."""
     found = {
         (metric, dataset, method): sample.mean
         for metric in METRICS
@@ -75,7 +75,7 @@ def _has_all(found: Scores, dataset: str, methods: Sequence[str]) -> bool:
 
 
 def _mean_ranks(found: Scores, metric: str, datasets: Sequence[str], methods: Sequence[str]) -> dict[str, float]:
-    """Return mean ranks; equal scores share theirs, and what is not finite is last."""
+    """Return mean ranks; equal scores share a rank, and scores that are not finite are last."""
     table = np.array([[found[metric, dataset, method] for method in methods] for dataset in datasets])
     ranks = rankdata(np.where(np.isfinite(table), table, np.inf), axis=1)
     return dict(zip(methods, ranks.mean(axis=0).tolist(), strict=True))

@@ -18,12 +18,12 @@ DATASET_TITLES = {
     "diabetes": "Diabetes",
     "synthetic-small": "Synthetic, small",
 }
-"""What data sets are called in tables."""
+"""Names of data sets in tables."""
 
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """What an experiment left: ``done`` holds the records of each data set and method, split by split."""
+    """The records of one experiment: ``done`` holds those of each data set and method, in the order of splits."""
 
     experiment: str
     datasets: tuple[str, ...]
@@ -32,12 +32,12 @@ class Results:
     failed: Mapping[tuple[str, str], int]
 
     def sample(self, dataset: str, method: str, metric: str) -> Sample | None:
-        """Return a metric over the splits, None if no split is there or the metric is not in the records."""
+        """Return a metric over the splits, None if there is no split or the records do not have the metric."""
         values = [record["metrics"].get(metric) for record in self.done.get((dataset, method), ())]
         return None if not values or None in values else Sample(tuple(values))
 
     def shared(self, dataset: str, metric: str) -> dict[str, Sample]:
-        """Return a metric of every method there is on a data set, over the splits that all of these have."""
+        """Return a metric of all methods on a data set, over the splits that all of them have."""
         found = {
             method: {record["cell"]["split"]: record["metrics"].get(metric) for record in self.done[dataset, method]}
             for method in self.methods
@@ -47,7 +47,7 @@ class Results:
         return {method: Sample(tuple(values[k] for k in common)) for method, values in found.items()} if common else {}
 
     def notes(self) -> tuple[str, ...]:
-        """Return a sentence for all methods of which the same splits of a data set are missing."""
+        """Return one sentence per data set and number of missing splits."""
         notes: dict[tuple[str, str], list[str]] = defaultdict(list)
         for dataset in self.datasets:
             for method in self.methods:
@@ -79,9 +79,9 @@ def gather(records: Iterable[Record], experiment: str) -> Results:
         splits.setdefault(cell.split, record)
         if not cell.is_like(Cell.of(next(iter(splits.values())))):
             raise InvalidParameterError(
-                f"what is averaged, here {cell.method} on {cell.dataset} in {experiment}, must be of one set of "
-                "parameters; got records with others too, of the experiment as it once was: name the experiment's file "
-                "in place of the experiment, which leaves them out, or pack the file again"
+                f"records that are averaged, here {cell.method} on {cell.dataset} in {experiment}, must have the same "
+                "parameters; got different ones, from an earlier version of the experiment: give the path of the "
+                "experiment file in place of its name, which leaves them out, or pack the file again"
             )
     cells = in_order({(record["cell"]["dataset"], record["cell"]["method"]) for record in mine})
     return Results(
@@ -94,30 +94,30 @@ def gather(records: Iterable[Record], experiment: str) -> Results:
 
 
 def in_order(cells: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return data sets and methods, method by method, in the order of the paper's tables, others after them."""
+    """Sort pairs of data set and method by method and data set in the order of the paper's tables, others last."""
     return sorted(cells, key=lambda cell: (_method_place(cell[1]), _dataset_place(cell[0])))
 
 
 def check_experiment(records: Iterable[Record], experiment: str) -> None:
-    """Raise unless there are records of the experiment."""
+    """Raise unless there are records of an experiment."""
     names = sorted({record["cell"]["experiment"] for record in records})
     if not names:
-        raise InvalidParameterError("there must be records to show; got none: run 'bdkn-paper run FILE' first")
+        raise InvalidParameterError("there must be records; got none: run 'bdkn-paper run FILE' first")
     check_choice("experiment", experiment, names)
 
 
 def dataset_title(name: str) -> str:
-    """Return what a data set is called in tables."""
+    """Return the name of a data set in tables."""
     return DATASET_TITLES.get(name, name)
 
 
 def method_title(name: str) -> str:
-    """Return what a method is called in tables."""
+    """Return the name of a method in tables."""
     return paper.METHODS.get(name, name)
 
 
 def _dataset_place(name: str) -> tuple[int, str]:
-    """Return what sorts data sets as the paper's lines, a variant such as "sarcos-clean" after its set, others last."""
+    """Return the sort key of a data set: the paper's order, "sarcos-clean" after "sarcos", others last."""
     names = list(paper.DATASETS)
     known = name if name in names else name.removesuffix("-clean")
     return (names.index(known) if known in names else len(names)), name

@@ -1,4 +1,4 @@
-"""How long fits took, beside the paper's minutes."""
+"""Times of our fits and the minutes that the paper reports."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from bdkn_paper.analysis.results import gather, in_order
 from bdkn_paper.store import Record
 
 TEN = tuple(name for name in paper.DATASETS if name != "song")
-"""The sets whose total is compared: Song's data are not among ours."""
+"""The data sets of the paper that were available here: all except Song."""
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """The fits of a method on all splits of a data set, or of several sets together.
+    """The time of all fits of a method on the splits of a data set, or of several data sets together.
 
-    ``seconds`` is the sum of their times; ``busy`` what they would take with all cores at work, a fit on one thread
-    being charged its share of the cores. ``paper`` is in minutes, None where the paper has no number, and ``alike`` the
-    same for as many fits as ours; ``aggregate`` is the part of ``seconds`` that is not spent on networks, and the
-    predictive of the test rows, by those fits of which both were timed.
+    ``seconds`` is the sum over fits. ``busy`` is what they would take with all cores in use: a fit with one thread is
+    counted with its share of the cores. ``paper`` is in minutes, None where the paper has no number; ``alike`` is the
+    same for as many fits as ours. ``aggregate`` is the time of the closed forms, in the fit and for the predictions of
+    the test rows, estimated from the fits for which both were measured.
     """
 
     dataset: str
@@ -36,24 +36,24 @@ class Runtime:
 
     @property
     def minutes(self) -> float:
-        """Minutes with all cores at work."""
+        """Minutes with all cores in use."""
         return self.busy / 60
 
     @property
     def ratio(self) -> float:
-        """How many times as long the paper took, for as many fits."""
+        """The paper's time divided by ours, for the same number of fits."""
         return nan if self.alike is None or not self.busy else self.alike / self.minutes
 
     @property
     def share(self) -> float | None:
-        """The closed forms' time, relative to that of the fits."""
+        """The time of the closed forms, relative to that of the fits."""
         return None if self.aggregate is None or not self.seconds else self.aggregate / self.seconds
 
 
 def runtimes(records: Sequence[Record], setting: int) -> list[Runtime]:
     """Return the times of every method and data set of a setting, method by method.
 
-    Made-up rows of Song's size have an experiment of their own, with names such as "bdkn-1" for setting 1.
+    Generated rows of the size of Song have their own experiment, with method names such as "bdkn-1" for setting 1.
     """
     cells = dict(gather(records, f"setting{setting}").done)
     for (dataset, method), done in gather(records, "synthetic-song").done.items():
@@ -64,7 +64,7 @@ def runtimes(records: Sequence[Record], setting: int) -> list[Runtime]:
 
 
 def total(lines: Sequence[Runtime], method: str) -> Runtime:
-    """Return the sum over those of the ten sets that are there and in the paper, beside the paper's over the same."""
+    """Return the sum over those of the ten data sets that both we and the paper have."""
     mine = [line for line in lines if line.method == method and line.dataset in TEN and line.paper is not None]
     name = "all ten sets" if len(mine) == len(TEN) else f"{len(mine)} of ten sets"
     parts = [line.aggregate for line in mine if line.aggregate is not None]
@@ -81,14 +81,14 @@ def total(lines: Sequence[Runtime], method: str) -> Runtime:
 
 
 def machine(records: Iterable[Record]) -> str:
-    """Return what the cells ran on, in words."""
+    """Return a description of the machines that the cells ran on."""
     kinds = {_machine(record["hardware"]) for record in records if record["status"] == "done"}
     return "; ".join(sorted(kinds)) or "an unknown machine"
 
 
 def _runtime(dataset: str, method: str, records: Sequence[Record], setting: int) -> Runtime:
     took = [record["seconds"] for record in records]
-    timed = [seconds for seconds in took if "predict_aggregate" in seconds]
+    timed = [seconds for seconds in took if {"aggregate", "predict_aggregate"} <= seconds.keys()]
     share = sum(s["aggregate"] + s["predict_aggregate"] for s in timed) / (sum(s["fit"] for s in timed) or 1.0)
     fit = sum(seconds["fit"] for seconds in took)
     return Runtime(
@@ -103,7 +103,7 @@ def _runtime(dataset: str, method: str, records: Sequence[Record], setting: int)
 
 
 def _printed(setting: int, dataset: str, method: str, fits: int) -> tuple[float | None, float | None]:
-    """Return the paper's minutes, and what they are for so many of its fits, one a split."""
+    """Return the paper's minutes, and its minutes for the given number of fits, one per split."""
     minutes, known = paper.runtimes().get((setting, dataset, method)), paper.datasets().get(dataset)
     return minutes, minutes if minutes is None or known is None else minutes * min(1.0, fits / known.splits)
 
@@ -114,9 +114,9 @@ def _machine(hardware: Mapping[str, Any]) -> str:
 
 
 def _share_of_cores(record: Record) -> float:
-    """Return the threads a fit was allowed over the cores there are; no number or a negative one means all.
+    """Return the threads of a fit divided by the cores of the machine; a missing or negative number means all cores.
 
-    What computed on a GPU is charged all of its time: there is one.
+    A fit on a GPU counts with all of its time, because there is one GPU.
     """
     if "device" in record.get("hardware", {}):
         return 1.0

@@ -1,4 +1,4 @@
-"""A score over the splits of a data set."""
+"""The scores of a method on the splits of a data set."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bdkn_paper.paper import Printed
 
 @dataclass(frozen=True)
 class Sample:
-    """Values of which one belongs to each split; not finite where a fit diverged."""
+    """One value per split; not finite where a fit diverged."""
 
     values: tuple[float, ...]
 
@@ -29,24 +29,24 @@ class Sample:
 
     @property
     def std(self) -> float:
-        """The standard deviation of the population, divided by n: the paper's convention, see ``paper.Printed``."""
-        with np.errstate(invalid="ignore"):  # infinite values have none
+        """The standard deviation divided by n, as in the paper; see ``paper.Printed``."""
+        with np.errstate(invalid="ignore"):  # undefined for infinite values
             return float(np.std(self.values))
 
     @property
     def error(self) -> float:
-        """The standard error of the mean, √(Σ(x − x̄)² / n(n − 1)); not a number of a single split."""
+        """The standard error of the mean, √(Σ(x − x̄)² / n(n − 1)); NaN for a single split."""
         return self.std / sqrt(len(self) - 1) if len(self) > 1 else nan
 
     @property
-    def spread(self) -> tuple[float, float, float, float, float]:
-        """The least value, the quartiles and the greatest value, infinite from where fits have diverged."""
-        least, lower, median, upper, most = map(float, quantiles(self.values, (0.0, 0.25, 0.5, 0.75, 1.0)))
-        return least, lower, median, upper, most
+    def five_numbers(self) -> tuple[float, float, float, float, float]:
+        """Minimum, quartiles and maximum; infinite where they depend on fits that diverged."""
+        low, lower, median, upper, high = map(float, quantiles(self.values, (0.0, 0.25, 0.5, 0.75, 1.0)))
+        return low, lower, median, upper, high
 
 
 def shown(sample: Sample | Printed, digits: int | None = None) -> str:
-    """Return mean ± standard deviation with the digits of the paper, and more where these would be zeros."""
+    """Return mean ± standard deviation with two decimals, or four if the mean is small."""
     places = digits or (2 if abs(sample.mean) >= 0.1 else 4)
     return f"{sample.mean:.{places}f} ± {sample.std:.{places}f}"
 
@@ -54,7 +54,7 @@ def shown(sample: Sample | Printed, digits: int | None = None) -> str:
 def quantiles(values: ArrayLike, shares: Sequence[float]) -> FloatArray:
     """Return quantiles along the first axis, linear between neighbours.
 
-    What is not a number counts as infinite, for no prediction is the worst: a quantile is infinite where it takes part.
+    NaN counts as infinite, because no prediction is the worst one: a quantile that depends on it is infinite.
     """
     filled = np.asarray(values, dtype=np.float64)
     ranked = np.sort(np.where(np.isnan(filled), np.inf, filled), axis=0)
@@ -64,5 +64,5 @@ def quantiles(values: ArrayLike, shares: Sequence[float]) -> FloatArray:
 def _between(ranked: FloatArray, q: float) -> FloatArray:
     below, share = divmod((len(ranked) - 1) * q, 1)
     low: FloatArray = ranked[int(below)]
-    # A share of nothing must not be taken of infinity.
+    # Zero times infinity must not be computed.
     return low if share == 0 else (1 - share) * low + share * ranked[int(below) + 1]

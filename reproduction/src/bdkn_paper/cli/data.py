@@ -1,4 +1,4 @@
-"""``bdkn data``: the data sets of the paper; which there are, where they come from, whether their numbers are right."""
+"""``bdkn-paper data``: list, fetch, check and describe the data sets of the paper."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="The eleven data sets of the paper: list, fetch, check, describe.")
 
-Names = Annotated[list[str] | None, typer.Argument(help="Data sets, by name; all if none is named.")]
+Names = Annotated[list[str] | None, typer.Argument(help="Names of data sets; all if none is given.")]
 Folder = Annotated[
     Path | None,
-    typer.Option("--data", help="Folder of csv.gz files; by default the one BDKN_DATA names, else the user's cache."),
+    typer.Option("--data", help="Folder of csv.gz files; by default BDKN_DATA, otherwise the user's cache."),
 ]
 
 
 @app.command(name="list")
 def list_(names: Names = None, data: Folder = None) -> None:
-    """List the data sets with their licences and say which are there; of those that are named, tell all."""
+    """List the data sets, their licences and whether they are present; print all details of those named."""
     with errors_as_messages():
         from bdkn_paper.data import data_folder, find
 
@@ -48,9 +48,9 @@ def list_(names: Names = None, data: Folder = None) -> None:
 def fetch(
     names: Names = None,
     data: Folder = None,
-    again: Annotated[bool, typer.Option("--again", help="Download what is there already, too.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Download data sets that are already present, too.")] = False,
 ) -> None:
-    """Download data sets, check their numbers and store them; a good file that is there is kept."""
+    """Download data sets, check their numbers and store them; correct files that are present are kept."""
     with errors_as_messages():
         from bdkn_paper import data as sets
 
@@ -61,7 +61,7 @@ def fetch(
 
 @app.command()
 def check(names: Names = None, data: Folder = None) -> None:
-    """Read the data sets that are there and hold their numbers against the known ones."""
+    """Read the data sets that are present and check their numbers."""
     with errors_as_messages():
         from bdkn_paper.data import load_dataset
 
@@ -72,7 +72,7 @@ def check(names: Names = None, data: Folder = None) -> None:
 
 @app.command()
 def describe(names: Names = None, data: Folder = None) -> None:
-    """Print the paper's table of data statistics, from the data sets that are there."""
+    """Print the paper's table of data sets, computed from those that are present."""
     with errors_as_messages():
         from bdkn_paper.data import describe, load_dataset
 
@@ -96,7 +96,7 @@ _DESCRIBE = ("name", "rows", "features", "splits", "train", "test", "mean y", "s
 
 
 def _all_of(info: DatasetInfo) -> str:
-    """Return everything the registry holds of a data set, for a terminal."""
+    """Return the full description of a data set."""
     import textwrap
 
     numbers = [f"UCI {info.uci_id}"] * bool(info.uci_id) + [f"OpenML {info.openml_id}"] * bool(info.openml_id)
@@ -130,20 +130,20 @@ def _there(data: Path | None) -> list[DatasetInfo]:
     if not there:
         raise DataError(
             f"there is no data set in {data_folder(data)}; run: bdkn-paper data fetch; "
-            "or name another folder by --data or BDKN_DATA"
+            "or set another folder by --data or BDKN_DATA"
         )
     return there
 
 
 def _folder(data: Path | None) -> Path:
-    """Return the folder by name, even if it is the cache: looking at data must not download them."""
+    """Return the data folder, also if it is the cache, so that nothing is downloaded."""
     from bdkn_paper.data import data_folder
 
     return data_folder(data)
 
 
 def _for_each(chosen: Sequence[DatasetInfo], work: Callable[[DatasetInfo], str]) -> int:
-    """Tell what comes of each data set, whatever becomes of the others; return how many failed."""
+    """Print the result of ``work`` for each data set, or its error; return the number of errors."""
     from bdkn_paper.data import DataError
 
     failed = 0

@@ -1,4 +1,4 @@
-"""``bdkn bench``: experiments run cell by cell, and their records packed."""
+"""``bdkn-paper run | pack | unpack``: run experiments cell by cell, and pack their records."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
 
 def _not_zero(jobs: int) -> int:
     if jobs == 0:
-        raise typer.BadParameter("must be a number of processes, or -1 for one a core; got 0")
+        raise typer.BadParameter("must be a number of processes, or -1 for one per core; got 0")
     return jobs
 
 
-StoreOption = Annotated[Path, typer.Option(help="Folder of records, one file a cell.")]
-ResultsOption = Annotated[Path, typer.Option(help="Folder of packed records, one file a method and data set.")]
-DataOption = Annotated[Path | None, typer.Option(help="Folder of data, instead of BDKN_DATA.")]
+StoreOption = Annotated[Path, typer.Option(help="Folder of records, one file per cell.")]
+ResultsOption = Annotated[Path, typer.Option(help="Folder of packed records, one file per method and data set.")]
+DataOption = Annotated[Path | None, typer.Option(help="Data folder, instead of BDKN_DATA.")]
 
 
 def run(
     file: Annotated[Path, typer.Argument(help="Experiment, a TOML file.")],
-    datasets: Annotated[str, typer.Option(help="Only these data sets, with commas between.")] = "",
-    methods: Annotated[str, typer.Option(help="Only these methods, with commas between.")] = "",
+    datasets: Annotated[str, typer.Option(help="Only these data sets, separated by commas.")] = "",
+    methods: Annotated[str, typer.Option(help="Only these methods, separated by commas.")] = "",
     splits: Annotated[str, typer.Option(help="Only these splits, such as 0-4 or 0,3,7-9.")] = "",
     store: StoreOption = Path(".bdkn-store"),
-    jobs: Annotated[int, typer.Option(help="Processes; -1 for one a core.", callback=_not_zero)] = -1,
-    device: Annotated[str, typer.Option(help="Where what PyTorch trains is computed, such as cuda.")] = "",
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run again what failed.")] = False,
+    jobs: Annotated[int, typer.Option(help="Processes; -1 for one per core.", callback=_not_zero)] = -1,
+    device: Annotated[str, typer.Option(help="Device of the methods that PyTorch trains, for example cuda.")] = "",
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")] = False,
     data: DataOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
     """Run the cells of an experiment that are not in the store yet.
 
-    Stop it whenever you like, by Ctrl-C or worse: the same command again goes on where it was. Several may run on one
-    store at once.
+    It can be stopped at any time, even killed: the same command continues where it stopped. Several processes can use
+    one store at the same time.
     """
     with errors_as_messages():
         from bdkn_paper.experiments import cost, load_experiment, pending, run_cells
@@ -56,7 +56,7 @@ def run(
         outcomes = run_cells(todo, kept, source, jobs=jobs, retry_failed=retry_failed, device=device or None)
         ended = list(_shown(outcomes, work, quiet=quiet))
         typer.echo(_summary(cells, ended, kept))
-        raise typer.Exit(_tell_what_went_wrong([*_failed_before(cells, ended, kept), *ended]))
+        raise typer.Exit(_report_failures([*_failed_before(cells, ended, kept), *ended]))
 
 
 def pack(
@@ -64,9 +64,9 @@ def pack(
     store: StoreOption = Path(".bdkn-store"),
     results: ResultsOption = Path("reproduction/results"),
 ) -> None:
-    """Write the records of a store to one file a method and data set, beside those packed earlier.
+    """Write the records of a store to one file per method and data set; records packed earlier are kept.
 
-    With experiments given, records of cells they no longer have are dropped from their files.
+    If experiments are given, records of cells that they no longer have are removed from the files.
     """
     with errors_as_messages():
         from bdkn_paper import store as stores
@@ -79,7 +79,7 @@ def pack(
 
 
 def unpack(results: ResultsOption = Path("reproduction/results"), store: StoreOption = Path(".bdkn-store")) -> None:
-    """Put packed records that a store lacks into it, so that their cells count as done."""
+    """Copy packed records into a store, so that their cells count as done."""
     with errors_as_messages():
         from bdkn_paper import store as stores
 
@@ -87,7 +87,7 @@ def unpack(results: ResultsOption = Path("reproduction/results"), store: StoreOp
 
 
 def _shown(outcomes: Iterable[Outcome], work: Mapping[str, float], *, quiet: bool) -> Iterator[Outcome]:
-    """Yield the outcomes, moving a bar on standard error by the share of the work each was."""
+    """Yield the outcomes and show progress on standard error, by the estimated work of each cell."""
     from rich.console import Console
 
     from bdkn.training.progress_bar import progress_bar
@@ -105,7 +105,7 @@ def _summary(cells: Sequence[Cell], ended: Sequence[Outcome], store: Store) -> s
     failed = sum((store.get(cell) or {}).get("status") == "failed" for cell in cells)
     absent = sum(outcome.status == "no data" for outcome in ended)
     ran = sum(not outcome.found for outcome in ended) - absent
-    text = f"{len(cells)} cells: {len(cells) - ran - absent} were there, {ran} ran, {failed} failed"
+    text = f"{len(cells)} cells: {len(cells) - ran - absent} found, {ran} run, {failed} failed"
     return text + (f", {absent} have no data" if absent else "")
 
 
@@ -119,8 +119,8 @@ def _failed_before(cells: Sequence[Cell], ended: Sequence[Outcome], store: Store
             yield replace(outcome, message=f"{outcome.message} (earlier; --retry-failed runs it again)")
 
 
-def _tell_what_went_wrong(ended: Iterable[Outcome]) -> int:
-    """Say on standard error which cells have no result, and why, and return the exit code."""
+def _report_failures(ended: Iterable[Outcome]) -> int:
+    """Print on standard error which cells have no result, and why; return the exit code."""
     reasons: dict[str, list[Cell]] = {}
     for outcome in ended:
         if outcome.status != "done":
@@ -136,7 +136,7 @@ def _names(text: str) -> list[str] | None:
 
 
 def _numbers(text: str) -> set[int] | None:
-    """Return the numbers of a list such as ``0,3,7-9``."""
+    """Return the numbers in a list such as ``0,3,7-9``."""
     from bdkn.errors import InvalidParameterError
 
     try:

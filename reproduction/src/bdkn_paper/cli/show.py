@@ -1,4 +1,4 @@
-"""``bdkn-paper table | compare | runtime | figures | report | results``: what records say, beside the paper."""
+"""``bdkn-paper table | compare | runtime | figures | reproduction | results``: show and write what records hold."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bdkn_paper.analysis.results import Results
     from bdkn_paper.tables.score_grid import Grid
 
-ExperimentArgument = Annotated[str, typer.Argument(help="An experiment, such as setting1, or its file.")]
+ExperimentArgument = Annotated[str, typer.Argument(help="An experiment, such as setting1, or the path of its file.")]
 SourceOption = Annotated[Path, typer.Option(help="Folder of records, packed or a store.")]
 FormatOption = Annotated[str, typer.Option("--format", help="text, markdown, latex or csv.")]
 
@@ -34,7 +34,7 @@ def table(
     digits: Annotated[int, typer.Option(min=0, max=12, help="Decimals.")] = 2,
     source: SourceOption = RESULTS,
 ) -> None:
-    """Print data sets times methods: mean ± standard deviation over splits, best and second best marked."""
+    """Print a table of data sets and methods: mean ± standard deviation over splits, best and second best marked."""
     with errors_as_messages():
         from bdkn.errors import check_choice
         from bdkn_paper.tables.formats import FORMATS, grid_csv, grid_latex, grid_markdown
@@ -49,7 +49,7 @@ def table(
 
 
 def compare(experiment: ExperimentArgument, form: FormatOption = "text", source: SourceOption = RESULTS) -> None:
-    """Print each cell beside the paper's: difference in standard errors, floor of the NLL, and how many agree."""
+    """Compare each score with the printed one: difference in standard errors, floor of the NLL, how many agree."""
     with errors_as_messages():
         from bdkn_paper.analysis.comparison import compare_with_paper
         from bdkn_paper.paper import METRICS
@@ -60,11 +60,11 @@ def compare(experiment: ExperimentArgument, form: FormatOption = "text", source:
         parts = [(metric, [cell for cell in cells if cell.metric == metric]) for metric in METRICS]
         tables = [comparison_table(part, f"{metric.upper()}, {found.experiment}") for metric, part in parts]
         tables += [
-            distribution_table(heavy, f"{metric.upper()} of heavy-tailed methods over our splits, {found.experiment}")
+            distribution_table(heavy, f"{metric.upper()} of heavy-tailed methods over splits, {found.experiment}")
             for metric, part in parts
             if (heavy := [cell for cell in part if cell.heavy_tailed])
         ]
-        _print_tables([*tables, hit_table(cells, "Cells that agree with the paper's")], form, (VERDICTS, FLOOR))
+        _print_tables([*tables, hit_table(cells, "Scores that agree with the paper")], form, (VERDICTS, FLOOR))
 
 
 def runtime(
@@ -72,13 +72,13 @@ def runtime(
     form: FormatOption = "text",
     source: SourceOption = RESULTS,
 ) -> None:
-    """Print minutes beside the paper's, and how many times as long the paper took."""
+    """Print our minutes and the paper's, and their ratio."""
     with errors_as_messages():
         from bdkn_paper import paper
         from bdkn_paper.analysis.results import check_experiment
         from bdkn_paper.analysis.runtimes import machine
-        from bdkn_paper.pages.reproduction import RUNTIME, runtimes_with_totals
         from bdkn_paper.store import records
+        from bdkn_paper.tables.comparison import RUNTIME, runtimes_with_totals
 
         found = records(source)
         present = {record["cell"]["experiment"] for record in found}
@@ -90,10 +90,10 @@ def runtime(
 
 
 def figures(
-    out: Annotated[Path, typer.Option(help="Folder of the pictures.")] = Path("docs/images"),
+    out: Annotated[Path, typer.Option(help="Folder of the figures.")] = Path("docs/images"),
     source: SourceOption = RESULTS,
 ) -> None:
-    """Draw the paper's figures 2 and 3 from the curves there are, as PNG, SVG and PDF."""
+    """Draw the paper's figures 2 and 3 as PNG, SVG and PDF."""
     with errors_as_messages():
         from bdkn.report.files import prepare_folder
         from bdkn_paper.pages.reproduction import write_figures
@@ -105,10 +105,12 @@ def figures(
 
 def reproduction(
     out: Annotated[Path, typer.Option(help="The page.")] = Path("docs/reproduction.md"),
-    notes: Annotated[Path, typer.Option(help="Reasons of misses, TOML.")] = Path("reproduction/miss_notes.toml"),
+    notes: Annotated[Path, typer.Option(help="Notes on scores that miss, TOML.")] = Path(
+        "reproduction/miss_notes.toml"
+    ),
     source: SourceOption = RESULTS,
 ) -> None:
-    """Write the page that holds all tables and figures beside the paper's, and the figures into images/ beside it."""
+    """Write the page that compares all tables and figures with the paper's, and the figures into images/ beside it."""
     with errors_as_messages():
         from bdkn_paper.pages.reproduction import write_reproduction
         from bdkn_paper.store import records
@@ -119,7 +121,7 @@ def reproduction(
 def results(
     out: Annotated[Path, typer.Option(help="The page.")] = Path("docs/results.md"), source: SourceOption = RESULTS
 ) -> None:
-    """Write the page that holds the defaults beside the paper, the literature and peers, and its picture beside it."""
+    """Write the page that compares the defaults with the paper, the literature and peers, and its figure."""
     with errors_as_messages():
         from bdkn_paper.pages.results import write_results
         from bdkn_paper.store import records
@@ -128,7 +130,7 @@ def results(
 
 
 def _results(experiment: str, source: Path) -> Results:
-    """Return the records of an experiment; if its file is named, of the cells it has now and no others."""
+    """Return the records of an experiment; if its file is given, only those of the cells that it has now."""
     from bdkn_paper.analysis.results import check_experiment, gather
     from bdkn_paper.experiments import load_experiment
     from bdkn_paper.store import Cell, records
@@ -169,7 +171,7 @@ def _print_tables(tables: Iterable[Table], form: str, notes: Iterable[str]) -> N
 
 
 def _console() -> Console:
-    """Return a console as wide as a table needs, unless it is a terminal, which has a width of its own."""
+    """Return a console that is wide enough for a table, unless it is a terminal."""
     from rich.console import Console
 
     console = Console(highlight=False)

@@ -1,4 +1,4 @@
-"""The eleven regression sets of the paper: what is known of each, where it comes from, how it is split."""
+"""The eleven data sets of the paper: description, sources, download, checks and splits."""
 
 from bdkn_paper.data.access import load_dataset, split, splits
 from bdkn_paper.data.dataset import Dataset, DatasetInfo

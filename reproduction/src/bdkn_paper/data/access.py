@@ -1,4 +1,4 @@
-"""Data sets and their splits by name."""
+"""Load data sets and their splits by name."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from bdkn_paper.data.split_rules import Split
 def load_dataset(name: str, folder: str | os.PathLike[str] | None = None) -> Dataset:
     """Return a data set, checked against its fingerprint.
 
-    It is read from ``folder``, else from the folder that the environment variable BDKN_DATA names, else from the
-    user's cache, into which it is downloaded if need be. A folder that was named is never written to.
+    It is read from ``folder``, otherwise from the folder in the environment variable BDKN_DATA, otherwise from the
+    user's cache, into which it is downloaded if necessary. A folder given by the user is never written to.
     """
     info = dataset_info(name)
     path = folders.find(info, folder)
@@ -35,12 +35,12 @@ def load_dataset(name: str, folder: str | os.PathLike[str] | None = None) -> Dat
 
 
 def splits(name: str) -> tuple[Split, ...]:
-    """Return all splits of a data set, as row numbers; the data themselves are not needed."""
+    """Return all splits of a data set as row numbers; the data need not be present."""
     return tuple(dataset_info(name).split_rule.draw())
 
 
 def split(name: str, k: int) -> Split:
-    """Return split ``k``, counted from 0."""
+    """Return split ``k``, numbered from 0."""
     rule = dataset_info(name).split_rule
     check_number("k", k, low=0, high=rule.n_splits - 1, whole=True)
     return next(islice(rule.draw(), k, None))

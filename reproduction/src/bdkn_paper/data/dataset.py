@@ -1,4 +1,4 @@
-"""A regression data set, and what is known about it before it is there."""
+"""A regression data set, and its description in the registry."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from bdkn_paper.data.split_rules import SplitRule
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetInfo:
-    """What the registry holds of a data set.
+    """The description of a data set in the registry.
 
-    ``file`` is the stem of its file where that is another set's: two sets may split the same table differently.
-    Without a ``fingerprint`` any table of the right width is taken.
+    ``file`` is the stem of its file if it shares the file of another data set with other splits. Without a
+    ``fingerprint``, every table of the right shape is accepted.
     """
 
     name: str
@@ -42,12 +42,12 @@ class DatasetInfo:
 
     @property
     def filename(self) -> str:
-        """Name of the file in a folder of data."""
+        """Name of its file in the data folder."""
         return f"{self.file or self.name}.csv.gz"
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """All addresses it can be downloaded from."""
+        """All addresses from which it can be downloaded."""
         return tuple(url for source in self.sources for url in source.urls)
 
     @property
@@ -75,7 +75,7 @@ class DatasetInfo:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Features and target, unscaled and in the order of rows that the splits are made for."""
+    """Features and target, unscaled, with rows in the order that the splits refer to."""
 
     name: str
     X: NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""Download a data set, check that it is the one, and only then put it where it is looked for."""
+"""Download a data set, check its numbers, and only then put it into the data folder."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from bdkn_paper.data.source import Source
 
 
 def fetch(name: str, folder: str | os.PathLike[str] | None = None, *, again: bool = False) -> Path:
-    """Return the file of a data set, downloaded unless a good one is there (or if ``again``).
+    """Return the file of a data set; download it unless a correct one is present, or if ``again``.
 
     Sources are tried in turn until one gives the table with the known fingerprint. Nothing else is ever left in
-    ``folder`` (by default the one that BDKN_DATA names, else the user's cache).
+    ``folder``, by default the folder in BDKN_DATA, otherwise the user's cache.
     """
     info = dataset_info(name)
     path = folders.data_folder(folder) / info.filename
@@ -32,12 +32,12 @@ def fetch(name: str, folder: str | os.PathLike[str] | None = None, *, again: boo
 
 
 def download(url: str) -> bytes:
-    """Return what is at ``url``."""
+    """Return the content of ``url``."""
     import pooch
 
     pooch.get_logger().setLevel("WARNING")
     with tempfile.TemporaryDirectory(prefix="bdkn-") as scratch:
-        # No hash of the file: archives are packed anew and mirrors differ. The numbers in it are what is checked.
+        # No hash of the file: archives get repacked and mirrors differ. The numbers inside are checked instead.
         file = pooch.retrieve(url, known_hash=None, fname="download", path=scratch)
         return Path(file).read_bytes()
 
@@ -57,7 +57,7 @@ def _first_good_table(info: DatasetInfo, path: Path) -> Table:
         except (BDKNError, OSError, ValueError) as error:
             reason = textwrap.shorten(f"{type(error).__name__}: {error}", 300)
             failures.append(f"  {' and '.join(source.urls)}\n    {reason}")
-    tried = "\n".join(["tried:", *failures]) if failures else "no source of it is known"
+    tried = "\n".join(["tried:", *failures]) if failures else "no source is known"
     raise DataError(f"{info.name} could not be fetched; {tried}\n{_advice(info, path)}")
 
 
@@ -65,13 +65,13 @@ def _good_table(info: DatasetInfo, source: Source) -> Table:
     table = source.table([download(url) for url in source.urls])
     why = info.mismatch(table)
     if why is not None:
-        raise DataError(f"what came is not the table that is meant: {why}")
+        raise DataError(f"the downloaded file is not the expected table: {why}")
     return table
 
 
 def _advice(info: DatasetInfo, path: Path) -> str:
     return (
-        f"What to do: see that the network reaches one of these addresses and run: bdkn-paper data fetch {info.name}\n"
+        f"What to do: make sure that one of these addresses can be reached and run: bdkn-paper data fetch {info.name}\n"
         f"or put the table yourself into {path}: gzipped CSV, header x0,...,x{info.features - 1},y, {info.rows} rows; "
-        f"another folder can be named by --data or {folders.VARIABLE}"
+        f"another folder can be set by --data or {folders.VARIABLE}"
     )

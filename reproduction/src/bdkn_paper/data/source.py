@@ -1,4 +1,4 @@
-"""Where a table comes from and how its file is turned into features and target."""
+"""A source of a table: its addresses, and how to turn its files into features and target."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Source:
 
     Parameters
     ----------
-    urls : files to download; the rows of one follow those of the other.
-    readers : what turns the bytes of each file into a table.
-    columns : which columns to take: the features in their order, then the target.
-    member : the file inside a zip archive, if the files are such.
+    urls : files to download; their rows are concatenated in this order.
+    readers : functions from the bytes of each file to a table.
+    columns : columns to use: the features in their order, then the target.
+    member : the file inside each zip archive, if the files are archives.
     """
 
     urls: tuple[str, ...]
@@ -37,7 +37,7 @@ class Source:
 
     def _part(self, read: Callable[[bytes], Table], content: bytes) -> Table:
         if not content.strip():
-            raise DataError("what came is empty")
+            raise DataError("the downloaded file is empty")
         try:
             table = read(content if self.member is None else formats.unzip(content, self.member))
             if not len(table):
@@ -45,5 +45,6 @@ class Source:
             return table[:, self.columns]
         except (DataError, MissingExtraError):
             raise
-        except Exception as error:  # Readers of foreign formats raise whatever they stumble over.
-            raise DataError(f"what came cannot be read as the table ({type(error).__name__}: {error})") from error
+        except Exception as error:  # Readers of other formats raise many kinds of errors.
+            reason = f"{type(error).__name__}: {error}"
+            raise DataError(f"the downloaded file cannot be read as the table ({reason})") from error

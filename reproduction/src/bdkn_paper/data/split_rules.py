@@ -1,6 +1,6 @@
-"""Which rows train and which test: rules that give the same splits wherever they are asked.
+"""Rules that split a table into training and test rows, the same way on every machine.
 
-Row numbers fit one order of the rows only; the fingerprint of a data set sees to it that the table has that order.
+The row numbers refer to one order of the rows; the fingerprint of a data set makes sure that the table has it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SEED = 1
-"""Seed of the published splits; one generator draws all splits of a data set in turn."""
+"""Seed of the published splits; one generator draws all splits of a data set, one after the other."""
 
 
 class Split(NamedTuple):
@@ -24,7 +24,7 @@ class Split(NamedTuple):
 
 
 class SplitRule(Protocol):
-    """How a table is split, ``n_splits`` times, into ``train_size`` and ``test_size`` rows."""
+    """A rule that splits a table ``n_splits`` times into ``train_size`` and ``test_size`` rows."""
 
     @property
     def n_splits(self) -> int:
@@ -42,13 +42,13 @@ class SplitRule(Protocol):
         ...
 
     def draw(self) -> Iterator[Split]:
-        """Yield the splits in turn."""
+        """Yield the splits one after the other."""
         ...
 
 
 @dataclass(frozen=True)
 class Shuffled:
-    """The protocol of probabilistic backpropagation and MC dropout: rows shuffled anew, nine tenths to train on."""
+    """The protocol of probabilistic backpropagation and MC dropout: shuffled rows, nine tenths of them for training."""
 
     rows: int
     n_splits: int = 20
@@ -64,8 +64,8 @@ class Shuffled:
         return self.rows - self.train_size
 
     def draw(self) -> Iterator[Split]:
-        """Yield both parts of one shuffle after another."""
-        rng = np.random.RandomState(SEED)  # The legacy generator: the published splits come from it
+        """Yield both parts of each shuffle."""
+        rng = np.random.RandomState(SEED)  # the legacy generator, which the published splits were drawn with
         for _ in range(self.n_splits):
             order = rng.choice(self.rows, self.rows, replace=False)
             yield Split(order[: self.train_size], order[self.train_size :])
@@ -73,9 +73,9 @@ class Shuffled:
 
 @dataclass(frozen=True)
 class Sampled:
-    """Training rows sampled from the first ``official`` rows; the rows after them are the test part of every split.
+    """Training rows sampled from the first ``official`` rows; the rows after them are the test rows of every split.
 
-    ``leave_out=10`` never samples row 0, 10, 20, ...: in Sarcos those are the test rows over again.
+    ``leave_out=10`` never samples row 0, 10, 20, ..., which in Sarcos repeat the test rows.
     """
 
     official: int
@@ -85,7 +85,7 @@ class Sampled:
     n_splits: int = 20
 
     def draw(self) -> Iterator[Split]:
-        """Yield one sample after another beside the same test rows."""
+        """Yield samples of training rows, each with the same test rows."""
         rng = np.random.RandomState(SEED)
         pool = np.arange(self.official)
         if self.leave_out is not None:

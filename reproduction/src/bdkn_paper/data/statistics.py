@@ -1,4 +1,4 @@
-"""The statistics of a data set that papers tabulate."""
+"""Statistics of a data set as in the paper's table of data sets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bdkn_paper.data.dataset import Dataset
 
 @dataclass(frozen=True)
 class DatasetStatistics:
-    """One line of the table of data sets; ``rows`` counts those one split uses, ``file_rows`` those there are."""
+    """One line of the table of data sets; ``rows`` are those of one split, ``file_rows`` those of the file."""
 
     name: str
     rows: int
@@ -23,7 +23,7 @@ class DatasetStatistics:
 
 
 def describe(data: Dataset) -> DatasetStatistics:
-    """Count the rows of one split, of the table, and measure the target."""
+    """Return the sizes of a data set, and mean and standard deviation of its target."""
     first = next(data.info.split_rule.draw())
     file_rows, features = data.X.shape
     train, test = len(first.train), len(first.test)

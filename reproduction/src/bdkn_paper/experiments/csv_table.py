@@ -1,4 +1,4 @@
-"""A table of one's own among the data sets of an experiment."""
+"""A user's table, read from a CSV file, as a data set of an experiment."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from bdkn_paper.experiments.tasks import Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnTable:
-    """A CSV file, gzipped or not: a line of names, then numbers; ``target`` is to be predicted from the rest."""
+class CsvTable:
+    """A CSV file, gzipped or not: column names, then numbers; ``target`` is predicted from the other columns."""
 
     path: str
     target: str
@@ -33,17 +33,17 @@ class OwnTable:
 
     @property
     def n_splits(self) -> int:
-        """How often the rows are split at random, nine tenths to fit to."""
+        """Number of random splits, each with nine tenths of the rows for training."""
         return self.splits
 
     @property
     def train_size(self) -> int:
-        """How many rows a split fits to."""
+        """Number of training rows per split."""
         return Shuffled(len(self.load().y), self.splits).train_size
 
     @property
     def digest(self) -> str:
-        """What tells this table from the same file with other content, or another target: part of a cell."""
+        """A hash of content and target, part of a cell, so that a changed file gives new cells."""
         try:
             content = Path(self.path).read_bytes()
         except OSError as error:
@@ -56,13 +56,13 @@ class OwnTable:
 
 
 @lru_cache(maxsize=2)
-def _load(table: OwnTable, digest: str) -> Task:
+def _load(table: CsvTable, digest: str) -> Task:
     names, numbers = _names(table.path), read(Path(table.path))
     check_choice(f"target of {table.path}", table.target, names)
     if numbers.shape[1] != len(names) or len(numbers) < 3 or not np.isfinite(numbers).all():
         raise DataError(
-            f"{table.path} must hold finite numbers in {len(names)} columns and at least 3 rows below its names; got "
-            f"{numbers.shape[0]} rows of {numbers.shape[1]}, {np.sum(~np.isfinite(numbers))} entries not finite"
+            f"{table.path} must hold finite numbers in {len(names)} columns and at least 3 rows below the header; "
+            f"got {numbers.shape[0]} rows of {numbers.shape[1]}, {np.sum(~np.isfinite(numbers))} entries not finite"
         )
     at = names.index(table.target)
     splits = [(split.train, split.test) for split in Shuffled(len(numbers), table.splits).draw()]

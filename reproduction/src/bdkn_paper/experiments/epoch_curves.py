@@ -1,8 +1,8 @@
-"""What a method would score had training stopped after each epoch, from one training.
+"""Test scores that a method would have if training had stopped after each epoch, from a single training run.
 
-Of an ensemble, what the networks say about training and test rows is kept after every epoch while they train. The
-regressor is then fitted anew for each epoch, by an engine that trains nothing and returns networks that say what was
-kept. What PyTorch trains can be asked itself.
+For an ensemble, the outputs of the networks for training and test rows are kept after every epoch. The regressor is
+then fitted again for each epoch with an engine that trains nothing and returns networks with the outputs kept.
+Regressors that PyTorch trains can be evaluated after each epoch themselves.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from bdkn.training import EpochReport, Trained, get_engine
 from bdkn.typing import Array, FloatArray
 
 DIGITS = 6
-"""Significant digits of a curve's points: more than a figure shows, and a record stays small."""
+"""Significant digits of the points of a curve: more than a figure shows, few enough to keep records small."""
 
 
 @dataclass(frozen=True, eq=False)
-class Remembered:
-    """Networks that know some scaled rows only, by their bytes, and what to say about them: means, variances (H, n)."""
+class RecordedNetworks:
+    """Networks that know their means and variances (H, n) for certain scaled rows only, found by their bytes."""
 
     rows: Mapping[bytes, int]
     means: Array
@@ -40,39 +40,39 @@ class Remembered:
     def __len__(self) -> int:
         return len(self.means)
 
-    def __getitem__(self, members: Sequence[int] | NDArray[np.intp]) -> Remembered:
-        return Remembered(self.rows, self.means[members], self.variances[members])
+    def __getitem__(self, members: Sequence[int] | NDArray[np.intp]) -> RecordedNetworks:
+        return RecordedNetworks(self.rows, self.means[members], self.variances[members])
 
     @classmethod
-    def concatenate(cls, parts: Sequence[Remembered]) -> Remembered:
-        """Return the networks of all parts, which know the same rows."""
+    def concatenate(cls, parts: Sequence[RecordedNetworks]) -> RecordedNetworks:
+        """Return the networks of all parts, which must know the same rows."""
         means, variances = (np.concatenate([getattr(part, name) for part in parts]) for name in ("means", "variances"))
         return cls(parts[0].rows, means, variances)
 
     def is_finite(self) -> NDArray[np.bool_]:
-        """Tell of no network that it diverged: its weights are not known, and what it says is looked at anyway."""
+        """Return True for every network: weights are not known here, and outputs are checked elsewhere."""
         return np.ones(len(self), dtype=np.bool_)
 
     def outputs(self, X: Array) -> tuple[Array, Array]:
-        """Return what was said about these rows."""
+        """Return the recorded means and variances of these rows."""
         known = [self.rows[row.tobytes()] for row in X]
         return self.means[:, known].astype(np.float64), self.variances[:, known].astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
-class Replay:
-    """An engine that returns the networks it is given."""
+class ReplayEngine:
+    """An engine that trains nothing and returns the networks it was given."""
 
-    networks: Remembered
+    networks: RecordedNetworks
 
     def train(self, jobs: Any, rows: Any, *, n_jobs: int | None = None, on_epoch: Any = None) -> Trained:
-        """Train nothing."""
+        """Return the networks."""
         H, nothing = len(self.networks), np.zeros(1)
         return Trained(self.networks, (nothing,) * H, (nothing[:0],) * H, (0,) * H)
 
 
-class Watching:
-    """An engine that trains as another does and keeps what the networks say about rows after every epoch."""
+class RecordingEngine:
+    """An engine that trains with another engine and records the networks' outputs for some rows after every epoch."""
 
     def __init__(self, engine: Any, rows: NDArray[np.float32]) -> None:
         self._engine, self._rows = engine, rows
@@ -82,21 +82,21 @@ class Watching:
         """Train one network per job."""
         shape = jobs[0].config.epochs, len(jobs), len(self._rows)
         self._means, self._variances = np.empty(shape, np.float32), np.empty(shape, np.float32)
-        return self._engine.train(jobs, rows, n_jobs=n_jobs, watch=self._rows, on_epoch=self._keep)
+        return self._engine.train(jobs, rows, n_jobs=n_jobs, watch=self._rows, on_epoch=self._record)
 
-    def epochs(self) -> Iterator[Remembered]:
-        """Yield what the networks said after each epoch."""
-        numbers = {row.tobytes(): number for number, row in enumerate(self._rows)}  # equal rows are answered equally
+    def epochs(self) -> Iterator[RecordedNetworks]:
+        """Yield the networks as they were after each epoch."""
+        numbers = {row.tobytes(): number for number, row in enumerate(self._rows)}  # equal rows have equal outputs
         for means, variances in zip(self._means, self._variances, strict=True):
-            yield Remembered(numbers, means, variances)
+            yield RecordedNetworks(numbers, means, variances)
 
-    def _keep(self, report: EpochReport) -> None:
+    def _record(self, report: EpochReport) -> None:
         self._means[report.epoch, report.job] = report.mean
         self._variances[report.epoch, report.job] = report.variance
 
 
 def check_curves(model: Any) -> None:
-    """Raise unless every network of the model runs the same epochs."""
+    """Raise unless every network of the model is trained for the same epochs on the same rows."""
     if getattr(model, "early_stopping", not isinstance(model, TorchRegressor)):
         raise InvalidParameterError(
             "kind 'curves' needs networks that all run every epoch; got a "
@@ -110,13 +110,13 @@ def check_curves(model: Any) -> None:
 
 
 @contextmanager
-def watched(model: Any, X: FloatArray, X_test: FloatArray) -> Iterator[Watching]:
-    """Let a fit in the block keep what the networks say about both sets of rows, scaled as the fit scales them."""
+def watched(model: Any, X: FloatArray, X_test: FloatArray) -> Iterator[RecordingEngine]:
+    """Record the networks' outputs for both sets of rows, scaled as the fit scales them, during a fit in the block."""
     inputs, engine = Standardizer.fit(Rows(X, X[:, 0])), model.engine
-    watching = Watching(get_engine(engine), np.concatenate([inputs.transform(X), inputs.transform(X_test)]))
-    model.engine = watching
+    recording = RecordingEngine(get_engine(engine), np.concatenate([inputs.transform(X), inputs.transform(X_test)]))
+    model.engine = recording
     try:
-        yield watching
+        yield recording
     finally:
         model.engine = engine
 
@@ -126,7 +126,7 @@ def torch_curves(
 ) -> dict[str, list[float]]:
     """Return RMSE and NLL on the test rows after each epoch of another fit of a model that PyTorch trains.
 
-    One that stops before its last epoch stays as it is.
+    If the fit stops early, the last scores are repeated for the remaining epochs.
     """
     scores: list[tuple[float, float]] = []
 
@@ -139,12 +139,14 @@ def torch_curves(
 
 
 def epoch_curves(
-    model: Any, seen: Watching, train: tuple[FloatArray, FloatArray], test: tuple[FloatArray, FloatArray]
+    model: Any, recording: RecordingEngine, train: tuple[FloatArray, FloatArray], test: tuple[FloatArray, FloatArray]
 ) -> dict[str, list[float]]:
     """Return RMSE and NLL on the test rows after each epoch."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what diverged on the way; the fit itself has warned of what still does
-        scores = [_scores(model, epoch, said, train, test) for epoch, said in enumerate(seen.epochs(), 1)]
+        warnings.simplefilter(
+            "ignore"
+        )  # about networks that diverged in between; the fit itself has warned about the final ones
+        scores = [_scores(model, epoch, networks, train, test) for epoch, networks in enumerate(recording.epochs(), 1)]
     return _points(scores)
 
 
@@ -156,11 +158,11 @@ def _points(scores: Sequence[tuple[float, float]]) -> dict[str, list[float]]:
 def _scores(
     model: Any,
     epoch: int,
-    networks: Remembered,
+    networks: RecordedNetworks,
     train: tuple[FloatArray, FloatArray],
     test: tuple[FloatArray, FloatArray],
 ) -> tuple[float, float]:
-    then = copy.copy(model).set_params(engine=Replay(networks), epochs=epoch)
+    then = copy.copy(model).set_params(engine=ReplayEngine(networks), epochs=epoch)
     try:
         dist = then.fit(*train).predict_dist(test[0])
     except DivergedError:

@@ -5,23 +5,23 @@
     name = "setting1"                        # names the folder of its results
     title = "Setting 1: learning rate 0.1, 40 epochs"
     datasets = ["boston", "yacht"]
-    splits = "all"                           # or a number: the first so many
+    splits = "all"                           # or a number n: the first n splits
     seed = 0
     kind = "scores"                          # or "curves": metrics after every epoch
 
     [methods.bdkn]
     regressor = "BDKNRegressor"
-    base = { from_paper = 1 }                # else the constructor alone
+    base = { from_paper = 1 }                # without it, the constructor
     parameters = { n_members = 5 }           # on every set
 
-    [methods.bdkn.datasets.boston]           # on this set; a method without such tables runs on every set,
-    learning_rate = 0.1                      # one with them on these sets only
+    [methods.bdkn.datasets.boston]           # for this set; a method with such tables runs on these sets only
+    learning_rate = 0.1
     epochs = 40
 
-    [tables.mine]                            # a data set of one's own, then named "mine" in datasets: a CSV file with
-    path = "mine.csv"                        # a line of names, beside this file
+    [tables.mine]                            # a table of your own, named "mine" in datasets: a CSV file with a line
+    path = "mine.csv"                        # of column names, in the folder of this file
     target = "y"
-    splits = 20                              # at random, nine tenths of the rows to fit to
+    splits = 20                              # random splits, nine tenths of the rows for training
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from bdkn.errors import InvalidParameterError, check_choice, check_number
-from bdkn_paper.experiments.csv_table import OwnTable
+from bdkn_paper.experiments.csv_table import CsvTable
 from bdkn_paper.experiments.tasks import DataSource, TaskSource
 from bdkn_paper.store.cell import Cell
 
@@ -47,7 +47,7 @@ _REQUIRED = {"experiment": ("name", "datasets", "methods"), "method": ("regresso
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """A regressor and what it is given, on every set and on single ones."""
+    """A regressor with its parameters, for all data sets and for single ones."""
 
     regressor: str
     base: Mapping[str, Any] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Method:
     datasets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        from bdkn_paper.experiments.methods import METHODS
+        from bdkn_paper.experiments.methods import METHODS, parameter_names
 
         check_choice("regressor", self.regressor, METHODS)
         for where, table in {"base": self.base, "parameters": self.parameters, "datasets": self.datasets}.items():
@@ -63,24 +63,24 @@ class Method:
         check_keys("base", self.base, ("from_paper",))
         for setting in self.base.values():
             check_number("from_paper", setting, low=1, high=2, whole=True)
-        known = set(METHODS[self.regressor]().get_params()) - {"device", "n_jobs", "random_state", "verbose"}
+        known = parameter_names(self.regressor)
         for where, given in {"parameters": self.parameters, **self.datasets}.items():
             _check_kind(where, given, "a table")
-            check_keys(where, given, sorted(known))
+            check_keys(where, given, known)
             _check_values(where, given)
 
     def runs_on(self, dataset: str) -> bool:
-        """Tell whether a data set is the method's business."""
+        """Return whether the method runs on a data set."""
         return not self.datasets or dataset in self.datasets
 
     def on(self, dataset: str) -> dict[str, Any]:
-        """Return the parameters on a data set."""
+        """Return the parameters for a data set."""
         return {**self.parameters, **self.datasets.get(dataset, {})}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """What ``load_experiment`` reads; it expands to cells."""
+    """Data sets, methods and splits; an experiment expands to cells."""
 
     name: str
     title: str = ""
@@ -89,7 +89,7 @@ class Experiment:
     seed: int = 0
     kind: str = "scores"
     methods: Mapping[str, Method]
-    tables: Mapping[str, OwnTable] = field(default_factory=dict)
+    tables: Mapping[str, CsvTable] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.methods, *self.tables):
@@ -99,7 +99,7 @@ class Experiment:
         if len({*self.datasets}) < len(self.datasets):
             raise InvalidParameterError(f"datasets must each be named once; got {', '.join(self.datasets)}")
         if known := sorted({*self.tables} & {*DataSource().names()}):
-            raise InvalidParameterError(f"a table must have a name of its own; got {known[0]!r}, a data set's")
+            raise InvalidParameterError(f"a table must not have the name of a registered data set; got {known[0]!r}")
         check_choice("kind", self.kind, KINDS)
         check_number("seed", self.seed, low=0, whole=True)
         if self.splits != "all":
@@ -108,7 +108,7 @@ class Experiment:
             check_keys(f"methods.{name}.datasets", method.datasets, self.datasets)
 
     def source(self, folder: str | None = None) -> DataSource:
-        """Return where its rows come from: the folder of data, and its own tables."""
+        """Return the source of its data sets: those in ``folder``, and its own tables."""
         return DataSource(folder, self.tables)
 
     def cells(
@@ -119,7 +119,7 @@ class Experiment:
         datasets: Collection[str] | None = None,
         splits: Collection[int] | None = None,
     ) -> list[Cell]:
-        """Return the cells, or those of the chosen methods, data sets and splits."""
+        """Return all cells, or those of the chosen methods, data sets and splits."""
         check_all("methods", methods, self.methods)
         check_all("datasets", datasets, self.datasets)
         check_all("datasets", self.datasets, source.names())
@@ -133,9 +133,9 @@ class Experiment:
         ]
         if not cells:
             raise InvalidParameterError(
-                f"there must be something to run; got nothing of {self.name}: it has the methods "
+                f"the selection must contain at least one cell; got none of {self.name}: it has the methods "
                 f"{', '.join(self.methods) or '(none)'} on {', '.join(self.datasets) or '(no data sets)'}, and splits "
-                "are counted from 0"
+                "are numbered from 0"
             )
         return cells
 
@@ -158,7 +158,7 @@ class Experiment:
 
 
 def load_experiment(path: str | os.PathLike[str]) -> Experiment:
-    """Read an experiment; what is wrong with it is said together with the name of the file."""
+    """Read an experiment from a file; errors name the file."""
     try:
         with Path(path).open("rb") as file:
             return parse_experiment(tomllib.load(file), Path(path).parent)
@@ -167,7 +167,7 @@ def load_experiment(path: str | os.PathLike[str]) -> Experiment:
 
 
 def parse_experiment(document: Mapping[str, Any], folder: Path = Path()) -> Experiment:
-    """Return the experiment a TOML document describes; tables of its own are looked for in ``folder``."""
+    """Return the experiment in a TOML document; paths of its tables are relative to ``folder``."""
     _check_table("experiment", document, Experiment)
     _check_kind("methods", document["methods"], "a table")
     _check_kind("datasets", document["datasets"], "a list")
@@ -180,14 +180,14 @@ def parse_experiment(document: Mapping[str, Any], folder: Path = Path()) -> Expe
 
 
 def check_keys(where: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raise at the first key that is not known, naming the nearest that is."""
+    """Raise for the first key that is not known, naming the nearest known one."""
     names = list(known)
     for key in given:
         check_choice(f"a key of {where}", key, names)
 
 
 def check_all(what: str, given: Iterable[str] | None, known: Iterable[str]) -> None:
-    """Raise unless everything given, if anything is, is known."""
+    """Raise unless all given names, if any, are known."""
     names = list(known)
     for name in given or ():
         check_choice(what, name, names)
@@ -199,10 +199,10 @@ def _method(name: str, table: Mapping[str, Any]) -> Method:
     return Method(**table)
 
 
-def _table(name: str, table: Mapping[str, Any], folder: Path) -> OwnTable:
+def _table(name: str, table: Mapping[str, Any], folder: Path) -> CsvTable:
     _check_kind(f"tables.{name}", table, "a table")
-    _check_table(f"tables.{name}", table, OwnTable, "table")
-    found = OwnTable(**table)
+    _check_table(f"tables.{name}", table, CsvTable, "table")
+    found = CsvTable(**table)
     return replace(found, path=str(folder / found.path))
 
 
@@ -222,7 +222,7 @@ def _check_kind(where: str, given: Any, kind: str) -> None:
 
 
 def _check_values(where: str, given: Mapping[str, Any]) -> None:
-    """Raise unless a record can hold the values: JSON has no dates, and no numbers that are not finite."""
+    """Raise unless JSON can hold the values: it has neither dates nor numbers that are not finite."""
     for key, value in given.items():
         try:
             json.dumps(value, allow_nan=False)

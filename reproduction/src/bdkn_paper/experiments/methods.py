@@ -1,10 +1,53 @@
-"""All that a cell can name as its regressor: ours, and the peers."""
+"""The regressors that a cell can name, those of ``bdkn`` and the peers, and how a cell's regressor is created."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from bdkn.regressors import REGRESSORS
-from bdkn_paper.peers import PEERS
+from bdkn.errors import check_choice
+from bdkn.regressors import REGRESSORS, TorchRegressor
+from bdkn.regressors.paper import SETS
+from bdkn_paper.peers import PEERS, Peer
+from bdkn_paper.store import Cell
+from bdkn_paper.store.parameter_names import today_parameters
 
 METHODS: dict[str, type[Any]] = {**REGRESSORS, **PEERS}
+
+_MEANS = {"device", "n_jobs", "random_state", "verbose"}
+"""Parameters that an experiment does not set."""
+
+
+def parameter_names(regressor: str) -> list[str]:
+    """Return the parameters of a regressor that an experiment can set."""
+    return sorted(today_parameters(regressor, METHODS[regressor]().get_params()).keys() - _MEANS)
+
+
+def make_regressor(cell: Cell, **means: Any) -> Any:
+    """Return the unfitted regressor of a cell; ``means`` are parameters such as ``n_jobs``."""
+    check_choice("regressor", cell.regressor, METHODS)
+    cls = METHODS[cell.regressor]
+    parameters = {**cell.parameters, "random_state": cell.random_state, **means}
+    if not cell.base:
+        return cls(**parameters)
+    named = issubclass(cls, TorchRegressor) and cell.dataset.removesuffix("-clean") in SETS
+    place = {"dataset": cell.dataset} if named else {}  # setting 2 differs between data sets
+    return cls.from_paper(cell.base["from_paper"], **place, **parameters)
+
+
+def has_device(cell: Cell) -> bool:
+    """Return whether the regressor of a cell has the parameter ``device``."""
+    return issubclass(METHODS.get(cell.regressor, object), TorchRegressor)
+
+
+def warm_up(model: Any) -> None:
+    """Import libraries and compile code, so that neither is measured as part of a fit."""
+    if isinstance(model, Peer):
+        model.library()
+    if isinstance(model, TorchRegressor):
+        model.load_packages()
+    if getattr(model, "engine", None) == "fused":
+        from bdkn.inference import published
+        from bdkn.training.fused import engine
+
+        engine.prepare()
+        published.prepare()

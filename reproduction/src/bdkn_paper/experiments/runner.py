@@ -1,4 +1,4 @@
-"""Cells through joblib, each kept as soon as it is done."""
+"""Run cells in parallel; each record is stored as soon as its cell is done."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from bdkn_paper.store.cell import Cell
 from bdkn_paper.store.record import Record
 from bdkn_paper.store.store import Store
 
-_LOOK_FOR_PARENT_S = 0.5
+_PARENT_CHECK_S = 0.5
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a cell ended: ``status`` "done", "failed" or, if its rows were not to be had, "no data".
+    """How a cell ended: ``status`` is "done", "failed" or, if its data are not available, "no data".
 
-    ``message`` says what went wrong. ``found`` is so if it had been run before, be it by another runner meanwhile.
+    ``message`` says what went wrong. ``found`` is True if the record was already there, perhaps from another process.
     """
 
     cell: Cell
@@ -35,7 +35,7 @@ class Outcome:
 
 
 def pending(cells: Sequence[Cell], store: Store, *, retry_failed: bool = False) -> list[Cell]:
-    """Return the cells that a store has no record of, or, if they are retried, the record of a failure."""
+    """Return the cells without a record in the store, and those that failed if ``retry_failed``."""
 
     def is_open(cell: Cell) -> bool:
         record = store.get(cell)
@@ -53,21 +53,21 @@ def run_cells(
     retry_failed: bool = False,
     device: str | None = None,
 ) -> Iterator[Outcome]:
-    """Run the cells a store lacks and yield how each ended, in the order they end.
+    """Run the cells without a record in the store and yield how each ended, in the order in which they end.
 
-    The longest come first, so that all workers end together; equal ones in random order, so that two runners on one
-    store seldom do the same. A worker keeps its record itself: nothing is lost but what is in flight. With ``device``
-    what can compute on one, does so there.
+    Long cells come first, so that all workers end at about the same time; cells of equal length come in random order,
+    so that two processes with the same store rarely run the same cell. Workers store their records themselves: a kill
+    loses only the cells that are running. ``device`` is for the regressors that have this parameter.
     """
     from joblib import Parallel, delayed, effective_n_jobs
 
-    from bdkn_paper.experiments.evaluate import has_device
+    from bdkn_paper.experiments.methods import has_device
 
     todo = pending(cells, store, retry_failed=retry_failed)
     if device is not None and any(map(has_device, todo)):
-        TorchRegressor.check_device(device)  # here, once: no cell need fail to tell
+        TorchRegressor.check_device(device)  # once, before any cell fails because of it
     todo.sort(key=lambda cell: (-cost(cell, source), random.random()))
-    if effective_n_jobs(jobs) == 1:  # no processes: the networks of a cell share the cores instead
+    if effective_n_jobs(jobs) == 1:  # no worker processes: the threads of each fit use the cores
         for cell in todo:
             yield run_cell(cell, store, source, n_jobs=-1, retry_failed=retry_failed, device=device)
     else:
@@ -79,21 +79,21 @@ def run_cells(
 
 
 def cost(cell: Cell, source: TaskSource) -> float:
-    """Return about how much work a cell is: rows times epochs times networks."""
-    from bdkn_paper.experiments.evaluate import regressor
+    """Return an estimate of the work of a cell: rows times epochs times networks."""
+    from bdkn_paper.experiments.methods import make_regressor
 
     try:
-        model = regressor(cell)
+        model = make_regressor(cell)
         sizes = [getattr(model, name, 1) for name in ("epochs", "n_members")]
         return math.prod([1.0 * source.train_size(cell.dataset), *(s for s in sizes if not isinstance(s, str))])
-    except (TypeError, ValueError):  # it will fail when it is run, and its record will say why
+    except (TypeError, ValueError):  # it will fail when it is run, and its record will hold the reason
         return 0.0
 
 
 def run_cell(
     cell: Cell, store: Store, source: TaskSource, *, n_jobs: int, retry_failed: bool = False, device: str | None = None
 ) -> Outcome:
-    """Run one cell, unless another runner has meanwhile, and keep its record."""
+    """Run one cell, unless another process has done so in the meantime, and store its record."""
     from bdkn_paper.experiments.evaluate import evaluate
 
     if not pending([cell], store, retry_failed=retry_failed):
@@ -108,7 +108,7 @@ def run_cell(
 
 
 def known_outcome(cell: Cell, store: Store) -> Outcome:
-    """Return how a cell ended that was run before, "not run" if it was not."""
+    """Return how a cell ended in an earlier run, "not run" if there was none."""
     return _outcome(cell, store.get(cell) or {"status": "not run"}, found=True)
 
 
@@ -119,18 +119,18 @@ def _outcome(cell: Cell, record: Record, *, found: bool = False) -> Outcome:
 def _run_in_worker(
     parent: int, cell: Cell, store: Store, source: TaskSource, retry_failed: bool, device: str | None
 ) -> Outcome:
-    _end_with(parent)
+    _exit_with(parent)
     return run_cell(cell, store, source, n_jobs=1, retry_failed=retry_failed, device=device)
 
 
 @cache
-def _end_with(parent: int) -> None:
-    """End this process soon after its parent was killed, if it is a worker: joblib's would live on for minutes."""
+def _exit_with(parent: int) -> None:
+    """Exit soon after the parent process was killed, if this is a worker: joblib's workers would run on for minutes."""
 
-    def look() -> None:
+    def watch_parent() -> None:
         while os.getppid() == parent:
-            time.sleep(_LOOK_FOR_PARENT_S)
+            time.sleep(_PARENT_CHECK_S)
         os._exit(1)
 
-    if os.getppid() == parent:  # not so on a thread of the parent, or on another machine
-        threading.Thread(target=look, daemon=True).start()
+    if os.getppid() == parent:  # False in a thread of the parent, and on another machine
+        threading.Thread(target=watch_parent, daemon=True).start()

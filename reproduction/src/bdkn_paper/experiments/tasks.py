@@ -1,4 +1,4 @@
-"""Where a cell gets its rows from: the benchmark's data sets, and small ones that need no download."""
+"""Tasks: data sets with their splits, from the registry, generated, or from a user's table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A data set with all its splits into (rows to fit to, rows to score)."""
+    """A data set with all its splits, each the numbers of the training rows and of the test rows."""
 
     X: FloatArray
     y: FloatArray
@@ -27,24 +27,24 @@ class Task:
 
 
 class TaskSource(Protocol):
-    """Knows data sets by name; it travels to worker processes."""
+    """A source of data sets by name; it is sent to worker processes."""
 
     def names(self) -> Sequence[str]:
-        """Return the names it knows."""
+        """Return the names of its data sets."""
 
     def n_splits(self, name: str) -> int:
-        """Return how many splits a data set has, without loading it."""
+        """Return the number of splits of a data set, without loading it."""
 
     def train_size(self, name: str) -> int:
-        """Return how many rows a split fits to, without loading them."""
+        """Return the number of training rows per split, without loading them."""
 
     def load(self, name: str) -> Task:
-        """Return the rows; raise a ``BDKNError`` or an ``OSError`` if they are not to be had."""
+        """Return rows and splits; raise a ``BDKNError`` or an ``OSError`` if they are not available."""
 
 
 @dataclass(frozen=True)
 class Toy:
-    """A data set that is made, or comes with scikit-learn."""
+    """The size of a data set that is generated or comes with scikit-learn."""
 
     rows: int
     features: int
@@ -55,20 +55,20 @@ class Toy:
 TOYS = {
     "diabetes": Toy(442, 10, 398, 20),
     "synthetic-small": Toy(200, 4, 180, 20),
-    # The size of the largest set of the paper's table, for the time it takes; its scores mean nothing.
+    # As large as the paper's largest data set, to measure the time of a fit; its scores mean nothing.
     "synthetic-song": Toy(515_345, 90, 463_715, 1),
 }
 
 
 @dataclass(frozen=True)
 class DataSource:
-    """The data sets of ``bdkn_paper.data``, from a folder if one is given, the toys, and tables of one's own.
+    """The data sets of ``bdkn_paper.data``, read from ``folder`` if given, the generated ones, and a user's tables.
 
-    The last two of each kind stay in memory.
+    The two data sets of each kind that were used last are kept in memory.
     """
 
     folder: str | None = None
-    tables: Mapping[str, OwnTask] = field(default_factory=dict)
+    tables: Mapping[str, UserTask] = field(default_factory=dict)
 
     def names(self) -> Sequence[str]:
         """Return the names of all data sets."""
@@ -77,40 +77,40 @@ class DataSource:
         return [*DATASETS, *TOYS, *self.tables]
 
     def n_splits(self, name: str) -> int:
-        """Return how many splits a data set has."""
-        return self._about(name).n_splits
+        """Return the number of splits of a data set."""
+        return self._size(name).n_splits
 
     def train_size(self, name: str) -> int:
-        """Return how many rows a split fits to."""
-        return self._about(name).train_size
+        """Return the number of training rows per split."""
+        return self._size(name).train_size
 
     def load(self, name: str) -> Task:
-        """Return the rows and the splits."""
+        """Return rows and splits."""
         check_choice("dataset", name, self.names())
         if name in self.tables:
             return self.tables[name].load()
         return toy(name) if name in TOYS else _registered(name, self.folder or os.environ.get("BDKN_DATA"))
 
-    def _about(self, name: str) -> _About:
+    def _size(self, name: str) -> _Size:
         from bdkn_paper.data import DATASETS
 
         check_choice("dataset", name, self.names())
-        known: dict[str, _About] = {**self.tables, **TOYS, **DATASETS}
+        known: dict[str, _Size] = {**self.tables, **TOYS, **DATASETS}
         return known[name]
 
 
-class _About(Protocol):
+class _Size(Protocol):
     @property
     def n_splits(self) -> int: ...
     @property
     def train_size(self) -> int: ...
 
 
-class OwnTask(_About, Protocol):
-    """A task that is in no registry."""
+class UserTask(_Size, Protocol):
+    """A data set that is not in the registry."""
 
     def load(self) -> Task:
-        """Return the rows; raise a ``BDKNError`` or an ``OSError`` if they are not to be had."""
+        """Return rows and splits; raise a ``BDKNError`` or an ``OSError`` if they are not available."""
 
 
 @lru_cache(maxsize=2)
@@ -124,11 +124,11 @@ def _registered(name: str, folder: str | None) -> Task:
 @lru_cache(maxsize=2)
 def toy(name: str) -> Task:
     """Return a data set that needs no download."""
-    about = TOYS[name]
-    X, y = _diabetes() if name == "diabetes" else _synthetic(about.rows, about.features)
+    size = TOYS[name]
+    X, y = _diabetes() if name == "diabetes" else _synthetic(size.rows, size.features)
     generator = np.random.default_rng(1)
-    orders = [generator.permutation(about.rows) for _ in range(about.n_splits)]
-    return Task(X, y, [(order[: about.train_size], order[about.train_size :]) for order in orders])
+    orders = [generator.permutation(size.rows) for _ in range(size.n_splits)]
+    return Task(X, y, [(order[: size.train_size], order[size.train_size :]) for order in orders])
 
 
 def _diabetes() -> tuple[FloatArray, FloatArray]:
@@ -139,7 +139,7 @@ def _diabetes() -> tuple[FloatArray, FloatArray]:
 
 
 def _synthetic(rows: int, features: int) -> tuple[FloatArray, FloatArray]:
-    """Return rows of a smooth function with noise, in the units of a year."""
+    """Return a smooth function of the inputs plus noise, in the units of Song, years."""
     generator = np.random.default_rng(0)
     X = generator.standard_normal((rows, features))
     return X, 1998 + 10 * np.tanh(X[:, 0] + X[:, 1] * X[:, 2]) + 3 * generator.standard_normal(rows)

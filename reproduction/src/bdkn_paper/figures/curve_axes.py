@@ -1,4 +1,4 @@
-"""What part of the curves a panel shows: the first epochs and diverged splits must not flatten all the rest."""
+"""Draw curves, and choose the range of the vertical axis such that first epochs and diverged splits do not dominate."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDE = 5.0
-"""Errors that span more than this factor are shown on a log scale."""
+"""Errors that vary by more than this factor are drawn on a log scale."""
 
 SETTLED = 0.5
 """Share of the epochs after which a curve counts as settled."""
 
 FAR, ROOM = 1.0, 0.5
-"""Beginnings farther above the settled bands than so many heights of these, and than twice their size, are left out,
-but for this much room."""
+"""First epochs are cut off if they are farther above the settled bands than ``FAR`` heights of these and than twice
+their size; ``ROOM`` heights remain."""
 
 
 def draw_curve(ax: Axes, curve: QuartileCurve, colour: str, name: str, line: str = "-") -> None:
-    """Draw the median as a line in a band from quartile to quartile; what is infinite is left out."""
+    """Draw the median as a line in a band between the quartiles; infinite values are left out."""
     lower, median, upper = (np.where(np.isfinite(a), a, np.nan) for a in (curve.lower, curve.median, curve.upper))
-    # Transparent, for bands of several methods lie over one another.
+    # Transparent, because the bands of several methods overlap.
     ax.fill_between(curve.epoch, lower, upper, color=tint(colour, 0.6), alpha=0.45, linewidth=0)
     ax.plot(curve.epoch, median, color=colour, linewidth=1.6, linestyle=line, label=name)
 
 
 def fit_view(ax: Axes, curves: Sequence[QuartileCurve], *, log: bool) -> None:
-    """Choose scale and limits of the vertical axis, and tell where something lies beyond them; ``log`` allows logs."""
+    """Choose scale and limits of the vertical axis, and note values beyond them; ``log`` allows a log scale."""
     low, high = extremes(curves)
     if log and 0 < WIDE * low < high:
         log_axis(ax)
@@ -56,13 +56,13 @@ def log_axis(ax: Axes) -> None:
 
 
 def extremes(curves: Sequence[QuartileCurve]) -> tuple[float, float]:
-    """Return the least and the greatest finite value of all bands."""
+    """Return the lowest and the highest finite value of all bands."""
     values = np.concatenate([part[np.isfinite(part)] for curve in curves for part in (curve.lower, curve.upper)])
     return (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
 
 
 def limits(curves: Sequence[QuartileCurve]) -> tuple[float, float]:
-    """Return limits around all bands, or, where their beginning is far above, around what is settled and some room."""
+    """Return limits around all bands, or, if the first epochs are far above, around the settled part and some room."""
     low, high = extremes([_after(curve) for curve in curves])
     least, most = extremes(curves)
     height = high - low

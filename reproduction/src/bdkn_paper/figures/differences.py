@@ -1,4 +1,4 @@
-"""Scores of many methods on many data sets, each minus the score of one of them."""
+"""The figure of docs/results.md: scores of all methods on all data sets, minus those of one method."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ LINEAR = 0.1
 """The axis is linear up to here, logarithmic beyond."""
 
 EDGES = (1.0, 3.0, 10.0)
-"""Where the axis may end on either side; what lies farther is written there."""
+"""Possible ends of the axis on each side; scores beyond are printed there."""
 
 LANE = 0.16
-"""How far variants of a method lie above and below the line of their data set."""
+"""Vertical distance of variants of a method from the line of their data set."""
 
 _HOLLOW = {"facecolor": "white", "linewidth": 1.4}
 STYLES: Mapping[str, Mapping[str, Any]] = {
@@ -40,9 +40,9 @@ _LANES = {"ngboost": -LANE, "ngboost-stopped": LANE, "catboost": -LANE, "catboos
 def draw_differences(
     sets: Sequence[str], scores: Mapping[str, Sequence[float]], names: Mapping[str, str], base: str, metric: str
 ) -> Figure:
-    """Return one line a data set; ``scores`` are those of each kind minus those of ``base``, not a number if missing.
+    """Return the figure, one line per data set; ``scores`` are those of each kind minus those of ``base``, or NaN.
 
-    ``names`` says what the kinds are called.
+    ``names`` are the names of the kinds in the legend.
     """
     from matplotlib.figure import Figure
 
@@ -60,7 +60,7 @@ def draw_differences(
 
 
 def view(values: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of the axis: the nearest that hold all values, or the farthest there are."""
+    """Return the ends of the axis: the nearest that contain all values, or the farthest possible."""
     low, high = (
         next((edge for edge in EDGES if all(not side * value > edge for value in values)), EDGES[-1])
         for side in (-1, 1)
@@ -86,7 +86,7 @@ def _draw_frame(ax: Axes, sets: Sequence[str], base: str, edges: tuple[float, fl
 
 
 def _draw_kind(ax: Axes, kind: str, values: Sequence[float], name: str, edges: tuple[float, float]) -> None:
-    """Draw the scores within the view, and the name even if there are none, so that the legend is always the same."""
+    """Draw the scores within the axis; the name is in the legend even if there are none."""
     inside = [(value, place) for place, value in enumerate(values) if edges[0] <= value <= edges[1]]
     lane = _LANES.get(kind, 0.0)
     style = {"zorder": 3, **STYLES[kind]}
@@ -96,7 +96,7 @@ def _draw_kind(ax: Axes, kind: str, values: Sequence[float], name: str, edges: t
 
 
 def _draw_beyond(ax: Axes, scores: Mapping[str, float], place: int, edges: tuple[float, float]) -> None:
-    """Write the scores of a data set that lie beyond the view beside it, in their colours."""
+    """Print the scores of a data set that are beyond the axis at its end, in their colours."""
     beyond = [(kind, value) for kind, value in scores.items() if not edges[0] <= value <= edges[1] and not isnan(value)]
     for column, (kind, value) in enumerate(beyond):
         style = STYLES[kind]

@@ -1,4 +1,4 @@
-"""What more networks bring, the paper's figure 3: scores over epochs and at the end, by the size of the ensemble."""
+"""The paper's figure 3: test scores over epochs and at the end, by the number of networks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LINES = ("-", "--", "-.", ":")
 
 
 def draw_sizes(curves: Curves) -> Figure:
-    """Return the curves in the first line of panels and box plots of the last epoch in the second."""
+    """Return curves in the first row of panels and box plots of the last epoch in the second."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8.4, 6.4), layout="constrained")

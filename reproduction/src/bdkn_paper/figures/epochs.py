@@ -1,4 +1,4 @@
-"""Test scores over epochs, the paper's figure 2: how methods learn, in either setting."""
+"""The paper's figure 2: test scores over epochs in both settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LINES = dict(zip(paper.METHODS, ("-", "--", "-.", ":", "-", "--", "-.", ":"), st
 
 
 def draw_epochs(settings: Mapping[int, Curves]) -> Figure:
-    """Return one line of panels a setting, RMSE to the left and NLL to the right."""
+    """Return one row of panels per setting, RMSE at the left and NLL at the right."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8.4, 0.6 + 2.9 * len(settings)), layout="constrained")

@@ -1,8 +1,9 @@
-"""What the paper concludes, held against our records and told plainly."""
+"""The paper's conclusions, checked with our records."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,36 +14,64 @@ from bdkn_paper.analysis.paired import TEST, compare_records
 from bdkn_paper.analysis.ranks import mean_ranks
 from bdkn_paper.analysis.results import Results, dataset_title, gather, method_title
 from bdkn_paper.analysis.runtimes import runtimes
-from bdkn_paper.pages.section import Finding
+from bdkn_paper.pages.section import Section
 from bdkn_paper.paper import METRICS
 from bdkn_paper.store import Record
 
 WHERE = {"setting1": "setting 1", "setting2": "setting 2", "converged": "converged"}
-"""The experiments whose methods are compared."""
+"""The experiments in which methods are compared."""
 
 LAST_LAYERS = ("ldbll", "bll", "mfvi", "vbll")
-"""The methods against which the paper calls BDKN the better balance of accuracy and calibration."""
+"""The methods of which the paper says that BDKN has the better balance of accuracy and calibration."""
+
+BALANCE = "BDKN balances accuracy and calibration better than last-layer and variational methods"
+PROCESS = "The Gaussian process is a strong baseline"
+COST = "Combining the networks costs next to nothing"
+DEGRADES = "LDBLL degrades after a few epochs"
+SLOW = "MFVI converges slowly"
 
 TEXT = (
-    "The paper's conclusions, in our words, and what our records say to them. Of each pair of numbers the first is on "
-    "how many data sets BDKN's mean score is significantly lower, which is better, the second on how many it is "
+    "The paper's conclusions in our words, and what our records show. The first number of a pair counts the data sets "
+    "on which the mean score of BDKN is significantly lower, which is better; the second counts those on which it is "
     "significantly higher. "
 )
 
-
 _LITTLE = 0.01
-"""A share of the time that is next to nothing."""
+"""Share of the time of a fit below which a part of it costs next to nothing."""
 
 
-def reading(records: Sequence[Record]) -> Finding | None:
-    """Return BDKN's wins and losses against every other method, and what they and the rest make of the conclusions."""
-    found = [results for name in WHERE if "bdkn" in (results := gather(records, name)).methods]
+@dataclass(frozen=True)
+class Conclusion:
+    """A conclusion of the paper in one experiment: the verdict in a few words, and in a sentence with its numbers."""
+
+    statement: str
+    where: str
+    verdict: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"- **{self.statement}**, {self.where}: {self.text}."
+
+
+def compared_experiments(records: Sequence[Record]) -> list[Results]:
+    """Return the experiments of ``WHERE`` in which BDKN was run."""
+    return [results for name in WHERE if "bdkn" in (results := gather(records, name)).methods]
+
+
+def conclusions(records: Sequence[Record]) -> list[Conclusion]:
+    """Return the paper's conclusions in all experiments that have the records to check them."""
+    found = compared_experiments(records)
+    return [*_balance(found), *_process(found), *_cost(records), *_curves(records)]
+
+
+def conclusions_section(records: Sequence[Record]) -> Section | None:
+    """Return the conclusions, and how often BDKN is significantly better or worse than each other method."""
+    found = compared_experiments(records)
     others = [method for method in paper.METHODS if any(_is_there(results, method) for results in found)]
     if not others:
         return None
-    claims = [*_balance(found), *_process(found), *_time(records), *_curves(records)]
-    text = "\n".join([f"{TEXT}{TEST}", "", *(f"- {claim}" for claim in claims)])
-    return Finding("What holds, and what does not", text.rstrip("\n"), (_table(found, others),))
+    text = "\n".join([f"{TEXT}{TEST}", "", *map(str, conclusions(records))])
+    return Section("The paper's conclusions", text.rstrip("\n"), (_table(found, others),))
 
 
 def wins(results: Results, other: str, metric: str) -> tuple[int, int, int]:
@@ -53,6 +82,11 @@ def wins(results: Results, other: str, metric: str) -> tuple[int, int, int]:
     return sum(pair.better for pair in pairs), sum(pair.worse for pair in pairs), len(pairs)
 
 
+def wins_text(better: int, worse: int, sets: int) -> str:
+    """Return the numbers of ``wins`` as text."""
+    return f"{better} : {worse} of {sets}" if sets else "–"
+
+
 def _is_there(results: Results, method: str) -> bool:
     return method != "bdkn" and any(wins(results, method, metric)[2] for metric in METRICS)
 
@@ -60,54 +94,57 @@ def _is_there(results: Results, method: str) -> bool:
 def _table(found: Sequence[Results], others: Sequence[str]) -> Table:
     columns = [f"{WHERE[results.experiment]}, {metric.upper()}" for results in found for metric in METRICS]
     rows = [
-        (method_title(other), *(_told(*wins(results, other, metric)) for results in found for metric in METRICS))
+        (method_title(other), *(wins_text(*wins(results, other, metric)) for results in found for metric in METRICS))
         for other in others
     ]
-    return Table("BDKN against the others", ("BDKN against", *columns), tuple(rows))
+    return Table("BDKN compared with the others", ("BDKN compared with", *columns), tuple(rows))
 
 
-def _told(better: int, worse: int, sets: int) -> str:
-    return f"{better} : {worse} of {sets}" if sets else "–"
-
-
-def _balance(found: Sequence[Results]) -> Iterator[str]:
-    """The paper: a better balance between accuracy and calibration than the Bayesian last layers and MFVI."""
+def _balance(found: Sequence[Results]) -> Iterator[Conclusion]:
     for results in found:
-        verdicts: dict[str, list[str]] = {"holds against": [], "undecided against": [], "does not hold against": []}
+        verdicts: dict[str, list[tuple[str, str]]] = {"holds": [], "undecided": [], "does not hold": []}
         for other in (method for method in LAST_LAYERS if _is_there(results, method)):
             scores = [wins(results, other, metric) for metric in METRICS]
-            told = ", ".join(f"{m.upper()} {a} : {b} of {n}" for m, (a, b, n) in zip(METRICS, scores, strict=True))
-            verdicts[_verdict(scores)].append(f"{method_title(other)} ({told})")
-        said = "; ".join(f"{verdict} {_and(names)}" for verdict, names in verdicts.items() if names)
-        if said:
-            yield f"**A better balance than last layers and variational methods**, {WHERE[results.experiment]}: {said}."
+            numbers = ", ".join(f"{m.upper()} {wins_text(*score)}" for m, score in zip(METRICS, scores, strict=True))
+            verdicts[_verdict(scores)].append((method_title(other), numbers))
+        met = {verdict: methods for verdict, methods in verdicts.items() if methods}
+        brief = "; ".join(
+            f"{verdict} against {_and([name for name, _ in methods])}" for verdict, methods in met.items()
+        )
+        text = "; ".join(
+            f"{verdict} against {_and([f'{name} ({numbers})' for name, numbers in methods])}"
+            for verdict, methods in met.items()
+        )
+        if met:
+            yield Conclusion(BALANCE, WHERE[results.experiment], "holds" if [*met] == ["holds"] else brief, text)
 
 
 def _verdict(scores: Sequence[tuple[int, int, int]]) -> str:
-    """Say what wins and losses by each metric come to: it takes more of the one by both metrics."""
+    """Return the verdict for wins and losses by each metric; to hold, there must be more wins by both metrics."""
     if all(better > worse for better, worse, _ in scores):
-        return "holds against"
-    return "does not hold against" if any(worse > better for better, worse, _ in scores) else "undecided against"
+        return "holds"
+    return "does not hold" if any(worse > better for better, worse, _ in scores) else "undecided"
 
 
-def _process(found: Sequence[Results]) -> Iterator[str]:
-    """The paper: the Gaussian process is a strong baseline where it can be run."""
+def _process(found: Sequence[Results]) -> Iterator[Conclusion]:
     for results in found:
         ranks = mean_ranks(results)
         if ranks is None or not {"gp", "bdkn"} <= ranks.methods.keys():
             continue
         process, bdkn = ranks.methods["gp"], ranks.methods["bdkn"]
         ahead = all(rank < other for rank, other in zip(process[:2], bdkn[:2], strict=True))
-        printed = f"; in the paper's tables {_two(process[2:])}, BDKN's {_two(bdkn[2:])}" if bdkn[2:] else ""
-        yield (
-            f"**The process is a strong baseline**, {WHERE[results.experiment]}: "
-            f"{'more than that, it is ahead of BDKN' if ahead else 'holds'}; mean ranks by RMSE and NLL "
-            f"{_two(process[:2])}, BDKN's {_two(bdkn[:2])}, over {_sets(len(ranks.datasets))}{printed}."
+        verdict = "holds; ahead of BDKN" if ahead else "holds"
+        printed = f"; in the paper's tables {_two(process[2:])}, and {_two(bdkn[2:])}" if bdkn[2:] else ""
+        yield Conclusion(
+            PROCESS,
+            WHERE[results.experiment],
+            verdict,
+            f"{verdict}; mean ranks by RMSE and NLL are {_two(process[:2])}, those of BDKN {_two(bdkn[:2])}, over "
+            f"{_sets(len(ranks.datasets))}{printed}",
         )
 
 
-def _time(records: Sequence[Record]) -> Iterator[str]:
-    """The paper: combining costs next to nothing beside training the ensemble."""
+def _cost(records: Sequence[Record]) -> Iterator[Conclusion]:
     for setting in (1, 2):
         shares = [
             (line.share, line.dataset)
@@ -116,37 +153,42 @@ def _time(records: Sequence[Record]) -> Iterator[str]:
         ]
         if shares:
             most, dataset = max(shares)
-            yield (
-                f"**Combining costs next to nothing**, setting {setting}: {'holds' if most < _LITTLE else 'not so'}; "
-                f"closed forms take at most {most:.2%} of the time of a fit, on {dataset_title(dataset)}, of "
-                f"{_sets(len(shares))}."
-            )
+            verdict = "holds" if most < _LITTLE else "does not hold"
+            text = f"closed forms take at most {most:.2%} of the time of a fit, on {dataset_title(dataset)}, of "
+            yield Conclusion(COST, f"setting {setting}", verdict, f"{verdict}; {text}{_sets(len(shares))}")
 
 
-def _curves(records: Sequence[Record]) -> Iterator[str]:
-    """The paper on its figure 2, setting 1: LDBLL degrades after a few epochs, MFVI converges slowly."""
+def _curves(records: Sequence[Record]) -> Iterator[Conclusion]:
+    """Check what the paper says about its figure 2, setting 1."""
     medians = setting_curves(records).get(1, {})
     if "ldbll" in medians.get("nll", {}):
-        curve = medians["nll"]["ldbll"]
-        best = int(np.argmin(curve.median))
-        holds = best + 1 < len(curve.median) / 2 and curve.median[-1] > curve.median[best]
-        yield (
-            f"**LDBLL degrades after a few epochs** of setting 1 (figure 2): {'holds' if holds else 'not so'}; its "
-            f"median NLL is lowest after epoch {curve.epoch[best]:.0f}, {curve.median[best]:.2f}, and "
-            f"{curve.median[-1]:.2f} at the end."
-        )
+        yield _degrades(medians["nll"]["ldbll"])
     if "mfvi" in medians.get("rmse", {}):
         falls = {method: _late_fall(curve) for method, curve in medians["rmse"].items()}
         place = sorted(falls, key=falls.__getitem__, reverse=True).index("mfvi") + 1
-        yield (
-            f"**MFVI converges slowly** in setting 1 (figure 2): "
-            f"{'holds' if place == 1 else 'not more so than others'}; in the last quarter of the epochs its median "
-            f"RMSE falls by {falls['mfvi']:.0%}, number {place} of {len(falls)} methods."
+        verdict = "holds" if place == 1 else "does not hold"
+        yield Conclusion(
+            SLOW,
+            "setting 1",
+            verdict,
+            f"{verdict}; in the last quarter of the epochs of figure 2, its median RMSE falls by {falls['mfvi']:.0%}, "
+            f"rank {place} of {len(falls)} methods",
         )
 
 
+def _degrades(curve: QuartileCurve) -> Conclusion:
+    best = int(np.argmin(curve.median))
+    holds = best + 1 < len(curve.median) / 2 and curve.median[-1] > curve.median[best]
+    verdict = "holds" if holds else "does not hold"
+    text = (
+        f"{verdict}; in figure 2, its median NLL is lowest after epoch {curve.epoch[best]:.0f}, "
+        f"{curve.median[best]:.2f}, and {curve.median[-1]:.2f} at the end"
+    )
+    return Conclusion(DEGRADES, "setting 1", verdict, text)
+
+
 def _late_fall(curve: QuartileCurve) -> float:
-    """Return by what share of itself the median falls in the last quarter of the epochs."""
+    """Return the relative decrease of the median in the last quarter of the epochs."""
     before = curve.median[3 * len(curve.median) // 4 - 1]
     return float((before - curve.median[-1]) / before)
 

@@ -1,4 +1,4 @@
-"""The page that shows how the library's defaults do against the paper, the literature and peers, from records alone."""
+"""The page docs/results.md: the library's defaults compared with the paper, the literature and peers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from bdkn.errors import InvalidParameterError
 from bdkn.report.files import drafts, prepare_folder
 from bdkn.report.tables import to_markdown
-from bdkn_paper.analysis.criteria import METRICS, bar_table
-from bdkn_paper.analysis.peer_results import DATASETS, OURS, PEERS, TITLES, Contest, contest
+from bdkn_paper.analysis.criteria import METRICS, criteria_table
+from bdkn_paper.analysis.peer_results import DATASETS, OURS, PEERS, TITLES, PeerResults, peer_results
 from bdkn_paper.analysis.results import dataset_title
-from bdkn_paper.pages import results_text as prose
+from bdkn_paper.pages import results_text as texts
+from bdkn_paper.pages.section import join_blocks
 from bdkn_paper.store import Record
 from bdkn_paper.tables.peers import (
     REFERENCES,
@@ -32,13 +33,12 @@ PICTURE = "results"
 
 def results_page(records: Sequence[Record], images: str = "images") -> str:
     """Return the page as Markdown; ``images`` is the folder of the picture, seen from the page."""
-    found = contest(records)
-    blocks = [*_head(found), *_picture(found, images), *_scores(found), *_calibration(found), *_cost(found)]
-    return "\n\n".join(block.rstrip("\n") for block in blocks if block) + "\n"
+    found = peer_results(records)
+    return join_blocks([*_head(found), *_picture(found, images), *_scores(found), *_calibration(found), *_cost(found)])
 
 
-def picture(found: Contest) -> Figure | None:
-    """Return NLL minus that of our first method, None as long as there is none."""
+def picture(found: PeerResults) -> Figure | None:
+    """Return the figure of NLLs minus that of our first method, None without records of it."""
     from bdkn_paper.figures.differences import draw_differences
 
     base = OURS[0]
@@ -58,10 +58,11 @@ def write_results(records: Sequence[Record], page: Path) -> Path:
     """Write the page, and its picture into ``images/`` beside it; return the page's path."""
     from bdkn.plots import save_figure
 
-    found = contest(records)
+    found = peer_results(records)
     if not found.records:
         raise InvalidParameterError(
-            "there must be records of defaults or peers; got none: run 'bdkn-paper run experiments/defaults.toml' first"
+            "there must be records of defaults or peers; got none: run "
+            "'bdkn-paper run reproduction/experiments/defaults.toml' first"
         )
     folder, figure = prepare_folder(page.parent), picture(found)
     if figure is not None:
@@ -71,58 +72,58 @@ def write_results(records: Sequence[Record], page: Path) -> Path:
     return page
 
 
-def _head(found: Contest) -> Iterator[str]:
-    yield "# The defaults against the paper, the literature and peers"
-    yield prose.origin(found)
-    yield prose.METHODS
+def _head(found: PeerResults) -> Iterator[str]:
+    yield "# The defaults compared with the paper, the literature and peers"
+    yield texts.origin(found)
+    yield texts.METHODS
     if notes := list(found.missing_notes()):
-        yield "Splits that are still missing; what is there is shown, and counted where a count needs no more:"
+        yield "Missing splits; the others are shown, and counted where a count does not need all splits:"
         yield "\n".join(f"- {note}" for note in notes)
-    yield "## Bars"
-    yield prose.on_bars(found)
-    yield to_markdown(bar_table(found)).replace("--:", ":--")  # words, not numbers
-    yield prose.BARS
+    yield "## Criteria"
+    yield texts.on_criteria(found)
+    yield to_markdown(criteria_table(found)).replace("--:", ":--")  # words, not numbers
+    yield texts.CRITERIA
 
 
-def _picture(found: Contest, images: str) -> Iterator[str]:
+def _picture(found: PeerResults, images: str) -> Iterator[str]:
     if any(found.sample(name, OURS[0], "nll") for name in DATASETS):
         yield "## At a glance"
-        yield f"![{prose.GLANCE}]({images}/{PICTURE}.png)"
-        yield prose.PICTURE
+        yield f"![{texts.GLANCE}]({images}/{PICTURE}.png)"
+        yield texts.PICTURE
 
 
-def _scores(found: Contest) -> Iterator[str]:
+def _scores(found: PeerResults) -> Iterator[str]:
     yield "## Scores"
-    yield prose.MARKS
-    yield prose.TEST
+    yield texts.MARKS
+    yield texts.TEST
     for metric, title in METRICS.items():
         yield f"### {title}"
-        yield prose.on_scores(found, metric)
+        yield texts.on_scores(found, metric)
         yield to_markdown(score_table(found, metric))
-        yield prose.footnotes(metric)
+        yield texts.footnotes(metric)
 
 
-def _calibration(found: Contest) -> Iterator[str]:
+def _calibration(found: PeerResults) -> Iterator[str]:
     yield "## Calibration"
-    yield prose.on_coverage(found)
+    yield texts.on_coverage(found)
     yield to_markdown(coverage_table(found))
-    yield prose.on_calibration(found)
+    yield texts.on_calibration(found)
     yield to_markdown(calibration_table(found))
 
 
-def _cost(found: Contest) -> Iterator[str]:
+def _cost(found: PeerResults) -> Iterator[str]:
     yield "## Cost"
-    yield prose.on_fits(found)
+    yield texts.on_fits(found)
     yield to_markdown(fit_table(found))
-    yield prose.on_predictions(found)
+    yield texts.on_predictions(found)
     yield to_markdown(predict_table(found))
 
 
-def _minus(found: Contest, dataset: str, method: str) -> float:
+def _minus(found: PeerResults, dataset: str, method: str) -> float:
     pair = found.paired(dataset, "nll", method, OURS[0])
     return pair.mean if pair else nan
 
 
-def _printed_minus(found: Contest, dataset: str, title: str) -> float:
+def _printed_minus(found: PeerResults, dataset: str, title: str) -> float:
     reference, base = REFERENCES[title](dataset, "nll"), found.sample(dataset, OURS[0], "nll")
     return reference.value - base.mean if reference and base and isfinite(base.mean) else nan

@@ -1,4 +1,4 @@
-"""What decides the scores of the other methods: the paper's settings with one thing changed."""
+"""The section on variants: how scores of other methods depend on one thing that the paper does not specify."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from bdkn.report.tables import Table
 from bdkn_paper import paper
 from bdkn_paper.analysis.results import Results, dataset_title, gather, method_title
 from bdkn_paper.analysis.sample import shown
-from bdkn_paper.analysis.variants import CHANGES
-from bdkn_paper.pages.section import Finding
+from bdkn_paper.analysis.variants import VARIANTS
+from bdkn_paper.pages.section import Section
 from bdkn_paper.paper import METRICS
 from bdkn_paper.store import Record
 
 
-def artefacts(records: Sequence[Record]) -> Finding | None:
-    """Hold the paper's scores against ours in the same setting and ours with one thing changed."""
+def variants_section(records: Sequence[Record]) -> Section | None:
+    """Return tables of the printed scores, ours in the same setting, and ours with one thing changed."""
     changed = gather(records, "artefacts")
-    tables = [table for name, what in CHANGES.items() if (table := _table(records, changed, name, what))]
+    tables = [table for name, what in VARIANTS.items() if (table := _table(records, changed, name, what))]
     if not tables:
         return None
     text = (
-        "The paper does not say how the other methods' noise levels, length scales and steps were set up. "
-        "`from_paper` sets them up so that the printed scores come out best. Each table changes one of these; where "
-        "that moves the scores further than methods differ, it is the set-up that was compared, not the method."
+        "The paper does not give the noise levels, length scales and steps of the other methods. `from_paper` sets "
+        "them such that the scores come closest to the printed ones. Each table changes one of them. Where this "
+        "changes the scores by more than the difference between methods, the comparison is one of set-ups, not of "
+        "methods."
     )
-    return Finding("One thing decides another method's scores", text, tuple(tables))
+    return Section("One unspecified choice can decide another method's scores", text, tuple(tables))
 
 
 def _table(records: Sequence[Record], changed: Results, name: str, what: str) -> Table | None:
@@ -37,7 +38,7 @@ def _table(records: Sequence[Record], changed: Results, name: str, what: str) ->
             samples = changed.sample(dataset, name, metric), ours.sample(dataset, method, metric)
             printed = paper.scores().get((setting, metric, dataset, method))
             if samples[0] is not None and samples[1] is not None and printed is not None:
-                told = (shown(printed, 2), shown(samples[1], 2), shown(samples[0], 2))
-                rows.append((dataset_title(dataset), metric.upper(), *told))
+                scores = (shown(printed, 2), shown(samples[1], 2), shown(samples[0], 2))
+                rows.append((dataset_title(dataset), metric.upper(), *scores))
     columns = (f"{method_title(method)}, setting {setting}", "metric", "paper", "ours", f"ours, {what}")
     return Table(f"{method_title(method)}, setting {setting}: {what}", columns, tuple(rows)) if rows else None

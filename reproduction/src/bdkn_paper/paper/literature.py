@@ -1,8 +1,8 @@
-"""What others report on the same splits: the paper's tables, and the literature in ``literature.csv`` beside this file.
+"""The best scores that the paper and the literature report on the same splits.
 
-``literature.csv`` holds the lowest scores that were found for each data set, in the units of the targets, and where
-each is printed. ``verified`` says whether it was read there; ``comparable`` is "no" for scores that no ordinary density
-could have; ``note`` is what a reader must know of the score.
+``literature.csv`` holds the lowest scores found for each data set, in units of the target, and where each is printed.
+``verified`` says whether it was read there; ``comparable`` is "no" for scores that no ordinary density can have;
+``note`` is what a reader must know about the score.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Standing = Literal["below", "level", "above"]
 
 @dataclass(frozen=True)
 class Reference:
-    """A score that others printed; ``unit`` is its last digit, ``who`` the method, ``error`` that of the mean."""
+    """A printed score: ``unit`` is that of its last digit, ``who`` the method, ``error`` the standard error."""
 
     value: float
     unit: float
@@ -35,11 +35,11 @@ class Reference:
 
     @property
     def digits(self) -> int:
-        """How many decimals are printed."""
+        """Number of decimals printed."""
         return len(f"{self.unit:f}".rstrip("0").partition(".")[2])
 
     def standing(self, score: float) -> Standing:
-        """Return where a score lies, rounded as this one is."""
+        """Return where a score lies relative to this one, rounded to the same digits."""
         if abs(score - self.value) <= self.unit / 2:
             return "level"
         return "below" if score < self.value else "above"
@@ -47,7 +47,7 @@ class Reference:
 
 @cache
 def paper_best(dataset: str, metric: str) -> Reference | None:
-    """Return the least mean of the paper's methods in both settings, the first of those that print the same."""
+    """Return the lowest mean of the paper's methods in both settings, the first of equal ones."""
     cells = [
         (cell.mean, cell.error, list(printed.METHODS).index(method), setting)
         for (setting, measure, name, method), cell in printed.scores().items()
@@ -63,10 +63,10 @@ def paper_best(dataset: str, metric: str) -> Reference | None:
 
 @cache
 def best_published(dataset: str, metric: str, *, verified: bool = False) -> Reference | None:
-    """Return the least comparable score of the literature and the paper, None for sets the literature has not.
+    """Return the lowest comparable score of literature and paper, None for data sets that the literature does not have.
 
-    With ``verified`` only scores that were read where they are printed count. The paper prints two decimals: where it
-    is level with the literature, the literature says more.
+    With ``verified``, only scores that were read where they are printed count. If the paper, which prints two decimals,
+    is level with the literature, the score of the literature is returned, which has more digits.
     """
     mine = [line for line in literature(dataset, metric) if line.comparable and (line.verified or not verified)]
     if not mine:
@@ -76,12 +76,12 @@ def best_published(dataset: str, metric: str, *, verified: bool = False) -> Refe
 
 
 def literature(dataset: str, metric: str) -> list[Reference]:
-    """Return what the literature has, in the order of the file."""
+    """Return the scores of the literature, in the order of the file."""
     return [found for name, measure, found in _lines() if (name, measure) == (dataset, metric)]
 
 
 def published_datasets() -> Sequence[str]:
-    """Return the data sets that the literature has."""
+    """Return the data sets that the literature has scores for."""
     return tuple(dict.fromkeys(name for name, _, _ in _lines()))
 
 

@@ -1,8 +1,8 @@
-"""What the paper prints: its tables of scores, runtimes and data sets.
+"""The paper's tables of scores, runtimes and data sets.
 
-The numbers lie in ``tables/`` beside this file, as "Efficient Bayesian Deep Ensembles via Analytic Predictive
+The numbers are in ``tables/`` beside this file, as "Efficient Bayesian Deep Ensembles via Analytic Predictive
 Inference" prints them: ``scores.csv`` the tables of RMSE and NLL of both settings, ``runtimes.csv`` those of runtime in
-minutes, ``datasets.csv`` that of data sets. What the paper gives as N/A is empty there and missing here.
+minutes, ``datasets.csv`` that of data sets. Cells that the paper gives as N/A are empty there and missing here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ METHODS = MappingProxyType(
         "vbll": "VBLL",
     }
 )
-"""The methods and what the paper calls them, in the order of its columns."""
+"""The methods and their names in the paper, in the order of its columns."""
 
 DATASETS = MappingProxyType(
     {
@@ -44,10 +44,10 @@ DATASETS = MappingProxyType(
         "yacht": "Yacht",
     }
 )
-"""The data sets and what the paper calls them, in the order of its lines."""
+"""The data sets and their names in the paper, in the order of its rows."""
 
 EXPERIMENTS = MappingProxyType({"setting1": 1, "setting2": 2})
-"""The experiments that a table of the paper shows, and the number of their setting."""
+"""The experiments that the paper has tables of, and the number of their setting."""
 
 METRICS = ("rmse", "nll")
 """The metrics that the paper prints."""
@@ -58,7 +58,7 @@ UNIT = 0.01
 
 @dataclass(frozen=True)
 class Printed:
-    """Mean and standard deviation over splits, as printed."""
+    """Printed mean and standard deviation over splits."""
 
     mean: float
     std: float
@@ -66,17 +66,17 @@ class Printed:
 
     @property
     def error(self) -> float:
-        """The standard error of the mean, not a number of a single split.
+        """The standard error of the mean, NaN for a single split.
 
-        The standard deviation is taken as the population's: a single split has 0.00 in the paper, where that of a
-        sample would not exist.
+        The printed standard deviation is taken to be divided by n: the paper prints 0.00 for a single split, for which
+        the other one does not exist.
         """
         return self.std / sqrt(self.splits - 1) if self.splits > 1 else nan
 
 
 @dataclass(frozen=True)
 class DatasetLine:
-    """A line of the table of data sets."""
+    """A row of the table of data sets."""
 
     rows: int
     features: int
@@ -113,7 +113,7 @@ def runtimes() -> Mapping[tuple[int, str, str], float]:
 
 @cache
 def datasets() -> Mapping[str, DatasetLine]:
-    """Return the table of data sets by their names."""
+    """Return the rows of the table of data sets by name."""
     return MappingProxyType(
         {
             line.pop("dataset"): DatasetLine(**{name: int(number) for name, number in line.items()})
@@ -123,7 +123,7 @@ def datasets() -> Mapping[str, DatasetLine]:
 
 
 def stem_and_number(method: str) -> tuple[str, int]:
-    """Return the parts of names such as "bdkn-2", of which a file has several for one method; 0 without a number."""
+    """Return the parts of a method name such as "bdkn-2"; the number is 0 if there is none."""
     stem, _, number = method.rpartition("-")
     return (stem, int(number)) if stem and number.isdigit() else (method, 0)
 

@@ -1,4 +1,4 @@
-"""Other people's regressors, fitted and scored on the same splits as ours; they come with ``bdkn-paper[peers]``."""
+"""Regressors of other libraries, evaluated on the same splits; install them with ``bdkn-paper[peers]``."""
 
 from bdkn_paper.peers.bde import BDE
 from bdkn_paper.peers.boosting import CatBoost, NGBoost

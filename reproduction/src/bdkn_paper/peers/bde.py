@@ -15,23 +15,22 @@ from bdkn_paper.peers.mixture import SampledMixture
 from bdkn_paper.peers.peer import Peer
 
 _ROWS = 256
-"""Rows predicted at once: every sampled network keeps its layers of all of them in memory."""
+"""Rows predicted at once: all sampled networks hold their layers for these rows in memory."""
 
-_LEAST_SCALE = 1e-6  # the library adds it to every scale
+_LEAST_SCALE = 1e-6  # the library adds this to every scale
 
 
 class BDE(Peer):
-    """``bde.BdeRegressor``; defaults are the regression example of its README, as its own are for trying it out only.
+    """``bde.BdeRegressor`` with the settings of the regression example in its README.
 
-    Inputs and targets are standardised by the training rows, as the example does by hand.
+    The library's own defaults are only for a first try. Inputs and targets are standardised with the training rows, as
+    the example does.
 
-    What it predicts is the mixture of all networks it kept, ``n_members * n_samples / n_thinning`` Gaussians of equal
-    weight: the library's mean and standard deviation are that mixture's, and its quantiles are estimated by draws from
-    it. So the mixture is returned, none of it left out. ``predict(raw=True)`` gives the means and, whatever its
-    documentation says, the scales before the softplus.
+    The prediction is the mixture of all sampled networks, ``n_members * n_samples / n_thinning`` Gaussians of equal
+    weight. The library's mean and standard deviation are those of this mixture, and it estimates quantiles by draws
+    from it. ``predict(raw=True)`` returns the means and, unlike its documentation says, the scales before the softplus.
 
-    How many cores it uses is decided once a process, by ``XLA_FLAGS`` and before JAX is imported; ``n_jobs`` says
-    nothing to it.
+    The number of cores is set once per process by ``XLA_FLAGS``, before JAX is imported; ``n_jobs`` has no effect.
     """
 
     module, packages = "bde", ("sklearn-contrib-bde", "jax", "blackjax")
@@ -84,6 +83,6 @@ class BDE(Peer):
         return SampledMixture(self.target_.scale * mean + self.target_.mean, self.target_.scale * scale)
 
     def _networks(self, rows: NDArray[np.float32]) -> FloatArray:
-        """Return what each kept network says about rows, (n, networks, 2)."""
+        """Return the raw outputs of all sampled networks, (n, networks, 2)."""
         raw = np.asarray(self.model_.predict(rows, raw=True), dtype=np.float64)
         return raw.reshape(-1, *raw.shape[2:]).swapaxes(0, 1)

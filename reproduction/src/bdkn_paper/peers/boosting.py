@@ -1,4 +1,4 @@
-"""Boosted trees that predict a mean and a variance: NGBoost and CatBoost, as they come or stopped early."""
+"""Boosted trees that predict a mean and a variance: NGBoost and CatBoost, with or without early stopping."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NGBoost(Peer):
     """Natural gradient boosting of a Gaussian, ``ngboost.NGBRegressor``; it uses one thread, whatever ``n_jobs`` says.
 
     With ``early_stopping_rounds``, ``validation_fraction`` of the training rows are held out, and predictions are those
-    of the iteration that was best on them: the library itself would keep the rounds it waited in vain.
+    of the iteration that was best on them. The library itself would also use the iterations after it.
     """
 
     module, packages = "ngboost", ("ngboost",)
@@ -45,7 +45,7 @@ class NGBoost(Peer):
     def fit(self, X: FloatArray, y: FloatArray) -> Self:
         """Fit to the rows of ``X`` and their targets."""
         library = self.library()
-        # Its trees break ties by NumPy's global generator; with a seed of their own a fit gives the same bits again.
+        # Its trees break ties with NumPy's global generator; with a seed, the same fit gives the same bits.
         tree = clone(library.learners.default_tree_learner).set_params(random_state=self.random_state)
         self.model_ = library.NGBRegressor(
             Base=tree,
@@ -120,6 +120,6 @@ class CatBoost(Peer):
 
 
 def hold_out(X: FloatArray, y: FloatArray, fraction: float, random_state: int | None) -> tuple[Rows, Rows]:
-    """Return the rows to fit to and the rows to stop by, the same for every method with the same seed."""
+    """Return training and validation rows, the same for every method with the same seed."""
     X, X_held, y, y_held = train_test_split(X, y, test_size=fraction, random_state=random_state)
     return (X, y), (X_held, y_held)

@@ -1,4 +1,4 @@
-"""A mixture of thousands of Gaussians a row, as sampling the weights of networks gives."""
+"""A mixture of thousands of Gaussians per row, as obtained by sampling the weights of networks."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from bdkn.predictive import GaussianMixture
 from bdkn.predictive.location_scale import normal_cdf, normal_logpdf, standardise
 from bdkn.typing import FloatArray
 
-_AT_ONCE = 2**22  # rows times values times components; this bounds the memory to some hundred MB
-_DENSE, _EVEN, _OUTER = 256, 192, 32  # nodes: where the components are, over all of them, beyond them on either side
+_AT_ONCE = 2**22  # rows times values times components: limits the memory to some hundred MB
+_DENSE, _EVEN, _OUTER = 256, 192, 32  # nodes: where components are, over their whole range, beyond it on each side
 _NODES = _DENSE + _EVEN + 2 * _OUTER
 _LEVELS = normal_cdf(np.linspace(-4, 4, _DENSE))
-_DRAWS = 8  # of each component, to find where the components are
-_REACH = 6.0  # of the outermost nodes, in scales of the outermost components
+_DRAWS = 8  # per component, to find where the components are
+_REACH = 6.0  # distance of the outermost nodes, in scales of the outermost components
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class SampledMixture(GaussianMixture):
-    """A ``GaussianMixture`` of so many components that it is worked on a few rows at a time.
+    """A ``GaussianMixture`` with so many components that only a few rows are processed at once.
 
-    Mean, variance, density and distribution function are exact. Quantiles and the score would take a root a level and
-    a sum over all pairs of components; they come from a table of the distribution function at 512 nodes a row, dense
-    where the components are. A quantile is right to 1e-3, mostly to 1e-4, in level or in the row's standard deviation,
-    the score to 2e-4 of that. Quantiles further out than six scales from every component are given as infinite.
+    Mean, variance, density and distribution function are exact. Exact quantiles would need one root per level, and the
+    exact CRPS a sum over all pairs of components; both are computed from a table of the distribution function at 512
+    nodes per row, dense where the components are. The error of a quantile is at most 1e-3, mostly 1e-4, in level or in
+    standard deviations of the row, that of the CRPS 2e-4 standard deviations. Quantiles farther than six scales from
+    every component are infinite.
     """
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
@@ -38,7 +39,7 @@ class SampledMixture(GaussianMixture):
         return self._in_parts(GaussianMixture._cdf, y)
 
     def _ppf(self, q: FloatArray) -> FloatArray:
-        levels = ndtri(q)  # in these units the table is nearly straight between its nodes
+        levels = ndtri(q)  # in these units the table is nearly linear between its nodes
         rows = [np.interp(levels, ndtri(F), x, -np.inf, np.inf) for x, F in zip(*self._table, strict=True)]
         return np.array(rows).reshape(len(self), len(q))
 
@@ -50,10 +51,7 @@ class SampledMixture(GaussianMixture):
 
     @cached_property
     def _table(self) -> tuple[FloatArray, FloatArray]:
-        """The nodes of each row (n, 512) and the distribution function there.
-
-        It stays with the distribution: every level and every score of a row uses it.
-        """
+        """The nodes of each row (n, 512) and the distribution function at them; every quantile and score uses it."""
         z = _even_draws(self.loc.shape[1])
         nodes = [_nodes(loc, scale, z) for loc, scale in zip(self.loc, self.scale, strict=True)]
         x = np.array(nodes).reshape(len(self), _NODES)
@@ -73,7 +71,7 @@ def _distance(mixture: GaussianMixture, y: FloatArray) -> FloatArray:
 
 
 def _nodes(loc: FloatArray, scale: FloatArray, z: FloatArray) -> FloatArray:
-    """Return quantiles of draws from one row's components and, for the gaps between them, points at even distances."""
+    """Return quantiles of draws from one row's components and, for the gaps between them, equidistant points."""
     dense = np.quantile(loc + scale * z, _LEVELS)
     low, high = np.min(loc - _REACH * scale), np.max(loc + _REACH * scale)
     parts = ((low, dense[0], _OUTER), (dense[0], dense[-1], _EVEN), (dense[-1], high, _OUTER))
@@ -82,7 +80,7 @@ def _nodes(loc: FloatArray, scale: FloatArray, z: FloatArray) -> FloatArray:
 
 
 def _even_draws(components: int) -> FloatArray:
-    """Return draws (8, components) from the standard normal; of any run of components they are spread evenly."""
+    """Return draws (8, components) from the standard normal, evenly distributed over any run of components."""
     golden = (np.sqrt(5) - 1) / 2
     draws: FloatArray = ndtri(np.arange(1, _DRAWS * components + 1) * golden % 1)
     return draws.reshape(components, _DRAWS).T

@@ -1,4 +1,4 @@
-"""What a peer is to the benchmark: parameters, a fit, and a predictive distribution."""
+"""The interface of a peer: parameters, ``fit`` and ``predict_dist``."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from bdkn.typing import FloatArray
 class Peer(BaseEstimator, ABC):  # type: ignore[misc]
     """A regressor of another library, which is imported when it is first used.
 
-    Each takes ``random_state`` and ``n_jobs`` besides parameters of its own, which are its library's.
+    Every peer has the parameters ``random_state`` and ``n_jobs``; the others are those of its library.
     """
 
     module: ClassVar[str]
     packages: ClassVar[tuple[str, ...]]
-    """What to install, first the library itself, then those beneath it that decide a result."""
+    """Distributions whose versions can change a result, the library itself first."""
 
     @abstractmethod
     def fit(self, X: FloatArray, y: FloatArray) -> Self:
@@ -29,7 +29,7 @@ class Peer(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def predict_dist(self, X: FloatArray) -> Predictive:
-        """Return what the library itself calls its predictive distribution, one a row."""
+        """Return the predictive distribution of the library, one per row."""
 
     def library(self) -> Any:
         """Return the library's module."""

@@ -1,4 +1,4 @@
-"""One cell of a table, before it is averaged: a method on a split of a data set."""
+"""A cell: one method on one split of one data set with one seed."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
+from bdkn_paper.store.parameter_names import stored_parameters, today_parameters
 from bdkn_paper.store.record import Record
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """All that decides a result: what runs again with the same cell gives the same numbers.
+    """Everything that determines a result: running an equal cell again gives the same numbers.
 
-    ``base`` says how the regressor is made, ``{"from_paper": 1}`` or, if empty, by its constructor; ``parameters`` go
-    on top of it. ``data`` tells the content of a table of one's own; that of a registered data set is known.
+    ``base`` says how the regressor is created: ``{"from_paper": 1}``, or by its constructor if empty. ``parameters``
+    override it. ``data`` identifies the content of a user's table; it is empty for registered data sets, whose content
+    is known.
     """
 
     experiment: str
@@ -33,12 +35,14 @@ class Cell:
 
     @classmethod
     def of(cls, record: Record) -> Self:
-        """Return the cell a record is of."""
-        return cls(**record["cell"])
+        """Return the cell of a record."""
+        fields = record["cell"]
+        return cls(**{**fields, "parameters": today_parameters(fields["regressor"], fields.get("parameters", {}))})
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields by name, as a record holds them."""
-        return {name: value for name, value in asdict(self).items() if name != "data" or value}
+        fields = {name: value for name, value in asdict(self).items() if name != "data" or value}
+        return fields | {"parameters": stored_parameters(self.regressor, self.parameters)}
 
     @cached_property
     def key(self) -> str:
@@ -47,12 +51,12 @@ class Cell:
         return _digest(text)
 
     def is_like(self, other: Cell) -> bool:
-        """Tell whether two cells differ in nothing but the split, so that their results may be averaged."""
+        """Return whether two cells differ only in the split, so that their results may be averaged."""
         return replace(self, split=other.split) == other
 
     @property
     def random_state(self) -> int:
-        """The seed of the networks; methods share it, so that they differ in nothing but what they do with them."""
+        """The seed of the regressor; all methods share it, so that they combine the same networks."""
         return int(_digest(f"{self.seed}/{self.dataset}/{self.split}")[:8], 16)
 
     def __str__(self) -> str:

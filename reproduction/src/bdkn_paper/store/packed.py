@@ -1,7 +1,7 @@
-"""Records in few files: one a method and data set, to be committed.
+"""Packed records: one file per method and data set, to be committed.
 
-``<results>/<experiment>/<method>-<dataset>.jsonl`` begins with a line of what its records have in common; then comes
-one record a line, sorted by split, without what they share.
+``<results>/<experiment>/<method>-<dataset>.jsonl`` begins with a line of what all its records have in common. Then
+follows one record per line, sorted by split, without the common part.
 """
 
 from __future__ import annotations
@@ -17,16 +17,37 @@ from bdkn_paper.store.cell import Cell
 from bdkn_paper.store.record import Record, dumps, loads
 from bdkn_paper.store.store import Store, replace_file
 
-DEFAULT_RESULTS = Path("results")
+DEFAULT_RESULTS = Path("reproduction/results")
 
 FORMAT = {"format": "bdkn records", "version": 1}
 
 
-def pack(store: Store, results: str | os.PathLike[str] = DEFAULT_RESULTS, keys: Collection[str] | None = None) -> int:
-    """Bring the records of a store into the packed files and return how many there now are in the files touched.
+def records(source: str | os.PathLike[str]) -> list[Record]:
+    """Return the records of a store or of a folder of packed files, by experiment, method, data set and split.
 
-    Records packed earlier stay, unless the store has a newer one of the same cell. With ``keys`` only these cells are
-    packed, and others, of an experiment as it once was, leave the files.
+    Records of cells that today's experiment files no longer contain are returned too: ``Cell.of(record).key``
+    identifies the cell.
+    """
+    folder = record_folder(source)
+    return sorted([*Store(folder), *packed(folder)], key=place)
+
+
+def record_folder(source: str | os.PathLike[str]) -> Path:
+    """Return a folder of records; raise if it does not exist."""
+    folder = Path(source)
+    if not folder.is_dir():
+        raise InvalidParameterError(
+            f"records must be in a folder, a store or reproduction/results; got {str(folder)!r}, which is not a "
+            "folder: run 'bdkn-paper run FILE' first"
+        )
+    return folder
+
+
+def pack(store: Store, results: str | os.PathLike[str] = DEFAULT_RESULTS, keys: Collection[str] | None = None) -> int:
+    """Write the records of a store to packed files; return the number of records in the files written.
+
+    Records packed earlier are kept, unless the store has a newer one of the same cell. If ``keys`` are given, only
+    these cells are packed, and all others are removed from the files written.
     """
     count = 0
     for path, group in groupby(sorted(_wanted(store, keys), key=place), lambda record: _file(results, record)):
@@ -39,7 +60,7 @@ def pack(store: Store, results: str | os.PathLike[str] = DEFAULT_RESULTS, keys: 
 
 
 def unpack(results: str | os.PathLike[str], store: Store) -> int:
-    """Put the packed records that a store lacks into it and return how many."""
+    """Copy packed records that a store does not have into it; return how many."""
     missing = [record for record in packed(results) if store.get(Cell.of(record)) is None]
     for record in missing:
         store.put(record)
@@ -47,7 +68,7 @@ def unpack(results: str | os.PathLike[str], store: Store) -> int:
 
 
 def packed(results: str | os.PathLike[str]) -> Iterator[Record]:
-    """Yield the records of all packed files of a folder and those in it."""
+    """Yield the records of all packed files in a folder and its subfolders."""
     for path in sorted(Path(results).rglob("*.jsonl")):
         yield from read_packed(path)
 
@@ -66,29 +87,8 @@ def read_packed(path: Path) -> Iterator[Record]:
         ) from error
 
 
-def records(source: str | os.PathLike[str]) -> list[Record]:
-    """Return the records of a store, or of a folder of packed files, by experiment, method, data set and split.
-
-    ``bdkn_paper.store.record`` says what a record holds. A cell that is there twice, or with other parameters than
-    today's experiment gives it, is returned as it is: ``Cell.of(record).key`` tells cells apart.
-    """
-    folder = record_folder(source)
-    return sorted([*Store(folder), *packed(folder)], key=place)
-
-
-def record_folder(source: str | os.PathLike[str]) -> Path:
-    """Return a folder of records, which must be there."""
-    folder = Path(source)
-    if not folder.is_dir():
-        raise InvalidParameterError(
-            f"records must be in a folder, a store or results/; got {str(folder)!r}, which is none: "
-            "run 'bdkn-paper run FILE' first"
-        )
-    return folder
-
-
 def place(record: Record) -> tuple[str, str, str, int, str]:
-    """Return what records are sorted by."""
+    """Return the key by which records are sorted."""
     cell = Cell.of(record)
     return cell.experiment, cell.method, cell.dataset, cell.split, cell.key
 

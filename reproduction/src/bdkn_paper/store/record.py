@@ -1,29 +1,30 @@
-"""What is kept of a cell that was run.
+"""A record: the stored result of a cell.
 
-A record is a dictionary of what JSON knows::
+A record is a dictionary of JSON values::
 
-    cell        what was run, the fields of ``Cell``: experiment, method, dataset, split (from 0), regressor, base,
-                parameters, seed, kind
+    cell        the fields of ``Cell``: experiment, method, dataset, split (from 0), regressor, base, parameters, seed,
+                kind
     status      "done" or "failed"
-    rows        {"train": rows fitted to, "test": rows scored}
-    metrics     on the test rows, in the units of the target: rmse, nll, crps, coverage_50, coverage_90, coverage_95,
+    rows        {"train": number of training rows, "test": number of test rows}
+    metrics     on the test rows, in units of the target: rmse, nll, crps, coverage_50, coverage_90, coverage_95,
                 width_50, width_90, width_95, calibration_error
-    model       what was fitted: members (networks in use), epochs (run by the longest); of BDKN also dof,
-                prior_scale (σ_β²), evidence (log marginal likelihood), noise (variance), weights (one a network in use)
-    seconds     fit (all of it), of which train (networks learn), forward (what trained networks say about the training
-                rows) and aggregate (statistics, evidence, posterior: what is not a network); predict (all of it), of
-                which predict_forward and predict_aggregate (the closed-form predictive). A method without such a part
-                has no such key. In a cell of kind "curves" train holds the watching of every epoch too, so these times
-                say nothing about the method.
-    curves      only of kind "curves": {"epoch": [1, 2, ..], "rmse": [..], "nll": [..]} on the test rows; not a number
-                where every network had diverged. ``metrics`` are those of the last epoch, by the ordinary fit.
-    warnings    what the fit warned of, as text
-    memory_mib  highest memory of the process so far, None where the system does not tell
-    versions    of Python and the packages that matter, by name
-    hardware    processor, cores, system, memory_gib; threads: what the fit was allowed
-    traceback   only of a failed cell, which has cell, status, warnings, memory_mib, versions and hardware besides
+    model       facts about the fitted model: members (number in use), epochs (of the network trained longest); for BDKN
+                also dof, prior_scale (σ_β², the prior variance), evidence (log marginal likelihood), noise (variance),
+                weights (one per member in use)
+    seconds     fit (in total), and its parts: train (training of the networks), forward (predictions of trained
+                networks for training rows) and aggregate (statistics, evidence, posterior: everything closed form);
+                predict (in total), and its parts predict_forward and predict_aggregate. Parts that a method does not
+                have are missing. In cells of kind "curves", train includes the predictions after every epoch, so these
+                times say nothing about the method.
+    curves      only for kind "curves": {"epoch": [1, 2, ..], "rmse": [..], "nll": [..]} on the test rows; NaN where all
+                networks had diverged. ``metrics`` are those after the last epoch, from an ordinary fit.
+    warnings    texts of the warnings of the fit
+    memory_mib  largest memory of the process so far, None where the system does not report it
+    versions    of Python and of the packages that can change a result
+    hardware    processor, cores, system, memory_gib; threads: how many the fit was allowed
+    traceback   only if failed; such a record has cell, status, warnings, memory_mib, versions and hardware besides
 
-Numbers that are not finite are kept too, as ``{"float": "nan"}`` in files, which any JSON reader takes.
+Numbers that are not finite are written as ``{"float": "nan"}``, which every JSON reader accepts.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ Record = dict[str, Any]
 
 
 def dumps(record: Any) -> str:
-    """Return one line of JSON, keys as they come."""
+    """Return one line of JSON, with keys in the order of ``record``."""
     return json.dumps(_finite(record), allow_nan=False, separators=(",", ":"), ensure_ascii=False)
 
 
 def loads(line: str | bytes) -> Any:
-    """Return what ``dumps`` was given."""
+    """Return the value that ``dumps`` was given."""
     return json.loads(line, object_hook=_revive)
 
 

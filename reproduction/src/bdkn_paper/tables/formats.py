@@ -25,7 +25,7 @@ def entry_text(entry: Entry, digits: int) -> str:
 
 
 def grid_table(grid: Grid, show: Callable[[Entry, str], str] = lambda entry, text: text) -> Table:
-    """Return the grid with its cells written, each as ``show`` would have it."""
+    """Return the grid as a table, with entries formatted by ``show``."""
     rows = (
         (dataset_title(name), *(show(entry, entry_text(entry, digits)) for entry in entries))
         for name, entries, digits in zip(grid.datasets, grid.entries, grid.digits, strict=True)
@@ -39,13 +39,13 @@ def grid_markdown(grid: Grid) -> str:
 
 
 def grid_latex(grid: Grid) -> str:
-    """Return the grid as the paper sets its tables, for the package booktabs."""
+    """Return the grid in LaTeX, for the package booktabs."""
     table = grid_table(grid, lambda entry, text: _LATEX[entry.mark].format(latex_escape(text)))
     return _tabular(replace(table, rows=tuple((latex_escape(name), *cells) for name, *cells in table.rows)))
 
 
 def grid_csv(grid: Grid) -> str:
-    """Return one line a cell: data set, method, metric, mean, standard deviation, splits."""
+    """Return one line per entry: data set, method, metric, mean, standard deviation, splits."""
     lines = (
         (name, method, grid.metric, entry.sample.mean, entry.sample.std, len(entry.sample))
         for name, entries in zip(grid.datasets, grid.entries, strict=True)
@@ -56,22 +56,22 @@ def grid_csv(grid: Grid) -> str:
 
 
 def to_latex(table: Table) -> str:
-    """Return a table of plain cells, for the package booktabs."""
+    """Return a table in LaTeX, for the package booktabs."""
     return _tabular(Table(table.title, table.columns, tuple(tuple(map(latex_escape, row)) for row in table.rows)))
 
 
 def to_csv(table: Table) -> str:
-    """Return a table with its cells as they are shown."""
+    """Return a table as CSV."""
     return _csv([table.columns, *table.rows])
 
 
 def latex_escape(text: str) -> str:
-    """Return text that LaTeX sets as it stands."""
+    """Escape the characters that are special in LaTeX."""
     return text.translate(_SPECIAL)
 
 
 def _tabular(table: Table) -> str:
-    """Return the tabular of a table whose body is LaTeX already."""
+    """Return the tabular of a table whose rows are already LaTeX."""
     columns = tuple(map(latex_escape, table.columns))
     head, *body = (" & ".join(row) + r" \\" for row in (columns, *table.rows))
     rule = "l" + "r" * (len(columns) - 1)

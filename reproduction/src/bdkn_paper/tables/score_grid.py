@@ -1,6 +1,6 @@
-"""Data sets times methods, mean ± standard deviation over splits, the best marked as in the paper.
+"""Scores of all data sets and methods: mean ± standard deviation over splits, the best marked as in the paper.
 
-Where methods have run on different splits, those that all have decide which is best.
+If methods were run on different splits, the splits that all of them have determine which is best.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from bdkn_paper.analysis.sample import Sample
 
 Mark = Literal["best", "second", ""]
 
-DEVIATION = "± is the standard deviation over splits, divided by n (a single split has 0, as in the paper)."
+DEVIATION = "± is the standard deviation over splits, divided by n (0 for a single split, as in the paper)."
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What a metric is called and, where it has one, the value it should have: else the smaller the better."""
+    """The title of a metric and its ideal value; without one, smaller is better."""
 
     title: str
     ideal: float | None = None
     ranked: bool = True
 
     def loss(self, value: float) -> float:
-        """Return what makes one value better than another, the smaller the better."""
+        """Return a number that is smaller for better values."""
         return value if self.ideal is None else abs(value - self.ideal)
 
 
@@ -40,7 +40,7 @@ METRICS = MappingProxyType(
         "crps": Metric("CRPS"),
         "calibration_error": Metric("Calibration error"),
         **{f"coverage_{level}": Metric(f"Coverage of {level}% intervals", level / 100) for level in (50, 90, 95)},
-        # Narrow is good only among intervals that hold what they claim.
+        # Narrow intervals are good only if their coverage is right.
         **{f"width_{level}": Metric(f"Width of {level}% intervals", ranked=False) for level in (50, 90, 95)},
     }
 )
@@ -48,7 +48,7 @@ METRICS = MappingProxyType(
 
 @dataclass(frozen=True)
 class Entry:
-    """A cell of a grid; without a sample it is empty."""
+    """An entry of a grid; without a sample it is empty."""
 
     sample: Sample | None
     mark: Mark = ""
@@ -56,7 +56,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Grid:
-    """A line a data set, a column a method."""
+    """One row per data set, one column per method."""
 
     title: str
     metric: str
@@ -64,14 +64,14 @@ class Grid:
     methods: tuple[str, ...]
     entries: tuple[tuple[Entry, ...], ...]
     digits: tuple[int, ...]
-    """Digits after the point, of each line."""
+    """Decimals of each row."""
     notes: tuple[str, ...]
 
 
 def score_grid(results: Results, metric: str, digits: int = 2, figures: int = 0) -> Grid:
     """Return a metric of all data sets and methods of an experiment.
 
-    With ``figures`` a line has as many digits more as its smallest mean needs to show so many figures.
+    With ``figures``, a row has more decimals if its smallest mean needs them to show so many significant figures.
     """
     check_choice("metric", metric, METRICS)
     lines = [[results.sample(dataset, method, metric) for method in results.methods] for dataset in results.datasets]
@@ -99,7 +99,7 @@ def _digits(line: Sequence[Sample | None], digits: int, figures: int) -> int:
 def marks(line: Sequence[Sample | None], metric: Metric, digits: int) -> list[Mark]:
     """Return which samples have the best mean and which the second best.
 
-    As in the paper means are compared as they are printed, so that several can be best, and then several second.
+    As in the paper, means are compared as printed, so that several can be best or second best.
     """
     losses = [inf if sample is None else metric.loss(round(sample.mean, digits)) for sample in line]
     ranks = sorted({round(loss, digits) for loss in losses if isfinite(loss)}) if metric.ranked else []

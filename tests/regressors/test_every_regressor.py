@@ -31,11 +31,20 @@ MODELS = [
 ]
 
 
+def number(model):
+    return MODELS.index(model)
+
+
 def test_every_regressor_is_checked():
     assert {type(model).__name__ for model in MODELS} == set(REGRESSORS)
 
 
-@pytest.mark.parametrize("model", MODELS, ids=str)
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_no_class_derives_from_more_than_two_of_ours(name):
+    assert sum(cls.__module__.startswith("bdkn.") for cls in REGRESSORS[name].__mro__) <= 3
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: f"{type(model).__name__}{number(model)}")
 def test_regressors_conform(model):
     for package in getattr(model, "packages", ()):
         if find_spec({"pyro-ppl": "pyro"}.get(package, package)) is None:

@@ -1,0 +1,90 @@
+"""Records written before a parameter was renamed are found under the name of today."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from tiny import cell
+
+from bdkn_paper.experiments import load_experiment
+from bdkn_paper.experiments.methods import METHODS, parameter_names
+from bdkn_paper.store import Cell, Store, records
+from bdkn_paper.store.parameter_names import RENAMED, stored_parameters, today_parameters
+
+ROOT = Path(__file__).parents[2]
+
+FOUND = {
+    "artefacts": 1095,
+    "converged": 366,
+    "defaults": 350,
+    "figure2": 320,
+    "figure3": 80,
+    "mixture": 5,
+    "peers": 858,
+    "prior": 10,
+    "setting1": 1160,
+    "setting2": 1055,
+    "standardised": 400,
+    "synthetic-song": 2,
+}
+"""How many cells of each experiment file have a record; before any parameter was renamed it was as many."""
+
+
+@pytest.fixture(scope="module")
+def everything():
+    return records(ROOT / "results")
+
+
+def first_key(record):
+    """Return the key as it was computed when the records were written: a hash of the cell as it is stored."""
+    text = json.dumps(record["cell"], sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_every_record_keeps_its_key(everything):
+    assert sum(record["status"] == "done" for record in everything) == 5889
+    for record in everything:
+        assert Cell.of(record).key == first_key(record)
+        assert Cell.of(record).as_dict() == record["cell"]
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_the_cells_of_an_experiment_find_their_records(everything, name):
+    experiment = load_experiment(ROOT / "experiments" / f"{name}.toml")
+    kept = {first_key(record): record for record in everything if record["cell"]["experiment"] == name}
+    found = [cell for cell in experiment.cells(experiment.source()) if cell.key in kept]
+    assert len(found) == FOUND[name]
+    assert all(Cell.of(kept[cell.key]) == cell for cell in found)
+
+
+def test_old_and_new_names_are_the_same_cell(tmp_path):
+    record = {"cell": cell().as_dict() | {"parameters": {"evidence": "exact"}}, "status": "done", "metrics": {}}
+    today = cell(parameters={"prior_variance": "evidence"})
+    assert Cell.of(record) == today
+    store = Store(tmp_path)
+    store.put(record)
+    assert store.get(today) == record
+    assert today.as_dict()["parameters"] == {"evidence": "exact"}
+
+
+@pytest.mark.parametrize("regressor", RENAMED)
+@pytest.mark.parametrize("value", ["evidence", "paper", 0.5])
+def test_a_renamed_parameter_goes_there_and_back(regressor, value):
+    given = {"epochs": 3, "prior_variance": value, "tempering": "evidence"}
+    stored = stored_parameters(regressor, given)
+    assert stored == {"epochs": 3, "evidence": "exact" if value == "evidence" else value, "tempering": "evidence"}
+    assert today_parameters(regressor, stored) == today_parameters(regressor, given) == given
+
+
+def test_parameters_of_other_regressors_keep_their_names():
+    given = {"prior_variance": 0.02}  # of VBLL, which always had it
+    assert stored_parameters("VBLLRegressor", given) == today_parameters("VBLLRegressor", given) == given
+
+
+@pytest.mark.parametrize("regressor", METHODS)
+def test_an_experiment_sets_parameters_by_their_names_of_today(regressor):
+    names = parameter_names(regressor)
+    assert not {renamed.stored for renamed in RENAMED.get(regressor, ())} & {*names}
+    assert {renamed.today for renamed in RENAMED.get(regressor, ())} <= {*names}
+    assert not {"random_state", "n_jobs", "verbose", "device"} & {*names}
