@@ -18,12 +18,6 @@ STILL_MISSING = {
     "bdkn.ModelFileError",
     "bdkn.TorchEngine",
     "bdkn.load",
-    "bdkn.plots.CalibrationDisplay",
-    "bdkn.plots.CurveDisplay",
-    "bdkn.plots.IntervalDisplay",
-    "bdkn.plots.PITDisplay",
-    "bdkn.plots.WeightsDisplay",
-    "bdkn.plots.save_figure",
 }
 """Names whose docstring lacks a section. This list only shrinks."""
 
