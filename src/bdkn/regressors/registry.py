@@ -1,4 +1,4 @@
-"""The regressors by name, and loading one from a file."""
+"""The regressors by name, and the loading of a regressor from a file."""
 
 from __future__ import annotations
 
