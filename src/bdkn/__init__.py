@@ -1,6 +1,6 @@
 """Regression with honest uncertainty: Bayesian deep kernel networks as scikit-learn estimators.
 
-Names are resolved when they are first used, so that ``import bdkn`` costs next to nothing.
+Names are imported when they are first used, so that ``import bdkn`` is fast.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name from where it lives."""
+    """Import a public name from its module."""
     from importlib import import_module
     from importlib.metadata import version
 

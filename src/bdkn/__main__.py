@@ -6,7 +6,7 @@ from bdkn.errors import MissingExtraError, require
 
 
 def main() -> None:
-    """Run the command, or print which extra it needs and exit with 1."""
+    """Run the command; if a package is missing, print the extra that installs it and exit with code 1."""
     try:
         require("typer", "rich", extra="cli")
     except MissingExtraError as error:

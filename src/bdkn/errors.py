@@ -12,35 +12,91 @@ from importlib.util import find_spec
 
 
 class BDKNError(Exception):
-    """Base of every error this library raises on purpose."""
+    """Base class of the errors that this library raises.
+
+    Examples
+    --------
+    >>> from bdkn import BDKNError, BDKNRegressor
+    >>> try:
+    ...     BDKNRegressor(epochs=0).fit([[0.0], [1.0]], [0.0, 1.0])
+    ... except BDKNError as error:
+    ...     print(type(error).__name__)
+    InvalidParameterError
+    """
 
 
 class InvalidParameterError(BDKNError, ValueError):
-    """A parameter is outside what it may be; the message names it, what is allowed and what was given."""
+    """A parameter has a value that is not allowed.
+
+    The message names the parameter, the values that are allowed and the value that was given.
+
+    Examples
+    --------
+    >>> from bdkn import BDKNRegressor
+    >>> BDKNRegressor(design="crossfit").fit([[0.0], [1.0]], [0.0, 1.0])
+    Traceback (most recent call last):
+    ...
+    bdkn.errors.InvalidParameterError: design must be one of 'cross-fit', ...; did you mean 'cross-fit'?
+    """
 
 
 class ImproperPosteriorError(BDKNError, ValueError):
-    """Prior and data together leave some weight undetermined, so no posterior exists."""
+    """Prior and data together do not determine all weights, so there is no posterior distribution."""
 
 
 class DivergedError(BDKNError, RuntimeError):
-    """Every member of an ensemble diverged, so there is nothing to predict with."""
+    """Every member of an ensemble diverged, or a member's prediction is not finite, so that nothing can be predicted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn import BayesianStackingRegressor
+    >>> broken = lambda X: np.full(len(X), np.nan)
+    >>> BayesianStackingRegressor([("broken", broken)]).fit(np.eye(9), np.arange(9.0))
+    Traceback (most recent call last):
+    ...
+    bdkn.errors.DivergedError: all 1 members diverged: ...
+    """
 
 
 class MissingExtraError(BDKNError, ImportError):
-    """An optional package is needed; the message says which extra to install."""
+    """An optional package is not installed; the message names the extra that installs it."""
 
 
 class ModelFileError(BDKNError, ValueError):
-    """A model file is damaged, foreign, or of a format this version cannot read."""
+    """A model file is damaged, is of another kind, or has a format that this version cannot read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import bdkn
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     bdkn.load(file.name)
+    Traceback (most recent call last):
+    ...
+    bdkn.errors.ModelFileError: ... cannot be read as a bdkn model ...
+    """
 
 
 class DivergedMemberWarning(UserWarning):
-    """Some members diverged and were left out."""
+    """Some members diverged and are not used.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from bdkn import BayesianStackingRegressor
+    >>> members = [("broken", lambda X: np.full(len(X), np.nan)), ("column", lambda X: X[:, 0])]
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = BayesianStackingRegressor(members, random_state=0).fit(np.eye(9), np.arange(9.0))
+    >>> caught[0].category.__name__, model.member_names_
+    ('DivergedMemberWarning', ('column',))
+    """
 
 
 def warn_user(text: str, category: type[Warning]) -> None:
-    """Warn with the line of the code that called this library."""
+    """Issue a warning that names the line of the user's code that called this library."""
     frame, level = inspect.currentframe(), 0
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "bdkn":
         frame, level = frame.f_back, level + 1
@@ -48,14 +104,14 @@ def warn_user(text: str, category: type[Warning]) -> None:
 
 
 def missing_extra(package: str, extra: str, distribution: str = "bdkn") -> MissingExtraError:
-    """Return the error for a package that only ``pip install "bdkn[extra]"`` installs."""
+    """Return the error for a missing package that ``pip install "bdkn[extra]"`` installs."""
     return MissingExtraError(
         f'this needs {package}, which is not installed; run: pip install "{distribution}[{extra}]"'
     )
 
 
 def require(*packages: str, extra: str) -> None:
-    """Raise ``MissingExtraError`` for the first of ``packages`` that is not installed; nothing is imported."""
+    """Raise ``MissingExtraError`` for the first of ``packages`` that is not installed; do not import them."""
     for package in packages:
         if find_spec(package) is None:
             raise missing_extra(package, extra)
@@ -81,9 +137,9 @@ def check_number(
     whole: bool = False,
     infinite: bool = False,
 ) -> None:
-    """Raise unless ``given`` is a number in [low, high]; ``strict``: above low, ``whole``: an integer.
+    """Raise unless ``given`` is a finite number from ``low`` to ``high``.
 
-    Infinity is a number only where ``infinite`` says so.
+    With ``strict`` it must be greater than ``low``, with ``whole`` an integer; with ``infinite`` it may be infinite.
     """
     if isinstance(given, numbers.Integral if whole else numbers.Real) and not isinstance(given, bool):
         value = float(given)
@@ -96,7 +152,7 @@ def check_number(
 
 
 def check_flag(name: str, given: object) -> None:
-    """Raise unless ``given`` is True or False, be it NumPy's."""
+    """Raise unless ``given`` is True or False, as a bool of Python or of NumPy."""
     if type(given).__name__ not in ("bool", "bool_"):
         raise InvalidParameterError(f"{name} must be True or False; got {given!r}")
 

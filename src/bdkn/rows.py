@@ -1,4 +1,4 @@
-"""Rows of a table with their targets: the one container in which they travel, and how they come in blocks."""
+"""Rows of a table with their targets, in memory or read in blocks."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Any, Protocol
 from bdkn.typing import FloatArray, IndexArray
 
 BLOCK_ROWS = 8192
-"""Rows of a block: few enough to stay in a processor's cache while they are used."""
+"""Default number of rows of a block: few enough to stay in a processor's cache while they are used."""
 
 
 class RowSource(Protocol):
-    """Rows that come in blocks, wherever they lie: in memory, in a memory map, in a file.
+    """Rows that can be read in blocks, from memory, from a memory map or from a file.
 
-    Row i is the same row in every pass, so that folds can be a function of the row's number.
+    Row i is the same row in every pass, so that folds can depend on the number of a row.
     """
 
     def __len__(self) -> int:
         """Return the number of rows."""
 
     def blocks(self, size: int | None = None) -> Iterator[Rows]:
-        """Yield all rows in their order, at most ``size`` at a time (None: some thousands)."""
+        """Yield all rows in order, in blocks of at most ``size`` rows (None: a size chosen by the source)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows in memory: a table ``X``, the targets ``y`` (n,), and how often each row counts (None: once).
+    """Rows in memory: a table ``X``, targets ``y`` of shape (n,), and how many times each row is counted (None: once).
 
-    ``X`` is any table whose rows can be taken by number. Where it is an array, ``rows[numbers]`` takes some of them.
+    ``X`` is a table whose rows can be selected by number. If it is an array, ``rows[numbers]`` selects some of them.
     """
 
     X: Any
@@ -43,7 +43,7 @@ class Rows:
         return Rows(self.X[numbers], self.y[numbers], None if self.counts is None else self.counts[numbers])
 
     def blocks(self, size: int | None = None) -> Iterator[Rows]:
-        """Yield all rows in their order, at most ``size`` at a time (None: some thousands)."""
+        """Yield all rows in order, in blocks of at most ``size`` rows (None: a size chosen by the source)."""
         step = size or BLOCK_ROWS
         for start in range(0, len(self), step):
             yield self[start : start + step]

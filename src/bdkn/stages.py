@@ -1,9 +1,9 @@
-"""Observe the stages of a fit or a prediction: how long each takes, or that it begins and ends.
+"""Stages: the named parts of a fit or a prediction, which an observer can time or report.
 
 The stages of a fit are "encode", "train", "predict held-out rows" (or, where no rows are left out, "predict members")
-and "combine"; those of a prediction are "predict members" and "predict". Code that does the work says
-``with stage(name):``; whoever wants to know calls ``observe_stages`` around it. Without an observer a stage costs
-next to nothing.
+and "combine"; those of a prediction are "predict members" and "predict". The code of a stage runs inside
+``with stage(name):``. To observe stages, run a fit inside ``with observe_stages(observer):``. Without an observer, a
+stage takes practically no time.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 
 Observer = Callable[[str], AbstractContextManager[None]]
-"""Given the name of a stage, returns the context in which it runs."""
+"""A function from the name of a stage to the context manager in which the stage runs."""
 
 _observer: ContextVar[Observer | None] = ContextVar("bdkn stages", default=None)
 
 
 def stage(name: str) -> AbstractContextManager[None]:
-    """Return the context in which a stage of this name runs."""
+    """Return the context manager in which a stage runs: that of the observer, if there is one."""
     observer = _observer.get()
     return nullcontext() if observer is None else observer(name)
 
 
 @contextmanager
 def observe_stages(observer: Observer) -> Iterator[None]:
-    """Let ``observer`` see every stage that this thread runs inside the block."""
+    """Call ``observer`` for every stage that this thread runs inside the block."""
     token = _observer.set(observer)
     try:
         yield
@@ -37,7 +37,14 @@ def observe_stages(observer: Observer) -> Iterator[None]:
 
 
 class StageTimer:
-    """An observer that measures the seconds of each stage; a stage inside another counts for itself alone.
+    """Observer that measures the time of each stage, in seconds.
+
+    The time of a stage inside another one is not part of the outer one's.
+
+    Attributes
+    ----------
+    seconds : dict of str to float
+        Seconds by name of the stage, added up over all its runs.
 
     Examples
     --------
@@ -55,7 +62,7 @@ class StageTimer:
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        """Measure the block as the stage ``name``."""
+        """Measure the time of the block, as the stage ``name``."""
         self._inside.append(0.0)
         began = time.perf_counter()
         try:

@@ -31,7 +31,7 @@ def test_python_m_bdkn():
     assert "demo" in run.stdout
 
 
-def test_nothing_asked_for_is_answered_with_help():
+def test_no_arguments_print_help():
     assert "Usage:" in CliRunner().invoke(app, []).output
 
 

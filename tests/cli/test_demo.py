@@ -36,7 +36,7 @@ def numbers(folder):
 
 
 @pytest.mark.usefixtures("small")
-def test_it_prints_tables_and_writes_the_report(tmp_path):
+def test_demo_prints_tables_and_writes_the_report(tmp_path):
     result = run("--out", tmp_path / "report", "--picture", tmp_path / "demo.png", "--seed", 3)
     assert result.exit_code == 0, result.output
     scores = numbers(tmp_path / "report")["scores"]
@@ -64,7 +64,7 @@ def test_progress_goes_to_standard_error_unless_quiet(tmp_path):
 
 
 @pytest.mark.usefixtures("small")
-def test_the_seed_decides_and_a_second_run_replaces_the_first(tmp_path):
+def test_the_seed_determines_the_scores_and_a_second_run_replaces_the_first(tmp_path):
     nll = []
     for seed in (0, 0, 1):
         assert run("--out", tmp_path, "--seed", seed, "--quiet").exit_code == 0
@@ -74,7 +74,7 @@ def test_the_seed_decides_and_a_second_run_replaces_the_first(tmp_path):
 
 
 @pytest.mark.parametrize("below", ["", "further/down"])
-def test_a_file_in_the_way_is_one_clear_error(tmp_path, below, monkeypatch):
+def test_a_file_at_the_path_of_the_folder_is_an_error(tmp_path, below, monkeypatch):
     monkeypatch.setattr("bdkn.cli.demo.fit", lambda *args, **kwargs: pytest.fail("fitted before looking"))
     (tmp_path / "report").write_text("mine")
     place = tmp_path / "report" / below
@@ -82,7 +82,8 @@ def test_a_file_in_the_way_is_one_clear_error(tmp_path, below, monkeypatch):
     assert result.exit_code == 2
     assert result.stdout == ""
     assert result.stderr == (
-        f"Error: the report must go into a folder; got {place}, where a file is in the way: name another folder\n"
+        f"Error: the report must be written to a folder; got {place}, which is a file or below one: name another "
+        "folder\n"
     )
     assert (tmp_path / "report").read_text() == "mine"
 
@@ -94,7 +95,7 @@ def test_a_picture_of_unknown_kind_is_refused_before_anything_is_made(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_the_system_refuses_is_told_without_a_traceback(tmp_path, monkeypatch):
+def test_errors_of_the_operating_system_are_printed_without_a_traceback(tmp_path, monkeypatch):
     def refuse(*args, **kwargs):
         raise PermissionError(13, "Permission denied", "report")
 
@@ -109,7 +110,7 @@ def test_a_seed_must_not_be_negative(tmp_path):
 
 
 def test_the_true_demo_is_calibrated(tmp_path):
-    """The command as users run it: 90 % intervals that hold about 90 %, and much better than knowing no inputs."""
+    """Run the command as users do: 90 % intervals contain about 90 %, and scores are better than without inputs."""
     words = [sys.executable, "-m", "bdkn", "demo", "--out", str(tmp_path)]
     shown = subprocess.run(words, capture_output=True, text=True, check=True, timeout=240)
     assert f"Report: {tmp_path / 'index.html'}" in shown.stdout

@@ -18,7 +18,7 @@ def test_the_rows_to_train_on_are_those_given():
     assert len(folds) == 2
 
 
-def test_some_of_the_rows_are_numbered_anew():
+def test_folds_of_some_rows_are_numbered_from_zero():
     folds = Folds.of(6, SPLITS).only(np.array([1, 2, 4, 5]))
     assert folds.n == 4
     assert [(kept.tolist(), left_out.tolist()) for kept, left_out in folds] == [([0, 1], [2]), ([2], [0])]

@@ -19,7 +19,7 @@ def chunk_rows(request, monkeypatch):
 
 @pytest.mark.usefixtures("chunk_rows")
 @pytest.mark.parametrize("counts", [None, COUNTS.astype(float)])
-def test_chunks_put_together_are_the_design_matrix(counts):
+def test_concatenated_chunks_are_the_design_matrix(counts):
     design = Design(NETWORKS, Rows(X, y, counts))
     parts = list(design.chunks())
     np.testing.assert_allclose(np.concatenate([part[0] for part in parts]), NETWORKS.outputs(X)[0].T, rtol=1e-12)
@@ -32,7 +32,7 @@ def test_chunks_put_together_are_the_design_matrix(counts):
 
 
 class Counting:
-    """Networks that count how often they are asked."""
+    """Networks that count how often they predict."""
 
     def __init__(self, networks):
         self.networks, self.asked = networks, 0
@@ -49,7 +49,7 @@ class Counting:
 
 
 @pytest.mark.parametrize(("held", "asked"), [(10**9, 1), (0, 2)])
-def test_few_outputs_are_held_many_are_computed_anew(monkeypatch, held, asked):
+def test_few_outputs_are_stored_and_many_are_computed_again(monkeypatch, held, asked):
     monkeypatch.setattr("bdkn.members.design._KEPT_NUMBERS", held)
     networks = Counting(NETWORKS)
     design = Design(networks, Rows(X, y))
@@ -81,7 +81,7 @@ def test_constant_variance_has_the_floor_of_a_network():
 
 
 @pytest.mark.parametrize("counts", [None, COUNTS.astype(float)])
-def test_rows_are_scored_alike_wherever_they_come_from(counts):
+def test_scores_do_not_depend_on_the_division_into_blocks(counts):
     means, variances = NETWORKS.outputs(X)
     whole = HeldOut(means.T, variances.T, means.T, y, counts).scores()
     parts = MemberScores.of(Design(NETWORKS, Rows(X, y, counts)).scored())
@@ -98,7 +98,7 @@ def test_scores_that_overflow_are_not_finite():
     assert HeldOut(means[3:], variances[3:], means[3:], np.zeros(1)).scores().is_finite.all()
 
 
-def test_some_rows_with_what_belongs_to_them():
+def test_selecting_rows_keeps_targets_and_counts():
     rows = Rows(X, y, COUNTS.astype(float))[np.array([3, 5])]
     np.testing.assert_array_equal(rows.X, X[[3, 5]])
     np.testing.assert_array_equal(rows.y, y[[3, 5]])

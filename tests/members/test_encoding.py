@@ -37,7 +37,7 @@ def test_counts_are_repetitions():
     np.testing.assert_allclose(weighted.scale, repeated.scale, rtol=1e-12)
 
 
-def test_chunks_change_nothing(monkeypatch):
+def test_blocks_do_not_change_the_standardizer(monkeypatch):
     X = np.random.default_rng(2).normal(size=(1000, 7))
     whole, whole_rows = fit(X), fit(X).transform(X)
     monkeypatch.setattr("bdkn.members.encoding._BLOCK_CELLS", 50)
@@ -47,7 +47,7 @@ def test_chunks_change_nothing(monkeypatch):
     np.testing.assert_array_equal(whole_rows, Standardizer(whole.mean, whole.scale).transform(X))
 
 
-def test_constant_column_is_centred_and_not_stretched():
+def test_constant_column_is_centred_and_not_scaled():
     X = np.column_stack([np.full(999, 0.1), np.arange(999.0)])
     scaler = fit(X)
     assert scaler.mean[0] == 0.1
@@ -55,7 +55,7 @@ def test_constant_column_is_centred_and_not_stretched():
     np.testing.assert_array_equal(scaler.transform(X)[:, 0], 0)
 
 
-def test_a_spread_too_small_for_a_number_is_none():
+def test_a_standard_deviation_that_underflows_counts_as_constant():
     scaler = fit(np.array([[0.0], [0.0], [0.0], [5e-324]]))
     assert scaler.scale[0] == 1.0
 
@@ -69,7 +69,7 @@ def test_accumulates_in_double_precision():
 
 @settings(max_examples=100, deadline=None)
 @given(arrays(np.float64, (6, 2), elements=FINITE), arrays(np.float64, (3, 2), elements=FINITE))
-def test_no_finite_input_leaves_the_finite_numbers(X, more):
+def test_finite_inputs_stay_finite(X, more):
     scaler = fit(X)
     assert np.isfinite(scaler.mean).all()
     assert np.isfinite(scaler.scale).all()
@@ -89,6 +89,6 @@ def test_target_round_trip():
     np.testing.assert_allclose(scaler.mean + scaler.scale * scaler.transform(y), y, rtol=1e-15)
 
 
-def test_default_target_scaler_leaves_the_target_alone():
+def test_default_target_scaler_does_not_change_the_target():
     y = np.array([3.0, 5.0])
     np.testing.assert_array_equal(TargetScaler().transform(y), y)

@@ -24,7 +24,7 @@ BAYES = BayesianRidge().fit(X, y)
 MEAN, STD = BAYES.predict(X, return_std=True)
 
 
-def test_an_estimator_that_knows_its_standard_deviation():
+def test_an_estimator_with_standard_deviations():
     mean, std = predict_mean_std(BAYES, X)
     np.testing.assert_array_equal(mean, MEAN)
     np.testing.assert_array_equal(std, STD)
@@ -39,7 +39,7 @@ def test_an_estimator_that_knows_its_standard_deviation():
         make_pipeline(StandardScaler(), LinearRegression()),
     ],
 )
-def test_an_estimator_that_does_not(model):
+def test_an_estimator_without_standard_deviations(model):
     mean, std = predict_mean_std(model.fit(X, y), X)
     np.testing.assert_array_equal(mean, model.predict(X))
     assert std is None
@@ -56,7 +56,7 @@ def test_an_estimator_that_does_not(model):
         FrozenEstimator(BayesianRidge().fit(X, y)),
     ],
 )
-def test_what_is_wrapped_around_it_does_not_hide_it(model):
+def test_standard_deviations_are_found_inside_pipelines_and_searches(model):
     model.fit(X, y)
     mean, std = predict_mean_std(model, X)
     np.testing.assert_allclose(mean, model.predict(X), rtol=1e-12)
@@ -93,14 +93,14 @@ def test_an_average_over_folds():
     assert EstimatorMember("line", (LinearRegression().fit(X, y),)).predict(X)[1] is None
 
 
-def test_who_can_be_refitted():
+def test_which_models_can_be_refitted():
     assert not is_fixed(LinearRegression())
     assert not is_fixed(make_pipeline(StandardScaler(), LinearRegression()))
     assert is_fixed(np.sin)
 
 
 @pytest.mark.parametrize("shape", [(40, 2), (39,), (), (1, 40)])
-def test_one_number_a_row(shape):
+def test_predictions_must_have_one_number_per_row(shape):
     with pytest.raises(InvalidParameterError, match=r"member 'odd' must predict one number per row, shape \(40,\) or"):
         predict_mean_std(lambda rows: np.zeros(shape), X, "odd")
 
@@ -110,7 +110,7 @@ def test_errors_name_the_member():
         predict_mean_std(BAYES, X[:, :1], "line")
 
 
-def test_what_can_be_no_member():
+def test_models_that_cannot_be_members_are_refused():
     with pytest.raises(InvalidParameterError, match=r"member 'a' must be an object; got the class: write BayesianRid"):
         check_model(BayesianRidge, "a")
     with pytest.raises(InvalidParameterError, match="member 'a' must be a regressor with fit and predict, a PyTorch m"):

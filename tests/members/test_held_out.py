@@ -19,7 +19,7 @@ def assert_same(one: Forecast, other: Forecast) -> None:
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-12)
 
 
-def test_some_members():
+def test_selecting_members():
     some = HeldOut(MEANS, VARIANCES, FOLD_VARIANCE, Y, COUNTS)[np.array([2, 0])]
     np.testing.assert_array_equal(some.means, MEANS[:, [2, 0]])
     np.testing.assert_array_equal(some.variances, VARIANCES[:, [2, 0]])
@@ -28,7 +28,7 @@ def test_some_members():
     assert some.counts is COUNTS
 
 
-def test_members_of_two_are_put_side_by_side():
+def test_join_appends_the_members_of_another():
     whole = HeldOut(MEANS, VARIANCES, FOLD_VARIANCE, Y)
     joined = whole[np.array([0, 1])].join(whole[np.array([2])])
     np.testing.assert_array_equal(joined.means, MEANS)
@@ -42,7 +42,7 @@ def test_members_with_variances_are_averaged():
     assert_same(held_out.pool(*NEW), Forecast.of(*NEW))
 
 
-def test_members_without_variances_leave_the_noise_to_the_others():
+def test_noise_is_averaged_over_the_members_with_variances():
     lacking = VARIANCES.copy()
     lacking[:, 1] = np.nan
     held_out = HeldOut(MEANS, lacking, FOLD_VARIANCE, Y)
@@ -78,7 +78,7 @@ def test_missing_variances_are_filled_with_the_squared_error():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_variances_that_tell_where_errors_are_large_are_put_right_by_a_factor(weighted):
+def test_informative_variances_are_corrected_by_a_factor(weighted):
     rng = np.random.default_rng(1)
     y, stds, counts = rng.normal(size=60), rng.uniform(0.2, 3.0, (60, 3)), rng.integers(1, 4, 60)
     errors = stds * rng.normal(size=(60, 3)) * [5.0, 1.0, 1.0]
@@ -91,7 +91,7 @@ def test_variances_that_tell_where_errors_are_large_are_put_right_by_a_factor(we
     assert factors[0] == pytest.approx(np.mean(errors[rows, 0] ** 2) / np.mean(stds[rows, 0] ** 2), rel=1e-12)
 
 
-def test_by_chance_variances_are_seldom_of_use():
+def test_random_variances_are_rarely_used():
     rng = np.random.default_rng(2)
     y = rng.normal(size=80)
     held_out = HeldOut(
@@ -100,7 +100,7 @@ def test_by_chance_variances_are_seldom_of_use():
     assert 0.01 < np.isfinite(held_out.variance_factors()).mean() < 0.04  # two standard errors: 2.3 %
 
 
-def test_of_no_use_are_variances_that_are_not_finite_or_zero_or_constant():
+def test_variances_that_are_constant_zero_or_not_finite_are_not_used():
     odd = np.stack([np.full(12, part) for part in (np.nan, np.inf, 0.0, 1e-18, 0.1, 7e9)], axis=1)
     odd[0, 2] = 1.0
     assert np.isnan(HeldOut(np.repeat(MEANS, 2, axis=1), odd, FOLD_VARIANCE, Y).variance_factors()).all()

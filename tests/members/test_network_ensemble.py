@@ -39,7 +39,7 @@ def test_one_forward_pass_agrees_with_the_members_one_by_one(networks):
         np.testing.assert_allclose(variance, 100 * variances[:, h], rtol=1e-14)
 
 
-def test_choosing_keeps_names_and_variances(networks):
+def test_selecting_members_keeps_names_and_variances(networks):
     chosen = ensemble_of(networks, np.array([1.0, 2.0, 3.0]))[[2, 0]]
     assert chosen.names == ("network 4", "network 1")
     assert len(chosen) == len(chosen.networks) == 2

@@ -22,7 +22,7 @@ class Heads(nn.Module):
         return self.line(self.drop(rows)), torch.exp(rows[:, 0])
 
 
-def test_a_torch_module_is_asked_in_evaluation_mode_and_left_as_it_was():
+def test_a_torch_module_predicts_in_evaluation_mode_and_is_restored():
     module = nn.Sequential(nn.Linear(2, 8), nn.Dropout(0.5), nn.BatchNorm1d(8), nn.Linear(8, 1))
     module[2].eval()
     mean, std = predict_mean_std(module, X)

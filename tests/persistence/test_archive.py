@@ -33,7 +33,7 @@ def same(arrays, document):
     )
 
 
-def test_what_is_written_is_read(path):
+def test_read_returns_what_write_was_given(path):
     arrays, document = read(path)
     assert set(arrays) == set(ARRAYS)
     assert same(arrays, document)
@@ -50,7 +50,7 @@ def test_text_paths_work_and_files_are_replaced(path):
 def test_missing_file_and_folder(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"there is no file .*gone\.bdkn"):
         read(tmp_path / "gone.bdkn")
-    with pytest.raises(FileNotFoundError, match="does not exist; make it first"):
+    with pytest.raises(FileNotFoundError, match="does not exist; create it first"):
         write(tmp_path / "nowhere" / "model.bdkn", {}, {})
 
 
@@ -95,7 +95,7 @@ def test_a_changed_type_shape_or_name_is_noticed(path, name, other):
 def test_other_files_are_refused(tmp_path, content):
     path = tmp_path / "other"
     path.write_bytes(content)
-    with pytest.raises(ModelFileError, match="damaged, cut short or of another kind"):
+    with pytest.raises(ModelFileError, match="damaged, incomplete or of another kind"):
         read(path)
 
 
@@ -106,11 +106,11 @@ def test_a_foreign_safetensors_file_is_named_as_such(tmp_path):
         read(path)
 
 
-def test_a_newer_format_says_so(tmp_path):
+def test_a_newer_format_is_named_in_the_error(tmp_path):
     path = tmp_path / "newer.bdkn"
     newer = {"format": "bdkn model", "version": str(VERSION + 1), "document": json.dumps({})}
     save_file({"a": np.ones(2)}, path, newer)
-    with pytest.raises(ModelFileError, match=rf"format version {VERSION + 1}.*reads up to {VERSION}.*--upgrade"):
+    with pytest.raises(ModelFileError, match=rf"format version {VERSION + 1}.*up to version {VERSION}.*--upgrade"):
         read(path)
 
 
@@ -125,7 +125,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(path, monkeypatch):
     assert os.listdir(path.parent) == ["model.bdkn"]
 
 
-def test_what_json_cannot_say_is_refused_before_anything_is_written(tmp_path):
+def test_values_that_json_cannot_represent_are_refused_before_anything_is_written(tmp_path):
     with pytest.raises(TypeError, match="not JSON serializable"):
         write(tmp_path / "model.bdkn", {}, {"a": object()})
     assert os.listdir(tmp_path) == []

@@ -101,7 +101,7 @@ def test_calibration_numbers() -> None:
     np.testing.assert_allclose(data.upper, stats.binom.ppf(0.9, ROWS, nominal) / ROWS)
 
 
-def test_envelope_holds_the_share_of_samples_it_names() -> None:
+def test_envelope_contains_the_stated_share_of_samples() -> None:
     lower, upper = binomial_envelope(200, [0.1, 0.5, 0.9], 0.95)
     shares = np.random.default_rng(1).binomial(200, [0.1, 0.5, 0.9], size=(20_000, 3)) / 200
     held = np.mean((lower <= shares) & (shares <= upper), axis=0)
@@ -196,7 +196,7 @@ def test_several_models_share_one_calibration_axis() -> None:
     ]
 
 
-def test_another_number_of_rows_brings_another_envelope() -> None:
+def test_models_with_other_numbers_of_rows_have_their_own_envelope() -> None:
     first = CalibrationDisplay.from_predictions(Y, DIST)
     CalibrationDisplay.from_predictions(Y[:40], DIST[:40], ax=first.ax_)
     assert len(first.ax_.collections) == 2

@@ -42,7 +42,7 @@ def table(n=120, seed=0):
 
 @dataclass(frozen=True)
 class Stretched:
-    """Trains with the reference engine, then multiplies what member h predicts, in any fold, by ``factors[h]``."""
+    """Reference engine that multiplies the predictions of member h, in each fold, by ``factors[h]``."""
 
     factors: tuple[float, ...]
 

@@ -15,7 +15,7 @@ COUNTS = np.random.default_rng(2).integers(1, 4, len(y))
 
 
 def by_hand(model, counts):
-    """Return the paper's equations on what the members predict, in the units the networks were trained in."""
+    """Return the results of the paper's equations for the members' predictions, in scaled units."""
     t = model.ensemble_.targets
     Φ, z = (
         np.column_stack([(member.predict(X)[0] - t.mean) / t.scale for member in model.members_]),
@@ -82,7 +82,7 @@ def test_evidence_is_a_density_of_the_targets_in_their_own_units(design, rows):
 
 
 @pytest.mark.parametrize("design", DESIGNS)
-def test_exact_evidence_is_the_best(design):
+def test_the_prior_variance_maximises_the_evidence(design):
     def evidence(choice):
         return BDKNRegressor(**QUICK, prior_variance=choice, design=design).fit(X, y).evidence_
 
@@ -94,7 +94,7 @@ def test_exact_evidence_is_the_best(design):
 
 
 @pytest.mark.parametrize("design", DESIGNS)
-def test_the_paper_moves_the_prior_little(design):
+def test_the_prior_variance_of_the_paper_stays_near_one(design):
     model = BDKNRegressor(**QUICK, prior_variance="paper", design=design).fit(X, y)
     assert np.exp(-0.5) - 1e-6 <= model.prior_variance_ <= np.exp(0.5) + 1e-6
 

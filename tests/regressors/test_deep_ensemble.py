@@ -55,7 +55,7 @@ def test_joint_covariance_and_draws_agree_with_the_marginals(predictive, members
         assert stats.kstest(draws[row, :4000], lambda v, row=row: dist[[row]].cdf(v[None])[0]).pvalue > 1e-3
 
 
-def test_a_draw_of_the_mixture_believes_one_network():
+def test_a_draw_of_the_mixture_uses_one_network_for_all_rows():
     model = DeepEnsembleRegressor(**QUICK, objective="mse").fit(X, y)
     far = np.repeat(NEW[:1] + 1e3, 200, axis=0)  # far out the networks disagree, and noise is small beside that
     outputs, variances = (np.array([member.predict(far)[i][0] for member in model.members_]) for i in (0, 1))

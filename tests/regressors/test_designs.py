@@ -22,7 +22,7 @@ NEW, y_new = table(30, seed=1)
 
 @dataclass(frozen=True)
 class Memory:
-    """Networks that say 1 about rows they were trained on and -1 about all others."""
+    """Networks that predict 1 for rows they were trained on and -1 for all others."""
 
     seen: tuple[frozenset[bytes], ...]
 
@@ -47,7 +47,7 @@ class Memory:
 
 @dataclass
 class Memorising:
-    """An engine whose networks only remember their rows; it remembers its jobs itself."""
+    """An engine whose networks memorise their rows; it stores its jobs."""
 
     jobs: list = field(default_factory=list)
 
@@ -67,7 +67,7 @@ def remembering(**options):
 class TestOutOfFold:
     @pytest.mark.parametrize("options", [{}, {"n_folds": 2}, {"n_folds": 200}, {"design": "hold-out"}], ids=str)
     @pytest.mark.parametrize("predict_with", ["folds", "refit"])
-    def test_no_member_is_judged_on_rows_it_saw(self, options, predict_with):
+    def test_members_are_scored_on_rows_they_were_not_trained_on(self, options, predict_with):
         model, _ = remembering(**options, predict_with=predict_with)
         np.testing.assert_array_equal(model.held_out_.means, -1.0)
         assert len(model.held_out_.y) == (12 if "design" in options else 120)
@@ -99,7 +99,7 @@ class TestOutOfFold:
         keys = [job.seed.spawn_key for jobs in engine.jobs for job in jobs]
         assert len(set(keys)) == len(keys) == 3 * 6
 
-    def test_predictions_average_the_folds_or_know_every_row(self):
+    def test_predictions_average_the_folds_or_use_a_refit(self):
         ways = ("folds", "refit")
         (folds, _), (refit, engine) = (remembering(predict_with=way, select_members=False) for way in ways)
         np.testing.assert_allclose(folds.ensemble_.outputs(X)[0], (4 - 1) / 5)  # four of five saw the row
@@ -108,7 +108,7 @@ class TestOutOfFold:
         assert all(job.rows is None for job in engine.jobs[0][15:])
         assert (len(folds.ensemble_.networks), len(refit.ensemble_.networks)) == (15, 3)
 
-    def test_in_sample_every_member_knows_every_row(self):
+    def test_in_sample_members_are_trained_on_all_rows(self):
         model, engine = remembering(design="in-sample")
         assert [job.rows for jobs in engine.jobs for job in jobs] == [None] * 3
         np.testing.assert_array_equal(model.ensemble_.outputs(X)[0], 1)
@@ -121,7 +121,7 @@ def heard(n, seed, columns=5):
     return rng.normal(size=(n, columns)), rng.normal(size=n)
 
 
-def test_what_was_learned_by_heart_deceives_in_sample_only():
+def test_overfitted_networks_are_overconfident_in_sample_only():
     large = {**QUICK, "n_members": 2, "hidden_layer_sizes": (64,), "epochs": 400, "early_stopping": False}
     X, y = heard(60, 0)
     new, y_new = heard(1000, 1)
@@ -157,12 +157,12 @@ def covered():
 
 
 @pytest.mark.parametrize(("design", "slack"), [("cross-fit", 0.04), ("hold-out", 0.12)])
-def test_noise_that_differs_is_covered_everywhere(covered, design, slack):
+def test_intervals_cover_heteroscedastic_noise(covered, design, slack):
     # 500 rows tell a coverage of 0.9 to a standard error of 0.013, 50 held-out rows to one of 0.04.
     np.testing.assert_allclose(covered[design], 0.9, atol=slack)
 
 
-def test_noise_that_differs_is_not_seen_by_the_paper(covered):
+def test_the_published_method_does_not_cover_heteroscedastic_noise(covered):
     near, far, _ = covered["in-sample"]
     assert near > 0.96
     assert far < 0.87

@@ -28,7 +28,7 @@ def test_a_diverged_network_is_left_out_by_name(cls, factor):
     assert list(model.member_report().member) == ["network 1", "network 3"]
 
 
-def test_what_is_left_is_as_if_the_others_had_never_been():
+def test_diverged_networks_do_not_change_the_others():
     with pytest.warns(DivergedMemberWarning):
         without = DeepEnsembleRegressor(**QUICK, engine=Stretched((1, 1, np.nan))).fit(X, y)
     two = DeepEnsembleRegressor(**{**QUICK, "n_members": 2}, engine="reference").fit(X, y)
@@ -36,7 +36,7 @@ def test_what_is_left_is_as_if_the_others_had_never_been():
 
 
 @pytest.mark.parametrize("cls", EACH)
-def test_when_all_diverge_the_error_says_what_to_try(cls):
+def test_the_error_when_all_networks_diverge(cls):
     with pytest.raises(DivergedError, match=r"all 3 networks diverged.*try a lower learning_rate, standardize_y=True"):
         cls(**QUICK, engine=Stretched((np.nan, np.inf, np.nan))).fit(X, y)
 
@@ -60,7 +60,7 @@ def test_outputs_that_overflow_on_training_rows_count_as_diverged():
 
 @dataclass(frozen=True)
 class Told:
-    """Networks that say what they are told, on every row alike."""
+    """Networks that predict given means and variances, the same for every row."""
 
     means: np.ndarray
     variances: np.ndarray
@@ -109,7 +109,7 @@ def test_a_huge_but_finite_network_does_not_break_the_posterior(factor, evidence
 
 @dataclass(frozen=True)
 class Brittle:
-    """Networks of which all but the first know nothing far from the training rows."""
+    """Networks of which all but the first overflow far from the training rows."""
 
     networks: Networks
 

@@ -101,7 +101,7 @@ def test_engines_agree(cls, engine):
 
 
 class Recording:
-    """An engine that remembers what it was asked."""
+    """An engine that stores the arguments of train."""
 
     def train(self, jobs, rows, *, n_jobs=None, watch=None, on_epoch=None):
         settings = {**vars(jobs[0].spec), **vars(jobs[0].config)}
@@ -172,7 +172,7 @@ def test_many_rows_get_fewer_and_deeper_networks_and_fewer_epochs(cls, n_rows, n
 
 
 @pytest.mark.parametrize("predict_with", ["folds", "refit"])
-def test_every_network_is_told_of_by_a_number_of_its_own(monkeypatch, predict_with):
+def test_progress_reports_have_one_number_per_network(monkeypatch, predict_with):
     told = []
 
     @contextmanager

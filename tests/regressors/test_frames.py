@@ -29,7 +29,7 @@ def test_integer_columns_keep_all_their_digits():
     assert model.score(frame, np.arange(120.0)) > 0.9
 
 
-def test_without_pandas_the_report_says_what_to_install(monkeypatch):
+def test_member_report_without_pandas_names_the_extra(monkeypatch):
     import sys
 
     model = BOTH[0](**QUICK, select_members=False).fit(X, y)

@@ -59,7 +59,7 @@ def model(request):
     return networks(tails="loo" if request.param == "networks" else "posterior").fit(X, y)
 
 
-def test_what_is_lost_without_a_member(model):
+def test_loss_without_a_member(model):
     columns = model.member_table()
     everyone, _ = left_out_one(model, [0, 1, 2])
     without = [left_out_one(model, rest)[0] for rest in ([1, 2], [0, 2], [0, 1])]
@@ -67,7 +67,7 @@ def test_what_is_lost_without_a_member(model):
     assert list(model.member_report()) == list(columns)
 
 
-def test_the_curve_of_the_first_members(model):
+def test_member_curve(model):
     curve = model.member_curve()
     np.testing.assert_array_equal(curve["n_members"], [1, 2, 3])
     expected = [left_out_one(model, list(range(size))) for size in (1, 2, 3)]
@@ -126,7 +126,7 @@ def test_dropping_networks_combines_the_others():
 
 
 @pytest.mark.parametrize("params", [{}, {"predict_with": "refit"}, {"cv": KFold(4)}])
-def test_a_stack_without_some_is_that_of_a_fit_without_them(params):
+def test_drop_members_of_a_stack_equals_a_fit_without_them(params):
     everyone = stack(**params).fit(X, y)
     fewer = everyone.drop_members(["three"])
     same(fewer, stack(MEMBERS[1:], **params).fit(X, y), rtol=1e-8)
@@ -136,7 +136,7 @@ def test_a_stack_without_some_is_that_of_a_fit_without_them(params):
 
 
 @pytest.mark.parametrize("params", [{}, {"predict_with": "refit"}, {"cv": KFold(4)}, {"random_state": 3}])
-def test_a_stack_with_more_is_that_of_a_fit_with_them(params):
+def test_add_members_to_a_stack_equals_a_fit_with_them(params):
     few = stack(MEMBERS[:1], **params).fit(X, y)
     more = few.add_members(MEMBERS[1:], X, y)
     same(more, stack(**params).fit(X, y))
@@ -212,7 +212,7 @@ def test_members_that_would_harm_the_rest_are_dropped_too():
     assert "large" not in model.add_members(MEMBERS[2:], X, y).member_names_
 
 
-def test_who_can_be_dropped(model):
+def test_members_that_cannot_be_dropped(model):
     name = model.member_names_[0]
     with pytest.raises(InvalidParameterError, match=f"each member to drop must be one of '{name}'.*got 'forest'"):
         model.drop_members("forest")

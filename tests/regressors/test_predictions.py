@@ -29,7 +29,7 @@ def test_networks_learn_and_lists_of_targets_are_scored(model):
     assert np.isfinite(model.sample_y(NEW, random_state=np.random.RandomState(0))).all()
 
 
-def test_a_row_is_predicted_alike_in_any_company(model):
+def test_the_prediction_of_a_row_does_not_depend_on_other_rows(model):
     whole = model.predict_dist(NEW)
     single = model.predict_dist(NEW[7:8])
     np.testing.assert_allclose(single.mean(), whole.mean()[7:8], rtol=1e-12)

@@ -12,7 +12,7 @@ from bdkn.training.progress_bar import training_progress
 X, y = table()
 
 
-def test_the_bar_tells_network_epoch_loss_and_time():
+def test_the_progress_bar_shows_network_epoch_loss_and_time():
     shown = io.StringIO()
     console = Console(file=shown, force_terminal=True, width=120)
     with training_progress(3, 40, console) as on_epoch:

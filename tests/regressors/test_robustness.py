@@ -95,12 +95,12 @@ def test_a_column_that_is_constant_up_to_rounding_does_no_harm(dtype):
 
 
 @pytest.mark.parametrize("cls", EACH)
-def test_weights_that_hardly_count_are_warned_of(cls):
+def test_very_small_weights_are_warned_of(cls):
     with pytest.warns(UserWarning, match=r"these 60 rows count as 1, .* multiply them by 60/sum"):
         cls(**QUICK).fit(X, y, sample_weight=np.full(60, 1 / 60))
 
 
-def test_weights_beyond_counting_are_refused():
+def test_weights_whose_sum_overflows_are_refused():
     with pytest.raises(InvalidParameterError, match="sample_weight must have a finite sum"):
         BDKNRegressor(**QUICK).fit(X, y, sample_weight=np.full(60, 1e308))
 
@@ -124,7 +124,7 @@ def test_standard_deviations_in_any_unit_and_variances_where_there_are_numbers_f
     mean, std = model.predict(X, return_std=True)
     np.testing.assert_allclose(mean / unit, plain.predict(X), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(std / unit, plain.predict(X, return_std=True)[1], rtol=1e-4)
-    message = r"variances must be numbers, and squares of a target that spreads over .*e.* are not: ask for return_std"
+    message = r"variances must be numbers, but the square of the targets' standard deviation, .*e.*: use return_std"
     with pytest.raises(InvalidParameterError, match=message):
         model.predict(X, return_cov=True)
     if hasattr(model, "predict_var"):
@@ -139,7 +139,7 @@ def test_a_predictive_set_after_the_fit_is_checked():
 
 
 @pytest.mark.parametrize("cls", EACH)
-def test_reports_before_a_fit_say_so(cls):
+def test_reports_before_a_fit_raise_not_fitted(cls):
     with pytest.raises(NotFittedError):
         cls().member_table()
 
@@ -160,7 +160,7 @@ class Mine(BDKNRegressor):
     pass
 
 
-def test_a_regressor_of_ones_own_is_not_written_in_vain(tmp_path):
+def test_a_subclass_of_the_user_cannot_be_saved(tmp_path):
     with pytest.raises(InvalidParameterError, match="got a Mine of your own"):
         Mine(**QUICK).fit(X, y).save(tmp_path / "mine.bdkn")
     assert not list(tmp_path.iterdir())

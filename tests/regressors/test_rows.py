@@ -40,7 +40,7 @@ def test_bad_rows_are_refused_in_scikit_learns_words(model, rows, message):
         model.predict(rows)
 
 
-def test_what_can_be_converted_is(model):
+def test_rows_that_can_be_converted_are_accepted(model):
     expected = model.predict(np.round(X))
     for rows in (np.round(X).astype(int), np.round(X).astype(">f8"), np.round(X).tolist(), np.round(X).astype(object)):
         np.testing.assert_array_equal(model.predict(rows), expected)

@@ -54,7 +54,7 @@ def test_rows_of_weight_zero_are_absent(cls):
 
 
 @pytest.mark.parametrize("cls", EACH)
-def test_equal_weights_are_none(cls):
+def test_weights_of_one_equal_no_weights(cls):
     np.testing.assert_allclose(
         cls(**QUICK).fit(X, y, sample_weight=np.ones(60)).predict(NEW), cls(**QUICK).fit(X, y).predict(NEW), rtol=1e-6
     )

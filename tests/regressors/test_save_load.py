@@ -75,7 +75,7 @@ def test_the_number_of_columns_is_kept_and_checked(tmp_path):
         bdkn.load(tmp_path / "model.bdkn").predict(X[:, :2])
 
 
-def test_names_of_those_left_over_are_kept(tmp_path):
+def test_names_of_the_members_in_use_are_saved(tmp_path):
     with pytest.warns(DivergedMemberWarning):
         model = BDKNRegressor(**QUICK, select_members=False, engine=Stretched((np.nan, 1, 1))).fit(X, y)
     model.save(tmp_path / "model.bdkn")
@@ -94,7 +94,7 @@ def test_names_of_those_left_over_are_kept(tmp_path):
     ],
     ids=["engine", "RandomState", "Generator", "list", "array", "NumPy number"],
 )
-def test_parameters_are_saved_as_what_comes_nearest(given, saved, tmp_path):
+def test_parameters_are_saved_in_their_nearest_plain_form(given, saved, tmp_path):
     model = BDKNRegressor(**{**QUICK, **given}).fit(X, y)
     model.save(tmp_path / "model.bdkn")
     loaded = bdkn.load(tmp_path / "model.bdkn")
@@ -136,7 +136,7 @@ def test_parts_unknown_to_this_version(tmp_path, change):
         bdkn.load(tmp_path / "model.bdkn")
 
 
-def test_what_a_file_consists_of(tmp_path):
+def test_the_contents_of_a_file(tmp_path):
     """A change here is a change of format: older files must still load, or the version must rise."""
     model = BDKNRegressor(**QUICK).fit(X, y)
     model.save(tmp_path / "model.bdkn")

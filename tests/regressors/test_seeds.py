@@ -15,7 +15,7 @@ def test_an_integer_is_always_the_same_seed():
 
 
 @pytest.mark.parametrize("make", [np.random.RandomState, np.random.default_rng])
-def test_a_generator_is_drawn_from(make):
+def test_a_generator_advances(make):
     one, two = make(0), make(0)
     assert first(one) == first(two)
     assert first(one) != first(make(0))

@@ -42,7 +42,7 @@ TREES = [("tree", ExtraTreesRegressor(10, min_samples_leaf=2)), ("line", Bayesia
 
 
 class Aware(BayesianRidge):
-    """A line that knows up to a factor where it errs most."""
+    """A linear model with standard deviations that are proportional to its errors."""
 
     def predict(self, X, return_std=False):
         return (super().predict(X), self.spread(X)) if return_std else super().predict(X)
@@ -69,7 +69,7 @@ def stack(members=None, **params):
 
 
 def outputs(model, rows):
-    """Return what a stack's fitted estimators say, (folds, n, H)."""
+    """Return the predictions of a stack's fitted estimators, (folds, n, H)."""
     fits = [fits if isinstance(fits, tuple) else (fits,) for fits in model.estimators_]
     return np.stack([[fit.predict(rows) for fit in member] for member in fits], axis=-1)
 
@@ -179,7 +179,7 @@ def test_without_any_variance_the_noise_is_constant():
     assert np.ptp(model._forecast(NEW).disagreement) > 0
 
 
-def test_a_stack_of_one_that_is_trusted_is_that_one():
+def test_a_stack_of_one_member_with_a_tight_prior_is_that_member():
     model = stack([("line", BayesianRidge())], prior_variance=1e-12, predict_with="refit").fit(X, y)
     np.testing.assert_allclose(model.predict(NEW), BayesianRidge().fit(X, y).predict(NEW), rtol=1e-6)
     np.testing.assert_allclose(model.weights_, [1.0], rtol=1e-6)
@@ -213,14 +213,14 @@ def test_useless_members_do_next_to_no_harm(useless):
 
 
 class Silent(BayesianRidge):
-    """A line that says nothing of its standard deviation."""
+    """A linear model without standard deviations."""
 
     def predict(self, X):
         return super().predict(X)
 
 
 def told(std):
-    """Return a line that takes its standard deviation to be what it is not."""
+    """Return a linear model with wrong standard deviations."""
 
     class Told(BayesianRidge):
         def predict(self, X, return_std=False):
@@ -242,7 +242,7 @@ USELESS = {
 
 
 @pytest.mark.parametrize("std", USELESS.values(), ids=USELESS)
-def test_a_standard_deviation_that_tells_nothing_is_not_used(std):
+def test_an_uninformative_standard_deviation_is_not_used(std):
     useless = _with_all_members(stack([*AWARE, ("told", told(std))]), X, UNEVEN)
     silent = _with_all_members(stack([*AWARE, ("told", Silent())]), X, UNEVEN)
     assert np.isnan(useless.held_out_.variances).all(axis=0).tolist() == [True, False, True]
@@ -274,7 +274,7 @@ def test_any_unit_of_the_target(unit):
     if unit == 1e30:
         np.testing.assert_allclose(model.predict_var(NEW) / unit**2, plain.predict_var(NEW), rtol=1e-3)
     else:
-        with pytest.raises(InvalidParameterError, match="variances must be numbers, and squares of a target that spr"):
+        with pytest.raises(InvalidParameterError, match="variances must be numbers, but the square of the targets"):
             model.predict_var(NEW)
 
 
@@ -310,7 +310,7 @@ def test_prefit_members_are_used_as_they_are():
     assert np.isfinite(cross_val_score(model, X[75:], y[75:], cv=2)).all()
 
 
-def test_what_cannot_be_refitted_is_used_as_it_is():
+def test_models_that_cannot_be_refitted_are_used_as_they_are():
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
     module = torch.nn.Linear(3, 1)
@@ -384,7 +384,7 @@ def test_the_result_does_not_depend_on_n_jobs(backend):
 
 
 class Greedy(LinearRegression):
-    """A line that remembers on how many cores it was fitted."""
+    """A linear model that stores the n_jobs it was fitted with."""
 
     def fit(self, X, y):
         self.cores_ = self.n_jobs
@@ -392,7 +392,7 @@ class Greedy(LinearRegression):
 
 
 @pytest.mark.parametrize(("n_jobs", "cores"), [(None, -1), (1, -1), (2, 1)])
-def test_members_beside_others_take_one_core_each(n_jobs, cores):
+def test_parallel_members_use_one_core_each(n_jobs, cores):
     members = [("line", Greedy(n_jobs=-1)), ("pipe", make_pipeline(Greedy(n_jobs=-1))), ("two", Greedy(n_jobs=2))]
     with joblib.parallel_config("threading"):
         model = _with_all_members(stack(members, n_jobs=n_jobs), X, y)
@@ -403,7 +403,7 @@ def test_members_beside_others_take_one_core_each(n_jobs, cores):
 
 
 class Recorder(RegressorMixin, BaseEstimator):
-    """A mean that remembers what it was given."""
+    """A constant model that stores the arguments of fit."""
 
     def fit(self, X, y, sample_weight=None, flavour=None):
         self.seen_ = {"type": type(X), "columns": list(getattr(X, "columns", [])), "y": y}
@@ -518,7 +518,7 @@ def test_spellings_of_cv():
         np.testing.assert_array_equal(stack(cv=cv).fit(X, y).predict(NEW), expected)
 
 
-def test_rows_that_are_never_left_out_are_not_judged():
+def test_rows_that_are_never_left_out_are_not_used_for_the_weights():
     model = stack(cv=TimeSeriesSplit(3)).fit(X, y)
     assert len(model.held_out_.y) == len(model.folds_.held_out) == 111
     kept, _ = next(iter(model.folds_))
@@ -600,7 +600,7 @@ def test_the_default_members_are_fitted(monkeypatch):
     assert model.estimators is None
 
 
-def test_pickle_writes_the_whole_and_save_says_so(tmp_path):
+def test_a_stack_of_other_models_is_pickled_and_not_saved(tmp_path):
     model = stack().fit(X, y)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(NEW), model.predict(NEW))
     message = r"member 'near' is a Pipeline: write the whole stack with joblib\.dump, pickle or skops\.io\.dump, or"
@@ -613,7 +613,7 @@ class Mine(DeepEnsembleRegressor):
 
 
 @pytest.mark.parametrize("model", [Mine(**QUICK), Ridge(), constant], ids=["Mine", "Ridge", "function"])
-def test_what_cannot_be_saved_is_found_in_stacks_of_stacks_too(tmp_path, model):
+def test_members_that_cannot_be_saved_are_found_in_nested_stacks(tmp_path, model):
     kind = type(model).__name__
     for fitted in (stack([("own", model)], cv=2), stack([("inner", stack([("own", model)], cv=2))], cv=2)):
         with pytest.raises(InvalidParameterError, match=f"member 'own' is a {kind}: write the whole stack with joblib"):

@@ -55,7 +55,7 @@ def test_one_among_four_does_no_harm(engine, sane):
 
 
 @pytest.mark.parametrize("options", [{}, {"design": "hold-out"}, {"tails": "posterior"}], ids=str)
-def test_those_in_use_score_best(options):
+def test_the_members_in_use_have_the_best_score(options):
     def fitted(select):
         return BDKNRegressor(**FOUR, **options, select_members=select, engine="reference").fit(X, y)
 
@@ -71,7 +71,7 @@ def test_those_in_use_score_best(options):
 
 
 @pytest.mark.parametrize(("n", "most"), [(2, 1), (3, 1), (4, 2), (5, 3), (6, 4)])
-def test_members_as_many_as_the_rows_they_are_judged_on_are_too_many(n, most):
+def test_fewer_members_than_held_out_rows_are_used(n, most):
     model = BDKNRegressor(**FOUR, n_folds=2, engine="reference").fit(X[:n], y[:n])
     assert len(model.held_out_.y) == n
     assert 1 <= len(model.member_names_) <= most
@@ -79,7 +79,7 @@ def test_members_as_many_as_the_rows_they_are_judged_on_are_too_many(n, most):
     assert len(everyone.member_names_) == 4
 
 
-def test_in_the_paper_it_gets_no_weight():
+def test_the_published_method_gives_a_useless_member_no_weight():
     model = BDKNRegressor(**FOUR, design="in-sample", engine=Stretched((1, 1, 1, 1e6))).fit(X, y)
     assert len(model.weights_) == 4
     assert abs(model.weights_[3]) * 1e6 < 0.5
@@ -95,13 +95,13 @@ def held_out(noise, n=400, counts=None):
 
 class TestElimination:
     @pytest.mark.parametrize("H", [1, 2, 5])
-    def test_one_goes_after_the_other(self, H):
+    def test_one_member_is_removed_at_a_time(self, H):
         subsets = list(elimination(held_out(np.linspace(0.2, 0.9, H))))
         assert [len(kept) for kept in subsets] == list(range(H, 0, -1))
         for more, fewer in pairwise(subsets):
             assert set(fewer) < set(more)
 
-    def test_each_time_the_mean_of_those_left_errs_least(self):
+    def test_the_mean_of_the_remaining_members_has_the_smallest_error(self):
         said = held_out([0.3, 0.5, 2.0, 0.4, 0.9], n=30)
         for more, fewer in pairwise(elimination(said)):
             others = combinations(more, len(fewer))
@@ -109,7 +109,7 @@ class TestElimination:
             assert np.mean((said.means[:, fewer].mean(axis=1) - said.y) ** 2) == pytest.approx(min(errors), rel=1e-9)
 
     @pytest.mark.parametrize("bad", [3.0, 1e6, 1e100])
-    def test_the_bad_ones_go_first(self, bad):
+    def test_bad_members_are_removed_first(self, bad):
         _, first, second, *_ = elimination(held_out([0.3, bad, 0.3, 0.7 * bad, 0.3]))
         assert (first.tolist(), second.tolist()) == ([0, 2, 3, 4], [0, 2, 4])
 

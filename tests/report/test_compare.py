@@ -17,7 +17,7 @@ def test_the_constant_predicts_mean_and_deviation_of_the_training_targets():
     np.testing.assert_array_equal(dist.std(), np.full(40, Y.std()))
 
 
-def test_scores_are_those_of_the_definitions():
+def test_scores_agree_with_their_definitions():
     (score,) = compare({"constant": ConstantGaussian().fit(X, Y)}, X_NEW, Y_NEW, seconds={"constant": 1.5})
     gaussian = stats.norm(Y.mean(), Y.std())
     lower, upper = gaussian.interval(0.9)
@@ -31,7 +31,7 @@ def test_scores_are_those_of_the_definitions():
     assert score.crps == pytest.approx(energy, rel=0.02)
 
 
-def test_models_keep_their_order_and_pipelines_are_followed():
+def test_models_keep_their_order_and_may_be_pipelines():
     one, two = ConstantGaussian().fit(X, Y), ConstantGaussian().fit(X, Y + 1)
     scores = compare({"b": make_pipeline(StandardScaler().fit(X), two), "a": one}, X_NEW, Y_NEW)
     assert [score.model for score in scores] == ["b", "a"]

@@ -15,7 +15,7 @@ FILES = sorted(["index.html", "summary.json", *(f"{stem}.{kind}" for stem in STE
 
 
 class Page(HTMLParser):
-    """What a page shows and what it asks for."""
+    """The cells of a page, its identifiers, and the addresses that it refers to."""
 
     def __init__(self, text):
         super().__init__()
@@ -69,7 +69,7 @@ def test_the_page_shows_every_cell_and_sentence(folder, report):
     shown = [cell for table in report.tables for cells in (table.columns, *table.rows) for cell in cells]
     assert page.cells == shown
     assert page.drawings == 3
-    for words in (report.title, report.about, *report.notes, *(item.says for item in report.illustrations)):
+    for words in (report.title, report.about, *report.notes, *(item.caption for item in report.illustrations)):
         assert words in text
 
 
@@ -112,10 +112,12 @@ def test_a_report_that_fails_leaves_the_earlier_one_whole(report, tmp_path):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_a_file_in_the_way_of_a_folder(tmp_path):
+def test_a_file_at_the_path_of_the_folder_is_an_error(tmp_path):
     (tmp_path / "file").write_text("mine")
     for place in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(InvalidParameterError, match=r"must go into a folder; got .*, where a file is in the way"):
+        with pytest.raises(
+            InvalidParameterError, match=r"must be written to a folder; got .*, which is a file or below"
+        ):
             prepare_folder(place)
     assert (tmp_path / "file").read_text() == "mine"
 
@@ -134,7 +136,7 @@ def test_the_picture_as_svg(trial, tmp_path):
     assert ElementTree.parse(path).getroot().tag.endswith("svg")
 
 
-def test_what_a_picture_cannot_be(tmp_path):
+def test_paths_that_a_picture_cannot_have(tmp_path):
     with pytest.raises(InvalidParameterError, match=r"must be one of '\.png', '\.svg', '\.pdf'; got '\.jpg'"):
         check_picture(tmp_path / "demo.jpg")
     (tmp_path / "demo.png").mkdir()

@@ -22,29 +22,29 @@ def test_models_are_fitted_to_the_training_rows_and_scored_on_the_others(trial):
     data = trial.data
     assert trial.models["Constant"].mean_ == data.y_train.mean()
     assert trial.first == "BDKN"
-    assert trial.learners == ["BDKN", "Deep ensemble"]
+    assert trial.with_inputs == ["BDKN", "Deep ensemble"]
     assert trial.scores == compare(trial.models, data.X_test, data.y_test, seconds=trial.seconds)
     assert [score.seconds for score in trial.scores] == [trial.seconds[score.model] for score in trial.scores]
     assert min(trial.seconds.values()) > 0
     np.testing.assert_array_equal(trial.predictive("BDKN").mean(), trial.models["BDKN"].predict(data.X_test))
 
 
-def test_names_are_told_before_each_fit():
-    told = []
-    fit_models({"a": ConstantGaussian(), "b": ConstantGaussian()}, diabetes(), tell=told.append)
-    assert told == ["a", "b"]
+def test_before_fit_is_called_with_the_name_of_each_model():
+    names = []
+    fit_models({"a": ConstantGaussian(), "b": ConstantGaussian()}, diabetes(), before_fit=names.append)
+    assert names == ["a", "b"]
 
 
-def test_recipes_make_the_models_anew(trial):
+def test_expressions_create_the_models(trial):
     names = {cls.__name__: cls for cls in (BDKNRegressor, DeepEnsembleRegressor, ConstantGaussian)}
-    for name in trial.learners:
-        assert eval(trial.recipes[name], names).get_params() == trial.models[name].get_params()
-    assert isinstance(eval(trial.recipes["Constant"], names), ConstantGaussian)
+    for name in trial.with_inputs:
+        assert eval(trial.expressions[name], names).get_params() == trial.models[name].get_params()
+    assert isinstance(eval(trial.expressions["Constant"], names), ConstantGaussian)
 
 
-def test_recipes_do_not_tell_how_chatty_a_fit_was():
+def test_expressions_do_not_contain_verbose():
     loud = BDKNRegressor(engine="reference", n_members=2, epochs=1, random_state=0, verbose=1)
-    assert "verbose" not in fit_models({"loud": loud}, diabetes()).recipes["loud"]
+    assert "verbose" not in fit_models({"loud": loud}, diabetes()).expressions["loud"]
 
 
 def test_warming_up_fits_copies_for_one_epoch(monkeypatch, capfd):

@@ -1,4 +1,4 @@
-"""The command ``bdkn``, one file a verb; what a verb needs is imported when it runs, so that help comes at once."""
+"""The command ``bdkn``, one file per verb. A verb imports what it needs when it runs, so that help is shown at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 app.command()(demo.demo)
 
 
-def _tell_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         import bdkn
 
@@ -23,7 +23,7 @@ def _tell_version(wanted: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Regression with honest uncertainty: Bayesian deep kernel networks."""

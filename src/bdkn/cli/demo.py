@@ -1,4 +1,4 @@
-"""``bdkn demo``: a calibrated regression from start to finish, on data that comes with scikit-learn."""
+"""``bdkn demo``: fit models to data that is part of scikit-learn, compare them, and write a report."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from bdkn.report import Report, Trial
 
 REMARK = (
-    "BDKN judges its networks by rows left out of their training. The published method, beside it, judges them by the "
-    "rows they were trained on: on few noisy rows its intervals are too narrow."
+    "BDKN weights its networks by their predictions for held-out rows. The published method weights them by their "
+    "predictions for the rows they were trained on: with few, noisy rows its intervals are too narrow."
 )
 
 
@@ -27,11 +27,11 @@ def demo(
     picture: Annotated[
         Path | None, typer.Option(help="Also write all figures as one picture to this file (.png, .svg or .pdf).")
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose/--quiet", help="Show how the training proceeds.")] = True,
+    verbose: Annotated[bool, typer.Option("--verbose/--quiet", help="Show the progress of training.")] = True,
 ) -> None:
-    """Fit BDKN, as it is here and as published, and a deep ensemble to the diabetes data, compare and write a report.
+    """Fit BDKN, the published BDKN and a deep ensemble to the diabetes data, compare them and write a report.
 
-    The first run compiles the training code, which takes some 10 seconds more.
+    The first run compiles the training code, which takes about 10 seconds.
     """
     with errors_as_messages():
         from bdkn.report import check_picture, draw_picture, prepare_folder, trial_report, write_picture, write_report
@@ -50,7 +50,7 @@ def demo(
 
 
 def models(seed: int, verbose: bool) -> dict[str, Any]:
-    """Return what is compared: the default, the published method, equal weights, and a baseline that sees no inputs."""
+    """Return the models to compare: the default, the published method, equal weights, and a model without inputs."""
     from bdkn.regressors import BDKNRegressor, DeepEnsembleRegressor
     from bdkn.report import ConstantGaussian
 
@@ -63,7 +63,7 @@ def models(seed: int, verbose: bool) -> dict[str, Any]:
 
 
 def fit(seed: int, *, verbose: bool) -> Trial:
-    """Fit the models, telling standard error what goes on if ``verbose``."""
+    """Fit the models; with ``verbose``, print the progress to standard error."""
     from rich.console import Console
 
     from bdkn.report import diabetes, fit_models, warm_up
@@ -71,11 +71,11 @@ def fit(seed: int, *, verbose: bool) -> Trial:
     console, data, unfitted = Console(stderr=True, quiet=not verbose), diabetes(), models(seed, verbose)
     with console.status("preparing to train"):
         warm_up(unfitted, data)
-    return fit_models(unfitted, data, tell=lambda name: console.print(f"fitting {name}"))
+    return fit_models(unfitted, data, before_fit=lambda name: console.print(f"fitting {name}"))
 
 
 def show(report: Report) -> None:
-    """Print the tables and what to know when reading them."""
+    """Print the tables and the notes of a report."""
     from rich.console import Console
 
     console = Console(highlight=False)

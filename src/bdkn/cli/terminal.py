@@ -1,4 +1,4 @@
-"""What a command writes to the terminal: results to standard output, progress and errors to standard error."""
+"""Output of commands: results to standard output, progress and errors to standard error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def errors_as_messages() -> Iterator[None]:
-    """Turn what a user can mend into one line on standard error and exit code 2."""
+    """Print errors that the user can correct as one line on standard error, and exit with code 2."""
     try:
         yield
     except (BDKNError, OSError) as error:
@@ -27,7 +27,7 @@ def errors_as_messages() -> Iterator[None]:
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print names to the left and numbers to the right."""
+    """Print a table, names aligned left and numbers aligned right."""
     from rich import box
     from rich.table import Table as Grid
 

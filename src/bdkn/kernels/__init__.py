@@ -1,1 +1,1 @@
-"""Compiled inner loops: register tiles, elementary functions, transposition; for training and for prediction."""
+"""Compiled inner loops for training and prediction: matrix products, elementary functions, transposition."""

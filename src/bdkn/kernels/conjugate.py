@@ -1,9 +1,9 @@
 """Compiled twins of closed forms in ``bdkn.inference``, which reaches them through ``bdkn.inference.rowwise`` only.
 
-The first are per row: leverage, and the centre and scale of the predictive. The others are the conjugate model of few
-rows and few members, from rows to posterior in one compiled step: where training has just emptied the caches, a
-thousand lines of interpreted bookkeeping around a few thousand multiplications take eight times as long. For these,
-rows are stored by column, [Φ, y]ᵀ, (H + 1, n).
+The first functions compute numbers per row: leverage, and the location and scale of the predictive. The others compute
+the posterior of a conjugate model with few rows and few members in one compiled step: after training, which empties the
+caches, the interpreted code around a few thousand multiplications takes eight times as long. In these, the rows are
+stored as the columns of [Φ, y]ᵀ, (H + 1, n).
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from bdkn.typing import FloatArray
 
 Found = tuple[bool, float, FloatArray, FloatArray, float, float]
 
-_LARGEST = 1e150  # when squared, all but overflows
-_PERFECT = 1e-3  # a residual this far below the targets has lost digits
-_COLLINEAR = 1e-6  # what is left of a singular value, relative to the largest, when its digits are no longer all good
-_UNREACHED = 1e-6  # degrees of freedom the rows determine, below which differences of nearly equal numbers decide
+_LARGEST = 1e150  # its square almost overflows
+_PERFECT = 1e-3  # a residual smaller than this, relative to the targets, has lost digits
+_COLLINEAR = 1e-6  # a singular value smaller than this, relative to the largest, has lost digits
+_UNREACHED = 1e-6  # with fewer degrees of freedom determined by the rows, the slope has lost digits
 
 _NOISE = 4.0 * float(np.finfo(np.float64).eps)  # a difference this small, relative to its parts, is rounding error
-_SIDE_BY_SIDE = 128  # rows that go through a loop together: a few numbers of each stay in the first-level cache
+_SIDE_BY_SIDE = 128  # rows per block: a few numbers of each stay in the first-level cache
 
 _adam_step = inlined(adam_step)
 
 
 @inlined
 def dot(a: FloatArray, b: FloatArray) -> float:
-    """Return Σ aᵢbᵢ in four sums, which a processor adds side by side."""
+    """Return Σ aᵢbᵢ, added up in four partial sums that a processor computes at the same time."""
     s0 = s1 = s2 = s3 = 0.0
     whole = len(a) // 4 * 4
     for i in range(0, whole, 4):
@@ -72,7 +72,7 @@ def whitened(root: FloatArray, Phi: FloatArray) -> FloatArray:
     """Return R⁻ᵀΦᵀ (H, n) for R upper-triangular up to the order of its columns.
 
     Entry k is the part of φ that the entries before it do not explain, divided by the pivot. If that is rounding error,
-    it means zero: a small pivot would make it large. Rows are taken some at a time, side by side.
+    it is set to zero: a small pivot would make it large. Rows are processed in blocks.
     """
     n, H = Phi.shape
     x, order = np.empty((H, n)), _triangular_order(root)
@@ -99,7 +99,7 @@ def whitened(root: FloatArray, Phi: FloatArray) -> FloatArray:
 
 @compiled
 def _triangular_order(root: FloatArray) -> NDArray[np.intp]:
-    """Return the order of the columns that makes ``root``, invertible, triangular: that of their last entries."""
+    """Return the order of the columns, by their last non-zero entry, that makes the invertible ``root`` triangular."""
     order = np.zeros(len(root), np.intp)
     for j in range(len(root)):
         last = len(root) - 1
@@ -113,8 +113,8 @@ def _triangular_order(root: FloatArray) -> NDArray[np.intp]:
 def conjugate(means: FloatArray, y: FloatArray) -> Found:
     """Return whether it succeeded, σ_β², the root of Λₙ, μₙ, bₙ and the log evidence, under Jeffreys' prior.
 
-    ``means`` is Φᵀ, σ_β² the paper's choice. It fails if the members are nearly collinear, or right but for rounding,
-    or not finite: such rows need more care than is taken here.
+    ``means`` is Φᵀ, σ_β² the paper's choice. It fails if the members are nearly collinear, not finite, or reproduce the
+    targets up to rounding: such rows need the more careful computation in ``bdkn.inference``.
     """
     H, n = means.shape
     columns = np.empty((H + 1, n))
@@ -170,7 +170,7 @@ def _is_well_posed(root: FloatArray) -> bool:
     """Return whether [R z; 0 ρ] is finite, R far from singular and ρ not lost in rounding."""
     H = len(root) - 1
     size, targets, residual = math.sqrt(_squares(root[:H, :H])), math.sqrt(_squares(root[:H, H:])), abs(root[H, H])
-    # ‖R‖ ‖R⁻¹‖ is at least the ratio of the singular values. NaN is below nothing.
+    # ‖R‖ ‖R⁻¹‖ is at least the ratio of the singular values. Comparisons with NaN are False.
     condition = size * math.sqrt(_inverse_squares(root))
     return condition * _COLLINEAR < 1.0 and size < _LARGEST and _PERFECT * targets < residual < _LARGEST
 
@@ -195,7 +195,7 @@ def _given(root: FloatArray, t: float) -> tuple[FloatArray, FloatArray]:
 
 @compiled
 def _inverse_squares(root: FloatArray) -> float:
-    """Return ‖R⁻¹‖² = tr (RᵀR)⁻¹, solving for one column after another."""
+    """Return ‖R⁻¹‖² = tr (RᵀR)⁻¹, computed column by column."""
     H, total = len(root) - 1, 0.0
     column = np.empty(H)
     for j in range(H):
@@ -210,9 +210,9 @@ def _inverse_squares(root: FloatArray) -> float:
 
 @compiled
 def _five_adam_steps(root: FloatArray, a: float) -> tuple[float, bool]:
-    """Return log σ_β² after the paper's five steps, and whether the slope was known well enough at each.
+    """Return log σ_β² after the five steps of the paper, and whether the slope was accurate at each.
 
-    With t = σ_β² the log evidence rises with log t by a ‖μₙ‖²/(2 t bₙ) - ½ (H - tr Λₙ⁻¹/t).
+    With t = σ_β² the derivative of the log evidence by log t is a ‖μₙ‖²/(2 t bₙ) - ½ (H - tr Λₙ⁻¹/t).
     """
     u = m = v = 0.0
     for k in range(1, 6):

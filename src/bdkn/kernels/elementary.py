@@ -1,7 +1,7 @@
-"""Single-precision exp, log and friends without branches or calls, so that loops over them become vector code.
+"""Elementary functions in single precision without branches or calls, so that loops over them become vector code.
 
-Each is accurate to a few units in the last place over the range that training needs. Multiplications and additions are
-fused where it is written, and nowhere else: the compiler's own choice would depend on what it inlines, and the same
+Each is accurate to a few units in the last place over the range that occurs in training. Multiplications and additions
+are fused where ``fma`` is written, and nowhere else: the choice of a compiler depends on what it inlines, and the same
 seed must give the same bits whether the code was just compiled or loaded from disk.
 """
 
@@ -18,7 +18,7 @@ from bdkn.kernels.compiled import inlined, intrinsic
 f4 = np.float32
 _LOG2_E = f4(1.4426950408889634)
 _LN2_HIGH, _LN2_LOW = f4(0.693359375), f4(-2.1219444005469057e-4)
-"""ln 2 in two parts, the first short enough that n · it is exact."""
+"""ln 2 in two parts; the first has so few bits that its product with n is exact."""
 _SQRT_HALF = f4(0.7071067811865476)
 _MANTISSA, _EXPONENT_OF_HALF = np.int32(0x007FFFFF), np.int32(0x3F000000)
 
@@ -37,7 +37,7 @@ def _from_bits(typing: Any, i: Any) -> Any:
 
 @intrinsic
 def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
-    """Return a · b + c, rounded once where the CPU can."""
+    """Return a · b + c, rounded once if the CPU has such an instruction."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.FloatType()
@@ -51,7 +51,7 @@ def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
 
 @inlined
 def exp(x: f4) -> f4:
-    """e^x as 2^n · e^r with |r| ≤ ½ ln 2 and Taylor's series for e^r; saturates instead of overflowing."""
+    """Return e^x as 2^n · e^r with |r| ≤ ½ ln 2 and Taylor's series for e^r; saturates instead of overflowing."""
     x = min(max(x, f4(-87)), f4(88))
     n = np.floor(fma(x, _LOG2_E, f4(0.5)))
     r = fma(n, -_LN2_LOW, fma(n, -_LN2_HIGH, x))
@@ -66,7 +66,7 @@ def exp(x: f4) -> f4:
 
 @inlined
 def log(x: f4) -> f4:
-    """log x for a positive normal x, as e·ln 2 + log m with √½ ≤ m < √2 and log m = 2 artanh((m-1)/(m+1))."""
+    """Return log x of a positive normal x as e·ln 2 + log m with √½ ≤ m < √2 and log m = 2 artanh((m-1)/(m+1))."""
     bits = _bits(x)
     e = f4((bits >> np.int32(23)) - np.int32(126))
     m = _from_bits((bits & _MANTISSA) | _EXPONENT_OF_HALF)
@@ -84,7 +84,7 @@ def log(x: f4) -> f4:
 
 @inlined
 def log1p(t: f4) -> f4:
-    """log(1 + t) for 0 ≤ t ≤ 1: log u · t/(u - 1) with u = 1 + t rounded undoes the rounding."""
+    """Return log(1 + t) for 0 ≤ t ≤ 1, as log u · t/(u - 1), where u is 1 + t rounded: this corrects the rounding."""
     u = f4(1) + t
     d = u - f4(1)
     return t if d == f4(0) else log(u) * (t / d)
@@ -92,20 +92,20 @@ def log1p(t: f4) -> f4:
 
 @inlined
 def sigmoid(x: f4) -> f4:
-    """1/(1 + e^-x)."""
+    """Return 1/(1 + e^-x)."""
     t = exp(-abs(x))
     return (f4(1) if x >= f4(0) else t) / (f4(1) + t)
 
 
 @inlined
 def softplus(x: f4) -> f4:
-    """log(1 + e^x)."""
+    """Return log(1 + e^x)."""
     return max(x, f4(0)) + log1p(exp(-abs(x)))
 
 
 @inlined
 def tanh(x: f4) -> f4:
-    """Hyperbolic tangent; its series near zero, where the quotient would cancel."""
+    """Return tanh x; by its series near zero, where the quotient would lose digits."""
     t = exp(f4(-2) * abs(x))
     far = (f4(1) - t) / (f4(1) + t)
     q = x * x

@@ -1,4 +1,4 @@
-"""Matrix products over tiles."""
+"""Matrix products, computed tile by tile."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from bdkn.kernels.tile import BLOCK, HEIGHTS, WIDTHS, tile
 _HEIGHTS = np.array(HEIGHTS)
 _KINDS = len(WIDTHS)
 _WIDTH_OF_REST = np.array([min(i for i, w in enumerate(WIDTHS) if sum(w) >= rest) for rest in range(BLOCK + 1)])
-"""Index of the narrowest widths that hold the columns left over."""
+"""By number of remaining columns, the index of the narrowest tile width that contains them."""
 
 
 def main_height(rows: int) -> int:
-    """Return the index of the tile height that covers ``rows`` with the fewest wasted cycles.
+    """Return the index of the tile height with which the product of ``rows`` rows takes the least time.
 
-    A tile of few rows cannot hide the latency of its additions: it costs as much as one of four rows.
+    A tile of fewer than four rows takes as long as one of four, as its additions wait for one another.
     """
 
     def cost(index: int) -> int:
@@ -38,9 +38,9 @@ def product(
     v: int, ldv: int,
     rows: int, tallest: int, columns: int, count: int,
 ) -> None:  # fmt: skip
-    """C[rows, columns] = S[rows, count] · V[count, columns]; ``tallest`` is ``main_height(rows)``.
+    """Compute C[rows, columns] = S[rows, count] · V[count, columns]; ``tallest`` is ``main_height(rows)``.
 
-    See ``tile`` for the operands and ``padded`` for the columns that are really written.
+    See ``tile`` for the operands and ``padded`` for the number of columns that are written.
     """
     n = 0
     while n < columns:

@@ -1,14 +1,14 @@
-"""One register tile of a matrix product, as LLVM vectors.
+"""A tile: a block of a matrix product that is computed in vector registers, as LLVM code.
 
     C[i, :] = Σ_k S[i·row + k·step] · V[k, :]
 
-``S`` is read as scalars and broadcast, ``V`` and ``C`` as whole vectors. The accumulators live in registers over the
-whole k loop, which a compiler does not get out of plain loops: it would reload and store them, and check for overlap,
-at every turn. With other strides of ``S`` the same tile is the forward product, the input gradient and the weight
-gradient.
+``S`` is read as scalars, which are broadcast, ``V`` and ``C`` as whole vectors. The sums stay in registers during the
+whole loop over k. From plain loops a compiler does not generate such code: it would load and store the sums, and check
+for overlap, in every iteration. With different strides of ``S`` the same tile computes the forward product, the input
+gradient and the weight gradient.
 
-Operands are named by their offsets: ``C`` and ``V`` in one workspace, ``S`` in an array that may be the same one. A
-network in training has its weights in its workspace; threads that predict share the weights of one array.
+Operands are given by their offsets: ``C`` and ``V`` in one workspace, ``S`` in an array that may be the same one. A
+network in training has its weights in its workspace; threads that predict share one array of weights.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ F32, I32, I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 
 
 def _assembly() -> str:
-    """Return what Numba's target makes of the sum of two vectors of 16 floats."""
+    """Return the assembly code of Numba's target for the sum of two vectors of 16 floats."""
     triple, cpu, features = cpu_target.target_context.codegen().magic_tuple()
     module = ir.Module()
     vector = ir.VectorType(F32, 16)
@@ -38,10 +38,10 @@ def _assembly() -> str:
 
 
 def _machine() -> tuple[int, int]:
-    """Return the floats of a vector register and the number of such registers.
+    """Return the number of floats in a vector register and the number of such registers.
 
-    They are those of the CPU that Numba compiles for, which NUMBA_CPU_NAME and NUMBA_CPU_FEATURES can make another than
-    this one. LLVM does not list what a named CPU has; the names of the registers it uses tell.
+    They are those of the CPU that Numba compiles for, which can be set by NUMBA_CPU_NAME and NUMBA_CPU_FEATURES. LLVM
+    has no list of them; they are found by the names of the registers in compiled code.
     """
     assembly = _assembly()
     if "zmm" in assembly:
@@ -53,10 +53,10 @@ def _machine() -> tuple[int, int]:
 
 LANES, REGISTERS = _machine()
 BLOCK = 2 * LANES
-"""Columns of a full tile: two vectors, so that a broadcast scalar is used twice."""
+"""Columns of a full tile: two vectors, so that each broadcast scalar is used twice."""
 
 HEIGHTS = (12, 10, 8, 6, 4, 2, 1) if REGISTERS >= 32 else (6, 5, 4, 3, 2, 1)
-"""Rows a tile may have; the tallest leaves a register for each vector of V and a few for the broadcasts."""
+"""Numbers of rows that a tile may have; the largest leaves registers for the vectors of V and for broadcasts."""
 
 
 def _widths() -> tuple[tuple[int, ...], ...]:
@@ -65,17 +65,17 @@ def _widths() -> tuple[tuple[int, ...], ...]:
 
 
 WIDTHS = _widths()
-"""The vectors a tile may be made of, narrowest first: what a full tile leaves over is not padded to a whole vector."""
+"""Vectors of a row of a tile, narrowest first; remaining columns need not be padded to a whole vector."""
 
 
 def padded(columns: int) -> int:
-    """Return the columns a product of that many columns really writes."""
+    """Return the number of columns that a product of ``columns`` columns writes, padding included."""
     blocks, rest = divmod(columns, BLOCK)
     return blocks * BLOCK + (min(sum(w) for w in WIDTHS if sum(w) >= rest) if rest else 0)
 
 
 class _Emitter:
-    """Emits one tile's instructions."""
+    """Emitter of the instructions of one tile."""
 
     def __init__(self, builder: ir.IRBuilder, height: int, widths: tuple[int, ...]) -> None:
         self.b, self.height, self.widths = builder, height, widths
@@ -105,8 +105,8 @@ class _Emitter:
     def emit(self, mem: ir.Value, c: ir.Value, ldc: ir.Value, source: ir.Value, s: ir.Value, row: ir.Value,
              step: ir.Value, v: ir.Value, ldv: ir.Value, count: ir.Value) -> None:  # fmt: skip
         b, rows, parts = self.b, range(self.height), range(len(self.widths))
-        # One moving pointer serves three rows of S, at 0, 1 and 2 strides from it: a pointer a row would not fit into
-        # the registers.
+        # One pointer is used for three rows of S, at 0, 1 and 2 strides from it: one pointer per row would need too
+        # many registers.
         starts = [self.at(mem, v)]
         starts += [self.at(source, b.add(s, b.mul(row, ir.Constant(I64, i)))) for i in rows[::3]]
         strides, offsets = [ldv] + [step] * len(rows[::3]), [ir.Constant(I64, 0), row, b.add(row, row)]
@@ -137,7 +137,7 @@ class _Emitter:
 
 
 def _emit_any(builder: ir.IRBuilder, which: ir.Value, operands: list[ir.Value]) -> None:
-    """Emit every tile behind one switch; ``which`` is height index · number of widths + width index."""
+    """Emit all kinds of tiles and a switch between them; ``which`` is height index · number of widths + width index."""
     end = builder.append_basic_block("end")
     switch = builder.switch(which, end)
     for index, (height, widths) in enumerate((h, w) for h in HEIGHTS for w in WIDTHS):

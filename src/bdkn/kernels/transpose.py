@@ -1,4 +1,4 @@
-"""Transposition in registers: the weight gradient sums over rows and needs its activations transposed."""
+"""Transposition in registers: the weight gradient sums over rows and needs transposed activations."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from bdkn.kernels.compiled import compiled, intrinsic
 
 EDGE = 8
-"""Rows and columns of a block."""
+"""Number of rows and of columns of a block."""
 
 F32, I32, I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 _LINE = ir.VectorType(F32, EDGE)
 
 
 def _interleave(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, distance: int) -> tuple[ir.Value, ir.Value]:
-    """Exchange a's entries whose index has the ``distance`` bit with b's whose index lacks it: one butterfly."""
+    """Exchange the entries of a whose index has the bit ``distance`` with those of b whose index has not."""
     low = [i if not i & distance else EDGE + (i ^ distance) for i in range(EDGE)]
     high = [i | distance if not i & distance else EDGE + i for i in range(EDGE)]
     masks = [ir.Constant(ir.VectorType(I32, EDGE), [ir.Constant(I32, i) for i in mask]) for mask in (low, high)]
@@ -50,7 +50,7 @@ def _transpose_block(typing: Any, mem: Any, source: Any, lds: Any, target: Any, 
 
 @compiled
 def transpose(mem: NDArray[np.float32], source: int, lds: int, target: int, ldt: int, rows: int, columns: int) -> None:
-    """T[column, row] = S[row, column], in whole blocks: both must have room for multiples of ``EDGE``."""
+    """Compute T[column, row] = S[row, column] in whole blocks; both matrices need space for multiples of ``EDGE``."""
     for i in range(0, rows, EDGE):
         for j in range(0, columns, EDGE):
             _transpose_block(mem, source + i * lds + j, lds, target + j * ldt + i, ldt)

@@ -1,4 +1,4 @@
-"""Members: what an ensemble consists of, how they are cross-fitted, selected, and predict held-out rows."""
+"""Members of an ensemble: encoders, folds, cross-fitting, held-out predictions and selection."""
 
 from bdkn.members.cross_fitting import (
     Candidates,

@@ -1,4 +1,4 @@
-"""Networks trained on part of the rows, and their predictions for the rows left out."""
+"""Cross-fitting: networks trained on part of the rows, and their predictions for the rows left out."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _BLOCK_ROWS = 1 << 15
 
 @dataclass(frozen=True)
 class FoldGrid:
-    """The arrangement of networks by fold and member: all members of the first fold, then those of the second, ..."""
+    """The order of networks by fold and member: all members of the first fold, then those of the second, and so on."""
 
     n_folds: int
     n_members: int
 
     @classmethod
     def of(cls, n_networks: int, n_members: int) -> FoldGrid:
-        """Return the grid of so many networks of so many members."""
+        """Return the grid of ``n_networks`` networks of ``n_members`` members."""
         return cls(n_networks // n_members, n_members)
 
     def numbers(self, members: Members) -> IndexArray:
@@ -70,10 +70,11 @@ class NetworkGrid:
 
 @dataclass(frozen=True, eq=False)
 class FoldNetworks:
-    """Networks of each fold and member, and those to predict with: the same, or one per member trained on all rows.
+    """Networks of each fold and member, and the networks to predict with.
 
-    ``is_finite`` (H,) tells which members have finite weights in all their networks, ``own_variance`` whether the
-    networks' variances mean something.
+    ``crossed`` has one network per fold and member. ``used`` has the same networks or, after a refit, one network per
+    member, trained on all rows. ``is_finite`` (H,) is True for a member if all its networks have finite weights.
+    ``own_variance`` is False if the objective did not train the networks' variances.
     """
 
     crossed: NetworkGrid
@@ -84,9 +85,10 @@ class FoldNetworks:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Members to select from: names, networks to predict with, whether weights are finite, held-out predictions.
+    """Members to select from: names, networks to predict with, and held-out predictions.
 
-    ``own_variance`` tells whether the networks' variances mean something.
+    ``is_finite`` (H,) is True for a member with finite weights. ``own_variance`` is False if the objective did not
+    train the networks' variances.
     """
 
     names: tuple[str, ...]
@@ -109,8 +111,8 @@ class Candidates:
 def train_folds(settings: NetworkSettings, rows: Rows, plan: FoldPlan) -> FoldNetworks:
     """Train one network per fold and member, on the rows that the fold does not leave out.
 
-    With folds of their own members differ, on held-out rows, by the rows they learned from as well as by chance. Their
-    mean then errs there as it does on new rows, where each member is in addition an average over its folds.
+    Each member has folds of its own, so that members differ on a held-out row by the rows they were trained on as well
+    as by their seeds. The error of their mean is then as on new rows, where each member is also an average over folds.
     """
     H, own_variance = len(plan.names), settings.trains_variance
     # All networks in one call, so that no core is idle while the last network of a fold is trained.

@@ -22,7 +22,7 @@ Chunk = tuple[FloatArray, FloatArray, None, FloatArray | None]
 
 @dataclass(frozen=True)
 class Design:
-    """Networks and their training rows; their outputs are kept if they are few, and computed again if they are many."""
+    """Networks and their training rows. Few outputs are stored; many are computed again each time they are needed."""
 
     networks: Predictor
     rows: Rows
@@ -39,12 +39,12 @@ class Design:
         yield from self._kept or self._computed()
 
     def scored(self) -> Iterator[ScoredPart]:
-        """Yield the rows in blocks as ``MemberScores.of`` takes them."""
+        """Yield the rows in blocks, in the form that ``MemberScores.of`` expects."""
         for part, means, variances in self.parts():
             yield part.y, part.counts, means, variances
 
     def chunks(self) -> Iterator[Chunk]:
-        """Yield (Φ, y, None, counts) in blocks of rows, so that a large Φ is never held whole."""
+        """Yield (Φ, y, None, counts) in blocks of rows, so that a large Φ is never in memory as a whole."""
         for part, means, _ in self.parts():
             yield np.asarray(means.T), part.y, None, part.counts
 

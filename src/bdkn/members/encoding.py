@@ -1,7 +1,7 @@
-"""Encoders: a table's columns to the inputs of networks, and targets to scaled units.
+"""Encoders, which turn the columns of a table into inputs of networks and targets into scaled units.
 
 Sums are accumulated in double precision over blocks of rows, so that a large table is never copied whole in double
-precision, and need not lie in memory.
+precision, and need not be in memory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ROUNDINGS = 10
 
 
 class Encoder(Protocol):
-    """Turns the columns of a table into inputs; it is fitted on training rows, and its state is saved with a model."""
+    """Encoder of the columns of a table as inputs; it is fitted on training rows and saved with a model."""
 
     @property
     def n_columns(self) -> int:
@@ -46,7 +46,7 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class Standardizer:
-    """Column-wise (x - mean) / scale; a column that is constant up to rounding has scale 1."""
+    """Encoder that computes (x - mean) / scale of each column; the scale of a column constant up to rounding is 1."""
 
     mean: FloatArray
     scale: FloatArray
@@ -98,7 +98,7 @@ class Standardizer:
 
 @dataclass(frozen=True)
 class TargetScaler:
-    """(y - mean) / scale for the target; the default leaves it alone."""
+    """Encoder that computes (y - mean) / scale of the target; by default, the target itself."""
 
     mean: float = 0.0
     scale: float = 1.0
@@ -111,11 +111,11 @@ class TargetScaler:
 
     @property
     def squared(self) -> float:
-        """The factor that brings variances to squared units of the target; raise if a number cannot hold it."""
+        """The factor from scaled variances to squared units of the target; raise if it would overflow or underflow."""
         if not 1 / _LARGE <= self.scale <= _LARGE:
             raise InvalidParameterError(
-                f"variances must be numbers, and squares of a target that spreads over {self.scale:.3g} are not: ask "
-                "for return_std, quantiles or intervals, or fit to targets in other units"
+                f"variances must be numbers, but the square of the targets' standard deviation, {self.scale:.3g}, is "
+                "none in double precision: use return_std, quantiles or intervals, or fit to targets in other units"
             )
         return self.scale**2
 
@@ -159,7 +159,7 @@ def _ranges(rows: RowSource) -> tuple[FloatArray, FloatArray, float, float]:
 
 
 def _shares(rows: Rows, total: float) -> FloatArray:
-    """Return the share of each row in all that are counted."""
+    """Return the share of each row in the total count of rows."""
     return np.full(len(rows), 1 / total) if rows.counts is None else rows.counts / total
 
 

@@ -1,4 +1,4 @@
-"""Members: what an ensemble consists of, and models of any kind as members (regressors, PyTorch modules, functions)."""
+"""The contract of a member, and models of any kind as members: regressors, PyTorch modules, functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bdkn.errors import InvalidParameterError
 from bdkn.typing import FloatArray
 
 MeanStd = tuple[FloatArray, FloatArray | None]
-"""Means and, from a model that has them, standard deviations, whose squares may overflow."""
+"""Means and, if the model has them, standard deviations; their squares may overflow."""
 
 
 class Member(Protocol):
@@ -28,9 +28,9 @@ class Member(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class EstimatorMember:
-    """One member: a fitted model, or the average of one model per fold. It receives rows of the user's table.
+    """A fitted model as a member, or the average of one fitted model per fold. It receives rows of the user's table.
 
-    Its standard deviations are multiplied by ``std_factor``; nan means that they are of no use and not used.
+    Its standard deviations are multiplied by ``std_factor``; with nan they are not used.
     """
 
     name: str
@@ -88,7 +88,7 @@ def _predict_function(model: Any) -> Callable[[Any], Any]:
         return partial(_forward, model)
     if not hasattr(model, "predict"):
         return partial(model)
-    found = getattr(model, "best_estimator_", model)  # neither a search nor a pipeline shows what it passes on
+    found = getattr(model, "best_estimator_", model)  # the signature of a search or pipeline does not show return_std
     last = found[-1] if hasattr(found, "steps") else found
     if not _has_std(last):
         return partial(model.predict)

@@ -1,4 +1,4 @@
-"""Folds: which rows are left out when members are trained, so that members are compared on rows they have not seen."""
+"""Folds: the rows that are left out when members are trained, on which members are compared."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ class Folds:
 
     @classmethod
     def cross(cls, n: int, folds: int, generator: np.random.Generator) -> Self:
-        """Return ``folds`` parts of nearly equal size, every row in one of them; fewer if there are fewer rows."""
+        """Return random folds of nearly equal size, each row in one of them; not more folds than rows."""
         _check_rows(n)
         return cls(n, tuple(np.sort(part) for part in np.array_split(generator.permutation(n), min(folds, n))))
 
     @classmethod
     def single(cls, n: int, fraction: float, generator: np.random.Generator) -> Self:
-        """Return one fold that leaves out that share of the rows, at least one and not all."""
+        """Return one fold that leaves out a random fraction of the rows, at least one row and not all."""
         _check_rows(n)
         held = min(max(1, round(n * fraction)), n - 1)
         return cls(n, (np.sort(generator.permutation(n)[:held]),))
 
     @classmethod
     def of(cls, n: int, splits: Iterable[object]) -> Self:
-        """Return the folds of a cross-validation: for each the rows to train on and the rows to leave out."""
+        """Return the folds of a cross-validation, given as pairs of rows to train on and rows to leave out."""
         pairs = [_row_numbers(n, split) for split in splits]
         if not any(len(part) for _, part in pairs):
             raise InvalidParameterError("cv must leave out rows, on which members are compared; it leaves out none")
@@ -66,7 +66,7 @@ class Folds:
         )
 
     def of_member(self, name: str) -> Self:
-        """Return the folds of a member, which are those of all."""
+        """Return the folds of a member, which are the same for all members."""
         return self
 
     @property
@@ -83,7 +83,7 @@ class Folds:
             yield self.trained_on(fold), left_out
 
     def trained_on(self, fold: int) -> IndexArray:
-        """Return the rows to train on in that fold, computed on each call: those of all folds would fill the memory."""
+        """Return the rows to train on in a fold; computed on each call, as those of all folds need much memory."""
         if self.kept is not None:
             return self.kept[fold]
         others = np.ones(self.n, dtype=bool)
@@ -93,7 +93,7 @@ class Folds:
 
 @dataclass(frozen=True)
 class OwnFolds:
-    """Random folds of each member, which depend on the seed and the member's name, not on the other members."""
+    """Random folds of each member, which depend on the seed and on the member's name but not on other members."""
 
     n: int
     count: int
@@ -115,12 +115,12 @@ class OwnFolds:
 
 @dataclass(frozen=True, eq=False)
 class FoldPlan:
-    """The networks to train, fold by fold and in each fold member by member, and the rows that members leave out.
+    """The networks to train, in the order of a ``FoldGrid``, and the rows that each fold leaves out.
 
     Of each network: ``seeds``, ``members`` (the number of its member), and ``rows`` (None: all rows). ``fold_of``, of
-    shape (n, H), is the fold of a member that leaves a row out, -1 if none does; ``held_out`` are the rows that all
-    members leave out, None if every row is left out once. With ``refit`` a member predicts with one more network,
-    trained on all rows, instead of the average over its folds; these networks come last.
+    shape (n, H), is the fold that leaves a row out, for each member, and -1 if none does. ``held_out`` are the rows
+    that all members leave out, None if every row is left out once. With ``refit`` a member predicts with one more
+    network, trained on all rows, instead of the average over its folds; these networks are the last ones.
     """
 
     names: tuple[str, ...]
@@ -161,12 +161,12 @@ class FoldPlan:
 
 
 def _generator(seed: np.random.SeedSequence) -> np.random.Generator:
-    """Return a generator from a child of the seed that no member and no fold has, however many there are."""
+    """Return a generator from a child of the seed that no member and no fold uses."""
     return np.random.default_rng(_child(seed, 2**32 - 1))
 
 
 def _child(seed: np.random.SeedSequence, number: int) -> np.random.SeedSequence:
-    """Return a child of the seed, whatever else was spawned from it."""
+    """Return the child of that number, which does not depend on what else was spawned from the seed."""
     return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number))
 
 
@@ -185,7 +185,7 @@ def _row_numbers(n: int, split: object) -> tuple[IndexArray, IndexArray]:
 
 
 def name_key(name: str) -> tuple[int]:
-    """Return the key that makes the random numbers of a member of that name differ from those of others."""
+    """Return a spawn key for the random numbers of a member, which differs between names."""
     return (zlib.crc32(name.encode()),)
 
 

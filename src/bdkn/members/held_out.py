@@ -1,4 +1,4 @@
-"""Held-out predictions: means and variances that members give rows they were not trained on, and how good these are."""
+"""Held-out predictions: means and variances that members predict for rows they were not trained on, and scores."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ ScoredPart = tuple[FloatArray, FloatArray | None, FloatArray, FloatArray]
 
 @dataclass(frozen=True)
 class MemberScores:
-    """Mean squared error and negative log likelihood of each member, in scaled units; not finite where it overflows."""
+    """Mean squared error and negative log likelihood of each member, in scaled units; not finite after an overflow."""
 
     mse: FloatArray
     nll: FloatArray
 
     @classmethod
     def of(cls, parts: Iterable[ScoredPart], *, own_variance: bool = True) -> Self:
-        """Return the scores on rows that come in parts; without ``own_variance`` each has its ``constant_variance``."""
+        """Return the scores on rows given in parts; without ``own_variance``, with each one's ``constant_variance``."""
         squared = scored = np.zeros(1)
         total = 0.0
         with np.errstate(over="ignore", invalid="ignore"):
@@ -106,10 +106,10 @@ class HeldOut:
         return Forecast.of(means, np.full((*means.shape[:-1], 1), self._ensemble_error()))
 
     def variance_factors(self) -> FloatArray:
-        """Return the factor for each member's variances, nan where they are of no use.
+        """Return the factor for each member's variances, nan if they are not to be used.
 
-        With the factor they equal the squared error on average. They are of use if errors are larger where they are
-        larger: if the correlation of absolute errors and log variances is two standard errors above that of chance.
+        With the factor they equal the squared error on average. They are used if errors are larger where they are
+        larger: if the correlation of absolute errors and log variances is more than two standard errors above zero.
         """
         with np.errstate(all="ignore"):  # a correlation that is not finite is not above chance
             errors, logs = self._centred(np.abs(self.means - self.y[:, None])), self._centred(np.log(self.variances))
@@ -118,11 +118,11 @@ class HeldOut:
             return np.where(self._average(errors * logs) > 2.0 * chance, factor, np.nan)
 
     def scores(self, *, own_variance: bool = True) -> MemberScores:
-        """Return the members' scores on these rows; without ``own_variance`` each has its ``constant_variance``."""
+        """Return the members' scores on these rows; without ``own_variance``, with each one's ``constant_variance``."""
         return MemberScores.of([(self.y, self.counts, self.means.T, self.variances.T)], own_variance=own_variance)
 
     def filled(self) -> Self:
-        """Return the same with the ``constant_variance`` of each member in place of missing variances."""
+        """Return the predictions with the ``constant_variance`` of each member in place of missing variances."""
         constant = constant_variance(self.scores().mse)
         return replace(self, variances=np.where(np.isnan(self.variances), constant, self.variances))
 

@@ -1,4 +1,4 @@
-"""Networks as members: with the encoders they were trained under, they predict rows of the user's table."""
+"""Networks as members: with their encoders they predict rows of the user's table, in the units of the target."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from bdkn.networks import Predictor
 from bdkn.typing import FloatArray
 
 _BLOCK_ROWS = 1 << 15
-"""Rows whose outputs by every network are held at once."""
+"""Rows that all networks predict at once."""
 
 
 @dataclass(frozen=True)
 class NetworkMember:
-    """One member, a network or an average over folds, with the encoders it was trained under."""
+    """One member: a network or an average over folds, with its encoders."""
 
     name: str
     ensemble: NetworkEnsemble
@@ -35,10 +35,10 @@ class NetworkMember:
 
 @dataclass(frozen=True)
 class NetworkEnsemble:
-    """H members trained under the same encoders, each one network or the average of one network per fold.
+    """H members with the same encoders, each one network or the average of one network per fold.
 
-    ``networks`` are arranged as a ``FoldGrid``. ``variances`` (H,), where given, replace the networks' own variances,
-    which mean nothing if networks were trained on squared error alone. They are in scaled units, as are ``outputs``.
+    ``networks`` are in the order of a ``FoldGrid``. ``variances`` (H,), if given, replace the networks' own variances,
+    which are not trained by the squared error. They are in scaled units, as are ``outputs``.
     """
 
     names: tuple[str, ...]
@@ -52,7 +52,7 @@ class NetworkEnsemble:
 
     @property
     def grid(self) -> FoldGrid:
-        """How the networks are arranged."""
+        """The order of the networks by fold and member."""
         return FoldGrid.of(len(self.networks), len(self))
 
     def __getitem__(self, members: Members) -> NetworkEnsemble:
@@ -65,11 +65,11 @@ class NetworkEnsemble:
 
     @property
     def members(self) -> list[NetworkMember]:
-        """The members one by one."""
+        """The members, each as an object of its own."""
         return [NetworkMember(name, self[[h]]) for h, name in enumerate(self.names)]
 
     def outputs(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return means and variances of table rows, each (n, H), in scaled units; raise where one is not finite.
+        """Return means and variances of table rows, each (n, H), in scaled units; raise if one is not finite.
 
         If a member is an average over folds, its variance is the folds' average plus the variance of their means.
         """
@@ -97,6 +97,6 @@ class NetworkEnsemble:
         if not (np.isfinite(means).all() and np.isfinite(variances).all()):
             _, rows, members = np.nonzero(~(np.isfinite(means) & np.isfinite(variances)))
             raise DivergedError(
-                f"{self.names[members[0]]} overflows on row {rows[0]}, which lies far outside the training rows or "
-                "meets a network with very large weights; check that row, or fit again with a lower learning_rate"
+                f"{self.names[members[0]]} overflows on row {rows[0]}, which is far from the training rows, or the "
+                "network has very large weights; check that row, or fit again with a lower learning_rate"
             )

@@ -1,4 +1,4 @@
-"""Where a fit comes from: its seed, its rows and its parameters, so that members can be added later."""
+"""Provenance of a fit: its seed, its rows and its parameters, with which members can be added later."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ class FitProvenance:
         for name, value in self.parameters.items():
             if parameters[name] != value:
                 raise InvalidParameterError(
-                    f"new members must be made as the others were; the fit had {name}={value!r}, which is now "
-                    f"{parameters[name]!r}: set it back, or fit anew"
+                    f"new members must have the parameters of the others; the fit had {name}={value!r}, which is now "
+                    f"{parameters[name]!r}: set it back, or fit again"
                 )
 
 
 def seed_sequence(random_state: Seed) -> np.random.SeedSequence:
     """Return the seed sequence of a random state.
 
-    The same integer always gives the same sequence. A generator is drawn from, so that its next use differs; None takes
-    fresh entropy from the operating system.
+    The same integer always gives the same sequence. Of a generator the next numbers are used, so that a second call
+    differs; None uses new entropy of the operating system.
     """
     if isinstance(random_state, np.random.RandomState):
         return np.random.SeedSequence(random_state.randint(0, 2**32, size=4, dtype=np.uint32).tolist())
@@ -85,7 +85,7 @@ def member_parameters(model: BaseEstimator) -> dict[str, Any]:
 
 
 def digest(rows: Rows) -> str:
-    """Return a text that is the same for the same rows, targets and counts, and different for all others."""
+    """Return a hash of rows, targets and counts."""
     seen = hashlib.sha256()
     for part in (*_arrays(rows.X), rows.y, *(() if rows.counts is None else (rows.counts,))):
         seen.update(f"{part.dtype.str} {part.shape}".encode())
@@ -108,12 +108,12 @@ def _arrays(X: Any) -> Iterator[NDArray[Any]]:
 
 
 def is_nested(value: Any) -> bool:
-    """Return whether a parameter is a list of more than numbers and text."""
+    """Return whether a parameter is a list of other things than numbers and text."""
     return isinstance(value, list | tuple) and not all(np.isscalar(part) for part in value)
 
 
 def plain_parameter(model: BaseEstimator, name: str) -> Any:
-    """Return a parameter as JSON: an engine as its name, anything that has no such form as the default."""
+    """Return a parameter as JSON: an engine as its name, anything else that JSON cannot represent as the default."""
     value = getattr(model, name)
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()

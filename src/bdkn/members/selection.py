@@ -1,4 +1,4 @@
-"""The choice of the members to combine: those that did not diverge, and of these the best by leave-one-out score."""
+"""Selection of the members to combine: those that did not diverge and have the best leave-one-out score together."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WEIGHTS_NOT_FINITE = (
     "some warmup_epochs"
 )
 DEPRECATED = "deprecated"
-"""The value of a parameter that has another name today."""
+"""Default of a parameter that has been renamed."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -74,9 +74,9 @@ def select_and_combine(
 ) -> tuple[IndexArray, Combination]:
     """Return which of the ``sound`` members to use, by their position in ``sound``, and their combination.
 
-    Candidates are all members, all but the most harmful one, and so on; the best by leave-one-out score is used. Left
-    out are candidates with as many weights, the constant included, as there are rows: they reproduce every row, and
-    what remains is rounding error.
+    Compared are all members, all but the most harmful one, and so on; the subset with the best leave-one-out score is
+    used. Subsets with as many weights, the constant included, as there are rows are not considered: they reproduce
+    every row, and their scores are rounding error.
     """
     held_out = held_out if len(sound) == held_out.means.shape[1] else held_out[sound]
     subsets = list(elimination(held_out))
@@ -93,8 +93,8 @@ def select_and_combine(
 def elimination(held_out: HeldOut) -> Iterator[IndexArray]:
     """Yield the numbers of all members, then of all but one, and so on down to one.
 
-    The prior trusts all members alike, so a member without knowledge, or in other units, would have to be unlearned.
-    Each step removes the member without which the mean of the others has the smallest squared error on held-out rows.
+    The prior is the same for all members, so that a useless member, or one in other units, would do harm. Each step
+    removes the member without which the mean of the others has the smallest squared error on held-out rows.
     """
     errors = held_out.means - held_out.y[:, None]
     products = errors.T @ (errors if held_out.counts is None else errors * held_out.counts[:, None])

@@ -1,4 +1,4 @@
-"""Saving and loading without pickle."""
+"""Model files: arrays and JSON in one file, without pickle."""
 
 from bdkn.persistence.archive import VERSION, Arrays, Document, read, write
 from bdkn.persistence.atomic import replace_file, replacing

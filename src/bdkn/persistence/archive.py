@@ -1,4 +1,4 @@
-"""One file for arrays and a JSON document: safetensors, written whole or not at all, checked when read. No pickle."""
+"""One safetensors file of arrays and a JSON document, written completely or not at all, and checked when read."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from bdkn.persistence.atomic import replace_file
 
 FORMAT = "bdkn model"
 VERSION = 2
-"""Version 2 holds one fitted state per model; version 1 held its attributes one by one, and is still read."""
+"""Version of the format. Version 2 has one fitted state per model; version 1, still read, has its attributes."""
 
 Arrays = dict[str, NDArray[Any]]
 Document = dict[str, Any]
 
 
 def write(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], document: Document) -> None:
-    """Write arrays and document to ``path``, through a temporary file beside it that then takes its name."""
+    """Write arrays and document to a temporary file in the same folder, then rename it to ``path``."""
     from safetensors.numpy import save
 
     target = Path(path)
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a folder; give the name of a file in it")
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"the folder {target.parent} does not exist; make it first, or choose another")
+        raise FileNotFoundError(f"the folder {target.parent} does not exist; create it first, or choose another")
     parts = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     text = json.dumps(document)
     metadata = {"format": FORMAT, "version": str(VERSION), "document": text, "checksum": _checksum(parts, text)}
@@ -39,7 +39,7 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], docu
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Arrays, Document]:
-    """Return the arrays and the document of a file that ``write`` wrote."""
+    """Read the arrays and the document of a file that ``write`` wrote."""
     from safetensors import SafetensorError, safe_open
 
     if Path(path).is_dir():
@@ -62,23 +62,24 @@ def read(path: str | os.PathLike[str]) -> tuple[Arrays, Document]:
 
 def _check_format(path: str | os.PathLike[str], metadata: dict[str, str]) -> None:
     if metadata.get("format") != FORMAT:
-        raise ModelFileError(f"{path} is a safetensors file, but not a bdkn model; load it with what wrote it")
+        raise ModelFileError(f"{path} is a safetensors file, but not a bdkn model; load it with its own program")
     version = metadata.get("version", "")
     if version.isdecimal() and int(version) > VERSION:
         raise ModelFileError(
-            f"{path} has format version {version}, this bdkn reads up to {VERSION}; run: pip install --upgrade bdkn"
+            f"{path} has format version {version}, this bdkn reads up to version {VERSION}; run: pip install --upgrade "
+            "bdkn"
         )
 
 
 def _damaged(path: str | os.PathLike[str], why: str) -> ModelFileError:
     return ModelFileError(
-        f"{path} cannot be read as a bdkn model ({why}); it is damaged, cut short or of another kind: "
+        f"{path} cannot be read as a bdkn model ({why}); it is damaged, incomplete or of another kind: "
         "copy it again from its source, or fit and save again"
     )
 
 
 def _checksum(arrays: Arrays, text: str) -> str:
-    """Return a digest of all that is stored; safetensors itself would not notice a changed number."""
+    """Return a digest of arrays and document; safetensors itself does not detect a changed number."""
     digest = hashlib.sha256(text.encode())
     for name in sorted(arrays):
         array = arrays[name]

@@ -1,8 +1,8 @@
-"""Fitted values as JSON and arrays, and back.
+"""Conversion of fitted values to JSON and arrays, and back.
 
-A value may be made of numbers, text, None, arrays, lists, tuples, dicts with text keys, and objects of the classes in
-``types``, which keep each argument they were made with under its name. Nothing else is ever built from a file, so a
-file can hold no code.
+A value may consist of numbers, text, None, arrays, lists, tuples, dicts with text keys, and objects of the classes in
+``types``, whose attributes have the names of their constructor's arguments. Nothing else is created from a file, so
+that a file cannot contain code.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bdkn.persistence.archive import Arrays
 
 
 def pack(value: object, types: Iterable[type], arrays: Arrays, name: str) -> Any:
-    """Return ``value`` as JSON; its arrays go into ``arrays`` under names that begin with ``name``."""
+    """Return ``value`` as JSON; its arrays are added to ``arrays`` under names that begin with ``name``."""
 
     def inner(part: object, key: object) -> Any:
         return pack(part, types, arrays, f"{name}.{key}")
@@ -39,11 +39,11 @@ def pack(value: object, types: Iterable[type], arrays: Arrays, name: str) -> Any
 
 
 FormerTypes = Mapping[str, tuple[str, Mapping[str, str]]]
-"""For names of classes in a file: the name that a class has today, and today's names of its arguments."""
+"""By name of a class in a file: its name in this version, and the new names of arguments that were renamed."""
 
 
 def unpack(tree: Any, types: Iterable[type], arrays: Arrays, former: FormerTypes | None = None) -> Any:
-    """Return the value that ``pack`` turned into ``tree`` and ``arrays``; ``former`` has names of earlier versions."""
+    """Return the value that ``pack`` converted to ``tree`` and ``arrays``; ``former`` has names of earlier versions."""
     known, renamed = {cls.__name__: cls for cls in types}, former or {}
 
     def value(tree: Any) -> Any:
@@ -72,6 +72,6 @@ def _plain(value: object, name: str) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise ModelFileError(
-        f"a model file holds numbers, text and this library's own networks; {name} is a {type(value).__name__}: "
-        "train with hidden_layer_sizes instead of a module of your own, or save the module with what made it"
+        f"a model file can contain numbers, text and this library's own networks; {name} is a {type(value).__name__}: "
+        "train with hidden_layer_sizes instead of a module of your own, or save the module with PyTorch"
     )

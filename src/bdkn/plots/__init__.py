@@ -1,4 +1,4 @@
-"""Figures: each a pure function that makes the numbers and a thin display that draws them."""
+"""Figures, in the style of scikit-learn's displays: one function computes what a figure shows, one class draws it."""
 
 from bdkn.plots.calibration import CalibrationDisplay
 from bdkn.plots.curve import CurveDisplay

@@ -1,4 +1,4 @@
-"""Nominal against observed coverage: does a 90 % interval hold 90 % of the observations?"""
+"""The calibration figure: observed against nominal coverage of central intervals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CalibrationData:
-    """Observed coverage at the nominal levels, and the range chance allows a calibrated model over ``rows`` rows."""
+    """What the calibration figure shows.
+
+    ``observed`` is the observed coverage at each nominal one. ``lower`` and ``upper`` bound the observed coverage of a
+    calibrated model on ``rows`` rows with probability ``confidence``.
+    """
 
     nominal: FloatArray
     observed: FloatArray
@@ -32,20 +36,44 @@ class CalibrationData:
 
     @property
     def error(self) -> float:
-        """The mean absolute gap between nominal and observed coverage."""
+        """The mean absolute difference between nominal and observed coverage."""
         return float(np.mean(np.abs(self.observed - self.nominal)))
 
 
 def calibration_data(
     y: ArrayLike, dist: Predictive, levels: ArrayLike | None = None, confidence: float = 0.95
 ) -> CalibrationData:
-    """Return what the calibration figure shows."""
+    """Compute what the calibration figure shows."""
     nominal, share = calibration_curve(y, dist, levels)
     return CalibrationData(nominal, share, *binomial_envelope(len(dist), nominal, confidence), len(dist), confidence)
 
 
 class CalibrationDisplay(PredictionDisplay):
-    """Observed against nominal coverage; call again with the same ``ax`` to compare models."""
+    """Observed against nominal coverage of central intervals.
+
+    To compare models, draw each of them on the same ``ax``. The grey band shows how far a calibrated model may be from
+    the diagonal by chance.
+
+    Parameters
+    ----------
+    data : CalibrationData
+        What the figure shows. Use ``from_predictions`` or ``from_estimator`` to compute it.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The axes that the display drew on.
+    figure_ : matplotlib Figure
+        The figure that contains them.
+
+    Examples
+    --------
+    >>> from bdkn import Gaussian
+    >>> from bdkn.plots import CalibrationDisplay
+    >>> display = CalibrationDisplay.from_predictions([0.1, 3.0], Gaussian([0.0, 2.0], [1.0, 1.0]), levels=[0.5, 0.9])
+    >>> print(display.data.nominal, display.data.observed)
+    [0.5 0.9] [0.5 1. ]
+    """
 
     def __init__(self, data: CalibrationData) -> None:
         self.data = data
@@ -61,11 +89,45 @@ class CalibrationDisplay(PredictionDisplay):
         levels: ArrayLike | None = None,
         confidence: float = 0.95,
     ) -> Self:
-        """Draw how often the central intervals of ``dist`` hold ``y``, at each of ``levels``."""
+        """Draw the share of observations inside the central intervals of the predictions, at each level.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,)
+            Observed targets.
+        dist : Predictive
+            Predicted distributions of the same rows.
+        ax : matplotlib Axes, optional
+            Axes to draw on; a new figure by default.
+        name : str, optional
+            Name of the model in the legend; "model" by default.
+        levels : array-like of shape (n_levels,), optional
+            Nominal coverages; 5 %, 10 %, …, 95 % by default.
+        confidence : float, default=0.95
+            Probability that the grey band contains the observed coverage of a calibrated model, at each level.
+
+        Returns
+        -------
+        display : CalibrationDisplay
+            The display, with the axes in ``ax_`` and the figure in ``figure_``.
+        """
         return cls(calibration_data(y, dist, levels, confidence)).plot(ax, name=name)
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:
-        """Draw on ``ax``, or on a new figure."""
+        """Draw the figure.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to draw on; a new figure by default.
+        name : str, optional
+            Name of the model in the legend; "model" by default.
+
+        Returns
+        -------
+        display : CalibrationDisplay
+            The display, with the axes in ``ax_`` and the figure in ``figure_``.
+        """
         self.ax_ = prepare_axes(ax)
         self._draw_background()
         before = sum(line.get_gid() == "model" for line in self.ax_.lines)
@@ -84,7 +146,7 @@ class CalibrationDisplay(PredictionDisplay):
         return self
 
     def _draw_background(self) -> None:
-        """Draw diagonal and envelope, once for all models on these axes that were tested on as many rows."""
+        """Draw the diagonal and the range of chance, once for all models on these axes with the same number of rows."""
         gid = f"chance, {self.data.rows} rows"
         if any(artist.get_gid() == gid for artist in self.ax_.collections):
             return

@@ -1,4 +1,4 @@
-"""A function of one variable with its uncertainty."""
+"""The curve figure: predictions as a function of one variable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CurveData:
-    """The predicted mean, its bands and where known the true values, in the order of ``x``; ``points`` as given."""
+    """What the curve figure shows: predicted means and intervals in the order of ``x``.
+
+    ``truth`` are the true values at ``x`` and ``points`` observations (x, y); each is None if not given.
+    """
 
     x: FloatArray
     mean: FloatArray
@@ -39,7 +42,7 @@ def curve_data(
     truth: ArrayLike | None = None,
     points: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> CurveData:
-    """Return what the curve figure shows."""
+    """Compute what the curve figure shows."""
     places = np.asarray(x, dtype=np.float64)
     if places.shape != (len(dist),):
         raise InvalidParameterError(
@@ -52,18 +55,44 @@ def curve_data(
 
 
 def grid_over(X: Any, points: int, margin: float) -> Any:
-    """Return a one-column table like ``X``, evenly spaced over its range widened on both sides by ``margin``."""
+    """Return a one-column table of the type of ``X`` with evenly spaced values over its range.
+
+    The range is extended on both sides by ``margin`` times its length.
+    """
     column = np.asarray(X, dtype=np.float64)
     if column.ndim != 2 or column.shape[1] != 1:
         raise InvalidParameterError(f"a curve needs X with one column; got shape {column.shape}")
     low, high = column.min(), column.max()
     x = np.linspace(low - margin * (high - low), high + margin * (high - low), points)
-    # A table with column names must stay one: the estimator was fitted with them.
+    # Column names are kept, as the estimator was fitted with them.
     return type(X)({X.columns[0]: x}) if hasattr(X, "columns") else x[:, None]
 
 
 class CurveDisplay(Display):
-    """The predicted mean over one variable, its bands, and where given the data and the true function."""
+    """Predicted mean and intervals as a function of one variable.
+
+    Observations and the true function are drawn, too, if they are given.
+
+    Parameters
+    ----------
+    data : CurveData
+        What the figure shows. Use ``from_predictions`` or ``from_estimator`` to compute it.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The axes that the display drew on.
+    figure_ : matplotlib Figure
+        The figure that contains them.
+
+    Examples
+    --------
+    >>> from bdkn import Gaussian
+    >>> from bdkn.plots import CurveDisplay
+    >>> display = CurveDisplay.from_predictions([1.0, 0.0], Gaussian([3.0, 2.0], [1.0, 1.0]), labels=("time, s", "m"))
+    >>> print(display.data.x, display.data.mean)
+    [0. 1.] [2. 3.]
+    """
 
     def __init__(self, data: CurveData) -> None:
         self.data = data
@@ -81,7 +110,32 @@ class CurveDisplay(Display):
         labels: tuple[str, str] = ("x", "y"),
         levels: Sequence[float] = (0.5, 0.9),
     ) -> Self:
-        """Draw ``dist`` over ``x``; ``points`` are observations (x, y), ``truth`` the true values at ``x``."""
+        """Draw predictions over the values of one variable.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_samples,)
+            Values of the variable, in any order.
+        dist : Predictive
+            Predicted distributions at these values.
+        ax : matplotlib Axes, optional
+            Axes to draw on; a new figure by default.
+        name : str, optional
+            Name of the model, which is the title of the figure.
+        points : tuple of two array-likes, optional
+            Observations (x, y) to draw as dots.
+        truth : array-like of shape (n_samples,), optional
+            True values at ``x``, if they are known.
+        labels : tuple of two str, default=("x", "y")
+            Labels of the axes, with units.
+        levels : sequence of float, default=(0.5, 0.9)
+            Probabilities of the intervals.
+
+        Returns
+        -------
+        display : CurveDisplay
+            The display, with the axes in ``ax_`` and the figure in ``figure_``.
+        """
         return cls(curve_data(x, dist, levels, truth, points)).plot(ax, name=name, labels=labels)
 
     @classmethod
@@ -96,7 +150,30 @@ class CurveDisplay(Display):
         margin: float = 0.2,
         **options: Any,
     ) -> Self:
-        """Draw what a fitted ``estimator`` predicts on a grid over its one-column data ``X`` and beyond it."""
+        """Draw the predictions of a fitted regressor of one column, on a grid over the data and beyond.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted regressor with ``predict_dist``, or a pipeline or search that ends with one.
+        X : array-like or data frame of shape (n_samples, 1)
+            Rows, to draw as dots.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        name : str, optional
+            Title of the figure; the name of the class by default.
+        grid : int, default=300
+            Number of points of the grid.
+        margin : float, default=0.2
+            How far the grid extends beyond the data on each side, as a fraction of their range.
+        **options
+            Other parameters of ``from_predictions``.
+
+        Returns
+        -------
+        display : CurveDisplay
+            The display, with the axes in ``ax_`` and the figure in ``figure_``.
+        """
         require_matplotlib()
         table = grid_over(X, grid, margin)
         dist, title = predictive_of(estimator, table), name or type(estimator).__name__
@@ -105,7 +182,22 @@ class CurveDisplay(Display):
         )
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None, labels: tuple[str, str] = ("x", "y")) -> Self:
-        """Draw on ``ax``, or on a new figure; ``labels`` name the axes, with units."""
+        """Draw the figure.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to draw on; a new figure by default.
+        name : str, optional
+            Name of the model, which is the title of the figure.
+        labels : tuple of two str, default=("x", "y")
+            Labels of the axes, with units.
+
+        Returns
+        -------
+        display : CurveDisplay
+            The display, with the axes in ``ax_`` and the figure in ``figure_``.
+        """
         data, self.ax_ = self.data, prepare_axes(ax)
         draw_bands(self.ax_, data.x, data.bands)
         self.ax_.plot(data.x, data.mean, color=BLUE, linewidth=1.6, label="predicted mean")

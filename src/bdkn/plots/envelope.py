@@ -1,4 +1,4 @@
-"""How far observed shares may stray from their probabilities by chance alone."""
+"""The range of chance: how far observed shares may be from their probabilities."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bdkn.typing import FloatArray
 
 
 def binomial_envelope(rows: int, probability: ArrayLike, confidence: float) -> tuple[FloatArray, FloatArray]:
-    """Return the central range that the share of hits among ``rows`` independent trials keeps with ``confidence``."""
+    """Return the central range of the share of successes in ``rows`` trials, of probability ``confidence``."""
     from scipy.stats import binom
 
     tail = (1 - confidence) / 2

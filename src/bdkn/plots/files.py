@@ -1,4 +1,4 @@
-"""Figures on disk: the same figure gives the same bytes, so that pictures can be kept under version control."""
+"""Figures as files. The same figure gives the same bytes, so that pictures can be kept under version control."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bdkn.errors import check_choice, require
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# What a file says about itself must not hold the date or the version of the library that drew it.
+# The metadata of a file must not contain the date or the version of the library that drew it.
 _METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None},
@@ -22,7 +22,39 @@ _METADATA: dict[str, dict[str, Any]] = {
 def save_figure(
     fig: Figure, folder: str | Path, stem: str, formats: Sequence[str] = ("png", "svg"), dpi: int = 160
 ) -> list[Path]:
-    """Write ``folder/stem.format`` for each format, making the folder where it is missing; return the paths."""
+    """Write a figure to files ``folder/stem.format``, one per format.
+
+    The same figure always gives the same bytes.
+
+    Parameters
+    ----------
+    fig : matplotlib Figure
+        Figure to write.
+    folder : str or path-like
+        Folder of the files; it is created if it does not exist.
+    stem : str
+        Name of the files without their extension.
+    formats : sequence of {"png", "svg", "pdf"}, default=("png", "svg")
+        Formats, one file each.
+    dpi : int, default=160
+        Resolution of PNG files, in dots per inch.
+
+    Returns
+    -------
+    paths : list of Path
+        The files that were written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from bdkn import Gaussian
+    >>> from bdkn.plots import PITDisplay, save_figure
+    >>> display = PITDisplay.from_predictions([0.1, 3.0], Gaussian([0.0, 2.0], [1.0, 1.0]))
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> [path.name for path in save_figure(display.figure_, folder.name, "pit")]
+    ['pit.png', 'pit.svg']
+    >>> folder.cleanup()
+    """
     require("matplotlib", extra="plots")
     import matplotlib
 

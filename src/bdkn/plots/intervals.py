@@ -1,4 +1,4 @@
-"""Observations beside their prediction intervals, row by row."""
+"""The interval figure: observed targets and the prediction intervals of their rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class IntervalData:
-    """Rows in the order of their predicted means, thinned for drawing; ``share`` counts all rows."""
+    """What the interval figure shows: some of the rows, in the order of their predicted means.
+
+    ``rank`` is the position of a row among all rows. ``inside`` tells whether the widest interval contains the
+    observation; ``share`` is the share of all rows for which it does.
+    """
 
     rank: NDArray[np.int64]
     y: FloatArray
@@ -35,7 +39,7 @@ class IntervalData:
 def interval_data(
     y: ArrayLike, dist: Predictive, levels: Sequence[float] = (0.5, 0.9), max_rows: int = 300
 ) -> IntervalData:
-    """Return what the interval figure shows: at most ``max_rows`` rows, evenly spaced among the sorted means."""
+    """Compute what the interval figure shows: at most ``max_rows`` rows, evenly spaced in the order of the means."""
     values, mean = observed(y, dist), dist.mean()
     share = float(np.mean(central_bands(dist, [max(levels)])[0].holds(values)))
     kept = np.unique(np.linspace(0, len(values) - 1, min(max_rows, len(values))).round().astype(np.int64))
@@ -45,7 +49,30 @@ def interval_data(
 
 
 class IntervalDisplay(PredictionDisplay):
-    """Rows sorted by predicted mean, with their intervals and the observations inside and outside the widest one."""
+    """Prediction intervals and observed targets of rows, in the order of the predicted mean.
+
+    Observations outside the widest interval have another colour and shape.
+
+    Parameters
+    ----------
+    data : IntervalData
+        What the figure shows. Use ``from_predictions`` or ``from_estimator`` to compute it.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The axes that the display drew on.
+    figure_ : matplotlib Figure
+        The figure that contains them.
+
+    Examples
+    --------
+    >>> from bdkn import Gaussian
+    >>> from bdkn.plots import IntervalDisplay
+    >>> display = IntervalDisplay.from_predictions([0.1, 5.0], Gaussian([0.0, 2.0], [1.0, 1.0]))
+    >>> display.data.share
+    0.5
+    """
 
     def __init__(self, data: IntervalData) -> None:
         self.data = data
@@ -62,11 +89,49 @@ class IntervalDisplay(PredictionDisplay):
         levels: Sequence[float] = (0.5, 0.9),
         max_rows: int = 300,
     ) -> Self:
-        """Draw the intervals of ``dist`` and the observations ``y``; ``target`` names what was measured, with unit."""
+        """Draw prediction intervals and observed targets.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,)
+            Observed targets.
+        dist : Predictive
+            Predicted distributions of the same rows.
+        ax : matplotlib Axes, optional
+            Axes to draw on; a new figure by default.
+        name : str, optional
+            Name of the model, which is the title of the figure.
+        target : str, default="target"
+            Label of the vertical axis: what was measured, with its unit.
+        levels : sequence of float, default=(0.5, 0.9)
+            Probabilities of the intervals.
+        max_rows : int, default=300
+            Number of rows to draw at most; they are evenly spaced in the order of the predicted mean.
+
+        Returns
+        -------
+        display : IntervalDisplay
+            The display, with the axes in ``ax_`` and the figure in ``figure_``.
+        """
         return cls(interval_data(y, dist, levels, max_rows)).plot(ax, name=name, target=target)
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None, target: str = "target") -> Self:
-        """Draw on ``ax``, or on a new figure."""
+        """Draw the figure.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to draw on; a new figure by default.
+        name : str, optional
+            Name of the model, which is the title of the figure.
+        target : str, default="target"
+            Label of the vertical axis: what was measured, with its unit.
+
+        Returns
+        -------
+        display : IntervalDisplay
+            The display, with the axes in ``ax_`` and the figure in ``figure_``.
+        """
         data, self.ax_ = self.data, prepare_axes(ax)
         draw_bands(self.ax_, *as_steps(data.rank.astype(np.float64), data.bands))
         self.ax_.plot(data.rank, data.mean, color=BLUE, linewidth=1.2, label="predicted mean")

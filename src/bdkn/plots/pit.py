@@ -1,4 +1,4 @@
-"""The histogram of F(y): flat for a calibrated model, a valley for an overconfident one, a hill for a timid one."""
+"""The PIT histogram: the distribution of F(y) over rows, which is uniform for a calibrated model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class PITData:
-    """The density of F(y) in each bin, where one is uniform, and the range that chance allows it."""
+    """What the PIT histogram shows.
+
+    ``density`` is that of F(y) in each bin, 1 if it is uniform. ``lower`` and ``upper`` bound the density of a
+    calibrated model with probability ``confidence``.
+    """
 
     edges: FloatArray
     density: FloatArray
@@ -32,7 +36,7 @@ class PITData:
 
 
 def pit_data(y: ArrayLike, dist: Predictive, bins: int = 10, confidence: float = 0.95) -> PITData:
-    """Return what the PIT histogram shows."""
+    """Compute what the PIT histogram shows."""
     check_number("bins", bins, low=1, whole=True)
     counts, edges = np.histogram(pit(y, dist), bins=bins, range=(0.0, 1.0))
     lower, upper = binomial_envelope(len(dist), 1 / bins, confidence)
@@ -40,7 +44,31 @@ def pit_data(y: ArrayLike, dist: Predictive, bins: int = 10, confidence: float =
 
 
 class PITDisplay(PredictionDisplay):
-    """Histogram of the probability integral transform with its chance envelope."""
+    """Histogram of the probability integral transform F(y).
+
+    It is flat for a calibrated model, low in the middle for an overconfident one (intervals too narrow) and high in the
+    middle for an underconfident one. The grey band shows how much the bins of a calibrated model may differ by chance.
+
+    Parameters
+    ----------
+    data : PITData
+        What the figure shows. Use ``from_predictions`` or ``from_estimator`` to compute it.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The axes that the display drew on.
+    figure_ : matplotlib Figure
+        The figure that contains them.
+
+    Examples
+    --------
+    >>> from bdkn import Gaussian
+    >>> from bdkn.plots import PITDisplay
+    >>> display = PITDisplay.from_predictions([0.1, 3.0], Gaussian([0.0, 2.0], [1.0, 1.0]), bins=2)
+    >>> print(display.data.density)
+    [0. 2.]
+    """
 
     def __init__(self, data: PITData) -> None:
         self.data = data
@@ -56,11 +84,45 @@ class PITDisplay(PredictionDisplay):
         bins: int = 10,
         confidence: float = 0.95,
     ) -> Self:
-        """Draw the histogram of ``dist.cdf(y)``."""
+        """Draw the histogram of ``dist.cdf(y)``.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,)
+            Observed targets.
+        dist : Predictive
+            Predicted distributions of the same rows.
+        ax : matplotlib Axes, optional
+            Axes to draw on; a new figure by default.
+        name : str, optional
+            Name of the model, which is the title of the figure.
+        bins : int, default=10
+            Number of bins.
+        confidence : float, default=0.95
+            Probability that the grey band contains the density of a calibrated model, in each bin.
+
+        Returns
+        -------
+        display : PITDisplay
+            The display, with the axes in ``ax_`` and the figure in ``figure_``.
+        """
         return cls(pit_data(y, dist, bins, confidence)).plot(ax, name=name)
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:
-        """Draw on ``ax``, or on a new figure."""
+        """Draw the figure.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to draw on; a new figure by default.
+        name : str, optional
+            Name of the model, which is the title of the figure.
+
+        Returns
+        -------
+        display : PITDisplay
+            The display, with the axes in ``ax_`` and the figure in ``figure_``.
+        """
         data, self.ax_ = self.data, prepare_axes(ax)
         words = f"chance, {data.confidence:.0%} of samples"
         self.ax_.bar(

@@ -1,4 +1,4 @@
-"""How figures look: one palette that colour-blind readers can tell apart, quiet axes, nothing global."""
+"""The style of figures: colours that colour-blind readers can distinguish, plain axes, no global settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INK, GREY, PALE = "#222222", "#7a7a7a", "#e6e6e6"
 
 
 def tint(colour: str, share: float) -> tuple[float, float, float]:
-    """Return ``colour`` mixed with white: opaque, so that layers print alike on paper and in every viewer."""
+    """Return ``colour`` mixed with white: opaque, so that it looks the same on paper and in every viewer."""
     from matplotlib.colors import to_rgb
 
     red, green, blue = (1 - share + share * channel for channel in to_rgb(colour))
@@ -30,7 +30,7 @@ def require_matplotlib() -> None:
 
 
 def prepare_axes(ax: Axes | None, size: tuple[float, float] = (6.0, 4.0)) -> Axes:
-    """Return ``ax``, or the axes of a new figure that belongs to no window and no global list."""
+    """Return ``ax``, or the axes of a new figure, in the style of this library; the figure is not known to pyplot."""
     if ax is None:
         require_matplotlib()
         from matplotlib.figure import Figure
@@ -44,7 +44,7 @@ def prepare_axes(ax: Axes | None, size: tuple[float, float] = (6.0, 4.0)) -> Axe
 
 
 def label_axes(ax: Axes, x: str, y: str, title: str | None) -> None:
-    """Write what the axes show, and the title where there is one."""
+    """Write the labels of the axes and, if given, the title."""
     ax.set_xlabel(x, color=INK, fontsize=10)
     ax.set_ylabel(y, color=INK, fontsize=10)
     if title:
@@ -52,14 +52,14 @@ def label_axes(ax: Axes, x: str, y: str, title: str | None) -> None:
 
 
 def draw_legend(ax: Axes, columns: int) -> None:
-    """Draw the legend below the axes, where it hides no data, if the layout makes room there; else inside."""
+    """Draw the legend below the axes, where it hides no data; inside if the figure has no layout engine."""
     from matplotlib.transforms import ScaledTranslation
 
     figure = ax.get_figure(root=True)
     if figure is None or figure.get_layout_engine() is None:
         ax.legend(loc="best", fontsize=8.5, framealpha=0.85, edgecolor="none", handlelength=1.6)
         return
-    below = ax.transAxes + ScaledTranslation(0, -0.45, figure.dpi_scale_trans)  # inches: past ticks and label
+    below = ax.transAxes + ScaledTranslation(0, -0.45, figure.dpi_scale_trans)  # inches: below the ticks and the label
     ax.legend(
         loc="upper left",
         bbox_to_anchor=(0, 0),
@@ -74,7 +74,7 @@ def draw_legend(ax: Axes, columns: int) -> None:
 
 
 def percent_axis(ax: Axes, which: Literal["x", "y"]) -> None:
-    """Show the shares 0 to 1 of the ``x`` or ``y`` axis as per cent."""
+    """Label the ``x`` or ``y`` axis, from 0 to 1, in per cent."""
     from matplotlib.ticker import PercentFormatter
 
     axis = ax.xaxis if which == "x" else ax.yaxis

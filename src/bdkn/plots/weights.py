@@ -1,4 +1,4 @@
-"""What each member contributes: the posterior of its weight."""
+"""The weights figure: the posterior distribution of each member's weight."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class WeightsData:
-    """Members from the greatest weight to the least; ``clear`` where the widest interval leaves out zero."""
+    """What the weights figure shows: members in the order of their mean weight, the largest first.
+
+    ``clear`` tells whether the widest interval of a weight excludes zero, ``equal`` is the weight that all members have
+    in an equally weighted ensemble, ``left_out`` the number of members that are not shown.
+    """
 
     names: list[str]
     mean: FloatArray
@@ -35,7 +39,7 @@ class WeightsData:
 def weights_data(
     weights: Predictive, names: Sequence[str], levels: Sequence[float] = (0.5, 0.9), max_members: int = 30
 ) -> WeightsData:
-    """Return what the weights figure shows: the ``max_members`` members whose mean weight is farthest from zero."""
+    """Compute what the weights figure shows: the ``max_members`` members whose mean weight is farthest from zero."""
     if len(names) != len(weights):
         raise InvalidParameterError(f"names must name each of the {len(weights)} weights; got {len(names)} names")
     mean = weights.mean()
@@ -47,7 +51,31 @@ def weights_data(
 
 
 class WeightsDisplay(Display):
-    """One line a member: the posterior mean of its weight with its intervals, beside zero and the equal weight."""
+    """Posterior mean and credible intervals of the weight of each member.
+
+    Lines mark zero and the weight that members have in an equally weighted ensemble. Members whose widest interval
+    contains zero are grey.
+
+    Parameters
+    ----------
+    data : WeightsData
+        What the figure shows. Use ``from_posterior`` or ``from_estimator`` to compute it.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The axes that the display drew on.
+    figure_ : matplotlib Figure
+        The figure that contains them.
+
+    Examples
+    --------
+    >>> from bdkn import StudentT
+    >>> from bdkn.plots import WeightsDisplay
+    >>> weights = StudentT(df=10.0, loc=[0.1, 0.8], scale=[0.2, 0.1])
+    >>> WeightsDisplay.from_posterior(weights, ["forest", "network"]).data.names
+    ['network', 'forest']
+    """
 
     def __init__(self, data: WeightsData) -> None:
         self.data = data
@@ -63,18 +91,67 @@ class WeightsDisplay(Display):
         levels: Sequence[float] = (0.5, 0.9),
         max_members: int = 30,
     ) -> Self:
-        """Draw the posterior ``weights`` of the members called ``names``."""
+        """Draw the weights of members from their posterior distributions.
+
+        Parameters
+        ----------
+        weights : Predictive
+            Posterior distributions of the weights, one per member.
+        names : sequence of str
+            Names of the members.
+        ax : matplotlib Axes, optional
+            Axes to draw on; a new figure by default.
+        name : str, optional
+            Name of the model, which is the title of the figure.
+        levels : sequence of float, default=(0.5, 0.9)
+            Probabilities of the credible intervals.
+        max_members : int, default=30
+            Number of members to draw at most: those whose mean weight is farthest from zero.
+
+        Returns
+        -------
+        display : WeightsDisplay
+            The display, with the axes in ``ax_`` and the figure in ``figure_``.
+        """
         return cls(weights_data(weights, names, levels, max_members)).plot(ax, name=name)
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, name: str | None = None, **options: Any) -> Self:
-        """Draw the weights of a fitted regressor that has ``weight_posterior()`` and ``member_names_``."""
+        """Draw the weights of the members of a fitted regressor.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted regressor with ``weight_posterior()`` and ``member_names_``, such as ``BDKNRegressor``.
+        name : str, optional
+            Title of the figure; the name of the class by default.
+        **options
+            Other parameters of ``from_posterior``.
+
+        Returns
+        -------
+        display : WeightsDisplay
+            The display, with the axes in ``ax_`` and the figure in ``figure_``.
+        """
         require_matplotlib()
         weights, names = estimator.weight_posterior(), estimator.member_names_
         return cls.from_posterior(weights, names, name=name or type(estimator).__name__, **options)
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:
-        """Draw on ``ax``, or on a new figure as tall as the members need."""
+        """Draw the figure.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to draw on; by default, a new figure whose height depends on the number of members.
+        name : str, optional
+            Name of the model, which is the title of the figure.
+
+        Returns
+        -------
+        display : WeightsDisplay
+            The display, with the axes in ``ax_`` and the figure in ``figure_``.
+        """
         data, height = self.data, np.arange(len(self.data.names))
         self.ax_ = prepare_axes(ax, (6.0, max(2.4, 1.6 + 0.24 * len(height))))
         colours = [BLUE if clear else GREY for clear in data.clear]

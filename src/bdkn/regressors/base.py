@@ -74,7 +74,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         return self._publish(lambda model: model._fit(model._training_rows(X, y, sample_weight)))
 
     def _publish(self, fit: Callable[[Self], object]) -> Self:
-        """Set the state that ``fit`` returns for a copy of this object, which it may change, all at once.
+        """Call ``fit`` with a copy of this object, then assign the copy's attributes and the state it returned at once.
 
         A fit that fails changes nothing, and a thread that predicts meanwhile sees the old state or the new one.
         """
@@ -294,7 +294,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         return rows
 
     def _is_valid(self, X: Table) -> bool:
-        """Return whether validation would return ``X`` itself; scikit-learn's takes as long as predicting a row."""
+        """Return whether validation would return ``X`` itself; validation takes as long as predicting one row."""
         return (
             type(X) is np.ndarray
             and X.ndim == 2

@@ -1,4 +1,4 @@
-"""Deep ensembles: every network counts the same."""
+"""Deep ensembles: equally weighted networks."""
 
 from __future__ import annotations
 

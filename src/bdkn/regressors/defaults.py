@@ -13,10 +13,10 @@ from bdkn.regressors.deep_ensemble import DeepEnsembleRegressor
 from bdkn.regressors.fitted import Pair
 
 MOST_ROWS = 500
-"""Rows up to which an exact Gaussian process is quick enough to take part."""
+"""Largest number of rows for which an exact Gaussian process is fast enough to be a member."""
 
 MANY_ROWS = 5000
-"""Rows from which on a member has fewer networks or trees, and boosting bins its columns."""
+"""With more rows than this, members have fewer networks or trees, and all boosting bins its columns."""
 
 _MARGIN = 1e-3
 
@@ -24,11 +24,11 @@ Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 
 
 def default_estimators(n_rows: int, n_features: int, *, weighted: bool = False) -> list[Pair]:
-    """Return members as unlike one another as can be: networks, boosting, trees, and a Gaussian process.
+    """Return members that differ as much as possible: networks, boosting, trees, and a Gaussian process.
 
-    The networks are those of ``BDKNRegressor``, with a member for each activation and weight decay. The process, whose
-    time grows with the cube of the rows, takes part with few rows; as it cannot weigh them, only where all count the
-    same.
+    The networks are those of ``BDKNRegressor``, with a member for each activation and weight decay. The process is
+    used with few rows only, as its time grows with the cube of their number, and only without sample weights, which it
+    does not support.
     """
     few = n_rows <= MANY_ROWS
     members = [*_networks(few), *(_slow_boosting() if few else _fast_boosting()), _trees(300 if few else 100)]
@@ -50,7 +50,7 @@ def _networks(few_rows: bool) -> list[Pair]:
 
 
 def _slow_boosting() -> list[Pair]:
-    """Return boosting of small trees that see part of the columns, one with part of the rows as well."""
+    """Return two models of boosted small trees, which use part of the columns and, in one model, part of the rows."""
     from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
 
     small = {"max_leaf_nodes": 8, "min_samples_leaf": 5, "max_features": 0.3, "l2_regularization": 1.0}
@@ -63,7 +63,7 @@ def _slow_boosting() -> list[Pair]:
 
 
 def _fast_boosting() -> list[Pair]:
-    """Return boosting of larger trees, which many rows can bear."""
+    """Return two models of boosted larger trees, for many rows."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     common = {"learning_rate": 0.05, "max_iter": 800, "max_features": 0.5}
@@ -80,7 +80,7 @@ def _trees(count: int) -> Pair:
 
 
 def _process(n_features: int) -> Any:
-    """Return a process on standardised columns with a length scale for each."""
+    """Return a Gaussian process on standardised columns with one length scale per column."""
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
     from sklearn.pipeline import make_pipeline
@@ -94,9 +94,9 @@ def _process(n_features: int) -> Any:
 def _within(
     objective: Objective, start: NDArray[np.float64], bounds: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """Minimise a little inside the bounds.
+    """Minimise within slightly narrower bounds.
 
-    A column that does not matter has its length scale there, which is no reason to warn as scikit-learn would.
+    The length scale of a column without influence is at its bound, about which scikit-learn would warn.
     """
     inner = bounds + _MARGIN * np.array([1.0, -1.0])
     found = minimize(objective, start, method="L-BFGS-B", jac=True, bounds=inner)

@@ -1,4 +1,4 @@
-"""Models of any kind, fitted to part of the rows, and their predictions for the rows left out."""
+"""Cross-fitting of models of any kind: fits to part of the rows, and predictions for the rows left out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from bdkn.rows import Rows
 from bdkn.typing import FloatArray, IndexArray
 
 Parameters = Mapping[str, Mapping[str, Any]]
-"""For each member by name what its ``fit`` receives besides rows and targets."""
+"""What the ``fit`` of each member receives besides rows and targets, by name of the member."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class FoldFits:
     """Fitted members, and the means and standard deviations (n, H) that they predict for held-out rows.
 
     Standard deviations are nan for a member that has none. ``fold_std`` is the standard deviation, over folds, of the
-    means that a member's fits give a row.
+    means that a member's fits predict for a row.
     """
 
     members: list[EstimatorMember]
@@ -102,7 +102,7 @@ class FoldFitter:
         return [*jobs, _Job(name, _seeded(model, seed), np.arange(len(self.rows)), nothing)] if self.refit else jobs
 
     def _run(self, job: _Job, around: Callable[[Any], AbstractContextManager[Any]]) -> tuple[Any, MeanStd]:
-        """Return the model, fitted inside of ``around``, and its predictions for all rows."""
+        """Return the model, fitted inside the context ``around``, and its predictions for all rows."""
         if job.kept is not None:
             with around(job.model):
                 self._fit_model(job.model, job.name, job.kept)
@@ -132,7 +132,7 @@ def _std(means: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class _Job:
-    """A model to fit to the rows kept (None: it is fitted) and the rows left out, which it predicts."""
+    """A model, the rows to fit it to (None: it is fitted already), and the rows left out, for which it predicts."""
 
     name: str
     model: Any
@@ -143,7 +143,7 @@ class _Job:
 
 @contextmanager
 def _on_one_core(model: Any) -> Iterator[None]:
-    """Let a model that would use all cores use one, while others run beside it."""
+    """Set ``n_jobs`` of a model that would use several cores to 1, as other models are fitted at the same time."""
     named = {name: value for name, value in model.get_params().items() if name.split("__")[-1] == "n_jobs"}
     greedy = {name: value for name, value in named.items() if value is not None and value < 0}
     model.set_params(**dict.fromkeys(greedy, 1))
@@ -163,12 +163,12 @@ def _seeded(model: Any, seed: np.random.SeedSequence) -> Any:
 
 
 def is_fold_count(cv: Any) -> bool:
-    """Return whether ``cv`` is a number of folds, and neither "prefit" nor a choice of the rows to leave out."""
+    """Return whether ``cv`` is a number of folds, not "prefit", a splitter or row numbers."""
     return cv is not None and not (hasattr(cv, "split") or isinstance(cv, Iterable))
 
 
 def make_folds(cv: Any, rows: Rows, routed: Parameters, root: np.random.SeedSequence) -> Folds | OwnFolds:
-    """Return which of the rows that are counted are left out when; ``cv=None`` is scikit-learn's five folds."""
+    """Return the folds of the rows that are counted; ``cv=None`` means five, as in scikit-learn."""
     counted = _counted_numbers(rows)
     if isinstance(cv, str):
         return Folds.everything(len(counted))
@@ -207,7 +207,7 @@ def scale_predictions(
 def calibrate(
     fits: FoldFits, rows: Rows, folds: Folds | OwnFolds, targets: TargetScaler
 ) -> tuple[list[EstimatorMember], HeldOut]:
-    """Return the members and their held-out predictions, by which their variances are calibrated."""
+    """Return the members and their held-out predictions, with variances calibrated by these predictions."""
     numbers, predicted = folds.held_out, scale_predictions(fits.means, fits.stds, targets, least=0.0)
     counts = None if rows.counts is None else rows.counts[numbers]
     with np.errstate(over="ignore", under="ignore"):

@@ -1,4 +1,4 @@
-"""Fitted states: what the fit of an ensemble or a stack leaves behind, one frozen object per regressor."""
+"""Fitted states: the results of a fit of an ensemble or a stack, one frozen object per regressor."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Pair = tuple[str, Any]
 class FittedNetworks:
     """Networks in use, their scores in scaled units, and the course of their training.
 
-    Curves and best epochs are of each network, arranged as ``ensemble.grid``.
+    There is one curve and one best epoch per network, in the order of ``ensemble.grid``.
     """
 
     ensemble: NetworkEnsemble
@@ -82,7 +82,7 @@ class FittedNetworks:
 
 @dataclass(frozen=True, eq=False)
 class Combined:
-    """How the members in use are combined, and on which predictions that was learned.
+    """The combination of the members in use, and the held-out predictions it was fitted to.
 
     ``combination`` is in the scaled units of ``targets``. ``held_out`` and ``provenance`` are None if no rows were left
     out of training.

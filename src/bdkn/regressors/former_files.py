@@ -1,4 +1,4 @@
-"""Model files of earlier versions: former names of parameters, classes and fields, and attributes without a state."""
+"""Model files of earlier versions: renamed parameters, classes and fields, and attributes in place of a state."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ FORMER_TYPES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "HeldOut": ("HeldOut", {"spread": "fold_variance"}),
     "Process": ("ConditionedGP", {}),
 }
-"""Today's name of a class that files know under another, and today's names of its fields."""
+"""By former name of a class: its name in this version, and the new names of fields that were renamed."""
 
 
 def today_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a regressor under the names and values they have today."""
+    """Return the parameters of a regressor with the names and values of this version."""
     found = dict(parameters)
     if "evidence" in found:
         given = found.pop("evidence")
@@ -36,9 +36,9 @@ def today_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def state_of_attributes(model: str, parameters: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a fitted regressor as they are today, with its state in ``fitted_``."""
+    """Return the attributes of a fitted regressor in the form of this version, with its state in ``fitted_``."""
     make, names = _STATES.get(model, (None, ()))
-    if make is None or not any(name in attributes for name in names):  # written today, or not fitted
+    if make is None or not any(name in attributes for name in names):  # written by this version, or not fitted
         return dict(attributes)
     kept = {name: value for name, value in attributes.items() if name not in names}
     return {**kept, "fitted_": make({**parameters, **{name: attributes.get(name) for name in names}})}
@@ -110,4 +110,4 @@ _STATES: Mapping[str, tuple[Callable[[Mapping[str, Any]], object] | None, tuple[
     "VBLLRegressor": (_vbll, (*_COURSE, "features_", "last_layer_")),
     "BayesianStackingRegressor": (_stack, (*_COMBINED, "members_", "candidates_", "folds_", "target_scaler_")),
 }
-"""For each regressor the function that makes its state, also of parameters, and the attributes it is made of."""
+"""For each regressor: the function that creates its state, and the attributes that become part of the state."""

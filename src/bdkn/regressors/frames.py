@@ -1,4 +1,4 @@
-"""Tables as data frames."""
+"""Conversion to data frames."""
 
 from __future__ import annotations
 

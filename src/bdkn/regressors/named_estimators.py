@@ -1,4 +1,4 @@
-"""Named estimators as a parameter: a list of (name, estimator) pairs, in which "drop" leaves one out."""
+"""Named estimators as a parameter: a list of (name, estimator) pairs, in which "drop" stands for no estimator."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def route_parameters(
         if not has_fit_parameter(estimator, "sample_weight"):
             raise InvalidParameterError(
                 f"every member's fit must take sample_weight; {name!r}, a {type(estimator).__name__}, does not: drop "
-                "it, or sklearn.set_config(enable_metadata_routing=True) and say of every member, and of every "
-                "step of a Pipeline, whether it receives it: set_fit_request(sample_weight=True) or False"
+                "it, or sklearn.set_config(enable_metadata_routing=True) and request it, or not, for every member and "
+                "every step of a Pipeline: set_fit_request(sample_weight=True) or False"
             )
     return {name: {"sample_weight": counts} for name, _ in fitted}
 
 
 def is_refitted(model: Any) -> bool:
-    """Return whether a model is fitted to each fold: not if it cannot be, nor if it is frozen (its own clone)."""
+    """Return whether a model is fitted to each fold: it has ``fit`` and is not frozen (its own clone)."""
     return not is_fixed(model) and clone(model) is not model
 
 

@@ -1,7 +1,7 @@
 """The settings of the paper's experiments.
 
-Inputs are standardised on the training rows. For BDKN and the deep ensemble targets are not, and no rows are held out:
-with targets standardised the paper's tables do not come out.
+Inputs are standardised on the training rows. For BDKN and the deep ensemble, targets are not standardised, and no rows
+are held out: with standardised targets the paper's tables cannot be reproduced.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from bdkn.errors import InvalidParameterError, check_choice
 
 SETTINGS = MappingProxyType({1: {"learning_rate": 0.1, "epochs": 40}, 2: {"learning_rate": 1e-3, "epochs": 500}})
-"""What the two settings differ in."""
+"""The parameters in which the two settings differ."""
 
 SHARED = MappingProxyType(
     {
@@ -29,7 +29,7 @@ SHARED = MappingProxyType(
         "standardize_y": False,
     }
 )
-"""What they have in common; the optimiser is Adam, as everywhere in this library."""
+"""The parameters that both settings share; the optimiser is Adam, as everywhere in this library."""
 
 
 def paper_parameters(setting: int, dataset: str | None = None) -> dict[str, Any]:
@@ -65,16 +65,16 @@ _RATES = {
     ("mfvi", "wine"): 1e-4,
     ("gp", "naval"): 1e-3,
 }
-"""The learning rate of setting 2 is 1e-3, that of a Gaussian process 1e-2, but for these."""
+"""Exceptions from the learning rates of setting 2, which are 1e-3, and 1e-2 for a Gaussian process."""
 
 _WIDER = {("bll", "sarcos"), ("ldbll", "sarcos"), ("mfvi", "sarcos")}
-"""Where setting 2 has three hidden layers."""
+"""Methods and data sets for which setting 2 has three hidden layers."""
 
 
 def baseline_parameters(method: str, setting: int, dataset: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return learning rate, epochs and hidden layers of a method other than BDKN and the deep ensemble.
 
-    What is ``given`` need not be known here.
+    Parameters that are ``given`` may be missing in the paper.
     """
     if not isinstance(setting, int) or setting not in SETTINGS:
         raise InvalidParameterError(f"setting must be 1 (rate 0.1, 40 epochs) or 2 (rates of its own); got {setting!r}")
@@ -93,7 +93,7 @@ def baseline_parameters(method: str, setting: int, dataset: str | None, given: M
 
 
 def _setting_2(method: str, name: str | None) -> dict[str, Any]:
-    """Return learning rate and epochs, nothing where the paper has none; without a name, what all sets share."""
+    """Return learning rate and epochs of a data set, or of all if they are equal; empty if the paper has none."""
     listed = dict(zip(SETS, _EPOCHS[method], strict=True))
     epochs = listed[name] if name else _EPOCHS[method][0] if len({*_EPOCHS[method]}) == 1 else None
     if epochs is None:

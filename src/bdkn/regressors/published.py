@@ -1,4 +1,4 @@
-"""Networks trained on all rows; on them the published method, a Bayesian linear model fitted to the training rows."""
+"""The published method: networks trained on all rows, and a Bayesian linear model fitted to the same rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def fit_published(
     encoders: Encoders,
     root: np.random.SeedSequence,
 ) -> FittedBDKN:
-    """Fit the method of the paper: networks and linear model see the same rows."""
+    """Fit the published method: networks and linear model are fitted to the same rows."""
     networks, design = fit_all_rows(settings, rows, encoders, root)
     with stage("combine"):
         combination = published_combination(design.chunks(), combining.prior_variance)

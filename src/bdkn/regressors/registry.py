@@ -1,4 +1,4 @@
-"""The regressors by name, and loading one from a file."""
+"""The regressors by name, and the loading of a regressor from a file."""
 
 from __future__ import annotations
 
@@ -32,18 +32,35 @@ REGRESSORS: dict[str, type[ProbabilisticRegressor]] = {
 
 
 def load(path: str | os.PathLike[str]) -> ProbabilisticRegressor:
-    """Return the fitted regressor that its ``save`` wrote to ``path``; it predicts the same bits.
+    """Load a fitted regressor from a file that its ``save`` wrote; its predictions have the same bits.
+
+    Parameters
+    ----------
+    path : str or path-like
+        File to read. Nothing in it is executed.
+
+    Returns
+    -------
+    model : ProbabilisticRegressor
+        A fitted regressor of the class that was saved.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged, is not a model of this library, or was written by a newer version of it.
 
     Examples
     --------
-    >>> import os, tempfile
+    >>> import tempfile
+    >>> from pathlib import Path
     >>> import numpy as np
     >>> import bdkn
     >>> X = np.arange(20.0)[:, None]
     >>> model = bdkn.BDKNRegressor(n_members=2, epochs=2, random_state=0).fit(X, X[:, 0])
-    >>> path = os.path.join(tempfile.mkdtemp(), "model.bdkn")
-    >>> model.save(path)
-    >>> bool(np.array_equal(bdkn.load(path).predict(X), model.predict(X)))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(Path(folder) / "model.bdkn")
+    ...     loaded = bdkn.load(Path(folder) / "model.bdkn")
+    >>> bool(np.array_equal(loaded.predict(X), model.predict(X)))
     True
     """
     arrays, document = read(path)

@@ -1,4 +1,4 @@
-"""Fitted regressors as arrays and JSON, and back."""
+"""Conversion of fitted regressors to arrays and JSON, and back."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from bdkn.regressors.former_files import FORMER_TYPES, state_of_attributes, toda
 
 @dataclass(frozen=True)
 class SavedModel:
-    """A regressor, a member of another or not: the name of its class, its parameters, and its fitted attributes."""
+    """A regressor in a file: the name of its class, its parameters, and its fitted attributes."""
 
     model: str
     parameters: dict[str, Any]
@@ -103,7 +103,7 @@ def save_model(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
 
 
 def is_own(model: Any) -> bool:
-    """Return whether a model is one of this library's regressors, and no subclass made elsewhere."""
+    """Return whether the class of a model is defined in this library."""
     return isinstance(model, BaseEstimator) and type(model).__module__.partition(".")[0] == "bdkn"
 
 
@@ -141,7 +141,7 @@ def _to_saved(value: Any) -> Any:
 
 
 def _map_parts(change: Callable[[Any], Any], value: Any) -> Any:
-    """Return the value with its parts changed, where regressors can be among them."""
+    """Return the value with ``change`` applied to those parts that can contain regressors."""
     if isinstance(value, list | tuple):
         return type(value)(change(part) for part in value)
     if isinstance(value, FittedStack):

@@ -1,4 +1,4 @@
-"""Models compared on one data set: scores, tables, figures, and the page that shows them together."""
+"""The report of ``bdkn demo``: models compared on one data set, as tables, figures and an HTML page."""
 
 from bdkn.report.compare import Score, compare
 from bdkn.report.constant import ConstantGaussian

@@ -1,4 +1,4 @@
-"""What each figure says, in a sentence or two."""
+"""Captions of the figures: one or two sentences each, with numbers."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from bdkn.report.compare import LEVEL
 from bdkn.report.trial import Trial
 
 
-def on_intervals(trial: Trial) -> str:
-    """Return how many test rows lie in the intervals of the first model."""
+def describe_intervals(trial: Trial) -> str:
+    """Return the caption of the interval figure: how many observations the intervals of the first model contain."""
     rows, score = len(trial.data.y_test), trial.scores[0]
     return (
-        "Each place on the horizontal axis is one test row, in the order of the predicted mean; dots are what was "
-        f"observed. The {LEVEL:.0%} intervals of {score.model} hold {round(score.coverage * rows)} of {rows} "
-        f"observations ({score.coverage:.0%}). {by_chance(rows)}"
+        "Each position on the horizontal axis is one test row, in the order of the predicted mean; dots are "
+        f"observations. The {LEVEL:.0%} intervals of {score.model} contain {round(score.coverage * rows)} of {rows} "
+        f"observations ({score.coverage:.0%}). {describe_chance(rows)}"
     )
 
 
-def on_calibration(trial: Trial) -> str:
-    """Return how far the models are from calibrated, on average over the levels."""
-    gaps = ", ".join(
-        f"{score.calibration_error:.1%} for {score.model}" for score in trial.scores if score.model in trial.learners
+def describe_calibration(trial: Trial) -> str:
+    """Return the caption of the calibration figure: the calibration error of each model."""
+    errors = ", ".join(
+        f"{score.calibration_error:.1%} for {score.model}" for score in trial.scores if score.model in trial.with_inputs
     )
     return (
-        "An interval that claims p% should hold p% of the observations: the nearer to the diagonal, the better. "
-        f"The mean gap is {gaps}; within the grey band it is no more than chance brings."
+        "A p% interval should contain p% of the observations: the nearer to the diagonal, the better. The mean "
+        f"difference is {errors}. Differences within the grey band can be due to chance."
     )
 
 
-def on_weights(trial: Trial) -> str:
-    """Return how many networks of the first model clearly contribute."""
+def describe_weights(trial: Trial) -> str:
+    """Return the caption of the weights figure: how many weights of the first model differ clearly from zero."""
     weights = trial.models[trial.first].weight_posterior()
     lower, upper = weights.interval(0.95)
     clear = int(np.sum((lower > 0) | (upper < 0)))
     return (
-        f"{trial.first} weighs each network by how well it explains rows it was not trained on. The 95% credible "
-        f"intervals of {clear} of {len(weights)} networks leave out zero; equal weights are {1 / len(weights):.2f}."
+        f"{trial.first} weights each network by how well it predicts rows that it was not trained on. The 95% credible "
+        f"intervals of {clear} of {len(weights)} weights exclude zero; equal weights would be {1 / len(weights):.2f}."
     )
 
 
-def by_chance(rows: int) -> str:
-    """Return how far the coverage of a calibrated model strays on so many rows."""
+def describe_chance(rows: int) -> str:
+    """Return a sentence on the observed coverage that a calibrated model can have on ``rows`` rows by chance."""
     low, high = binomial_envelope(rows, LEVEL, 0.95)
     return (
-        f"By chance alone, {LEVEL:.0%} intervals of a calibrated model hold between {low:.0%} and {high:.0%} of {rows} "
-        "rows, in 95% of samples."
+        f"By chance, the {LEVEL:.0%} intervals of a calibrated model contain between {low:.0%} and {high:.0%} of "
+        f"{rows} observations, in 95% of samples."
     )

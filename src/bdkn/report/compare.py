@@ -1,4 +1,4 @@
-"""How well models predict the same rows."""
+"""Scores of several models on the same rows."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 from bdkn.metrics import predictive_of, summary
 
 LEVEL = 0.9
-"""Probability of the intervals that scores, tables and captions speak of."""
+"""Nominal coverage of the intervals in scores, tables and captions."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """The metrics of one model; coverage and width are those of its central 90 % intervals."""
+    """The metrics of one model on test rows; coverage and width are of central 90 % intervals."""
 
     model: str
     rmse: float
@@ -31,7 +31,7 @@ class Score:
 def compare(
     models: Mapping[str, Any], X: Any, y: ArrayLike, *, seconds: Mapping[str, float] | None = None
 ) -> list[Score]:
-    """Return the scores of fitted ``models`` on the rows of ``X`` and ``y``; ``seconds`` tells how long fits took."""
+    """Return the scores of fitted ``models`` on the rows of ``X`` and ``y``; ``seconds`` are their fit times."""
     took = seconds or {}
     return [
         Score(name, **summary(y, predictive_of(model, X), LEVEL), seconds=took.get(name))

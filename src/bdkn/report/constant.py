@@ -1,4 +1,4 @@
-"""The baseline that sees no inputs: whoever cannot beat it has learnt nothing."""
+"""A model without inputs, to compare with: a model that is not better has learned nothing."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from bdkn.predictive import Gaussian
 
 
 class ConstantGaussian:
-    """Predicts for every row the Gaussian with the mean and standard deviation of the training targets."""
+    """Regressor that predicts the same Gaussian for every row: mean and standard deviation of the training targets."""
 
     mean_: float
     std_: float
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Learn mean and standard deviation of ``y``; ``X`` is not looked at."""
+        """Compute the mean and the standard deviation of ``y``; ``X`` is ignored."""
         targets = np.asarray(y, dtype=np.float64)
         self.mean_, self.std_ = float(targets.mean()), float(targets.std())
         return self

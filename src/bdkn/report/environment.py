@@ -1,4 +1,4 @@
-"""What a result was computed with: versions of packages, processor, memory and system."""
+"""The environment of a computation: versions of packages, processor, memory and operating system."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def hardware() -> dict[str, Any]:
 
 
 def describe_machine() -> str:
-    """Return processor, cores, width of the vectors in use, system and versions in one line, for a benchmark."""
+    """Return one line about processor, cores, vector width, system and versions, for the record of a benchmark."""
     from bdkn.kernels.tile import LANES
 
     about = hardware()
@@ -58,5 +58,5 @@ def _processor() -> str:
 def _memory_gib() -> float | None:
     try:
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    except (AttributeError, ValueError, OSError):  # not every system knows these names
+    except (AttributeError, ValueError, OSError):  # not every system has these names
         return None

@@ -1,4 +1,4 @@
-"""The figures of a trial, each on axes of its own or on those given."""
+"""The figures of a trial, each on new axes or on given ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WEIGHT_LEVELS = (0.5, 0.95)
 
 
 def draw_intervals(trial: Trial, ax: Axes | None = None) -> IntervalDisplay:
-    """Draw the test rows beside the intervals of the first model."""
+    """Draw the observations of the test rows and the intervals of the first model."""
     data, title = trial.data, f"{trial.first}, {len(trial.data.y_test)} test rows"
     return IntervalDisplay.from_predictions(
         data.y_test, trial.predictive(trial.first), ax=ax, name=title, target=data.target
@@ -23,8 +23,8 @@ def draw_intervals(trial: Trial, ax: Axes | None = None) -> IntervalDisplay:
 
 
 def draw_calibration(trial: Trial, ax: Axes | None = None) -> CalibrationDisplay:
-    """Draw nominal against observed coverage of every model but the baseline, on the same axes."""
-    for name in trial.learners:
+    """Draw observed against nominal coverage of all models that use inputs, on the same axes."""
+    for name in trial.with_inputs:
         display = CalibrationDisplay.from_predictions(trial.data.y_test, trial.predictive(name), ax=ax, name=name)
         ax = display.ax_
     return display

@@ -1,4 +1,4 @@
-"""A report on disk: every file is written under another name first, so that a reader never meets half of one."""
+"""A report as files. Each file is complete before it gets its name, so that no incomplete file can be read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def write_report(folder: str | Path, report: Report) -> Path:
-    """Write page, figures and numbers into ``folder``, replacing those of an earlier report; return the page's path."""
+    """Write page, figures and numbers to ``folder``, replacing those of an earlier report; return the page's path."""
     place = prepare_folder(folder)
     with drafts(place) as draft:
         for item in report.illustrations:
@@ -32,7 +32,7 @@ def write_report(folder: str | Path, report: Report) -> Path:
 
 
 def write_picture(path: str | Path, figure: Figure) -> Path:
-    """Write a figure in the format that the ending of ``path`` names."""
+    """Write a figure in the format given by the extension of ``path``."""
     target = check_picture(path)
     with drafts(prepare_folder(target.parent)) as draft:
         save_figure(figure, draft, target.stem, formats=[target.suffix[1:]], dpi=100)
@@ -40,21 +40,21 @@ def write_picture(path: str | Path, figure: Figure) -> Path:
 
 
 def prepare_folder(path: str | Path) -> Path:
-    """Return ``path`` as a folder, made where it was missing."""
+    """Return ``path`` as a folder, which is created if it does not exist."""
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise InvalidParameterError(
-            f"the report must go into a folder; got {folder}, where a file is in the way: name another folder"
+            f"the report must be written to a folder; got {folder}, which is a file or below one: name another folder"
         ) from error
     return folder
 
 
 def check_picture(path: str | Path) -> Path:
-    """Return ``path`` if a picture can be written there."""
+    """Return ``path``; raise unless a picture can be written there."""
     picture = Path(path)
-    check_choice("the ending of a picture's name", picture.suffix, (".png", ".svg", ".pdf"))
+    check_choice("the extension of a picture's name", picture.suffix, (".png", ".svg", ".pdf"))
     if picture.is_dir():
         raise InvalidParameterError(f"a picture must be a file; got {picture}, which is a folder: name a file in it")
     return picture
@@ -62,7 +62,7 @@ def check_picture(path: str | Path) -> Path:
 
 @contextmanager
 def drafts(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder; once all is written, its files take the place of those of the same name in ``folder``."""
+    """Yield an empty folder; at the end of the block its files replace those of the same name in ``folder``."""
     with TemporaryDirectory(prefix=".draft-", dir=folder) as name:
         yield Path(name)
         for draft in sorted(Path(name).iterdir()):

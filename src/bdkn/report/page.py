@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs no other file."""
+"""The report as one HTML page, which contains its figures and needs no other file."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from bdkn.report.document import Report
 
 
 def render_page(report: Report, drawings: Mapping[str, str]) -> str:
-    """Return the page; ``drawings`` holds the SVG text of each illustration under its stem."""
+    """Return the page; ``drawings`` contains the SVG text of each illustration, by its stem."""
     require("jinja2", extra="report")
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
     loader = PackageLoader("bdkn.report", "templates")
-    rooms = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    pages = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     inline = {stem: Markup(inline_svg(text, stem)) for stem, text in drawings.items()}
-    return rooms.get_template("index.html").render(report=report, drawings=inline)
+    return pages.get_template("index.html").render(report=report, drawings=inline)
 
 
 def inline_svg(text: str, stem: str) -> str:
-    """Return an SVG file as an element of a page, where the identifiers of several drawings must not meet."""
+    """Return an SVG file as an element of a page, its identifiers prefixed by ``stem`` to make them unique there."""
     element = text[text.index("<svg") :]
     return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{stem}-", element)

@@ -1,4 +1,4 @@
-"""All figures of a trial side by side, as one picture for a first page."""
+"""All figures of a trial side by side in one picture."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def draw_picture(trial: Trial) -> Figure:
     for ax, (draw, title, columns) in zip(figure.subplots(1, 3, width_ratios=(1.5, 1.0, 1.0)), panels, strict=True):
         draw(trial, ax)
         ax.set_title(title, color=INK, fontsize=11, loc="left")
-        draw_legend(ax, columns)  # once more: the panels are narrower than figures of their own
+        draw_legend(ax, columns)  # again, as panels are narrower than single figures
     return figure

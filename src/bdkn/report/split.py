@@ -1,4 +1,4 @@
-"""Data in two parts: rows to fit to and rows to judge by."""
+"""A data set divided into training and test rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bdkn.typing import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Training and test rows, with what the data are and what the target is called."""
+    """Training and test rows, with a name and a description of the data and a label for the target."""
 
     name: str
     about: str
@@ -21,7 +21,7 @@ class Split:
 
 
 def diabetes() -> Split:
-    """Return scikit-learn's diabetes data, always split in the same way: three quarters to fit, a quarter to test."""
+    """Return scikit-learn's diabetes data in a fixed split: three quarters to train on, one quarter to test on."""
     from sklearn.datasets import load_diabetes
     from sklearn.model_selection import train_test_split
 

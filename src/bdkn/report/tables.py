@@ -1,4 +1,4 @@
-"""Tables: cells are written once, then laid out as text, Markdown or HTML."""
+"""Tables of formatted cells, and their layout as text or Markdown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bdkn.report.compare import LEVEL, Score
 
 @dataclass(frozen=True)
 class Table:
-    """Cells ready to be shown: names in the first column, numbers in the others."""
+    """Formatted cells: names in the first column, numbers in the others."""
 
     title: str
     columns: tuple[str, ...]
@@ -19,13 +19,13 @@ class Table:
 
 
 def score_table(scores: Sequence[Score], title: str) -> Table:
-    """Return one line a model."""
+    """Return the table of scores, one row per model."""
     columns = ("model", "RMSE", "NLL", "CRPS", f"{LEVEL:.0%} coverage", f"{LEVEL:.0%} width", "fit, s")
     return Table(title, columns, tuple(_score_row(score) for score in scores))
 
 
 def weight_table(members: Mapping[str, Sequence[Any]], title: str) -> Table:
-    """Return one line a member of what the ``member_table`` of a cross-fitted BDKN regressor holds."""
+    """Return the table of weights, one row per member, from the ``member_table`` of a cross-fitted BDKN regressor."""
     columns = ("member", "weight", "95% interval", "held-out RMSE", "epochs")
     cells = zip(*(members[key] for key in ("member", "weight", "lower", "upper", "rmse", "epochs")), strict=True)
     return Table(
@@ -39,7 +39,7 @@ def weight_table(members: Mapping[str, Sequence[Any]], title: str) -> Table:
 
 
 def to_text(table: Table) -> str:
-    """Return the table in columns, for a fixed-width font."""
+    """Return the table as text in aligned columns, for a fixed-width font."""
     lines = [table.columns, *table.rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return table.title + "\n" + "\n".join(_aligned(line, widths) for line in lines) + "\n"
@@ -58,7 +58,7 @@ def _score_row(score: Score) -> tuple[str, ...]:
 
 
 def _digits(value: float) -> str:
-    """Return four significant digits, without an exponent where that is longer."""
+    """Return the number with four significant digits; five or six digits before the point in place of an exponent."""
     return f"{value:.0f}" if 1e4 <= abs(value) < 1e6 else f"{value:#.4g}"
 
 

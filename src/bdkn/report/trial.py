@@ -1,4 +1,4 @@
-"""A trial: models fitted to the training rows of a split, to be judged on its test rows."""
+"""A trial: several models fitted to the training rows of a split and scored on its test rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bdkn.report.split import Split
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Fitted models, and the seconds each fit took; the first, a BDKN, is the one that figures show in detail."""
+    """Fitted models and the times of their fits. Figures show details of the first model, a ``BDKNRegressor``."""
 
     data: Split
     models: Mapping[str, Any]
@@ -34,25 +34,27 @@ class Trial:
         return compare(self.models, self.data.X_test, self.data.y_test, seconds=self.seconds)
 
     @property
-    def learners(self) -> list[str]:
-        """Names of the models that look at their inputs."""
+    def with_inputs(self) -> list[str]:
+        """Names of the models that use inputs: all but ``ConstantGaussian``."""
         return [name for name, model in self.models.items() if not isinstance(model, ConstantGaussian)]
 
     @property
-    def recipes(self) -> dict[str, str]:
-        """How to make each model anew, in Python."""
+    def expressions(self) -> dict[str, str]:
+        """The Python expression that creates each model, by name."""
         return {name: repr(_silent(model)) for name, model in self.models.items()}
 
     def predictive(self, name: str) -> Predictive:
-        """Return what the model called ``name`` predicts for the test rows."""
+        """Return the distributions that a model predicts for the test rows."""
         return predictive_of(self.models[name], self.data.X_test)
 
 
-def fit_models(models: Mapping[str, Any], data: Split, tell: Callable[[str], object] = lambda name: None) -> Trial:
-    """Fit the models to the training rows one after another, calling ``tell`` with the name of each before."""
+def fit_models(
+    models: Mapping[str, Any], data: Split, before_fit: Callable[[str], object] = lambda name: None
+) -> Trial:
+    """Fit the models to the training rows, one after the other; ``before_fit`` is called with the name of each."""
     seconds = {}
     for name, model in models.items():
-        tell(name)
+        before_fit(name)
         start = perf_counter()
         model.fit(data.X_train, data.y_train)
         seconds[name] = perf_counter() - start
@@ -60,7 +62,7 @@ def fit_models(models: Mapping[str, Any], data: Split, tell: Callable[[str], obj
 
 
 def warm_up(models: Mapping[str, Any], data: Split) -> None:
-    """Train everything for one epoch, so that the time to compile is counted for none of the models."""
+    """Train copies of all models for one epoch, so that no fit time includes the compilation."""
     for model in models.values():
         if hasattr(model, "epochs"):
             _silent(model).set_params(epochs=1).fit(data.X_train, data.y_train)

@@ -1,4 +1,4 @@
-"""Training with PyTorch: on any device it knows, and with networks of the user's own making."""
+"""Training with PyTorch, on any of its devices, and of the user's own modules."""
 
 from __future__ import annotations
 
@@ -24,19 +24,32 @@ DTYPES = ("float32", "float64")
 
 @dataclass(frozen=True)
 class TorchEngine:
-    """Members trained by PyTorch's automatic differentiation and its AdamW.
+    """Engine that trains networks with PyTorch.
+
+    The library's own networks of equal shape are trained together, in one batched program. Modules of your own are
+    trained one after the other, by automatic differentiation and AdamW.
 
     Parameters
     ----------
-    device
-        Where to train, for example ``"cpu"``, ``"cuda"`` or ``"mps"``.
-    module
-        A function that takes the number of inputs and returns a new ``torch.nn.Module``, which maps (B, n_inputs) to
-        a mean and a raw variance: two tensors of shape (B,) or (B, 1), or one of shape (B, 2). The variance is
-        softplus(raw) + 1e-6. Each member is then one such module, made under its own seed, and the members train one
-        after the other. Without it, members are the library's own networks, trained side by side in one batch.
-    dtype
-        ``"float32"``, the default, or ``"float64"``.
+    device : str or torch.device, default="cpu"
+        Device to train on, for example "cpu", "cuda" or "mps".
+    module : callable, optional
+        A function that takes the number of inputs and returns a new ``torch.nn.Module``, which maps inputs of shape
+        (n, n_inputs) to a mean and a raw variance: two tensors of shape (n,) or (n, 1), or one of shape (n, 2). The
+        variance is softplus(raw) + 1e-6. Each network is then one such module, created after its seed was set. By
+        default the library's own networks are trained.
+    dtype : {"float32", "float64"} or torch.dtype, optional
+        Precision; "float32" by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn import BDKNRegressor, TorchEngine
+    >>> X = np.linspace(0.0, 1.0, 40)[:, None]
+    >>> engine = TorchEngine(device="cpu")
+    >>> model = BDKNRegressor(engine=engine, n_members=2, n_folds=2, epochs=2, random_state=0).fit(X, X[:, 0])
+    >>> model.predict(X).shape
+    (40,)
     """
 
     device: str | torch.device = "cpu"
@@ -55,7 +68,26 @@ class TorchEngine:
         watch: Float32Array | None = None,
         on_epoch: Hook | None = None,
     ) -> Trained:
-        """Train one network per job; ``n_jobs`` is not used, PyTorch has threads of its own."""
+        """Train one network per job.
+
+        Parameters
+        ----------
+        jobs : sequence of Job
+            The networks to train.
+        rows : Rows
+            Encoded rows, which the row numbers of the jobs refer to.
+        n_jobs : int, optional
+            Not used: PyTorch has threads of its own.
+        watch : ndarray of shape (n_watched, n_inputs), optional
+            Encoded rows that the networks predict after every epoch, for ``on_epoch``.
+        on_epoch : callable, optional
+            Called with an ``EpochReport`` after every epoch of every job.
+
+        Returns
+        -------
+        trained : Trained
+            The networks, in the order of the jobs, with their loss curves.
+        """
         if importlib.util.find_spec("torch") is None:
             raise missing_extra("torch", "torch")
         from bdkn.training.torch_program import group_for_programs, train_program

@@ -1,4 +1,4 @@
-"""The numbers of a trial as JSON can hold them."""
+"""The numbers of a trial in a form that JSON can represent."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from bdkn.report.environment import hardware, versions
 from bdkn.report.trial import Trial
 
 
-def record(trial: Trial) -> dict[str, Any]:
-    """Return data, scores, weights, settings and versions; what is not finite becomes null."""
+def summarize_trial(trial: Trial) -> dict[str, Any]:
+    """Return data, scores, weights, settings and versions; numbers that are not finite become None."""
     members = trial.models[trial.first].member_table()
     return {
         "data": {"name": trial.data.name, "train": len(trial.data.y_train), "test": len(trial.data.y_test)},
         "level": LEVEL,
         "scores": [_numbers(asdict(score)) for score in trial.scores],
         "weights": [_numbers(dict(zip(members, cells, strict=True))) for cells in zip(*members.values(), strict=True)],
-        "models": trial.recipes,
+        "models": trial.expressions,
         "versions": {**versions(["matplotlib"]), "machine": _machine()},
     }
 
@@ -32,6 +32,6 @@ def _machine() -> str:
 
 
 def _numbers(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row with numbers as Python's own."""
+    """Return the row with NumPy's numbers as Python's."""
     plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in row.items()}
     return {key: None if isinstance(value, float) and not isfinite(value) else value for key, value in plain.items()}
