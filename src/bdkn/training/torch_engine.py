@@ -1,4 +1,4 @@
-"""Training with PyTorch: on any device it knows, and with networks of the user's own making."""
+"""Training with PyTorch: on any device that it supports, and with modules of the user's own."""
 
 from __future__ import annotations
 
@@ -24,19 +24,29 @@ DTYPES = ("float32", "float64")
 
 @dataclass(frozen=True)
 class TorchEngine:
-    """Members trained by PyTorch's automatic differentiation and its AdamW.
+    """Train networks with PyTorch, on any device that it supports, all networks of one shape in one program.
 
     Parameters
     ----------
-    device
-        Where to train, for example ``"cpu"``, ``"cuda"`` or ``"mps"``.
-    module
+    device : str or torch.device, default="cpu"
+        Where to train, for example ``"cpu"``, ``"cuda"`` or ``"mps"``. On CUDA devices steps are replayed as graphs.
+    module : callable or None, default=None
         A function that takes the number of inputs and returns a new ``torch.nn.Module``, which maps (B, n_inputs) to
         a mean and a raw variance: two tensors of shape (B,) or (B, 1), or one of shape (B, 2). The variance is
-        softplus(raw) + 1e-6. Each member is then one such module, made under its own seed, and the members train one
-        after the other. Without it, members are the library's own networks, trained side by side in one batch.
-    dtype
-        ``"float32"``, the default, or ``"float64"``.
+        softplus(raw) + 1e-6. Each network is then one such module, made under a seed of its own; modules are trained
+        one after the other, with automatic differentiation and AdamW. None trains the library's own networks.
+    dtype : {"float32", "float64"}, torch.dtype or None, default=None
+        Precision of training; None is ``"float32"``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn import DeepEnsembleRegressor, TorchEngine
+    >>> X = np.linspace(-2, 2, 60)[:, None]
+    >>> engine = TorchEngine(device="cpu")
+    >>> model = DeepEnsembleRegressor(n_members=2, epochs=5, engine=engine, random_state=0).fit(X, X[:, 0])
+    >>> model.predict(X[:3]).shape
+    (3,)
     """
 
     device: str | torch.device = "cpu"
