@@ -1,6 +1,7 @@
 """Observe the stages of a fit or a prediction: how long each takes, or that it begins and ends.
 
-The stages of a fit are "encode", "train", "predict held-out rows" and "combine". Code that does the work says
+The stages of a fit are "encode", "train", "predict held-out rows" (or, where no rows are left out, "predict members")
+and "combine"; those of a prediction are "predict members" and "predict". Code that does the work says
 ``with stage(name):``; whoever wants to know calls ``observe_stages`` around it. Without an observer a stage costs
 next to nothing.
 """
