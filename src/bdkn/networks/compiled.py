@@ -232,8 +232,8 @@ class Packed:
     @classmethod
     def of(cls, spec: NetworkSpec, layers: Sequence[Layer]) -> Packed:
         """Pack stacked layers."""
-        packing, members = packing_of(spec), range(len(layers[0][0]))
-        parts = [packing.pack([(W[h], b[h]) for W, b in layers]) for h in members]
+        packing, n_networks = packing_of(spec), len(layers[0][0])
+        parts = [packing.pack([(W[h], b[h]) for W, b in layers]) for h in range(n_networks)]
         return cls(spec, np.concatenate(parts) if parts else np.empty(0, dtype=np.float32))
 
     def outputs(self, X: ArrayLike, threads: int | None = None) -> tuple[Doubles, Doubles]:
