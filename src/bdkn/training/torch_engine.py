@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Training with PyTorch, on any of its devices, and of the user's own modules."""
-=======
-"""Training with PyTorch: on any device that it supports, and with modules of the user's own."""
->>>>>>> wt-train
 
 from __future__ import annotations
 
@@ -28,19 +24,14 @@ DTYPES = ("float32", "float64")
 
 @dataclass(frozen=True)
 class TorchEngine:
-<<<<<<< HEAD
     """Engine that trains networks with PyTorch.
 
     The library's own networks of equal shape are trained together, in one batched program. Modules of your own are
     trained one after the other, by automatic differentiation and AdamW.
-=======
-    """Train networks with PyTorch, on any device that it supports, all networks of one shape in one program.
->>>>>>> wt-train
 
     Parameters
     ----------
     device : str or torch.device, default="cpu"
-<<<<<<< HEAD
         Device to train on, for example "cpu", "cuda" or "mps".
     module : callable, optional
         A function that takes the number of inputs and returns a new ``torch.nn.Module``, which maps inputs of shape
@@ -49,35 +40,16 @@ class TorchEngine:
         default the library's own networks are trained.
     dtype : {"float32", "float64"} or torch.dtype, optional
         Precision; "float32" by default.
-=======
-        Where to train, for example ``"cpu"``, ``"cuda"`` or ``"mps"``. On CUDA devices steps are replayed as graphs.
-    module : callable or None, default=None
-        A function that takes the number of inputs and returns a new ``torch.nn.Module``, which maps (B, n_inputs) to
-        a mean and a raw variance: two tensors of shape (B,) or (B, 1), or one of shape (B, 2). The variance is
-        softplus(raw) + 1e-6. Each network is then one such module, made under a seed of its own; modules are trained
-        one after the other, with automatic differentiation and AdamW. None trains the library's own networks.
-    dtype : {"float32", "float64"}, torch.dtype or None, default=None
-        Precision of training; None is ``"float32"``.
->>>>>>> wt-train
 
     Examples
     --------
     >>> import numpy as np
-<<<<<<< HEAD
     >>> from bdkn import BDKNRegressor, TorchEngine
     >>> X = np.linspace(0.0, 1.0, 40)[:, None]
     >>> engine = TorchEngine(device="cpu")
     >>> model = BDKNRegressor(engine=engine, n_members=2, n_folds=2, epochs=2, random_state=0).fit(X, X[:, 0])
     >>> model.predict(X).shape
     (40,)
-=======
-    >>> from bdkn import DeepEnsembleRegressor, TorchEngine
-    >>> X = np.linspace(-2, 2, 60)[:, None]
-    >>> engine = TorchEngine(device="cpu")
-    >>> model = DeepEnsembleRegressor(n_members=2, epochs=5, engine=engine, random_state=0).fit(X, X[:, 0])
-    >>> model.predict(X[:3]).shape
-    (3,)
->>>>>>> wt-train
     """
 
     device: str | torch.device = "cpu"
