@@ -383,6 +383,10 @@ class TestRefusals:
         one, many = Statistics.from_rows(Phi, Y[:, 0]), Statistics.from_rows(Phi, Y)
         with pytest.raises(InvalidParameterError, match=r"a block of 3: use block_posterior"):
             posterior(many, Prior.isotropic(3, 1.0))
+        with pytest.raises(InvalidParameterError, match=r"b0 must be a number for one target; got a matrix \(2, 2\)"):
+            posterior(one, Prior.isotropic(3, 1.0, b0=np.eye(2)))
+        with pytest.raises(InvalidParameterError, match=r"the prior mean must be \(H,\) or, for these targets, \(3,\)"):
+            posterior(one, Prior(np.zeros((3, 2)), 1.0))
         with pytest.raises(InvalidParameterError, match=r"of one target, y of shape \(rows,\): use posterior"):
             block_posterior(one, Prior.isotropic(3, 1.0))
         with pytest.raises(InvalidParameterError, match=r"other must have the same targets, one target y \(rows,\)"):

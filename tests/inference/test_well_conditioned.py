@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from unittest import mock
 
 import numpy as np
@@ -117,7 +119,20 @@ class TestTheSwitch:
 
     def test_leaves_a_well_conditioned_factor_as_it_is(self):
         stats = Statistics.from_rows(*problem()[:2])
-        assert stats.factor.denoised.factor is stats.factor
+        assert stats.factor.denoised.factor.root is stats.root
+        assert stats.factor.denoised.factor.ref is stats.ref
+
+
+def test_statistics_are_freed_without_a_collection():
+    stats = Statistics.from_rows(*problem()[:2])
+    _ = stats.factor.denoised
+    gone = weakref.ref(stats.factor)
+    gc.disable()
+    try:
+        del stats
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 class TestSlopeAt:

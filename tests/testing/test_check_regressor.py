@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from bdkn.regressors.provenance import seed_sequence
 
+from bdkn.members.provenance import seed_sequence
 from bdkn.predictive import Gaussian
 from bdkn.regressors import ProbabilisticRegressor
 from bdkn.testing import check_regressor

@@ -72,7 +72,7 @@ def test_compare(store):
     shown = run("compare", "setting1", "--source", store).stdout
     assert "RMSE, setting1" in shown
     assert "NLL of heavy-tailed methods over splits, setting1" in shown
-    assert "Cells that agree with the paper's" in shown
+    assert "Scores that agree with the paper" in shown
     assert "Floor: ½ log(2πe RMSE²)" in shown
     table = run("compare", "setting1", "--format", "csv", "--source", store).stdout
     assert "Boston,BDKN,3.00 ± 0.50,3.03 ± 0.78,-0.030,-0.1,2 s.e." in table.splitlines()
@@ -122,7 +122,7 @@ def test_results(store, tmp_path):
         (("figures",), "there must be records of figure2 or figure3; got none"),
         (
             ("results",),
-            "there must be records of defaults or peers; got none: run 'bdkn-paper run reproduction/exper",
+            "there must be records of defaults or peers; got none: run 'bdkn-paper run reproduction",
         ),
     ],
 )

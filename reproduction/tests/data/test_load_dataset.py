@@ -77,7 +77,7 @@ def test_a_set_of_ones_own_needs_no_fingerprint(tmp_path, monkeypatch, toy_table
     folders.write(tmp_path / "mine.csv.gz", toy_table[1:])
     with pytest.raises(DataError, match=r"it has the shape \(29, 3\), not \(30, 3\)"):
         load_dataset("mine", tmp_path)
-    with pytest.raises(DataError, match="mine could not be fetched; no source of it is known"):
+    with pytest.raises(DataError, match="mine could not be fetched; no source is known"):
         fetch("mine", tmp_path)
 
 

@@ -52,7 +52,7 @@ def test_epochs_without_a_sound_network_have_no_score(monkeypatch):
         self._means[report.epoch, report.job] = report.mean * np.float32(bad)
         self._variances[report.epoch, report.job] = report.variance
 
-    monkeypatch.setattr("bdkn_paper.experiments.epoch_curves.Watching._keep", broken)
+    monkeypatch.setattr("bdkn_paper.experiments.epoch_curves.RecordingEngine._record", broken)
     found = curves(**PAPER)["curves"]
     assert [bool(np.isfinite(value)) for value in found["nll"]] == [True, False, True, True, True, True]
 

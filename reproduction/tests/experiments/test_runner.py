@@ -149,11 +149,11 @@ def test_a_worker_outlives_no_parent(monkeypatch):
     from bdkn_paper.experiments import runner
 
     ended, parents = [], iter([7, 7, 7])
-    monkeypatch.setattr(runner, "_LOOK_FOR_PARENT_S", 0.01)
+    monkeypatch.setattr(runner, "_PARENT_CHECK_S", 0.01)
     monkeypatch.setattr(runner.os, "_exit", ended.append)
     monkeypatch.setattr(runner.os, "getppid", lambda: next(parents, 1))
-    runner._end_with.__wrapped__(7)
+    runner._exit_with.__wrapped__(7)
     assert until(lambda: ended == [1])
-    runner._end_with.__wrapped__(7)  # a process that is nobody's worker is left alone
+    runner._exit_with.__wrapped__(7)  # a process that is nobody's worker is left alone
     time.sleep(0.05)
     assert ended == [1]

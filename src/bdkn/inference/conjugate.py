@@ -116,23 +116,22 @@ def condition(stats: Statistics, prior: Prior) -> tuple[FloatArray, FloatArray, 
     however small, then keeps its digits where the members are equal and it alone decides.
     """
     before, order, _, _ = stats.factor.denoised
-    H, shape = len(before.ref), before.ref.shape
-    if len(prior.mean) != H:
-        raise InvalidParameterError(f"prior must have {H} weights; got {len(prior.mean)}")
-    μ0 = prior.mean if prior.mean.shape == shape else _mean_of_block(prior.mean, shape)
+    μ0, shape = prior.mean, before.ref.shape
+    if μ0.shape != shape:
+        μ0 = _mean_of_block(μ0, shape)
+    H, block = shape[0], len(shape) > 1
     factor = before.add(Observations(prior.root[:, order], np.zeros(shape), μ0[order]))
     R, a = factor.root[:H, :H], prior.a0 + stats.n / 2.0
     _check_proper(R, a, prior)
     root, μ = np.empty((H, H)), np.empty(shape)
-    z = factor.root[:H, H if len(shape) == 1 else slice(H, None)]
+    z = factor.root[:H, H:] if block else factor.root[:H, H]
     root[:, order], μ[order] = R, factor.ref + dtrtrs(R, z)[0]
-    return μ, root, a, _scale(prior.b0, factor.root[H:, H:], len(shape))
+    b = _block_scale(prior.b0, factor.root[H:, H:]) if block else prior.b0 + float(factor.root[H, H]) ** 2 / 2.0
+    return μ, root, a, b
 
 
-def _scale(b0: float | FloatArray, ρ: FloatArray, n_axes: int) -> float | FloatArray:
-    """Return b₀ + ½ρᵀρ: a number for one target, a matrix for a block, where a number b₀ means that times identity."""
-    if n_axes == 1:
-        return float(b0 + float(ρ[0, 0]) ** 2 / 2.0)
+def _block_scale(b0: float | FloatArray, ρ: FloatArray) -> FloatArray:
+    """Return b₀ + ½ρᵀρ, where a number b₀ stands for that times the identity."""
     return np.asarray((b0 if isinstance(b0, np.ndarray) else b0 * np.eye(len(ρ))) + ρ.T @ ρ / 2.0)
 
 
@@ -226,15 +225,17 @@ def _broadcast(mean: ArrayLike, precision: ArrayLike) -> tuple[FloatArray, Float
 
 
 def _mean_of_block(mean: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """Return a mean (H,) as that of every target of a block."""
-    if mean.ndim > 1:
+    """Return a mean (H,) as that of every target of a block; raise if it is of other weights or targets."""
+    if len(mean) != shape[0]:
+        raise InvalidParameterError(f"prior must have {shape[0]} weights; got {len(mean)}")
+    if mean.ndim > 1 or len(shape) == 1:
         raise InvalidParameterError(f"the prior mean must be (H,) or, for these targets, {shape}; got {mean.shape}")
     return np.broadcast_to(mean[:, None], shape)
 
 
 def _checked_scale(b0: ArrayLike) -> float | FloatArray:
     """Return b₀ as a number or a positive semi-definite matrix."""
-    if isinstance(b0, float | int) or np.ndim(b0) == 0:
+    if type(b0) is float or np.ndim(b0) == 0:
         check_number("b0", b0, low=0.0, high=_LARGEST)
         return float(b0)  # type: ignore[arg-type]
     scale = np.asarray(b0, dtype=np.float64)

@@ -202,7 +202,7 @@ def constant_part(stats: Statistics, q: int, a0: float, b0: float | FloatArray) 
     log_b0 = log_determinant(b0) * (1 if isinstance(b0, np.ndarray) else q)
     is_proper = a0 > 0 and log_b0 > -math.inf
     normaliser = (a0 + (q - 1) / 2.0) * log_b0 - _log_gamma(a0, q) if is_proper else 0.0
-    log_gamma = _log_gamma(a, q) if a > 0 else math.inf
+    log_gamma = math.inf if a <= 0 else math.lgamma(a) if q == 1 else _log_gamma(a, q)
     return log_gamma + normaliser - q * (stats.n / 2.0 * _LOG_2PI) + q * (stats.sum_log_w / 2.0)
 
 
@@ -219,8 +219,6 @@ def log_determinant(b: float | FloatArray) -> float:
 
 def _log_gamma(a: float, q: int) -> float:
     """Return the logarithm of the multivariate gamma function Γ_q(a + (q - 1)/2), of Γ(a) for q = 1."""
-    if q == 1:
-        return math.lgamma(a)
     return sum(math.lgamma(a + j / 2.0) for j in range(q)) + q * (q - 1) / 4.0 * _LOG_PI
 
 

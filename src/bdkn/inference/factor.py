@@ -78,9 +78,13 @@ class Observations(NamedTuple):
     def columns_from(self, ref: FloatArray) -> FloatArray:
         """Return [Φ, ``targets_from(ref)``] with the rows scaled, in the column order LAPACK needs."""
         H, targets = len(ref), self.targets_from(ref)
-        columns = np.empty((len(targets), sum(ref.shape) + (ref.ndim == 1)), order="F")
+        if ref.ndim == 1:
+            columns = np.empty((len(targets), H + 1), order="F")
+            columns[:, H] = targets
+        else:
+            columns = np.empty((len(targets), sum(ref.shape)), order="F")
+            columns[:, H:] = targets
         columns[:, :H] = self.phi
-        columns[:, H if ref.ndim == 1 else slice(H, None)] = targets
         if self.scale is not None:
             columns *= self.scale[:, None]
         return columns
@@ -115,7 +119,8 @@ class Factor:
         H = len(self.ref)
         U, s, _, failed = lapack.dgesdd(self.root[:H, :H])
         if not failed and s[-1] > _WELL_CONDITIONED * s[0]:
-            return Denoised(self, slice(None), U, s)
+            same = Factor(self.root, self.ref)  # not self, which would refer to itself and live until a collection
+            return Denoised(same, slice(None), U, s)
         return _carefully_denoised(self)
 
     def add(self, more: Observations) -> Factor:
@@ -168,8 +173,10 @@ def _checked_root(root: FloatArray) -> FloatArray:
 
 def _has_lost_digits(root: FloatArray, H: int) -> bool:
     """Return whether the residual norm of a target is so far below its ‖z‖ that another reference pays."""
-    columns = root.T[H:].tolist()
-    return True in [math.hypot(*column[H:]) < _FAR_BELOW * math.hypot(*column[:H]) for column in columns]
+    if len(root) == H + 1:
+        *z, ρ = root[:, H].tolist()
+        return bool(abs(ρ) < _FAR_BELOW * math.hypot(*z))
+    return bool(np.any(np.linalg.norm(root[H:, H:], axis=0) < _FAR_BELOW * np.linalg.norm(root[:H, H:], axis=0)))
 
 
 def _refinement(root: FloatArray, ref: FloatArray) -> FloatArray:

@@ -167,6 +167,8 @@ def posterior(stats: Statistics, prior: Prior) -> Posterior:
             f"posterior takes one target per row, y of shape (rows,); these statistics are of a block of "
             f"{stats.n_targets}: use block_posterior"
         )
+    if isinstance(prior.b0, np.ndarray):
+        raise InvalidParameterError(f"b0 must be a number for one target; got a matrix {prior.b0.shape}")
     return Posterior(*condition(stats, prior), prior)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.errors import ModelFileError
+from bdkn.persistence.atomic import replace_file
 
 FORMAT = "bdkn model"
 VERSION = 2
@@ -34,7 +35,7 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], docu
     parts = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     text = json.dumps(document)
     metadata = {"format": FORMAT, "version": str(VERSION), "document": text, "checksum": _checksum(parts, text)}
-    _replace(target, save(parts, metadata))
+    replace_file(target, save(parts, metadata))
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Arrays, Document]:
@@ -85,15 +86,3 @@ def _checksum(arrays: Arrays, text: str) -> str:
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
-
-
-def _replace(target: Path, content: bytes) -> None:
-    part = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}.part")
-    try:
-        with open(part, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)

@@ -161,8 +161,10 @@ class BDKNRegressor(CombiningRegressor):
         return cls(**{**published, **overrides})
 
     def _fit(self, rows: Rows) -> FittedBDKN:
-        settings, combining = self._settings(), CombinationSettings.of(self)
-        encoded, encoders = encode(rows, standardize_y=settings.standardize_y)
+        settings = self._settings()
+        with stage("encode"):
+            encoded, encoders = encode(rows, standardize_y=settings.standardize_y)
+        combining = CombinationSettings.of(self)
         if self.design == "in-sample":
             return fit_published(settings, combining, encoded, encoders, seed_sequence(self.random_state))
         provenance = FitProvenance.of(self, encoded)

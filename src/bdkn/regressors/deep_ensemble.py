@@ -19,6 +19,7 @@ from bdkn.regressors.paper import paper_parameters
 from bdkn.regressors.published import fit_all_rows
 from bdkn.regressors.shared_docs import with_shared_docs
 from bdkn.rows import Rows
+from bdkn.stages import stage
 from bdkn.training import Engine
 from bdkn.training.settings import NetworkSettings
 from bdkn.typing import Array, FloatArray, IndexArray
@@ -138,7 +139,8 @@ class DeepEnsembleRegressor(ProbabilisticRegressor):
     def _fit(self, rows: Rows) -> FittedNetworks:
         check_choice("predictive", self.predictive, PREDICTIVES)
         settings = NetworkSettings.of(self)
-        encoded, encoders = encode(rows, standardize_y=settings.standardize_y)
+        with stage("encode"):
+            encoded, encoders = encode(rows, standardize_y=settings.standardize_y)
         return fit_all_rows(settings, encoded, encoders, seed_sequence(self.random_state))[0]
 
     def _predictive(self, X: Array) -> Gaussian | GaussianMixture:

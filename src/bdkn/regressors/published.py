@@ -51,7 +51,8 @@ def sound_networks(networks: Predictor, rows: Rows, *, own_variance: bool) -> tu
     is_finite = networks.is_finite()
     finite = np.flatnonzero(is_finite)
     design = Design(networks[finite], rows)
-    scores = MemberScores.of(design.scored(), own_variance=own_variance)
+    with stage("predict members"):
+        scores = MemberScores.of(design.scored(), own_variance=own_variance)
     is_finite[finite] = scores.is_finite
     sound = sound_members(is_finite, [f"network {h + 1}" for h in range(len(networks))])
     places = np.searchsorted(finite, sound)

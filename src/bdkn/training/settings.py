@@ -24,6 +24,8 @@ Seeds = Sequence[np.random.SeedSequence]
 AUTO = "auto"
 """The value of a parameter that follows from the number of rows."""
 
+ENGINES = ("fused", "reference", "torch")
+
 _SOME_ROWS, _MANY_ROWS = 1000, 4000
 """Rows above which fewer epochs suffice, and rows above which depth is worth more than further networks."""
 
@@ -49,7 +51,10 @@ def default_size(n_rows: int) -> Size:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NetworkSettings:
-    """How the networks of an ensemble are made and trained; see the parameters of ``BDKNRegressor``."""
+    """How the networks of an ensemble are made and trained; see the parameters of ``BDKNRegressor``.
+
+    ``NetworkSpec`` and ``TrainingConfig`` check the parameters that they hold when the jobs are made, before training.
+    """
 
     n_members: int | str
     hidden_layer_sizes: int | Sequence[int] | str
@@ -78,18 +83,15 @@ class NetworkSettings:
 
     def __post_init__(self) -> None:
         size = self.size(1)
-        activations, decays = self._activations, self._decays
-        for decay in decays:
-            self._config(size, decay)
-        for activation in activations:
-            NetworkSpec(n_inputs=1, hidden=size.hidden, activation=activation)
         check_number("n_members", size.n_members, low=1, whole=True)
         check_number("validation_fraction", self.validation_fraction, low=0, high=0.9, strict=True)
         check_flag("early_stopping", self.early_stopping)
         check_flag("standardize_y", self.standardize_y)
         check_verbosity(self.verbose)
         check_n_jobs(self.n_jobs)
-        if not isinstance(self.engine, str) and not hasattr(self.engine, "train"):
+        if isinstance(self.engine, str):
+            check_choice("engine", self.engine, ENGINES)
+        elif not hasattr(self.engine, "train"):
             raise InvalidParameterError(f"engine must be a name or an object with a method train; got {self.engine!r}")
 
     def size(self, n_rows: int) -> Size:
@@ -124,8 +126,9 @@ class NetworkSettings:
         members: Sequence[int],
         row_numbers: Sequence[IndexArray | None],
     ) -> list[Job]:
-        configs = [self._config(size, decay) for decay in self._decays]
-        specs = [NetworkSpec(n_inputs=n_inputs, hidden=size.hidden, activation=a) for a in self._activations]
+        activations, decays = self._activations, self._decays
+        configs = [self._config(size, decay) for decay in decays]
+        specs = [NetworkSpec(n_inputs=n_inputs, hidden=size.hidden, activation=a) for a in activations]
         return [
             # Activations change fastest, so that every weight decay is used with each of them.
             Job(specs[h % len(specs)], configs[h // len(specs) % len(configs)], seed, numbers)
@@ -165,9 +168,6 @@ class NetworkSettings:
             patience=self.patience,
             tol=self.tol,
         )
-
-
-ENGINES = ("fused", "reference", "torch")
 
 
 def get_engine(engine: str | Engine) -> Engine:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bdkn.persistence import replacing
 from bdkn_paper.data.dataset import DatasetInfo
 from bdkn_paper.data.errors import DataError
 from bdkn_paper.data.fingerprint import Table
@@ -49,17 +50,9 @@ def read(path: Path) -> Table:
 
 def write(path: Path, table: Table) -> None:
     """Write features and target with all their digits, to a temporary file that is then renamed."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.part")
     header = ",".join([*(f"x{column}" for column in range(table.shape[1] - 1)), "y"])
-    try:
-        with open(part, "xb") as raw:
-            # Without name and time in the header, the same numbers give the same file.
-            with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as file:
-                file.write(f"{header}\n".encode())
-                for row in table:
-                    file.write((",".join(map(repr, row.tolist())) + "\n").encode())
-            raw.flush()
-            os.fsync(raw.fileno())
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    # Without name and time in the header, the same numbers give the same file.
+    with replacing(path) as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as file:
+        file.write(f"{header}\n".encode())
+        for row in table:
+            file.write((",".join(map(repr, row.tolist())) + "\n").encode())

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from bdkn.errors import InvalidParameterError
+from bdkn.persistence import replace_file
 from bdkn_paper.store.cell import Cell
 from bdkn_paper.store.record import Record, dumps, loads
-from bdkn_paper.store.store import Store, replace_file
+from bdkn_paper.store.store import Store
 
 DEFAULT_RESULTS = Path("reproduction/results")
 
@@ -54,7 +55,8 @@ def pack(store: Store, results: str | os.PathLike[str] = DEFAULT_RESULTS, keys: 
         earlier = read_packed(path) if path.exists() else ()
         merged = {Cell.of(record).key: record for record in (*_wanted(earlier, keys), *group)}
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, "".join(f"{line}\n" for line in _lines(sorted(merged.values(), key=place))))
+        lines = _lines(sorted(merged.values(), key=place))
+        replace_file(path, "".join(f"{line}\n" for line in lines).encode())
         count += len(merged)
     return count
 

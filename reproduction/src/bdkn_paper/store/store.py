@@ -2,17 +2,17 @@
 
 A record is written to a temporary file, flushed to disk and renamed, so that its file is always complete, even if the
 writer is killed or several processes write at once. If two processes write a record of the same cell, the later one
-remains; both hold the same numbers. A killed writer may leave a ``*.tmp`` file behind, which is never read.
+remains; both hold the same numbers. A killed writer may leave a hidden ``*.part`` file behind, which is never read.
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bdkn.persistence import replace_file
 from bdkn_paper.store.cell import Cell
 from bdkn_paper.store.record import Record, dumps, loads
 
@@ -33,7 +33,7 @@ class Store:
         """Write a record, replacing an earlier one of the same cell."""
         path = self._path(Cell.of(record))
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, dumps(record) + "\n")
+        replace_file(path, f"{dumps(record)}\n".encode())
 
     def __iter__(self) -> Iterator[Record]:
         """Yield all records."""
@@ -43,18 +43,6 @@ class Store:
 
     def _path(self, cell: Cell) -> Path:
         return self.folder / cell.key[:2] / f"{cell.key}.json"
-
-
-def replace_file(path: Path, text: str) -> None:
-    """Write a file such that readers see either the old or the new text, never a part."""
-    with tempfile.NamedTemporaryFile(
-        "w", dir=path.parent, prefix=f"{path.stem[:8]}-", suffix=".tmp", delete=False, encoding="utf-8"
-    ) as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.chmod(file.name, 0o644)  # temporary files are readable by their owner only
-    os.replace(file.name, path)
 
 
 def _read(path: Path) -> Record | None:

@@ -112,7 +112,7 @@ class Run:
 
     def validation_losses(self) -> Array:
         """Return the mean loss on the validation rows after each epoch run; empty without early stopping."""
-        return self.state.held_losses[: self.epoch if len(self.data.held) else 0]
+        return self.state.validation_losses[: self.epoch if len(self.data.validation) else 0]
 
     def best_epoch(self) -> int:
         """Return the epoch whose weights are kept."""
@@ -157,7 +157,7 @@ def _state(layout: Layout, mem: Float32Array, random: int, config: TrainingConfi
         random=np.array([random], dtype=np.uint64),
         score=np.array([np.inf]),
         losses=np.empty(config.epochs),
-        held_losses=np.empty(config.epochs),
+        validation_losses=np.empty(config.epochs),
     )
 
 

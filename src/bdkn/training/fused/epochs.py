@@ -1,4 +1,4 @@
-"""Whole epochs of one member in compiled code: nothing of Python, and no lock of its interpreter, between the steps."""
+"""Whole epochs of one network in compiled code: no Python, and no lock of its interpreter, between the steps."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from bdkn.kernels.compiled import compiled
 from bdkn.kernels.transpose import transpose
 from bdkn.networks.compiled import INPUT, N_IN, Floats, Table, forward
 from bdkn.training.fused.layout import INPUT_T, LD_BATCH, LD_INPUT_T, N_PARAMETERS, PARAMETERS, ROW_WEIGHTS, TARGETS
-from bdkn.training.fused.step import MSE, adam, backward, forward_kept, loss
+from bdkn.training.fused.step import MSE, adam, backward, forward_for_training, loss
 from bdkn.training.rows import shuffle
 
 EPOCH, STEP, BEST_EPOCH, STOPPED = range(4)
 
 
 class Data(NamedTuple):
-    """The rows of one member: all of them, and which to learn from and which to hold out."""
+    """The rows of one job: the whole table, and the numbers of the rows for training and for validation."""
 
     X: Floats
     y: Floats
     weight: Floats
     order: NDArray[np.int32]
-    held: NDArray[np.int32]
+    validation: NDArray[np.int32]
 
 
 class Settings(NamedTuple):
-    """The training configuration in numbers."""
+    """The training configuration as numbers."""
 
     activation: int
     objective: int
@@ -44,7 +44,7 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """All that changes while a member trains; training can pause and go on from it."""
+    """All that changes while a network trains; training can pause and continue from it."""
 
     mem: Floats
     layers: Table
@@ -54,12 +54,12 @@ class State(NamedTuple):
     random: NDArray[np.uint64]
     score: NDArray[np.float64]
     losses: NDArray[np.float64]
-    held_losses: NDArray[np.float64]
+    validation_losses: NDArray[np.float64]
 
 
 @compiled
 def load(mem: Floats, layers: Table, places: Table, data: Data, rows: NDArray[np.int32]) -> None:
-    """Bring a batch into the workspace, rows one way and features the other."""
+    """Copy a batch into the workspace, once row by row and once feature by feature."""
     X, y, given, n = data.X, data.y, data.weight, len(rows)
     n_in, ld, into = layers[0, N_IN], layers[0, LD_INPUT_T], layers[0, INPUT_T]
     target, weight = mem[places[TARGETS] :][:n], mem[places[ROW_WEIGHTS] :][:n]
@@ -82,7 +82,7 @@ def rate_at(settings: Settings, step: int, steps: int) -> float:
 
 @compiled
 def epoch_loss(state: State, data: Data, settings: Settings, objective: int) -> float:
-    """Learn from every row once, in a new order; return the mean loss met on the way."""
+    """Take one step per batch, rows in a new order; return the mean loss, that of each batch before its step."""
     state.random[0] = shuffle(data.order, state.random[0])
     n = len(data.order)
     steps = settings.epochs * ((n + settings.batch - 1) // settings.batch)
@@ -90,7 +90,7 @@ def epoch_loss(state: State, data: Data, settings: Settings, objective: int) -> 
     for start in range(0, n, settings.batch):
         rows = data.order[start : min(start + settings.batch, n)]
         load(state.mem, state.layers, state.places, data, rows)
-        forward_kept(state.mem, state.layers, state.places, settings.activation, len(rows))
+        forward_for_training(state.mem, state.layers, state.places, settings.activation, len(rows))
         total += loss(state.mem, state.layers, state.places, len(rows), objective, settings.beta)
         backward(state.mem, state.layers, state.places, len(rows))
         rate = rate_at(settings, state.clock[STEP], steps)
@@ -100,11 +100,11 @@ def epoch_loss(state: State, data: Data, settings: Settings, objective: int) -> 
 
 
 @compiled
-def held_loss(state: State, data: Data, settings: Settings) -> float:
-    """Return the mean loss on the held-out rows."""
-    n, total, ld, weights = len(data.held), 0.0, state.places[LD_BATCH], state.places[PARAMETERS]
+def validation_loss(state: State, data: Data, settings: Settings) -> float:
+    """Return the mean loss on the validation rows."""
+    n, total, ld, weights = len(data.validation), 0.0, state.places[LD_BATCH], state.places[PARAMETERS]
     for start in range(0, n, settings.batch):
-        rows = data.held[start : min(start + settings.batch, n)]
+        rows = data.validation[start : min(start + settings.batch, n)]
         load(state.mem, state.layers, state.places, data, rows)
         forward(state.mem, state.layers, ld, state.mem, weights, settings.activation, len(rows))
         total += loss(state.mem, state.layers, state.places, len(rows), settings.objective, settings.beta)
@@ -112,10 +112,10 @@ def held_loss(state: State, data: Data, settings: Settings) -> float:
 
 
 @compiled
-def judge(state: State, epoch: int, held: float, settings: Settings) -> None:
-    """Remember the weights if they are the best so far; stop if none has been better for too long."""
-    if held < state.score[0] - settings.tol:
-        state.score[0], state.clock[BEST_EPOCH] = held, epoch
+def keep_or_stop(state: State, epoch: int, loss: float, settings: Settings) -> None:
+    """Keep the weights if they are the best so far; stop if none has been better for too long."""
+    if loss < state.score[0] - settings.tol:
+        state.score[0], state.clock[BEST_EPOCH] = loss, epoch
         state.best[:] = state.mem[: state.places[N_PARAMETERS]]
     elif epoch - state.clock[BEST_EPOCH] >= settings.patience:
         state.clock[STOPPED] = 1
@@ -123,13 +123,13 @@ def judge(state: State, epoch: int, held: float, settings: Settings) -> None:
 
 @compiled
 def train(state: State, data: Data, settings: Settings, until: int) -> None:
-    """Train up to epoch ``until`` or until held-out rows say stop."""
+    """Train up to epoch ``until`` or until the validation loss no longer falls."""
     while state.clock[EPOCH] < until and state.clock[STOPPED] == 0:
         epoch = state.clock[EPOCH]
         objective = MSE if epoch < settings.warmup else settings.objective
         state.losses[epoch] = epoch_loss(state, data, settings, objective)
         state.clock[EPOCH] += 1
-        if len(data.held) > 0:
-            state.held_losses[epoch] = held_loss(state, data, settings)
+        if len(data.validation) > 0:
+            state.validation_losses[epoch] = validation_loss(state, data, settings)
             if epoch >= settings.warmup:
-                judge(state, epoch, state.held_losses[epoch], settings)
+                keep_or_stop(state, epoch, state.validation_losses[epoch], settings)

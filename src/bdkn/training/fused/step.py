@@ -44,11 +44,11 @@ NLL, BETA_NLL, MSE = range(3)
 f4 = np.float32
 
 _TINY = f4(1e-30)
-"""Moments below it are taken for zero: as they fade they would become denormal numbers, which are slow."""
+"""Moments below it are set to zero: otherwise they would become denormal numbers, which are slow."""
 
 
 @compiled
-def forward_kept(mem: Floats, layers: Table, places: Table, activation: int, rows: int) -> None:
+def forward_for_training(mem: Floats, layers: Table, places: Table, activation: int, rows: int) -> None:
     """Run the batch that lies in the first layer's input and keep what the backward pass needs."""
     ld, last = places[LD_BATCH], len(layers) - 1
     for index in range(last + 1):
@@ -70,9 +70,9 @@ def _sum(values: Floats) -> float:
 
 @compiled
 def loss(mem: Floats, layers: Table, places: Table, rows: int, objective: int, beta: float) -> float:
-    """Return Σ w·l over the batch and leave the gradient of its mean in the last layer's delta.
+    """Return Σ w·l over the batch and write the gradient of its mean to the last layer's delta.
 
-    The rows' losses overwrite their targets: a sum carried through the loop would keep it from becoming vector code.
+    The rows' losses overwrite their targets: with a sum in it the loop would not become vector code.
     """
     ld, out, delta = places[LD_BATCH], layers[-1, OUTPUT], layers[-1, DELTA]
     mean, raw = mem[out : out + rows], mem[out + ld : out + ld + rows]
@@ -110,7 +110,7 @@ def _multiply(mem: Floats, target: int, by: int, count: int) -> None:
 
 @compiled
 def backward(mem: Floats, layers: Table, places: Table, rows: int) -> None:
-    """Leave the gradient of every weight in the workspace; consumes the activations."""
+    """Write the gradient of every weight to the workspace; overwrites the activations."""
     ld = places[LD_BATCH]
     for index in range(len(layers) - 1, -1, -1):
         line = layers[index]

@@ -41,8 +41,7 @@ class TorchFeatures:
         for layer, (W, b) in enumerate(self.layers):
             z = torch.addmm(b, X, W.mT)
             X, J = self._activated(layer, z), J @ W.mT
-            if not self._is_linear(layer):
-                J = ACTIVATIONS[self._start.activation].slope(torch_functions(), z)[:, None, :] * J
+            J = J if self._is_linear(layer) else self._slope(z)[:, None, :] * J
         return X, J
 
     def copied(self) -> TorchFeatures:
@@ -55,6 +54,14 @@ class TorchFeatures:
         """Return the present map as arrays."""
         layers = tuple((as_array(W), as_array(b)) for W, b in self.layers)
         return FeatureMap(self._start.activation, layers, self._start.linear_last)
+
+    def _slope(self, z: Tensor) -> Tensor:
+        """Return the slope of the activation at ``z``; that of leaky_relu is rounded to single precision.
+
+        All recorded results of LDBLL were computed in this way. Exact slopes change them by up to 1e-5.
+        """
+        slope: Tensor = ACTIVATIONS[self._start.activation].slope(torch_functions(), z)
+        return slope.float().to(z) if self._start.activation == "leaky_relu" else slope
 
     def _activated(self, layer: int, z: Tensor) -> Tensor:
         return z if self._is_linear(layer) else ACTIVATIONS[self._start.activation].torch(z)
