@@ -474,7 +474,7 @@ def _splits(folds):
 
 def test_every_member_must_take_weights():
     message = (
-        r"'near', a Pipeline, does not: drop it, or sklearn\.set_config\(enable_metadata_routing=True\) and say of"
+        r"'near', a Pipeline, does not: drop it, or sklearn\.set_config\(enable_metadata_routing=True\) and request it"
     )
     with pytest.raises(InvalidParameterError, match=message):
         stack().fit(X, y, sample_weight=np.ones(150))

@@ -1,4 +1,4 @@
-"""Write files whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 @contextmanager
 def replacing(target: Path) -> Iterator[BinaryIO]:
-    """Yield a file to write, which takes the name of the target when the block ends without an error.
+    """Yield a file to write, which is renamed to ``target`` when the block ends without an error.
 
     Readers see either the old or the new content, never a part of it. A writer that is killed may leave a hidden
     ``.part`` file beside the target, which is never read.
@@ -28,6 +28,6 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
 
 
 def replace_file(target: Path, content: bytes) -> None:
-    """Write the content of a file, all at once for its readers."""
+    """Write ``content`` to the file ``target``, completely or not at all."""
     with replacing(target) as file:
         file.write(content)

@@ -1,0 +1,62 @@
+"""The Python of docs/extending.md runs, the glossary names existing code, and links of all documents lead to files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LINKS = [
+    (page, link)
+    for page in PAGES
+    for link in sorted(set(re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8"))))
+    if not re.match(r"https?:|mailto:", link)
+]
+
+
+def blocks_of(page: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+def test_python_blocks_of_extending_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = blocks_of("docs/extending.md")
+    assert len(blocks) >= 3
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks:
+        exec(compile(block, "docs/extending.md", "exec", dont_inherit=True), namespace)
+
+
+@pytest.mark.parametrize(("page", "link"), LINKS, ids=[f"{page.name}: {link}" for page, link in LINKS])
+def test_links_lead_to_files(page: Path, link: str) -> None:
+    path, _, anchor = link.partition("#")
+    target = page.parent / path if path else page
+    assert target.exists(), f"{page.relative_to(ROOT)} links to {path}, which does not exist"
+    if anchor:
+        assert anchor in anchors_of(target), f"{page.relative_to(ROOT)} links to {link}, which has no such heading"
+
+
+def anchors_of(page: Path) -> set[str]:
+    """Return the anchors that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def glossary_names() -> list[str]:
+    """Return the names in code that stand in the last column of the glossary."""
+    rows = [line for line in (ROOT / "docs" / "glossary.md").read_text("utf-8").splitlines() if line.startswith("|")]
+    return sorted({name for row in rows for name in re.findall(r"`([\w.]+)`", row.split("|")[3])})
+
+
+@pytest.fixture(scope="module")
+def source() -> str:
+    folders = (ROOT / "src", ROOT / "reproduction" / "src")
+    return "\n".join(path.read_text("utf-8") for folder in folders for path in sorted(folder.rglob("*.py")))
+
+
+@pytest.mark.parametrize("name", glossary_names())
+def test_names_of_the_glossary_are_in_the_code(name: str, source: str) -> None:
+    assert re.search(rf"\b{name.rpartition('.')[2]}\b", source)
