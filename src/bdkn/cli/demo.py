@@ -56,7 +56,9 @@ def models(seed: int, verbose: bool) -> dict[str, Any]:
 
     return {
         "BDKN": BDKNRegressor(random_state=seed, verbose=verbose),
-        "BDKN as published": BDKNRegressor.from_paper(2, standardize_y=True, random_state=seed, verbose=verbose),
+        "BDKN as published": BDKNRegressor.from_paper(
+            2, standardize_y=True, random_state=seed, verbose=verbose
+        ),
         "Deep ensemble": DeepEnsembleRegressor(random_state=seed, verbose=verbose),
         "Constant Gaussian": ConstantGaussian(),
     }

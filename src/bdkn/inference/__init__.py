@@ -41,7 +41,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "plain_combination":
-        text = "plain_combination is now called published_combination; the old name will be removed in the next release"
+        text = "plain_combination is now called published_combination; the old name will be removed in bdkn 0.3"
         warnings.warn(text, FutureWarning, stacklevel=2)
         return published_combination
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -281,7 +281,7 @@ def choose_prior_variance(
 
 def renamed_exact() -> str:
     """Return the present name of the method that was called "exact", with a warning."""
-    text = 'the prior variance "exact" is now called "evidence"; the old name will be an error in the next release'
+    text = 'the prior variance "exact" is now called "evidence"; the old name will be removed in bdkn 0.3'
     warnings.warn(text, FutureWarning, stacklevel=3)
     return "evidence"
 

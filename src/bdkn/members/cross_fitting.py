@@ -114,7 +114,7 @@ def train_folds(settings: NetworkSettings, rows: Rows, plan: FoldPlan) -> FoldNe
     Each member has folds of its own, so that members differ on a held-out row by the rows they were trained on as well
     as by their seeds. The error of their mean is then as on new rows, where each member is also an average over folds.
     """
-    H, own_variance = len(plan.names), settings.trains_variance
+    H, own_variance = len(plan.names), settings.trains_variance(len(rows))
     # All networks in one call, so that no core is idle while the last network of a fold is trained.
     trained = settings.train(rows, plan.seeds, plan.members, plan.rows)
     is_finite = trained.networks.is_finite()

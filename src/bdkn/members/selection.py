@@ -79,9 +79,9 @@ def select_and_combine(
     every row, and their scores are rounding error.
     """
     held_out = held_out if len(sound) == held_out.means.shape[1] else held_out[sound]
-    subsets = list(elimination(held_out))
+    subsets = list(elimination(held_out)) if settings.select_members else [np.arange(len(sound))]
     too_many = max(0, len(subsets) + 2 - len(held_out.y))
-    best, *fewer = subsets[min(too_many, len(subsets) - 1) :] if settings.select_members else subsets[:1]
+    best, *fewer = subsets[min(too_many, len(subsets) - 1) :]
     combination = settings.combine(held_out, best)
     for members in fewer:
         other = settings.combine(held_out, members)

@@ -68,7 +68,7 @@ class BDKNRegressor(CombiningRegressor):
         Fraction of the rows left out of training by ``design="hold-out"``.
     predict_with : {"folds", "refit"}, default="folds"
         What a member predicts with: the average of its networks of all folds, or one more network trained on all rows.
-        Not for ``design="in-sample"``, nor are ``tempering``, ``tails`` and ``select_members``.
+        Ignored with ``design="in-sample"``, as are ``tempering``, ``tails`` and ``select_members``.
     <combination_parameters>
 
     Attributes

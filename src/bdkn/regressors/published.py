@@ -34,7 +34,7 @@ def fit_all_rows(
 ) -> tuple[FittedNetworks, Design]:
     """Train every network on all rows; return those that did not diverge, and their design matrix."""
     H = settings.size(len(rows)).n_members
-    own_variance = settings.trains_variance
+    own_variance = settings.trains_variance(len(rows))
     trained = settings.train(rows, root.spawn(H), range(H))
     sound, scores, design = sound_networks(trained.networks, rows, own_variance=own_variance)
     variances = None if own_variance else constant_variance(scores.mse)

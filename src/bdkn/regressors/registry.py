@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.metadata import version
 
 from bdkn.errors import ModelFileError
 from bdkn.persistence import read
@@ -72,6 +73,6 @@ def load(path: str | os.PathLike[str]) -> ProbabilisticRegressor:
         return model
     except (KeyError, TypeError) as error:
         raise ModelFileError(
-            f"{path} was written by bdkn {document.get('bdkn')}, which knows more than this version ({error}); "
-            "run: pip install --upgrade bdkn"
+            f"{path} was written by bdkn {document.get('bdkn')} and does not fit this version, {version('bdkn')} "
+            f"({error}); if it is of a later version, run: pip install --upgrade bdkn"
         ) from error

@@ -88,8 +88,8 @@ tempering : "evidence" or float, default="evidence"
 tails : {"loo", "posterior"}, default="loo"
     Degrees of freedom and scale of predictions: chosen by the leave-one-out score, or those of the posterior.
 select_members : bool, default=True
-    Use the members with the best leave-one-out score, out of all, all but the most harmful one, and so on; or use all
-    members.
+    True: use the members with the best leave-one-out score, out of all, all but the most harmful one, and so on. False:
+    use all members.
 evidence : str or float
     Former name of ``prior_variance``; it will be removed in version 0.3.""",
     "combination_attributes": """\

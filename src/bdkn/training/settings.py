@@ -135,10 +135,11 @@ class NetworkSettings:
             for seed, h, numbers in zip(seeds, members, row_numbers, strict=True)
         ]
 
-    @property
-    def trains_variance(self) -> bool:
-        """Whether the variances of networks mean something: not if they are trained on squared error alone."""
-        return get_objective(self.objective, self.beta).trains_variance and self.warmup_epochs < self.size(1).epochs
+    def trains_variance(self, n_rows: int) -> bool:
+        """Return whether the variances of networks mean something: not if they are trained on squared error alone."""
+        return (
+            get_objective(self.objective, self.beta).trains_variance and self.warmup_epochs < self.size(n_rows).epochs
+        )
 
     @property
     def _activations(self) -> list[Any]:
