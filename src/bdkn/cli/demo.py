@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from bdkn.report import Report, Trial
 
 REMARK = (
-    "BDKN weights its networks by their predictions for held-out rows. The published method weights them by their "
-    "predictions for the rows they were trained on: with few, noisy rows its intervals are too narrow."
+    "BDKN weights its networks by their predictions for held-out rows. The published method, here with "
+    "standardised targets, weights them by their predictions for the rows they were trained on: with few, noisy rows its "
+    "intervals are too narrow."
 )
 
 
@@ -56,9 +57,7 @@ def models(seed: int, verbose: bool) -> dict[str, Any]:
 
     return {
         "BDKN": BDKNRegressor(random_state=seed, verbose=verbose),
-        "BDKN as published": BDKNRegressor.from_paper(
-            2, standardize_y=True, random_state=seed, verbose=verbose
-        ),
+        "BDKN as published": BDKNRegressor.from_paper(2, standardize_y=True, random_state=seed, verbose=verbose),
         "Deep ensemble": DeepEnsembleRegressor(random_state=seed, verbose=verbose),
         "Constant Gaussian": ConstantGaussian(),
     }
