@@ -51,7 +51,7 @@ def test_a_failing_cell_stops_nothing(tmp_path):
     assert statuses(outcomes) == {("waves", 0): "failed", ("waves", 1): "failed", ("waves", 2): "done"}
     messages = [outcome.message for outcome in sorted(outcomes, key=lambda outcome: outcome.cell.split)]
     assert "did you mean 'relu'?" in messages[0]
-    assert "epochs, if a string, must be one of 'auto'; got 'many'" in messages[1]
+    assert "epochs, if a string, must be 'auto'; got 'many'" in messages[1]
     assert "Traceback" in store.get(bad)["traceback"]
     assert pending([bad], store) == []
     assert pending([bad], store, retry_failed=True) == [bad]

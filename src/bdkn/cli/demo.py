@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from bdkn.report import Report, Trial
 
 REMARK = (
-    "BDKN weights its networks by their predictions for held-out rows. The published method, here with "
-    "standardised targets, weights them by their predictions for the rows they were trained on: with few, noisy rows its "
-    "intervals are too narrow."
+    "BDKN weights its networks by their predictions for held-out rows. The published method, here with standardised "
+    "targets, weights them by their predictions for the rows they were trained on: with few, noisy rows its intervals "
+    "are too narrow."
 )
 
 

@@ -76,6 +76,8 @@ class HeldOut:
     counts: FloatArray | None = None
 
     def __getitem__(self, members: IndexArray) -> Self:
+        if np.array_equal(members, np.arange(self.means.shape[1])):
+            return self  # tables of a million rows are not copied in vain
         # The memory layout is always the same, so that the same members give the same bits.
         return replace(self, **{name: getattr(self, name).take(members, axis=1) for name in _BY_MEMBER})
 
