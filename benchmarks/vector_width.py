@@ -3,9 +3,9 @@
     python benchmarks/vector_width.py [--write] [--rounds 5]
 
 The same work runs in a process for each width; NumPy, OpenBLAS and Numba are told there which instructions to use, and
-processes of all widths take turns. The peak is a 2048³ float32 product of the BLAS on one thread, with the same
-instructions. Times are the lowest of all rounds: what else the machine does only adds to them. ``--write`` keeps the
-tables in results/vector_width.md.
+processes of all widths take turns. The peak is a 768³ float32 product of the BLAS on one thread, with the same
+instructions. Times are CPU times of the one thread, the lowest of many: what else the machine does only adds to them.
+``--write`` keeps the tables in results/vector_width.md.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numba as nb
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from bdkn.kernels.product import product
-from bdkn.kernels.tile import LANES
 from bdkn.kernels.transpose import transpose
 from bdkn.networks import compiled as shared
+from bdkn.networks.compiled import affine
 from bdkn.report.environment import describe_machine
 from bdkn.training import Job, TrainingConfig
 from bdkn.training.fused import epochs, layout, step
 from bdkn.training.fused.engine import Run
 from bdkn.training.rows import JobRows, TrainingTable
-from engine import BASE, SHAPES, Work, fused, gemm_peak
+from engine import BASE, SHAPES, Work
 
 RESULTS = Path(__file__).parent.parent / "results"
 
@@ -52,6 +54,11 @@ WIDTHS = {
 }
 """Variables that make a machine with AVX-512 compute as an older one."""
 
+ONE_EACH = [work for work in SHAPES if work.members == BASE.members]
+"""Shapes that differ in more than the number of members: one is trained here."""
+
+EDGE = 768
+
 PARTS = ("products forward", "products backward", "activation", "transposition", "loss", "slopes", "Adam", "rows")
 
 
@@ -66,7 +73,7 @@ def _forward(times: int, state: epochs.State, rows: int) -> None:
     ld, start = state.places[layout.LD_BATCH], state.places[layout.PARAMETERS]
     for _ in range(times):
         for line in state.layers:
-            shared.affine(state.mem, line, ld, state.mem, start, rows)
+            affine(state.mem, line, ld, state.mem, start, rows)
 
 
 @nb.njit
@@ -93,9 +100,7 @@ def _activation(times: int, state: epochs.State, activation: int) -> None:
     ld = state.places[layout.LD_BATCH]
     for _ in range(times):
         for line in state.layers[:-1]:
-            shared.activate_with_slopes(
-                state.mem, line[shared.OUTPUT], line[layout.DELTA], line[shared.N_OUT] * ld, activation
-            )
+            step._activate(state.mem, line[shared.OUTPUT], line[layout.DELTA], line[shared.N_OUT] * ld, activation)
 
 
 @nb.njit
@@ -135,18 +140,24 @@ def seconds_per_call(function: Callable[..., None], *arguments: object, times: i
     function(1, *arguments)
     best = float("inf")
     for _ in range(30):
-        began = time.perf_counter()
+        began = time.thread_time()
         function(times, *arguments)
-        best = min(best, (time.perf_counter() - began) / times)
+        best = min(best, (time.thread_time() - began) / times)
     return best
+
+
+def started(work: Work) -> Run:
+    """Return the training of one network of that shape."""
+    job = Job(work.spec, TrainingConfig(epochs=10**6, batch_size=work.batch), np.random.SeedSequence(0))
+    table = TrainingTable.of(work.data(), [job])
+    run = Run.start(job, table, JobRows.of(job, len(table.y)))
+    run.advance(2)
+    return run
 
 
 def parts(work: Work) -> dict[str, float]:
     """Return the µs of each part of one step, each measured alone in a loop."""
-    job = Job(work.spec, TrainingConfig(epochs=10, batch_size=work.batch), np.random.SeedSequence(0))
-    table = TrainingTable.of(work.data(), [job])
-    run = Run.start(job, table, JobRows.of(job, len(table.y)))
-    run.advance(2)
+    run = started(work)
     state, settings, rows = run.state, run.settings, work.batch
     kept = state.mem.copy()
     found = {}
@@ -165,21 +176,39 @@ def parts(work: Work) -> dict[str, float]:
     return found
 
 
+def step_us(work: Work) -> float:
+    """Return the µs of one step, from the quickest of many epochs of some 3 ms."""
+    few = max(1, round(3e8 / (work.flops / work.steps)))
+    short = replace(work, rows=min(work.rows, few * work.batch))
+    run, best = started(short), float("inf")
+    for _ in range(200):
+        began = time.thread_time()
+        run.advance(1)
+        best = min(best, time.thread_time() - began)
+    return 1e6 * best / short.steps
+
+
+def peak_gflops() -> float:
+    """Return GFLOP/s of a float32 product on one thread."""
+    a = np.random.default_rng(0).normal(size=(EDGE, EDGE)).astype(np.float32)
+    best = float("inf")
+    with threadpool_limits(1, user_api="blas"):
+        for _ in range(400):
+            began = time.thread_time()
+            a @ a
+            best = min(best, time.thread_time() - began)
+    return 2 * EDGE**3 / best / 1e9
+
+
 def measure() -> dict[str, object]:
     """Return what one process finds: peak, µs of a step by shape, µs of the parts of the first shape's step."""
-    fused(BASE, 1, 1)
-    steps = {}
-    for work in SHAPES:  # many short runs: one of them may have the core for itself
-        short = max(1, round(1e9 / (work.flops * work.members)))
-        steps[work.name] = 1e6 * min(fused(work, 1, short) for _ in range(12))
-    peak = max(gemm_peak() for _ in range(5)) / 1e9
-    return {"lanes": LANES, "machine": describe_machine(), "peak": peak, "steps": steps, "parts": parts(BASE)}
+    steps = {work.name: step_us(work) for work in ONE_EACH}
+    return {"machine": describe_machine(), "peak": peak_gflops(), "steps": steps, "parts": parts(BASE)}
 
 
 def best(rounds: list[dict[str, object]]) -> dict[str, object]:
     """Return the least times and the highest peak of all rounds."""
     return {
-        "lanes": rounds[0]["lanes"],
         "peak": max(one["peak"] for one in rounds),
         **{
             kind: {name: min(one[kind][name] for one in rounds) for name in rounds[0][kind]}
@@ -194,19 +223,21 @@ def table(found: dict[str, dict[str, object]], machine: str, rounds: int) -> str
     line = "| --- |" + " ---: |" * len(names)
     text = [
         f"Machine: {machine}", "",
-        f"Lowest times of {rounds} rounds, one thread. The widths are those of what Numba compiled for.", "",
+        f"Lowest times of {rounds} rounds, one member on one thread.", "",
         "| | " + " | ".join(names) + " |", line,
         "| peak of the BLAS, GFLOP/s | " + " | ".join(f"{found[n]['peak']:.0f}" for n in names) + " |",
     ]  # fmt: skip
-    for work in SHAPES:
+    for work in ONE_EACH:
         cells = []
         for name in names:
             t = found[name]["steps"][work.name]  # type: ignore[index]
             cells.append(f"{t:.1f} µs, {work.flops / work.steps / t / 1e3 / found[name]['peak']:.0%}")  # type: ignore[operator]
-        text.append(f"| {work.name}: a step, share of the peak | " + " | ".join(cells) + " |")
+        text.append(
+            f"| {work.name.removesuffix(', 5 members')}: a step, share of the peak | " + " | ".join(cells) + " |"
+        )
     text += [
         "",
-        f"Parts of a step, µs each alone in a loop ({BASE.name}):",
+        f"Parts of a step, µs each alone in a loop ({BASE.name.rpartition(',')[0]}):",
         "",
         "| | " + " | ".join(names) + " |",
         line,

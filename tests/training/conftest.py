@@ -5,6 +5,13 @@ import pytest
 
 from bdkn.rows import Rows
 
+try:
+    import torch
+except ImportError:
+    pass
+else:
+    torch.set_num_threads(1)  # on a busy machine its threads wait for one another far longer than they compute
+
 
 @pytest.fixture
 def rows() -> Rows:

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -102,7 +103,7 @@ def test_equals_the_reference_at_every_batch_size(rows: Rows, seeds: Seeds, batc
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_stops_when_the_reference_stops(rows: Rows, seeds: Seeds, objective: str) -> None:
-    config = TrainingConfig(**{**vars(STOPPING), "objective": objective})
+    config = replace(STOPPING, objective=objective)
     trained = agree(SPEC, rows, config, seeds, dtype="float64")
     lengths = [len(curve) for curve in trained.loss_curves]
     assert min(lengths) < config.epochs

@@ -127,7 +127,7 @@ class FoldPlan:
     seeds: Seeds
     members: Sequence[int]
     rows: Sequence[IndexArray | None]
-    fold_of: NDArray[np.int16]
+    fold_of: NDArray[np.signedinteger]
     held_out: IndexArray | None
     refit: bool
 
@@ -144,7 +144,8 @@ class FoldPlan:
         else:
             folds = [Folds.cross(n_rows, model.n_folds, _generator(seed)) for seed in seeds]
         refit, held_out = model.predict_with == "refit", folds[0].held_out
-        fold_of = np.full((n_rows, len(seeds)), -1, dtype=np.int16)
+        few = len(folds[0].left_out) < 2**15
+        fold_of = np.full((n_rows, len(seeds)), -1, dtype=np.int16 if few else np.int32)
         rows: list[IndexArray | None] = []
         for k, h in np.ndindex(len(folds[0].left_out), len(folds)):
             fold_of[folds[h].left_out[k], h] = k

@@ -1,4 +1,4 @@
-"""The fused CPU engine: whole training runs as compiled vector code, one member a thread."""
+"""The fused engine: networks trained by compiled vector code, each network from first to last step."""
 
 from bdkn.training.fused.engine import FusedEngine
 
