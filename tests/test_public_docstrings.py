@@ -16,6 +16,10 @@ EXTRAS = {
 }
 """Packages that the examples of some names need."""
 
+METHODS_OF = ("bdkn.plots", "bdkn.regressors.base", "bdkn.regressors.aggregation", "bdkn.regressors.bdkn")
+METHODS_OF += ("bdkn.regressors.deep_ensemble", "bdkn.regressors.stacking", "bdkn.training")
+"""Modules whose public methods have numpydoc sections, too."""
+
 NAMES = [
     f"{package}.{name}"
     for package in PACKAGES
@@ -51,6 +55,32 @@ def missing_sections(thing):
 def test_docstring_has_its_sections(name):
     missing = missing_sections(resolve(name))
     assert not missing, f"the docstring of {name} lacks: {', '.join(missing)}"
+
+
+def public_methods():
+    """Yield the public methods of regressors, engines and displays, each once."""
+    owners = [resolve(name) for name in NAMES if name.rpartition(".")[0] in ("bdkn", "bdkn.plots")]
+    found = {}
+    for owner in filter(inspect.isclass, owners):
+        for name in dir(owner):
+            method = inspect.unwrap(getattr(inspect.getattr_static(owner, name), "__func__", getattr(owner, name)))
+            home = getattr(method, "__module__", None) or ""
+            if (
+                inspect.isfunction(method)
+                and f"{home}.".startswith(tuple(f"{module}." for module in METHODS_OF))
+                and not name.startswith("_")
+            ):
+                found[f"{home}.{method.__qualname__}"] = method
+    return found
+
+
+@pytest.mark.parametrize("method", public_methods().values(), ids=public_methods())
+def test_methods_have_parameters_and_returns(method):
+    text, signature = inspect.getdoc(method) or "", inspect.signature(method)
+    if set(signature.parameters) - {"self", "cls"}:
+        assert "\nParameters\n----------\n" in text
+    if signature.return_annotation not in (None, "None"):
+        assert "\nReturns\n-------\n" in text
 
 
 @pytest.mark.parametrize("name", NAMES)
