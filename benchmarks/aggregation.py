@@ -1,10 +1,10 @@
-"""The aggregation step: statistics of N rows, evidence, posterior; and the predictive of as many rows.
+"""Measure the time of the aggregation step: statistics of N rows, evidence, posterior; and the predictive of N rows.
 
     python benchmarks/aggregation.py [--write]
 
-Rows come in blocks of 100 000 that are used again and again, so that 10⁷ of them fit into any memory: that is how a fit
-sees them too. Bandwidth is Φ's bytes a second, beside that of reading one large array on one thread. ``--write`` keeps
-the table in results/aggregation.json and results/aggregation.md.
+One block of 100 000 rows is used repeatedly, so that 10⁷ rows fit into any memory; a fit processes rows in blocks, too.
+Bandwidth is bytes of Φ per second, compared with reading one large array on one thread. ``--write`` writes the results
+to results/aggregation.json and results/aggregation.md.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ def seconds(work: Callable[[], Any], repeats: int) -> float:
 
 
 def read_bandwidth() -> float:
-    """Return the bytes a second at which one thread reads an array far larger than its caches."""
+    """Return the bytes per second at which one thread reads an array far larger than its caches."""
     array = np.ones(50_000_000)
     return array.nbytes / seconds(array.sum, 5)
 
 
 def members(rows: int, H: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return members that agree as an ensemble's do, and targets."""
+    """Return the predictions of similar members, as in an ensemble, and targets."""
     rng = np.random.default_rng(0)
     truth = rng.normal(size=(rows, 1))
     return truth + 0.1 * rng.normal(size=(rows, H)), truth[:, 0] + 0.2 * rng.normal(size=rows)
 
 
 def small_part(stats: Statistics, H: int) -> Posterior:
-    """Return what comes after the statistics: the prior variance, the posterior, the evidence."""
+    """Compute prior variance, posterior and evidence from the statistics."""
     post = posterior(stats, Prior.isotropic(H, choose_prior_variance(stats, "evidence")))
     log_evidence(stats, post)
     return post
@@ -83,8 +83,8 @@ def table(record: dict[str, Any]) -> str:
         "",
         f"One thread reads memory at {record['read_gb_per_s']:.1f} GB/s.",
         "",
-        "| N | H | statistics, s | ns a row | GB/s of Φ | share of read bandwidth | evidence and posterior, ms "
-        "| predictive, ns a row |",
+        "| N | H | statistics, s | ns per row | GB/s of Φ | share of read bandwidth | evidence and posterior, ms "
+        "| predictive, ns per row |",
         "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for row in record["rows"]:
@@ -96,9 +96,9 @@ def table(record: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Run, print, keep."""
+    """Measure, print and, with ``--write``, write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="keep the table in results/")
+    parser.add_argument("--write", action="store_true", help="write the table to results/")
     write = parser.parse_args().write
     record = {
         "machine": describe_machine(),

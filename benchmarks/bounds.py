@@ -1,12 +1,12 @@
-"""What a training step of VBLL and of MFVI takes with the bound written out, and with the libraries' own.
+"""Measure the time of a training step of VBLL and MFVI, with our explicit formula of the bound and with the libraries'.
 
     pip install -e '.[baselines]'
     python benchmarks/bounds.py [--repeats 9] [--write]
 
 Networks of (50, 50), nine inputs, batches of 32, one thread; a step is loss, gradient, clipping where VBLL clips, and
-Adam. The two are timed in turn, so that a busy machine slows both; the ratio is the median over repeats, with its
-extremes. Pyro's own checks are off. ``--write`` keeps the times in results/bounds.json and the table in
-results/bounds.md.
+Adam. The two are timed in turn, so that other work on the machine slows both; the ratio is the median over repeats,
+with its minimum and maximum. Pyro's own checks are off. ``--write`` writes the times to results/bounds.json and the
+table to results/bounds.md.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LIKE, SEED = torch.empty(0), np.random.SeedSequence(0)
 
 
 class PackagesLastLayer(LastLayerLearner):
-    """VBLL with the loss of its package."""
+    """Learner of VBLL with the loss of its package."""
 
     def losses(self) -> Iterator[torch.Tensor]:
         """Yield the loss of each batch."""
@@ -48,7 +48,7 @@ class PackagesLastLayer(LastLayerLearner):
 
 
 class PyrosBound(VariationalLearner):
-    """MFVI with the loss of Pyro."""
+    """Learner of MFVI with the loss of Pyro."""
 
     def losses(self) -> Iterator[torch.Tensor]:
         """Yield the loss of each batch."""
@@ -59,14 +59,14 @@ class PyrosBound(VariationalLearner):
 
 
 def rows() -> Rows:
-    """Return made-up rows."""
+    """Return synthetic rows."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(ROWS, 9))
     return Rows(X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=ROWS))
 
 
 def last_layer(kind: type[LastLayerLearner]) -> LastLayerLearner:
-    """Return VBLL before its training."""
+    """Return a new learner of VBLL."""
     start = FeatureMap.draw((9, 50, 50), "relu", np.random.default_rng(0))
     prior = {"prior_variance": 1.0, "wishart_scale": 0.01, "dof": 1.0, "initial_noise": 1.0}
     shape = {"n_features": 50, "batch_size": BATCH, "parameterization": "dense"}
@@ -74,21 +74,21 @@ def last_layer(kind: type[LastLayerLearner]) -> LastLayerLearner:
 
 
 def mean_field(kind: type[VariationalLearner], n_particles: int) -> VariationalLearner:
-    """Return MFVI before its training."""
+    """Return a new learner of MFVI."""
     start = FeatureMap.draw((9, 50, 50, 1), "leaky_relu", np.random.default_rng(0), linear_last=True)
     scales: dict[str, Any] = {"prior_scale": 4.0, "initial_scale": 0.01, "n_samples": 1}
     return kind(rows(), None, start, LIKE, SEED, batch_size=BATCH, n_particles=n_particles, **scales)
 
 
 def step_ms(learner: Any, clip: float | None) -> float:
-    """Return the milliseconds of a step, over an epoch."""
+    """Return the mean time of a step of one epoch, in milliseconds."""
     begin = time.perf_counter()
     descend(learner, Plan(learning_rate=1e-3, epochs=1, clip=clip))
     return (time.perf_counter() - begin) / (ROWS / BATCH) * 1e3
 
 
 def main() -> None:
-    """Time, print and, if told, keep it."""
+    """Measure, print and, with ``--write``, write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--write", action="store_true")

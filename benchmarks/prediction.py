@@ -1,10 +1,10 @@
-"""How fast trained networks predict, against NumPy in double precision and against what the hardware could do.
+"""Measure the speed of prediction, compared with NumPy in double precision and with the peak of the hardware.
 
     python benchmarks/prediction.py [--write] [--rounds 5]
 
-Times are CPU time of all threads, so that other work on the machine does not count; beside them the shortest wall time
-met. The contenders take turns in every round of one run. Work is counted as 2 flops a weight and row; the peak is a
-2048³ float32 matrix product on one thread. NumPy's million rows are 50 times 20 000. ``--write`` keeps the table in
+Times are CPU time of all threads, which does not depend on other work on the machine; the shortest wall time is shown
+beside it. The programs take turns in every round of one run. Work is counted as 2 flops per weight and row; the peak is
+a 2048³ float32 matrix product on one thread. NumPy's million rows are 50 times 20 000. ``--write`` writes the table to
 results/prediction.json and results/prediction.md.
 """
 
@@ -41,13 +41,13 @@ FLOPS = 2 * NETWORKS * sum(n_out * n_in for n_out, n_in in SPEC.shapes)
 
 
 def rows_of(n: int) -> np.ndarray:
-    """Rows as a regressor scales them."""
+    """Return encoded rows."""
     return np.random.default_rng(0).normal(size=(n, SPEC.n_inputs)).astype(np.float32)
 
 
 @dataclass(frozen=True)
 class Took:
-    """Seconds of one call: of all threads, and on the wall."""
+    """Seconds of one call: CPU time of all threads, and wall time."""
 
     cpu: float
     wall: float
@@ -59,7 +59,7 @@ class Took:
 
 
 def clock(call: Callable[[], object], least: float = 0.05) -> Took:
-    """Time a call, over so many calls that they take a while."""
+    """Return the time of a call, measured over so many calls that they take long enough."""
     calls = 1
     while True:
         cpu, wall = time.process_time(), time.perf_counter()
@@ -72,7 +72,7 @@ def clock(call: Callable[[], object], least: float = 0.05) -> Took:
 
 
 def new_process(code: str) -> Took:
-    """Time a new process."""
+    """Return the time of a new process."""
     cpu, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -80,7 +80,7 @@ def new_process(code: str) -> Took:
 
 
 def peak() -> float:
-    """Flop/s of a large float32 product on one thread."""
+    """Return the flop/s of a large float32 product on one thread."""
     a = np.random.default_rng(0).normal(size=(2048, 2048)).astype(np.float32)
     with threadpool_limits(1, user_api="blas"):
         a @ a
@@ -88,7 +88,7 @@ def peak() -> float:
 
 
 def contenders(networks: Networks) -> dict[str, Callable[[int], Took]]:
-    """Timers of n rows, by contender."""
+    """Return timers of the prediction of n rows, by program."""
     packed, tables = Packed.of(SPEC, networks.layers), {n: rows_of(n) for n in (*SIZES, NUMPY_MOST)}
 
     def numpy(n: int) -> Took:
@@ -104,7 +104,7 @@ def contenders(networks: Networks) -> dict[str, Callable[[int], Took]]:
 
 
 def contest(rounds: int) -> tuple[dict[str, list[Took]], float]:
-    """Let all take turns; return for each its best times for every number of rows, and the peak in GFLOP/s."""
+    """Time all programs in turn; return the best times of each for every number of rows, and the peak in GFLOP/s."""
     networks = initial_networks(SPEC, [np.random.default_rng(h) for h in range(NETWORKS)])
     networks.outputs(rows_of(1))
     runs, peaks = contenders(networks), []
@@ -117,7 +117,7 @@ def contest(rounds: int) -> tuple[dict[str, list[Took]], float]:
 
 
 def regressor(rounds: int) -> dict[str, Took]:
-    """Times of the default regressor, after a fit on few rows: how well it fits does not matter here."""
+    """Return times of the default regressor, after a fit to few rows, as the quality of the fit does not matter."""
     X = rows_of(2000).astype(np.float64)
     model = bdkn.BDKNRegressor(epochs=2, random_state=0).fit(X, X[:, 0] + np.sin(X[:, 1]))
     one, many = X[:1], rows_of(SIZES[-1])
@@ -137,7 +137,7 @@ def regressor(rounds: int) -> dict[str, Took]:
 
 
 def shown(took: Took) -> str:
-    """CPU time and wall time in their natural units."""
+    """Return CPU time and wall time as text, each with a suitable unit."""
 
     def text(s: float) -> str:
         unit, name = next((u, n) for u, n in ((1, "s"), (1e-3, "ms"), (1e-6, "µs")) if s >= u or n == "µs")
@@ -147,7 +147,7 @@ def shown(took: Took) -> str:
 
 
 def table(machine: str, times: dict[str, list[Took]], peak: float, whole: dict[str, Took]) -> str:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     lines = [
         f"Machine: {machine}",
         "",
@@ -167,10 +167,10 @@ def table(machine: str, times: dict[str, list[Took]], peak: float, whole: dict[s
 
 
 def main() -> None:
-    """Run, print, keep."""
+    """Measure, print and, with ``--write``, write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--write", action="store_true", help="keep the table in results/")
+    parser.add_argument("--write", action="store_true", help="write the table to results/")
     arguments = parser.parse_args()
     machine, (times, peak), whole = describe_machine(), contest(arguments.rounds), regressor(arguments.rounds)
     text = table(machine, times, peak, whole)

@@ -1,7 +1,7 @@
 """Print the sizes of the package: files, lines, lengths of functions, depth of inheritance, import cycles.
 
 python benchmarks/sizes.py                   # this source tree
-    python benchmarks/sizes.py path/to/src/bdkn  # another one, to compare; without its depth of inheritance
+python benchmarks/sizes.py path/to/src/bdkn  # another one, to compare; without its depth of inheritance
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def function_lengths(modules: dict[str, ast.Module]) -> list[int]:
 
 
 def modules_in_cycles(modules: dict[str, ast.Module]) -> int:
-    """Return how many modules have to be taken away, one of each cycle found, until no cycle is left."""
+    """Return how many modules must be removed, one of each cycle that is found, until there is no import cycle."""
 
     def imports(tree: ast.Module) -> set[str]:
         found = set()
@@ -59,7 +59,7 @@ def modules_in_cycles(modules: dict[str, ast.Module]) -> int:
 
 
 def deepest(modules: dict[str, ast.Module]) -> tuple[int, str]:
-    """Return the most classes of this package that one class is made of, itself included, and its name."""
+    """Return the largest number of classes of this package in the MRO of one class, itself included, and its name."""
     found = (0, "")
     for name in modules:
         try:
@@ -86,7 +86,7 @@ def main() -> None:
     print(f"{median(lengths):6.0f} lines, median function")
     print(f"{np.quantile(lengths, 0.9):6.0f} lines, 90 % quantile")
     print(f"{max(lengths):6} lines, longest function")
-    print(f"{modules_in_cycles(modules):6} modules to take away until no import cycle is left")
+    print(f"{modules_in_cycles(modules):6} modules to remove until there is no import cycle")
     if package == PACKAGE:
         print("{:6} own classes at most in the MRO of one ({})".format(*deepest(modules)))
 

@@ -1,10 +1,10 @@
-"""Sufficient statistics by QR against the normal equations: speed over a million rows, and digits left of bₙ.
+"""Compare sufficient statistics by QR with the normal equations: speed for a million rows, and accuracy of bₙ.
 
     python benchmarks/sufficient_statistics.py [--write] [--rows 1000000] [--rounds 3]
 
-Speed: the best of a few rounds in which all methods take turns, on one BLAS thread and on all. Digits: the relative
+Speed: the best of a few rounds in which all methods take turns, on one BLAS thread and on all. Accuracy: the relative
 error of bₙ, under the isotropic prior with σ_β² = 1, 1e6 and 1e20, against the textbook formula in 80-digit arithmetic
-on the same 200 rows. ``--write`` keeps the numbers in results/sufficient_statistics.json.
+on the same 200 rows. ``--write`` writes the numbers to results/sufficient_statistics.json.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ CHUNK = 2**15
 
 
 def with_reference(Phi: FloatArray, y: FloatArray) -> Statistics:
-    """The library's own: tpqrt on chunks, with a reference where the fit is close."""
+    """Return the statistics of the library: tpqrt on chunks, with a reference if the fit is close."""
     return Statistics.from_rows(Phi, y)
 
 
 def plain_qr(Phi: FloatArray, y: FloatArray) -> Statistics:
-    """LAPACK's usual geqrf on the factor and each chunk stacked, no reference."""
+    """Return statistics by LAPACK's usual geqrf on the factor and each chunk stacked, without reference."""
     width = Phi.shape[1] + 1
     root = np.zeros((width, width))
     for rows in chunks(len(y), width):
@@ -45,7 +45,7 @@ def plain_qr(Phi: FloatArray, y: FloatArray) -> Statistics:
 
 
 def normal_equations(Phi: FloatArray, y: FloatArray) -> Statistics:
-    """The Gram matrix of [Φ, y] summed over chunks, then its Cholesky factor."""
+    """Return statistics by the Cholesky factor of the Gram matrix of [Φ, y], summed over chunks."""
     width = Phi.shape[1] + 1
     gram = np.zeros((width, width))
     for rows in chunks(len(y), width):
@@ -58,13 +58,13 @@ METHODS = {"QR with reference": with_reference, "QR, geqrf": plain_qr, "normal e
 
 
 def chunks(rows: int, width: int) -> list[slice]:
-    """Return slices of the library's own size."""
+    """Return slices of the size that the library uses."""
     step = CHUNK // width
     return [slice(start, start + step) for start in range(0, rows, step)]
 
 
 def speed(rows: int, rounds: int) -> list[dict[str, object]]:
-    """Return the seconds, nanoseconds a row and bytes a second of each method."""
+    """Return the seconds, nanoseconds per row and bytes per second of each method."""
     records = []
     for members in (5, 50):
         rng = np.random.default_rng(0)
@@ -86,7 +86,7 @@ def speed(rows: int, rounds: int) -> list[dict[str, object]]:
 
 
 def designs() -> dict[str, tuple[FloatArray, FloatArray]]:
-    """Return designs from harmless to hard."""
+    """Return design matrices and targets, from easy to difficult ones."""
     rng = np.random.default_rng(1)
     member, noise = rng.normal(size=200), rng.normal(size=200)
     spread = rng.normal(size=(200, 5))
@@ -126,7 +126,7 @@ def digits() -> list[dict[str, object]]:
 
 
 def main() -> None:
-    """Measure, print, and with --write keep."""
+    """Measure, print and, with ``--write``, write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--rows", type=int, default=1_000_000)

@@ -1,16 +1,16 @@
-"""How fast PyTorch trains the cross-fitted networks of the default, all in one program and one at a time.
+"""Measure how fast PyTorch trains the cross-fitted networks of the default, all in one program and one at a time.
 
     python benchmarks/torch_engine.py [--device cuda] [--quick] [--rounds 5] [--write] [--results FOLDER]
 
 Three ways to train the same jobs take turns in every round: one call of the engine with all jobs; one call for each
 job; and one network after the other with automatic differentiation and ``torch.optim.AdamW``, as the engine worked
-before it saw all jobs at once. The slow ways train a sample of the jobs. Each way is timed for a few and for some more
-epochs, and the time of a whole training follows from both: all epochs take the same time, what precedes them counts
-once. Ratios are taken within a round. On the CPU one thread is used and its CPU time counts, so that other work on the
-machine does not; on other devices it is wall time. ``--write`` keeps the table in torch_engine.json and
+before it received all jobs at once. The slow ways train a sample of the jobs. Each way is timed for a few and for some
+more epochs, and the time of a whole training follows from both: all epochs take the same time, what precedes them
+counts once. Ratios are taken within a round. On the CPU one thread is used and its CPU time counts, so that other work
+on the machine does not; on other devices it is wall time. ``--write`` writes the table to torch_engine.json and
 torch_engine.md, one section per device.
 
-It runs without Numba, too: then NumPy shuffles the rows, into another order but in about the same time.
+It also runs without Numba: then NumPy shuffles the rows, in another order but in about the same time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from torch.nn import functional
 if find_spec("numba") is None:
 
     def numpy_shuffle(order: np.ndarray, state: int) -> int:
-        """Stand in for ``bdkn.training.rows.shuffle``."""
+        """Replace ``bdkn.training.rows.shuffle``, which needs Numba."""
         np.random.default_rng(int(state)).shuffle(order)
         return (int(state) + 1) % 2**64
 
@@ -67,13 +67,13 @@ class Work:
     timed: tuple[int, int]
 
     def table(self) -> Rows:
-        """Synthetic rows."""
+        """Return synthetic rows."""
         rng = np.random.default_rng(0)
         X = rng.normal(size=(self.rows, self.inputs)).astype(np.float32)
         return Rows(X, np.sin(X[:, 0]) + X[:, 1] * X[:, 2] / 2 + 0.2 * rng.normal(size=self.rows))
 
     def jobs(self) -> list[Job]:
-        """One job per fold and member; each member has folds of its own."""
+        """Return one job per fold and member; each member has folds of its own."""
         config = TrainingConfig(epochs=self.epochs, learning_rate=3e-3, schedule="cosine")
         rng, seeds = np.random.default_rng(1), iter(np.random.SeedSequence(2).spawn(FOLDS * self.members))
         folds = [rng.permutation(self.rows) % FOLDS for _ in range(self.members)]
@@ -96,7 +96,7 @@ WORKS = (
 
 
 def shortened(jobs: Sequence[Job], epochs: int) -> list[Job]:
-    """The same jobs for fewer epochs."""
+    """Return the same jobs with another number of epochs."""
     return [replace(job, config=replace(job.config, epochs=epochs)) for job in jobs]
 
 
@@ -130,7 +130,7 @@ def former_training(job: Job, table: Rows, device: str) -> None:
 
 
 def seconds(call: Callable[[], object], device: str) -> float:
-    """Time of a call; every way ends an epoch by reading its loss, so that the device has finished."""
+    """Return the time of a call; each way reads the loss at the end of an epoch, so that the device has finished."""
     clock = time.process_time if device == "cpu" else time.perf_counter
     began = clock()
     call()
@@ -138,7 +138,7 @@ def seconds(call: Callable[[], object], device: str) -> float:
 
 
 def whole(work: Work, device: str, run: Callable[[int], object]) -> float:
-    """Seconds of a whole training, from the times of few and of some more epochs."""
+    """Return the seconds of a whole training, extrapolated from the times of few and of some more epochs."""
     few, more = work.timed
     first, second = seconds(lambda: run(few), device), seconds(lambda: run(more), device)
     per_epoch = (second - first) / (more - few)
@@ -146,7 +146,7 @@ def whole(work: Work, device: str, run: Callable[[int], object]) -> float:
 
 
 def ways(work: Work, device: str, sample: int) -> dict[str, Callable[[], float]]:
-    """Timers of a whole training of all jobs, by the way it is done."""
+    """Return timers of a whole training of all jobs, by way."""
     jobs, table, engine = work.jobs(), work.table(), TorchEngine(device=device)
     some = jobs[:: len(jobs) // sample][:sample]
 
@@ -168,7 +168,7 @@ def ways(work: Work, device: str, sample: int) -> dict[str, Callable[[], float]]
 
 
 def difference(work: Work, device: str) -> float:
-    """Largest difference of a loss, relative to the largest loss, between jobs trained together and alone."""
+    """Return the largest difference of a loss, relative to the largest loss, of jobs trained together and alone."""
     jobs, table, engine = shortened(work.jobs(), 3), work.table(), TorchEngine(device=device)
     together = engine.train(jobs, table).loss_curves
     alone = [engine.train([job], table).loss_curves[0] for job in jobs[:3]]
@@ -176,7 +176,7 @@ def difference(work: Work, device: str) -> float:
 
 
 def measure(work: Work, device: str, rounds: int, sample: int) -> dict[str, object]:
-    """Let all ways take turns."""
+    """Time all ways in turn."""
     timers = ways(work, device, sample)
     for timer in timers.values():
         timer()  # libraries are loaded and kernels chosen
@@ -195,12 +195,12 @@ def measure(work: Work, device: str, rounds: int, sample: int) -> dict[str, obje
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
-    """Median, lowest and highest."""
+    """Return median, minimum and maximum."""
     return {"median": statistics.median(values), "low": min(values), "high": max(values)}
 
 
 def describe_machine() -> str:
-    """Processor, cores, system and versions."""
+    """Return processor, cores, system and versions."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
@@ -210,13 +210,13 @@ def describe_machine() -> str:
 
 
 def shown(numbers: dict[str, float]) -> str:
-    """Median, with the lowest and highest in brackets."""
+    """Return the median as text, with minimum and maximum in brackets."""
     low, middle, high = (f"{numbers[name]:.3g}" for name in ("low", "median", "high"))
     return f"{middle} ({low} to {high})"
 
 
 def page(records: dict[str, dict[str, object]]) -> str:
-    """All devices as Markdown."""
+    """Return the results of all devices as Markdown."""
     lines = ["# PyTorch: all jobs in one program", "", "`python benchmarks/torch_engine.py --write [--device cuda]`"]
     for record in records.values():
         lines += ["", f"## {record['device']}", "", f"Machine: {record['machine']}. Single precision, batch 32."]
@@ -236,13 +236,13 @@ def page(records: dict[str, dict[str, object]]) -> str:
 
 
 def main() -> None:
-    """Run, print, keep."""
+    """Measure, print and, with ``--write``, write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="two rounds, one network for the slow ways")
-    parser.add_argument("--write", action="store_true", help="keep the table")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where to keep it")
+    parser.add_argument("--write", action="store_true", help="write the table")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder to write it to")
     given = parser.parse_args()
     if given.device == "cpu":
         torch.set_num_threads(1)

@@ -1,11 +1,11 @@
-"""What the width of vectors does to training: the share of the peak, and where the time of one step goes.
+"""Measure training at several widths of vectors: the share of the peak, and the time of each part of a step.
 
     python benchmarks/vector_width.py [--write] [--rounds 5]
 
-The same work runs in a process for each width; NumPy, OpenBLAS and Numba are told there which instructions to use, and
-processes of all widths take turns. The peak is a 768³ float32 product of the BLAS on one thread, with the same
-instructions. Times are CPU times of the one thread, the lowest of many: what else the machine does only adds to them.
-``--write`` keeps the tables in results/vector_width.md.
+The same work runs in one process per width, in which environment variables determine the instructions that NumPy,
+OpenBLAS and Numba use; processes of all widths take turns. The peak is a 768³ float32 product of the BLAS on one
+thread, with the same instructions. Times are CPU times of the one thread, the lowest of many, as other work on the
+machine only adds to them. ``--write`` writes the tables to results/vector_width.md.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ WIDTHS = {
         "NUMBA_CPU_FEATURES": "",
     },
 }
-"""Variables that make a machine with AVX-512 compute as an older one."""
+"""Environment variables with which a machine with AVX-512 uses the instructions of an older one."""
 
 ONE_EACH = [work for work in SHAPES if work.members == BASE.members]
-"""Shapes that differ in more than the number of members: one is trained here."""
+"""Shapes that differ in more than the number of members; one network of each is trained."""
 
 EDGE = 768
 
@@ -136,7 +136,7 @@ def _adam(times: int, state: epochs.State) -> None:
 
 
 def seconds_per_call(function: Callable[..., None], *arguments: object, times: int = 300) -> float:
-    """Return the least time of one turn of a compiled loop."""
+    """Return the shortest time of one iteration of a compiled loop."""
     function(1, *arguments)
     best = float("inf")
     for _ in range(30):
@@ -156,7 +156,7 @@ def started(work: Work) -> Run:
 
 
 def parts(work: Work) -> dict[str, float]:
-    """Return the µs of each part of one step, each measured alone in a loop."""
+    """Return the µs of each part of one step, each measured separately in a loop."""
     run = started(work)
     state, settings, rows = run.state, run.settings, work.batch
     kept = state.mem.copy()
@@ -177,7 +177,7 @@ def parts(work: Work) -> dict[str, float]:
 
 
 def step_us(work: Work) -> float:
-    """Return the µs of one step, from the quickest of many epochs of some 3 ms."""
+    """Return the µs of one step, from the fastest of many epochs of about 3 ms."""
     few = max(1, round(3e8 / (work.flops / work.steps)))
     short = replace(work, rows=min(work.rows, few * work.batch))
     run, best = started(short), float("inf")
@@ -201,13 +201,13 @@ def peak_gflops() -> float:
 
 
 def measure() -> dict[str, object]:
-    """Return what one process finds: peak, µs of a step by shape, µs of the parts of the first shape's step."""
+    """Return the results of one process: peak, µs per step by shape, µs of the parts of a step of the first shape."""
     steps = {work.name: step_us(work) for work in ONE_EACH}
     return {"machine": describe_machine(), "peak": peak_gflops(), "steps": steps, "parts": parts(BASE)}
 
 
 def best(rounds: list[dict[str, object]]) -> dict[str, object]:
-    """Return the least times and the highest peak of all rounds."""
+    """Return the shortest times and the highest peak of all rounds."""
     return {
         "peak": max(one["peak"] for one in rounds),
         **{
@@ -218,7 +218,7 @@ def best(rounds: list[dict[str, object]]) -> dict[str, object]:
 
 
 def table(found: dict[str, dict[str, object]], machine: str, rounds: int) -> str:
-    """Return the findings as Markdown."""
+    """Return the results as Markdown."""
     names = list(found)
     line = "| --- |" + " ---: |" * len(names)
     text = [
@@ -248,10 +248,10 @@ def table(found: dict[str, dict[str, object]], machine: str, rounds: int) -> str
 
 
 def main() -> None:
-    """Run, print, keep."""
+    """Measure, print and, with ``--write``, write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--write", action="store_true", help="keep the tables in results/")
+    parser.add_argument("--write", action="store_true", help="write the tables to results/")
     parser.add_argument("--measure", action="store_true", help="measure in this process and print the numbers as JSON")
     arguments = parser.parse_args()
     if arguments.measure:

@@ -1,9 +1,9 @@
 """Print the walk of one fit through the code: functions in the order of their first call, and how often files change.
 
-Comprehensions, generator expressions and lambdas belong to the function they stand in. Compiled code is not seen.
+Comprehensions, generator expressions and lambdas count as part of their function. Compiled code is not traced.
 
     python benchmarks/walk.py           # the counts
-    python benchmarks/walk.py --list    # the walk, one line per stay in a file
+    python benchmarks/walk.py --list    # the walk, one line per visit of a file
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Eight methods on one curve: what each says where there are rows, between them, and beyond them.
+"""Compare the predictions of eight methods for one curve, near training rows, between them and far from them.
 
-Rows lie in two clusters with a gap between them. Inside the clusters all methods should find the curve and the noise;
-in the gap and outside nobody knows the curve, and a method is the better the more clearly it says so.
+The training rows are in two clusters with a gap between them. Inside the clusters all methods should find the curve and
+the noise. In the gap and outside, the curve is not known, and the predicted standard deviation should be large.
 
 Run it with ``python examples/plot_eight_methods.py [picture.png]``. It needs ``pip install "bdkn[baselines]"``.
 """
@@ -34,8 +34,8 @@ def rows(n, seed):
     return x[:, None], truth(x) + NOISE * rng.normal(size=n)
 
 
-# Every method is in its defaults, but for fewer epochs: the curve is a simple one. Mean-field inference has a smaller
-# network and one batch; even so, with this few rows its prior wins over half of the curve, as it is known to.
+# All methods have their default parameters, except for fewer epochs, which suffice for this simple curve. MFVI has a
+# smaller network and one batch; even so, with so few rows its prior dominates half of the curve, as is known of it.
 METHODS = {
     "BDKN": bdkn.BDKNRegressor(epochs=300),
     "Deep ensemble": bdkn.DeepEnsembleRegressor(epochs=300),
@@ -51,7 +51,7 @@ METHODS = {
 
 
 def draw(axes, name, model, line):
-    """Draw the mean and the central 50 and 95 % of a fitted model."""
+    """Draw the mean and the central 50 and 95 % intervals of a fitted model."""
     dist = model.predict_dist(line[:, None])
     draw_bands(axes, line, central_bands(dist, (0.5, 0.95)))
     axes.plot(line, dist.mean(), color=BLUE, linewidth=1.5)
@@ -60,7 +60,7 @@ def draw(axes, name, model, line):
 
 
 def main(path="eight_methods.png"):
-    """Fit all methods, print how well each predicts new rows of the clusters, and draw what they say."""
+    """Fit all methods, print the scores of each on new rows of the clusters, and draw their predictions."""
     (X, y), (X_test, y_test) = rows(160, seed=0), rows(2000, seed=1)
     line = np.linspace(-4, 4, 400)
     figure, grid = plt.subplots(2, 4, figsize=(14, 6), sharex=True, sharey=True, layout="constrained")
@@ -74,7 +74,7 @@ def main(path="eight_methods.png"):
         print(f"{name:14} {nll(y_test, dist):7.3f} {covered:17.3f} {gap:15.2f} {outside:12.2f} {seconds:8.1f}")
         draw(axes, name, model, line)
         axes.plot(X[:, 0], y, ".", color=INK, markersize=2)
-    figure.suptitle("Mean, central 50 and 95 %, rows, and the curve they come from (dashed)")
+    figure.suptitle("Mean, central 50 and 95 % intervals, training rows, and the true curve (dashed)")
     figure.savefig(path, dpi=110)
     plt.close(figure)
 

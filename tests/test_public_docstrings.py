@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
+import re
 
 import pytest
 
@@ -15,6 +16,9 @@ EXTRAS = {
     "bdkn.TorchEngine": "torch",
 }
 """Packages that the examples of some names need."""
+
+METHODS_OF = re.compile(r"bdkn\.(plots|training|regressors\.(?!baselines))")
+"""Modules whose public methods have sections, too: plots, training and regressors other than baselines."""
 
 NAMES = [
     f"{package}.{name}"
@@ -51,6 +55,28 @@ def missing_sections(thing):
 def test_docstring_has_its_sections(name):
     missing = missing_sections(resolve(name))
     assert not missing, f"the docstring of {name} lacks: {', '.join(missing)}"
+
+
+def public_methods():
+    """Return the public methods of regressors, engines and displays by their qualified names."""
+    owners = [resolve(name) for name in NAMES if name.rpartition(".")[0] in ("bdkn", "bdkn.plots")]
+    found = {}
+    for owner in filter(inspect.isclass, owners):
+        for name in dir(owner):
+            method = inspect.unwrap(getattr(inspect.getattr_static(owner, name), "__func__", getattr(owner, name)))
+            home = getattr(method, "__module__", None) or ""
+            if inspect.isfunction(method) and METHODS_OF.match(home) and not name.startswith("_"):
+                found[f"{home}.{method.__qualname__}"] = method
+    return found
+
+
+@pytest.mark.parametrize("method", public_methods().values(), ids=public_methods())
+def test_methods_have_parameters_and_returns(method):
+    text, signature = inspect.getdoc(method) or "", inspect.signature(method)
+    if set(signature.parameters) - {"self", "cls"}:
+        assert "\nParameters\n----------\n" in text
+    if signature.return_annotation not in (None, "None"):
+        assert "\nReturns\n-------\n" in text
 
 
 @pytest.mark.parametrize("name", NAMES)
