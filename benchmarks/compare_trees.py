@@ -2,9 +2,9 @@
 
     BDKN_DATA=folder python benchmarks/compare_trees.py OLD/src NEW/src [--rounds 5] [--write]
 
-Only the public interface is used, so that both trees can run it. Every round starts one process per tree; within a process
-each work is timed several times and the least CPU time of all threads counts. The table has the ratio new/old of each round:
-the median, the lowest and the highest. ``--write`` writes it to results/compare_trees.md.
+Only the public interface is used, so that both trees can run it. Every round starts one process per tree; within a
+process each work is timed several times and the least CPU time of all threads counts. The table has the ratio new/old
+of each round: the median, the lowest and the highest. ``--write`` writes it to results/compare_trees.md.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def main() -> None:
         from bdkn.report.environment import describe_machine
 
         text = (
-            f"# Two source trees compared\n\n`python benchmarks/compare_trees.py OLD/src NEW/src --write`\n\nMachine: "
+            "# Two source trees compared\n\n`python benchmarks/compare_trees.py OLD/src NEW/src --write`\n\nMachine: "
         )
         text += f"{describe_machine()}. {given.rounds} rounds of alternating processes.\n\n{table(rounds)}\n"
         (RESULTS / "compare_trees.md").write_text(text)

@@ -89,7 +89,8 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
     @property
     def _state(self) -> Any:
         """The fitted state; raise NotFittedError, which is an AttributeError, before a fit."""
-        check_is_fitted(self)
+        if "fitted_" not in vars(self):
+            check_is_fitted(self)  # raises; it takes longer than the prediction of a row
         return self.fitted_
 
     def predict_dist(self, X: Table) -> Predictive:
