@@ -98,9 +98,9 @@ def _explain_between(cell: Comparison, changed: Results) -> str | None:
     means = [sample.mean for sample, _ in found]
     if len(found) < 2 or not min(means) <= cell.paper.mean <= max(means):
         return None
-    told = ", ".join(f"{shown(sample)} with {label}" for sample, label in found)
+    scores = ", ".join(f"{shown(sample)} with {label}" for sample, label in found)
     open_choice = f"It depends on {what}, which the paper does not give"
-    return f"{open_choice}: {told} (artefacts.toml). The printed score is between them."
+    return f"{open_choice}: {scores} (artefacts.toml). The printed score is between them."
 
 
 def _changes(cell: Comparison) -> list[str]:
