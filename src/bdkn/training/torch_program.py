@@ -28,7 +28,6 @@ from bdkn.typing import Array, BoolArray, Float32Array
 _CHUNK_STEPS = 64
 """Steps that become one CUDA graph."""
 
-Kind = tuple[Objective, *tuple[int, ...]]
 """What is the same in the same steps of two epochs: the objective, and how many jobs take part in each step."""
 
 

@@ -171,9 +171,13 @@ def _curves(records: Sequence[Record]) -> Iterator[Conclusion]:
             SLOW,
             "setting 1",
             verdict,
-            f"{verdict}; in the last quarter of the epochs of figure 2, its median RMSE falls by {falls['mfvi']:.0%}, "
+            f"{verdict}; in the last quarter of the epochs of figure 2, its median RMSE {_change(falls['mfvi'])}, "
             f"rank {place} of {len(falls)} methods",
         )
+
+
+def _change(fall: float) -> str:
+    return f"falls by {fall:.0%}" if fall >= 0 else f"rises by {-fall:.0%}"
 
 
 def _degrades(curve: QuartileCurve) -> Conclusion:
