@@ -132,7 +132,7 @@ def test_parts_unknown_to_this_version(tmp_path, change):
     BDKNRegressor(**QUICK).fit(X, y).save(tmp_path / "model.bdkn")
     arrays, document = read(tmp_path / "model.bdkn")
     write(tmp_path / "model.bdkn", arrays, {**document, **change, "bdkn": "99.0"})
-    with pytest.raises(ModelFileError, match=r"written by bdkn 99\.0, and does not fit this version, .*--upgrade"):
+    with pytest.raises(ModelFileError, match=r"written by bdkn 99\.0 and does not fit this version, .*--upgrade"):
         bdkn.load(tmp_path / "model.bdkn")
 
 
