@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from bdkn.errors import InvalidParameterError
 from bdkn.typing import IndexArray
@@ -114,6 +114,25 @@ class OwnFolds:
 
 
 @dataclass(frozen=True, eq=False)
+class RowsWithout:
+    """The numbers of ``n`` rows without those left out, computed when they are used: those of all networks take memory.
+
+    NumPy takes it for an array.
+    """
+
+    n: int
+    left_out: IndexArray
+
+    def __len__(self) -> int:
+        return self.n - len(self.left_out)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        others = np.ones(self.n, dtype=bool)
+        others[self.left_out] = False
+        return np.flatnonzero(others).astype(np.int32 if dtype is None else dtype)
+
+
+@dataclass(frozen=True, eq=False)
 class FoldPlan:
     """The networks to train, in the order of a ``FoldGrid``, and the rows that each fold leaves out.
 
@@ -126,7 +145,7 @@ class FoldPlan:
     names: tuple[str, ...]
     seeds: Seeds
     members: Sequence[int]
-    rows: Sequence[IndexArray | None]
+    rows: Sequence[RowsWithout | None]
     fold_of: NDArray[np.signedinteger]
     held_out: IndexArray | None
     refit: bool
@@ -146,10 +165,10 @@ class FoldPlan:
         refit, held_out = model.predict_with == "refit", folds[0].held_out
         few = len(folds[0].left_out) < 2**15
         fold_of = np.full((n_rows, len(seeds)), -1, dtype=np.int16 if few else np.int32)
-        rows: list[IndexArray | None] = []
+        rows: list[RowsWithout | None] = []
         for k, h in np.ndindex(len(folds[0].left_out), len(folds)):
             fold_of[folds[h].left_out[k], h] = k
-            rows.append(folds[h].trained_on(k))
+            rows.append(RowsWithout(n_rows, folds[h].left_out[k]))
         return cls(
             names=tuple(f"network {h + 1}" for h in members),
             seeds=[_child(seed, k) for k in range(len(folds[0].left_out)) for seed in seeds] + seeds * refit,

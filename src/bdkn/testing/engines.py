@@ -98,7 +98,7 @@ def check_row_numbers(engine: Engine, tolerance: float) -> None:
         for dtype in (np.int64, np.int32, np.uint8):
             given = numbers.astype(dtype)
             given.flags.writeable = False
-            trained = engine.train([replace(job, rows=given)], Rows(X, y))  # type: ignore[arg-type]
+            trained = engine.train([replace(job, rows=given)], Rows(X, y))
             _require_same(trained, alone, tolerance, "a job sees the rows of its row numbers only")
 
 

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bdkn.networks import NetworkSpec, Predictor, join
 from bdkn.rows import Rows
 from bdkn.training.config import TrainingConfig
 from bdkn.typing import Array, Float32Array, IndexArray
+
+
+class RowSelection(Protocol):
+    """Row numbers: an array, or an object that NumPy can turn into one when it is needed."""
+
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+
+    def __array__(self) -> NDArray[Any]:
+        """Return their numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +32,7 @@ class Job:
     spec: NetworkSpec
     config: TrainingConfig
     seed: np.random.SeedSequence
-    rows: IndexArray | None = None
+    rows: RowSelection | None = None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from bdkn.errors import InvalidParameterError
 from bdkn.kernels.compiled import compiled
 from bdkn.rows import Rows
-from bdkn.training.job import Job
+from bdkn.training.job import Job, RowSelection
 from bdkn.typing import Array
 
 RowNumbers = NDArray[np.int32]
@@ -132,7 +132,7 @@ def split_rows(job: Job, n_rows: int, generator: np.random.Generator) -> tuple[R
     return (training, validation) if own is None else (own[training].astype(np.int32), own[validation].astype(np.int32))
 
 
-def _checked_numbers(numbers: NDArray[np.integer], n_rows: int) -> NDArray[np.integer]:
+def _checked_numbers(numbers: RowSelection, n_rows: int) -> NDArray[np.integer]:
     found = np.asarray(numbers)
     if found.ndim == 1 and found.size and found.dtype.kind in "iu" and found.min() >= 0 and found.max() < n_rows:
         return found

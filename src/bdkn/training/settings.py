@@ -14,10 +14,9 @@ from bdkn.networks import NetworkSpec
 from bdkn.rows import Rows
 from bdkn.stages import stage
 from bdkn.training.config import TrainingConfig
-from bdkn.training.job import Engine, Hook, Job, Trained
+from bdkn.training.job import Engine, Hook, Job, RowSelection, Trained
 from bdkn.training.objective import get_objective
 from bdkn.training.progress_bar import training_progress
-from bdkn.typing import IndexArray
 
 Seeds = Sequence[np.random.SeedSequence]
 
@@ -104,7 +103,7 @@ class NetworkSettings:
         )
 
     def train(
-        self, rows: Rows, seeds: Seeds, members: Sequence[int], row_numbers: Sequence[IndexArray | None] | None = None
+        self, rows: Rows, seeds: Seeds, members: Sequence[int], row_numbers: Sequence[RowSelection | None] | None = None
     ) -> Trained:
         """Train one network per seed in one call of the engine.
 
@@ -124,7 +123,7 @@ class NetworkSettings:
         n_inputs: int,
         seeds: Seeds,
         members: Sequence[int],
-        row_numbers: Sequence[IndexArray | None],
+        row_numbers: Sequence[RowSelection | None],
     ) -> list[Job]:
         activations, decays = self._activations, self._decays
         configs = [self._config(size, decay) for decay in decays]
