@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from bdkn.errors import InvalidParameterError
 from bdkn.members import Folds, OwnFolds
+from bdkn.training.rows import RowsWithout
 
 quick = settings(max_examples=60, deadline=None)
 
@@ -72,3 +73,12 @@ def test_one_row_cannot_be_left_out(fold):
         InvalidParameterError, match="takes at least 2 rows; got n_samples=1: add rows, or use design='in-sample'"
     ):
         fold(1, np.random.default_rng(0))
+
+
+def test_rows_without_some_are_numbers_that_numpy_understands():
+    left_out = np.array([0, 3, 4])
+    rows = RowsWithout(6, left_out)
+    assert len(rows) == 3
+    np.testing.assert_array_equal(np.asarray(rows), [1, 2, 5])
+    assert np.asarray(rows).dtype == np.int32
+    np.testing.assert_array_equal(np.arange(10.0, 16.0)[rows], [11.0, 12.0, 15.0])

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from bdkn.errors import InvalidParameterError
+from bdkn.training.rows import RowsWithout
 from bdkn.typing import IndexArray
 
 Seeds = Sequence[np.random.SeedSequence]
@@ -86,9 +87,7 @@ class Folds:
         """Return the rows to train on in a fold; computed on each call, as those of all folds need much memory."""
         if self.kept is not None:
             return self.kept[fold]
-        others = np.ones(self.n, dtype=bool)
-        others[self.left_out[fold]] = False
-        return np.flatnonzero(others).astype(np.int32)
+        return np.asarray(RowsWithout(self.n, self.left_out[fold]))
 
 
 @dataclass(frozen=True)
@@ -111,25 +110,6 @@ class OwnFolds:
     def held_out(self) -> IndexArray:
         """The numbers of all rows: every row is left out once."""
         return np.arange(self.n)
-
-
-@dataclass(frozen=True, eq=False)
-class RowsWithout:
-    """The numbers of ``n`` rows without those left out, computed when they are used: those of all networks take memory.
-
-    NumPy takes it for an array.
-    """
-
-    n: int
-    left_out: IndexArray
-
-    def __len__(self) -> int:
-        return self.n - len(self.left_out)
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        others = np.ones(self.n, dtype=bool)
-        others[self.left_out] = False
-        return np.flatnonzero(others).astype(np.int32 if dtype is None else dtype)
 
 
 @dataclass(frozen=True, eq=False)
