@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from bdkn.errors import InvalidParameterError
 from bdkn.members import Folds, OwnFolds
-from bdkn.training.rows import RowsWithout
+from bdkn.training.job import RowsWithout
 
 quick = settings(max_examples=60, deadline=None)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.errors import InvalidParameterError
-from bdkn.training.rows import RowsWithout
+from bdkn.training.job import RowsWithout
 from bdkn.typing import IndexArray
 
 Seeds = Sequence[np.random.SeedSequence]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from bdkn.networks import NetworkSpec, Predictor, join
 from bdkn.rows import Rows
@@ -23,6 +23,25 @@ class RowSelection(Protocol):
 
     def __array__(self) -> NDArray[Any]:
         """Return their numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowsWithout:
+    """The numbers of ``n`` rows without those left out, computed when they are used: those of all networks take memory.
+
+    NumPy takes it for an array.
+    """
+
+    n: int
+    left_out: IndexArray
+
+    def __len__(self) -> int:
+        return self.n - len(self.left_out)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        others = np.ones(self.n, dtype=bool)
+        others[self.left_out] = False
+        return np.flatnonzero(others).astype(np.int32 if dtype is None else dtype)
 
 
 @dataclass(frozen=True, eq=False)

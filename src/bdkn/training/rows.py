@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -17,7 +16,7 @@ from bdkn.errors import InvalidParameterError
 from bdkn.kernels.compiled import compiled
 from bdkn.rows import Rows
 from bdkn.training.job import Job, RowSelection
-from bdkn.typing import Array, IndexArray
+from bdkn.typing import Array
 
 RowNumbers = NDArray[np.int32]
 
@@ -131,25 +130,6 @@ def split_rows(job: Job, n_rows: int, generator: np.random.Generator) -> tuple[R
     shuffled = generator.permutation(n).astype(np.int32)
     training, validation = np.sort(shuffled[held:]), np.sort(shuffled[:held])
     return (training, validation) if own is None else (own[training].astype(np.int32), own[validation].astype(np.int32))
-
-
-@dataclass(frozen=True, eq=False)
-class RowsWithout:
-    """The numbers of ``n`` rows without those left out, computed when they are used: those of all networks take memory.
-
-    NumPy takes it for an array.
-    """
-
-    n: int
-    left_out: IndexArray
-
-    def __len__(self) -> int:
-        return self.n - len(self.left_out)
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        others = np.ones(self.n, dtype=bool)
-        others[self.left_out] = False
-        return np.flatnonzero(others).astype(np.int32 if dtype is None else dtype)
 
 
 def _checked_numbers(numbers: RowSelection, n_rows: int) -> NDArray[np.integer]:
