@@ -20,6 +20,7 @@ from bdkn.predictive import StudentT
 from bdkn.regressors.base import ProbabilisticRegressor, Table
 from bdkn.regressors.fitted import Combined
 from bdkn.regressors.frames import as_frame
+from bdkn.regressors.support_report import SupportReport
 from bdkn.stages import stage
 from bdkn.typing import Array, FloatArray, IndexArray
 
@@ -205,7 +206,8 @@ class CombiningRegressor(ProbabilisticRegressor):
             )
         useful, combination = select_and_combine(held_out, kept, CombinationSettings.of(self))
         kept = kept[useful]
-        combined = Combined(combination, self._combined.targets, held_out[kept], self.provenance_)
+        widening = self._combined.widening and self._combined.widening.for_members(held_out[kept])
+        combined = Combined(combination, self._combined.targets, held_out[kept], self.provenance_, widening)
         return self._copy(self._only(kept, combined))
 
     @overload
@@ -228,11 +230,36 @@ class CombiningRegressor(ProbabilisticRegressor):
         -------
         variance : ndarray of shape (n_samples,) or dict of str to ndarray
             With ``decompose``: "noise", which remains if everything else is known; "disagreement" of the members about
-            the row; and "weights", from the uncertainty of the members' weights.
+            the row; "weights", from the uncertainty of the members' weights; and "outside", which is zero for rows no
+            farther from training rows than those are from each other, and grows with the distance.
         """
-        forecast, unit = self._forecast(self._rows(X)), self._combined.targets.squared
+        forecast, unit = self._widened_forecast(self._rows(X)), self._combined.targets.squared
         parts = {name: unit * part for name, part in self.combination_.variance(forecast).items()}
         return parts if decompose else np.asarray(sum(parts.values()))
+
+    def support(self, X: Table) -> SupportReport:
+        """Return how far each row is from the training rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+
+        Returns
+        -------
+        report : SupportReport
+            For each row: ``ratio``, its distance to the nearest training row over the distance that is typical between
+            training rows; ``status``, "inside" with a ratio of at most 1, else "gap" or, beyond the range of a column,
+            "outside"; the ``column`` that is responsible; and ``inside``, from 1 for a row inside to 0 far away.
+        """
+        widening = self._combined.widening
+        if widening is None:
+            raise InvalidParameterError(
+                "support compares rows with training rows, of which this model has no summary: it was fitted with "
+                "design='in-sample' or saved by an earlier version; fit it again with design='cross-fit'"
+            )
+        names = getattr(self, "feature_names_in_", None)
+        return SupportReport.of(widening.support, self._rows(X), names)
 
     def _require_held_out(self) -> HeldOut:
         """Return the held-out predictions; raise if there are none."""
@@ -273,16 +300,21 @@ class CombiningRegressor(ProbabilisticRegressor):
             setattr(new, name, value)
         return new
 
+    def _widened_forecast(self, X: Array, *, joint: bool = False) -> Forecast:
+        """Return the members' forecast with the variance outside of the training rows; ``joint`` for all together."""
+        forecast, widening = self._forecast(X), self._combined.widening
+        return forecast if widening is None else widening.widen(X, forecast, joint=joint)
+
     def _predictive(self, X: Array) -> StudentT:
-        forecast, targets = self._forecast(X), self._combined.targets
+        forecast, targets = self._widened_forecast(X), self._combined.targets
         with stage("predict"):
             return self.combination_.predictive(forecast, targets.scale, targets.mean)
 
     def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
-        forecast, targets = self._forecast(X), self._combined.targets
+        forecast, targets = self._widened_forecast(X, joint=True), self._combined.targets
         mean = self.combination_.predictive(forecast, targets.scale, targets.mean).loc
         return mean, targets.squared * self.combination_.covariance(forecast)
 
     def _joint_draws(self, X: Array, size: int, generator: np.random.Generator) -> FloatArray:
-        drawn = self.combination_.draw(self._forecast(X), size, generator)
+        drawn = self.combination_.draw(self._widened_forecast(X, joint=True), size, generator)
         return self._combined.targets.mean + self._combined.targets.scale * drawn

@@ -173,7 +173,8 @@ class BDKNRegressor(CombiningRegressor):
         held_out = predict_held_out(networks, encoded, plan)
         del encoded  # a copy of the table, which is not needed further
         candidates = Candidates(plan.names, networks.used, networks.is_finite, held_out, networks.own_variance)
-        return self._select_and_combine(candidates, encoders, provenance, combining)
+        fitted = self._select_and_combine(candidates, encoders, provenance, combining)
+        return replace(fitted, combined=fitted.combined.widened(rows.X, plan.held_out))
 
     def _settings(self) -> NetworkSettings:
         """Return the checked parameters of the networks, after checking those of the design."""
@@ -241,7 +242,8 @@ class BDKNRegressor(CombiningRegressor):
         state: FittedBDKN = self._state
         ensemble, first = state.networks.ensemble, state.n_trained
         encoders = Encoders(ensemble.inputs, ensemble.targets)
-        rows = encoders.transform(self._training_rows(X, y, sample_weight, reset=False))
+        given = self._training_rows(X, y, sample_weight, reset=False)
+        rows = encoders.transform(given)
         provenance = self._require_provenance()
         provenance.check(self, rows)
         plan = FoldPlan.of(self, len(rows), provenance.entropy, range(first, first + n))
@@ -251,7 +253,8 @@ class BDKNRegressor(CombiningRegressor):
         candidates = self._candidates().join(new)
         combining = CombinationSettings.of(self)
         fitted = self._select_and_combine(candidates, encoders, provenance, combining)
-        return self._copy(replace(fitted, n_trained=first + n), n_members=first + n)
+        combined = fitted.combined.widened(given.X, plan.held_out)
+        return self._copy(replace(fitted, combined=combined, n_trained=first + n), n_members=first + n)
 
     def _candidates(self) -> Candidates:
         """Return the members in use as candidates of another selection."""

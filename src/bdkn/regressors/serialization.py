@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import Combination, Posterior, Prior, Tails
 from bdkn.members import (
+    Columns,
     EstimatorMember,
     Folds,
     HeldOut,
@@ -20,7 +21,9 @@ from bdkn.members import (
     NetworkEnsemble,
     OwnFolds,
     Standardizer,
+    Support,
     TargetScaler,
+    Widening,
 )
 from bdkn.members.provenance import FitProvenance, is_nested, plain_parameter
 from bdkn.networks import FeatureMap, MeanVarianceHead, MixedNetworks, Networks, NetworkSpec
@@ -49,6 +52,7 @@ class SavedModel:
 
 
 TYPES = (
+    Columns,
     Combination,
     Combined,
     ConditionedGP,
@@ -76,10 +80,12 @@ TYPES = (
     Prior,
     SavedModel,
     Standardizer,
+    Support,
     Tails,
     TargetScaler,
     TrainingCourse,
     VariationalLastLayer,
+    Widening,
 )
 """Classes that a fitted state may consist of, besides numbers, text and arrays."""
 

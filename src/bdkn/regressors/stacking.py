@@ -212,6 +212,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         members, held_out = calibrate(fits, rows, state.folds, self._combined.targets)
         members, held_out = [*state.members, *members], self._require_held_out().join(held_out)
         useful, combined = new._select_and_combine(members, held_out, self._combined.targets, provenance)
+        combined = combined.widened(rows.X, state.folds.held_out)
         return new._copy(FittedStack([members[h] for h in useful], combined, candidates, state.folds))
 
     def _fit(self, rows: Rows, metadata: Metadata | None = None) -> FittedStack:
@@ -226,6 +227,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
             fits = self._fit_members(pairs, counted, parameters, folds, provenance.seed)
         members, held_out = calibrate(fits, counted, folds, targets)
         useful, combined = self._select_and_combine(members, held_out, targets, provenance)
+        combined = combined.widened(counted.X, folds.held_out)
         return FittedStack([members[h] for h in useful], combined, candidates, folds)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -1,0 +1,133 @@
+"""How much predictions widen where members have no say: in gaps between training rows, and beyond them.
+
+With d the distance to the nearest prototype in typical distances, the gate w = clip(d - 1, 0, 1) is closed on rows that
+are no farther than training rows are from each other. The variance that is added is
+
+    u(x) = λ w(x) D(x) + c (1 - 1/d(x))₊² Σⱼ aⱼ² Δⱼ(x)²,
+
+with D the variance among all fits of the members, Δ the step from the nearest prototype to x, and aⱼ the slopes of the
+prediction, none of which is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import nnls
+
+from bdkn.errors import OutsideDataWarning, warn_user
+from bdkn.inference import Combination, Forecast, Outside
+from bdkn.inference.outside import directions
+from bdkn.members.columns import row_blocks, take
+from bdkn.members.held_out import HeldOut
+from bdkn.members.support import Nearest, Support
+from bdkn.typing import FloatArray, IndexArray
+
+_DISAGREEMENT = 1.0
+"""λ, the factor of the members' disagreement."""
+
+_SLOPES = 0.1
+"""c, the factor of the squared change that slopes as inside would give."""
+
+_LEAST_SLOPE = 0.15
+"""The smallest slope, as a share of the largest."""
+
+_ROW_PAIRS = 4000
+"""Pairs of rows from which slopes are learned."""
+
+_MANY_ROWS, _MANY_SHARE = 20, 0.25
+"""Rows, and share of the rows, that must lie outside for a warning."""
+
+_predicts_for_another: ContextVar[bool] = ContextVar("_predicts_for_another", default=False)
+
+
+@contextmanager
+def as_a_member() -> Iterator[None]:
+    """Predict without warnings about rows far away: the regressor that combines the members issues one."""
+    token = _predicts_for_another.set(True)
+    try:
+        yield
+    finally:
+        _predicts_for_another.reset(token)
+
+
+@dataclass(frozen=True, eq=False)
+class Widening:
+    """The variance that rows far from the training rows have in addition.
+
+    ``slopes`` (p,) are changes of the prediction, in scaled units of the target, per unit of each standardized column.
+    ``disagreement`` is the variance among fits of a typical held-out row.
+    """
+
+    support: Support
+    slopes: FloatArray
+    disagreement: float
+
+    @classmethod
+    def fit(cls, X: Any, numbers: IndexArray | None, held_out: HeldOut, combination: Combination) -> Widening:
+        """Return the widening for members whose held-out predictions are of the rows ``numbers`` of X (None: all)."""
+        support = Support.fit(X)
+        targets = combination.predictive(held_out.forecast()).loc
+        slopes = _slopes(support, X, np.arange(X.shape[0]) if numbers is None else numbers, targets)
+        return cls(support, slopes, 0.0).for_members(held_out)
+
+    def for_members(self, held_out: HeldOut) -> Widening:
+        """Return the same for other members, by their held-out predictions."""
+        spread = held_out.means.var(axis=1) + held_out.fold_variance.mean(axis=1)
+        return replace(self, disagreement=float(np.median(spread)))
+
+    def widen(self, X: Any, forecast: Forecast, *, joint: bool = False) -> Forecast:
+        """Return the forecast of rows with the variance outside of the training rows; warn if many are far away."""
+        parts = [self._far(self.support.nearest(block), joint=joint) for block in row_blocks(X)]
+        ratio, change = (np.concatenate(part) for part in zip(*((a, b) for a, b, _ in parts), strict=True))
+        _warn_if_many(ratio)
+        assert forecast.spread is not None, "a forecast of members has their spread"
+        variance = _DISAGREEMENT * gate(ratio) * forecast.spread + _SLOPES * change
+        found = Outside(variance, np.concatenate([part for _, _, part in parts]) if joint else None)
+        return replace(forecast, outside=found)
+
+    def _far(self, nearest: Nearest, *, joint: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the ratio of rows, the squared change beyond ratio 1 and, for joint predictions, directions."""
+        beyond = 1.0 - 1.0 / np.maximum(nearest.ratio, 1.0)
+        change = np.sum((nearest.step * self.slopes) ** 2, axis=1) * beyond**2
+        return nearest.ratio, change, directions(nearest.Z) if joint else np.empty((0, 0))
+
+
+def gate(ratio: FloatArray) -> FloatArray:
+    """Return w(x): 0 for rows no farther from the nearest prototype than is typical, 1 beyond twice that distance."""
+    return np.clip(ratio - 1.0, 0.0, 1.0)
+
+
+def _warn_if_many(ratio: FloatArray) -> None:
+    far = int(np.count_nonzero(ratio > 1.0))
+    if far >= _MANY_ROWS and far > _MANY_SHARE * len(ratio) and not _predicts_for_another.get():
+        warn_user(
+            f"{far} of {len(ratio)} rows are farther from all training rows than those are from each other, so their "
+            "predictions are extrapolations with wide intervals; support(X) tells which rows and why",
+            OutsideDataWarning,
+        )
+
+
+def _slopes(support: Support, X: Any, numbers: IndexArray, targets: FloatArray) -> FloatArray:
+    """Return the rms slope of the targets along each standardized column, none below a share of the largest.
+
+    They solve (fᵢ - fₖ)² ≈ b + Σⱼ aⱼ² (zᵢⱼ - zₖⱼ)² by least squares with a², b ≥ 0, over pairs of rows.
+    """
+    n, generator = len(numbers), np.random.default_rng(0)
+    first, second = generator.integers(0, n, (2, _ROW_PAIRS))
+    step = support.standardize(take(X, numbers[first])) - support.standardize(take(X, numbers[second]))
+    change = targets[first] - targets[second]
+    near = np.linalg.norm(step, axis=1) <= _quantile(step)
+    squared, _ = nnls(np.column_stack([step[near] ** 2, np.ones(np.count_nonzero(near))]), change[near] ** 2)
+    slopes = np.sqrt(squared[:-1])
+    return np.maximum(slopes, _LEAST_SLOPE * (slopes.max() or 1.0))
+
+
+def _quantile(step: FloatArray) -> float:
+    """Return the length that nearly all steps have at most: those to rows with wild values are longer."""
+    return float(np.quantile(np.linalg.norm(step, axis=1), 0.95))
