@@ -92,7 +92,7 @@ class Forecast:
         if len(parts) == 1:
             return parts[0]
         fields = ("means", "noise", "disagreement", "spread")
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in fields))
+        return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in fields})
 
     @property
     def variance(self) -> FloatArray:

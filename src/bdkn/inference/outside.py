@@ -2,9 +2,9 @@
 
     y(x) = φ(x)ᵀβ + α + √u(x) δ(x) + ε,    δ ~ GP(0, k),   k(x, x) = 1,
 
-where u(x) ≥ 0 is zero on the training rows. Whatever the data, they tell nothing about δ: the posterior of β, α and σ² is
-that of the model without δ, and δ keeps its prior. So a predictive keeps its centre and its degrees of freedom, and its
-squared scale grows by u(x), jointly too: the covariance of two rows grows by √(u(x) u(x′)) k(x, x′).
+where u(x) ≥ 0 is zero on the training rows. Whatever the data, they tell nothing about δ: the posterior of β, α and σ²
+is that of the model without δ, and δ keeps its prior. So a predictive keeps its centre and its degrees of freedom, and
+its squared scale grows by u(x), jointly too: the covariance of two rows grows by √(u(x) u(x′)) k(x, x′).
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class Outside:
 def directions(Z: FloatArray) -> FloatArray:
     """Return one unit vector (n, R) for each standardized row.
 
-    k(z, z′) is a finite sum for the arc-cosine kernel of order one (Cho and Saul, 2009) of (z, 1), normalized: it depends
-    on the angle only. Far away, rows on the same ray from the middle have correlation near 1, so that a function
-    drawn there continues in a straight line, and rows on opposite rays are independent.
+    k(z, z′) is a finite sum for the arc-cosine kernel of order one (Cho and Saul, 2009) of (z, 1), normalized: it
+    depends on the angle only. Far away, rows on the same ray from the middle have correlation near 1, so that a
+    function drawn there continues in a straight line, and rows on opposite rays are independent.
     """
     drawn = np.random.default_rng(0).standard_normal((Z.shape[1] + 1, _PAIRS))
     along = Z @ drawn[:-1] + drawn[-1]

@@ -42,14 +42,17 @@ class Columns:
 
     @classmethod
     def fit(cls, X: Any, some: IndexArray) -> Columns:
-        """Return the columns of a table, with ranges of all rows, and centres and scales of ``some``."""
+        """Return the columns of a table, with ranges of all rows, and centres and scales of ``some``.
+
+        Rows that are equal count once.
+        """
         known = _known_values(X)
-        low, high = np.inf, -np.inf
+        low, high = np.full((2, X.shape[1]), np.nan)
         for block in row_blocks(X):
             table = _numbers(block, known)
             low = np.fmin(low, np.fmin.reduce(table, axis=0))
             high = np.fmax(high, np.fmax.reduce(table, axis=0))
-        part = _numbers(take(X, some), known)
+        part = np.unique(_numbers(take(X, some), known), axis=0)
         low, high = (np.where(np.isnan(end), 0.0, end) for end in (low, high))  # nothing but missing numbers
         low = np.where(_are_equal(low, high), high, low)
         center = np.where(low == high, low, _without_missing(np.median, part))

@@ -19,7 +19,7 @@ _FAR = 256
 _FOR_SCALES = 20_000
 """Rows from which the scales of the columns are computed."""
 
-_TYPICAL = 0.5
+_TYPICAL = 0.9
 """Level of the quantile of the distances between training rows that is the typical distance."""
 
 _SAME = 1e-4

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import nnls
 
 from bdkn.errors import OutsideDataWarning, warn_user
 from bdkn.inference import Combination, Forecast, Outside
@@ -39,6 +38,9 @@ _LEAST_SLOPE = 0.15
 
 _ROW_PAIRS = 4000
 """Pairs of rows from which slopes are learned."""
+
+_UPDATES = 200
+"""Updates of the squared slopes."""
 
 _MANY_ROWS, _MANY_SHARE = 20, 0.25
 """Rows, and share of the rows, that must lie outside for a warning."""
@@ -116,18 +118,29 @@ def _warn_if_many(ratio: FloatArray) -> None:
 def _slopes(support: Support, X: Any, numbers: IndexArray, targets: FloatArray) -> FloatArray:
     """Return the rms slope of the targets along each standardized column, none below a share of the largest.
 
-    They solve (fᵢ - fₖ)² ≈ b + Σⱼ aⱼ² (zᵢⱼ - zₖⱼ)² by least squares with a², b ≥ 0, over pairs of rows.
+    They solve (fᵢ - fₖ)² ≈ b + Σⱼ aⱼ² (zᵢⱼ - zₖⱼ)² by least squares with a², b ≥ 0, over pairs of rows. Rows that are
+    equal count once; pairs with a row of wild values, which are far apart, are left out.
     """
-    n, generator = len(numbers), np.random.default_rng(0)
-    first, second = generator.integers(0, n, (2, _ROW_PAIRS))
-    step = support.standardize(take(X, numbers[first])) - support.standardize(take(X, numbers[second]))
-    change = targets[first] - targets[second]
-    near = np.linalg.norm(step, axis=1) <= _quantile(step)
-    squared, _ = nnls(np.column_stack([step[near] ** 2, np.ones(np.count_nonzero(near))]), change[near] ** 2)
-    slopes = np.sqrt(squared[:-1])
-    return np.maximum(slopes, _LEAST_SLOPE * (slopes.max() or 1.0))
+    generator = np.random.default_rng(0)
+    some = np.sort(generator.permutation(len(numbers))[:_ROW_PAIRS])
+    Z, first = np.unique(support.standardize(take(X, numbers[some])), axis=0, return_index=True)
+    i, k = generator.integers(0, len(Z), (2, _ROW_PAIRS))
+    steps, changes = (Z[i] - Z[k]) ** 2, (targets[some[first[i]]] - targets[some[first[k]]]) ** 2
+    length = steps.sum(axis=1)
+    near = length <= np.quantile(length, 0.95)
+    slopes = np.sqrt(_positive_solution(np.column_stack([steps[near], np.ones(np.count_nonzero(near))]), changes[near]))
+    slopes = slopes[:-1]
+    return np.asarray(np.maximum(slopes, _LEAST_SLOPE * (slopes.max() or 1.0)))
 
 
-def _quantile(step: FloatArray) -> float:
-    """Return the length that nearly all steps have at most: those to rows with wild values are longer."""
-    return float(np.quantile(np.linalg.norm(step, axis=1), 0.95))
+def _positive_solution(A: FloatArray, b: FloatArray) -> FloatArray:
+    """Return x > 0 with Ax near b in least squares, by multiplicative updates; A and b are not negative.
+
+    Each update lowers the squared error (Lee and Seung, 2001). Columns of zeros have the solution 0.
+    """
+    unit = np.maximum(A.mean(axis=0), np.finfo(np.float64).tiny)
+    products, aims = (A / unit).T @ (A / unit), (A / unit).T @ b
+    x = np.where(aims > 0.0, 1.0, 0.0)
+    for _ in range(_UPDATES):
+        x = x * aims / np.maximum(products @ x, np.finfo(np.float64).tiny)
+    return np.asarray(x / unit)

@@ -88,6 +88,6 @@ class SupportReport:
 def _judge(support: Support, nearest: Nearest) -> tuple[FloatArray, NDArray[np.str_], NDArray[np.intp]]:
     """Return the ratio and the status of each row, and the number of the column that is responsible."""
     beyond = support.columns.beyond(nearest.table)
-    is_beyond = beyond.any(axis=1)
+    is_beyond = np.asarray(beyond.any(axis=1))
     status = np.where(nearest.ratio <= 1.0, "inside", np.where(is_beyond, "outside", "gap"))
     return nearest.ratio, status, np.argmax(np.where(is_beyond[:, None], beyond, np.abs(nearest.step)), axis=1)
