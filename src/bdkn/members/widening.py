@@ -3,10 +3,11 @@
 With d the distance to the nearest prototype in typical distances, the gate w = clip(d - 1, 0, 1) is closed on rows that
 are no farther than training rows are from each other. The variance that is added is
 
-    u(x) = λ w(x) D(x) + c (1 - 1/d(x))₊² Σⱼ aⱼ² Δⱼ(x)²,
+    u(x) = max{λ min(4d(x), 1) (D(x) - q)₊,  w(x) D(x),  c w(x) Σⱼ aⱼ² Bⱼ(x)²}
 
-with D the variance among all fits of the members, Δ the step from the nearest prototype to x, and aⱼ the slopes of the
-prediction, none of which is zero.
+with D the variance among all fits of the members, q its 90 % quantile on held-out rows, Bⱼ how far x lies beyond the
+range of column j, and aⱼ the slopes of the prediction, none of which is zero. So u is zero on prototypes and where
+neither distance nor disagreement is larger than inside, and √u grows at least linearly along every ray.
 """
 
 from __future__ import annotations
@@ -27,11 +28,17 @@ from bdkn.members.held_out import HeldOut
 from bdkn.members.support import Nearest, Support
 from bdkn.typing import FloatArray, IndexArray
 
-_DISAGREEMENT = 1.0
-"""λ, the factor of the members' disagreement."""
+_EXCESS = 2.0
+"""λ, the factor of disagreement in excess of that on held-out rows; chosen by benchmarks/outside.py, as are the others."""
 
-_SLOPES = 0.1
-"""c, the factor of the squared change that slopes as inside would give."""
+_SUDDEN = 4.0
+"""The inverse of the ratio from which the excess counts in full; it is zero on prototypes."""
+
+_USUAL = 0.9
+"""Level of the quantile q of the disagreement on held-out rows."""
+
+_BEYOND = 0.1
+"""c, the factor of the squared change that slopes as inside would give beyond the range of the columns."""
 
 _LEAST_SLOPE = 0.15
 """The smallest slope, as a share of the largest."""
@@ -63,12 +70,12 @@ class Widening:
     """The variance that rows far from the training rows have in addition.
 
     ``slopes`` (p,) are changes of the prediction, in scaled units of the target, per unit of each standardized column.
-    ``disagreement`` is the variance among fits of a typical held-out row.
+    ``usual`` is the variance among fits that nine of ten held-out rows do not exceed.
     """
 
     support: Support
     slopes: FloatArray
-    disagreement: float
+    usual: float
 
     @classmethod
     def fit(cls, X: Any, numbers: IndexArray | None, held_out: HeldOut, combination: Combination) -> Widening:
@@ -81,22 +88,22 @@ class Widening:
     def for_members(self, held_out: HeldOut) -> Widening:
         """Return the same for other members, by their held-out predictions."""
         spread = held_out.means.var(axis=1) + held_out.fold_variance.mean(axis=1)
-        return replace(self, disagreement=float(np.median(spread)))
+        return replace(self, usual=float(np.quantile(spread, _USUAL)))
 
     def widen(self, X: Any, forecast: Forecast, *, joint: bool = False) -> Forecast:
         """Return the forecast of rows with the variance outside of the training rows; warn if many are far away."""
         parts = [self._far(self.support.nearest(block), joint=joint) for block in row_blocks(X)]
-        ratio, change = (np.concatenate(part) for part in zip(*((a, b) for a, b, _ in parts), strict=True))
+        ratio, change, paths = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
         _warn_if_many(ratio)
-        assert forecast.spread is not None, "a forecast of members has their spread"
-        variance = _DISAGREEMENT * gate(ratio) * forecast.spread + _SLOPES * change
-        found = Outside(variance, np.concatenate([part for _, _, part in parts]) if joint else None)
-        return replace(forecast, outside=found)
+        D, w = forecast.spread, gate(ratio)
+        assert D is not None, "a forecast of members has their spread"
+        excess = _EXCESS * np.minimum(_SUDDEN * ratio, 1.0) * (D - self.usual)
+        variance = np.maximum(np.maximum(excess, w * D), _BEYOND * w * change)
+        return replace(forecast, outside=Outside(variance, paths if joint else None))
 
     def _far(self, nearest: Nearest, *, joint: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the ratio of rows, the squared change beyond ratio 1 and, for joint predictions, directions."""
-        beyond = 1.0 - 1.0 / np.maximum(nearest.ratio, 1.0)
-        change = np.sum((nearest.step * self.slopes) ** 2, axis=1) * beyond**2
+        """Return the ratio of rows, Σⱼ aⱼ²Bⱼ² and, for joint predictions, directions."""
+        change = np.square(self.support.columns.beyond(nearest.table) * self.slopes).sum(axis=1)
         return nearest.ratio, change, directions(nearest.Z) if joint else np.empty((0, 0))
 
 
