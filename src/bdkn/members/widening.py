@@ -29,7 +29,7 @@ from bdkn.members.support import Nearest, Support
 from bdkn.typing import FloatArray, IndexArray
 
 _EXCESS = 2.0
-"""λ, the factor of disagreement in excess of that on held-out rows; chosen by benchmarks/outside.py, as are the others."""
+"""λ, the factor of disagreement in excess of that on held-out rows; chosen as in benchmarks/outside.py."""
 
 _SUDDEN = 4.0
 """The inverse of the ratio from which the excess counts in full; it is zero on prototypes."""
