@@ -4,14 +4,14 @@
     python reproduction/benchmarks/outside_tables.py page
 
 Of each set at most 1000 rows are used, drawn with seed 0. For each input with more than five different values the rows
-are sorted by it, ties in the order of the draw: in the *gap* split the middle third is the test set (Foong et al. 2019),
-in the *tail* split the upper tenth. Five *random* splits leave out a tenth. Every method has its default parameters and
-one core. ``run`` appends one line per fit to reproduction/results/outside.jsonl, and skips fits that are there already, so
-that it can be stopped at any time; methods whose package is not installed are skipped with a message. ``page`` writes
-docs/outside.md.
+are sorted by it, ties in the order of the draw: in the *gap* split the middle third is the test set (Foong et al.,
+2019), in the *tail* split the upper tenth. Five *random* splits leave out a tenth. Every method has its default
+parameters. The Gaussian process (RBF, one length scale per input, constant noise) and the quantile forest (500 trees,
+five rows a leaf; it has no density and so no NLL) are scikit-learn's.
 
-BDKN, the stack and the deep ensemble need nothing but bdkn; the Gaussian process (RBF, one length scale per input, constant
-noise) and the quantile forest (500 trees, five rows a leaf; it has no density and so no NLL) are scikit-learn's.
+``run`` appends one line per fit to reproduction/results/outside.jsonl, and skips fits that are there already, so that
+it can be stopped at any time; methods whose package is not installed are skipped with a message. ``page`` writes
+docs/outside.md.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ class GaussianProcess:
     """scikit-learn's Gaussian process on standardized inputs and targets."""
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> GaussianProcess:
+        """Fit the kernel by evidence."""
         from sklearn.gaussian_process import GaussianProcessRegressor
         from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
         from sklearn.preprocessing import StandardScaler
@@ -89,6 +90,7 @@ class GaussianProcess:
         return self
 
     def predict_dist(self, X: np.ndarray) -> Gaussian:
+        """Return the predictive of each row, noise included."""
         return Gaussian(*self.model.predict(self.scaler.transform(X), return_std=True))
 
 
@@ -100,9 +102,11 @@ class Weighted:
         self.weights, self.targets = weights[:, order], targets[order]
 
     def mean(self) -> np.ndarray:
+        """Return the means."""
         return self.weights @ self.targets
 
     def interval(self, level: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ends of the central interval of each row."""
         cumulative = np.cumsum(self.weights, axis=1)
         ends = (1 - level) / 2, (1 + level) / 2
         low, high = ((cumulative < end - 1e-12).sum(axis=1) for end in ends)
@@ -121,6 +125,7 @@ class QuantileForest:
     """A forest whose leaves keep their targets (Meinshausen, 2006)."""
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> QuantileForest:
+        """Fit the forest, and keep the leaves of the training rows."""
         from sklearn.ensemble import RandomForestRegressor
 
         self.model = RandomForestRegressor(500, min_samples_leaf=5, max_features=1 / 3, random_state=0).fit(X, y)
@@ -128,6 +133,7 @@ class QuantileForest:
         return self
 
     def predict_dist(self, X: np.ndarray) -> Weighted:
+        """Return the targets of the leaves that each row falls into, with their weights."""
         weights = np.zeros((len(X), len(self.y)))
         for ours, theirs in zip(self.model.apply(X).T, self.leaves.T, strict=True):
             same = ours[:, None] == theirs
@@ -200,8 +206,9 @@ def run(options: argparse.Namespace) -> None:
     for name in options.sets:
         X, y = load_rows(name)
         for split in list(splits(X))[:: options.every]:
-            wanted = [m for m in methods if (name, split.name, m) not in done and split.name.split()[0] in options.kinds]
-            jobs += [(name, split, method, X, y) for method in wanted]
+            if split.name.split()[0] in options.kinds:
+                wanted = [method for method in methods if (name, split.name, method) not in done]
+                jobs += [(name, split, method, X, y) for method in wanted]
     print(f"{len(jobs)} fits to run, {len(done)} recorded")
     options.records.parent.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(options.workers) as pool, options.records.open("a", encoding="utf-8") as file:
@@ -233,8 +240,8 @@ def table(records: list[dict[str, Any]], kind: str, key: str, digits: int, facto
 
 def page(options: argparse.Namespace) -> None:
     """Write the tables."""
-    records, rules = read(options.records), (__doc__ or "").split("\n\n")
-    lines = ["# Random, gap and tail splits", "", rules[2].replace("\n", " "), "", rules[3].strip().replace("\n", " ")]
+    records = read(options.records)
+    lines = ["# Random, gap and tail splits", "", (__doc__ or "").split("\n\n")[2]]
     names = (("nll", "NLL", 2, 1.0), ("crps", "CRPS", 3, 1.0))
     held = [(f"coverage_{level}", f"% held by {100 * level:g} % intervals", 0, 100.0) for level in LEVELS]
     for kind in KINDS:
