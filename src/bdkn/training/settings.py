@@ -165,7 +165,7 @@ class NetworkSettings:
         """Return the encoding of each member's inputs: None where it sees the inputs as they are."""
         turn = {h: size.n_bins[h // len(self._activations) % len(size.n_bins)] for h in {*members}}
         columns = n_binned_columns(rows.X) if any(turn.values()) else 0
-        most = _most_bins(len(rows), columns)
+        most = _most_bins(len(rows) if rows.counts is None else int(rows.counts.sum()), columns)
         bins = {h: min(k, most) for h, k in turn.items()}
         made = {k: PiecewiseLinear.fit(rows.X, k, rows.counts) for k in {*bins.values()} if k > 1}
         return {h: made.get(k) for h, k in bins.items()}
