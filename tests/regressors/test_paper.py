@@ -18,6 +18,7 @@ SHARED = {
     "schedule": "constant",
     "batch_size": 32,
     "weight_decay": 0.0,
+    "n_bins": 0,
     "standardize_y": False,
     "early_stopping": False,
 }

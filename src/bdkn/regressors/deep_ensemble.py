@@ -77,7 +77,8 @@ class DeepEnsembleRegressor(ProbabilisticRegressor):
     learning_rate: float = 3e-3
     schedule: str = "cosine"
     batch_size: int = 32
-    weight_decay: float | Sequence[float] = (0.0, 0.3, 0.0, 1.0, 0.0, 0.3)
+    weight_decay: float | Sequence[float] = (0.0, 0.0, 0.3, 0.0, 1.0, 0.0)
+    n_bins: int | Sequence[int] | str = "auto"
     early_stopping: bool = False
     validation_fraction: float = 0.1
     patience: int = 20

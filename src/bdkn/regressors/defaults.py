@@ -26,9 +26,9 @@ Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 def default_estimators(n_rows: int, n_features: int, *, weighted: bool = False) -> list[Pair]:
     """Return members that differ as much as possible: networks, boosting, trees, and a Gaussian process.
 
-    The networks are those of ``BDKNRegressor``, with a member for each activation and weight decay. The process is
-    used with few rows only, as its time grows with the cube of their number, and only without sample weights, which it
-    does not support.
+    The networks are those of ``BDKNRegressor``: a member for each activation and weight decay, and one for each
+    activation whose networks see their inputs through piecewise-linear encodings. The process is used with few rows
+    only, as its time grows with the cube of their number, and only without sample weights, which it does not support.
     """
     few = n_rows <= MANY_ROWS
     members = [*_networks(few), *(_slow_boosting() if few else _fast_boosting()), _trees(300 if few else 100)]
@@ -38,15 +38,23 @@ def default_estimators(n_rows: int, n_features: int, *, weighted: bool = False) 
 
 
 def _networks(few_rows: bool) -> list[Pair]:
-    copies = {0.0: 2, 0.3: 2, 1.0: 2} if few_rows else {0.0: 2, 0.3: 1}
-    return [
-        (
-            f"{activation} {decay}",
-            DeepEnsembleRegressor(n_members=n, activation=activation, weight_decay=decay, predictive="gaussian"),
-        )
-        for decay, n in copies.items()
+    """Return one network per activation and weight decay, and networks whose inputs are divided into bins."""
+    decays = {0.0: 1, 0.3: 1, 1.0: 1} if few_rows else {0.0: 2, 0.3: 1}
+    bins = {"silu": (4, 8, 16), "relu": (4, 8)} if few_rows else {"silu": (16,), "relu": (16,)}
+    plain = [
+        (f"{activation} {decay}", _ensemble(n, activation, weight_decay=decay, n_bins=0))
+        for decay, n in decays.items()
         for activation in ("silu", "relu")
     ]
+    binned = [
+        (f"{activation} bins", _ensemble(len(n_bins), activation, weight_decay=0.0, n_bins=n_bins))
+        for activation, n_bins in bins.items()
+    ]
+    return [*plain, *binned]
+
+
+def _ensemble(n_members: int, activation: str, **parameters: Any) -> DeepEnsembleRegressor:
+    return DeepEnsembleRegressor(n_members=n_members, activation=activation, predictive="gaussian", **parameters)
 
 
 def _slow_boosting() -> list[Pair]:

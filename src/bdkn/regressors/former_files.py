@@ -25,9 +25,16 @@ FORMER_TYPES: Mapping[str, tuple[str, Mapping[str, str]]] = {
 """By former name of a class: its name in this version, and the new names of fields that were renamed."""
 
 
-def today_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a regressor with the names and values of this version."""
-    found = dict(parameters)
+_ADDED_PARAMETERS: Mapping[str, Mapping[str, Any]] = {
+    "BDKNRegressor": {"n_bins": 0},
+    "DeepEnsembleRegressor": {"n_bins": 0},
+}
+"""By regressor: parameters that earlier versions did not have, with the values by which it behaves as before."""
+
+
+def today_parameters(model: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a regressor of that name with the names and values of this version."""
+    found = {**_ADDED_PARAMETERS.get(model, {}), **parameters}
     if "evidence" in found:
         given = found.pop("evidence")
         if given != "deprecated":

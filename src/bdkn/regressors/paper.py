@@ -25,6 +25,7 @@ SHARED = MappingProxyType(
         "schedule": "constant",
         "batch_size": 32,
         "weight_decay": 0.0,
+        "n_bins": 0,
         "early_stopping": False,
         "standardize_y": False,
     }

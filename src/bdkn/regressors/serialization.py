@@ -26,7 +26,15 @@ from bdkn.members import (
     Widening,
 )
 from bdkn.members.provenance import FitProvenance, is_nested, plain_parameter
-from bdkn.networks import FeatureMap, MeanVarianceHead, MixedNetworks, Networks, NetworkSpec
+from bdkn.networks import (
+    EncodedNetworks,
+    FeatureMap,
+    MeanVarianceHead,
+    MixedNetworks,
+    Networks,
+    NetworkSpec,
+    PiecewiseLinear,
+)
 from bdkn.persistence import Arrays, Document, pack, unpack, write
 from bdkn.regressors.baselines.conditioned_gp import ConditionedGP
 from bdkn.regressors.baselines.fitted import (
@@ -56,6 +64,7 @@ TYPES = (
     Combination,
     Combined,
     ConditionedGP,
+    EncodedNetworks,
     EstimatorMember,
     FeatureMap,
     FitProvenance,
@@ -76,6 +85,7 @@ TYPES = (
     NetworkSpec,
     Networks,
     OwnFolds,
+    PiecewiseLinear,
     Posterior,
     Prior,
     SavedModel,
@@ -121,7 +131,7 @@ def restore_model(classes: Mapping[str, type[BaseEstimator]], arrays: Arrays, do
         if not isinstance(value, SavedModel):
             return _map_parts(restored, value)
         parameters = {name: tuple(v) if isinstance(v, list) else v for name, v in value.parameters.items()}
-        model = classes[value.model](**today_parameters(parameters))
+        model = classes[value.model](**today_parameters(value.model, parameters))
         attributes = {name: restored(part) for name, part in value.fitted.items()}
         vars(model).update(state_of_attributes(value.model, parameters, attributes))
         return model

@@ -11,10 +11,10 @@ Class = TypeVar("Class", bound=type)
 _TEXTS = {
     "network_parameters": """\
 n_members : int or "auto", default="auto"
-    Number of members of the ensemble, H. "auto" is 12 and, for more than 4000 rows, 6.
+    Number of members of the ensemble, H. "auto" is 11 and, for more than 4000 rows, 8.
 hidden_layer_sizes : int, sequence of int or "auto", default="auto"
     Units of each hidden layer; ``()`` is a linear model. "auto" is two layers of 50 units and, for more than 4000
-    rows, five of 36.
+    rows, five of 36, or of 28 in networks whose inputs are divided into bins.
 activation : {"relu", "leaky_relu", "tanh", "silu"} or a sequence of them, default=("silu", "relu")
     Activation of the hidden layers. Members take several values in turn.
 objective : {"nll", "beta_nll", "mse"} or Objective, default="nll"
@@ -34,9 +34,15 @@ schedule : {"constant", "cosine"}, default="cosine"
     Keep the learning rate, or let it fall to zero along half a cosine wave.
 batch_size : int, default=32
     Rows per step.
-weight_decay : float or sequence of float, default=(0.0, 0.3, 0.0, 1.0, 0.0, 0.3)
+weight_decay : float or sequence of float, default=(0.0, 0.0, 0.3, 0.0, 1.0, 0.0)
     Decoupled weight decay, as in AdamW. Members take several values in turn, each value once with every activation:
     without decay networks fit data nearly free of noise, with much decay they do not fit the noise.
+n_bins : int, sequence of int or "auto", default="auto"
+    Number of bins into which each column is divided. In addition to the inputs, a network then sees for each bin how
+    far a value lies through it, from 0 to 1, so that it can bend where the data do. 0: the network sees the inputs
+    only. Members take several values in turn, as for ``weight_decay``. "auto" is (0, 4, 0, 8, 0, 16) and, for more
+    than 4000 rows, (0, 16, 0, 0). There are fewer bins, or none, if columns are many (the bins of all columns add at
+    most 128 inputs and, for more than 4000 rows, 256) or rows few (less than 12 per bin).
 early_stopping : bool, default=False
     Let every network hold out rows of its own, stop when its loss on them no longer falls, and keep the weights of its
     best epoch.

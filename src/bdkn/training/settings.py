@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_n_jobs, check_number, check_verbosity
-from bdkn.networks import NetworkSpec
+from bdkn.networks import NetworkSpec, PiecewiseLinear, n_binned_columns, with_encoding
 from bdkn.rows import Rows
 from bdkn.stages import stage
 from bdkn.training.config import TrainingConfig
-from bdkn.training.job import Engine, Hook, Job, RowSelection, Trained
+from bdkn.training.job import Engine, EpochReport, Hook, Job, RowSelection, Trained, train_in_groups
 from bdkn.training.objective import get_objective
 from bdkn.training.progress_bar import training_progress
 
@@ -29,23 +29,37 @@ _SOME_ROWS, _MANY_ROWS = 1000, 4000
 """Rows above which fewer epochs suffice, and rows above which depth is worth more than further networks."""
 
 
+_ROWS_PER_BIN = 12
+"""Rows that a bin of the piecewise-linear encoding holds at least."""
+
+_ADDED_INPUTS, _ADDED_INPUTS_MANY_ROWS = 128, 256
+"""The largest number of inputs that bins add to a network, by which the time of a fit is bounded."""
+
+
 class Size(NamedTuple):
-    """The number of members, the hidden layers of each network, and the epochs of training."""
+    """The number of members, the hidden layers of each network, the epochs of training, and the bins of an encoding.
+
+    Members take the values of ``n_bins`` in turn. Those with bins have hidden layers ``hidden_encoded``.
+    """
 
     n_members: int
     hidden: tuple[int, ...]
     epochs: int
+    n_bins: tuple[int, ...]
+    hidden_encoded: tuple[int, ...]
 
 
 def default_size(n_rows: int) -> Size:
     """Return the size for a table of so many rows.
 
     With few rows many small networks are best, trained for long; with many rows fewer and deeper ones. Epochs fall with
-    the rows while the number of steps still grows.
+    the rows while the number of steps still grows. Some networks see their inputs through piecewise-linear encodings.
     """
     if n_rows <= _MANY_ROWS:
-        return Size(12, (50, 50), round(500 * min(1.0, _SOME_ROWS / n_rows) ** 0.5))
-    return Size(6, (36,) * 5, max(1, round(250 * (_MANY_ROWS / n_rows) ** 0.25)))
+        epochs = round(500 * min(1.0, _SOME_ROWS / n_rows) ** 0.5)
+        return Size(11, (50, 50), epochs, (0, 4, 0, 8, 0, 16), (50, 50))
+    epochs = max(1, round(250 * (_MANY_ROWS / n_rows) ** 0.25))
+    return Size(8, (36,) * 5, epochs, (0, 16, 0, 0), (28,) * 5)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,6 +80,7 @@ class NetworkSettings:
     schedule: str
     batch_size: int
     weight_decay: float | Sequence[float]
+    n_bins: int | Sequence[int] | str
     early_stopping: bool
     validation_fraction: float
     patience: int
@@ -83,6 +98,8 @@ class NetworkSettings:
     def __post_init__(self) -> None:
         size = self.size(1)
         check_number("n_members", size.n_members, low=1, whole=True)
+        for n_bins in size.n_bins:
+            check_number("each of n_bins", n_bins, low=0, whole=True)
         check_number("validation_fraction", self.validation_fraction, low=0, high=0.9, strict=True)
         check_flag("early_stopping", self.early_stopping)
         check_flag("standardize_y", self.standardize_y)
@@ -96,26 +113,62 @@ class NetworkSettings:
     def size(self, n_rows: int) -> Size:
         """Return the size of the ensemble for so many rows."""
         default = default_size(n_rows)
+        own_hidden = None if _is_auto("hidden_layer_sizes", self.hidden_layer_sizes) else self._hidden()
         return Size(
             default.n_members if _is_auto("n_members", self.n_members) else self.n_members,  # type: ignore[arg-type]
-            default.hidden if _is_auto("hidden_layer_sizes", self.hidden_layer_sizes) else self._hidden(),
+            default.hidden if own_hidden is None else own_hidden,
             default.epochs if _is_auto("epochs", self.epochs) else self.epochs,  # type: ignore[arg-type]
+            default.n_bins if _is_auto("n_bins", self.n_bins) else tuple(_in_turn("n_bins", self.n_bins)),
+            default.hidden_encoded if own_hidden is None else own_hidden,
         )
 
     def train(
         self, rows: Rows, seeds: Seeds, members: Sequence[int], row_numbers: Sequence[RowSelection | None] | None = None
     ) -> Trained:
-        """Train one network per seed in one call of the engine.
+        """Train one network per seed, those with the same encoding of the inputs in one call of the engine.
 
-        ``members`` are the numbers of the members that the networks belong to, by which they take activation and weight
-        decay; ``row_numbers`` are the rows that each network is trained on (None: all rows).
+        ``members`` are the numbers of the members that the networks belong to, by which they take activation, weight
+        decay and encoding; ``row_numbers`` are the rows that each network is trained on (None: all rows).
         """
-        engine = get_engine(self.engine)
         size = self.size(len(rows))
         with self._progress(len(seeds), size.epochs) as on_epoch:
-            jobs = self._jobs(size, rows.X.shape[1], seeds, members, row_numbers or [None] * len(seeds))
+            encodings = self._encodings(size, rows, members)
+            groups = _groups([encodings[h] for h in members])
+
+            def train_group(numbers: Sequence[int]) -> Trained:
+                encoding = encodings[members[numbers[0]]]
+                jobs = self._jobs(
+                    size,
+                    rows.X.shape[1] + (0 if encoding is None else len(encoding)),
+                    [seeds[number] for number in numbers],
+                    [members[number] for number in numbers],
+                    [None if row_numbers is None else row_numbers[number] for number in numbers],
+                    size.hidden if encoding is None else size.hidden_encoded,
+                )
+                return self._train_encoded(jobs, rows, encoding, _renumbered(on_epoch, numbers))
+
             with stage("train"):
-                return engine.train(jobs, rows, n_jobs=self.n_jobs, on_epoch=on_epoch)
+                return train_in_groups(groups, train_group) if len(groups) > 1 else train_group(groups[0])
+
+    def _train_encoded(
+        self, jobs: Sequence[Job], rows: Rows, encoding: PiecewiseLinear | None, on_epoch: Hook | None
+    ) -> Trained:
+        """Train networks whose inputs have one encoding; their inputs are made here, and released when they end."""
+        engine = get_engine(self.engine)
+        if encoding is None:
+            return engine.train(jobs, rows, n_jobs=self.n_jobs, on_epoch=on_epoch)
+        encoded = replace(rows, X=encoding.transform(rows.X))
+        trained = engine.train(jobs, encoded, n_jobs=self.n_jobs, on_epoch=on_epoch)
+        return replace(trained, networks=with_encoding(encoding, trained.networks))
+
+    def _encodings(self, size: Size, rows: Rows, members: Sequence[int]) -> dict[int, PiecewiseLinear | None]:
+        """Return the encoding of each member's inputs: None where it sees the inputs as they are."""
+        turn = {h: size.n_bins[h // len(self._activations) % len(size.n_bins)] for h in {*members}}
+        columns = n_binned_columns(rows.X) if any(turn.values()) else 0
+        most = _most_bins(len(rows) if rows.counts is None else int(rows.counts.sum()), columns)
+        bins = {h: min(k, most) for h, k in turn.items()}
+        made = {k: PiecewiseLinear.fit(rows.X, k, rows.counts) for k in {*bins.values()} if k > 1}
+        return {h: made.get(k) for h, k in bins.items()}
 
     def _jobs(
         self,
@@ -124,10 +177,11 @@ class NetworkSettings:
         seeds: Seeds,
         members: Sequence[int],
         row_numbers: Sequence[RowSelection | None],
+        hidden: tuple[int, ...],
     ) -> list[Job]:
         activations, decays = self._activations, self._decays
         configs = [self._config(size, decay) for decay in decays]
-        specs = [NetworkSpec(n_inputs=n_inputs, hidden=size.hidden, activation=a) for a in activations]
+        specs = [NetworkSpec(n_inputs=n_inputs, hidden=hidden, activation=a) for a in activations]
         return [
             # Activations change fastest, so that every weight decay is used with each of them.
             Job(specs[h % len(specs)], configs[h // len(specs) % len(configs)], seed, numbers)
@@ -186,6 +240,31 @@ def get_engine(engine: str | Engine) -> Engine:
     from bdkn.training.fused.engine import FusedEngine
 
     return FusedEngine()
+
+
+def _most_bins(n_rows: int, n_columns: int) -> int:
+    """Return the largest number of bins per column for so many rows and columns with bins."""
+    added = _ADDED_INPUTS if n_rows <= _MANY_ROWS else _ADDED_INPUTS_MANY_ROWS
+    return min(n_rows // _ROWS_PER_BIN, added // n_columns if n_columns else 0)
+
+
+def _groups(encodings: Sequence[PiecewiseLinear | None]) -> list[list[int]]:
+    """Return the numbers of the networks with the same encoding, group by group."""
+    groups: dict[PiecewiseLinear | None, list[int]] = {}
+    for number, encoding in enumerate(encodings):
+        groups.setdefault(encoding, []).append(number)
+    return list(groups.values())
+
+
+def _renumbered(on_epoch: Hook | None, numbers: Sequence[int]) -> Hook | None:
+    """Return the hook for a group of jobs, whose reports have the numbers of all jobs."""
+    if on_epoch is None:
+        return None
+
+    def report(part: EpochReport) -> None:
+        on_epoch(replace(part, job=numbers[part.job]))
+
+    return report
 
 
 def layer_sizes(given: Any, allowed: str) -> tuple[int, ...]:

@@ -1,0 +1,133 @@
+"""Piecewise-linear encodings of inputs, and networks that see their inputs through one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bdkn.networks.mlp import MixedNetworks, Predictor
+from bdkn.typing import Array, BoolArray, Float32Array, FloatArray, IndexArray
+
+_FIT_ROWS = 50_000
+"""Rows from which quantiles are computed; of a larger table, evenly spaced rows are taken."""
+
+
+@dataclass(frozen=True, eq=False)
+class PiecewiseLinear:
+    """Encoding of standardized inputs: the inputs and, for each bin of a column, how far a value lies through the bin.
+
+    The feature of a bin is clip((x - lower) / width, 0, 1): 0 below the bin, 1 above it, linear within. A function that
+    is linear in these features is continuous and piecewise linear in x, and constant outside the bins (Gorishniy et
+    al., "On Embeddings for Numerical Features in Tabular Deep Learning", 2022). ``columns`` (m,), ``lower`` (m,) and
+    ``width`` (m,) are the column, the lower end and the width of each bin.
+    """
+
+    columns: IndexArray
+    lower: Float32Array
+    width: Float32Array
+
+    @classmethod
+    def fit(cls, X: Float32Array, n_bins: int, counts: FloatArray | None = None) -> PiecewiseLinear:
+        """Return the encoding with about ``n_bins`` bins per column that hold equally many rows.
+
+        A column with fewer distinct values has one bin between neighbouring values; a column with two has none.
+        """
+        step = -(-len(X) // _FIT_ROWS)
+        rows, share = X[::step], None if counts is None else counts[::step]
+        edges = [_edges(column, n_bins, share) for column in rows.T]
+        columns = np.repeat(np.arange(len(edges)), [max(0, len(edge) - 1) for edge in edges])
+        lower = np.concatenate([edge[:-1] for edge in edges]).astype(np.float32)
+        return cls(columns, lower, np.concatenate([np.diff(edge) for edge in edges]).astype(np.float32))
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PiecewiseLinear) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def transform(self, X: Array) -> Float32Array:
+        """Return inputs (n, p + m): the columns of ``X`` (n, p), then the features of the bins."""
+        inputs = np.empty((len(X), X.shape[1] + len(self)), dtype=np.float32)
+        inputs[:, : X.shape[1]] = X
+        features = inputs[:, X.shape[1] :]
+        np.subtract(X[:, self.columns], self.lower, out=features)
+        np.divide(features, self.width, out=features)
+        np.clip(features, 0.0, 1.0, out=features)
+        return inputs
+
+    @property
+    def _key(self) -> tuple[bytes, bytes, bytes]:
+        return self.columns.tobytes(), self.lower.tobytes(), self.width.tobytes()
+
+
+@dataclass(frozen=True)
+class EncodedNetworks:
+    """Networks of one shape that see their inputs through an encoding."""
+
+    encoding: PiecewiseLinear
+    networks: Predictor
+
+    @property
+    def spec(self) -> tuple[PiecewiseLinear, Any]:
+        """The encoding and the shape: networks for which both are equal can be in one stack."""
+        return self.encoding, getattr(self.networks, "spec", None)
+
+    def __len__(self) -> int:
+        return len(self.networks)
+
+    def __getitem__(self, numbers: Sequence[int] | IndexArray) -> EncodedNetworks:
+        return EncodedNetworks(self.encoding, self.networks[numbers])
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[EncodedNetworks]) -> EncodedNetworks:
+        """Return all networks of several stacks with one encoding and one shape."""
+        stacks = [part.networks for part in parts]
+        return cls(parts[0].encoding, type(stacks[0]).concatenate(stacks))
+
+    def is_finite(self) -> BoolArray:
+        """Return, for each network, whether all its weights are finite."""
+        return self.networks.is_finite()
+
+    def outputs(self, X: Array) -> tuple[Array, Array]:
+        """Return the means and variances of rows, each (H, n)."""
+        return self.networks.outputs(self.encoding.transform(X))
+
+
+def with_encoding(encoding: PiecewiseLinear, networks: Predictor) -> Predictor:
+    """Return networks that were trained on encoded inputs as networks of the inputs themselves."""
+    if isinstance(networks, MixedNetworks):
+        return MixedNetworks(tuple(EncodedNetworks(encoding, stack) for stack in networks.stacks), networks.order)
+    return EncodedNetworks(encoding, networks)
+
+
+def n_binned_columns(X: Float32Array) -> int:
+    """Return the number of columns that have more than two values, so that bins have something to add."""
+    step = -(-len(X) // _FIT_ROWS)
+    return sum(_has_bins(column) for column in X[::step].T)
+
+
+def _has_bins(column: Float32Array) -> bool:
+    """Return whether a column has more than two values."""
+    low, high = column.min(), column.max()
+    return bool(((column > low) & (column < high)).any())
+
+
+def _edges(column: Float32Array, n_bins: int, counts: FloatArray | None) -> FloatArray:
+    """Return the ends of a column's bins; none if it has at most two values."""
+    order = np.argsort(column, kind="stable")
+    values = column[order].astype(np.float64)
+    distinct = np.unique(values)
+    if len(distinct) <= 2:
+        return np.empty(0)
+    if len(distinct) <= n_bins + 1:
+        return distinct
+    total = np.arange(1, len(values) + 1) if counts is None else np.cumsum(counts[order])
+    levels = np.linspace(0.0, 1.0, n_bins + 1)[1:-1] * total[-1]
+    inner = values[np.searchsorted(total, levels)]
+    return np.unique(np.concatenate([values[:1], inner, values[-1:]]))

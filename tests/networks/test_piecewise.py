@@ -1,0 +1,157 @@
+"""Piecewise-linear encodings of inputs, and networks that see their inputs through one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import bdkn
+from bdkn.networks import EncodedNetworks, MixedNetworks, PiecewiseLinear, join, with_encoding
+from bdkn.networks.mlp import initial_networks
+from bdkn.networks.spec import NetworkSpec
+from bdkn.training.job import EpochReport
+from bdkn.training.settings import NetworkSettings, _renumbered
+
+
+def table(n: int = 200, p: int = 3, seed: int = 0) -> np.ndarray:
+    """Return standardized inputs."""
+    return np.random.default_rng(seed).normal(size=(n, p)).astype(np.float32)
+
+
+def slow_features(encoding: PiecewiseLinear, x: np.ndarray) -> list[float]:
+    """Return the inputs and the features of the bins of one row, number by number."""
+    found = [float(value) for value in x]
+    for column, low, width in zip(encoding.columns, encoding.lower, encoding.width, strict=True):
+        found.append(min(1.0, max(0.0, (float(x[column]) - float(low)) / float(width))))
+    return found
+
+
+def test_features_are_those_of_the_formula() -> None:
+    """The features of a row are its inputs, then its position in each bin."""
+    X = table()
+    encoding = PiecewiseLinear.fit(X, 5)
+    assert len(encoding) == 15
+    expected = [slow_features(encoding, row) for row in X[:20]]
+    assert_allclose(encoding.transform(X[:20]), expected, rtol=0, atol=1e-5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(2, 12), st.integers(0, 1000))
+def test_features_of_a_column_sum_up_to_its_place_among_the_bins(n_bins: int, seed: int) -> None:
+    """The sum over a column's bins increases with x, is 0 below all bins, and their number above."""
+    X = np.sort(table(100, 1, seed), axis=0)
+    encoding = PiecewiseLinear.fit(X, n_bins)
+    far = np.array([[-50.0], *X.tolist(), [50.0]], dtype=np.float32)
+    features = encoding.transform(far)[:, 1:]
+    total = features.sum(axis=1)
+    assert (np.diff(total) >= -1e-5).all()
+    assert total[0] == 0
+    assert total[-1] == len(encoding) == n_bins
+    assert_array_equal(encoding.transform(far * 10)[[0, -1], 1:], features[[0, -1]])
+
+
+def test_bins_hold_equally_many_rows() -> None:
+    """Each of four bins holds a quarter of the rows."""
+    X = table(400, 1)
+    encoding = PiecewiseLinear.fit(X, 4)
+    counted, _ = np.histogram(X[:, 0], np.append(encoding.lower, X.max()))
+    assert (np.abs(counted - 100) <= 2).all()
+
+
+def test_few_values_have_a_bin_between_neighbours_and_two_have_none() -> None:
+    """A column with three values has two bins; binary and constant columns have none."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 3, 90), rng.integers(0, 2, 90), np.ones(90)]).astype(np.float32)
+    encoding = PiecewiseLinear.fit(X, 8)
+    assert_array_equal(encoding.columns, [0, 0])
+    assert_array_equal(encoding.lower, [0, 1])
+    assert_array_equal(encoding.width, [1, 1])
+
+
+def test_counts_are_repeated_rows() -> None:
+    """A row that counts three times gives the bins of three equal rows."""
+    X, counts = table(60), np.random.default_rng(1).integers(1, 4, 60)
+    repeated = PiecewiseLinear.fit(np.repeat(X, counts, axis=0), 6)
+    assert PiecewiseLinear.fit(X, 6, counts.astype(float)) == repeated
+
+
+def encoded(activation: str, encoding: PiecewiseLinear, count: int, seed: int) -> EncodedNetworks:
+    """Return networks with initial weights."""
+    spec = NetworkSpec(n_inputs=3 + len(encoding), hidden=(4,), activation=activation)
+    generators = [np.random.default_rng(seed + h) for h in range(count)]
+    return EncodedNetworks(encoding, initial_networks(spec, generators))
+
+
+def test_networks_are_joined_by_encoding_and_shape() -> None:
+    """Networks of two encodings and activations keep their order and their outputs in one predictor."""
+    X = table()
+    first, second = PiecewiseLinear.fit(X, 4), PiecewiseLinear.fit(X, 8)
+    parts = [encoded("relu", first, 2, 0), encoded("silu", second, 1, 5), encoded("relu", first, 1, 9)]
+    joined = join(parts)
+    assert isinstance(joined, MixedNetworks)
+    assert [len(stack) for stack in joined.stacks] == [3, 1]
+    for part, expected in zip(joined.outputs(X), zip(*(one.outputs(X) for one in parts), strict=True), strict=True):
+        assert_array_equal(part, np.concatenate(expected))
+    assert_array_equal(joined[[2, 3]].outputs(X)[0], joined.outputs(X)[0][[2, 3]])
+    assert joined.is_finite().all()
+
+
+def test_mixed_networks_take_an_encoding() -> None:
+    """Networks of two shapes that were trained on encoded inputs predict from the inputs themselves."""
+    X = table()
+    encoding = PiecewiseLinear.fit(X, 4)
+    inner = join([encoded(name, encoding, 1, seed).networks for seed, name in enumerate(("relu", "silu"))])
+    whole = with_encoding(encoding, inner)
+    assert_array_equal(whole.outputs(X)[0], inner.outputs(encoding.transform(X))[0])
+
+
+FAST = {"n_members": 4, "epochs": 3, "n_folds": 2, "random_state": 0, "hidden_layer_sizes": 4}
+
+
+def test_members_take_bins_in_turn() -> None:
+    """With two activations, members 1 and 2 see the inputs, members 3 and 4 the bins; all engines agree."""
+    X = table(120).astype(float)
+    y = np.abs(X[:, 0])
+    model = bdkn.BDKNRegressor(n_bins=(0, 4), select_members=False, **FAST).fit(X, y)
+    kinds = [type(model.ensemble_[[h]].networks).__name__ for h in range(4)]
+    assert kinds == ["Networks", "Networks", "EncodedNetworks", "EncodedNetworks"]
+    other = bdkn.BDKNRegressor(n_bins=(0, 4), select_members=False, engine="reference", **FAST).fit(X, y)
+    assert_allclose(model.predict(X), other.predict(X), rtol=0, atol=1e-3)
+
+
+def test_saved_models_keep_their_encodings(tmp_path) -> None:
+    """A model with encodings predicts the same bits after it was saved and loaded."""
+    X = table(120).astype(float)
+    model = bdkn.BDKNRegressor(n_bins=4, **FAST).fit(X, X[:, 0])
+    model.save(tmp_path / "model.bdkn")
+    assert_array_equal(bdkn.load(tmp_path / "model.bdkn").predict(X), model.predict(X))
+
+
+def test_bins_are_limited_by_rows_and_columns() -> None:
+    """Few rows or many columns have fewer bins per column, and none where there would be less than two."""
+    limits = NetworkSettings.of(bdkn.BDKNRegressor(n_bins=16))
+    widths = {}
+    for n, p in ((240, 2), (60, 2), (20, 2), (240, 40), (240, 100)):
+        rows = bdkn.rows.Rows(table(n, p), np.zeros(n))
+        (found,) = limits._encodings(limits.size(n), rows, [0]).values()
+        widths[n, p] = 0 if found is None else len(found) // p
+    assert widths == {(240, 2): 16, (60, 2): 5, (20, 2): 0, (240, 40): 3, (240, 100): 0}
+
+
+def test_bad_bins_are_refused() -> None:
+    """n_bins must be whole numbers from 0."""
+    for bad in (-1, 2.5, "many", ()):
+        with pytest.raises(bdkn.errors.InvalidParameterError, match="n_bins"):
+            bdkn.BDKNRegressor(n_bins=bad, **FAST).fit(table(30).astype(float), np.zeros(30))
+
+
+def test_reports_have_the_numbers_of_all_networks() -> None:
+    """A group of networks is trained in one call of an engine, which numbers its own jobs from 0."""
+    seen: list[EpochReport] = []
+    report = _renumbered(seen.append, [3, 5])
+    assert report is not None
+    report(EpochReport(1, 0, 0.5, None, None, None))
+    assert seen[0].job == 5
