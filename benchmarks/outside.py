@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -52,13 +53,13 @@ def fit(X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> Fi
     combined = model.fitted_.combined
     widening, held_out, forecast = combined.widening, combined.held_out, model._forecast(X[test])
     dist, nearest = combined.combination.predictive(forecast), widening.support.nearest(X[test])
-    spread = held_out.means.var(axis=1) + held_out.fold_variance.mean(axis=1)
+    spread = combined.combination.spread(replace(held_out.forecast(), fold_variance=held_out.fold_variance))
     return {
         "loc": dist.loc,
         "scale": dist.scale,
         "df": np.broadcast_to(dist.df, dist.loc.shape),
         "y": combined.targets.transform(y[test]),
-        "spread": forecast.spread,
+        "spread": combined.combination.spread(forecast),
         "ratio": nearest.ratio,
         "change": np.square(widening.support.columns.beyond(nearest.table) * widening.slopes).sum(axis=1),
         "held_out": np.quantile(spread, [0.5, 0.9, 0.95]),

@@ -118,3 +118,16 @@ def test_directions_are_unit_vectors_opposite_rays_independent_and_the_same_ray_
     assert k[0, 1] > 0.999
     assert abs(k[0, 2]) < 1e-3
     assert (k > -1e-12).all()
+
+
+def test_the_spread_is_the_variance_among_fits_with_equal_weights_and_does_not_depend_on_the_units_of_members():
+    rng = np.random.default_rng(0)
+    by_fold = rng.normal(size=(200, 1)) + 0.3 * rng.normal(size=(5, 200, 3))
+    forecast = Forecast.of(by_fold, np.full((5, 200, 3), 0.1))
+    y = by_fold.mean(axis=(0, 2))
+    equal = combine(forecast, y, prior_variance=1e-12)
+    np.testing.assert_allclose(
+        equal.spread(forecast), by_fold.transpose(1, 0, 2).reshape(200, 15).var(axis=1), rtol=1e-5
+    )
+    strange = Forecast.of(by_fold * [1.0, 1.0, 1e9], np.full((5, 200, 3), 0.1))
+    assert np.median(combine(strange, y, tempering=0.0).spread(strange)) < 3.0

@@ -46,7 +46,7 @@ def test_training_rows_keep_their_predictions_to_the_bit(model):
 def test_rows_inside_about_which_members_agree_keep_their_predictions_to_the_bit(model):
     new = np.vstack([table(400, 1)[0], X[:50] + 1e-3])
     widening = model._combined.widening
-    inside = (model.support(new).ratio <= 1.0) & (model._forecast(new).spread <= widening.usual)
+    inside = (model.support(new).ratio <= 1.0) & (model.combination_.spread(model._forecast(new)) <= widening.usual)
     assert inside.sum() >= 100
     widened, plain = model.predict_dist(new), without(model).predict_dist(new)
     np.testing.assert_array_equal(widened.scale[inside], plain.scale[inside])

@@ -55,8 +55,8 @@ class Forecast:
         Noise variance, averaged over the members.
     disagreement : array (n,)
         Variance among the members' means.
-    spread : array (n,), optional
-        Variance among the means of all fits: of every member and every fold.
+    fold_variance : array (n, H), optional
+        Variance, over folds, of the means that each member's fits predict; None if each member is a single fit.
     outside : Outside, optional
         What rows far from the training rows have in addition; None adds nothing.
 
@@ -72,7 +72,7 @@ class Forecast:
     means: FloatArray
     noise: FloatArray
     disagreement: FloatArray
-    spread: FloatArray | None = None
+    fold_variance: FloatArray | None = None
     outside: Outside | None = None
 
     @classmethod
@@ -82,16 +82,15 @@ class Forecast:
         ``variances`` (.., n, any) are of those members that have any.
         """
         lead = tuple(range(means.ndim - 2))
-        apart = means.var(axis=-1).mean(axis=lead)
-        spread = apart + means.mean(axis=-1).var(axis=lead)
-        return cls(means.mean(axis=lead), variances.mean(axis=(*lead, -1)), apart, spread)
+        apart, by_fold = means.var(axis=-1).mean(axis=lead), means.var(axis=lead) if lead else None
+        return cls(means.mean(axis=lead), variances.mean(axis=(*lead, -1)), apart, by_fold)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
         """Return the forecast of the rows of all parts."""
         if len(parts) == 1:
             return parts[0]
-        fields = ("means", "noise", "disagreement", "spread")
+        fields = ["means", "noise", "disagreement"] + ["fold_variance"] * (parts[0].fold_variance is not None)
         return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in fields})
 
     @property
@@ -221,6 +220,19 @@ class Combination:
         parts = {name: unit * part for name, part in parts.items()}
         parts["outside"] = np.zeros_like(v) if forecast.outside is None else forecast.outside.variance
         return {name: student_t_covariance(self._tails.df, part) for name, part in parts.items()}
+
+    def spread(self, forecast: Forecast) -> FloatArray:
+        """Return D = H Σₕ βₕ² meanₖ(φₕₖ - φ̄)², with φ̄ the weighted mean of all fits k of all members h.
+
+        With weights 1/H it is the plain variance among fits. A member in other units, or a useless one, has a weight to
+        match, and does not blow it up.
+        """
+        total = self.weights.sum()
+        share = self.weights / (total if abs(total) > 0.5 * (sized := np.abs(self.weights).sum()) else sized or 1.0)
+        apart = np.square(forecast.means - (forecast.means @ share)[:, None])
+        if forecast.fold_variance is not None:
+            apart += forecast.fold_variance
+        return np.asarray(apart @ (len(self.weights) * np.square(self.weights)))
 
     def covariance(self, forecast: Forecast) -> FloatArray:
         """Return the covariance of all rows together, which share β and the function outside."""

@@ -6,8 +6,9 @@ are no farther than training rows are from each other. The variance that is adde
     u(x) = max{λ min(4d(x), 1) (D(x) - q)₊,  w(x) D(x),  c w(x) Σⱼ aⱼ² Bⱼ(x)²}
 
 with D the variance among all fits of the members, q its 90 % quantile on held-out rows, Bⱼ how far x lies beyond the
-range of column j, and aⱼ the slopes of the prediction, none of which is zero. So u is zero on prototypes and where
-neither distance nor disagreement is larger than inside, and √u grows at least linearly along every ray.
+range of column j, and aⱼ the slopes of the prediction, none of which is zero unless all predictions are equal. So u is
+zero on prototypes and where neither distance nor disagreement is larger than inside, and √u grows at least linearly
+along every ray.
 """
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ _ROW_PAIRS = 4000
 _UPDATES = 200
 """Updates of the squared slopes."""
 
+_FEW_PROTOTYPES = 10
+"""With fewer training rows than this, nearly all rows are far from them, and no warning says so."""
+
 _MANY_ROWS, _MANY_SHARE = 20, 0.25
 """Rows, and share of the rows, that must lie outside for a warning."""
 
@@ -83,20 +87,20 @@ class Widening:
         support = Support.fit(X)
         targets = combination.predictive(held_out.forecast()).loc
         slopes = _slopes(support, X, np.arange(X.shape[0]) if numbers is None else numbers, targets)
-        return cls(support, slopes, 0.0).for_members(held_out)
+        return cls(support, slopes, 0.0).for_members(held_out, combination)
 
-    def for_members(self, held_out: HeldOut) -> Widening:
+    def for_members(self, held_out: HeldOut, combination: Combination) -> Widening:
         """Return the same for other members, by their held-out predictions."""
-        spread = held_out.means.var(axis=1) + held_out.fold_variance.mean(axis=1)
-        return replace(self, usual=float(np.quantile(spread, _USUAL)))
+        spread = combination.spread(replace(held_out.forecast(), fold_variance=held_out.fold_variance))
+        return replace(self, usual=_quantile(spread, held_out.counts, _USUAL))
 
-    def widen(self, X: Any, forecast: Forecast, *, joint: bool = False) -> Forecast:
+    def widen(self, X: Any, forecast: Forecast, combination: Combination, *, joint: bool = False) -> Forecast:
         """Return the forecast of rows with the variance outside of the training rows; warn if many are far away."""
         parts = [self._far(self.support.nearest(block), joint=joint) for block in row_blocks(X)]
         ratio, change, paths = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
-        _warn_if_many(ratio)
-        D, w = forecast.spread, gate(ratio)
-        assert D is not None, "a forecast of members has their spread"
+        if len(self.support.prototypes) >= _FEW_PROTOTYPES:
+            _warn_if_many(ratio)
+        D, w = combination.spread(forecast), gate(ratio)
         excess = _EXCESS * np.minimum(_SUDDEN * ratio, 1.0) * (D - self.usual)
         variance = np.maximum(np.maximum(excess, w * D), _BEYOND * w * change)
         return replace(forecast, outside=Outside(variance, paths if joint else None))
@@ -137,7 +141,14 @@ def _slopes(support: Support, X: Any, numbers: IndexArray, targets: FloatArray) 
     near = length <= np.quantile(length, 0.95)
     slopes = np.sqrt(_positive_solution(np.column_stack([steps[near], np.ones(np.count_nonzero(near))]), changes[near]))
     slopes = slopes[:-1]
-    return np.asarray(np.maximum(slopes, _LEAST_SLOPE * (slopes.max() or 1.0)))
+    return np.asarray(np.maximum(slopes, _LEAST_SLOPE * slopes.max()))
+
+
+def _quantile(numbers: FloatArray, counts: FloatArray | None, level: float) -> float:
+    """Return the smallest number that a share ``level`` of all, each counted so many times, does not exceed."""
+    order = np.argsort(numbers)
+    total = np.cumsum(np.ones(len(order)) if counts is None else counts[order])
+    return float(numbers[order[np.searchsorted(total, level * total[-1] * (1 - 1e-12))]])
 
 
 def _positive_solution(A: FloatArray, b: FloatArray) -> FloatArray:

@@ -206,7 +206,7 @@ class CombiningRegressor(ProbabilisticRegressor):
             )
         useful, combination = select_and_combine(held_out, kept, CombinationSettings.of(self))
         kept = kept[useful]
-        widening = self._combined.widening and self._combined.widening.for_members(held_out[kept])
+        widening = self._combined.widening and self._combined.widening.for_members(held_out[kept], combination)
         combined = Combined(combination, self._combined.targets, held_out[kept], self.provenance_, widening)
         return self._copy(self._only(kept, combined))
 
@@ -303,7 +303,7 @@ class CombiningRegressor(ProbabilisticRegressor):
     def _widened_forecast(self, X: Array, *, joint: bool = False) -> Forecast:
         """Return the members' forecast with the variance outside of the training rows; ``joint`` for all together."""
         forecast, widening = self._forecast(X), self._combined.widening
-        return forecast if widening is None else widening.widen(X, forecast, joint=joint)
+        return forecast if widening is None else widening.widen(X, forecast, self.combination_, joint=joint)
 
     def _predictive(self, X: Array) -> StudentT:
         forecast, targets = self._widened_forecast(X), self._combined.targets
