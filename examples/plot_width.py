@@ -44,6 +44,7 @@ def main(path="width.png"):
         low, high = model.predict_dist(places).interval(0.9)
         print(f"{name:16} {' '.join(f'{width:12.2f}' for width in high - low)}")
         WidthDisplay.from_estimator(model, X, ax=axes, name=name)
+        axes.collections[0].set_clim(0.15, 6.0)
     figure.suptitle("Width of 90 % intervals, and the training rows")
     figure.savefig(path, dpi=110)
     plt.close(figure)

@@ -90,8 +90,11 @@ class Forecast:
         """Return the forecast of the rows of all parts."""
         if len(parts) == 1:
             return parts[0]
-        fields = ["means", "noise", "disagreement"] + ["fold_variance"] * (parts[0].fold_variance is not None)
-        return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in fields})
+        means, noise, apart = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("means", "noise", "disagreement")
+        )
+        by_fold = [part.fold_variance for part in parts if part.fold_variance is not None]
+        return cls(means, noise, apart, np.concatenate(by_fold) if by_fold else None)
 
     @property
     def variance(self) -> FloatArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -73,16 +74,20 @@ class Columns:
         """Return (x - center)/scale of each number, where a constant column that changes counts ``jump`` more."""
         with np.errstate(over="ignore"):
             Z = np.clip((table - self.center) / self.scale, -_LIMIT, _LIMIT)
-        for j in np.flatnonzero(self.constant):
-            changed = np.abs(Z[:, j]) > _ROUNDING
-            Z[:, j] = np.where(changed, Z[:, j] + np.copysign(jump, Z[:, j]), 0.0)
+        if self._some_constant:
+            changed = self.constant & (np.abs(Z) > _ROUNDING)
+            Z = np.where(changed, Z + np.copysign(jump, Z), np.where(self.constant, 0.0, Z))
         return Z
+
+    @cached_property
+    def _some_constant(self) -> bool:
+        return bool(self.constant.any())
 
     def beyond(self, table: FloatArray) -> FloatArray:
         """Return by how much (n, p) each number lies below or above the range of its column, in units of its scale."""
         with np.errstate(over="ignore"):
             beyond = np.maximum(np.maximum(self.low - table, table - self.high), 0.0) / self.scale
-        return np.where(self.constant & (beyond <= _ROUNDING), 0.0, beyond)
+        return np.where(self.constant & (beyond <= _ROUNDING), 0.0, beyond) if self._some_constant else beyond
 
 
 def take(X: Any, rows: IndexArray | slice) -> Any:

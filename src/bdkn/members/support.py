@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ _SAME = 1e-4
 _JUMP = 2.0
 """What a changed value in a column that was constant counts at least, in typical distances."""
 
-_AT_ONCE = 1024
+_AT_ONCE = 256
 """Rows that are compared with all prototypes at once."""
 
 
@@ -76,8 +77,12 @@ class Support:
         """Return how far rows are from the nearest prototype."""
         table = self.columns.numbers(X)
         Z = self.columns.standardize(table, _JUMP * self.typical)
-        step = Z - self.prototypes[nearest_number(Z, self.prototypes)]
+        step = Z - self.prototypes[nearest_number(Z, self._closeness)]
         return Nearest(table, Z, step, np.linalg.norm(step, axis=1) / self.typical)
+
+    @cached_property
+    def _closeness(self) -> FloatArray:
+        return closeness_of(self.prototypes)
 
     def standardize(self, X: Any) -> FloatArray:
         """Return training rows in standardized columns."""
@@ -86,7 +91,7 @@ class Support:
     def _distances(self, X: Any) -> FloatArray:
         """Return the distance of each row to the nearest prototype."""
         parts = (self.standardize(block) for block in row_blocks(X))
-        steps = (Z - self.prototypes[nearest_number(Z, self.prototypes)] for Z in parts)
+        steps = (Z - self.prototypes[nearest_number(Z, self._closeness)] for Z in parts)
         return np.concatenate([np.linalg.norm(step, axis=1) for step in steps])
 
     def _with_far_rows(self, X: Any) -> Support:
@@ -99,14 +104,17 @@ class Support:
         return replace(self, prototypes=prototypes, typical=max(rest, _typical(prototypes)))
 
 
-def nearest_number(Z: FloatArray, prototypes: FloatArray) -> IndexArray:
-    """Return the number of the prototype nearest to each row."""
-    halves = 0.5 * np.einsum("ij,ij->i", prototypes, prototypes)
-    found = np.empty(len(Z), dtype=np.intp)
-    for start in range(0, len(Z), _AT_ONCE):
-        part = slice(start, start + _AT_ONCE)
-        np.argmin(halves - Z[part] @ prototypes.T, axis=1, out=found[part])
-    return found
+def nearest_number(Z: FloatArray, closeness: FloatArray) -> IndexArray:
+    """Return the number of the prototype nearest to each row, by the matrix that ``closeness_of`` returns."""
+    if len(Z) <= _AT_ONCE:
+        return np.asarray(np.argmax(Z @ closeness[:-1] + closeness[-1], axis=1))
+    parts = (Z[start : start + _AT_ONCE] for start in range(0, len(Z), _AT_ONCE))
+    return np.concatenate([nearest_number(part, closeness) for part in parts])
+
+
+def closeness_of(prototypes: FloatArray) -> FloatArray:
+    """Return the matrix C (p + 1, m) for which (z, 1)C is largest for the prototype c nearest to z: zᵀc - |c|²/2."""
+    return np.ascontiguousarray(np.vstack([prototypes.T, -0.5 * np.sum(prototypes**2, axis=1)]))
 
 
 def _typical(rows: FloatArray) -> float:
@@ -117,8 +125,8 @@ def _typical(rows: FloatArray) -> float:
     rows = np.unique(np.round(rows / _SAME), axis=0) * _SAME
     if len(rows) < 2:
         return 1.0
-    halves = 0.5 * np.einsum("ij,ij->i", rows, rows)
-    apart = halves - rows @ rows.T
-    np.fill_diagonal(apart, np.inf)
-    steps = rows - rows[np.argmin(apart, axis=1)]
+    closeness = closeness_of(rows)
+    scores = rows @ closeness[:-1] + closeness[-1]
+    np.fill_diagonal(scores, -np.inf)
+    steps = rows - rows[np.argmax(scores, axis=1)]
     return float(np.quantile(np.linalg.norm(steps, axis=1), _TYPICAL))

@@ -148,7 +148,7 @@ class WidthDisplay(Display):
         least = float(data.width.min())
         norm = LogNorm(least, min(float(data.width.max()), _RANGE * least) * (1 + 1e-9))
         image = self.ax_.pcolormesh(data.x, data.y, data.width, norm=norm, cmap="viridis", shading="auto")
-        self.ax_.scatter(*data.points.T, s=5, c="white", edgecolors=INK, linewidths=0.3)
+        self.ax_.scatter(data.points[:, 0], data.points[:, 1], s=5, c="white", edgecolors=INK, linewidths=0.3)
         self.figure_.colorbar(image, ax=self.ax_, label=f"width of {100 * data.level:g} % intervals")
         label_axes(self.ax_, *labels, name)
         return self
