@@ -93,7 +93,7 @@ def excess(f: Fit, level: int, factor: float) -> np.ndarray:
 
 def gated(f: Fit) -> np.ndarray:
     """Return the disagreement of rows far away."""
-    return np.clip(f["ratio"] - 1, 0, 1) * f["spread"]
+    return np.clip(f["ratio"] - 1, 0, 1) * np.maximum(f["spread"] - f["held_out"][0], 0)
 
 
 def beyond(f: Fit, factor: float) -> np.ndarray:

@@ -20,11 +20,11 @@ _LIMIT = 1e18
 _EXTREME = 0.01
 """Share of the smallest and of the largest numbers of a column that do not determine its scale."""
 
-_ROUNDING = 1e-6
+_ROUNDING = 2e-6
 """Change of a constant column, in units of its value, that may be rounding in single precision."""
 
-_ROUNDINGS = 1e-14
-"""Range of a constant column in units of its largest value, which may have been computed with rounding errors."""
+_ROUNDINGS = 10
+"""Rounding errors over which the values of a constant column may extend."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,8 @@ class Columns:
             high = np.fmax(high, np.fmax.reduce(table, axis=0))
         part = np.unique(_numbers(take(X, some), known), axis=0)
         low, high = (np.where(np.isnan(end), 0.0, end) for end in (low, high))  # nothing but missing numbers
-        low = np.where(_are_equal(low, high), high, low)
+        peak = np.maximum(np.abs(low), np.abs(high))
+        low = np.where(high - low <= _ROUNDINGS * _precision(X) * peak, high, low)
         center = np.where(low == high, low, _without_missing(np.median, part))
         return cls(center, _scales(part, low, high), low, high, known)
 
@@ -86,7 +87,7 @@ class Columns:
     def beyond(self, table: FloatArray) -> FloatArray:
         """Return by how much (n, p) each number lies below or above the range of its column, in units of its scale."""
         with np.errstate(over="ignore"):
-            beyond = np.maximum(np.maximum(self.low - table, table - self.high), 0.0) / self.scale
+            beyond = np.clip(np.maximum(self.low - table, table - self.high) / self.scale, 0.0, _LIMIT)
         return np.where(self.constant & (beyond <= _ROUNDING), 0.0, beyond) if self._some_constant else beyond
 
 
@@ -145,9 +146,10 @@ def _without_missing(function: Any, table: FloatArray) -> FloatArray:
     return np.array([function(column[at]) if at.any() else 0.0 for column, at in zip(table.T, known.T, strict=True)])
 
 
-def _are_equal(low: FloatArray, high: FloatArray) -> BoolArray:
-    """Return whether the smallest and the largest number of a column are equal up to rounding."""
-    return np.asarray(high - low <= _ROUNDINGS * np.maximum(np.abs(low), np.abs(high)))
+def _precision(X: Any) -> float:
+    """Return the relative rounding error of the numbers of a table."""
+    is_single = isinstance(X, np.ndarray) and X.dtype == np.float32
+    return float(np.finfo(np.float32 if is_single else np.float64).eps)
 
 
 def _scales(table: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:

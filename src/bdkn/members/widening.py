@@ -3,11 +3,11 @@
 With d the distance to the nearest prototype in typical distances, the gate w = clip(d - 1, 0, 1) is closed on rows that
 are no farther than training rows are from each other. The variance that is added is
 
-    u(x) = max{λ min(4d(x), 1) (D(x) - q)₊,  w(x) D(x),  c w(x) Σⱼ aⱼ² Bⱼ(x)²}
+    u(x) = max{λ min(4d(x), 1) (D(x) - q₉₀)₊,  w(x) (D(x) - q₅₀)₊,  c w(x) Σⱼ aⱼ² Bⱼ(x)²}
 
-with D the variance among all fits of the members, q its 90 % quantile on held-out rows, Bⱼ how far x lies beyond the
-range of column j, and aⱼ the slopes of the prediction, none of which is zero unless all predictions are equal. So u is
-zero on prototypes and where neither distance nor disagreement is larger than inside, and √u grows at least linearly
+with D the variance among all fits of the members, q₅₀ and q₉₀ its quantiles on held-out rows, Bⱼ how far x lies beyond
+the range of column j, and aⱼ the slopes of the prediction, none of which is zero unless all predictions are equal. So u
+is zero on prototypes and where neither distance nor disagreement is larger than inside, and √u grows at least linearly
 along every ray.
 """
 
@@ -35,8 +35,8 @@ _EXCESS = 3.0
 _SUDDEN = 4.0
 """The inverse of the ratio from which the excess counts in full; it is zero on prototypes."""
 
-_USUAL = 0.9
-"""Level of the quantile q of the disagreement on held-out rows."""
+_TYPICAL, _USUAL = 0.5, 0.9
+"""Levels of the quantiles of the disagreement on held-out rows."""
 
 _BEYOND = 0.1
 """c, the factor of the squared change that slopes as inside would give beyond the range of the columns."""
@@ -74,11 +74,12 @@ class Widening:
     """The variance that rows far from the training rows have in addition.
 
     ``slopes`` (p,) are changes of the prediction, in scaled units of the target, per unit of each standardized column.
-    ``usual`` is the variance among fits that nine of ten held-out rows do not exceed.
+    ``typical`` and ``usual`` are the variances among fits that half and nine tenths of the held-out rows do not exceed.
     """
 
     support: Support
     slopes: FloatArray
+    typical: float
     usual: float
 
     @classmethod
@@ -87,12 +88,13 @@ class Widening:
         support = Support.fit(X)
         targets = combination.predictive(held_out.forecast()).loc
         slopes = _slopes(support, X, np.arange(X.shape[0]) if numbers is None else numbers, targets)
-        return cls(support, slopes, 0.0).for_members(held_out, combination)
+        return cls(support, slopes, 0.0, 0.0).for_members(held_out, combination)
 
     def for_members(self, held_out: HeldOut, combination: Combination) -> Widening:
         """Return the same for other members, by their held-out predictions."""
         spread = combination.spread(replace(held_out.forecast(), fold_variance=held_out.fold_variance))
-        return replace(self, usual=_quantile(spread, held_out.counts, _USUAL))
+        typical, usual = (_quantile(spread, held_out.counts, level) for level in (_TYPICAL, _USUAL))
+        return replace(self, typical=typical, usual=usual)
 
     def widen(self, X: Any, forecast: Forecast, combination: Combination, *, joint: bool = False) -> Forecast:
         """Return the forecast of rows with the variance outside of the training rows; warn if many are far away."""
@@ -102,7 +104,7 @@ class Widening:
             _warn_if_many(ratio)
         D, w = combination.spread(forecast), gate(ratio)
         excess = _EXCESS * np.minimum(_SUDDEN * ratio, 1.0) * (D - self.usual)
-        variance = np.maximum(np.maximum(excess, w * D), _BEYOND * w * change)
+        variance = np.maximum(np.maximum(excess, w * (D - self.typical)), _BEYOND * w * change)
         return replace(forecast, outside=Outside(variance, paths if joint else None))
 
     def _far(self, nearest: Nearest, *, joint: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
