@@ -11,11 +11,13 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing
 
-from bdkn.rows import BLOCK_ROWS
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 _LIMIT = 1e18
 """Standardized numbers are clipped to ±_LIMIT, so that their squares are numbers."""
+
+_BLOCK_CELLS = 1 << 18
+"""Cells of a block: two megabytes in double precision."""
 
 _EXTREME = 0.01
 """Share of the smallest and of the largest numbers of a column that do not determine its scale."""
@@ -98,11 +100,12 @@ def take(X: Any, rows: IndexArray | slice) -> Any:
 
 def row_blocks(X: Any) -> Iterator[Any]:
     """Yield the rows of a table of any kind, some at a time."""
-    if X.shape[0] <= BLOCK_ROWS:
+    size = max(1, _BLOCK_CELLS // X.shape[1])
+    if X.shape[0] <= size:
         yield X
         return
-    for start in range(0, X.shape[0], BLOCK_ROWS):
-        yield take(X, slice(start, start + BLOCK_ROWS))
+    for start in range(0, X.shape[0], size):
+        yield take(X, slice(start, start + size))
 
 
 def _known_values(X: Any) -> tuple[tuple[str, ...] | None, ...]:

@@ -17,7 +17,7 @@ _MOST = 1024
 _FAR = 256
 """Of many rows, how many of the prototypes are those that are farthest from the others."""
 
-_FOR_SCALES = 20_000
+_FOR_SCALES = 4000
 """Rows from which the scales of the columns are computed."""
 
 _TYPICAL = 0.9

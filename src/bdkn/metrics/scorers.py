@@ -75,7 +75,7 @@ def neg_nll(estimator: Any, X: Any, y: ArrayLike) -> float:
     >>> from sklearn.model_selection import cross_val_score
     >>> from bdkn import BDKNRegressor
     >>> from bdkn.metrics import neg_nll
-    >>> X = np.linspace(0.0, 1.0, 60)[:, None]
+    >>> X = np.random.default_rng(0).uniform(size=(60, 1))
     >>> model = BDKNRegressor(n_members=2, epochs=2, random_state=0)
     >>> cross_val_score(model, X, X[:, 0], scoring=neg_nll, cv=3).shape
     (3,)
@@ -106,7 +106,7 @@ def neg_crps(estimator: Any, X: Any, y: ArrayLike) -> float:
     >>> from sklearn.model_selection import cross_val_score
     >>> from bdkn import BDKNRegressor
     >>> from bdkn.metrics import neg_crps
-    >>> X = np.linspace(0.0, 1.0, 60)[:, None]
+    >>> X = np.random.default_rng(0).uniform(size=(60, 1))
     >>> model = BDKNRegressor(n_members=2, epochs=2, random_state=0)
     >>> cross_val_score(model, X, X[:, 0], scoring=neg_crps, cv=3).shape
     (3,)
