@@ -98,7 +98,8 @@ def predictions(model: Any) -> dict[str, np.ndarray]:
         "draws": model.sample_y(rows, 2, random_state=1),
     }
     if hasattr(model, "predict_var"):
-        found |= {f"variance {name}": part for name, part in model.predict_var(rows, decompose=True).items()}
+        parts = model.predict_var(rows, decompose=True)
+        found |= {f"variance {name}": part for name, part in parts.items() if name != "outside" or part.any()}
         found["weights"] = model.weights_
     return {name: np.ascontiguousarray(part) for name, part in found.items()}
 
