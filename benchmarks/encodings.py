@@ -4,10 +4,10 @@
     BDKN_DATA=... python benchmarks/encodings.py [--workers N] [--only NAME ...] [--write]
 
 Of every set, 85 % of the rows are fitted to and 15 % are scored, in units of the standard deviation of the target. The
-sets are the development sets and the training rows of the first split of the nine benchmark sets, whose test rows are not
-used. For each number of bins (0: inputs as they are) the members of one ensemble are trained, as many as ``KINDS``
-says; then parts of these ensembles are combined as a fit combines its members. ``--write`` writes the scores to
-results/encodings.json and the table to results/encodings.md; sets that are in the file are not run again.
+sets are the development sets and the training rows of the first split of the nine benchmark sets, whose test rows are
+not used. For each number of bins (0: inputs as they are) the members of one ensemble are trained; then parts of these
+ensembles are combined as a fit combines its members. ``--write`` writes the scores to results/encodings.json and the
+table to results/encodings.md; sets that are in the file are not run again.
 """
 
 from __future__ import annotations
