@@ -37,10 +37,12 @@ def route_metadata(model: Any, pairs: list[Pair], cv: Any) -> MetadataRouter:
 
 
 def route_parameters(
-    model: Any, pairs: Sequence[Pair], counts: FloatArray | None, metadata: Mapping[str, Any]
+    model: Any, pairs: Sequence[Pair], counts: FloatArray | None, groups: Any, metadata: Mapping[str, Any]
 ) -> dict[str, Mapping[str, Any]]:
     """Return what each estimator's ``fit`` and, under "cv", the splitter receives besides rows and targets."""
     if get_config()["enable_metadata_routing"] and model.estimators is not None:
+        if groups is not None and model.get_metadata_routing().consumes("fit", {"groups"}):
+            metadata = {**metadata, "groups": groups}
         routed = process_routing(model, "fit", sample_weight=counts, **metadata)
         return {"cv": routed.get("cv", Bunch(split={})).split} | {
             name: routed[name].fit for name, _ in pairs if name in routed
