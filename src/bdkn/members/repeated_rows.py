@@ -25,6 +25,9 @@ COARSE = 4
 BEYOND_CHANCE = 1000
 """Copies make so many times more pairs of equal rows than columns independent of one another would."""
 
+FEWEST = 10
+"""With fewer distinct rows or settings than this, rows are taken as they are."""
+
 MOST_ROWS = 10
 """With more rows than this per setting of the inputs, a new row is likely to have a setting that was seen."""
 
@@ -55,8 +58,10 @@ def find_repeated_rows(X: Any, y: FloatArray) -> RepeatedRows | None:
     targets agree far more often than those of all rows. Rows with equal inputs are to be kept together if there are
     at most ``MOST_ROWS`` of them per setting on average.
     """
+    if len(y) < FEWEST:
+        return None
     keys = _TableKeys.of(X, y, NEAR)
-    if _n_distinct(keys.inputs) == len(y):
+    if len(np.unique(keys.inputs)) == len(y):
         return None
     if _pairs(_TableKeys.of(X, y, COARSE * NEAR).inputs) >= 2 * _pairs(keys.inputs):  # near by chance
         keys = _TableKeys.of(X, y, None)
@@ -70,7 +75,9 @@ def _copies(X: Any, y: FloatArray, keys: _TableKeys) -> BoolArray:
     copies = np.ones(len(y), dtype=bool)
     copies[np.unique(keys.rows, return_index=True)[1]] = False
     chance = _chance([*_parts(X), y[:, None]], np.flatnonzero(~copies)) * len(y) ** 2 / 2
-    is_copied = copies.any() and keys.targets_agree and _pairs(keys.rows) >= BEYOND_CHANCE * chance
+    is_copied = (
+        FEWEST <= (~copies).sum() < len(y) and keys.targets_agree and _pairs(keys.rows) >= BEYOND_CHANCE * chance
+    )
     return copies if is_copied else np.zeros(len(y), dtype=bool)
 
 
@@ -78,7 +85,7 @@ def _settings(X: Any, inputs: Keys, copies: BoolArray) -> IndexArray | None:
     """Return a number for each row, the same for rows with equal inputs; None if inputs repeat by chance or not."""
     own = inputs[~copies]
     found, first = np.unique(own, return_index=True)
-    if len(found) == len(own) or len(found) * MOST_ROWS < len(own):
+    if len(found) == len(own) or len(found) < max(FEWEST, len(own) / MOST_ROWS):
         return None
     chance = _chance(_parts(X), np.flatnonzero(~copies)[first]) * len(own) ** 2 / 2
     return np.searchsorted(found, inputs) if _pairs(own) >= BEYOND_CHANCE * chance else None
@@ -106,10 +113,6 @@ class _TableKeys:
         n = len(self.targets)
         chance, agreeing = _pairs(self.targets) / (n * (n - 1) / 2), _pairs(self.rows) / max(1.0, _pairs(self.inputs))
         return agreeing >= min(0.95, 0.05 + 2.0 * chance)
-
-
-def _n_distinct(keys: Keys) -> int:
-    return len(np.unique(keys))
 
 
 def _pairs(keys: Keys) -> float:

@@ -18,9 +18,6 @@ from bdkn.members.repeated_rows import find_repeated_rows
 from bdkn.rows import Rows
 from bdkn.typing import IndexArray
 
-_FEW = 10
-"""Rows of a table with fewer distinct rows than this are taken as they are."""
-
 
 @dataclass(frozen=True, eq=False)
 class Splitting:
@@ -36,16 +33,17 @@ class Splitting:
     groups: NDArray[Any] | None = None
 
     @classmethod
-    def of(cls, rows: Rows, groups: ArrayLike | None = None, *, warn: bool = True) -> Splitting:
+    def of(cls, rows: Rows, groups: ArrayLike | None = None, cv: Any = None, *, warn: bool = True) -> Splitting:
         """Return the splitting of a table: by ``groups`` or, without them, by rows that repeat others.
 
-        Rows that are counted zero times are not used, and rows that repeat another are used once.
+        Rows that are counted zero times are not used, and rows that repeat another are used once, unless the user says
+        which rows belong together: by groups, or by row numbers as ``cv``.
         """
-        counted = np.arange(len(rows)) if rows.counts is None else np.flatnonzero(rows.counts)
+        plain = cls.plain(rows)
         if groups is None:
-            return cls(rows, counted)._without_copies(warn)
+            return plain if _is_row_numbers(cv) else plain._without_copies(warn)
         labels = _labels(groups, len(rows))
-        return cls(rows, counted, np.unique(labels[counted], return_inverse=True)[1], labels)
+        return cls(rows, plain.used, np.unique(labels[plain.used], return_inverse=True)[1], labels)
 
     @classmethod
     def plain(cls, rows: Rows) -> Splitting:
@@ -83,7 +81,7 @@ class Splitting:
         seen = hashlib.sha256()
         if self.groups is not None:
             seen.update(np.unique(self.groups, return_inverse=True)[1].astype(np.int64).tobytes())
-        if isinstance(cv, Iterable) and not isinstance(cv, str):
+        if _is_row_numbers(cv):
             for split in cv:
                 seen.update(repr([np.asarray(part).tolist() for part in split]).encode())
         else:
@@ -93,8 +91,8 @@ class Splitting:
     def _without_copies(self, warn: bool) -> Splitting:
         """Return the splitting that uses one row of each set of copies."""
         rows = self.used_rows()
-        found = find_repeated_rows(rows.X, rows.y) if len(rows) >= _FEW else None
-        if found is None or len(rows) - found.copies.sum() < _FEW:
+        found = find_repeated_rows(rows.X, rows.y)
+        if found is None:
             return self
         if warn and found.copies.any():
             warn_user(
@@ -110,6 +108,10 @@ class Splitting:
 def is_fold_count(cv: Any) -> bool:
     """Return whether ``cv`` is a number of folds, not "prefit", a splitter or row numbers."""
     return cv is not None and not (hasattr(cv, "split") or isinstance(cv, Iterable))
+
+
+def _is_row_numbers(cv: Any) -> bool:
+    return isinstance(cv, Iterable) and not isinstance(cv, str)
 
 
 def check_cv(cv: Any) -> None:

@@ -326,6 +326,8 @@ def _check_single_output(y: ArrayLike) -> None:
 def _tell_extreme_targets(rows: Rows) -> None:
     """Warn of targets that are so far from all others that they determine the scale of all predictions."""
     counted = np.arange(len(rows)) if rows.counts is None else np.flatnonzero(rows.counts)
+    if not len(counted):
+        return
     centre, spread = (float(part[0]) for part in robust_scale(rows.y[counted, None]))
     with np.errstate(over="ignore"):
         extreme = counted[np.abs(rows.y[counted] - centre) / _EXTREME > spread] if spread > 0 else counted[:0]

@@ -70,7 +70,7 @@ class BDKNRegressor(CombiningRegressor):
         Folds of a cross-fit in place of ``n_folds`` random ones: a number, a splitter of scikit-learn such as
         ``GroupKFold()`` or ``TimeSeriesSplit()``, or pairs of row numbers to train on and to leave out, no row twice. A
         splitter whose ``random_state`` is None gives each member folds of its own. Rows that no fold leaves out are
-        used for training only.
+        used for training only. Other designs ignore it.
     holdout_fraction : float, default=0.1
         Fraction of the rows left out of training by ``design="hold-out"``.
     predict_with : {"folds", "refit"}, default="folds"
@@ -175,7 +175,7 @@ class BDKNRegressor(CombiningRegressor):
         """Fit the regressor to training rows.
 
         Rows that repeat another one, inputs and target, are counted once, with a warning, and rows with equal inputs
-        are in the same fold, unless ``groups`` says which rows belong together.
+        are in the same fold, unless ``groups``, or row numbers as ``cv``, say which rows belong together.
 
         Parameters
         ----------
@@ -203,7 +203,7 @@ class BDKNRegressor(CombiningRegressor):
         """Return the checked rows to use, and how they are divided into folds."""
         given = self._all_rows(X, y, sample_weight, reset=reset)
         if self.design != "in-sample":
-            splitting = Splitting.of(given, groups, warn=reset)
+            splitting = Splitting.of(given, groups, self.cv, warn=reset)
         elif groups is None:
             splitting = Splitting.plain(given)
         else:
@@ -232,8 +232,6 @@ class BDKNRegressor(CombiningRegressor):
         check_choice("predict_with", self.predict_with, ("folds", "refit"))
         check_number("n_folds", self.n_folds, low=2, whole=True)
         check_cv(self.cv)
-        if self.cv is not None and self.design != "cross-fit":
-            raise InvalidParameterError(f"cv must be None unless design='cross-fit'; got design={self.design!r}")
         check_number("holdout_fraction", self.holdout_fraction, low=0, high=0.9, strict=True)
         return settings
 

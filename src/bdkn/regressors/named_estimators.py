@@ -41,9 +41,12 @@ def route_parameters(
 ) -> dict[str, Mapping[str, Any]]:
     """Return what each estimator's ``fit`` and, under "cv", the splitter receives besides rows and targets."""
     if get_config()["enable_metadata_routing"] and model.estimators is not None:
+        given = {**metadata} if counts is None else {"sample_weight": counts, **metadata}
         if groups is not None and model.get_metadata_routing().consumes("fit", {"groups"}):
-            metadata = {**metadata, "groups": groups}
-        routed = process_routing(model, "fit", sample_weight=counts, **metadata)
+            given["groups"] = groups
+        if not given:
+            return {}
+        routed = process_routing(model, "fit", **given)
         return {"cv": routed.get("cv", Bunch(split={})).split} | {
             name: routed[name].fit for name, _ in pairs if name in routed
         }

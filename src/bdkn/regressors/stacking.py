@@ -158,7 +158,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         """Fit the members and learn how to combine them.
 
         Rows that repeat another one, inputs and target, are counted once, with a warning, and rows with equal inputs
-        are in the same random fold, unless ``groups`` says which rows belong together.
+        are in the same random fold, unless ``groups``, or row numbers as ``cv``, say which rows belong together.
 
         Parameters
         ----------
@@ -225,7 +225,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         given = self._all_rows(X, y, sample_weight, reset=False)
         added = [pair for pair in in_use(candidates) if pair[0] not in dict(state.candidates)]
         routed = route_parameters(new, added, given.counts, groups, params)
-        splitting = Splitting.of(given, groups, warn=False)
+        splitting = Splitting.of(given, groups, self.cv, warn=False)
         provenance.check(self, given, splitting.digest())
         rows, parameters = used_rows(splitting, routed)
         fits = new._fit_members(added, rows, parameters, state.folds, provenance.seed)
@@ -235,7 +235,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         return new._copy(FittedStack([members[h] for h in useful], combined, candidates, state.folds))
 
     def _fit(self, rows: Rows, groups: ArrayLike | None = None, metadata: Metadata | None = None) -> FittedStack:
-        splitting = Splitting.of(rows, groups)
+        splitting = Splitting.of(rows, groups, self.cv)
         n_rows, weighted = len(splitting.used), rows.counts is not None
         candidates = self.estimators or default_estimators(n_rows, rows.X.shape[1], weighted=weighted)
         pairs = in_use(self.estimators) or candidates
