@@ -10,12 +10,13 @@ from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit, cross_va
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
+from threadpoolctl import threadpool_info
 
 import bdkn
 from bdkn import BayesianStackingRegressor, BDKNRegressor
 from bdkn.errors import ExtremeTargetWarning, InvalidParameterError, RepeatedRowsWarning
 from bdkn.members import FoldPlan, Splitting
-from bdkn.networks.threads import bounded_openmp
+from bdkn.networks.threads import bounded_threads, one_blas_thread
 from bdkn.rows import Rows
 
 X, y = table(60)
@@ -217,9 +218,19 @@ def test_members_run_on_bounded_threads():
 
 
 def test_many_rows_have_more_threads(monkeypatch):
-    from threadpoolctl import threadpool_info
-
     monkeypatch.setattr("joblib.cpu_count", lambda: 4)
     for n_rows, n_jobs, most in ((10, 1, 1), (10**6, 1, 4), (10**6, 2, 2), (10**6, 9, 1)):
-        with bounded_openmp(n_rows, n_jobs):
+        with bounded_threads(n_rows, n_jobs):
             assert {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "openmp"} <= {most}
+
+
+def test_the_limit_on_blas_ends_with_its_last_user():
+    def threads():
+        return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
+
+    before, one, other = threads(), one_blas_thread(), one_blas_thread()
+    with one:
+        with other:
+            assert threads() <= {1}
+        assert threads() <= {1}
+    assert threads() == before

@@ -81,12 +81,12 @@ class Standardizer:
         scale = np.sqrt(average(lambda x: (x - mean) ** 2)) * peak
         constant = (high / peak - low / peak <= _ROUNDINGS * precision) | (scale == 0)
         plain = cls(np.where(constant, low, mean * peak), np.where(constant, 1.0, scale))
-        return plain._tamed(rows) if robust else plain
+        return plain._tamed(rows, ~constant) if robust else plain
 
-    def _tamed(self, rows: RowSource) -> Standardizer:
+    def _tamed(self, rows: RowSource, varies: BoolArray) -> Standardizer:
         """Return the standardizer with robust scales of the columns with wild values, itself if there are none."""
         centre, spread = sampled_scale(rows)
-        wild = (spread > 0) & (self.scale / WILD > spread)
+        wild = varies & (spread > 0) & (self.scale / WILD > spread)
         if not wild.any():
             return self
         return Standardizer(np.where(wild, centre, self.mean), np.where(wild, spread, self.scale), wild)

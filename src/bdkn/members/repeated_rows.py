@@ -58,7 +58,7 @@ def find_repeated_rows(X: Any, y: FloatArray) -> RepeatedRows | None:
     targets agree far more often than those of all rows. Rows with equal inputs are to be kept together if there are
     at most ``MOST_ROWS`` of them per setting on average.
     """
-    if len(y) < FEWEST:
+    if len(y) < FEWEST or not X.shape[1]:
         return None
     keys = _TableKeys.of(X, y, NEAR)
     if len(np.unique(keys.inputs)) == len(y):

@@ -27,7 +27,7 @@ from bdkn.members import (
 )
 from bdkn.members.splitting import Splitting, is_fold_count
 from bdkn.networks import MIN_VARIANCE
-from bdkn.networks.threads import bounded_openmp
+from bdkn.networks.threads import bounded_threads
 from bdkn.regressors.named_estimators import is_refitted
 from bdkn.rows import Rows
 from bdkn.typing import FloatArray, IndexArray
@@ -106,10 +106,10 @@ class FoldFitter:
     def _run(self, job: _Job, at_once: int) -> tuple[Any, MeanStd]:
         """Return the model, fitted while others are, ``at_once`` in all, and its predictions for all rows."""
         if job.kept is not None:
-            with bounded_openmp(len(job.kept), at_once), nullcontext() if at_once == 1 else _on_one_core(job.model):
+            with bounded_threads(len(job.kept), at_once), nullcontext() if at_once == 1 else _on_one_core(job.model):
                 self._fit_model(job.model, job.name, job.kept)
         try:
-            with bounded_openmp(len(self.rows), at_once):
+            with bounded_threads(len(self.rows), at_once):
                 return job.model, predict_mean_std(job.model, self.rows.X, job.name)
         except NotFittedError as error:
             raise NotFittedError(f"cv='prefit' takes fitted members; fit {job.name!r} first, or let cv be 5") from error

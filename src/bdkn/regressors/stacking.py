@@ -27,7 +27,7 @@ from bdkn.members import EstimatorMember, Folds, HeldOut, OwnFolds, TargetScaler
 from bdkn.members.provenance import FitProvenance, Seed
 from bdkn.members.selection import DEPRECATED, CombinationSettings, select_and_combine, sound_members
 from bdkn.members.splitting import Splitting, is_fold_count
-from bdkn.networks.threads import bounded_openmp
+from bdkn.networks.threads import bounded_threads
 from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.base import Table
 from bdkn.regressors.defaults import default_estimators
@@ -425,7 +425,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         return {"rmse": scale * scores.rmse, "nll": scores.nll + np.log(scale)}
 
     def _forecast(self, X: Any) -> Forecast:
-        with stage("predict members"), bounded_openmp(X.shape[0]):
+        with stage("predict members"), bounded_threads(X.shape[0]):
             predicted = [member.by_fold(X) for member in self.members_]
         K = max(len(means) for means, _ in predicted)
         means, stds = np.full((2, K, X.shape[0], len(predicted)), np.nan)
