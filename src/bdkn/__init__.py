@@ -8,7 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bdkn.errors import BDKNError, DivergedError, DivergedMemberWarning, InvalidParameterError, ModelFileError
+    from bdkn.errors import (
+        BDKNError,
+        DivergedError,
+        DivergedMemberWarning,
+        ExtremeTargetWarning,
+        InvalidParameterError,
+        ModelFileError,
+        RepeatedRowsWarning,
+    )
     from bdkn.metrics import calibration_error, coverage, crps, neg_crps, neg_nll, nll, rmse
     from bdkn.predictive import Gaussian, GaussianMixture, StudentT
     from bdkn.regressors import (
@@ -36,6 +44,7 @@ __all__ = [
     "DeepEnsembleRegressor",
     "DivergedError",
     "DivergedMemberWarning",
+    "ExtremeTargetWarning",
     "GPRegressor",
     "Gaussian",
     "GaussianMixture",
@@ -43,6 +52,7 @@ __all__ = [
     "LDBLLRegressor",
     "MFVIRegressor",
     "ModelFileError",
+    "RepeatedRowsWarning",
     "StudentT",
     "TorchEngine",
     "VBLLRegressor",
@@ -58,7 +68,15 @@ __all__ = [
 ]
 
 _HOME = {
-    "bdkn.errors": ("BDKNError", "DivergedError", "DivergedMemberWarning", "InvalidParameterError", "ModelFileError"),
+    "bdkn.errors": (
+        "BDKNError",
+        "DivergedError",
+        "DivergedMemberWarning",
+        "ExtremeTargetWarning",
+        "InvalidParameterError",
+        "ModelFileError",
+        "RepeatedRowsWarning",
+    ),
     "bdkn.metrics": ("calibration_error", "coverage", "crps", "neg_crps", "neg_nll", "nll", "rmse"),
     "bdkn.predictive": ("Gaussian", "GaussianMixture", "StudentT"),
     "bdkn.regressors": (

@@ -460,7 +460,7 @@ def test_weights_count_rows():
     weighted = stack(members, cv=_splits(folds))
     repeated = stack(members, cv=_splits(folds[there]))
     one = weighted.fit(X, y, sample_weight=counts).predict_dist(NEW)
-    two = repeated.fit(X[there], y[there]).predict_dist(NEW)
+    two = repeated.fit(X[there], y[there], groups=there).predict_dist(NEW)
     np.testing.assert_allclose(one.mean(), two.mean(), rtol=1e-6)
     np.testing.assert_allclose(one.std(), two.std(), rtol=1e-3)
     for name, column in weighted.member_table().items():

@@ -11,11 +11,13 @@ from bdkn.members.cross_fitting import (
 from bdkn.members.design import Design
 from bdkn.members.encoding import Encoder, Encoders, Standardizer, TargetScaler, encode
 from bdkn.members.estimator import EstimatorMember, MeanStd, Member, check_model, is_fixed, predict_mean_std
-from bdkn.members.folds import FoldPlan, Folds, OwnFolds, name_key
+from bdkn.members.fold_plan import FoldPlan
+from bdkn.members.folds import Folds, OwnFolds, name_key
 from bdkn.members.held_out import HeldOut, MemberScores, constant_variance
 from bdkn.members.network import NetworkEnsemble, NetworkMember
 from bdkn.members.provenance import FitProvenance, Seed, seed_sequence
 from bdkn.members.selection import DEPRECATED, CombinationSettings, select_and_combine, sound_members
+from bdkn.members.splitting import Splitting
 
 __all__ = [
     "DEPRECATED",
@@ -39,6 +41,7 @@ __all__ = [
     "NetworkMember",
     "OwnFolds",
     "Seed",
+    "Splitting",
     "Standardizer",
     "TargetScaler",
     "check_model",

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bdkn.errors import check_choice, check_number
+from bdkn.errors import InvalidParameterError, check_choice, check_number
 from bdkn.inference import Forecast
 from bdkn.members import (
     DEPRECATED,
@@ -22,6 +22,7 @@ from bdkn.members import (
     NetworkEnsemble,
     NetworkMember,
     Seed,
+    Splitting,
     constant_variance,
     encode,
     predict_held_out,
@@ -30,6 +31,7 @@ from bdkn.members import (
     sound_members,
     train_folds,
 )
+from bdkn.members.splitting import check_cv
 from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.base import Table
 from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks
@@ -64,11 +66,17 @@ class BDKNRegressor(CombiningRegressor):
         with constant noise, prior mean zero and no constant.
     n_folds : int, default=5
         Number of folds of a cross-fit. Each member has folds of its own.
+    cv : int, cross-validation splitter or iterable, default=None
+        Folds of a cross-fit in place of ``n_folds`` random ones: a number, a splitter of scikit-learn such as
+        ``GroupKFold()`` or ``TimeSeriesSplit()``, or pairs of row numbers to train on and to leave out, no row twice. A
+        splitter whose ``random_state`` is None gives each member folds of its own. Rows that no fold leaves out are
+        used for training only. Other designs ignore it.
     holdout_fraction : float, default=0.1
         Fraction of the rows left out of training by ``design="hold-out"``.
     predict_with : {"folds", "refit"}, default="folds"
         What a member predicts with: the average of its networks of all folds, or one more network trained on all rows.
-        Ignored with ``design="in-sample"``, as are ``tempering``, ``tails`` and ``select_members``.
+        Ignored with ``design="in-sample"``, as are ``tempering``, ``tails`` and ``select_members``. If a fold of ``cv``
+        trains on fewer than half of the rows, as those of ``TimeSeriesSplit`` do, it is always the latter.
     <combination_parameters>
 
     Attributes
@@ -127,6 +135,7 @@ class BDKNRegressor(CombiningRegressor):
     design: str = "cross-fit"
     n_folds: int = 5
     holdout_fraction: float = 0.1
+    cv: Any = None
     predict_with: str = "folds"
     prior_variance: str | float = "evidence"
     tempering: str | float = "evidence"
@@ -161,15 +170,56 @@ class BDKNRegressor(CombiningRegressor):
         published = {**paper_parameters(setting, dataset), "design": "in-sample", "prior_variance": "paper"}
         return cls(**{**published, **overrides})
 
-    def _fit(self, rows: Rows) -> FittedBDKN:
-        settings = self._settings()
+    def fit(
+        self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> Self:
+        """Fit the regressor to training rows.
+
+        Rows that repeat another one, inputs and target, are counted once, with a warning, and rows with equal inputs
+        are in the same fold, unless ``groups``, or row numbers as ``cv``, say which rows belong together.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            A NumPy array, or a pandas or polars data frame, of finite numbers.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), optional
+            How many times each row is counted: a weight of 2 is two observations, a weight of 0 leaves the row out.
+            Weights that sum to one would count as a single row: multiply them by the number of rows.
+        groups : array-like of shape (n_samples,), optional
+            A label for each row. Rows with the same label are in the same fold: rows of one patient, machine or place,
+            if new rows will be of others. ``np.arange(len(y))`` says that every row is an observation of its own.
+
+        Returns
+        -------
+        self : object
+            The fitted regressor.
+        """
+        return self._publish(lambda model: model._fit(*model._split_rows(X, y, sample_weight, groups, reset=True)))
+
+    def _split_rows(
+        self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None, *, reset: bool
+    ) -> tuple[Rows, Splitting]:
+        """Return the checked rows to use, and how they are divided into folds."""
+        given = self._all_rows(X, y, sample_weight, reset=reset)
+        if self.design != "in-sample":
+            splitting = Splitting.of(given, groups, self.cv, warn=reset)
+        elif groups is None:
+            splitting = Splitting.plain(given)
+        else:
+            raise InvalidParameterError("groups divide rows into folds, of which design='in-sample' has none; got some")
+        return splitting.used_rows(), splitting
+
+    def _fit(self, rows: Rows, splitting: Splitting | None = None) -> FittedBDKN:
+        settings, splitting = self._settings(), splitting or Splitting.plain(rows)
         with stage("encode"):
             encoded, encoders = encode(rows, standardize_y=settings.standardize_y)
         combining = CombinationSettings.of(self)
         if self.design == "in-sample":
             return fit_published(settings, combining, encoded, encoders, seed_sequence(self.random_state))
-        provenance = FitProvenance.of(self, encoded)
-        plan = FoldPlan.of(self, len(rows), provenance.entropy, range(settings.size(len(rows)).n_members))
+        provenance = FitProvenance.of(self, encoded, splitting.digest(self.cv))
+        plan = FoldPlan.of(self, splitting, provenance.entropy, range(settings.size(len(rows)).n_members))
         networks = train_folds(settings, encoded, plan)
         held_out = predict_held_out(networks, encoded, plan)
         del encoded  # a copy of the table, which is not needed further
@@ -182,6 +232,7 @@ class BDKNRegressor(CombiningRegressor):
         check_choice("design", self.design, DESIGNS)
         check_choice("predict_with", self.predict_with, ("folds", "refit"))
         check_number("n_folds", self.n_folds, low=2, whole=True)
+        check_cv(self.cv)
         check_number("holdout_fraction", self.holdout_fraction, low=0, high=0.9, strict=True)
         return settings
 
@@ -214,7 +265,14 @@ class BDKNRegressor(CombiningRegressor):
         combined = Combined(combination, encoders.targets, held_out[members], provenance)
         return FittedBDKN(FittedNetworks(ensemble, scores, *curves, epochs), combined, n_trained=len(names))
 
-    def add_members(self, n: int, X: Table, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def add_members(
+        self,
+        n: int,
+        X: Table,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Return the regressor with ``n`` more networks; this one does not change.
 
         The new members are trained on the rows and with the folds of the fit, which must be given again, and with the
@@ -231,6 +289,8 @@ class BDKNRegressor(CombiningRegressor):
             Their targets.
         sample_weight : array-like of shape (n_samples,), optional
             Their weights, if the fit had any.
+        groups : array-like of shape (n_samples,), optional
+            Their groups, if the fit had any.
 
         Returns
         -------
@@ -242,10 +302,10 @@ class BDKNRegressor(CombiningRegressor):
         state: FittedBDKN = self._state
         ensemble, first = state.networks.ensemble, state.n_trained
         encoders = Encoders(ensemble.inputs, ensemble.targets)
-        rows = encoders.transform(self._training_rows(X, y, sample_weight, reset=False))
-        provenance = self._require_provenance()
-        provenance.check(self, rows)
-        plan = FoldPlan.of(self, len(rows), provenance.entropy, range(first, first + n))
+        used, splitting = self._split_rows(X, y, sample_weight, groups, reset=False)
+        rows, provenance = encoders.transform(used), self._require_provenance()
+        provenance.check(self, rows, splitting.digest(self.cv))
+        plan = FoldPlan.of(self, splitting, provenance.entropy, range(first, first + n))
         networks = train_folds(self._settings(), rows, plan)
         held_out = predict_held_out(networks, rows, plan)
         new = Candidates(plan.names, networks.used, networks.is_finite, held_out, networks.own_variance)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +25,9 @@ from bdkn.members import (
     name_key,
     predict_mean_std,
 )
+from bdkn.members.splitting import Splitting, is_fold_count
 from bdkn.networks import MIN_VARIANCE
+from bdkn.networks.threads import bounded_threads
 from bdkn.regressors.named_estimators import is_refitted
 from bdkn.rows import Rows
 from bdkn.typing import FloatArray, IndexArray
@@ -77,8 +79,8 @@ class FoldFitter:
     def fit(self, pairs: Sequence[tuple[str, Any]], *, n_jobs: int | None = None, verbose: int = 0) -> FoldFits:
         """Fit every member on every fold; a model that cannot be refitted is used as it is for all folds."""
         jobs = [job for name, model in pairs for job in self._jobs(name, model)]
-        around = nullcontext if effective_n_jobs(n_jobs) == 1 else _on_one_core
-        done = Parallel(n_jobs=n_jobs, verbose=verbose)(delayed(self._run)(job, around) for job in jobs)
+        at_once = effective_n_jobs(n_jobs)
+        done = Parallel(n_jobs=n_jobs, verbose=verbose)(delayed(self._run)(job, at_once) for job in jobs)
         members, found = [], np.full((3, len(self.rows), len(pairs)), np.nan)
         for h, (name, _) in enumerate(pairs):
             ours = [(job, *result) for job, result in zip(jobs, done, strict=True) if job.name == name]
@@ -101,13 +103,14 @@ class FoldFitter:
         nothing = np.arange(0)
         return [*jobs, _Job(name, _seeded(model, seed), np.arange(len(self.rows)), nothing)] if self.refit else jobs
 
-    def _run(self, job: _Job, around: Callable[[Any], AbstractContextManager[Any]]) -> tuple[Any, MeanStd]:
-        """Return the model, fitted inside the context ``around``, and its predictions for all rows."""
+    def _run(self, job: _Job, at_once: int) -> tuple[Any, MeanStd]:
+        """Return the model, fitted while others are, ``at_once`` in all, and its predictions for all rows."""
         if job.kept is not None:
-            with around(job.model):
+            with bounded_threads(len(job.kept), at_once), nullcontext() if at_once == 1 else _on_one_core(job.model):
                 self._fit_model(job.model, job.name, job.kept)
         try:
-            return job.model, predict_mean_std(job.model, self.rows.X, job.name)
+            with bounded_threads(len(self.rows), at_once):
+                return job.model, predict_mean_std(job.model, self.rows.X, job.name)
         except NotFittedError as error:
             raise NotFittedError(f"cv='prefit' takes fitted members; fit {job.name!r} first, or let cv be 5") from error
 
@@ -162,38 +165,25 @@ def _seeded(model: Any, seed: np.random.SeedSequence) -> Any:
     return copy.set_params(**dict(zip(states, seeds.tolist(), strict=True)))
 
 
-def is_fold_count(cv: Any) -> bool:
-    """Return whether ``cv`` is a number of folds, not "prefit", a splitter or row numbers."""
-    return cv is not None and not (hasattr(cv, "split") or isinstance(cv, Iterable))
-
-
-def make_folds(cv: Any, rows: Rows, routed: Parameters, root: np.random.SeedSequence) -> Folds | OwnFolds:
-    """Return the folds of the rows that are counted; ``cv=None`` means five, as in scikit-learn."""
-    counted = _counted_numbers(rows)
+def make_folds(cv: Any, splitting: Splitting, routed: Parameters, root: np.random.SeedSequence) -> Folds | OwnFolds:
+    """Return the folds of the rows that are used; ``cv=None`` means five, as in scikit-learn."""
+    n = len(splitting.used)
     if isinstance(cv, str):
-        return Folds.everything(len(counted))
-    if len(counted) < 2:
+        return Folds.everything(n)
+    if n < 2:
         raise InvalidParameterError(
             "members are compared on rows left out of their training, which takes at least 2 rows; got "
-            f"n_samples={len(counted)}: add rows, or give fitted members and cv='prefit'"
+            f"n_samples={n}: add rows, or give fitted members and cv='prefit'"
         )
     if cv is None or is_fold_count(cv):
-        return OwnFolds(len(counted), 5 if cv is None else cv, root.entropy)
-    splitter = getattr(cv, "split", None)
-    splits = splitter(rows.X, rows.y, **routed.get("cv", {})) if splitter else cv
-    return Folds.of(len(rows), splits).only(counted)
+        return OwnFolds(n, 5 if cv is None else cv, root.entropy, splitting.sets)
+    return splitting.split(cv, routed.get("cv"))
 
 
-def counted_rows(rows: Rows, routed: Parameters) -> tuple[Rows, Parameters]:
-    """Return the rows that are not counted zero times, and what ``fit`` of each member receives for them."""
-    numbers = _counted_numbers(rows)
-    if len(numbers) == len(rows):
-        return rows, routed
-    return take_rows(rows, numbers), take_parameters(routed, numbers, len(rows))
-
-
-def _counted_numbers(rows: Rows) -> IndexArray:
-    return np.arange(len(rows)) if rows.counts is None else np.flatnonzero(rows.counts)
+def used_rows(splitting: Splitting, routed: Parameters) -> tuple[Rows, Parameters]:
+    """Return the rows that are used, and what ``fit`` of each member receives for them."""
+    rows = splitting.used_rows()
+    return rows, routed if rows is splitting.rows else take_parameters(routed, splitting.used, len(splitting.rows))
 
 
 def scale_predictions(

@@ -26,6 +26,8 @@ from bdkn.inference import Forecast
 from bdkn.members import EstimatorMember, Folds, HeldOut, OwnFolds, TargetScaler
 from bdkn.members.provenance import FitProvenance, Seed
 from bdkn.members.selection import DEPRECATED, CombinationSettings, select_and_combine, sound_members
+from bdkn.members.splitting import Splitting, is_fold_count
+from bdkn.networks.threads import bounded_threads
 from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.base import Table
 from bdkn.regressors.defaults import default_estimators
@@ -34,10 +36,9 @@ from bdkn.regressors.estimator_fitting import (
     FoldFitter,
     Parameters,
     calibrate,
-    counted_rows,
-    is_fold_count,
     make_folds,
     scale_predictions,
+    used_rows,
 )
 from bdkn.regressors.fitted import Combined, FittedStack, Pair
 from bdkn.regressors.named_estimators import (
@@ -81,7 +82,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         and which to leave out, no row twice; or "prefit": the members are fitted already, to other rows, and are only
         combined on the rows given to ``fit``.
     predict_with : {"folds", "refit"}, default="folds"
-        What a member predicts with: the average of its fits, one per fold, or one more fit to all rows.
+        What a member predicts with: the average of its fits, one per fold, or one more fit to all rows. If a fold of
+        ``cv`` trains on fewer than half of the rows, as those of ``TimeSeriesSplit`` do, it is always the latter.
     <combination_parameters>
     n_jobs : int or None, default=None
         Number of fits to run at once, by joblib; -1 for all cores. The result does not depend on it.
@@ -145,8 +147,18 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     verbose: int = 0
     evidence: str | float = DEPRECATED
 
-    def fit(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
+    def fit(
+        self,
+        X: Table,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        **params: Any,
+    ) -> Self:
         """Fit the members and learn how to combine them.
+
+        Rows that repeat another one, inputs and target, are counted once, with a warning, and rows with equal inputs
+        are in the same random fold, unless ``groups``, or row numbers as ``cv``, say which rows belong together.
 
         Parameters
         ----------
@@ -155,8 +167,12 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         y : array-like of shape (n_samples,)
             Targets.
         sample_weight : array-like of shape (n_samples,), optional
-            How many times each row is counted: a weight of 2 is the row twice, a weight of 0 leaves it out. All members
-            must accept it, unless metadata routing determines which receive it.
+            How many times each row is counted: a weight of 2 is two observations, a weight of 0 leaves the row out. All
+            members must accept it, unless metadata routing determines which receive it.
+        groups : array-like of shape (n_samples,), optional
+            A label for each row. Rows with the same label are in the same fold, by ``cv`` if that is a splitter.
+            ``np.arange(len(y))`` says that every row is an observation of its own. Members that request ``groups`` by
+            metadata routing receive it.
         **params
             Metadata for members or for ``cv``, passed on to those that request it by scikit-learn's metadata routing.
 
@@ -166,7 +182,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
             The fitted regressor.
         """
         self._check_parameters()
-        return self._publish(lambda model: model._fit(model._all_rows(X, y, sample_weight, reset=True), params))
+        return self._publish(lambda model: model._fit(model._all_rows(X, y, sample_weight, reset=True), groups, params))
 
     def add_members(
         self,
@@ -174,6 +190,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         X: Table,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
         **params: Any,
     ) -> Self:
         """Return the regressor with more members; this one does not change.
@@ -191,6 +208,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
             Their targets.
         sample_weight : array-like of shape (n_samples,), optional
             Their weights, if the fit had any.
+        groups : array-like of shape (n_samples,), optional
+            Their groups, if the fit had any.
         **params
             Metadata as in ``fit``.
 
@@ -205,26 +224,29 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         new._check_parameters()
         given = self._all_rows(X, y, sample_weight, reset=False)
         added = [pair for pair in in_use(candidates) if pair[0] not in dict(state.candidates)]
-        routed = route_parameters(new, added, given.counts, params)
-        provenance.check(self, given)
-        rows, parameters = counted_rows(given, routed)
+        routed = route_parameters(new, added, given.counts, groups, params)
+        splitting = Splitting.of(given, groups, self.cv, warn=False)
+        provenance.check(self, given, splitting.digest())
+        rows, parameters = used_rows(splitting, routed)
         fits = new._fit_members(added, rows, parameters, state.folds, provenance.seed)
         members, held_out = calibrate(fits, rows, state.folds, self._combined.targets)
         members, held_out = [*state.members, *members], self._require_held_out().join(held_out)
         useful, combined = new._select_and_combine(members, held_out, self._combined.targets, provenance)
         return new._copy(FittedStack([members[h] for h in useful], combined, candidates, state.folds))
 
-    def _fit(self, rows: Rows, metadata: Metadata | None = None) -> FittedStack:
-        candidates = self.estimators or default_estimators(len(rows), rows.X.shape[1], weighted=rows.counts is not None)
+    def _fit(self, rows: Rows, groups: ArrayLike | None = None, metadata: Metadata | None = None) -> FittedStack:
+        splitting = Splitting.of(rows, groups, self.cv)
+        n_rows, weighted = len(splitting.used), rows.counts is not None
+        candidates = self.estimators or default_estimators(n_rows, rows.X.shape[1], weighted=weighted)
         pairs = in_use(self.estimators) or candidates
-        provenance = FitProvenance.of(self, rows)
-        routed = route_parameters(self, pairs, rows.counts, metadata or {})
-        folds = make_folds(self.cv, rows, routed, provenance.seed)
-        counted, parameters = counted_rows(rows, routed)
-        targets = TargetScaler.fit(counted.y, counted.counts)
+        provenance = FitProvenance.of(self, rows, splitting.digest())
+        routed = route_parameters(self, pairs, rows.counts, groups, metadata or {})
+        folds = make_folds(self.cv, splitting, routed, provenance.seed)
+        used, parameters = used_rows(splitting, routed)
+        targets = TargetScaler.fit(used.y, used.counts)
         with stage("train"):
-            fits = self._fit_members(pairs, counted, parameters, folds, provenance.seed)
-        members, held_out = calibrate(fits, counted, folds, targets)
+            fits = self._fit_members(pairs, used, parameters, folds, provenance.seed)
+        members, held_out = calibrate(fits, used, folds, targets)
         useful, combined = self._select_and_combine(members, held_out, targets, provenance)
         return FittedStack([members[h] for h in useful], combined, candidates, folds)
 
@@ -358,7 +380,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         folds: Folds | OwnFolds,
         root: np.random.SeedSequence,
     ) -> FoldFits:
-        prefit, refit = isinstance(self.cv, str), self.predict_with == "refit"
+        prefit, refit = isinstance(self.cv, str), self.predict_with == "refit" or folds.trains_on_few
         fitter = FoldFitter(rows, parameters, folds, root, prefit=prefit, refit=refit)
         return fitter.fit(pairs, n_jobs=self.n_jobs, verbose=self.verbose)
 
@@ -403,7 +425,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         return {"rmse": scale * scores.rmse, "nll": scores.nll + np.log(scale)}
 
     def _forecast(self, X: Any) -> Forecast:
-        with stage("predict members"):
+        with stage("predict members"), bounded_threads(X.shape[0]):
             predicted = [member.by_fold(X) for member in self.members_]
         K = max(len(means) for means, _ in predicted)
         means, stds = np.full((2, K, X.shape[0], len(predicted)), np.nan)
