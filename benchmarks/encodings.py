@@ -34,6 +34,7 @@ from bdkn.members import (
     select_and_combine,
     train_folds,
 )
+from bdkn.members.splitting import Splitting
 from bdkn.rows import Rows
 from development_sets import LARGER, SMALL
 
@@ -90,7 +91,7 @@ def members(X: np.ndarray, y: np.ndarray, new: np.ndarray, n_bins: int) -> dict[
     model = bdkn.BDKNRegressor(random_state=0, n_jobs=1, n_bins=n_bins, n_members=12 if few else 6, weight_decay=DECAYS)
     settings = model._settings()
     rows, encoders = encode(Rows(X, y))
-    plan = FoldPlan.of(model, len(y), 1000 + n_bins, range(settings.size(len(y)).n_members))
+    plan = FoldPlan.of(model, Splitting.plain(rows), 1000 + n_bins, range(settings.size(len(y)).n_members))
     began = time.process_time()
     networks = train_folds(settings, rows, plan)
     took = time.process_time() - began
