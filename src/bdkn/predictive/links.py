@@ -1,0 +1,253 @@
+"""Links: increasing maps from the target to a line on which it is closer to a symmetric distribution.
+
+A target that is positive is predicted by its logarithm, a share by its logit, a skewed target by the power of Yeo and
+Johnson. ``support`` are the bounds of the target, where the predicted distribution is truncated; see
+``bdkn.predictive.Transformed``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from bdkn.typing import FloatArray
+
+Support = tuple[float, float]
+
+
+class Link(Protocol):
+    """Increasing map g of the target y; its image is the line, or an interval if the target is bounded."""
+
+    @property
+    def support(self) -> Support:
+        """The bounds of the target."""
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Targets at which g has no second derivative."""
+
+    def forward(self, y: FloatArray) -> FloatArray:
+        """Return g(y)."""
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Return the y with g(y) = z."""
+
+    def log_derivative(self, y: FloatArray) -> FloatArray:
+        """Return log g'(y)."""
+
+
+@dataclass(frozen=True)
+class IdentityLink:
+    """The target itself, perhaps with bounds."""
+
+    lower: float = -np.inf
+    upper: float = np.inf
+
+    @property
+    def support(self) -> Support:
+        """The bounds of the target."""
+        return self.lower, self.upper
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Targets at which g has no second derivative."""
+        return ()
+
+    def forward(self, y: FloatArray) -> FloatArray:
+        """Return y."""
+        return y
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Return z."""
+        return z
+
+    def log_derivative(self, y: FloatArray) -> FloatArray:
+        """Return zero."""
+        return np.zeros_like(y)
+
+
+@dataclass(frozen=True)
+class LogLink:
+    """log(y - lower), for targets above ``lower``."""
+
+    lower: float = 0.0
+
+    @property
+    def support(self) -> Support:
+        """The bounds of the target."""
+        return self.lower, np.inf
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Targets at which g has no second derivative."""
+        return ()
+
+    def forward(self, y: FloatArray) -> FloatArray:
+        """Return g(y)."""
+        with np.errstate(divide="ignore"):
+            return np.log(y - self.lower)
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Return the y with g(y) = z."""
+        with np.errstate(over="ignore"):
+            return self.lower + np.exp(z)
+
+    def log_derivative(self, y: FloatArray) -> FloatArray:
+        """Return log g'(y)."""
+        return -self.forward(y)
+
+
+@dataclass(frozen=True)
+class LogitLink:
+    """log(y - lower) - log(upper - y), for targets between two bounds."""
+
+    lower: float = 0.0
+    upper: float = 1.0
+
+    @property
+    def support(self) -> Support:
+        """The bounds of the target."""
+        return self.lower, self.upper
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Targets at which g has no second derivative."""
+        return ()
+
+    def forward(self, y: FloatArray) -> FloatArray:
+        """Return g(y)."""
+        with np.errstate(divide="ignore"):
+            return np.log(y - self.lower) - np.log(self.upper - y)
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Return the y with g(y) = z."""
+        with np.errstate(over="ignore"):
+            return self.lower + (self.upper - self.lower) / (1.0 + np.exp(-z))
+
+    def log_derivative(self, y: FloatArray) -> FloatArray:
+        """Return log g'(y)."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.upper - self.lower) - np.log(y - self.lower) - np.log(self.upper - y)
+
+
+@dataclass(frozen=True)
+class YeoJohnsonLink:
+    """The power transformation of Yeo and Johnson (2000) of (y - centre) / unit, perhaps with bounds of the target.
+
+    ``power`` lies between 0 and 2: below 1 it pulls large targets in, above 1 small ones, and 1 is linear.
+    """
+
+    power: float
+    centre: float = 0.0
+    unit: float = 1.0
+    lower: float = -np.inf
+    upper: float = np.inf
+
+    @property
+    def support(self) -> Support:
+        """The bounds of the target."""
+        return self.lower, self.upper
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Targets at which g has no second derivative."""
+        return (self.centre,)
+
+    def forward(self, y: FloatArray) -> FloatArray:
+        """Return g(y)."""
+        x = (y - self.centre) / self.unit
+        right, left = np.maximum(x, 0.0), np.maximum(-x, 0.0)
+        return _grown(right, self.power) - _grown(left, 2.0 - self.power)
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Return the y with g(y) = z."""
+        right, left = np.maximum(z, 0.0), np.maximum(-z, 0.0)
+        return self.centre + self.unit * (_shrunk(right, self.power) - _shrunk(left, 2.0 - self.power))
+
+    def log_derivative(self, y: FloatArray) -> FloatArray:
+        """Return log g'(y)."""
+        x = (y - self.centre) / self.unit
+        return np.asarray((self.power - 1.0) * np.sign(x) * np.log1p(np.abs(x)) - np.log(self.unit))
+
+
+def _grown(x: FloatArray, power: float) -> FloatArray:
+    """Return ((1 + x)^power - 1) / power, the logarithm of 1 + x for the power zero."""
+    with np.errstate(over="ignore"):
+        return np.log1p(x) if power == 0.0 else np.expm1(power * np.log1p(x)) / power
+
+
+def _shrunk(z: FloatArray, power: float) -> FloatArray:
+    """Return the inverse of ``_grown``."""
+    with np.errstate(over="ignore"):
+        return np.expm1(z) if power == 0.0 else np.expm1(np.log1p(power * z) / power)
+
+
+@dataclass(frozen=True)
+class MirroredLink:
+    """-g(-y) for another link g: that of a lower bound becomes that of an upper bound."""
+
+    link: LogLink
+
+    @property
+    def support(self) -> Support:
+        """The bounds of the target."""
+        lower, upper = self.link.support
+        return -upper, -lower
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Targets at which g has no second derivative."""
+        return ()
+
+    def forward(self, y: FloatArray) -> FloatArray:
+        """Return g(y)."""
+        return -self.link.forward(-y)
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Return the y with g(y) = z."""
+        return -self.link.inverse(-z)
+
+    def log_derivative(self, y: FloatArray) -> FloatArray:
+        """Return log g'(y)."""
+        return self.link.log_derivative(-y)
+
+
+@dataclass(frozen=True)
+class ContinuedLink:
+    """Another link between two targets ``low`` and ``high``, continued outside by its tangents.
+
+    The exponential of a Student-t has no mean; continued linearly it has every moment that the Student-t has. And the
+    logarithm, continued linearly, has a value at its bound, so that targets may lie on the bound.
+    """
+
+    link: LogLink | LogitLink | MirroredLink | YeoJohnsonLink
+    low: float
+    high: float
+
+    @property
+    def support(self) -> Support:
+        """The bounds of the target."""
+        return self.link.support
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Targets at which g has no second derivative."""
+        return (*self.link.breaks, self.low, self.high)
+
+    def forward(self, y: FloatArray) -> FloatArray:
+        """Return g(y)."""
+        inside = np.clip(y, self.low, self.high)
+        return np.asarray(self.link.forward(inside) + np.exp(self.link.log_derivative(inside)) * (y - inside))
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Return the y with g(y) = z."""
+        ends = np.array([self.low, self.high])
+        inside = np.clip(z, *self.link.forward(ends))
+        y = np.clip(self.link.inverse(inside), *ends)
+        return np.asarray(y + np.exp(-self.link.log_derivative(y)) * (z - inside))
+
+    def log_derivative(self, y: FloatArray) -> FloatArray:
+        """Return log g'(y)."""
+        return self.link.log_derivative(np.clip(y, self.low, self.high))
