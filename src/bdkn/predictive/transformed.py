@@ -113,6 +113,11 @@ class Transformed(Predictive):
             return self._target(z)
         return self._target(self._truncated(self.base.cdf(z)))
 
+    def row_quantiles(self, levels: FloatArray) -> FloatArray:
+        """Return the quantiles at levels (n, k) that differ between rows."""
+        z = row_quantiles(self.base, levels) if self._is_whole else self._truncated(levels)
+        return np.where(self.scale[:, None] > 0.0, self._target(z), self._point[:, None])
+
     @cached_property
     def _ends(self) -> FloatArray:
         """The image of the link."""
@@ -163,7 +168,9 @@ class Transformed(Predictive):
     @cached_property
     def _halves(self) -> tuple[_Half, _Half]:
         """The moments of the distances from the median, above it and below."""
-        return self._half(1.0 - np.array([_END, 2.0 * _END, 0.25]), 1.0), self._half(np.array([_END, 2 * _END, 0.25]), -1.0)
+        return self._half(1.0 - np.array([_END, 2.0 * _END, 0.25]), 1.0), self._half(
+            np.array([_END, 2 * _END, 0.25]), -1.0
+        )
 
     def _half(self, levels: FloatArray, sign: float) -> _Half:
         centre = self._centre[:, None]
@@ -308,8 +315,12 @@ def _path(start: FloatArray, stop: FloatArray, width: FloatArray, breaks: FloatA
 
 def row_quantiles(dist: Predictive, levels: FloatArray) -> FloatArray:
     """Return the quantiles (n, k) at levels (n, k) that differ between rows."""
-    if isinstance(dist, LocationScale) or not levels.size:
-        return dist._ppf(levels) if levels.size else levels
+    if not levels.size:
+        return levels
+    if isinstance(dist, LocationScale):
+        return dist._ppf(levels)
+    if isinstance(dist, Transformed):
+        return dist.row_quantiles(levels)
     lowest, highest = (np.repeat(end[:, None], levels.shape[1], axis=1) for end in _outer(dist, levels))
 
     def excess(x: FloatArray) -> tuple[FloatArray, FloatArray]:

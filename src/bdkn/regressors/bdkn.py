@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bdkn.errors import check_choice, check_number
+from bdkn.errors import InvalidParameterError, check_choice, check_number
 from bdkn.inference import Forecast
 from bdkn.members import (
     DEPRECATED,
@@ -30,6 +30,9 @@ from bdkn.members import (
     sound_members,
     train_folds,
 )
+from bdkn.members.target_choice import TargetSettings
+from bdkn.members.value_model import learn_values
+from bdkn.predictive import IdentityLink, Link
 from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.base import Table
 from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks
@@ -131,6 +134,9 @@ class BDKNRegressor(CombiningRegressor):
     tempering: str | float = "evidence"
     tails: str = "loo"
     select_members: bool = True
+    target: str = "auto"
+    lower: float | None = None
+    upper: float | None = None
     evidence: str | float = DEPRECATED
 
     @classmethod
@@ -157,13 +163,20 @@ class BDKNRegressor(CombiningRegressor):
         >>> BDKNRegressor.from_paper(setting=1).learning_rate
         0.1
         """
-        published = {**paper_parameters(setting, dataset), "design": "in-sample", "prior_variance": "paper"}
+        published = {
+            **paper_parameters(setting, dataset),
+            "design": "in-sample",
+            "prior_variance": "paper",
+            "target": "identity",
+        }
         return cls(**{**published, **overrides})
 
     def _fit(self, rows: Rows) -> FittedBDKN:
         settings = self._settings()
+        with stage("choose link"):
+            link = self._link(rows)
         with stage("encode"):
-            encoded, encoders = encode(rows, standardize_y=settings.standardize_y)
+            encoded, encoders = encode(rows, standardize_y=settings.standardize_y, link=link)
         combining = CombinationSettings.of(self)
         if self.design == "in-sample":
             return fit_published(settings, combining, encoded, encoders, seed_sequence(self.random_state))
@@ -174,6 +187,18 @@ class BDKNRegressor(CombiningRegressor):
         del encoded  # a copy of the table, which is not needed further
         candidates = Candidates(plan.names, networks.used, networks.is_finite, held_out, networks.own_variance)
         return self._select_and_combine(candidates, encoders, provenance, combining)
+
+    def _link(self, rows: Rows) -> Link:
+        """Return the link of the targets; the published method has none."""
+        settings = TargetSettings.of(self)
+        if self.design != "in-sample":
+            return settings.link(rows)
+        if not settings.is_plain:
+            raise InvalidParameterError(
+                "design='in-sample' is the published method, which predicts the target itself; got "
+                f"target={self.target!r}, lower={self.lower}, upper={self.upper}: use another design, or none of them"
+            )
+        return IdentityLink()
 
     def _settings(self) -> NetworkSettings:
         """Return the checked parameters of the networks, after checking those of the design."""
@@ -210,7 +235,8 @@ class BDKNRegressor(CombiningRegressor):
             variances=None if own_variance else constant[members],
         )
         curves, epochs = (chosen.loss_curves, chosen.validation_curves), np.array(chosen.best_epochs)
-        combined = Combined(combination, encoders.targets, held_out[members], provenance)
+        values = learn_values(combining, combination, encoders.targets, held_out[members])
+        combined = Combined(combination, encoders.targets, held_out[members], provenance, values)
         return FittedBDKN(FittedNetworks(ensemble, scores, *curves, epochs), combined, n_trained=len(names))
 
     def add_members(self, n: int, X: Table, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -271,7 +297,7 @@ class BDKNRegressor(CombiningRegressor):
         return FittedBDKN(state.networks[members], combined, state.n_trained)
 
     def _member_fit(self) -> dict[str, Any]:
-        return self._networks.table()
+        return {**self._networks.table(), **self._target_scores()}
 
     def _forecast(self, X: Array) -> Forecast:
         with stage("predict members"):

@@ -23,8 +23,18 @@ from bdkn.members import (
     TargetScaler,
 )
 from bdkn.members.provenance import FitProvenance, is_nested, plain_parameter
+from bdkn.members.target_values import TargetValues
+from bdkn.members.value_model import ValueModel
 from bdkn.networks import FeatureMap, MeanVarianceHead, MixedNetworks, Networks, NetworkSpec
 from bdkn.persistence import Arrays, Document, pack, unpack, write
+from bdkn.predictive import (
+    ContinuedLink,
+    IdentityLink,
+    LogitLink,
+    LogLink,
+    MirroredLink,
+    YeoJohnsonLink,
+)
 from bdkn.regressors.baselines.conditioned_gp import ConditionedGP
 from bdkn.regressors.baselines.fitted import (
     FittedBLL,
@@ -52,6 +62,7 @@ TYPES = (
     Combination,
     Combined,
     ConditionedGP,
+    ContinuedLink,
     EstimatorMember,
     FeatureMap,
     FitProvenance,
@@ -65,8 +76,12 @@ TYPES = (
     FittedVBLL,
     Folds,
     HeldOut,
+    IdentityLink,
+    LogLink,
+    LogitLink,
     MeanVarianceHead,
     MemberScores,
+    MirroredLink,
     MixedNetworks,
     NetworkEnsemble,
     NetworkSpec,
@@ -78,8 +93,11 @@ TYPES = (
     Standardizer,
     Tails,
     TargetScaler,
+    TargetValues,
     TrainingCourse,
+    ValueModel,
     VariationalLastLayer,
+    YeoJohnsonLink,
 )
 """Classes that a fitted state may consist of, besides numbers, text and arrays."""
 
