@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bdkn.errors import InvalidParameterError
 from bdkn.members.target_values import TargetValues, find_values
-from bdkn.predictive import IdentityLink, Link, Predictive, Transformed
+from bdkn.predictive import IDENTITY, Link, Predictive, Transformed
 from bdkn.rows import BLOCK_ROWS, Rows, RowSource
 from bdkn.typing import Float32Array, FloatArray
 
@@ -107,7 +107,7 @@ class TargetScaler:
 
     mean: float = 0.0
     scale: float = 1.0
-    link: Link = IdentityLink()
+    link: Link = IDENTITY
     values: TargetValues | None = None
 
     @classmethod
@@ -115,7 +115,7 @@ class TargetScaler:
         cls,
         y: FloatArray,
         counts: FloatArray | None = None,
-        link: Link = IdentityLink(),
+        link: Link = IDENTITY,
         values: TargetValues | None = None,
     ) -> TargetScaler:
         """Return the scaler of the targets ``y``, each counted ``counts`` times (None: once)."""
@@ -126,7 +126,7 @@ class TargetScaler:
     @property
     def is_linear(self) -> bool:
         """Whether the link is the identity and the target has no bounds."""
-        return self.link == IdentityLink()
+        return self.link == IDENTITY
 
     @property
     def squared(self) -> float:
@@ -177,7 +177,7 @@ def encode(
     *,
     standardize_y: bool = True,
     fit_encoder: Callable[[RowSource], Encoder] = Standardizer.fit,
-    link: Link = IdentityLink(),
+    link: Link = IDENTITY,
 ) -> tuple[Rows, Encoders]:
     """Fit the encoders to training rows; return the encoded rows and the encoders."""
     values = find_values(rows.y, rows.counts)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bdkn.errors import InvalidParameterError
-from bdkn.predictive import Gaussian, IdentityLink, Link, Transformed
+from bdkn.predictive import IDENTITY, Gaussian, IdentityLink, Link, Transformed
 from bdkn.typing import FloatArray
 
 MeanStd = tuple[FloatArray, FloatArray | None]
@@ -38,7 +38,7 @@ class EstimatorMember:
     name: str
     models: tuple[Any, ...]
     std_factor: float = 1.0
-    link: Link = IdentityLink()
+    link: Link = IDENTITY
 
     def predict(self, X: Any) -> tuple[FloatArray, FloatArray | None]:
         """Return the mean of each row and, if the models have one, its variance.
@@ -56,7 +56,7 @@ class EstimatorMember:
         return dist.mean(), dist.var()
 
     def by_fold(self, X: Any) -> MeanStd:
-        """Return means and standard deviations of every model, each (folds, n), of the target transformed by the link."""
+        """Return means and standard deviations of every model, each (folds, n), of the transformed target."""
         predicted = [predict_mean_std(model, X, self.name) for model in self.models]
         means, stds = zip(*predicted, strict=True)
         if np.isnan(self.std_factor) or any(part is None for part in stds):

@@ -43,7 +43,7 @@ _MOST_ROWS = 2000
 _FEWEST_ROWS = 30
 """With fewer rows the identity is used."""
 
-_ERRORS, _LEAST = 3.0, 0.02
+_ERRORS, _LEAST = 3.0, 0.05
 """Standard errors, and nats per row, by which another link must be better than the identity."""
 
 _SKEWED = 0.5
@@ -80,7 +80,7 @@ class TargetSettings:
         """Return the link of the targets of some rows, chosen if ``target`` is "auto"."""
         self._check(rows.y)
         if self.target == "auto":
-            return choose_link(rows, [self._identity(), *self._candidates(rows.y)], _ERRORS)
+            return choose_link(rows, [self._identity(rows.y), *self._candidates(rows.y)], _ERRORS)
         if self.target == "yeo-johnson":
             return choose_link(rows, self._powers(rows.y), 0.0)
         return self._named(self.target, rows.y)
@@ -95,16 +95,22 @@ class TargetSettings:
                     f"targets must lie within {name}={bound}; got {extreme:g}: give a bound that holds, or none"
                 )
 
-    def _identity(self) -> IdentityLink:
-        return IdentityLink(*self._bounds())
+    def _identity(self, y: FloatArray) -> IdentityLink:
+        return IdentityLink(*self._bounds(), self._near(y))
 
     def _bounds(self) -> tuple[float, float]:
         lower = -np.inf if self.lower is None else float(self.lower)
         return lower, np.inf if self.upper is None else float(self.upper)
 
+    def _near(self, y: FloatArray) -> tuple[float, float]:
+        """Return the targets nearest to the bounds, but not on them."""
+        lower, upper = self._bounds()
+        near_lower = lower if self.lower is None or y.max() == lower else lower + _knee(y - lower)
+        return near_lower, upper if self.upper is None or y.min() == upper else upper - _knee(upper - y)
+
     def _named(self, name: str, y: FloatArray) -> Link:
         if name == "identity":
-            return self._identity()
+            return self._identity(y)
         if name == "logit":
             return logit_link(
                 y, *(0.0 if self.lower is None else self.lower, 1.0 if self.upper is None else self.upper)
@@ -132,13 +138,13 @@ class TargetSettings:
         """Return the power transformations that pull in the longer tail; for "yeo-johnson", always some."""
         spread = float(np.subtract(*np.quantile(y, [0.75, 0.25]))) / 1.35 or float(np.std(y))
         if spread == 0.0:
-            return [] if self.target == "auto" else [self._identity()]
+            return [] if self.target == "auto" else [self._identity(y)]
         tilt = float(skew(y))
         if self.target == "auto" and abs(tilt) < _SKEWED:
             return []
         reach, centre = _BEYOND * float(np.abs(y - np.median(y)).max()), float(np.median(y))
         powers = (0.0, 0.5) if tilt > 0.0 else (1.5, 2.0)
-        links = (YeoJohnsonLink(power, centre, spread, *self._bounds()) for power in powers)
+        links = (YeoJohnsonLink(power, centre, spread, *self._bounds(), self._near(y)) for power in powers)
         return [ContinuedLink(link, centre - reach, centre + reach) for link in links]
 
 
@@ -213,11 +219,11 @@ def _best_density(t: FloatArray, centre: FloatArray, logs: FloatArray, ends: Flo
         scale = np.exp(parameters[0] + np.clip(parameters[1], 0.0, 2.0) * (logs - logs.mean()) / 2.0)
         df = 2.1 + np.exp(parameters[2])
         inside = stdtr(df, (ends[1] - centre) / scale) - stdtr(df, (ends[0] - centre) / scale)
-        return student_t_logpdf(t, df, centre, scale) - np.log(np.maximum(inside, 1e-12))
+        return np.asarray(student_t_logpdf(t, df, centre, scale) - np.log(np.maximum(inside, 1e-12)))
 
     start = np.array([np.log(np.std(t - centre) + 1e-9), 0.5, 1.0])
     found = minimize(lambda x: -density(x).mean(), start, method="Nelder-Mead", options={"maxiter": 150, "xatol": 1e-2})
-    return density(found.x)
+    return density(np.asarray(found.x))
 
 
 def _out_of_bag(table: FloatArray, outputs: FloatArray) -> FloatArray:

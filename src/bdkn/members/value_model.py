@@ -66,7 +66,7 @@ class ValueModel:
         shares, values = np.exp(log_probabilities), self.found.values
         if rest is None:
             below = np.cumsum(shares, axis=1)[:, :-1]
-            return values[np.sum(below[:, None, :] < levels[:, None] - 1e-12, axis=2)]
+            return np.asarray(values[np.sum(below[:, None, :] < levels[:, None] - 1e-12, axis=2)])
         cumulated = np.hstack([np.zeros((len(shares), 1)), np.cumsum(shares[:, :-1], axis=1)])
         others = np.maximum(shares[:, -1:], 1e-300)
 

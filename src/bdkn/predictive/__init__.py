@@ -2,6 +2,7 @@
 
 from bdkn.predictive.base import Predictive
 from bdkn.predictive.links import (
+    IDENTITY,
     ContinuedLink,
     IdentityLink,
     Link,
@@ -16,6 +17,7 @@ from bdkn.predictive.multivariate_t import MatrixT, MultivariateT, VectorT
 from bdkn.predictive.transformed import Transformed
 
 __all__ = [
+    "IDENTITY",
     "ContinuedLink",
     "Gaussian",
     "GaussianMixture",

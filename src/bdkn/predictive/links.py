@@ -25,6 +25,10 @@ class Link(Protocol):
         """The bounds of the target."""
 
     @property
+    def near(self) -> Support:
+        """The targets nearest to the bounds, but not on them; infinite for a bound that is not known."""
+
+    @property
     def breaks(self) -> tuple[float, ...]:
         """Targets at which g has no second derivative."""
 
@@ -44,6 +48,7 @@ class IdentityLink:
 
     lower: float = -np.inf
     upper: float = np.inf
+    near: Support = (-np.inf, np.inf)
 
     @property
     def support(self) -> Support:
@@ -68,6 +73,10 @@ class IdentityLink:
         return np.zeros_like(y)
 
 
+IDENTITY = IdentityLink()
+"""The target itself, without bounds."""
+
+
 @dataclass(frozen=True)
 class LogLink:
     """log(y - lower), for targets above ``lower``."""
@@ -78,6 +87,11 @@ class LogLink:
     def support(self) -> Support:
         """The bounds of the target."""
         return self.lower, np.inf
+
+    @property
+    def near(self) -> Support:
+        """The bounds themselves: no target lies on them."""
+        return self.support
 
     @property
     def breaks(self) -> tuple[float, ...]:
@@ -112,6 +126,11 @@ class LogitLink:
         return self.lower, self.upper
 
     @property
+    def near(self) -> Support:
+        """The bounds themselves: no target lies on them."""
+        return self.support
+
+    @property
     def breaks(self) -> tuple[float, ...]:
         """Targets at which g has no second derivative."""
         return ()
@@ -129,7 +148,7 @@ class LogitLink:
     def log_derivative(self, y: FloatArray) -> FloatArray:
         """Return log g'(y)."""
         with np.errstate(divide="ignore"):
-            return np.log(self.upper - self.lower) - np.log(y - self.lower) - np.log(self.upper - y)
+            return np.asarray(np.log(self.upper - self.lower) - np.log(y - self.lower) - np.log(self.upper - y))
 
 
 @dataclass(frozen=True)
@@ -144,6 +163,7 @@ class YeoJohnsonLink:
     unit: float = 1.0
     lower: float = -np.inf
     upper: float = np.inf
+    near: Support = (-np.inf, np.inf)
 
     @property
     def support(self) -> Support:
@@ -197,6 +217,11 @@ class MirroredLink:
         return -upper, -lower
 
     @property
+    def near(self) -> Support:
+        """The bounds themselves: no target lies on them."""
+        return self.support
+
+    @property
     def breaks(self) -> tuple[float, ...]:
         """Targets at which g has no second derivative."""
         return ()
@@ -230,6 +255,11 @@ class ContinuedLink:
     def support(self) -> Support:
         """The bounds of the target."""
         return self.link.support
+
+    @property
+    def near(self) -> Support:
+        """The targets nearest to the bounds, but not on them."""
+        return self.link.near if isinstance(self.link, YeoJohnsonLink) else (self.low, self.high)
 
     @property
     def breaks(self) -> tuple[float, ...]:

@@ -81,8 +81,8 @@ class Transformed(Predictive):
         check_number("scale", scale, low=0.0, strict=True)
         return type(self)(self.base, self.link, scale * self.unit, scale * self.shift + shift)
 
-    @cached_property
-    def scale(self) -> FloatArray:  # type: ignore[override]
+    @cached_property  # type: ignore[misc]
+    def scale(self) -> FloatArray:
         """The scale of the base times the slope of g⁻¹ at the median."""
         width = self.base.scale if self.base.scale.ndim == 1 else self.base.scale.max(axis=1)
         if not width.all():
@@ -106,6 +106,19 @@ class Transformed(Predictive):
     def median(self) -> FloatArray:
         """Return the median of each row."""
         return np.where(self.scale > 0.0, self._median, self._point)
+
+    def interval(self, coverage: float = 0.9) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of an interval of each row, which has at least the probability ``coverage``.
+
+        It is the central interval. An end that lies between a bound and the targets nearest to it (``link.near``) is
+        moved to the bound: there may be targets on the bound itself, of which a density knows nothing.
+        """
+        return self.to_bounds(*super().interval(coverage))
+
+    def to_bounds(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of intervals, those between a bound and the targets nearest to it moved to the bound."""
+        ends, near = (self.shift + self.unit * np.array(pair) for pair in (self.link.support, self.link.near))
+        return np.where(lower <= near[0], ends[0], lower), np.where(upper >= near[1], ends[1], upper)
 
     def carry(self, z: FloatArray) -> FloatArray:
         """Return draws (n, size) of the base as draws of these distributions, quantile to quantile."""
@@ -188,8 +201,9 @@ class Transformed(Predictive):
 
     def _target(self, z: FloatArray) -> FloatArray:
         """Return the target of g(y) = z."""
-        lower, upper = self.link.support
-        return np.asarray(self.shift + self.unit * np.clip(self.link.inverse(z), lower, upper))
+        (lower, upper), ends = self.link.support, self._ends
+        y = np.select([z <= ends[0], z >= ends[1]], [lower, upper], np.clip(self.link.inverse(z), lower, upper))
+        return np.asarray(self.shift + self.unit * y)
 
     def _slope(self, z: FloatArray) -> FloatArray:
         """Return dy/dz."""
@@ -204,8 +218,8 @@ class Transformed(Predictive):
     def _truncated(self, levels: FloatArray) -> FloatArray:
         """Return the quantiles of g(y) at levels (n, k), for an image with ends."""
         low, high = self._limits[:, :1], self._limits[:, 1:]
-        inner = low + levels * (high - low)
-        return np.clip(row_quantiles(self.base, inner) + self._moved[:, None], *self._ends)
+        z = np.clip(row_quantiles(self.base, low + levels * (high - low)) + self._moved[:, None], *self._ends)
+        return np.select([levels <= 0.0, levels >= 1.0], list(self._ends), z)
 
     def _by_point(self, y: FloatArray, function: FloatArray, steps: tuple[float, float, float]) -> FloatArray:
         """Return the function of y, for point masses ``steps`` below, at and above the point."""

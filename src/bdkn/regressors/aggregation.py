@@ -283,7 +283,8 @@ class CombiningRegressor(ProbabilisticRegressor):
             return super().predict_interval(X, coverage)
         check_number("coverage", coverage, low=0.0, high=1.0)
         logs, rest = self._values(self._rows(X), model)
-        return model.quantiles(np.array([1.0 - coverage, 1.0 + coverage]) / 2.0, logs, rest)
+        ends = model.quantiles(np.array([1.0 - coverage, 1.0 + coverage]) / 2.0, logs, rest)
+        return np.stack(rest.to_bounds(*ends.T), axis=1) if isinstance(rest, Transformed) else ends
 
     def predict_values(self, X: Table) -> dict[float, FloatArray]:
         """Predict the probability of each of the values that many targets share.
@@ -323,13 +324,13 @@ class CombiningRegressor(ProbabilisticRegressor):
         Returns
         -------
         score : float
-            Mean log probability; minus infinity if a target is no value of a lattice.
+            Mean log probability. A target that is no value of a lattice counts as one more row than those learned from.
         """
         model, targets = self._require_values(), column_or_1d(np.asarray(y, dtype=np.float64))
         logs, rest = self._values(self._rows(X), model)
         numbers = model.numbers(targets, self._combined.targets)
         if rest is None:
-            logs = np.hstack([logs, np.full((len(logs), 1), -np.inf)])
+            logs = np.hstack([logs, np.full((len(logs), 1), -np.log(1.0 + self.combination_.n))])
         scores = logs[np.arange(len(numbers)), numbers]
         others = numbers == len(model.found)
         if rest is not None and others.any():
