@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -30,7 +30,7 @@ from bdkn.predictive import (
 )
 from bdkn.predictive.location_scale import student_t_logpdf
 from bdkn.rows import Rows
-from bdkn.typing import FloatArray
+from bdkn.typing import BoolArray, FloatArray
 
 TARGETS = ("auto", "identity", "log", "logit", "yeo-johnson")
 
@@ -43,8 +43,11 @@ _MOST_ROWS = 2000
 _FEWEST_ROWS = 30
 """With fewer rows the identity is used."""
 
-_ERRORS, _LEAST = 3.0, 0.05
+_ERRORS, _LEAST = 4.0, 0.05
 """Standard errors, and nats per row, by which another link must be better than the identity."""
+
+_HEAP, _HEAP_ROWS = 0.02, 5
+"""Share and number of the targets on 0 or 1 from which on it is taken for a bound."""
 
 _SKEWED = 0.5
 """Skewness of the targets from which on powers are tried."""
@@ -80,10 +83,17 @@ class TargetSettings:
         """Return the link of the targets of some rows, chosen if ``target`` is "auto"."""
         self._check(rows.y)
         if self.target == "auto":
-            return choose_link(rows, [self._identity(rows.y), *self._candidates(rows.y)], _ERRORS)
+            known = self._with_evident_bounds(rows.y)
+            return choose_link(rows, [known._identity(rows.y), *known._candidates(rows.y)], _ERRORS)
         if self.target == "yeo-johnson":
             return choose_link(rows, self._powers(rows.y), 0.0)
         return self._named(self.target, rows.y)
+
+    def _with_evident_bounds(self, y: FloatArray) -> Self:
+        """Return the settings with the bound 0 if many targets are 0 and none is less, and 1 for shares likewise."""
+        if self.lower is not None or self.upper is not None or y.min() != 0.0 or not _is_heap(y == 0.0):
+            return self
+        return replace(self, lower=0.0, upper=1.0 if y.max() == 1.0 and _is_heap(y == 1.0) else None)
 
     def _check(self, y: FloatArray) -> None:
         for name, bound, extreme, beyond in (
@@ -171,6 +181,10 @@ def logit_link(y: FloatArray, lower: float, upper: float) -> ContinuedLink:
     return ContinuedLink(LogitLink(lower, upper), lower + low, upper - high)
 
 
+def _is_heap(targets: BoolArray) -> bool:
+    return bool(targets.mean() >= _HEAP and targets.sum() >= _HEAP_ROWS and not targets.all())
+
+
 def _knee(x: FloatArray) -> float:
     """Return the distance from a bound within which a link is linear.
 
@@ -230,7 +244,7 @@ def _out_of_bag(table: FloatArray, outputs: FloatArray) -> FloatArray:
     """Return what the trees of a small forest that have not seen a row predict for it."""
     from sklearn.ensemble import ExtraTreesRegressor
 
-    forest = ExtraTreesRegressor(50, min_samples_leaf=3, bootstrap=True, oob_score=True, random_state=0)
+    forest = ExtraTreesRegressor(100, min_samples_leaf=3, bootstrap=True, oob_score=True, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a row that no tree has left out
         forest.fit(table, outputs)

@@ -306,11 +306,14 @@ class _Beyond(_Half):
         """Return the integrals from the distances (n, 2) of z at the levels ε and 2ε."""
         with np.errstate(divide="ignore", invalid="ignore"):
             κ = np.nan_to_num(np.log2(reach[:, 0] / reach[:, 1]), nan=0.0)
-            first, second = (np.where(κ < limit, κ / (1.0 - κ / limit), np.inf) for limit in (1.0, 0.5))
-        flat = rise == 0.0
-        second = (last - rise) * np.where(flat, 0.0, first) + rise * np.where(flat, 0.0, second)
-        score = rise * κ / np.maximum(2.0 - κ, 1e-9)
-        return cls(_END * rise * np.where(flat, 0.0, first), 2.0 * _END * rise * second, _END**2 * score)
+            one, two = (np.where(κ < limit, κ / (1.0 - κ / limit), np.inf) for limit in (1.0, 0.5))
+            first, second = rise * one, 2.0 * rise * ((last - rise) * one + rise * two)
+        score, flat = rise * κ / np.maximum(2.0 - κ, 1e-9), rise == 0.0
+        first, second = (
+            np.where(flat, 0.0, first),
+            np.where(flat, 0.0, np.nan_to_num(second, nan=np.inf, posinf=np.inf)),
+        )
+        return cls(_END * first, _END * second, _END**2 * score)
 
 
 def _path(start: FloatArray, stop: FloatArray, width: FloatArray, breaks: FloatArray) -> tuple[FloatArray, FloatArray]:
