@@ -19,7 +19,7 @@ import numpy as np
 from bdkn import BDKNRegressor
 from bdkn.members.target_choice import link_scores
 from bdkn.metrics import coverage, crps, nll
-from bdkn.predictive import IDENTITY
+from bdkn.predictive.links import IDENTITY
 from development_sets import SMALL
 
 RECORD = Path(__file__).parent.parent / "results" / "targets.md"

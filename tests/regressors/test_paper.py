@@ -26,7 +26,7 @@ SHARED = {
 @pytest.mark.parametrize(
     ("cls", "extra"),
     [
-        (BDKNRegressor, {"design": "in-sample", "prior_variance": "paper"}),
+        (BDKNRegressor, {"design": "in-sample", "prior_variance": "paper", "target": "identity"}),
         (DeepEnsembleRegressor, {"predictive": "gaussian"}),
     ],
 )

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from bdkn.errors import InvalidParameterError
 from bdkn.members.target_values import TargetValues, find_values
-from bdkn.predictive import IDENTITY, Link, Predictive, Transformed
+from bdkn.predictive import Predictive, Transformed
+from bdkn.predictive.links import IDENTITY, Link
 from bdkn.rows import BLOCK_ROWS, Rows, RowSource
 from bdkn.typing import Float32Array, FloatArray
 

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bdkn.errors import InvalidParameterError
-from bdkn.predictive import IDENTITY, Gaussian, IdentityLink, Link, Transformed
+from bdkn.predictive import Gaussian, IdentityLink, Transformed
+from bdkn.predictive.links import IDENTITY, Link
 from bdkn.typing import FloatArray
 
 MeanStd = tuple[FloatArray, FloatArray | None]

@@ -22,12 +22,12 @@ from bdkn.errors import InvalidParameterError, check_choice, check_number
 from bdkn.predictive import (
     ContinuedLink,
     IdentityLink,
-    Link,
     LogitLink,
     LogLink,
     MirroredLink,
     YeoJohnsonLink,
 )
+from bdkn.predictive.links import Link
 from bdkn.predictive.location_scale import student_t_logpdf
 from bdkn.rows import Rows
 from bdkn.typing import BoolArray, FloatArray
@@ -43,7 +43,7 @@ _MOST_ROWS = 2000
 _FEWEST_ROWS = 30
 """With fewer rows the identity is used."""
 
-_ERRORS, _LEAST = 4.0, 0.05
+_ERRORS, _LEAST = 4.0, 0.03
 """Standard errors, and nats per row, by which another link must be better than the identity."""
 
 _HEAP, _HEAP_ROWS = 0.02, 5
@@ -82,6 +82,8 @@ class TargetSettings:
     def link(self, rows: Rows) -> Link:
         """Return the link of the targets of some rows, chosen if ``target`` is "auto"."""
         self._check(rows.y)
+        if self.target == "auto" and not 1e-100 < np.abs(rows.y).max() < 1e100:
+            return self._identity(rows.y)
         if self.target == "auto":
             known = self._with_evident_bounds(rows.y)
             return choose_link(rows, [known._identity(rows.y), *known._candidates(rows.y)], _ERRORS)
@@ -135,7 +137,9 @@ class TargetSettings:
     def _candidates(self, y: FloatArray) -> list[Link]:
         """Return the links, other than the identity, that the targets admit."""
         if self.lower is not None and self.upper is not None:
-            return [self._named("logit", y)]
+            return [self._named("logit", y)] if np.any((y > self.lower) & (y < self.upper)) else []
+        if y.min() == y.max():
+            return []
         if self.lower is not None or self.upper is not None:
             return [self._named("log", y), *self._powers(y)]
         low, high = float(y.min()), float(y.max())
@@ -255,10 +259,15 @@ def numeric_table(X: Any) -> FloatArray | None:
     """Return the numeric columns of any table, with texts as codes; None if it cannot be read."""
     try:
         if hasattr(X, "columns"):
-            return np.column_stack([_numbers(np.asarray(X[name])) for name in X.columns])
-        return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+            return _clipped(np.column_stack([_numbers(np.asarray(X[name])) for name in X.columns]))
+        return _clipped(np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64))
     except (TypeError, ValueError):
         return None
+
+
+def _clipped(table: FloatArray) -> FloatArray | None:
+    """Return a table whose numbers single precision can represent; None without columns."""
+    return np.clip(table, -1e30, 1e30) if table.ndim == 2 and table.shape[1] else None
 
 
 def _numbers(column: Any) -> FloatArray:

@@ -2,10 +2,8 @@
 
 from bdkn.predictive.base import Predictive
 from bdkn.predictive.links import (
-    IDENTITY,
     ContinuedLink,
     IdentityLink,
-    Link,
     LogitLink,
     LogLink,
     MirroredLink,
@@ -17,12 +15,10 @@ from bdkn.predictive.multivariate_t import MatrixT, MultivariateT, VectorT
 from bdkn.predictive.transformed import Transformed
 
 __all__ = [
-    "IDENTITY",
     "ContinuedLink",
     "Gaussian",
     "GaussianMixture",
     "IdentityLink",
-    "Link",
     "LogLink",
     "LogitLink",
     "MatrixT",

@@ -44,7 +44,22 @@ class Link(Protocol):
 
 @dataclass(frozen=True)
 class IdentityLink:
-    """The target itself, perhaps with bounds."""
+    """The target itself, perhaps with bounds.
+
+    Parameters
+    ----------
+    lower, upper : float
+        Bounds of the target.
+    near : (float, float)
+        The targets nearest to the bounds, but not on them; infinite for a bound that is not known.
+
+    Examples
+    --------
+    >>> from bdkn.predictive import Gaussian, IdentityLink, Transformed
+    >>> dist = Transformed(Gaussian([0.0], [1.0]), IdentityLink(lower=0.0))
+    >>> print(dist.ppf(0.5).round(3))
+    [0.674]
+    """
 
     lower: float = -np.inf
     upper: float = np.inf
@@ -79,7 +94,20 @@ IDENTITY = IdentityLink()
 
 @dataclass(frozen=True)
 class LogLink:
-    """log(y - lower), for targets above ``lower``."""
+    """log(y - lower), for targets above ``lower``.
+
+    Parameters
+    ----------
+    lower : float
+        Lower bound of the target.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.predictive import LogLink
+    >>> print(LogLink(1.0).forward(np.array([2.0, 3.0])).round(3))
+    [0.    0.693]
+    """
 
     lower: float = 0.0
 
@@ -115,7 +143,20 @@ class LogLink:
 
 @dataclass(frozen=True)
 class LogitLink:
-    """log(y - lower) - log(upper - y), for targets between two bounds."""
+    """log(y - lower) - log(upper - y), for targets between two bounds.
+
+    Parameters
+    ----------
+    lower, upper : float
+        Bounds of the target.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.predictive import LogitLink
+    >>> print(LogitLink().forward(np.array([0.5, 0.9])).round(3))
+    [0.    2.197]
+    """
 
     lower: float = 0.0
     upper: float = 1.0
@@ -156,6 +197,24 @@ class YeoJohnsonLink:
     """The power transformation of Yeo and Johnson (2000) of (y - centre) / unit, perhaps with bounds of the target.
 
     ``power`` lies between 0 and 2: below 1 it pulls large targets in, above 1 small ones, and 1 is linear.
+
+    Parameters
+    ----------
+    power : float
+        The power, from 0 to 2.
+    centre, unit : float
+        Centre and unit of the target.
+    lower, upper : float
+        Bounds of the target.
+    near : (float, float)
+        The targets nearest to the bounds, but not on them; infinite for a bound that is not known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.predictive import YeoJohnsonLink
+    >>> print(YeoJohnsonLink(0.5).forward(np.array([-3.0, 0.0, 3.0])).round(3))
+    [-4.667  0.     2.   ]
     """
 
     power: float
@@ -206,7 +265,20 @@ def _shrunk(z: FloatArray, power: float) -> FloatArray:
 
 @dataclass(frozen=True)
 class MirroredLink:
-    """-g(-y) for another link g: that of a lower bound becomes that of an upper bound."""
+    """-g(-y) for another link g: that of a lower bound becomes that of an upper bound.
+
+    Parameters
+    ----------
+    link : LogLink
+        The link g.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.predictive import LogLink, MirroredLink
+    >>> MirroredLink(LogLink(-5.0)).support
+    (-inf, 5.0)
+    """
 
     link: LogLink
 
@@ -245,6 +317,20 @@ class ContinuedLink:
 
     The exponential of a Student-t has no mean; continued linearly it has every moment that the Student-t has. And the
     logarithm, continued linearly, has a value at its bound, so that targets may lie on the bound.
+
+    Parameters
+    ----------
+    link : LogLink, LogitLink, MirroredLink or YeoJohnsonLink
+        The other link.
+    low, high : float
+        Targets between which it holds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.predictive import ContinuedLink, LogLink
+    >>> print(ContinuedLink(LogLink(), 1.0, 100.0).forward(np.array([0.0, 1.0, 2.0])).round(3))
+    [-1.     0.     0.693]
     """
 
     link: LogLink | LogitLink | MirroredLink | YeoJohnsonLink

@@ -19,7 +19,8 @@ from bdkn.members.provenance import FitProvenance
 from bdkn.members.selection import CombinationSettings, select_and_combine
 from bdkn.members.target_values import TargetValues
 from bdkn.members.value_model import ValueModel, learn_values
-from bdkn.predictive import Gaussian, Link, Predictive, StudentT, Transformed
+from bdkn.predictive import Gaussian, Predictive, StudentT, Transformed
+from bdkn.predictive.links import Link
 from bdkn.regressors.base import ProbabilisticRegressor, Table
 from bdkn.regressors.fitted import Combined
 from bdkn.regressors.frames import as_frame

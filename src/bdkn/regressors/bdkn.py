@@ -32,7 +32,8 @@ from bdkn.members import (
 )
 from bdkn.members.target_choice import TargetSettings
 from bdkn.members.value_model import learn_values
-from bdkn.predictive import IdentityLink, Link
+from bdkn.predictive import IdentityLink
+from bdkn.predictive.links import Link
 from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.base import Table
 from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks

@@ -95,9 +95,11 @@ target : {"auto", "identity", "log", "logit", "yeo-johnson"}, default="auto"
     itself. "log" is for positive targets (or those beyond one bound), "logit" for shares (or between two bounds),
     "yeo-johnson" a power for any skewed target. "auto" chooses by a quick leave-one-out score before anything is
     trained, and takes the identity unless another link is clearly better.
-lower, upper : float or None, default=None
-    Bounds of the target, which targets may reach but not exceed. No probability is predicted beyond them. With "auto",
-    0 is also taken for a bound if many targets are 0 and none is less, and then 1 likewise.
+lower : float or None, default=None
+    Lower bound of the target, which targets may reach but not exceed; no probability is predicted beyond it. With
+    "auto", 0 is also taken for a bound if many targets are 0 and none is less.
+upper : float or None, default=None
+    Upper bound of the target, likewise; with "auto", 1 if targets lie between 0 and 1 and many on each of them.
 evidence : str or float
     Former name of ``prior_variance``; it will be removed in version 0.3.""",
     "combination_attributes": """\

@@ -29,7 +29,8 @@ from bdkn.members.selection import DEPRECATED, CombinationSettings, select_and_c
 from bdkn.members.target_choice import TargetSettings
 from bdkn.members.target_values import find_values
 from bdkn.members.value_model import learn_values
-from bdkn.predictive import IdentityLink, Link
+from bdkn.predictive import IdentityLink
+from bdkn.predictive.links import Link
 from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.base import Table
 from bdkn.regressors.defaults import default_estimators
