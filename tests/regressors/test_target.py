@@ -120,7 +120,7 @@ def test_saved_models_keep_link_and_values(tmp_path):
 def test_the_choice():
     settings = TargetSettings("auto", None, None)
     assert isinstance(settings.link(Rows(*prices(600))).link, LogLink)
-    assert isinstance(settings.link(Rows(*counts(600))).link, LogLink)
+    assert settings.link(Rows(*counts(600))).support == (0.0, np.inf)
     rng, X, f = signal(600, 0)
     assert isinstance(settings.link(Rows(X, 1 / (1 + np.exp(-f - 0.5 * rng.normal(size=600))))).link, LogitLink)
     assert settings.link(Rows(*shares(600))).support == (0.0, 1.0)
