@@ -15,6 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from bdkn.errors import InvalidParameterError
 from bdkn.members.robust_scale import sampled_scale
+from bdkn.members.target_values import TargetValues, find_values
+from bdkn.predictive import Predictive, Transformed
+from bdkn.predictive.links import IDENTITY, Link
 from bdkn.rows import BLOCK_ROWS, Rows, RowSource
 from bdkn.typing import BoolArray, Float32Array, FloatArray
 
@@ -123,16 +126,33 @@ class Standardizer:
 
 @dataclass(frozen=True)
 class TargetScaler:
-    """Encoder that computes (y - mean) / scale of the target; by default, the target itself."""
+    """Encoder that computes (g(y) - mean) / scale of the target y, with a link g; by default, the target itself.
+
+    ``values`` are those of a lattice, or those that many rows share, if there are any.
+    """
 
     mean: float = 0.0
     scale: float = 1.0
+    link: Link = IDENTITY
+    values: TargetValues | None = None
 
     @classmethod
-    def fit(cls, y: FloatArray, counts: FloatArray | None = None) -> TargetScaler:
+    def fit(
+        cls,
+        y: FloatArray,
+        counts: FloatArray | None = None,
+        link: Link = IDENTITY,
+        values: TargetValues | None = None,
+    ) -> TargetScaler:
         """Return the scaler of the targets ``y``, each counted ``counts`` times (None: once)."""
-        column = Standardizer.fit(Rows(y[:, None], y, counts), robust=False)
-        return cls(float(column.mean[0]), float(column.scale[0]))
+        linked = link.forward(y)
+        column = Standardizer.fit(Rows(linked[:, None], linked, counts), robust=False)
+        return cls(float(column.mean[0]), float(column.scale[0]), link, values)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the link is the identity and the target has no bounds."""
+        return self.link == IDENTITY
 
     @property
     def squared(self) -> float:
@@ -146,7 +166,24 @@ class TargetScaler:
 
     def transform(self, y: FloatArray) -> FloatArray:
         """Return the scaled target in double precision."""
-        return (y - self.mean) / self.scale
+        return self.standardize(self.link.forward(y))
+
+    def standardize(self, linked: FloatArray) -> FloatArray:
+        """Return g(y) in scaled units."""
+        return (linked - self.mean) / self.scale
+
+    def inverse(self, scaled: FloatArray) -> FloatArray:
+        """Return the targets of numbers in scaled units."""
+        return self.link.inverse(self.mean + self.scale * scaled)
+
+    def restore(self, linked: Predictive) -> Predictive:
+        """Return the distribution of y for that of g(y)."""
+        return linked if self.is_linear else Transformed(linked, self.link)
+
+    def log_derivative(self, scaled: FloatArray) -> FloatArray:
+        """Return the logarithm of the derivative of the scaled target by y, at numbers in scaled units."""
+        slope = 0.0 if self.is_linear else self.link.log_derivative(self.inverse(scaled))
+        return np.asarray(slope - np.log(self.scale))
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,10 +199,17 @@ class Encoders:
 
 
 def encode(
-    rows: Rows, *, standardize_y: bool = True, fit_encoder: Callable[[RowSource], Encoder] = Standardizer.fit
+    rows: Rows,
+    *,
+    standardize_y: bool = True,
+    fit_encoder: Callable[[RowSource], Encoder] = Standardizer.fit,
+    link: Link = IDENTITY,
 ) -> tuple[Rows, Encoders]:
     """Fit the encoders to training rows; return the encoded rows and the encoders."""
-    targets = TargetScaler.fit(rows.y, rows.counts) if standardize_y else TargetScaler()
+    values = find_values(rows.y, rows.counts)
+    targets = (
+        TargetScaler.fit(rows.y, rows.counts, link, values) if standardize_y else TargetScaler(0.0, 1.0, link, values)
+    )
     encoders = Encoders(fit_encoder(rows), targets)
     return encoders.transform(rows), encoders
 

@@ -8,15 +8,19 @@ from collections.abc import Sequence
 from typing import Any, Literal, Self, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import column_or_1d
 
-from bdkn.errors import InvalidParameterError, check_choice, warn_user
+from bdkn.errors import InvalidParameterError, check_choice, check_number, warn_user
 from bdkn.inference import Combination, Forecast
 from bdkn.inference.combination import student_t_covariance
 from bdkn.members import HeldOut
 from bdkn.members.provenance import FitProvenance
 from bdkn.members.selection import CombinationSettings, select_and_combine
-from bdkn.predictive import StudentT
+from bdkn.members.target_values import TargetValues
+from bdkn.members.value_model import ValueModel, learn_values
+from bdkn.predictive import Gaussian, Predictive, StudentT, Transformed
+from bdkn.predictive.links import Link
 from bdkn.regressors.base import ProbabilisticRegressor, Table
 from bdkn.regressors.fitted import Combined
 from bdkn.regressors.frames import as_frame
@@ -81,13 +85,13 @@ class CombiningRegressor(ProbabilisticRegressor):
 
     @property
     def intercept_(self) -> float:
-        """The constant that is added to the weighted predictions of the members, in the units of the target."""
+        """The constant that is added to the weighted predictions of the members, in units of the transformed target."""
         targets = self._combined.targets
         return float(targets.mean * (1.0 - self.weights_.sum()) + targets.scale * self.combination_.constant)
 
     @property
     def noise_variance_(self) -> float:
-        """Squared scale of a prediction if β were known, where the members' own variance is average."""
+        """Squared scale of a transformed prediction if β were known, where the members' own variance is average."""
         with np.errstate(over="ignore", under="ignore"):
             return float(np.square(self._combined.targets.scale * self.combination_.noise_std))
 
@@ -104,7 +108,21 @@ class CombiningRegressor(ProbabilisticRegressor):
     @property
     def evidence_(self) -> float:
         """Log marginal likelihood of the targets that the linear model was fitted to, in their own units."""
-        return self.combination_.evidence - self.combination_.n * float(np.log(self._combined.targets.scale))
+        targets, held_out = self._combined.targets, self.held_out_
+        if targets.is_linear or held_out is None:
+            return self.combination_.evidence - self.combination_.n * float(np.log(targets.scale))
+        slopes = targets.log_derivative(held_out.y)
+        return self.combination_.evidence + float(slopes.sum() if held_out.counts is None else slopes @ held_out.counts)
+
+    @property
+    def link_(self) -> Link:
+        """The link g, by which the target was transformed."""
+        return self._combined.targets.link
+
+    @property
+    def target_values_(self) -> TargetValues | None:
+        """The values of a lattice, or those that many targets share, with their shares; None if there are none."""
+        return self._combined.targets.values
 
     @property
     def prior_scale_(self) -> float:
@@ -205,7 +223,8 @@ class CombiningRegressor(ProbabilisticRegressor):
             )
         useful, combination = select_and_combine(held_out, kept, CombinationSettings.of(self))
         kept = kept[useful]
-        combined = Combined(combination, self._combined.targets, held_out[kept], self.provenance_)
+        values = learn_values(CombinationSettings.of(self), combination, self._combined.targets, held_out[kept])
+        combined = Combined(combination, self._combined.targets, held_out[kept], self.provenance_, values)
         return self._copy(self._only(kept, combined))
 
     @overload
@@ -228,11 +247,127 @@ class CombiningRegressor(ProbabilisticRegressor):
         -------
         variance : ndarray of shape (n_samples,) or dict of str to ndarray
             With ``decompose``: "noise", which remains if everything else is known; "disagreement" of the members about
-            the row; and "weights", from the uncertainty of the members' weights.
+            the row; and "weights", from the uncertainty of the members' weights. If the target is transformed, the
+            variance is divided in proportion to the parts of the variance of the transformed target.
         """
-        forecast, unit = self._forecast(self._rows(X)), self._combined.targets.squared
-        parts = {name: unit * part for name, part in self.combination_.variance(forecast).items()}
+        forecast, targets = self._forecast(self._rows(X)), self._combined.targets
+        parts = self.combination_.variance(forecast)
+        unit: float | FloatArray = targets.squared
+        if not targets.is_linear:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                unit = np.nan_to_num(self._from_forecast(forecast).var() / sum(parts.values()), nan=0.0)
+        parts = {name: unit * part for name, part in parts.items()}
         return parts if decompose else np.asarray(sum(parts.values()))
+
+    def predict_interval(self, X: Table, coverage: float = 0.9) -> FloatArray:
+        """Predict the central interval of each row.
+
+        If many targets share values (``target_values_``), the ends are quantiles of the distribution that
+        ``predict_values`` describes: on a lattice they are values of the lattice, and with point masses an end may be
+        one of them. Such an interval holds at least the probability ``coverage``. Otherwise the ends are quantiles of
+        the density of ``predict_dist``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        coverage : float, default=0.9
+            Probability that each interval contains.
+
+        Returns
+        -------
+        interval : ndarray of shape (n_samples, 2)
+            Lower and upper ends.
+        """
+        model = self._combined.values
+        if model is None:
+            return super().predict_interval(X, coverage)
+        check_number("coverage", coverage, low=0.0, high=1.0)
+        logs, rest = self._values(self._rows(X), model)
+        ends = model.quantiles(np.array([1.0 - coverage, 1.0 + coverage]) / 2.0, logs, rest)
+        return np.stack(rest.to_bounds(*ends.T), axis=1) if isinstance(rest, Transformed) else ends
+
+    def predict_values(self, X: Table) -> dict[float, FloatArray]:
+        """Predict the probability of each of the values that many targets share.
+
+        On a lattice, such as ratings or counts, the probabilities of all its values add up to one. With point masses,
+        such as the zeros of a table in which many targets are zero, what is missing to one is the probability of any
+        other value. Probabilities are calibrated on held-out rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+
+        Returns
+        -------
+        probabilities : dict of float to ndarray of shape (n_samples,)
+            For each value, its probability in each row; ``pandas.DataFrame`` makes a table of it.
+        """
+        model = self._require_values()
+        shares = np.exp(self._values(self._rows(X), model)[0])
+        return {float(value): shares[:, k] for k, value in enumerate(model.found.values)}
+
+    def value_log_score(self, X: Table, y: ArrayLike) -> float:
+        """Return the mean log probability of the targets' values; greater is better.
+
+        It is the score of ``predict_values`` as ``log_score`` is that of the density, and the two cannot be compared.
+        With point masses, a target without one of them is scored by the log probability of any other value plus its log
+        density among the others.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        y : array-like of shape (n_samples,)
+            Their targets.
+
+        Returns
+        -------
+        score : float
+            Mean log probability. A target that is no value of a lattice counts as one more row than those learned from.
+        """
+        model, targets = self._require_values(), column_or_1d(np.asarray(y, dtype=np.float64))
+        logs, rest = self._values(self._rows(X), model)
+        numbers = model.numbers(targets, self._combined.targets)
+        if rest is None:
+            logs = np.hstack([logs, np.full((len(logs), 1), -np.log(1.0 + self.combination_.n))])
+        scores = logs[np.arange(len(numbers)), numbers]
+        others = numbers == len(model.found)
+        if rest is not None and others.any():
+            scores[others] += rest[others].logpdf(targets[others])
+        return float(scores.mean())
+
+    def _require_values(self) -> ValueModel:
+        """Return the probabilities of values; raise if there are none."""
+        model = self._combined.values
+        if model is None:
+            raise InvalidParameterError(
+                "probabilities of values need targets on a lattice, or a value that many of them share, and rows left "
+                "out of training; there are none: use predict_dist, predict_interval or predict_quantiles"
+            )
+        return model
+
+    def _values(self, X: Array, model: ValueModel) -> tuple[FloatArray, Predictive | None]:
+        """Return the log probabilities of values for checked rows, and the distribution of other targets."""
+        forecast, targets = self._forecast(X), self._combined.targets
+        logs = model.log_probabilities(self.combination_.predictive(forecast), targets)
+        if model.rest is None:
+            return logs, None
+        return logs, targets.restore(model.rest.predictive(forecast, targets.scale, targets.mean))
+
+    def _target_scores(self) -> dict[str, FloatArray]:
+        """Return RMSE and NLL of each member in the units of a transformed target; nothing if it is not transformed."""
+        targets, held_out = self._combined.targets, self.held_out_
+        if targets.is_linear or held_out is None:
+            return {}
+        filled, y = held_out.filled(), targets.inverse(held_out.y)
+        errors, scores = [], []
+        for mean, variance in zip(filled.means.T, filled.variances.T, strict=True):
+            dist = targets.restore(Gaussian(targets.mean + targets.scale * mean, targets.scale * np.sqrt(variance)))
+            errors.append(np.sqrt(np.average((dist.mean() - y) ** 2, weights=held_out.counts)))
+            scores.append(-np.average(dist.logpdf(y), weights=held_out.counts))
+        return {"rmse": np.array(errors), "nll": np.array(scores)}
 
     def _require_held_out(self) -> HeldOut:
         """Return the held-out predictions; raise if there are none."""
@@ -253,10 +388,14 @@ class CombiningRegressor(ProbabilisticRegressor):
 
     def _left_one_out(self, held_out: HeldOut) -> tuple[float, float]:
         """Return the log score and the RMSE of these members, each row predicted from the others."""
-        scale, y, counts = self._combined.targets.scale, held_out.y, held_out.counts
+        targets, y, counts = self._combined.targets, held_out.y, held_out.counts
         dist = CombinationSettings.of(self).combine(held_out).leave_one_out(held_out.forecast(), y, counts)
-        log_score = np.average(dist.logpdf(y), weights=counts) - np.log(scale)
-        return float(log_score), float(scale * np.sqrt(np.average((dist.loc - y) ** 2, weights=counts)))
+        if targets.is_linear:
+            log_score = np.average(dist.logpdf(y), weights=counts) - np.log(targets.scale)
+            return float(log_score), float(targets.scale * np.sqrt(np.average((dist.loc - y) ** 2, weights=counts)))
+        own, restored = targets.inverse(y), targets.restore(dist.affine(targets.scale, targets.mean))
+        error = np.sqrt(np.average((restored.mean() - own) ** 2, weights=counts))
+        return float(np.average(restored.logpdf(own), weights=counts)), float(error)
 
     def _losses_without(self) -> FloatArray:
         members, held_out = np.arange(len(self.member_names_)), self.held_out_
@@ -273,16 +412,26 @@ class CombiningRegressor(ProbabilisticRegressor):
             setattr(new, name, value)
         return new
 
-    def _predictive(self, X: Array) -> StudentT:
-        forecast, targets = self._forecast(X), self._combined.targets
+    def _predictive(self, X: Array) -> Predictive:
+        return self._from_forecast(self._forecast(X))
+
+    def _from_forecast(self, forecast: Forecast) -> Predictive:
+        targets = self._combined.targets
         with stage("predict"):
-            return self.combination_.predictive(forecast, targets.scale, targets.mean)
+            return targets.restore(self.combination_.predictive(forecast, targets.scale, targets.mean))
 
     def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
         forecast, targets = self._forecast(X), self._combined.targets
-        mean = self.combination_.predictive(forecast, targets.scale, targets.mean).loc
-        return mean, targets.squared * self.combination_.covariance(forecast)
+        if targets.is_linear:
+            mean = self.combination_.predictive(forecast, targets.scale, targets.mean).loc
+            return mean, targets.squared * self.combination_.covariance(forecast)
+        dist, covariance = self._from_forecast(forecast), self.combination_.covariance(forecast)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = np.nan_to_num(dist.std() / np.sqrt(np.diag(covariance)), nan=0.0)
+        return dist.mean(), np.asarray(slope[:, None] * covariance * slope)
 
     def _joint_draws(self, X: Array, size: int, generator: np.random.Generator) -> FloatArray:
-        drawn = self.combination_.draw(self._forecast(X), size, generator)
-        return self._combined.targets.mean + self._combined.targets.scale * drawn
+        forecast, targets = self._forecast(X), self._combined.targets
+        drawn = targets.mean + targets.scale * self.combination_.draw(forecast, size, generator)
+        dist = self._from_forecast(forecast)
+        return dist.carry(drawn) if isinstance(dist, Transformed) else drawn

@@ -32,6 +32,10 @@ from bdkn.members import (
     train_folds,
 )
 from bdkn.members.splitting import check_cv
+from bdkn.members.target_choice import TargetSettings
+from bdkn.members.value_model import learn_values
+from bdkn.predictive import IdentityLink
+from bdkn.predictive.links import Link
 from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.base import Table
 from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks
@@ -141,6 +145,9 @@ class BDKNRegressor(CombiningRegressor):
     tempering: str | float = "evidence"
     tails: str = "loo"
     select_members: bool = True
+    target: str = "auto"
+    lower: float | None = None
+    upper: float | None = None
     evidence: str | float = DEPRECATED
 
     @classmethod
@@ -167,7 +174,12 @@ class BDKNRegressor(CombiningRegressor):
         >>> BDKNRegressor.from_paper(setting=1).learning_rate
         0.1
         """
-        published = {**paper_parameters(setting, dataset), "design": "in-sample", "prior_variance": "paper"}
+        published = {
+            **paper_parameters(setting, dataset),
+            "design": "in-sample",
+            "prior_variance": "paper",
+            "target": "identity",
+        }
         return cls(**{**published, **overrides})
 
     def fit(
@@ -213,8 +225,10 @@ class BDKNRegressor(CombiningRegressor):
 
     def _fit(self, rows: Rows, splitting: Splitting | None = None) -> FittedBDKN:
         settings, splitting = self._settings(), splitting or Splitting.plain(rows)
+        with stage("choose link"):
+            link = self._link(rows)
         with stage("encode"):
-            encoded, encoders = encode(rows, standardize_y=settings.standardize_y)
+            encoded, encoders = encode(rows, standardize_y=settings.standardize_y, link=link)
         combining = CombinationSettings.of(self)
         if self.design == "in-sample":
             return fit_published(settings, combining, encoded, encoders, seed_sequence(self.random_state))
@@ -225,6 +239,18 @@ class BDKNRegressor(CombiningRegressor):
         del encoded  # a copy of the table, which is not needed further
         candidates = Candidates(plan.names, networks.used, networks.is_finite, held_out, networks.own_variance)
         return self._select_and_combine(candidates, encoders, provenance, combining)
+
+    def _link(self, rows: Rows) -> Link:
+        """Return the link of the targets; the published method has none."""
+        settings = TargetSettings.of(self)
+        if self.design != "in-sample":
+            return settings.link(rows)
+        if not settings.is_plain:
+            raise InvalidParameterError(
+                "design='in-sample' is the published method, which predicts the target itself; got "
+                f"target={self.target!r}, lower={self.lower}, upper={self.upper}: use another design, or none of them"
+            )
+        return IdentityLink()
 
     def _settings(self) -> NetworkSettings:
         """Return the checked parameters of the networks, after checking those of the design."""
@@ -262,7 +288,8 @@ class BDKNRegressor(CombiningRegressor):
             variances=None if own_variance else constant[members],
         )
         curves, epochs = (chosen.loss_curves, chosen.validation_curves), np.array(chosen.best_epochs)
-        combined = Combined(combination, encoders.targets, held_out[members], provenance)
+        values = learn_values(combining, combination, encoders.targets, held_out[members])
+        combined = Combined(combination, encoders.targets, held_out[members], provenance, values)
         return FittedBDKN(FittedNetworks(ensemble, scores, *curves, epochs), combined, n_trained=len(names))
 
     def add_members(
@@ -332,7 +359,7 @@ class BDKNRegressor(CombiningRegressor):
         return FittedBDKN(state.networks[members], combined, state.n_trained)
 
     def _member_fit(self) -> dict[str, Any]:
-        return self._networks.table()
+        return {**self._networks.table(), **self._target_scores()}
 
     def _forecast(self, X: Array) -> Forecast:
         with stage("predict members"):

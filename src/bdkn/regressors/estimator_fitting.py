@@ -191,18 +191,24 @@ def scale_predictions(
 ) -> tuple[FloatArray, FloatArray]:
     """Return means and variances in scaled units."""
     with np.errstate(over="ignore", under="ignore"):
-        return targets.transform(means), np.maximum((stds / targets.scale) ** 2, least)
+        return targets.standardize(means), np.maximum((stds / targets.scale) ** 2, least)
 
 
 def calibrate(
     fits: FoldFits, rows: Rows, folds: Folds | OwnFolds, targets: TargetScaler
 ) -> tuple[list[EstimatorMember], HeldOut]:
-    """Return the members and their held-out predictions, with variances calibrated by these predictions."""
+    """Return the members and their held-out predictions, with variances calibrated by these predictions.
+
+    The targets of the rows are those that the members were fitted to, transformed by the link.
+    """
     numbers, predicted = folds.held_out, scale_predictions(fits.means, fits.stds, targets, least=0.0)
     counts = None if rows.counts is None else rows.counts[numbers]
     with np.errstate(over="ignore", under="ignore"):
         fold_variance = (fits.fold_std / targets.scale) ** 2
-    held_out = HeldOut(*predicted, fold_variance, targets.transform(rows.y)[numbers], counts)
+    held_out = HeldOut(*predicted, fold_variance, targets.standardize(rows.y)[numbers], counts)
     factors = held_out.variance_factors()
-    members = [replace(member, std_factor=float(np.sqrt(f))) for member, f in zip(fits.members, factors, strict=True)]
+    members = [
+        replace(member, std_factor=float(np.sqrt(f)), link=targets.link)
+        for member, f in zip(fits.members, factors, strict=True)
+    ]
     return members, replace(held_out, variances=np.maximum(factors * held_out.variances, MIN_VARIANCE))

@@ -23,6 +23,8 @@ from bdkn.members import (
     TargetScaler,
 )
 from bdkn.members.provenance import FitProvenance, is_nested, plain_parameter
+from bdkn.members.target_values import TargetValues
+from bdkn.members.value_model import ValueModel
 from bdkn.networks import (
     EncodedNetworks,
     FeatureMap,
@@ -33,6 +35,14 @@ from bdkn.networks import (
     PiecewiseLinear,
 )
 from bdkn.persistence import Arrays, Document, pack, unpack, write
+from bdkn.predictive import (
+    ContinuedLink,
+    IdentityLink,
+    LogitLink,
+    LogLink,
+    MirroredLink,
+    YeoJohnsonLink,
+)
 from bdkn.regressors.baselines.conditioned_gp import ConditionedGP
 from bdkn.regressors.baselines.fitted import (
     FittedBLL,
@@ -60,6 +70,7 @@ TYPES = (
     Combination,
     Combined,
     ConditionedGP,
+    ContinuedLink,
     EncodedNetworks,
     EstimatorMember,
     FeatureMap,
@@ -74,8 +85,12 @@ TYPES = (
     FittedVBLL,
     Folds,
     HeldOut,
+    IdentityLink,
+    LogLink,
+    LogitLink,
     MeanVarianceHead,
     MemberScores,
+    MirroredLink,
     MixedNetworks,
     NetworkEnsemble,
     NetworkSpec,
@@ -88,8 +103,11 @@ TYPES = (
     Standardizer,
     Tails,
     TargetScaler,
+    TargetValues,
     TrainingCourse,
+    ValueModel,
     VariationalLastLayer,
+    YeoJohnsonLink,
 )
 """Classes that a fitted state may consist of, besides numbers, text and arrays."""
 

@@ -96,6 +96,16 @@ tails : {"loo", "posterior"}, default="loo"
 select_members : bool, default=True
     True: use the members with the best leave-one-out score, out of all, all but the most harmful one, and so on. False:
     use all members.
+target : {"auto", "identity", "log", "logit", "yeo-johnson"}, default="auto"
+    The function of the target that is predicted, the link; distributions, means and scores are those of the target
+    itself. "log" is for positive targets (or those beyond one bound), "logit" for shares (or between two bounds),
+    "yeo-johnson" a power for any skewed target. "auto" chooses by a quick leave-one-out score before anything is
+    trained, and takes the identity unless another link is clearly better.
+lower : float or None, default=None
+    Lower bound of the target, which targets may reach but not exceed; no probability is predicted beyond it. With
+    "auto", 0 is also taken for a bound if many targets are 0 and none is less.
+upper : float or None, default=None
+    Upper bound of the target, likewise; with "auto", 1 if targets lie between 0 and 1 and many on each of them.
 evidence : str or float
     Former name of ``prior_variance``; it will be removed in version 0.3.""",
     "combination_attributes": """\
@@ -104,10 +114,10 @@ weights_ : ndarray of shape (n_members,)
 weights_cov_ : ndarray of shape (n_members, n_members)
     Posterior covariance of β; infinite with two degrees of freedom or fewer.
 intercept_ : float
-    The constant that is added to the weighted predictions of the members.
+    The constant that is added to the weighted predictions of the members, of the transformed target.
 noise_variance_ : float
-    Squared scale of a prediction if β were known, in squared units of the target, where the members' own variance is
-    average.
+    Squared scale of a prediction if β were known, in squared units of the transformed target, where the members' own
+    variance is average.
 dof_ : float
     Degrees of freedom of every prediction.
 prior_variance_ : float
@@ -116,6 +126,11 @@ evidence_ : float
     Log marginal likelihood of the targets that the linear model was fitted to, in their own units.
 combination_ : Combination
     The linear model: posterior of (β, α, σ²), tempering τ and tails, in scaled units.
+link_ : Link
+    The function of the target that is predicted.
+target_values_ : TargetValues or None
+    Values of a lattice, or those that many targets share, with their shares (``values``, ``shares``, ``is_lattice``);
+    None if there are none. ``predict_values`` predicts their probabilities.
 held_out_ : HeldOut or None
     Predictions of the members in use for held-out rows, and the targets, in scaled units; None if there are none.
 provenance_ : FitProvenance or None

@@ -27,7 +27,12 @@ from bdkn.members import EstimatorMember, Folds, HeldOut, OwnFolds, TargetScaler
 from bdkn.members.provenance import FitProvenance, Seed
 from bdkn.members.selection import DEPRECATED, CombinationSettings, select_and_combine, sound_members
 from bdkn.members.splitting import Splitting, is_fold_count
+from bdkn.members.target_choice import TargetSettings
+from bdkn.members.target_values import find_values
+from bdkn.members.value_model import learn_values
 from bdkn.networks.threads import bounded_threads
+from bdkn.predictive import IdentityLink
+from bdkn.predictive.links import Link
 from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.base import Table
 from bdkn.regressors.defaults import default_estimators
@@ -44,6 +49,7 @@ from bdkn.regressors.fitted import Combined, FittedStack, Pair
 from bdkn.regressors.named_estimators import (
     check_estimators,
     in_use,
+    is_refitted,
     route_metadata,
     route_parameters,
     set_input_tags,
@@ -142,6 +148,9 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     tempering: str | float = "evidence"
     tails: str = "loo"
     select_members: bool = True
+    target: str = "auto"
+    lower: float | None = None
+    upper: float | None = None
     n_jobs: int | None = None
     random_state: Seed = None
     verbose: int = 0
@@ -228,10 +237,13 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         splitting = Splitting.of(given, groups, self.cv, warn=False)
         provenance.check(self, given, splitting.digest())
         rows, parameters = used_rows(splitting, routed)
+        targets = self._combined.targets
+        _check_refitted(added, new.cv, targets)
+        rows = replace(rows, y=targets.link.forward(rows.y))
         fits = new._fit_members(added, rows, parameters, state.folds, provenance.seed)
-        members, held_out = calibrate(fits, rows, state.folds, self._combined.targets)
+        members, held_out = calibrate(fits, rows, state.folds, targets)
         members, held_out = [*state.members, *members], self._require_held_out().join(held_out)
-        useful, combined = new._select_and_combine(members, held_out, self._combined.targets, provenance)
+        useful, combined = new._select_and_combine(members, held_out, targets, provenance)
         return new._copy(FittedStack([members[h] for h in useful], combined, candidates, state.folds))
 
     def _fit(self, rows: Rows, groups: ArrayLike | None = None, metadata: Metadata | None = None) -> FittedStack:
@@ -243,12 +255,24 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         routed = route_parameters(self, pairs, rows.counts, groups, metadata or {})
         folds = make_folds(self.cv, splitting, routed, provenance.seed)
         used, parameters = used_rows(splitting, routed)
-        targets = TargetScaler.fit(used.y, used.counts)
+        with stage("choose link"):
+            link = self._link(pairs, used)
+        targets = TargetScaler.fit(used.y, used.counts, link, find_values(used.y, used.counts))
+        used = replace(used, y=link.forward(used.y))
         with stage("train"):
             fits = self._fit_members(pairs, used, parameters, folds, provenance.seed)
         members, held_out = calibrate(fits, used, folds, targets)
         useful, combined = self._select_and_combine(members, held_out, targets, provenance)
         return FittedStack([members[h] for h in useful], combined, candidates, folds)
+
+    def _link(self, pairs: Sequence[Pair], rows: Rows) -> Link:
+        """Return the link of the targets; members that are not fitted here predict the target itself."""
+        settings = TargetSettings.of(self)
+        if settings.target == "auto" and _fixed_member(pairs, self.cv):
+            settings = replace(settings, target="identity")
+        link = settings.link(rows)
+        _check_refitted(pairs, self.cv, TargetScaler(link=link))
+        return link
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, which ``bdkn.load`` reads, if all its members are bdkn's own.
@@ -391,9 +415,11 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         names = [member.name for member in members]
         sound = sound_members(held_out.filled().scores().is_finite, names, _NOT_FINITE)
         with stage("combine"):
-            useful, combination = select_and_combine(held_out, sound, CombinationSettings.of(self))
+            settings = CombinationSettings.of(self)
+            useful, combination = select_and_combine(held_out, sound, settings)
         useful = sound[useful]
-        return useful, Combined(combination, targets, held_out[useful], provenance)
+        values = learn_values(settings, combination, targets, held_out[useful])
+        return useful, Combined(combination, targets, held_out[useful], provenance, values)
 
     def _only(self, members: IndexArray, combined: Combined) -> FittedStack:
         used = [self.members_[h] for h in members]
@@ -422,7 +448,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
 
     def _member_fit(self) -> dict[str, Any]:
         scores, scale = self._require_held_out().filled().scores(), self._combined.targets.scale
-        return {"rmse": scale * scores.rmse, "nll": scores.nll + np.log(scale)}
+        return {"rmse": scale * scores.rmse, "nll": scores.nll + np.log(scale), **self._target_scores()}
 
     def _forecast(self, X: Any) -> Forecast:
         with stage("predict members"), bounded_threads(X.shape[0]):
@@ -452,6 +478,21 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         if isinstance(table, np.ndarray) and not get_tags(self).input_tags.allow_nan:
             assert_all_finite(table, input_name="X")  # the members in use may all ignore such a column
         return table
+
+
+def _fixed_member(pairs: Sequence[Pair], cv: Any) -> str | None:
+    """Return the name of the first member that is used as it is."""
+    return next((name for name, model in pairs if isinstance(cv, str) or not is_refitted(model)), None)
+
+
+def _check_refitted(pairs: Sequence[Pair], cv: Any, targets: TargetScaler) -> None:
+    """Raise if members that are used as they are would have to predict a transformed target."""
+    name = _fixed_member(pairs, cv)
+    if name is not None and not isinstance(targets.link, IdentityLink):
+        raise InvalidParameterError(
+            f"member {name!r} is used as it is and predicts the target itself, but the members are to predict a "
+            "transformed one: use target='identity', or members that fit can fit"
+        )
 
 
 def _check_savable(stack: BayesianStackingRegressor) -> None:
