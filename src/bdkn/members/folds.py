@@ -159,6 +159,12 @@ class FoldPlan:
             refit=refit,
         )
 
+    @property
+    def rows_per_member(self) -> float:
+        """Rows that the networks of a member are trained on, all together."""
+        total = sum(len(self.fold_of) if numbers is None else len(numbers) for numbers in self.rows)
+        return total / len(self.names)
+
 
 def _generator(seed: np.random.SeedSequence) -> np.random.Generator:
     """Return a generator from a child of the seed that no member and no fold uses."""

@@ -23,29 +23,40 @@ _MARGIN = 1e-3
 Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 
 
-def default_estimators(n_rows: int, n_features: int, *, weighted: bool = False) -> list[Pair]:
+def default_estimators(n_rows: int, n_features: int, *, weighted: bool = False, effort: str = "balanced") -> list[Pair]:
     """Return members that differ as much as possible: networks, boosting, trees, and a Gaussian process.
 
     The networks are those of ``BDKNRegressor``, with a member for each activation and weight decay. The process is
     used with few rows only, as its time grows with the cube of their number, and only without sample weights, which it
-    does not support.
+    does not support. With ``effort="fast"`` there are two networks for each of two weight decays, one boosting and a
+    third of the trees; with "best" twice as many networks and trees, and the process up to twice as many rows.
     """
-    few = n_rows <= MANY_ROWS
-    members = [*_networks(few), *(_slow_boosting() if few else _fast_boosting()), _trees(300 if few else 100)]
-    if n_rows <= MOST_ROWS and not weighted:
+    few, fast, more = n_rows <= MANY_ROWS, effort == "fast", 2 if effort == "best" else 1
+    boosting = _slow_boosting() if few else _fast_boosting()
+    networks = _few_networks() if fast else _networks(few, more)
+    trees = (300 if few else 100) * more // (3 if fast else 1)
+    members = [*networks, *boosting[: 1 if fast else 2], _trees(trees)]
+    if n_rows <= MOST_ROWS * more and not (weighted or fast):
         members.append(("process", _process(n_features)))
     return members
 
 
-def _networks(few_rows: bool) -> list[Pair]:
+def _networks(few_rows: bool, more: int) -> list[Pair]:
     copies = {0.0: 2, 0.3: 2, 1.0: 2} if few_rows else {0.0: 2, 0.3: 1}
     return [
         (
             f"{activation} {decay}",
-            DeepEnsembleRegressor(n_members=n, activation=activation, weight_decay=decay, predictive="gaussian"),
+            DeepEnsembleRegressor(n_members=more * n, activation=activation, weight_decay=decay, predictive="gaussian"),
         )
         for decay, n in copies.items()
         for activation in ("silu", "relu")
+    ]
+
+
+def _few_networks() -> list[Pair]:
+    common: dict[str, Any] = {"activation": ("silu", "relu"), "predictive": "gaussian", "effort": "fast"}
+    return [
+        (f"networks {decay}", DeepEnsembleRegressor(n_members=2, weight_decay=decay, **common)) for decay in (0.0, 0.3)
     ]
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any, Self
 
 import numpy as np
@@ -21,13 +22,14 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from bdkn.errors import DivergedError, InvalidParameterError, check_choice, check_number
+from bdkn.errors import DivergedError, InvalidParameterError, check_choice, check_number, warn_user
 from bdkn.inference import Forecast
 from bdkn.members import EstimatorMember, Folds, HeldOut, OwnFolds, TargetScaler
 from bdkn.members.provenance import FitProvenance, Seed
 from bdkn.members.selection import DEPRECATED, CombinationSettings, select_and_combine, sound_members
 from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.base import Table
+from bdkn.regressors.deep_ensemble import DeepEnsembleRegressor
 from bdkn.regressors.defaults import default_estimators
 from bdkn.regressors.estimator_fitting import (
     FoldFits,
@@ -51,6 +53,7 @@ from bdkn.regressors.serialization import is_own
 from bdkn.regressors.shared_docs import with_shared_docs
 from bdkn.rows import Rows
 from bdkn.stages import stage
+from bdkn.training.effort import Clock, check_time_limit, get_effort
 from bdkn.typing import IndexArray
 
 Metadata = Mapping[str, Any]
@@ -80,6 +83,14 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         Number of random folds (None: 5), which each member has of its own; or, for all members, which rows to train on
         and which to leave out, no row twice; or "prefit": the members are fitted already, to other rows, and are only
         combined on the rows given to ``fit``.
+    effort : {"fast", "balanced", "best"}, default="balanced"
+        How many members ``estimators=None`` means: "fast" has fewer networks, trained for half as long, one boosting, a
+        third of the trees, and no process; "best" twice as many networks and trees.
+    time_limit : float or None, default=None
+        Seconds that a fit should take. Members are fitted one after the other, those of ``estimators=None`` with the
+        networks last. A member whose first fit shows that there is no time for all its folds is left out; a warning
+        names it. The first member is always fitted. Which are left out depends on the machine: for results that can be
+        repeated, give ``estimators`` and no limit.
     predict_with : {"folds", "refit"}, default="folds"
         What a member predicts with: the average of its fits, one per fold, or one more fit to all rows.
     <combination_parameters>
@@ -143,6 +154,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     n_jobs: int | None = None
     random_state: Seed = None
     verbose: int = 0
+    effort: str = "balanced"
+    time_limit: float | None = None
     evidence: str | float = DEPRECATED
 
     def fit(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
@@ -215,7 +228,11 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         return new._copy(FittedStack([members[h] for h in useful], combined, candidates, state.folds))
 
     def _fit(self, rows: Rows, metadata: Metadata | None = None) -> FittedStack:
-        candidates = self.estimators or default_estimators(len(rows), rows.X.shape[1], weighted=rows.counts is not None)
+        clock = Clock.start(self.time_limit or inf)
+        weighted = rows.counts is not None
+        candidates = self.estimators or default_estimators(
+            len(rows), rows.X.shape[1], weighted=weighted, effort=self.effort
+        )
         pairs = in_use(self.estimators) or candidates
         provenance = FitProvenance.of(self, rows)
         routed = route_parameters(self, pairs, rows.counts, metadata or {})
@@ -223,7 +240,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         counted, parameters = counted_rows(rows, routed)
         targets = TargetScaler.fit(counted.y, counted.counts)
         with stage("train"):
-            fits = self._fit_members(pairs, counted, parameters, folds, provenance.seed)
+            fits = self._fit_members(pairs, counted, parameters, folds, provenance.seed, clock)
         members, held_out = calibrate(fits, counted, folds, targets)
         useful, combined = self._select_and_combine(members, held_out, targets, provenance)
         return FittedStack([members[h] for h in useful], combined, candidates, folds)
@@ -342,6 +359,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     def _check_parameters(self) -> None:
         check_estimators(self.estimators, self._validate_names)
         CombinationSettings.of(self)
+        get_effort(self.effort)
+        check_time_limit(self.time_limit)
         check_choice("predict_with", self.predict_with, ("folds", "refit"))
         if isinstance(self.cv, str):
             check_choice("cv", self.cv, ("prefit",))
@@ -357,10 +376,27 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         parameters: Parameters,
         folds: Folds | OwnFolds,
         root: np.random.SeedSequence,
+        clock: Clock | None = None,
     ) -> FoldFits:
         prefit, refit = isinstance(self.cv, str), self.predict_with == "refit"
         fitter = FoldFitter(rows, parameters, folds, root, prefit=prefit, refit=refit)
-        return fitter.fit(pairs, n_jobs=self.n_jobs, verbose=self.verbose)
+        if clock is None or clock.seconds == inf:
+            return fitter.fit(pairs, n_jobs=self.n_jobs, verbose=self.verbose)
+        # Networks take the longest of the default members.
+        ordered = (
+            pairs if self.estimators else sorted(pairs, key=lambda pair: isinstance(pair[1], DeepEnsembleRegressor))
+        )
+        fits = fitter.fit_within(ordered, clock, n_jobs=self.n_jobs, verbose=self.verbose)
+        self._warn_of_limit({name for name, _ in pairs} - {member.name for member in fits.members})
+        return fits
+
+    def _warn_of_limit(self, left_out: Collection[str]) -> None:
+        if left_out:
+            warn_user(
+                f"time_limit={self.time_limit:g}: no time for the members {', '.join(map(repr, sorted(left_out)))}, "
+                "which are left out; which these are depends on the machine's speed",
+                UserWarning,
+            )
 
     def _select_and_combine(
         self, members: Sequence[EstimatorMember], held_out: HeldOut, targets: TargetScaler, provenance: FitProvenance
@@ -430,6 +466,10 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         if isinstance(table, np.ndarray) and not get_tags(self).input_tags.allow_nan:
             assert_all_finite(table, input_name="X")  # the members in use may all ignore such a column
         return table
+
+
+def _is_network(pair: Pair) -> bool:
+    return isinstance(pair[1], DeepEnsembleRegressor)
 
 
 def _check_savable(stack: BayesianStackingRegressor) -> None:

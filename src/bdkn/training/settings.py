@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -14,6 +14,7 @@ from bdkn.networks import NetworkSpec
 from bdkn.rows import Rows
 from bdkn.stages import stage
 from bdkn.training.config import TrainingConfig
+from bdkn.training.effort import Clock, get_effort, reduced
 from bdkn.training.job import Engine, Hook, Job, RowSelection, Trained
 from bdkn.training.objective import get_objective
 from bdkn.training.progress_bar import training_progress
@@ -27,6 +28,10 @@ ENGINES = ("fused", "reference", "torch")
 
 _SOME_ROWS, _MANY_ROWS = 1000, 4000
 """Rows above which fewer epochs suffice, and rows above which depth is worth more than further networks."""
+
+
+_PIECE_ROWS = 4096
+"""Most rows of the piece of training by which the time of all of it is estimated."""
 
 
 class Size(NamedTuple):
@@ -74,6 +79,7 @@ class NetworkSettings:
     engine: str | Engine
     n_jobs: int | None
     verbose: int
+    effort: str
 
     @classmethod
     def of(cls, model: object) -> Self:
@@ -95,12 +101,29 @@ class NetworkSettings:
 
     def size(self, n_rows: int) -> Size:
         """Return the size of the ensemble for so many rows."""
-        default = default_size(n_rows)
+        default, effort = default_size(n_rows), get_effort(self.effort)
+        auto_members, auto_epochs = effort.n_members(default.n_members), effort.n_epochs(default.epochs)
         return Size(
-            default.n_members if _is_auto("n_members", self.n_members) else self.n_members,  # type: ignore[arg-type]
+            auto_members if _is_auto("n_members", self.n_members) else self.n_members,  # type: ignore[arg-type]
             default.hidden if _is_auto("hidden_layer_sizes", self.hidden_layer_sizes) else self._hidden(),
-            default.epochs if _is_auto("epochs", self.epochs) else self.epochs,  # type: ignore[arg-type]
+            auto_epochs if _is_auto("epochs", self.epochs) else self.epochs,  # type: ignore[arg-type]
         )
+
+    def within(self, clock: Clock, rows: Rows, rows_per_member: float) -> Self:
+        """Return the settings with as many members and epochs as there is time for, by the time of a few networks.
+
+        ``rows_per_member`` is the number of rows that the networks of a member are trained on, all together.
+        """
+        size, part = self.size(len(rows)), np.arange(min(len(rows), _PIECE_ROWS))
+        seeds = np.random.SeedSequence(0).spawn(size.n_members)
+
+        def train(epochs: int) -> Trained:
+            short = replace(self, epochs=epochs, early_stopping=False, warmup_epochs=0, verbose=0)
+            return short.train(rows, seeds, range(size.n_members), [part] * size.n_members)
+
+        share = clock.share(train, size.epochs, rows_per_member / len(part))
+        n_members, epochs = reduced(size.n_members, size.epochs, share)
+        return self if share >= 1 else replace(self, n_members=n_members, epochs=epochs)
 
     def train(
         self, rows: Rows, seeds: Seeds, members: Sequence[int], row_numbers: Sequence[RowSelection | None] | None = None

@@ -164,8 +164,6 @@ def _not_compared(metric: str) -> Sequence[str]:
     groups: dict[str, list[str]] = {}
     for name, line in lines:
         mark = "" if line.verified else "†"
-        groups.setdefault(line.note, []).append(
-            f"{dataset_title(name)} {line.value:.{line.digits}f}, {line.who}{mark}"
-        )
+        groups.setdefault(line.note, []).append(f"{dataset_title(name)} {line.value:.{line.digits}f}, {line.who}{mark}")
     excluded = [f"{', '.join(scores)} ({note})" for note, scores in groups.items()]
     return [f"Not compared: {'; '.join(excluded)}."] if excluded else []
