@@ -38,7 +38,7 @@ class Effort:
         return max(1, round(self.epochs * balanced))
 
 
-EFFORTS = {"fast": Effort(0.5, 0.5), "balanced": Effort(1.0, 1.0), "best": Effort(2.0, 1.0)}
+EFFORTS = {"fast": Effort(1 / 3, 0.5), "balanced": Effort(1.0, 1.0), "best": Effort(2.0, 1.0)}
 
 
 def get_effort(name: str) -> Effort:
