@@ -38,8 +38,8 @@ _PYTABKIT = Library("pytabkit", "pytabkit", ("pytabkit", "torch"))
 RIVALS = {
     "quantile-forest": Library("quantile-forest", "quantile_forest", ("quantile-forest", "scikit-learn")),
     "catboost-quantiles": Library("catboost", "catboost", ("catboost",)),
-    "xgboost-tuned": Library("xgboost", "xgboost", ("xgboost-cpu", "xgboost")),
-    "xgboostlss": Library("xgboostlss", "xgboostlss.model", ("xgboostlss", "xgboost", "torch")),
+    "xgboost-tuned": Library("xgboost", "xgboost", ("xgboost-cpu",)),
+    "xgboostlss": Library("xgboostlss", "xgboostlss.model", ("xgboostlss", "xgboost-cpu", "torch")),
     "treeffuser": Library("treeffuser", "treeffuser", ("treeffuser", "lightgbm")),
     "realmlp": _PYTABKIT,
     "realmlp-quantiles": _PYTABKIT,
