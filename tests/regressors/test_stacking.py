@@ -592,7 +592,7 @@ def test_the_default_members_depend_on_the_rows():
 def test_the_default_members_are_fitted(monkeypatch):
     members = dict(default_estimators(150, 3))
     quick = [("networks", members["silu 0.0"].set_params(**QUICK)), ("process", members["process"])]
-    monkeypatch.setattr(bdkn.regressors.stacking, "default_estimators", lambda n, width, weighted: quick)
+    monkeypatch.setattr(bdkn.regressors.stacking, "default_estimators", lambda n, width, weighted, effort: quick)
     model = BayesianStackingRegressor(cv=2, random_state=0).fit(X, y)  # no warning of bounds or of useless members
     assert {name for name, _ in model.candidates_} == {"networks", "process"} == set(model.named_estimators_)
     assert "process" in model.member_names_

@@ -62,6 +62,12 @@ class FoldPlan:
             refit=refit,
         )
 
+    @property
+    def rows_per_member(self) -> float:
+        """Rows that the networks of a member are trained on, all together."""
+        total = sum(len(self.fold_of) if numbers is None else len(numbers) for numbers in self.rows)
+        return total / len(self.names)
+
 
 def _member_folds(model: Any, splitting: Splitting, root: np.random.SeedSequence, seeds: Seeds) -> list[Folds]:
     """Return the folds of each member."""

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import numbers
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from bdkn.rows import BLOCK_ROWS, Rows
 _ENGINE_NAMES = {"FusedEngine": "fused", "ReferenceEngine": "reference", "TorchEngine": "torch"}
 
 _COMBINING = {"prior_variance", "evidence", "tempering", "tails", "select_members"}
-_FREE = _COMBINING | {"n_members", "estimators", "random_state", "n_jobs", "verbose"}
+_FREE = _COMBINING | {"n_members", "estimators", "random_state", "n_jobs", "verbose", "time_limit"}
 """Parameters that may differ from those of the fit when members are added."""
 
 Seed = int | np.random.RandomState | np.random.Generator | None
@@ -46,6 +46,10 @@ class FitProvenance:
     def seed(self) -> np.random.SeedSequence:
         """The seed of the fit."""
         return np.random.SeedSequence(self.entropy)
+
+    def with_parameters(self, **chosen: Any) -> FitProvenance:
+        """Return the provenance with the values that a fit chose itself for some of its parameters."""
+        return replace(self, parameters={**self.parameters, **chosen})
 
     def check(self, model: BaseEstimator, rows: Rows, folds: str = "") -> None:
         """Raise unless members that a regressor makes from these rows and folds can join those of the fit."""

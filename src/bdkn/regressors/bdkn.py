@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bdkn.errors import InvalidParameterError, check_choice, check_number
+from bdkn.errors import InvalidParameterError, check_choice, check_number, warn_user
 from bdkn.inference import Forecast
 from bdkn.members import (
     DEPRECATED,
@@ -45,6 +46,7 @@ from bdkn.regressors.shared_docs import with_shared_docs
 from bdkn.rows import Rows
 from bdkn.stages import stage
 from bdkn.training import Engine, NetworkSettings
+from bdkn.training.effort import Clock, check_time_limit
 from bdkn.typing import Array, FloatArray, IndexArray
 
 DESIGNS = ("cross-fit", "hold-out", "in-sample")
@@ -64,6 +66,11 @@ class BDKNRegressor(CombiningRegressor):
     Parameters
     ----------
     <network_parameters>
+    time_limit : float or None, default=None
+        Seconds that a fit should take. The time of all training is estimated from that of a few epochs. If it is too
+        long, fewer members are trained, but not fewer than 4, then fewer epochs, but not less than a tenth; a warning
+        names the numbers. Numbers given as ``n_members`` and ``epochs`` are reduced, too. The result is that of a fit
+        with the reduced numbers, which depend on the machine: for results that can be repeated, set them and no limit.
     design : {"cross-fit", "hold-out", "in-sample"}, default="cross-fit"
         The rows that the linear model is fitted to: every row, as predicted by networks that were not trained on it; a
         single part of the rows, left out of all training; or, as in the paper, the rows the networks were trained on,
@@ -136,6 +143,8 @@ class BDKNRegressor(CombiningRegressor):
     n_jobs: int | None = -1
     random_state: Seed = None
     verbose: int = 0
+    effort: str = "balanced"
+    time_limit: float | None = None
     design: str = "cross-fit"
     n_folds: int = 5
     holdout_fraction: float = 0.1
@@ -225,15 +234,21 @@ class BDKNRegressor(CombiningRegressor):
 
     def _fit(self, rows: Rows, splitting: Splitting | None = None) -> FittedBDKN:
         settings, splitting = self._settings(), splitting or Splitting.plain(rows)
+        clock = Clock.start(self.time_limit or inf)
         with stage("choose link"):
             link = self._link(rows)
         with stage("encode"):
             encoded, encoders = encode(rows, standardize_y=settings.standardize_y, link=link)
         combining = CombinationSettings.of(self)
         if self.design == "in-sample":
+            settings = self._within_limit(settings, encoded, clock, len(rows))
             return fit_published(settings, combining, encoded, encoders, seed_sequence(self.random_state))
         provenance = FitProvenance.of(self, encoded, splitting.digest(self.cv))
         plan = FoldPlan.of(self, splitting, provenance.entropy, range(settings.size(len(rows)).n_members))
+        limited = self._within_limit(settings, encoded, clock, plan.rows_per_member)
+        if limited is not settings:
+            settings, provenance = limited, provenance.with_parameters(epochs=limited.epochs)
+            plan = FoldPlan.of(self, splitting, provenance.entropy, range(settings.size(len(rows)).n_members))
         networks = train_folds(settings, encoded, plan)
         held_out = predict_held_out(networks, encoded, plan)
         del encoded  # a copy of the table, which is not needed further
@@ -252,9 +267,26 @@ class BDKNRegressor(CombiningRegressor):
             )
         return IdentityLink()
 
+    def _within_limit(
+        self, settings: NetworkSettings, rows: Rows, clock: Clock, rows_per_member: float
+    ) -> NetworkSettings:
+        """Return the settings, with fewer members or epochs if there is no time for all; warn if so."""
+        if clock.seconds == inf:
+            return settings
+        limited = settings.within(clock, rows, rows_per_member)
+        if limited is not settings:
+            wanted, size = settings.size(len(rows)), limited.size(len(rows))
+            warn_user(
+                f"time_limit={self.time_limit:g}: {size.n_members} of {wanted.n_members} members are trained, for "
+                f"{size.epochs} of {wanted.epochs} epochs; results depend on the machine's speed",
+                UserWarning,
+            )
+        return limited
+
     def _settings(self) -> NetworkSettings:
         """Return the checked parameters of the networks, after checking those of the design."""
         settings = NetworkSettings.of(self)
+        check_time_limit(self.time_limit)
         check_choice("design", self.design, DESIGNS)
         check_choice("predict_with", self.predict_with, ("folds", "refit"))
         check_number("n_folds", self.n_folds, low=2, whole=True)

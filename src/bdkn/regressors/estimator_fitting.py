@@ -30,7 +30,11 @@ from bdkn.networks import MIN_VARIANCE
 from bdkn.networks.threads import bounded_threads
 from bdkn.regressors.named_estimators import is_refitted
 from bdkn.rows import Rows
+from bdkn.training.effort import Clock
 from bdkn.typing import FloatArray, IndexArray
+
+_Done = tuple[Any, MeanStd]
+"""A fitted model, and its predictions for all rows."""
 
 Parameters = Mapping[str, Mapping[str, Any]]
 """What the ``fit`` of each member receives besides rows and targets, by name of the member."""
@@ -79,10 +83,38 @@ class FoldFitter:
     def fit(self, pairs: Sequence[tuple[str, Any]], *, n_jobs: int | None = None, verbose: int = 0) -> FoldFits:
         """Fit every member on every fold; a model that cannot be refitted is used as it is for all folds."""
         jobs = [job for name, model in pairs for job in self._jobs(name, model)]
+        return self._gather(jobs, self._run_all(jobs, n_jobs, verbose))
+
+    def fit_within(
+        self, pairs: Sequence[tuple[str, Any]], clock: Clock, *, n_jobs: int | None = None, verbose: int = 0
+    ) -> FoldFits:
+        """Fit one member after the other, without those whose first fit shows that there is no time for the others.
+
+        The first member is fitted whatever its time. No fit is begun after the limit.
+        """
+        jobs: list[_Job] = []
+        done: list[_Done] = []
+        for name, model in pairs:
+            if jobs and clock.left <= 0:
+                break
+            first, *others = self._jobs(name, model)
+            began = clock.left
+            result = self._run_all([first], None, verbose)
+            waves = -(-len(others) // effective_n_jobs(n_jobs))
+            if not jobs or waves * (began - clock.left) <= clock.left:
+                jobs += [first, *others]
+                done += result + self._run_all(others, n_jobs, verbose)
+        return self._gather(jobs, done)
+
+    def _run_all(self, jobs: Sequence[_Job], n_jobs: int | None, verbose: int) -> list[_Done]:
         at_once = effective_n_jobs(n_jobs)
-        done = Parallel(n_jobs=n_jobs, verbose=verbose)(delayed(self._run)(job, at_once) for job in jobs)
-        members, found = [], np.full((3, len(self.rows), len(pairs)), np.nan)
-        for h, (name, _) in enumerate(pairs):
+        done: list[_Done] = Parallel(n_jobs=n_jobs, verbose=verbose)(delayed(self._run)(job, at_once) for job in jobs)
+        return done
+
+    def _gather(self, jobs: Sequence[_Job], done: Sequence[_Done]) -> FoldFits:
+        names = list(dict.fromkeys(job.name for job in jobs))
+        members, found = [], np.full((3, len(self.rows), len(names)), np.nan)
+        for h, name in enumerate(names):
             ours = [(job, *result) for job, result in zip(jobs, done, strict=True) if job.name == name]
             members.append(EstimatorMember(name, tuple(model for job, model, _ in ours if job.is_used)))
             for job, _, (mean, std) in ours:
@@ -103,7 +135,7 @@ class FoldFitter:
         nothing = np.arange(0)
         return [*jobs, _Job(name, _seeded(model, seed), np.arange(len(self.rows)), nothing)] if self.refit else jobs
 
-    def _run(self, job: _Job, at_once: int) -> tuple[Any, MeanStd]:
+    def _run(self, job: _Job, at_once: int) -> _Done:
         """Return the model, fitted while others are, ``at_once`` in all, and its predictions for all rows."""
         if job.kept is not None:
             with bounded_threads(len(job.kept), at_once), nullcontext() if at_once == 1 else _on_one_core(job.model):

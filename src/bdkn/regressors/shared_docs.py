@@ -63,7 +63,10 @@ n_jobs : int or None, default=-1
 random_state : int, Generator, RandomState or None, default=None
     Seed. More members with the same integer begin with the same networks.
 verbose : int, default=0
-    1 shows a progress bar on standard error.""",
+    1 shows a progress bar on standard error.
+effort : {"fast", "balanced", "best"}, default="balanced"
+    What "auto" means: "balanced" as said above; "fast" a third of the members and half of the epochs, which takes about
+    as long as CatBoost; "best" twice as many members. Parameters that are set to numbers are not changed.""",
     "network_attributes": """\
 ensemble_ : NetworkEnsemble
     All networks in use with the encoders they were trained under.

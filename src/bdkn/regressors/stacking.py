@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +22,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from bdkn.errors import DivergedError, InvalidParameterError, check_choice, check_number
+from bdkn.errors import DivergedError, InvalidParameterError, check_choice, check_number, warn_user
 from bdkn.inference import Forecast
 from bdkn.members import EstimatorMember, Folds, HeldOut, OwnFolds, TargetScaler
 from bdkn.members.provenance import FitProvenance, Seed
@@ -35,6 +36,7 @@ from bdkn.predictive import IdentityLink
 from bdkn.predictive.links import Link
 from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.base import Table
+from bdkn.regressors.deep_ensemble import DeepEnsembleRegressor
 from bdkn.regressors.defaults import default_estimators
 from bdkn.regressors.estimator_fitting import (
     FoldFits,
@@ -58,6 +60,7 @@ from bdkn.regressors.serialization import is_own
 from bdkn.regressors.shared_docs import with_shared_docs
 from bdkn.rows import Rows
 from bdkn.stages import stage
+from bdkn.training.effort import Clock, check_time_limit, get_effort
 from bdkn.typing import IndexArray
 
 Metadata = Mapping[str, Any]
@@ -87,6 +90,14 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         Number of random folds (None: 5), which each member has of its own; or, for all members, which rows to train on
         and which to leave out, no row twice; or "prefit": the members are fitted already, to other rows, and are only
         combined on the rows given to ``fit``.
+    effort : {"fast", "balanced", "best"}, default="balanced"
+        How many members ``estimators=None`` means: "fast" has fewer networks, trained for half as long, one boosting, a
+        third of the trees, and no process; "best" twice as many networks and trees.
+    time_limit : float or None, default=None
+        Seconds that a fit should take. Members are fitted one after the other, those of ``estimators=None`` with the
+        networks last. A member whose first fit shows that there is no time for all its folds is left out; a warning
+        names it. The first member is always fitted. Which are left out depends on the machine: for results that can be
+        repeated, give ``estimators`` and no limit.
     predict_with : {"folds", "refit"}, default="folds"
         What a member predicts with: the average of its fits, one per fold, or one more fit to all rows. If a fold of
         ``cv`` trains on fewer than half of the rows, as those of ``TimeSeriesSplit`` do, it is always the latter.
@@ -154,6 +165,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     n_jobs: int | None = None
     random_state: Seed = None
     verbose: int = 0
+    effort: str = "balanced"
+    time_limit: float | None = None
     evidence: str | float = DEPRECATED
 
     def fit(
@@ -247,9 +260,11 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         return new._copy(FittedStack([members[h] for h in useful], combined, candidates, state.folds))
 
     def _fit(self, rows: Rows, groups: ArrayLike | None = None, metadata: Metadata | None = None) -> FittedStack:
-        splitting = Splitting.of(rows, groups, self.cv)
+        clock, splitting = Clock.start(self.time_limit or inf), Splitting.of(rows, groups, self.cv)
         n_rows, weighted = len(splitting.used), rows.counts is not None
-        candidates = self.estimators or default_estimators(n_rows, rows.X.shape[1], weighted=weighted)
+        candidates = self.estimators or default_estimators(
+            n_rows, rows.X.shape[1], weighted=weighted, effort=self.effort
+        )
         pairs = in_use(self.estimators) or candidates
         provenance = FitProvenance.of(self, rows, splitting.digest())
         routed = route_parameters(self, pairs, rows.counts, groups, metadata or {})
@@ -260,7 +275,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         targets = TargetScaler.fit(used.y, used.counts, link, find_values(used.y, used.counts))
         used = replace(used, y=link.forward(used.y))
         with stage("train"):
-            fits = self._fit_members(pairs, used, parameters, folds, provenance.seed)
+            fits = self._fit_members(pairs, used, parameters, folds, provenance.seed, clock)
         members, held_out = calibrate(fits, used, folds, targets)
         useful, combined = self._select_and_combine(members, held_out, targets, provenance)
         return FittedStack([members[h] for h in useful], combined, candidates, folds)
@@ -388,6 +403,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     def _check_parameters(self) -> None:
         check_estimators(self.estimators, self._validate_names)
         CombinationSettings.of(self)
+        get_effort(self.effort)
+        check_time_limit(self.time_limit)
         check_choice("predict_with", self.predict_with, ("folds", "refit"))
         if isinstance(self.cv, str):
             check_choice("cv", self.cv, ("prefit",))
@@ -403,10 +420,27 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         parameters: Parameters,
         folds: Folds | OwnFolds,
         root: np.random.SeedSequence,
+        clock: Clock | None = None,
     ) -> FoldFits:
         prefit, refit = isinstance(self.cv, str), self.predict_with == "refit" or folds.trains_on_few
         fitter = FoldFitter(rows, parameters, folds, root, prefit=prefit, refit=refit)
-        return fitter.fit(pairs, n_jobs=self.n_jobs, verbose=self.verbose)
+        if clock is None or clock.seconds == inf:
+            return fitter.fit(pairs, n_jobs=self.n_jobs, verbose=self.verbose)
+        # Networks take the longest of the default members.
+        ordered = (
+            pairs if self.estimators else sorted(pairs, key=lambda pair: isinstance(pair[1], DeepEnsembleRegressor))
+        )
+        fits = fitter.fit_within(ordered, clock, n_jobs=self.n_jobs, verbose=self.verbose)
+        self._warn_of_limit({name for name, _ in pairs} - {member.name for member in fits.members})
+        return fits
+
+    def _warn_of_limit(self, left_out: Collection[str]) -> None:
+        if left_out:
+            warn_user(
+                f"time_limit={self.time_limit:g}: no time for the members {', '.join(map(repr, sorted(left_out)))}, "
+                "which are left out; which these are depends on the machine's speed",
+                UserWarning,
+            )
 
     def _select_and_combine(
         self, members: Sequence[EstimatorMember], held_out: HeldOut, targets: TargetScaler, provenance: FitProvenance
