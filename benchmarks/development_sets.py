@@ -109,3 +109,40 @@ LARGER: dict[str, Callable[[], Rows]] = {
     "arm": partial(arm, 6000),
     "uneven, larger": partial(uneven, 5000),
 }
+
+
+def factorial(n: int) -> Rows:
+    """Return rows of a designed experiment: few values in each column, strong interactions, hardly any noise."""
+    rng = np.random.default_rng(4)
+    levels = [np.linspace(0, 1, 12), np.linspace(0, 1, 7), np.array([0.0, 0.4, 1.0]), np.linspace(0, 1, 4)]
+    X = np.column_stack([rng.choice(values, n) for values in levels])
+    a, b, c, d = X.T
+    jump = np.where(a > 0.55, 1.0, 0.0) * (1 + b)
+    return X, 3 * jump + 2 * a * b + np.sin(4 * b) * (1 + d) + c**2 + 0.02 * rng.normal(size=n)
+
+
+def growth(n: int) -> Rows:
+    """Return rows of a quantity that grows exponentially with one column, for some twenty designs in the others."""
+    rng = np.random.default_rng(5)
+    designs, speed = rng.uniform(-1, 1, (20, 4)), np.linspace(0.1, 0.5, 14)
+    which, s = rng.integers(0, 20, n), rng.choice(speed, n)
+    shape = 1 + 0.3 * designs[which, 0] + 0.2 * designs[which, 1] * designs[which, 2]
+    X = np.column_stack([designs[which], s])
+    return X, 0.05 * shape * np.exp(14 * s) * (1 + 0.02 * rng.normal(size=n))
+
+
+def collinear(n: int) -> Rows:
+    """Return rows with twelve columns that are functions of three numbers, and a target without noise."""
+    rng = np.random.default_rng(6)
+    latent = rng.uniform(size=(n, 3))
+    mixing = rng.normal(size=(3, 12))
+    X = np.tanh(latent @ mixing) + 0.002 * rng.normal(size=(n, 12))
+    return X, 1 - 0.05 * latent[:, 1] - 0.03 * latent[:, 1] * latent[:, 0] ** 2
+
+
+DESIGNED: dict[str, Callable[[], Rows]] = {
+    "factorial": partial(factorial, 600),
+    "growth": partial(growth, 300),
+    "collinear": partial(collinear, 800),
+}
+"""Designed experiments, whose gaps and tails are further from the other rows than those of random rows."""

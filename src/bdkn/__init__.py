@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         ExtremeTargetWarning,
         InvalidParameterError,
         ModelFileError,
+        OutsideDataWarning,
         RepeatedRowsWarning,
     )
     from bdkn.metrics import calibration_error, coverage, crps, neg_crps, neg_nll, nll, rmse
@@ -52,6 +53,7 @@ __all__ = [
     "LDBLLRegressor",
     "MFVIRegressor",
     "ModelFileError",
+    "OutsideDataWarning",
     "RepeatedRowsWarning",
     "StudentT",
     "TorchEngine",
@@ -75,6 +77,7 @@ _HOME = {
         "ExtremeTargetWarning",
         "InvalidParameterError",
         "ModelFileError",
+        "OutsideDataWarning",
         "RepeatedRowsWarning",
     ),
     "bdkn.metrics": ("calibration_error", "coverage", "crps", "neg_crps", "neg_nll", "nll", "rmse"),

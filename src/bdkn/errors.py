@@ -131,6 +131,24 @@ class ExtremeTargetWarning(UserWarning):
     """
 
 
+class OutsideDataWarning(UserWarning):
+    """Many rows to predict are far from all training rows.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from bdkn import BayesianStackingRegressor
+    >>> X = np.linspace(-1.0, 1.0, 60)[:, None]
+    >>> model = BayesianStackingRegressor([("line", lambda X: X[:, 0])], random_state=0).fit(X, X[:, 0] ** 3)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     mean = model.predict(X + 10.0)
+    >>> caught[0].category.__name__
+    'OutsideDataWarning'
+    """
+
+
 def warn_user(text: str, category: type[Warning]) -> None:
     """Issue a warning that names the line of the user's code that called this library."""
     frame, level = inspect.currentframe(), 0

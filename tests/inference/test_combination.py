@@ -255,7 +255,7 @@ def test_the_parts_add_up_to_the_predictive_variance(case, tails):
         example(6, forecast.means.shape[1], 1),
     )
     parts = found.variance(new)
-    assert parts.keys() == {"noise", "disagreement", "weights"}
+    assert parts.keys() == {"noise", "disagreement", "weights", "outside"}
     for part in parts.values():
         assert (part >= 0).all()
     total, var = sum(parts.values()), found.predictive(new).var()

@@ -15,7 +15,15 @@ from scipy import stats
 
 from bdkn.errors import InvalidParameterError
 from bdkn.metrics import calibration_curve, coverage, pit
-from bdkn.plots import CalibrationDisplay, CurveDisplay, IntervalDisplay, PITDisplay, WeightsDisplay, save_figure
+from bdkn.plots import (
+    CalibrationDisplay,
+    CurveDisplay,
+    IntervalDisplay,
+    PITDisplay,
+    WeightsDisplay,
+    WidthDisplay,
+    save_figure,
+)
 from bdkn.plots.bands import as_steps, central_bands
 from bdkn.plots.calibration import calibration_data
 from bdkn.plots.curve import curve_data, grid_over
@@ -353,3 +361,37 @@ bdkn.plots.PITDisplay.from_predictions([0.0, 1.0], Gaussian([0.0, 0.0], 1.0))
 assert "matplotlib.pyplot" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+# --- width over two columns -------------------------------------------------------------------------------------------
+
+
+class Bowl:
+    """A stand-in for a fitted regressor of two variables, whose scale grows with the distance from zero."""
+
+    def predict_dist(self, X: object) -> Gaussian:
+        self.seen = X
+        table = np.asarray(X, dtype=float)
+        return Gaussian(table.sum(axis=1), 0.1 + np.linalg.norm(table, axis=1))
+
+
+def test_width_is_that_of_the_intervals_on_a_grid_beyond_the_rows() -> None:
+    X = np.array([[-1.0, -2.0], [1.0, 2.0], [0.0, 0.0]])
+    data = WidthDisplay.from_estimator(Bowl(), X, level=0.5, grid=21, margin=0.5).data
+    np.testing.assert_allclose([data.x[0], data.x[-1], data.y[0], data.y[-1]], [-2.0, 2.0, -4.0, 4.0])
+    scale = 0.1 + np.hypot(data.x[3], data.y[7])
+    np.testing.assert_allclose(data.width[7, 3], scale * np.diff(stats.norm.interval(0.5))[0])
+
+
+def test_width_keeps_names_of_columns() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame, bowl = pandas.DataFrame({"a": [0.0, 1.0], "b": [0.0, 3.0]}), Bowl()
+    display = WidthDisplay.from_estimator(bowl, frame, grid=4, name="bowl")
+    assert list(bowl.seen.columns) == ["a", "b"]  # type: ignore[attr-defined]
+    assert (display.ax_.get_xlabel(), display.ax_.get_ylabel(), display.ax_.get_title("left")) == ("a", "b", "bowl")
+
+
+@pytest.mark.parametrize(("X", "level"), [(np.zeros((3, 1)), 0.9), (np.eye(2), 1.5)])
+def test_width_refuses(X: object, level: float) -> None:
+    with pytest.raises(InvalidParameterError, match=r"two columns|level must be"):
+        WidthDisplay.from_estimator(Bowl(), X, level=level)

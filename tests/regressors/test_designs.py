@@ -240,7 +240,7 @@ def test_networks_are_those_trained_on_the_rows_of_their_fold():
 def test_the_variance_is_the_sum_of_its_parts(design, objective):
     model = BDKNRegressor(**QUICK, design=design, objective=objective).fit(X, y)
     parts, whole = model.predict_var(NEW, decompose=True), model.predict_var(NEW)
-    assert parts.keys() == {"noise", "disagreement", "weights"}
+    assert parts.keys() == {"noise", "disagreement", "weights", "outside"}
     assert all((part >= 0).all() for part in parts.values())
     np.testing.assert_allclose(sum(parts.values()), whole, rtol=1e-12)
     np.testing.assert_allclose(whole, model.predict(NEW, return_std=True)[1] ** 2, rtol=1e-10)

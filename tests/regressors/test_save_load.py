@@ -147,6 +147,9 @@ def test_the_contents_of_a_file(tmp_path):
     assert set(document["fitted"]) == {"n_features_in_", "fitted_"}
     assert document["fitted"]["fitted_"]["type"] == "FittedBDKN"
     assert set(arrays) == {
+        "fitted_.combined.widening.slopes",
+        "fitted_.combined.widening.support.prototypes",
+        *(f"fitted_.combined.widening.support.columns.{part}" for part in ("center", "scale", "low", "high")),
         "fitted_.networks.ensemble.inputs.mean",
         "fitted_.networks.ensemble.inputs.scale",
         *(f"fitted_.networks.ensemble.networks.layers.{layer}.{part}" for layer in (0, 1) for part in (0, 1)),

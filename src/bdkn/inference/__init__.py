@@ -8,6 +8,7 @@ from bdkn.inference.combination import Combination, Forecast, combine
 from bdkn.inference.conjugate import Prior, log_evidence
 from bdkn.inference.evidence import Spectrum, choose_prior_variance
 from bdkn.inference.kernel import StudentTProcess, induced_kernel, prior_mean, transformed_features
+from bdkn.inference.outside import Outside
 from bdkn.inference.posteriors import Posterior, leave_one_out, posterior
 from bdkn.inference.published import published_combination
 from bdkn.inference.rowwise import compiled
@@ -18,6 +19,7 @@ __all__ = [
     "BlockPosterior",
     "Combination",
     "Forecast",
+    "Outside",
     "Posterior",
     "Prior",
     "Spectrum",

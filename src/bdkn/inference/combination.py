@@ -22,6 +22,7 @@ from scipy.special import stdtr, stdtrit
 from bdkn.errors import check_choice, check_number
 from bdkn.inference.conjugate import Prior, condition, log_evidence
 from bdkn.inference.evidence import choose_prior_variance, renamed_exact
+from bdkn.inference.outside import Outside
 from bdkn.inference.posteriors import Posterior, leave_one_out
 from bdkn.inference.rowwise import leave_out, leverage
 from bdkn.inference.statistics import Statistics
@@ -54,6 +55,10 @@ class Forecast:
         Noise variance, averaged over the members.
     disagreement : array (n,)
         Variance among the members' means.
+    fold_variance : array (n, H), optional
+        Variance, over folds, of the means that each member's fits predict; None if each member is a single fit.
+    outside : Outside, optional
+        What rows far from the training rows have in addition; None adds nothing.
 
     Examples
     --------
@@ -67,6 +72,8 @@ class Forecast:
     means: FloatArray
     noise: FloatArray
     disagreement: FloatArray
+    fold_variance: FloatArray | None = None
+    outside: Outside | None = None
 
     @classmethod
     def of(cls, means: FloatArray, variances: FloatArray) -> Self:
@@ -75,15 +82,19 @@ class Forecast:
         ``variances`` (.., n, any) are of those members that have any.
         """
         lead = tuple(range(means.ndim - 2))
-        return cls(means.mean(axis=lead), variances.mean(axis=(*lead, -1)), means.var(axis=-1).mean(axis=lead))
+        apart, by_fold = means.var(axis=-1).mean(axis=lead), means.var(axis=lead) if lead else None
+        return cls(means.mean(axis=lead), variances.mean(axis=(*lead, -1)), apart, by_fold)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
         """Return the forecast of the rows of all parts."""
         if len(parts) == 1:
             return parts[0]
-        fields = ("means", "noise", "disagreement")
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in fields))
+        means, noise, apart = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("means", "noise", "disagreement")
+        )
+        by_fold = [part.fold_variance for part in parts if part.fold_variance is not None]
+        return cls(means, noise, apart, np.concatenate(by_fold) if by_fold else None)
 
     @property
     def variance(self) -> FloatArray:
@@ -183,9 +194,15 @@ class Combination:
         return replace(self, averaging=float(np.sqrt(1.0 - share)))
 
     def predictive(self, forecast: Forecast, unit: float = 1.0, shift: float = 0.0) -> StudentT:
-        """Return St(ν, φᵀμₙ, κ² (bₙ/aₙ)(v^τ + φᵀΛₙ⁻¹φ)) for each row, of ``shift`` + ``unit`` times the target."""
+        """Return St(ν, φᵀμₙ, κ² (bₙ/aₙ)(v^τ + φᵀΛₙ⁻¹φ) + u) for each row, of ``shift`` + ``unit`` times the target.
+
+        u is the variance outside of the training rows. Where it is zero, the scale is the same to the last bit.
+        """
         loc, scale = self._location_scale(forecast)
-        return StudentT(self._tails.df, shift + unit * loc, unit * self._tails.scale * scale)
+        scale = unit * self._tails.scale * scale
+        if forecast.outside is not None:
+            scale = np.hypot(scale, unit * forecast.outside.std)
+        return StudentT(self._tails.df, shift + unit * loc, scale)
 
     def leave_one_out(self, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None) -> StudentT:
         """Return the predictive of each row given the others, of the rows the combination was fitted to."""
@@ -193,7 +210,7 @@ class Combination:
         return others if self.tails == Tails(self.posterior.df, 1.0) else self.tails.replace_in(others)
 
     def variance(self, forecast: Forecast) -> dict[str, FloatArray]:
-        """Return the predictive variance as its parts: noise, disagreement of the members, uncertain weights.
+        """Return the predictive variance as its parts: noise, disagreement of the members, uncertain weights, outside.
 
         v^τ is divided as v is, in proportion to the members' noise and their disagreement. The parts are infinite with
         two degrees of freedom or fewer.
@@ -203,27 +220,57 @@ class Combination:
         apart = forecast.disagreement / v if self.tempering else np.zeros_like(v)
         parts = {"noise": noise * (1.0 - apart), "disagreement": noise * apart}
         parts["weights"] = post.leverage(self._features(forecast))
-        return {name: student_t_covariance(self._tails.df, unit * part) for name, part in parts.items()}
+        parts = {name: unit * part for name, part in parts.items()}
+        parts["outside"] = np.zeros_like(v) if forecast.outside is None else forecast.outside.variance
+        return {name: student_t_covariance(self._tails.df, part) for name, part in parts.items()}
+
+    def spread(self, forecast: Forecast) -> FloatArray:
+        """Return D = H Σₕ βₕ² meanₖ(φₕₖ - φ̄)², with φ̄ the weighted mean of all fits k of all members h.
+
+        With weights 1/H it is the plain variance among fits. A member in other units, or a useless one, has a weight to
+        match, and does not blow it up.
+        """
+        total = self.weights.sum()
+        share = self.weights / (total if abs(total) > 0.5 * (sized := np.abs(self.weights).sum()) else sized or 1.0)
+        apart = np.square(forecast.means - (forecast.means @ share)[:, None])
+        if forecast.fold_variance is not None:
+            apart += forecast.fold_variance
+        return np.asarray(apart @ (len(self.weights) * np.square(self.weights)))
 
     def covariance(self, forecast: Forecast) -> FloatArray:
-        """Return the covariance of all rows together, which share β."""
+        """Return the covariance of all rows together, which share β and the function outside."""
         joint = self.posterior.joint(self._features(forecast), self._noise(forecast))
-        return student_t_covariance(self._tails.df, self._tails.scale**2 * joint.shape)
+        shape = self._tails.scale**2 * joint.shape
+        if forecast.outside is not None:
+            shape = shape + forecast.outside.root @ forecast.outside.root.T
+        return student_t_covariance(self._tails.df, shape)
 
     def draw(self, forecast: Forecast, size: int, generator: np.random.Generator) -> FloatArray:
-        """Return joint draws (n, size) of targets: the rows share β and σ², and each has exactly its own predictive.
+        """Return joint draws (n, size) of targets: the rows share β, σ² and the function outside.
 
-        Draws of the conjugate model are carried row by row to the chosen tails, quantile to quantile.
+        Draws of the conjugate model are carried row by row to the chosen tails, quantile to quantile, so that each row
+        has exactly its own predictive.
         """
+        κ = self._tails.scale
         β, σ2 = self.posterior.draw(size, generator)
         noise = np.sqrt(np.outer(self._noise(forecast), σ2)) * generator.standard_normal((len(forecast), size))
         drawn: FloatArray = self._features(forecast) @ β.T + noise
-        if self._tails == Tails(self.posterior.df, 1.0) or self.posterior.b == 0.0:  # a point mass has no tails
-            return drawn
         loc, scale = (part[:, None] for part in self._location_scale(forecast))
-        z = (drawn - loc) / scale
+        if forecast.outside is not None and forecast.outside.variance.any():
+            drawn = drawn + self._relative_noise(σ2, generator) * forecast.outside.draw(size, generator) / κ
+            scale = np.hypot(scale, forecast.outside.std[:, None] / κ)
+        elif self.posterior.b == 0.0:  # a point mass has no tails
+            return drawn
+        if self._tails == Tails(self.posterior.df, 1.0):
+            return drawn
+        z = (drawn - loc) / np.where(scale > 0.0, scale, 1.0)
         z = -np.sign(z) * stdtrit(self._tails.df, stdtr(self.posterior.df, -np.abs(z)))
-        return np.asarray(loc + self._tails.scale * scale * z)
+        return np.asarray(loc + κ * scale * z)
+
+    def _relative_noise(self, σ2: FloatArray, generator: np.random.Generator) -> FloatArray:
+        """Return draws of the noise as factors of its scale √(bₙ/aₙ), which may be zero."""
+        a, b = self.posterior.a, self.posterior.b
+        return np.sqrt(σ2 * a / b if b > 0.0 else a / generator.standard_gamma(a, len(σ2)))
 
     @property
     def _tails(self) -> Tails:

@@ -1,5 +1,6 @@
 """Members of an ensemble: encoders, folds, cross-fitting, held-out predictions and selection."""
 
+from bdkn.members.columns import Columns
 from bdkn.members.cross_fitting import (
     Candidates,
     FoldGrid,
@@ -18,10 +19,13 @@ from bdkn.members.network import NetworkEnsemble, NetworkMember
 from bdkn.members.provenance import FitProvenance, Seed, seed_sequence
 from bdkn.members.selection import DEPRECATED, CombinationSettings, select_and_combine, sound_members
 from bdkn.members.splitting import Splitting
+from bdkn.members.support import Nearest, Support
+from bdkn.members.widening import Widening, gate
 
 __all__ = [
     "DEPRECATED",
     "Candidates",
+    "Columns",
     "CombinationSettings",
     "Design",
     "Encoder",
@@ -36,6 +40,7 @@ __all__ = [
     "MeanStd",
     "Member",
     "MemberScores",
+    "Nearest",
     "NetworkEnsemble",
     "NetworkGrid",
     "NetworkMember",
@@ -43,10 +48,13 @@ __all__ = [
     "Seed",
     "Splitting",
     "Standardizer",
+    "Support",
     "TargetScaler",
+    "Widening",
     "check_model",
     "constant_variance",
     "encode",
+    "gate",
     "is_fixed",
     "name_key",
     "predict_held_out",

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bdkn.errors import InvalidParameterError
+from bdkn.members.widening import as_a_member
 from bdkn.predictive import Gaussian, IdentityLink, Transformed
 from bdkn.predictive.links import IDENTITY, Link
 from bdkn.typing import FloatArray
@@ -68,7 +69,8 @@ class EstimatorMember:
 def predict_mean_std(model: Any, X: Any, name: str = "a member") -> MeanStd:
     """Return the means that a fitted model predicts and, if it has them, standard deviations."""
     try:
-        answer = _predict_function(model)(X)
+        with as_a_member():
+            answer = _predict_function(model)(X)
     except Exception as error:
         error.add_note(f"raised by member {name!r}, predicting {X.shape[0]} rows")
         raise

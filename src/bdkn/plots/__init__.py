@@ -6,6 +6,7 @@ from bdkn.plots.files import save_figure
 from bdkn.plots.intervals import IntervalDisplay
 from bdkn.plots.pit import PITDisplay
 from bdkn.plots.weights import WeightsDisplay
+from bdkn.plots.width import WidthDisplay
 
 __all__ = [
     "CalibrationDisplay",
@@ -13,5 +14,6 @@ __all__ = [
     "IntervalDisplay",
     "PITDisplay",
     "WeightsDisplay",
+    "WidthDisplay",
     "save_figure",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bdkn.errors import InvalidParameterError
+from bdkn.errors import InvalidParameterError, OutsideDataWarning
 from bdkn.metrics import predictive_of
 from bdkn.plots.bands import Band, central_bands, draw_bands
 from bdkn.plots.display import Display
@@ -176,7 +177,9 @@ class CurveDisplay(Display):
         """
         require_matplotlib()
         table = grid_over(X, grid, margin)
-        dist, title = predictive_of(estimator, table), name or type(estimator).__name__
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OutsideDataWarning)  # the grid extends beyond the rows on purpose
+            dist, title = predictive_of(estimator, table), name or type(estimator).__name__
         return cls.from_predictions(
             np.asarray(table)[:, 0], dist, name=title, points=(np.asarray(X)[:, 0], y), **options
         )

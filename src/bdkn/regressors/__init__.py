@@ -12,6 +12,7 @@ from bdkn.regressors.bdkn import BDKNRegressor
 from bdkn.regressors.deep_ensemble import DeepEnsembleRegressor
 from bdkn.regressors.registry import REGRESSORS, load
 from bdkn.regressors.stacking import BayesianStackingRegressor
+from bdkn.regressors.support_report import SupportReport
 
 __all__ = [
     "REGRESSORS",
@@ -24,6 +25,7 @@ __all__ = [
     "LDBLLRegressor",
     "MFVIRegressor",
     "ProbabilisticRegressor",
+    "SupportReport",
     "TorchRegressor",
     "VBLLRegressor",
     "load",

@@ -24,6 +24,7 @@ from bdkn.predictive.links import Link
 from bdkn.regressors.base import ProbabilisticRegressor, Table
 from bdkn.regressors.fitted import Combined
 from bdkn.regressors.frames import as_frame
+from bdkn.regressors.support_report import SupportReport
 from bdkn.stages import stage
 from bdkn.typing import Array, FloatArray, IndexArray
 
@@ -223,8 +224,10 @@ class CombiningRegressor(ProbabilisticRegressor):
             )
         useful, combination = select_and_combine(held_out, kept, CombinationSettings.of(self))
         kept = kept[useful]
-        values = learn_values(CombinationSettings.of(self), combination, self._combined.targets, held_out[kept])
-        combined = Combined(combination, self._combined.targets, held_out[kept], self.provenance_, values)
+        targets = self._combined.targets
+        values = learn_values(CombinationSettings.of(self), combination, targets, held_out[kept])
+        widening = self._combined.widening and self._combined.widening.for_members(held_out[kept], combination)
+        combined = Combined(combination, targets, held_out[kept], self.provenance_, values, widening)
         return self._copy(self._only(kept, combined))
 
     @overload
@@ -247,10 +250,11 @@ class CombiningRegressor(ProbabilisticRegressor):
         -------
         variance : ndarray of shape (n_samples,) or dict of str to ndarray
             With ``decompose``: "noise", which remains if everything else is known; "disagreement" of the members about
-            the row; and "weights", from the uncertainty of the members' weights. If the target is transformed, the
-            variance is divided in proportion to the parts of the variance of the transformed target.
+            the row; "weights", from the uncertainty of the members' weights; and "outside", which is zero for rows no
+            farther from training rows than those are from each other, and grows with the distance. If the target is
+            transformed, the variance is divided in proportion to the parts of the variance of the transformed target.
         """
-        forecast, targets = self._forecast(self._rows(X)), self._combined.targets
+        forecast, targets = self._widened_forecast(self._rows(X)), self._combined.targets
         parts = self.combination_.variance(forecast)
         unit: float | FloatArray = targets.squared
         if not targets.is_linear:
@@ -350,7 +354,7 @@ class CombiningRegressor(ProbabilisticRegressor):
 
     def _values(self, X: Array, model: ValueModel) -> tuple[FloatArray, Predictive | None]:
         """Return the log probabilities of values for checked rows, and the distribution of other targets."""
-        forecast, targets = self._forecast(X), self._combined.targets
+        forecast, targets = self._widened_forecast(X), self._combined.targets
         logs = model.log_probabilities(self.combination_.predictive(forecast), targets)
         if model.rest is None:
             return logs, None
@@ -368,6 +372,30 @@ class CombiningRegressor(ProbabilisticRegressor):
             errors.append(np.sqrt(np.average((dist.mean() - y) ** 2, weights=held_out.counts)))
             scores.append(-np.average(dist.logpdf(y), weights=held_out.counts))
         return {"rmse": np.array(errors), "nll": np.array(scores)}
+
+    def support(self, X: Table) -> SupportReport:
+        """Return how far each row is from the training rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to compare.
+
+        Returns
+        -------
+        report : SupportReport
+            For each row: ``ratio``, its distance to the nearest training row over the distance that is typical between
+            training rows; ``status``, "inside" with a ratio of at most 1, else "gap" or, beyond the range of a column,
+            "outside"; the ``column`` that is responsible; and ``inside``, from 1 for a row inside to 0 far away.
+        """
+        widening = self._combined.widening
+        if widening is None:
+            raise InvalidParameterError(
+                "support compares rows with training rows, of which this model has no summary: it was fitted with "
+                "design='in-sample' or saved by an earlier version; fit it again with design='cross-fit'"
+            )
+        names = getattr(self, "feature_names_in_", None)
+        return SupportReport.of(widening.support, self._rows(X), names)
 
     def _require_held_out(self) -> HeldOut:
         """Return the held-out predictions; raise if there are none."""
@@ -412,8 +440,13 @@ class CombiningRegressor(ProbabilisticRegressor):
             setattr(new, name, value)
         return new
 
+    def _widened_forecast(self, X: Array, *, joint: bool = False) -> Forecast:
+        """Return the members' forecast with the variance outside of the training rows; ``joint`` for all together."""
+        forecast, widening = self._forecast(X), self._combined.widening
+        return forecast if widening is None else widening.widen(X, forecast, self.combination_, joint=joint)
+
     def _predictive(self, X: Array) -> Predictive:
-        return self._from_forecast(self._forecast(X))
+        return self._from_forecast(self._widened_forecast(X))
 
     def _from_forecast(self, forecast: Forecast) -> Predictive:
         targets = self._combined.targets
@@ -421,7 +454,7 @@ class CombiningRegressor(ProbabilisticRegressor):
             return targets.restore(self.combination_.predictive(forecast, targets.scale, targets.mean))
 
     def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
-        forecast, targets = self._forecast(X), self._combined.targets
+        forecast, targets = self._widened_forecast(X, joint=True), self._combined.targets
         if targets.is_linear:
             mean = self.combination_.predictive(forecast, targets.scale, targets.mean).loc
             return mean, targets.squared * self.combination_.covariance(forecast)
@@ -431,7 +464,7 @@ class CombiningRegressor(ProbabilisticRegressor):
         return dist.mean(), np.asarray(slope[:, None] * covariance * slope)
 
     def _joint_draws(self, X: Array, size: int, generator: np.random.Generator) -> FloatArray:
-        forecast, targets = self._forecast(X), self._combined.targets
+        forecast, targets = self._widened_forecast(X, joint=True), self._combined.targets
         drawn = targets.mean + targets.scale * self.combination_.draw(forecast, size, generator)
         dist = self._from_forecast(forecast)
         return dist.carry(drawn) if isinstance(dist, Transformed) else drawn

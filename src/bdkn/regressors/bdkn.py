@@ -253,7 +253,8 @@ class BDKNRegressor(CombiningRegressor):
         held_out = predict_held_out(networks, encoded, plan)
         del encoded  # a copy of the table, which is not needed further
         candidates = Candidates(plan.names, networks.used, networks.is_finite, held_out, networks.own_variance)
-        return self._select_and_combine(candidates, encoders, provenance, combining)
+        fitted = self._select_and_combine(candidates, encoders, provenance, combining)
+        return replace(fitted, combined=fitted.combined.widened(rows.X, plan.held_out))
 
     def _link(self, rows: Rows) -> Link:
         """Return the link of the targets; the published method has none."""
@@ -371,7 +372,8 @@ class BDKNRegressor(CombiningRegressor):
         candidates = self._candidates().join(new)
         combining = CombinationSettings.of(self)
         fitted = self._select_and_combine(candidates, encoders, provenance, combining)
-        return self._copy(replace(fitted, n_trained=first + n), n_members=first + n)
+        combined = fitted.combined.widened(used.X, plan.held_out)
+        return self._copy(replace(fitted, combined=combined, n_trained=first + n), n_members=first + n)
 
     def _candidates(self) -> Candidates:
         """Return the members in use as candidates of another selection."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,11 @@ from bdkn.members import (
     NetworkGrid,
     OwnFolds,
     TargetScaler,
+    Widening,
 )
 from bdkn.members.provenance import FitProvenance
 from bdkn.members.value_model import ValueModel
+from bdkn.stages import stage
 from bdkn.training import Trained
 from bdkn.typing import Array, FloatArray, IndexArray
 
@@ -86,7 +88,8 @@ class Combined:
     """The combination of the members in use, and the held-out predictions it was fitted to.
 
     ``combination`` is in the scaled units of ``targets``. ``held_out`` and ``provenance`` are None if no rows were left
-    out of training, ``values`` if there are no values that many targets share.
+    out of training, as is ``widening``, which is None in files of earlier versions, too. ``values`` is None if there
+    are no values that many targets share.
     """
 
     combination: Combination
@@ -94,6 +97,13 @@ class Combined:
     held_out: HeldOut | None = None
     provenance: FitProvenance | None = None
     values: ValueModel | None = None
+    widening: Widening | None = None
+
+    def widened(self, X: Any, numbers: IndexArray | None) -> Combined:
+        """Return the same with the widening for training rows X; held-out predictions are of the rows ``numbers``."""
+        assert self.held_out is not None, "members that are combined by held-out rows have predictions of them"
+        with stage("support"):
+            return replace(self, widening=Widening.fit(X, numbers, self.held_out, self.combination))
 
 
 @dataclass(frozen=True, eq=False)

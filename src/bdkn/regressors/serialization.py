@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import Combination, Posterior, Prior, Tails
 from bdkn.members import (
+    Columns,
     EstimatorMember,
     Folds,
     HeldOut,
@@ -20,7 +21,9 @@ from bdkn.members import (
     NetworkEnsemble,
     OwnFolds,
     Standardizer,
+    Support,
     TargetScaler,
+    Widening,
 )
 from bdkn.members.provenance import FitProvenance, is_nested, plain_parameter
 from bdkn.members.target_values import TargetValues
@@ -67,6 +70,7 @@ class SavedModel:
 
 
 TYPES = (
+    Columns,
     Combination,
     Combined,
     ConditionedGP,
@@ -101,12 +105,14 @@ TYPES = (
     Prior,
     SavedModel,
     Standardizer,
+    Support,
     Tails,
     TargetScaler,
     TargetValues,
     TrainingCourse,
     ValueModel,
     VariationalLastLayer,
+    Widening,
     YeoJohnsonLink,
 )
 """Classes that a fitted state may consist of, besides numbers, text and arrays."""

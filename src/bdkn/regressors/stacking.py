@@ -257,6 +257,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         members, held_out = calibrate(fits, rows, state.folds, targets)
         members, held_out = [*state.members, *members], self._require_held_out().join(held_out)
         useful, combined = new._select_and_combine(members, held_out, targets, provenance)
+        combined = combined.widened(rows.X, state.folds.held_out)
         return new._copy(FittedStack([members[h] for h in useful], combined, candidates, state.folds))
 
     def _fit(self, rows: Rows, groups: ArrayLike | None = None, metadata: Metadata | None = None) -> FittedStack:
@@ -278,6 +279,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
             fits = self._fit_members(pairs, used, parameters, folds, provenance.seed, clock)
         members, held_out = calibrate(fits, used, folds, targets)
         useful, combined = self._select_and_combine(members, held_out, targets, provenance)
+        combined = combined.widened(used.X, folds.held_out)
         return FittedStack([members[h] for h in useful], combined, candidates, folds)
 
     def _link(self, pairs: Sequence[Pair], rows: Rows) -> Link:
