@@ -1,0 +1,206 @@
+"""Compiled neighbours of rows: the training rows that share leaves of a forest with a row, as Gaussian components.
+
+A forest is stored as plain arrays over the nodes of all trees, in depth-first order: the left child of a node is the
+next node, and the training rows below a node are consecutive entries of ``rows``, from ``start`` to ``stop``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bdkn.kernels.compiled import compiled, inlined
+from bdkn.typing import Float32Array, FloatArray, IndexArray
+
+Ints = NDArray[np.int32]
+Nodes = tuple[Ints, Float32Array, Ints, Ints, Ints]
+"""Feature (-1 at a leaf), threshold, right child, start and stop of each node."""
+
+
+@inlined
+def _node_of(nodes: Nodes, x: Float32Array, node: int, fewest: int) -> tuple[int, int]:
+    """Return the leaf of a row below a node, and the last node on the way to it with ``fewest`` training rows."""
+    feature, threshold, right, start, stop = nodes
+    broad = node
+    while feature[node] >= 0:
+        if stop[node] - start[node] >= fewest:
+            broad = node
+        node = node + 1 if x[feature[node]] <= threshold[node] else right[node]
+    if stop[node] - start[node] >= fewest:
+        broad = node
+    return node, broad
+
+
+@inlined
+def _add_rows(
+    begin: int, end: int, rows: Ints, copies: Float32Array, total: FloatArray, seen: IndexArray, n_seen: int
+) -> tuple[int, float]:
+    """Add the shares of the training rows of one node to ``total``; return how many were seen, and Σ share²."""
+    size = squares = 0.0
+    for j in range(begin, end):
+        size += copies[j]
+    for j in range(begin, end):
+        if total[rows[j]] == 0.0:
+            seen[n_seen] = rows[j]
+            n_seen += 1
+        total[rows[j]] += copies[j] / size
+        squares += (copies[j] / size) ** 2
+    return n_seen, squares
+
+
+@inlined
+def _gather(total: FloatArray, seen: IndexArray, n_seen: int, weights: FloatArray, numbers: IndexArray) -> float:
+    """Move the totals of the rows seen to ``weights``, with sum one, clear them, and return the sum of squares."""
+    whole = squares = 0.0
+    for j in range(n_seen):
+        whole += total[seen[j]]
+    for j in range(n_seen):
+        squares += total[seen[j]] ** 2
+        weights[j], numbers[j] = total[seen[j]] / whole, seen[j]
+        total[seen[j]] = 0.0
+    return squares
+
+
+@inlined
+def _merge(
+    at: FloatArray, weights: FloatArray, cut: float, room: int, out: tuple[FloatArray, FloatArray, FloatArray], m: int
+) -> None:
+    """Write m weighted points as at most ``len(out)`` ones: those heavier than ``cut`` as they are, the rest in cells.
+
+    Points of one cell become their mean, with their variance: moments are kept.
+    """
+    place, spread, mass = out
+    slots = len(place)
+    kept, low, high = 0, np.inf, -np.inf
+    for j in range(m):
+        if kept < room and weights[j] > cut:
+            place[kept], spread[kept], mass[kept] = at[j], 0.0, weights[j]
+            kept += 1
+        else:
+            low, high = min(low, at[j]), max(high, at[j])
+    for c in range(kept, slots):
+        place[c] = spread[c] = mass[c] = 0.0
+    cells, taken = slots - kept, 0
+    step = (high - low) / cells if high > low else 1.0
+    for j in range(m):
+        if taken < kept and weights[j] > cut:
+            taken += 1
+        else:
+            c = kept + min(int((at[j] - low) / step), cells - 1)
+            mass[c] += weights[j]
+            gap = at[j] - place[c]
+            place[c] += gap * weights[j] / mass[c]
+            spread[c] += weights[j] * gap * (at[j] - place[c])
+    for c in range(kept, slots):
+        if mass[c] > 0.0:
+            spread[c] = np.sqrt(max(spread[c] / mass[c], 0.0))
+
+
+@inlined
+def _cut_of(weights: FloatArray, room: int) -> float:
+    """Return a weight that fewer than or as many as ``room`` of the weights exceed."""
+    return -1.0 if len(weights) <= room else np.partition(weights, len(weights) - room - 1)[len(weights) - room - 1]
+
+
+@compiled
+def components(
+    nodes: Nodes,
+    roots: Ints,
+    rows: Ints,
+    copies: Float32Array,
+    inputs: Float32Array,
+    absent: NDArray[np.bool_],
+    values: tuple[FloatArray, FloatArray],
+    place: tuple[FloatArray, FloatArray],
+    plan: tuple[IndexArray, IndexArray, IndexArray, IndexArray, FloatArray],
+    floor: float,
+    fewest: int,
+    out: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
+) -> None:
+    """Write the Gaussian components of rows, in units of the scale of the Student-t around its location.
+
+    ``absent`` (m, trees) says which trees a row may use; ``values`` are the targets and the standardised residuals of
+    the training rows, ``place`` the locations and scales (m,) of the Student-t. ``plan`` has for each kind of component
+    its source (0: targets, 1: residuals), its level (0: leaves, 1: broader nodes), its first and last slot, and its
+    bandwidth. Written are positions, widths and masses (m, slots), and the agreement of the trees (m,).
+    """
+    source, level, first, last, width = plan
+    positions, widths, masses, agreement = out
+    n = len(values[0])
+    total, seen = np.zeros((2, n)), np.empty((2, n), dtype=np.intp)
+    weights, numbers, at = np.empty((2, n)), np.empty((2, n), dtype=np.intp), np.empty(n)
+    count, cuts = np.zeros(2, dtype=np.intp), np.empty(2)
+    for i in range(len(inputs)):
+        count[:] = 0
+        used, own = 0, 0.0
+        for t in range(len(roots)):
+            if absent[i, t]:
+                leaf, broad = _node_of(nodes, inputs[i], roots[t], fewest)
+                start, stop = nodes[3], nodes[4]
+                count[0], squares = _add_rows(start[leaf], stop[leaf], rows, copies, total[0], seen[0], count[0])
+                count[1], _ = _add_rows(start[broad], stop[broad], rows, copies, total[1], seen[1], count[1])
+                used, own = used + 1, own + squares
+        both = _gather(total[0], seen[0], count[0], weights[0], numbers[0])
+        _gather(total[1], seen[1], count[1], weights[1], numbers[1])
+        agreement[i] = (both - own) / max(1.0, used * (used - 1.0))
+        for k in range(len(source)):
+            L, s = level[k], place[1][i]
+            m, slots = count[L], last[k] - first[k]
+            for j in range(m):
+                number = numbers[L, j]
+                at[j] = (values[0][number] - place[0][i]) / s if source[k] == 0 else values[1][number]
+            room = slots * 3 // 4
+            where = (positions[i, first[k] : last[k]], widths[i, first[k] : last[k]], masses[i, first[k] : last[k]])
+            cuts[0] = -1.0 if m <= slots else _cut_of(weights[L, :m], room)
+            _merge(at, weights[L], cuts[0], slots if m <= slots else room, where, m)
+            h = max(width[k] / s if source[k] == 0 else width[k], floor / s)
+            for c in range(first[k], last[k]):
+                widths[i, c] = np.sqrt(widths[i, c] ** 2 + h * h)
+
+
+@compiled
+def component_densities(
+    positions: FloatArray, widths: FloatArray, masses: FloatArray, first: IndexArray, last: IndexArray, u: FloatArray
+) -> FloatArray:
+    """Return the density (m, K) of each kind of component at u (m,)."""
+    found = np.zeros((len(u), len(first)))
+    for i in range(len(u)):
+        for k in range(len(first)):
+            for c in range(first[k], last[k]):
+                z = (u[i] - positions[i, c]) / widths[i, c]
+                if masses[i, c] > 0.0 and abs(z) < 38.0:
+                    found[i, k] += masses[i, c] * np.exp(-0.5 * z * z) / widths[i, c]
+    return found * 0.3989422804014327
+
+
+@compiled
+def weigh(
+    positions: FloatArray,
+    masses: FloatArray,
+    first: IndexArray,
+    last: IndexArray,
+    shares: FloatArray,
+    tilt: float,
+    even: float,
+) -> FloatArray:
+    """Give all components their share in the mixture, in place, and return the share of the Student-t (m,).
+
+    ``shares`` (m, 1 + K) are those of the Student-t and of each kind of component. Components with distribution
+    function F of the mixture are then weighted by (4F(1 - F))^tilt, the Student-t by its mean ``even``.
+    """
+    kept = np.empty(len(positions))
+    for i in range(len(positions)):
+        for k in range(len(first)):
+            for c in range(first[k], last[k]):
+                masses[i, c] *= shares[i, 1 + k]
+        kept[i] = shares[i, 0]
+        if tilt > 0.0:
+            below, whole = 0.0, kept[i] * even
+            for c in np.argsort(positions[i]):
+                F = below + 0.5 * masses[i, c] + kept[i] * 0.5 * (1.0 + np.tanh(0.8 * positions[i, c]))
+                below += masses[i, c]
+                masses[i, c] *= max(4.0 * F * (1.0 - F), 0.0) ** tilt
+                whole += masses[i, c]
+            kept[i] *= even / whole
+            masses[i] /= whole
+    return kept

@@ -1,0 +1,333 @@
+"""The shape of predictions: the Student-t of the combination, mixed with densities of neighbours.
+
+The neighbours of a row are the training rows that share leaves of a forest with it. Their targets, and their errors in
+units of the scale predicted for them, are smoothed to densities by a few bandwidths each; all of them and the Student-t
+are stacked by the log densities of training rows, which are predicted by trees that have not drawn them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import betaln
+
+from bdkn.inference.pooling import interpolation, stack_densities
+from bdkn.members.encoding import LIMIT, Standardizer
+from bdkn.members.forest import Forest, grow_forest
+from bdkn.predictive import StudentT, StudentTMixture
+from bdkn.rows import Rows
+from bdkn.threads import run_on_threads
+from bdkn.typing import BoolArray, Float32Array, FloatArray, IndexArray
+
+DENSITIES = ("auto", "student-t")
+
+FEWEST_ROWS = 100
+"""With fewer rows no gain of a shape could be told from chance."""
+
+_MOST_SCORED = 20_000
+_MOST_CALIBRATED = 4_000
+_FEWEST_TREES = 10
+_BLOCK_ROWS = 1 << 12
+_BROAD = 4
+"""Training rows of a broad node, at least."""
+
+_FLOOR = 0.6
+"""The least bandwidth, in units of the median gap between neighbouring values of the target."""
+
+_KNOTS = (0.05, 0.5, 0.95)
+_LEAST_AGREEMENT = 1e-3
+_PRIOR_ROWS = 10.0
+_LITTLE = 0.02
+_CLEARLY = 2.0
+_TILTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
+_NARROWINGS = (1.0, 0.9, 0.8, 0.7, 0.6)
+
+
+class Kind(NamedTuple):
+    """A kind of component: of targets or errors of neighbours, in leaves or broad nodes, with a bandwidth.
+
+    At most ``slots`` Gaussians are kept for a row. The bandwidth is in units of a typical scale of predictions.
+    """
+
+    of_errors: bool
+    is_broad: bool
+    slots: int
+    bandwidth: float
+
+
+KINDS = (
+    Kind(False, False, 32, 0.02),
+    Kind(False, False, 32, 0.1),
+    Kind(False, False, 12, 0.5),
+    Kind(False, True, 32, 0.1),
+    Kind(False, True, 12, 0.5),
+    Kind(True, True, 32, 0.1),
+    Kind(True, True, 12, 0.5),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """Gaussian components of rows around a Student-t, by kind, with masses that sum to one in each kind."""
+
+    position: FloatArray
+    width: FloatArray
+    mass: FloatArray
+    agreement: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """A forest over training rows, with their targets and standardised errors, in scaled units.
+
+    ``unit`` is a typical scale of predictions, ``floor`` the least bandwidth.
+    """
+
+    inputs: Standardizer
+    forest: Forest
+    targets: FloatArray
+    errors: FloatArray
+    unit: float
+    floor: float
+    kinds: tuple[tuple[bool, bool, int, float], ...] = KINDS
+
+    @property
+    def _plan(self) -> tuple[IndexArray, IndexArray, IndexArray, IndexArray, FloatArray]:
+        of_errors, is_broad, slots, bandwidth = (np.array(part) for part in zip(*self.kinds, strict=True))
+        last = np.cumsum(slots)
+        width = np.where(of_errors, bandwidth, bandwidth * self.unit)
+        return of_errors.astype(np.intp), is_broad.astype(np.intp), last - slots, last, width
+
+    @property
+    def slots(self) -> tuple[IndexArray, IndexArray]:
+        """First and last slot of each kind of component."""
+        return self._plan[2:4]
+
+    def encode(self, table: Any) -> Float32Array:
+        """Return the inputs of the forest; missing values are larger than all others."""
+        return np.nan_to_num(self.inputs.transform(table), nan=LIMIT)
+
+    def components(
+        self, student: StudentT, inputs: Float32Array, absent: BoolArray | None = None, n_jobs: int | None = None
+    ) -> Components:
+        """Return the components of rows; ``absent`` (n, trees): which trees a row may use (None: all)."""
+        from bdkn.kernels import forest as kernel
+
+        n, plan, forest = len(inputs), self._plan, self.forest
+        arrays = [np.empty((n, plan[3][-1])) for _ in range(3)]
+        found = (*arrays, np.empty(n))
+
+        def compute(part: slice) -> None:
+            may_use = np.ones((len(inputs[part]), len(forest.roots)), np.bool_) if absent is None else absent[part]
+            kernel.components(
+                forest.nodes, forest.roots, forest.rows, forest.copies, inputs[part], may_use,
+                (self.targets, self.errors), (student.loc[part], np.array(student.scale[part])), plan, self.floor,
+                _BROAD, tuple(array[part] for array in found),
+            )  # fmt: skip
+
+        run_on_threads(compute, [slice(i, i + _BLOCK_ROWS) for i in range(0, n, _BLOCK_ROWS)], n_jobs)
+        return Components(*found)
+
+
+@dataclass(frozen=True, eq=False)
+class NeighbourDensity:
+    """How predictions are mixed from the Student-t and the densities of neighbours.
+
+    ``shares`` (J, 1 + K) are the weights of the Student-t and of each kind of component at ``knots``, values of the
+    logarithm of the agreement of the trees. Components far out in the mixture lose weight by the power ``tilt``, and
+    the Student-t is made narrower by the factor ``narrowing``: a mixture of calibrated densities is too wide.
+    """
+
+    neighbours: Neighbours
+    knots: FloatArray
+    shares: FloatArray
+    tilt: float = 0.0
+    narrowing: float = 1.0
+
+    def mix(self, student: StudentT, table: Any, inside: FloatArray | None = None) -> StudentTMixture:
+        """Return the mixture for rows of a table, in scaled units.
+
+        ``inside`` (n,), between 0 and 1, is how far a row belongs to the training rows: where it is 0, the neighbours
+        have no weight and the Student-t is as it was.
+        """
+        inputs = self.neighbours.encode(table)
+        parts = [slice(i, i + _BLOCK_ROWS) for i in range(0, len(inputs), _BLOCK_ROWS)]
+        return _concatenate([self._mix(student[p], inputs[p], None if inside is None else inside[p]) for p in parts])
+
+    def _mix(self, student: StudentT, inputs: Float32Array, inside: FloatArray | None) -> StudentTMixture:
+        is_wide = student.scale > 0.0
+        wide = StudentT(student.df, student.loc, np.where(is_wide, student.scale, 1.0))
+        trust = is_wide.astype(np.float64) if inside is None else is_wide * inside
+        return self.weigh(wide, self.neighbours.components(wide, inputs, n_jobs=1), trust, student.scale)
+
+    def weigh(
+        self, student: StudentT, parts: Components, inside: FloatArray, scale: FloatArray | None = None
+    ) -> StudentTMixture:
+        """Return the mixture of a Student-t and components that have masses by kind."""
+        from bdkn.kernels import forest as kernel
+
+        shares = inside[:, None] * (interpolation(gate(parts.agreement), self.knots) @ self.shares)
+        shares[:, 0] += 1.0 - inside
+        mass = parts.mass.copy()
+        even = float(np.exp(self.tilt * np.log(4.0) + betaln(1.0 + self.tilt, 1.0 + self.tilt)))
+        kept = kernel.weigh(parts.position, mass, *self.neighbours.slots, shares, self.tilt, even)
+        narrow = 1.0 - inside * (1.0 - self.narrowing)
+        unit = (student.scale if scale is None else scale) * narrow
+        position, width = parts.position / narrow[:, None], parts.width / narrow[:, None]
+        return StudentTMixture(student.df, student.loc, unit, kept, position, width, mass)
+
+    def with_errors(self, errors: FloatArray) -> NeighbourDensity:
+        """Return the density with other standardised errors of the training rows."""
+        return replace(self, neighbours=replace(self.neighbours, errors=errors))
+
+
+def gate(agreement: FloatArray) -> FloatArray:
+    """Return the number that the weights of a row depend on."""
+    return np.log(np.maximum(agreement, _LEAST_AGREEMENT))
+
+
+def fit_density(
+    table: Any,
+    y: FloatArray,
+    counts: FloatArray | None,
+    student: StudentT,
+    seed: np.random.SeedSequence,
+    n_jobs: int | None = 1,
+) -> NeighbourDensity | None:
+    """Return the mixture that predicts best, or None if the Student-t alone does about as well.
+
+    Parameters
+    ----------
+    table : array (n, p)
+        Columns of the training rows.
+    y : array (n,)
+        Targets, in scaled units.
+    counts : array (n,) or None
+        How often each row is counted.
+    student : StudentT
+        Prediction of each row from the others.
+    seed : SeedSequence
+        Seed of the forest.
+    n_jobs : int or None, default=1
+        Number of threads.
+    """
+    if len(y) < FEWEST_ROWS or not (student.scale > 0.0).all() or student.df.min() <= 2.0:
+        return None
+    inputs = Standardizer.fit(Rows(table, y, counts))
+    encoded = np.nan_to_num(inputs.transform(table), nan=LIMIT)
+    forest = grow_forest(encoded, y, counts, seed, n_jobs=n_jobs)
+    errors, unit = (y - student.loc) / student.scale, float(np.median(student.scale))
+    neighbours = Neighbours(inputs, forest, y, errors, unit, least_bandwidth(y))
+    scored = _scored_rows(forest.absent(len(y)), seed)
+    return _Stacking.of(neighbours, encoded, student, counts, scored, n_jobs).best()
+
+
+def least_bandwidth(y: FloatArray) -> float:
+    """Return the floor of bandwidths: targets on a lattice earn no spikes."""
+    values = np.unique(y)
+    return _FLOOR * float(np.median(np.diff(values))) if len(values) > 1 else 0.0
+
+
+def _scored_rows(absent: BoolArray, seed: np.random.SeedSequence) -> IndexArray:
+    """Return the numbers of rows that enough trees have not drawn, and not too many of them."""
+    enough = np.flatnonzero(absent.sum(axis=1) >= _FEWEST_TREES)
+    if len(enough) <= _MOST_SCORED:
+        return enough
+    return np.sort(np.random.default_rng(seed).choice(enough, _MOST_SCORED, replace=False))
+
+
+@dataclass(frozen=True, eq=False)
+class _Stacking:
+    """Components of training rows from trees that have not drawn them, with the rows' own Student-t and targets."""
+
+    neighbours: Neighbours
+    student: StudentT
+    y: FloatArray
+    counts: FloatArray
+    parts: Components
+
+    @classmethod
+    def of(
+        cls, neighbours: Neighbours, encoded: Float32Array, student: StudentT, counts: FloatArray | None,
+        scored: IndexArray, n_jobs: int | None,
+    ) -> _Stacking:  # fmt: skip
+        absent = neighbours.forest.absent(len(encoded))[scored]
+        own = student[scored]
+        parts = neighbours.components(own, np.ascontiguousarray(encoded[scored]), absent, n_jobs)
+        total = np.ones(len(scored)) if counts is None else counts[scored]
+        return cls(neighbours, own, neighbours.targets[scored], total, parts)
+
+    def best(self) -> NeighbourDensity | None:
+        """Return the mixture of the kinds that have weight, calibrated, if its gain is clearly above chance."""
+        if len(self.y) < FEWEST_ROWS:
+            return None
+        has_weight = self._density().shares[:, 1:].max(axis=0) >= _LITTLE
+        if not has_weight.any():
+            return None
+        chosen = self._only(np.flatnonzero(has_weight))
+        density = chosen._calibrated(chosen._density())
+        gain = chosen._log_scores(density) - chosen.student.logpdf(chosen.y)
+        mean = float(np.average(gain, weights=self.counts))
+        error = float(np.sqrt(np.average((gain - mean) ** 2, weights=self.counts) / self.counts.sum()))
+        price = (density.shares.size - len(density.shares)) / float(self.counts.sum())
+        return density if mean - price > _CLEARLY * error else None
+
+    def _only(self, kinds: IndexArray) -> _Stacking:
+        """Return the problem with some kinds of components."""
+        first, last = self.neighbours.slots
+        slots = np.concatenate([np.arange(first[k], last[k]) for k in kinds])
+        taken = (
+            np.ascontiguousarray(part[:, slots]) for part in (self.parts.position, self.parts.width, self.parts.mass)
+        )
+        neighbours = replace(self.neighbours, kinds=tuple(self.neighbours.kinds[k] for k in kinds))
+        return replace(self, neighbours=neighbours, parts=Components(*taken, self.parts.agreement))
+
+    def _some(self, most: int) -> _Stacking:
+        """Return the problem with at most so many of the rows, evenly spaced."""
+        rows = np.arange(0, len(self.y), max(1, len(self.y) // most))
+        parts = Components(*(getattr(self.parts, name)[rows] for name in ("position", "width", "mass", "agreement")))
+        return replace(self, student=self.student[rows], y=self.y[rows], counts=self.counts[rows], parts=parts)
+
+    def _density(self) -> NeighbourDensity:
+        """Return the stacked densities: weights for all rows first, which are the prior of those at each knot."""
+        log_density, g = self._log_densities(), gate(self.parts.agreement)
+        knots = np.quantile(g, _KNOTS)
+        on_student = _PRIOR_ROWS * np.eye(log_density.shape[1])[:1]
+        common = stack_densities(log_density, np.ones((len(g), 1)), on_student, self.counts)
+        prior = _PRIOR_ROWS * np.repeat(common, len(knots), axis=0)
+        shares = stack_densities(log_density, interpolation(g, knots), prior, self.counts)
+        return NeighbourDensity(self.neighbours, knots, shares)
+
+    def _log_densities(self) -> FloatArray:
+        from bdkn.kernels import forest as kernel
+
+        u = (self.y - self.student.loc) / self.student.scale
+        found = kernel.component_densities(
+            self.parts.position, self.parts.width, self.parts.mass, *self.neighbours.slots, u
+        )
+        with np.errstate(divide="ignore"):
+            return np.column_stack([self.student.logpdf(self.y), np.log(found) - np.log(self.student.scale)[:, None]])
+
+    def _calibrated(self, density: NeighbourDensity) -> NeighbourDensity:
+        """Return the density with the tilt and the narrowing of the highest score, found in turn."""
+        some = self._some(_MOST_CALIBRATED)
+
+        def score(candidate: NeighbourDensity) -> float:
+            return float(np.average(some._log_scores(candidate), weights=some.counts))
+
+        density = max((replace(density, tilt=tilt) for tilt in _TILTS), key=score)
+        density = max((replace(density, narrowing=factor) for factor in _NARROWINGS), key=score)
+        return max((replace(density, tilt=tilt) for tilt in _TILTS), key=score)
+
+    def _log_scores(self, density: NeighbourDensity) -> FloatArray:
+        return density.weigh(self.student, self.parts, np.ones(len(self.y))).logpdf(self.y)
+
+
+def _concatenate(parts: list[StudentTMixture]) -> StudentTMixture:
+    """Return the mixtures of all parts."""
+    if len(parts) == 1:
+        return parts[0]
+    names = ("df", "loc", "scale", "kept", "position", "width", "mass")
+    return StudentTMixture(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))

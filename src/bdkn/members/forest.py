@@ -1,0 +1,117 @@
+"""A forest as plain arrays: which training rows share its leaves with a row, and how closely."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bdkn.threads import run_on_threads
+from bdkn.typing import BoolArray, Float32Array, FloatArray
+
+N_TREES = 100
+_SHARE_OF_INPUTS = 0.7
+_MOST_ROWS = 50_000
+"""Draws of rows for one tree; larger tables are spread over the trees."""
+
+Ints = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """Regression trees, each grown on draws of the training rows with replacement.
+
+    Nodes of all trees follow one another in depth-first order: the left child of a node is the next one. ``feature`` is
+    -1 at a leaf; rows with inputs up to ``threshold`` go left. ``rows[start:stop]`` are the numbers of the training
+    rows below a node, drawn ``copies`` times.
+    """
+
+    feature: Ints
+    threshold: Float32Array
+    right: Ints
+    start: Ints
+    stop: Ints
+    roots: Ints
+    rows: Ints
+    copies: Float32Array
+
+    @property
+    def nodes(self) -> tuple[Ints, Float32Array, Ints, Ints, Ints]:
+        """The arrays over nodes, as compiled code takes them."""
+        return self.feature, self.threshold, self.right, self.start, self.stop
+
+    def absent(self, n: int) -> BoolArray:
+        """Return which of n training rows a tree has not drawn, (n, trees)."""
+        trees = np.searchsorted(self.start[self.roots], np.arange(len(self.rows)), side="right") - 1
+        absent = np.ones((n, len(self.roots)), dtype=np.bool_)
+        absent[self.rows, trees] = False
+        return absent
+
+
+def grow_forest(
+    inputs: Float32Array,
+    y: FloatArray,
+    counts: FloatArray | None,
+    seed: np.random.SeedSequence,
+    *,
+    n_trees: int = N_TREES,
+    n_jobs: int | None = 1,
+) -> Forest:
+    """Grow the trees; a row that counts twice is drawn twice as often."""
+    grown: list[Any] = [None] * n_trees
+    seeds = seed.spawn(n_trees)
+    share = np.full(len(y), 1.0 / len(y)) if counts is None else counts / counts.sum()
+
+    def grow(k: int) -> None:
+        grown[k] = _grow_tree(inputs, y, share, np.random.default_rng(seeds[k]))
+
+    run_on_threads(grow, range(n_trees), n_jobs)
+    return _join(grown)
+
+
+def _grow_tree(inputs: Float32Array, y: FloatArray, share: FloatArray, rng: np.random.Generator) -> tuple[Any, ...]:
+    """Return the arrays of one tree: feature, threshold, right, start, stop, rows, copies."""
+    from sklearn.tree import DecisionTreeRegressor
+
+    drawn = rng.multinomial(min(len(y), _MOST_ROWS), share)
+    rows = np.flatnonzero(drawn)
+    state = int(rng.integers(2**31))
+    model = DecisionTreeRegressor(max_features=_SHARE_OF_INPUTS, random_state=state)
+    tree = model.fit(inputs[rows], y[rows], sample_weight=drawn[rows].astype(np.float64)).tree_
+    leaves = tree.apply(inputs[rows])
+    order = np.argsort(leaves, kind="stable")
+    start = np.searchsorted(leaves[order], np.arange(tree.node_count))
+    is_leaf = tree.children_left < 0
+    feature = np.where(is_leaf, -1, tree.feature)
+    right = np.where(is_leaf, 0, tree.children_right)
+    return (
+        feature,
+        _rounded_down(tree.threshold),
+        right,
+        start,
+        start + tree.n_node_samples,
+        rows[order],
+        drawn[rows[order]],
+    )
+
+
+def _rounded_down(threshold: FloatArray) -> Float32Array:
+    """Return the largest numbers of single precision that are not greater; inputs in it compare as before."""
+    single = threshold.astype(np.float32)
+    return np.where(single > threshold, np.nextafter(single, np.float32(-np.inf)), single)
+
+
+def _join(trees: Sequence[tuple[Any, ...]]) -> Forest:
+    """Return the forest of some trees."""
+    sizes, drawn = [len(tree[0]) for tree in trees], [len(tree[5]) for tree in trees]
+    roots, before = np.cumsum([0, *sizes[:-1]]), np.cumsum([0, *drawn[:-1]])
+    columns = [np.concatenate([tree[k] for tree in trees]) for k in range(7)]
+    feature, threshold, right, start, stop, rows, copies = columns
+    node_shift, row_shift = np.repeat(roots, sizes), np.repeat(before, sizes)
+    ints = [part.astype(np.int32) for part in (feature, right + node_shift, start + row_shift, stop + row_shift)]
+    feature, right, start, stop = ints
+    last = [part.astype(kind) for part, kind in ((roots, np.int32), (rows, np.int32), (copies, np.float32))]
+    return Forest(feature, threshold, right, start, stop, *last)
