@@ -82,7 +82,7 @@ class Components:
 class Neighbours:
     """A forest over training rows, with their targets and standardised errors, in scaled units.
 
-    ``unit`` is a typical scale of predictions, ``floor`` the least bandwidth.
+    ``unit`` is a typical scale of predictions, ``floor`` the least bandwidth. ``kinds`` (K, 4) are those of components.
     """
 
     inputs: Standardizer
@@ -91,14 +91,14 @@ class Neighbours:
     errors: FloatArray
     unit: float
     floor: float
-    kinds: tuple[tuple[bool, bool, int, float], ...] = KINDS
+    kinds: FloatArray
 
     @property
     def _plan(self) -> tuple[IndexArray, IndexArray, IndexArray, IndexArray, FloatArray]:
-        of_errors, is_broad, slots, bandwidth = (np.array(part) for part in zip(*self.kinds, strict=True))
-        last = np.cumsum(slots)
-        width = np.where(of_errors, bandwidth, bandwidth * self.unit)
-        return of_errors.astype(np.intp), is_broad.astype(np.intp), last - slots, last, width
+        of_errors, is_broad, slots, bandwidth = self.kinds.T
+        last = np.cumsum(slots.astype(np.intp))
+        width = np.where(of_errors > 0.0, bandwidth, bandwidth * self.unit)
+        return of_errors.astype(np.intp), is_broad.astype(np.intp), last - slots.astype(np.intp), last, width
 
     @property
     def slots(self) -> tuple[IndexArray, IndexArray]:
@@ -138,6 +138,7 @@ class NeighbourDensity:
     ``shares`` (J, 1 + K) are the weights of the Student-t and of each kind of component at ``knots``, values of the
     logarithm of the agreement of the trees. Components far out in the mixture lose weight by the power ``tilt``, and
     the Student-t is made narrower by the factor ``narrowing``: a mixture of calibrated densities is too wide.
+    ``columns`` are the names of the columns of a data frame that the forest sees; None: all columns.
     """
 
     neighbours: Neighbours
@@ -145,6 +146,7 @@ class NeighbourDensity:
     shares: FloatArray
     tilt: float = 0.0
     narrowing: float = 1.0
+    columns: tuple[str, ...] | None = None
 
     def mix(self, student: StudentT, table: Any, inside: FloatArray | None = None) -> StudentTMixture:
         """Return the mixture for rows of a table, in scaled units.
@@ -183,6 +185,12 @@ class NeighbourDensity:
         return replace(self, neighbours=replace(self.neighbours, errors=errors))
 
 
+def carry(student: StudentT, mixture: StudentTMixture, drawn: FloatArray) -> FloatArray:
+    """Return draws (n, size) of the Student-t carried to the mixture, row by row and quantile to quantile."""
+    levels = np.clip(student.cdf(drawn), 1e-300, 1.0 - 1e-16)
+    return mixture.carry(levels)
+
+
 def gate(agreement: FloatArray) -> FloatArray:
     """Return the number that the weights of a row depend on."""
     return np.log(np.maximum(agreement, _LEAST_AGREEMENT))
@@ -215,13 +223,22 @@ def fit_density(
     """
     if len(y) < FEWEST_ROWS or not (student.scale > 0.0).all() or student.df.min() <= 2.0:
         return None
-    inputs = Standardizer.fit(Rows(table, y, counts))
+    inputs = Standardizer.fit(Rows(_filled(table), y, counts))
     encoded = np.nan_to_num(inputs.transform(table), nan=LIMIT)
     forest = grow_forest(encoded, y, counts, seed, n_jobs=n_jobs)
     errors, unit = (y - student.loc) / student.scale, float(np.median(student.scale))
-    neighbours = Neighbours(inputs, forest, y, errors, unit, least_bandwidth(y))
+    neighbours = Neighbours(inputs, forest, y, errors, unit, least_bandwidth(y), np.array(KINDS, dtype=np.float64))
     scored = _scored_rows(forest.absent(len(y)), seed)
     return _Stacking.of(neighbours, encoded, student, counts, scored, n_jobs).best()
+
+
+def _filled(table: Any) -> Any:
+    """Return the table with each column's mean in place of numbers that are not finite."""
+    known = np.isfinite(table)
+    if known.all():
+        return table
+    sums = np.where(known, table, 0.0).sum(axis=0)
+    return np.where(known, table, sums / np.maximum(known.sum(axis=0), 1))
 
 
 def least_bandwidth(y: FloatArray) -> float:
@@ -281,7 +298,7 @@ class _Stacking:
         taken = (
             np.ascontiguousarray(part[:, slots]) for part in (self.parts.position, self.parts.width, self.parts.mass)
         )
-        neighbours = replace(self.neighbours, kinds=tuple(self.neighbours.kinds[k] for k in kinds))
+        neighbours = replace(self.neighbours, kinds=self.neighbours.kinds[kinds])
         return replace(self, neighbours=neighbours, parts=Components(*taken, self.parts.agreement))
 
     def _some(self, most: int) -> _Stacking:

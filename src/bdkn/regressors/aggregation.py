@@ -5,21 +5,24 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self, overload
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from bdkn.errors import InvalidParameterError, check_choice, warn_user
 from bdkn.inference import Combination, Forecast
 from bdkn.inference.combination import student_t_covariance
-from bdkn.members import HeldOut
+from bdkn.members import HeldOut, name_key
+from bdkn.members.density import NeighbourDensity, carry, fit_density
 from bdkn.members.provenance import FitProvenance
 from bdkn.members.selection import CombinationSettings, select_and_combine
-from bdkn.predictive import StudentT
+from bdkn.predictive import Predictive, StudentT
 from bdkn.regressors.base import ProbabilisticRegressor, Table
 from bdkn.regressors.fitted import Combined
-from bdkn.regressors.frames import as_frame
+from bdkn.regressors.frames import as_frame, numeric_names, numeric_table
 from bdkn.stages import stage
 from bdkn.typing import Array, FloatArray, IndexArray
 
@@ -30,6 +33,9 @@ class CombiningRegressor(ProbabilisticRegressor):
     A subclass has the parameters of ``CombinationSettings``, a fitted state with an attribute ``combined``, and defines
     how its members predict.
     """
+
+    density: str
+    n_jobs: int | None
 
     @abstractmethod
     def _forecast(self, X: Array) -> Forecast:
@@ -67,6 +73,11 @@ class CombiningRegressor(ProbabilisticRegressor):
     def provenance_(self) -> FitProvenance | None:
         """The seed, the digest of the rows and the parameters of the fit; None if no rows were left out."""
         return self._combined.provenance
+
+    @property
+    def density_(self) -> NeighbourDensity | None:
+        """How predictions are mixed from the Student-t and densities of neighbours; None: Student-t distributions."""
+        return self._combined.density
 
     @property
     def weights_(self) -> FloatArray:
@@ -206,6 +217,8 @@ class CombiningRegressor(ProbabilisticRegressor):
         useful, combination = select_and_combine(held_out, kept, CombinationSettings.of(self))
         kept = kept[useful]
         combined = Combined(combination, self._combined.targets, held_out[kept], self.provenance_)
+        if self.density_ is not None:
+            combined = replace(combined, density=self.density_.with_errors(_errors(combined)))
         return self._copy(self._only(kept, combined))
 
     @overload
@@ -228,10 +241,16 @@ class CombiningRegressor(ProbabilisticRegressor):
         -------
         variance : ndarray of shape (n_samples,) or dict of str to ndarray
             With ``decompose``: "noise", which remains if everything else is known; "disagreement" of the members about
-            the row; and "weights", from the uncertainty of the members' weights.
+            the row; "weights", from the uncertainty of the members' weights; and, if neighbours give predictions a
+            shape, "shape": the difference between the variance of the mixture and that of the Student-t, which may be
+            negative.
         """
-        forecast, unit = self._forecast(self._rows(X)), self._combined.targets.squared
+        rows, unit = self._rows(X), self._combined.targets.squared
+        forecast = self._forecast(rows)
         parts = {name: unit * part for name, part in self.combination_.variance(forecast).items()}
+        if self.density_ is not None:
+            student, mixture = self._scaled(forecast, rows)
+            parts["shape"] = unit * (mixture.var() - student.var())
         return parts if decompose else np.asarray(sum(parts.values()))
 
     def _require_held_out(self) -> HeldOut:
@@ -273,16 +292,61 @@ class CombiningRegressor(ProbabilisticRegressor):
             setattr(new, name, value)
         return new
 
-    def _predictive(self, X: Array) -> StudentT:
+    def _shaped(self, combined: Combined, X: Any) -> Combined:
+        """Return the combination with the shape of predictions, learned from the table of the held-out rows."""
+        held_out, provenance, table = combined.held_out, combined.provenance, numeric_table(X)
+        if self.density == "student-t" or table is None or held_out is None or provenance is None:
+            return combined
+        if np.isnan(combined.combination.score):
+            return combined
+        seed = np.random.SeedSequence(provenance.entropy, spawn_key=name_key("density"))
+        threads = int(effective_n_jobs(self.n_jobs))
+        with stage("shape"):
+            density = fit_density(table, held_out.y, held_out.counts, _left_out(combined), seed, threads)
+        if density is not None and hasattr(X, "columns"):
+            density = replace(density, columns=numeric_names(X))
+        return replace(combined, density=density)
+
+    def _scaled(self, forecast: Forecast, X: Array) -> tuple[StudentT, Predictive]:
+        """Return the Student-t and the mixture with neighbours for checked rows, in scaled units."""
+        student, density = self.combination_.predictive(forecast), self.density_
+        return student, student if density is None else density.mix(student, numeric_table(X, density.columns))
+
+    def _predictive(self, X: Array) -> Predictive:
         forecast, targets = self._forecast(X), self._combined.targets
         with stage("predict"):
-            return self.combination_.predictive(forecast, targets.scale, targets.mean)
+            if self.density_ is None:
+                return self.combination_.predictive(forecast, targets.scale, targets.mean)
+            return self._scaled(forecast, X)[1].affine(targets.scale, targets.mean)
 
     def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
         forecast, targets = self._forecast(X), self._combined.targets
-        mean = self.combination_.predictive(forecast, targets.scale, targets.mean).loc
-        return mean, targets.squared * self.combination_.covariance(forecast)
+        student, mixture = self._scaled(forecast, X)
+        mean = targets.mean + targets.scale * mixture.mean()
+        covariance = targets.squared * self.combination_.covariance(forecast)
+        if self.density_ is None:
+            return mean, covariance
+        wider = mixture.std() / student.std()
+        return mean, covariance * np.outer(wider, wider)
 
     def _joint_draws(self, X: Array, size: int, generator: np.random.Generator) -> FloatArray:
-        drawn = self.combination_.draw(self._forecast(X), size, generator)
-        return self._combined.targets.mean + self._combined.targets.scale * drawn
+        forecast, targets = self._forecast(X), self._combined.targets
+        drawn = self.combination_.draw(forecast, size, generator)
+        if self.density_ is not None:
+            student, mixture = self._scaled(forecast, X)
+            drawn = carry(student, mixture, drawn)
+        return targets.mean + targets.scale * drawn
+
+
+def _left_out(combined: Combined) -> StudentT:
+    """Return the prediction of each held-out row from the others."""
+    held_out = combined.held_out
+    assert held_out is not None
+    return combined.combination.leave_one_out(held_out.forecast(), held_out.y, held_out.counts)
+
+
+def _errors(combined: Combined) -> FloatArray:
+    """Return the errors of held-out rows, each predicted from the others, in units of the scale predicted."""
+    held_out, student = combined.held_out, _left_out(combined)
+    assert held_out is not None
+    return (held_out.y - student.loc) / np.where(student.scale > 0.0, student.scale, 1.0)

@@ -131,6 +131,7 @@ class BDKNRegressor(CombiningRegressor):
     tempering: str | float = "evidence"
     tails: str = "loo"
     select_members: bool = True
+    density: str = "auto"
     evidence: str | float = DEPRECATED
 
     @classmethod
@@ -173,7 +174,14 @@ class BDKNRegressor(CombiningRegressor):
         held_out = predict_held_out(networks, encoded, plan)
         del encoded  # a copy of the table, which is not needed further
         candidates = Candidates(plan.names, networks.used, networks.is_finite, held_out, networks.own_variance)
-        return self._select_and_combine(candidates, encoders, provenance, combining)
+        fitted = self._select_and_combine(candidates, encoders, provenance, combining)
+        return self._with_shape(fitted, rows)
+
+    def _with_shape(self, fitted: FittedBDKN, rows: Rows) -> FittedBDKN:
+        """Return the state with the shape of predictions, if every row was left out of training once."""
+        if self.design != "cross-fit":
+            return fitted
+        return replace(fitted, combined=self._shaped(fitted.combined, rows.X))
 
     def _settings(self) -> NetworkSettings:
         """Return the checked parameters of the networks, after checking those of the design."""
@@ -241,7 +249,8 @@ class BDKNRegressor(CombiningRegressor):
         state: FittedBDKN = self._state
         ensemble, first = state.networks.ensemble, state.n_trained
         encoders = Encoders(ensemble.inputs, ensemble.targets)
-        rows = encoders.transform(self._training_rows(X, y, sample_weight, reset=False))
+        given = self._training_rows(X, y, sample_weight, reset=False)
+        rows = encoders.transform(given)
         provenance = self._require_provenance()
         provenance.check(self, rows)
         plan = FoldPlan.of(self, len(rows), provenance.entropy, range(first, first + n))
@@ -250,7 +259,7 @@ class BDKNRegressor(CombiningRegressor):
         new = Candidates(plan.names, networks.used, networks.is_finite, held_out, networks.own_variance)
         candidates = self._candidates().join(new)
         combining = CombinationSettings.of(self)
-        fitted = self._select_and_combine(candidates, encoders, provenance, combining)
+        fitted = self._with_shape(self._select_and_combine(candidates, encoders, provenance, combining), given)
         return self._copy(replace(fitted, n_trained=first + n), n_members=first + n)
 
     def _candidates(self) -> Candidates:

@@ -18,6 +18,7 @@ from bdkn.members import (
     OwnFolds,
     TargetScaler,
 )
+from bdkn.members.density import NeighbourDensity
 from bdkn.members.provenance import FitProvenance
 from bdkn.training import Trained
 from bdkn.typing import Array, FloatArray, IndexArray
@@ -85,13 +86,14 @@ class Combined:
     """The combination of the members in use, and the held-out predictions it was fitted to.
 
     ``combination`` is in the scaled units of ``targets``. ``held_out`` and ``provenance`` are None if no rows were left
-    out of training.
+    out of training. ``density`` is None if predictions are Student-t distributions.
     """
 
     combination: Combination
     targets: TargetScaler
     held_out: HeldOut | None = None
     provenance: FitProvenance | None = None
+    density: NeighbourDensity | None = None
 
 
 @dataclass(frozen=True, eq=False)

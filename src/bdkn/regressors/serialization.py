@@ -22,6 +22,8 @@ from bdkn.members import (
     Standardizer,
     TargetScaler,
 )
+from bdkn.members.density import NeighbourDensity, Neighbours
+from bdkn.members.forest import Forest
 from bdkn.members.provenance import FitProvenance, is_nested, plain_parameter
 from bdkn.networks import FeatureMap, MeanVarianceHead, MixedNetworks, Networks, NetworkSpec
 from bdkn.persistence import Arrays, Document, pack, unpack, write
@@ -64,10 +66,13 @@ TYPES = (
     FittedStack,
     FittedVBLL,
     Folds,
+    Forest,
     HeldOut,
     MeanVarianceHead,
     MemberScores,
     MixedNetworks,
+    NeighbourDensity,
+    Neighbours,
     NetworkEnsemble,
     NetworkSpec,
     Networks,

@@ -90,6 +90,10 @@ tails : {"loo", "posterior"}, default="loo"
 select_members : bool, default=True
     True: use the members with the best leave-one-out score, out of all, all but the most harmful one, and so on. False:
     use all members.
+density : {"auto", "student-t"}, default="auto"
+    The shape of predictions. "auto": a mixture of the Student-t of the linear model and densities of neighbouring
+    training rows, if rows left out are predicted clearly better by it, which takes 100 of them; it needs numeric
+    columns and members with rows left out. "student-t": the Student-t alone.
 evidence : str or float
     Former name of ``prior_variance``; it will be removed in version 0.3.""",
     "combination_attributes": """\
@@ -112,6 +116,8 @@ combination_ : Combination
     The linear model: posterior of (β, α, σ²), tempering τ and tails, in scaled units.
 held_out_ : HeldOut or None
     Predictions of the members in use for held-out rows, and the targets, in scaled units; None if there are none.
+density_ : NeighbourDensity or None
+    How predictions are mixed from the Student-t and densities of neighbours; None if they are Student-t distributions.
 provenance_ : FitProvenance or None
     The seed, the digest of the rows and the parameters of a fit with rows left out, for ``add_members``.""",
     "torch_parameters": """\

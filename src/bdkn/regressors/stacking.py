@@ -38,6 +38,7 @@ from bdkn.regressors.estimator_fitting import (
     is_fold_count,
     make_folds,
     scale_predictions,
+    take_rows,
 )
 from bdkn.regressors.fitted import Combined, FittedStack, Pair
 from bdkn.regressors.named_estimators import (
@@ -140,6 +141,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     tempering: str | float = "evidence"
     tails: str = "loo"
     select_members: bool = True
+    density: str = "auto"
     n_jobs: int | None = None
     random_state: Seed = None
     verbose: int = 0
@@ -212,6 +214,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         members, held_out = calibrate(fits, rows, state.folds, self._combined.targets)
         members, held_out = [*state.members, *members], self._require_held_out().join(held_out)
         useful, combined = new._select_and_combine(members, held_out, self._combined.targets, provenance)
+        combined = new._shaped(combined, take_rows(rows, state.folds.held_out).X)
         return new._copy(FittedStack([members[h] for h in useful], combined, candidates, state.folds))
 
     def _fit(self, rows: Rows, metadata: Metadata | None = None) -> FittedStack:
@@ -226,6 +229,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
             fits = self._fit_members(pairs, counted, parameters, folds, provenance.seed)
         members, held_out = calibrate(fits, counted, folds, targets)
         useful, combined = self._select_and_combine(members, held_out, targets, provenance)
+        combined = self._shaped(combined, take_rows(counted, folds.held_out).X)
         return FittedStack([members[h] for h in useful], combined, candidates, folds)
 
     def save(self, path: str | os.PathLike[str]) -> None:
