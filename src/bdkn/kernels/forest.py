@@ -6,6 +6,8 @@ next node, and the training rows below a node are consecutive entries of ``rows`
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -105,13 +107,12 @@ def _cut_of(weights: FloatArray, room: int) -> float:
 @compiled
 def components(
     nodes: Nodes,
-    roots: Ints,
-    rows: Ints,
-    copies: Float32Array,
+    drawn: tuple[Ints, Ints, Float32Array],
     inputs: Float32Array,
     absent: NDArray[np.bool_],
     values: tuple[FloatArray, FloatArray],
-    place: tuple[FloatArray, FloatArray],
+    loc: FloatArray,
+    scale: FloatArray,
     plan: tuple[IndexArray, IndexArray, IndexArray, IndexArray, FloatArray],
     floor: float,
     fewest: int,
@@ -120,11 +121,13 @@ def components(
     """Write the Gaussian components of rows, in units of the scale of the Student-t around its location.
 
     ``absent`` (m, trees) says which trees a row may use; ``values`` are the targets and the standardised residuals of
-    the training rows, ``place`` the locations and scales (m,) of the Student-t. ``plan`` has for each kind of component
+    the training rows, ``loc`` and ``scale`` (m,) those of the Student-t. ``drawn`` are the roots of the trees and, by node,
+    training rows with the times they were drawn. ``plan`` has for each kind of component
     its source (0: targets, 1: residuals), its level (0: leaves, 1: broader nodes), its first and last slot, and its
     bandwidth. Written are positions, widths and masses (m, slots), and the agreement of the trees (m,).
     """
     source, level, first, last, width = plan
+    roots, rows, copies = drawn
     positions, widths, masses, agreement = out
     n = len(values[0])
     total, seen = np.zeros((2, n)), np.empty((2, n), dtype=np.intp)
@@ -144,11 +147,11 @@ def components(
         _gather(total[1], seen[1], count[1], weights[1], numbers[1])
         agreement[i] = (both - own) / max(1.0, used * (used - 1.0))
         for k in range(len(source)):
-            L, s = level[k], place[1][i]
+            L, s = level[k], scale[i]
             m, slots = count[L], last[k] - first[k]
             for j in range(m):
                 number = numbers[L, j]
-                at[j] = (values[0][number] - place[0][i]) / s if source[k] == 0 else values[1][number]
+                at[j] = (values[0][number] - loc[i]) / s if source[k] == 0 else values[1][number]
             room = slots * 3 // 4
             where = (positions[i, first[k] : last[k]], widths[i, first[k] : last[k]], masses[i, first[k] : last[k]])
             cuts[0] = -1.0 if m <= slots else _cut_of(weights[L, :m], room)
@@ -173,34 +176,55 @@ def component_densities(
     return found * 0.3989422804014327
 
 
+@inlined
+def _interpolate(g: float, knots: FloatArray, shares: FloatArray, k: int) -> float:
+    """Return column k of ``shares`` (J, ..) at g between the knots; beyond the last knot its share is kept."""
+    if g <= knots[0]:
+        return shares[0, k]
+    for j in range(1, len(knots)):
+        if g < knots[j]:
+            part = (g - knots[j - 1]) / (knots[j] - knots[j - 1])
+            return (1.0 - part) * shares[j - 1, k] + part * shares[j, k]
+    return shares[len(knots) - 1, k]
+
+
 @compiled
 def weigh(
-    positions: FloatArray,
-    masses: FloatArray,
-    first: IndexArray,
-    last: IndexArray,
+    parts: tuple[FloatArray, FloatArray, FloatArray],
+    slots: tuple[IndexArray, IndexArray],
+    g: FloatArray,
+    knots: FloatArray,
     shares: FloatArray,
-    tilt: float,
-    even: float,
-) -> FloatArray:
-    """Give all components their share in the mixture, in place, and return the share of the Student-t (m,).
+    inside: FloatArray,
+    calibration: tuple[float, float, float],
+    out: tuple[FloatArray, Float32Array, Float32Array, Float32Array],
+) -> None:
+    """Write the mixtures of rows: the share of the Student-t (m,), and positions, widths and masses (m, slots).
 
-    ``shares`` (m, 1 + K) are those of the Student-t and of each kind of component. Components with distribution
-    function F of the mixture are then weighted by (4F(1 - F))^tilt, the Student-t by its mean ``even``.
+    ``parts`` are those of ``components``. ``shares`` (J, 1 + K) of the Student-t and of each kind of component are
+    interpolated at ``g`` (m,) between ``knots``; outside, they go to the Student-t. ``calibration`` is tilt, mean tilt
+    and narrowing: components with distribution function F of the mixture are weighted by (4F(1 - F))^tilt, the
+    Student-t by the mean of that; positions and widths are in units of the narrowed scale.
     """
-    kept = np.empty(len(positions))
-    for i in range(len(positions)):
+    positions, widths, masses = parts
+    first, last = slots
+    kept, position, width, mass = out
+    tilt, even, narrowing = calibration
+    for i in range(len(g)):
+        unit = 1.0 - inside[i] * (1.0 - narrowing)
+        kept[i] = 1.0 - inside[i] * (1.0 - _interpolate(g[i], knots, shares, 0))
         for k in range(len(first)):
+            share = inside[i] * _interpolate(g[i], knots, shares, 1 + k)
             for c in range(first[k], last[k]):
-                masses[i, c] *= shares[i, 1 + k]
-        kept[i] = shares[i, 0]
-        if tilt > 0.0:
+                position[i, c], width[i, c] = positions[i, c] / unit, widths[i, c] / unit
+                mass[i, c] = masses[i, c] * share
+        if tilt > 0.0 and inside[i] > 0.0:
             below, whole = 0.0, kept[i] * even
-            for c in np.argsort(positions[i]):
-                F = below + 0.5 * masses[i, c] + kept[i] * 0.5 * (1.0 + np.tanh(0.8 * positions[i, c]))
-                below += masses[i, c]
-                masses[i, c] *= max(4.0 * F * (1.0 - F), 0.0) ** tilt
-                whole += masses[i, c]
+            for c in np.argsort(position[i]):
+                F = below + 0.5 * mass[i, c] + kept[i] * 0.5 * (1.0 + math.tanh(0.8 * positions[i, c]))
+                below += mass[i, c]
+                mass[i, c] *= max(4.0 * F * (1.0 - F), 0.0) ** tilt
+                whole += mass[i, c]
             kept[i] *= even / whole
-            masses[i] /= whole
-    return kept
+            for c in range(len(mass[i])):
+                mass[i, c] /= whole

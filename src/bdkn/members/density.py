@@ -7,7 +7,10 @@ are stacked by the log densities of training rows, which are predicted by trees 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,6 +80,15 @@ class Components:
     mass: FloatArray
     agreement: FloatArray
 
+    @classmethod
+    def concatenate(cls, parts: Sequence[Components]) -> Components:
+        """Return the components of the rows of all parts."""
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+
+    def rows(self, numbers: IndexArray) -> Components:
+        """Return the components of some rows."""
+        return Components(*(getattr(self, field.name)[numbers] for field in fields(self)))
+
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
@@ -93,7 +105,7 @@ class Neighbours:
     floor: float
     kinds: FloatArray
 
-    @property
+    @cached_property
     def _plan(self) -> tuple[IndexArray, IndexArray, IndexArray, IndexArray, FloatArray]:
         of_errors, is_broad, slots, bandwidth = self.kinds.T
         last = np.cumsum(slots.astype(np.intp))
@@ -110,24 +122,19 @@ class Neighbours:
         return np.nan_to_num(self.inputs.transform(table), nan=LIMIT)
 
     def components(
-        self, student: StudentT, inputs: Float32Array, absent: BoolArray | None = None, n_jobs: int | None = None
+        self, loc: FloatArray, scale: FloatArray, inputs: Float32Array, absent: BoolArray | None = None
     ) -> Components:
-        """Return the components of rows; ``absent`` (n, trees): which trees a row may use (None: all)."""
+        """Return the components of rows around a Student-t; ``absent`` (n, trees): trees a row may use (None: all)."""
         from bdkn.kernels import forest as kernel
 
-        n, plan, forest = len(inputs), self._plan, self.forest
-        arrays = [np.empty((n, plan[3][-1])) for _ in range(3)]
-        found = (*arrays, np.empty(n))
-
-        def compute(part: slice) -> None:
-            may_use = np.ones((len(inputs[part]), len(forest.roots)), np.bool_) if absent is None else absent[part]
-            kernel.components(
-                forest.nodes, forest.roots, forest.rows, forest.copies, inputs[part], may_use,
-                (self.targets, self.errors), (student.loc[part], np.array(student.scale[part])), plan, self.floor,
-                _BROAD, tuple(array[part] for array in found),
-            )  # fmt: skip
-
-        run_on_threads(compute, [slice(i, i + _BLOCK_ROWS) for i in range(0, n, _BLOCK_ROWS)], n_jobs)
+        n, forest = len(inputs), self.forest
+        may_use = np.ones((n, len(forest.roots)), dtype=np.bool_) if absent is None else absent
+        position, width, mass = (np.empty((n, self.slots[1][-1])) for _ in range(3))
+        found, values = (position, width, mass, np.empty(n)), (self.targets, self.errors)
+        drawn = (forest.roots, forest.rows, forest.copies)
+        kernel.components(
+            forest.nodes, drawn, inputs, may_use, values, loc, scale, self._plan, self.floor, _BROAD, found
+        )
         return Components(*found)
 
 
@@ -154,31 +161,40 @@ class NeighbourDensity:
         ``inside`` (n,), between 0 and 1, is how far a row belongs to the training rows: where it is 0, the neighbours
         have no weight and the Student-t is as it was.
         """
-        inputs = self.neighbours.encode(table)
-        parts = [slice(i, i + _BLOCK_ROWS) for i in range(0, len(inputs), _BLOCK_ROWS)]
-        return _concatenate([self._mix(student[p], inputs[p], None if inside is None else inside[p]) for p in parts])
+        inputs, n = self.neighbours.encode(table), len(student)
+        trust = np.where(student.scale > 0.0, 1.0 if inside is None else inside, 0.0)  # a point mass has no shape
+        scale = np.where(student.scale > 0.0, student.scale, 1.0)
+        out = self._room(n)
 
-    def _mix(self, student: StudentT, inputs: Float32Array, inside: FloatArray | None) -> StudentTMixture:
-        is_wide = student.scale > 0.0
-        wide = StudentT(student.df, student.loc, np.where(is_wide, student.scale, 1.0))
-        trust = is_wide.astype(np.float64) if inside is None else is_wide * inside
-        return self.weigh(wide, self.neighbours.components(wide, inputs, n_jobs=1), trust, student.scale)
+        def compute(rows: slice) -> None:
+            parts = self.neighbours.components(student.loc[rows], scale[rows], inputs[rows])
+            self._weigh(parts, trust[rows], tuple(array[rows] for array in out))
 
-    def weigh(
-        self, student: StudentT, parts: Components, inside: FloatArray, scale: FloatArray | None = None
-    ) -> StudentTMixture:
+        run_on_threads(compute, [slice(i, i + _BLOCK_ROWS) for i in range(0, n, _BLOCK_ROWS)])
+        return self._mixture(student, trust, out)
+
+    def weigh(self, student: StudentT, parts: Components) -> StudentTMixture:
         """Return the mixture of a Student-t and components that have masses by kind."""
+        out, inside = self._room(len(student)), np.ones(len(student))
+        self._weigh(parts, inside, out)
+        return self._mixture(student, inside, out)
+
+    def _room(self, n: int) -> tuple[FloatArray, Float32Array, Float32Array, Float32Array]:
+        position, width, mass = (np.empty((n, self.neighbours.slots[1][-1]), dtype=np.float32) for _ in range(3))
+        return np.empty(n), position, width, mass
+
+    def _weigh(self, parts: Components, inside: FloatArray, out: tuple[Any, ...]) -> None:
         from bdkn.kernels import forest as kernel
 
-        shares = inside[:, None] * (interpolation(gate(parts.agreement), self.knots) @ self.shares)
-        shares[:, 0] += 1.0 - inside
-        mass = parts.mass.copy()
-        even = float(np.exp(self.tilt * np.log(4.0) + betaln(1.0 + self.tilt, 1.0 + self.tilt)))
-        kept = kernel.weigh(parts.position, mass, *self.neighbours.slots, shares, self.tilt, even)
-        narrow = 1.0 - inside * (1.0 - self.narrowing)
-        unit = (student.scale if scale is None else scale) * narrow
-        position, width = parts.position / narrow[:, None], parts.width / narrow[:, None]
-        return StudentTMixture(student.df, student.loc, unit, kept, position, width, mass)
+        even = math.exp(self.tilt * math.log(4.0) + float(betaln(1.0 + self.tilt, 1.0 + self.tilt)))
+        calibration = (self.tilt, even, self.narrowing)
+        arrays = (parts.position, parts.width, parts.mass)
+        g = gate(parts.agreement)
+        kernel.weigh(arrays, self.neighbours.slots, g, self.knots, self.shares, inside, calibration, out)
+
+    def _mixture(self, student: StudentT, inside: FloatArray, out: tuple[Any, ...]) -> StudentTMixture:
+        scale = student.scale * (1.0 - inside * (1.0 - self.narrowing))
+        return StudentTMixture(student.df, student.loc, scale, *out)
 
     def with_errors(self, errors: FloatArray) -> NeighbourDensity:
         """Return the density with other standardised errors of the training rows."""
@@ -228,8 +244,7 @@ def fit_density(
     forest = grow_forest(encoded, y, counts, seed, n_jobs=n_jobs)
     errors, unit = (y - student.loc) / student.scale, float(np.median(student.scale))
     neighbours = Neighbours(inputs, forest, y, errors, unit, least_bandwidth(y), np.array(KINDS, dtype=np.float64))
-    scored = _scored_rows(forest.absent(len(y)), seed)
-    return _Stacking.of(neighbours, encoded, student, counts, scored, n_jobs).best()
+    return _Stacking.of(neighbours, encoded, student, counts, seed, n_jobs).best()
 
 
 def _filled(table: Any) -> Any:
@@ -267,14 +282,27 @@ class _Stacking:
 
     @classmethod
     def of(
-        cls, neighbours: Neighbours, encoded: Float32Array, student: StudentT, counts: FloatArray | None,
-        scored: IndexArray, n_jobs: int | None,
-    ) -> _Stacking:  # fmt: skip
-        absent = neighbours.forest.absent(len(encoded))[scored]
-        own = student[scored]
-        parts = neighbours.components(own, np.ascontiguousarray(encoded[scored]), absent, n_jobs)
-        total = np.ones(len(scored)) if counts is None else counts[scored]
-        return cls(neighbours, own, neighbours.targets[scored], total, parts)
+        cls,
+        neighbours: Neighbours,
+        encoded: Float32Array,
+        student: StudentT,
+        counts: FloatArray | None,
+        seed: np.random.SeedSequence,
+        n_jobs: int | None,
+    ) -> _Stacking:
+        """Return the problem of those rows that enough trees have not drawn, and not of too many of them."""
+        absent = neighbours.forest.absent(len(encoded))
+        rows = _scored_rows(absent, seed)
+        own, found = student[rows], []
+
+        def compute(part: slice) -> None:
+            some = rows[part]
+            found.append((part, neighbours.components(own.loc[part], own.scale[part], encoded[some], absent[some])))
+
+        run_on_threads(compute, [slice(i, i + _BLOCK_ROWS) for i in range(0, len(rows), _BLOCK_ROWS)], n_jobs)
+        parts = Components.concatenate([some for _, some in sorted(found, key=lambda pair: pair[0].start)])
+        total = np.ones(len(rows)) if counts is None else counts[rows]
+        return cls(neighbours, own, neighbours.targets[rows], total, parts)
 
     def best(self) -> NeighbourDensity | None:
         """Return the mixture of the kinds that have weight, calibrated, if its gain is clearly above chance."""
@@ -304,8 +332,8 @@ class _Stacking:
     def _some(self, most: int) -> _Stacking:
         """Return the problem with at most so many of the rows, evenly spaced."""
         rows = np.arange(0, len(self.y), max(1, len(self.y) // most))
-        parts = Components(*(getattr(self.parts, name)[rows] for name in ("position", "width", "mass", "agreement")))
-        return replace(self, student=self.student[rows], y=self.y[rows], counts=self.counts[rows], parts=parts)
+        own = {"student": self.student[rows], "y": self.y[rows], "counts": self.counts[rows]}
+        return replace(self, **own, parts=self.parts.rows(rows))
 
     def _density(self) -> NeighbourDensity:
         """Return the stacked densities: weights for all rows first, which are the prior of those at each knot."""
@@ -339,12 +367,4 @@ class _Stacking:
         return max((replace(density, tilt=tilt) for tilt in _TILTS), key=score)
 
     def _log_scores(self, density: NeighbourDensity) -> FloatArray:
-        return density.weigh(self.student, self.parts, np.ones(len(self.y))).logpdf(self.y)
-
-
-def _concatenate(parts: list[StudentTMixture]) -> StudentTMixture:
-    """Return the mixtures of all parts."""
-    if len(parts) == 1:
-        return parts[0]
-    names = ("df", "loc", "scale", "kept", "position", "width", "mass")
-    return StudentTMixture(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        return density.weigh(self.student, self.parts).logpdf(self.y)
