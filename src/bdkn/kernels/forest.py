@@ -15,22 +15,31 @@ from bdkn.kernels.compiled import compiled, inlined
 from bdkn.typing import Float32Array, FloatArray, IndexArray
 
 Ints = NDArray[np.int32]
-Nodes = tuple[Ints, Float32Array, Ints, Ints, Ints]
-"""Feature (-1 at a leaf), threshold, right child, start and stop of each node."""
+
+FEATURE, KEY, RIGHT, SIZE = 0, 1, 2, 3
+"""What a line of ``nodes`` (n, 4) has: feature (-1 at a leaf), key of the threshold, right child, training rows.
+
+Keys are integers in the order of the numbers of single precision, as in ``sortable``, so that a line is 16 bytes.
+"""
 
 
-@inlined
-def _node_of(nodes: Nodes, x: Float32Array, node: int, fewest: int) -> tuple[int, int]:
-    """Return the leaf of a row below a node, and the last node on the way to it with ``fewest`` training rows."""
-    feature, threshold, right, start, stop = nodes
-    broad = node
-    while feature[node] >= 0:
-        if stop[node] - start[node] >= fewest:
-            broad = node
-        node = node + 1 if x[feature[node]] <= threshold[node] else right[node]
-    if stop[node] - start[node] >= fewest:
-        broad = node
-    return node, broad
+@compiled
+def find_nodes(nodes: Ints, roots: Ints, keys: Ints, fewest: int) -> tuple[Ints, Ints]:
+    """Return the leaf of each row in each tree, and the last node before it with ``fewest`` training rows, (m, trees).
+
+    A tree stays in the processor's cache while all rows pass through it.
+    """
+    leaves, broad = np.empty((len(keys), len(roots)), np.int32), np.empty((len(keys), len(roots)), np.int32)
+    for t in range(len(roots)):
+        for i in range(len(keys)):
+            node = last = roots[t]
+            while nodes[node, FEATURE] >= 0:
+                right = nodes[node, RIGHT]
+                node = node + 1 if keys[i, nodes[node, FEATURE]] <= nodes[node, KEY] else right
+                if nodes[node, SIZE] >= fewest:
+                    last = node
+            leaves[i, t], broad[i, t] = node, last
+    return leaves, broad
 
 
 @inlined
@@ -106,42 +115,40 @@ def _cut_of(weights: FloatArray, room: int) -> float:
 
 @compiled
 def components(
-    nodes: Nodes,
-    drawn: tuple[Ints, Ints, Float32Array],
-    inputs: Float32Array,
+    found: tuple[Ints, Ints],
+    drawn: tuple[Ints, Ints, Ints, Float32Array],
     absent: NDArray[np.bool_],
     values: tuple[FloatArray, FloatArray],
     loc: FloatArray,
     scale: FloatArray,
     plan: tuple[IndexArray, IndexArray, IndexArray, IndexArray, FloatArray],
     floor: float,
-    fewest: int,
     out: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
 ) -> None:
     """Write the Gaussian components of rows, in units of the scale of the Student-t around its location.
 
-    ``absent`` (m, trees) says which trees a row may use; ``values`` are the targets and the standardised residuals of
-    the training rows, ``loc`` and ``scale`` (m,) those of the Student-t. ``drawn`` are the roots of the trees and, by node,
-    training rows with the times they were drawn. ``plan`` has for each kind of component
-    its source (0: targets, 1: residuals), its level (0: leaves, 1: broader nodes), its first and last slot, and its
-    bandwidth. Written are positions, widths and masses (m, slots), and the agreement of the trees (m,).
+    ``found`` are the nodes of ``find_nodes``, ``drawn`` first and last place of each node among the training rows drawn
+    for the trees, their numbers, and how often. ``absent`` (m, trees) says which trees a row may use; ``values`` are
+    the targets and the standardised residuals of the training rows. ``plan`` has for each kind of component its source
+    (0: targets, 1: residuals), its level (0: leaves, 1: broad nodes), its first and last slot, and its bandwidth.
+    Written are positions, widths and masses (m, slots), and the agreement of the trees (m,).
     """
     source, level, first, last, width = plan
-    roots, rows, copies = drawn
+    leaves, broad = found
+    start, stop, rows, copies = drawn
     positions, widths, masses, agreement = out
     n = len(values[0])
     total, seen = np.zeros((2, n)), np.empty((2, n), dtype=np.intp)
     weights, numbers, at = np.empty((2, n)), np.empty((2, n), dtype=np.intp), np.empty(n)
-    count, cuts = np.zeros(2, dtype=np.intp), np.empty(2)
-    for i in range(len(inputs)):
+    count = np.zeros(2, dtype=np.intp)
+    for i in range(len(loc)):
         count[:] = 0
         used, own = 0, 0.0
-        for t in range(len(roots)):
+        for t in range(leaves.shape[1]):
             if absent[i, t]:
-                leaf, broad = _node_of(nodes, inputs[i], roots[t], fewest)
-                start, stop = nodes[3], nodes[4]
-                count[0], squares = _add_rows(start[leaf], stop[leaf], rows, copies, total[0], seen[0], count[0])
-                count[1], _ = _add_rows(start[broad], stop[broad], rows, copies, total[1], seen[1], count[1])
+                a, b = leaves[i, t], broad[i, t]
+                count[0], squares = _add_rows(start[a], stop[a], rows, copies, total[0], seen[0], count[0])
+                count[1], _ = _add_rows(start[b], stop[b], rows, copies, total[1], seen[1], count[1])
                 used, own = used + 1, own + squares
         both = _gather(total[0], seen[0], count[0], weights[0], numbers[0])
         _gather(total[1], seen[1], count[1], weights[1], numbers[1])
@@ -154,8 +161,8 @@ def components(
                 at[j] = (values[0][number] - loc[i]) / s if source[k] == 0 else values[1][number]
             room = slots * 3 // 4
             where = (positions[i, first[k] : last[k]], widths[i, first[k] : last[k]], masses[i, first[k] : last[k]])
-            cuts[0] = -1.0 if m <= slots else _cut_of(weights[L, :m], room)
-            _merge(at, weights[L], cuts[0], slots if m <= slots else room, where, m)
+            cut = -1.0 if m <= slots else _cut_of(weights[L, :m], room)
+            _merge(at, weights[L], cut, slots if m <= slots else room, where, m)
             h = max(width[k] / s if source[k] == 0 else width[k], floor / s)
             for c in range(first[k], last[k]):
                 widths[i, c] = np.sqrt(widths[i, c] ** 2 + h * h)

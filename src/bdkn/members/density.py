@@ -18,7 +18,7 @@ from scipy.special import betaln
 
 from bdkn.inference.pooling import interpolation, stack_densities
 from bdkn.members.encoding import LIMIT, Standardizer
-from bdkn.members.forest import Forest, grow_forest
+from bdkn.members.forest import Forest, Ints, grow_forest, sortable
 from bdkn.predictive import StudentT, StudentTMixture
 from bdkn.rows import Rows
 from bdkn.threads import run_on_threads
@@ -42,7 +42,7 @@ _FLOOR = 0.6
 _KNOTS = (0.05, 0.5, 0.95)
 _LEAST_AGREEMENT = 1e-3
 _PRIOR_ROWS = 10.0
-_LITTLE = 0.02
+_LITTLE = 0.05
 _CLEARLY = 2.0
 _TILTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
 _NARROWINGS = (1.0, 0.9, 0.8, 0.7, 0.6)
@@ -117,24 +117,20 @@ class Neighbours:
         """First and last slot of each kind of component."""
         return self._plan[2:4]
 
-    def encode(self, table: Any) -> Float32Array:
-        """Return the inputs of the forest; missing values are larger than all others."""
-        return np.nan_to_num(self.inputs.transform(table), nan=LIMIT)
+    def encode(self, table: Any) -> Ints:
+        """Return the inputs as the forest reads them; missing values are larger than all others."""
+        return sortable(encode_inputs(self.inputs, table))
 
-    def components(
-        self, loc: FloatArray, scale: FloatArray, inputs: Float32Array, absent: BoolArray | None = None
-    ) -> Components:
+    def components(self, loc: FloatArray, scale: FloatArray, keys: Ints, absent: BoolArray | None = None) -> Components:
         """Return the components of rows around a Student-t; ``absent`` (n, trees): trees a row may use (None: all)."""
         from bdkn.kernels import forest as kernel
 
-        n, forest = len(inputs), self.forest
+        n, forest = len(keys), self.forest
         may_use = np.ones((n, len(forest.roots)), dtype=np.bool_) if absent is None else absent
         position, width, mass = (np.empty((n, self.slots[1][-1])) for _ in range(3))
         found, values = (position, width, mass, np.empty(n)), (self.targets, self.errors)
-        drawn = (forest.roots, forest.rows, forest.copies)
-        kernel.components(
-            forest.nodes, drawn, inputs, may_use, values, loc, scale, self._plan, self.floor, _BROAD, found
-        )
+        nodes = kernel.find_nodes(forest.nodes, forest.roots, keys, _BROAD)
+        kernel.components(nodes, forest.drawn, may_use, values, loc, scale, self._plan, self.floor, found)
         return Components(*found)
 
 
@@ -161,13 +157,13 @@ class NeighbourDensity:
         ``inside`` (n,), between 0 and 1, is how far a row belongs to the training rows: where it is 0, the neighbours
         have no weight and the Student-t is as it was.
         """
-        inputs, n = self.neighbours.encode(table), len(student)
+        keys, n = self.neighbours.encode(table), len(student)
         trust = np.where(student.scale > 0.0, 1.0 if inside is None else inside, 0.0)  # a point mass has no shape
         scale = np.where(student.scale > 0.0, student.scale, 1.0)
         out = self._room(n)
 
         def compute(rows: slice) -> None:
-            parts = self.neighbours.components(student.loc[rows], scale[rows], inputs[rows])
+            parts = self.neighbours.components(student.loc[rows], scale[rows], keys[rows])
             self._weigh(parts, trust[rows], tuple(array[rows] for array in out))
 
         run_on_threads(compute, [slice(i, i + _BLOCK_ROWS) for i in range(0, n, _BLOCK_ROWS)])
@@ -240,11 +236,17 @@ def fit_density(
     if len(y) < FEWEST_ROWS or not (student.scale > 0.0).all() or student.df.min() <= 2.0:
         return None
     inputs = Standardizer.fit(Rows(_filled(table), y, counts))
-    encoded = np.nan_to_num(inputs.transform(table), nan=LIMIT)
+    encoded = encode_inputs(inputs, table)
     forest = grow_forest(encoded, y, counts, seed, n_jobs=n_jobs)
     errors, unit = (y - student.loc) / student.scale, float(np.median(student.scale))
     neighbours = Neighbours(inputs, forest, y, errors, unit, least_bandwidth(y), np.array(KINDS, dtype=np.float64))
-    return _Stacking.of(neighbours, encoded, student, counts, seed, n_jobs).best()
+    return _Stacking.of(neighbours, sortable(encoded), student, counts, seed, n_jobs).best()
+
+
+def encode_inputs(inputs: Standardizer, table: Any) -> Float32Array:
+    """Return the inputs of the forest; missing values are larger than all others."""
+    scaled = inputs.transform(table)
+    return scaled if np.isfinite(scaled).all() else np.nan_to_num(scaled, nan=LIMIT)
 
 
 def _filled(table: Any) -> Any:
@@ -284,20 +286,20 @@ class _Stacking:
     def of(
         cls,
         neighbours: Neighbours,
-        encoded: Float32Array,
+        keys: Ints,
         student: StudentT,
         counts: FloatArray | None,
         seed: np.random.SeedSequence,
         n_jobs: int | None,
     ) -> _Stacking:
         """Return the problem of those rows that enough trees have not drawn, and not of too many of them."""
-        absent = neighbours.forest.absent(len(encoded))
+        absent = neighbours.forest.absent(len(keys))
         rows = _scored_rows(absent, seed)
         own, found = student[rows], []
 
         def compute(part: slice) -> None:
             some = rows[part]
-            found.append((part, neighbours.components(own.loc[part], own.scale[part], encoded[some], absent[some])))
+            found.append((part, neighbours.components(own.loc[part], own.scale[part], keys[some], absent[some])))
 
         run_on_threads(compute, [slice(i, i + _BLOCK_ROWS) for i in range(0, len(rows), _BLOCK_ROWS)], n_jobs)
         parts = Components.concatenate([some for _, some in sorted(found, key=lambda pair: pair[0].start)])

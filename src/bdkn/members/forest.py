@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,10 +39,16 @@ class Forest:
     rows: Ints
     copies: Float32Array
 
+    @cached_property
+    def nodes(self) -> Ints:
+        """The nodes as compiled code reads them: feature, key of the threshold, right child, number of rows."""
+        columns = (self.feature, sortable(self.threshold), self.right, self.stop - self.start)
+        return np.ascontiguousarray(np.column_stack(columns), dtype=np.int32)
+
     @property
-    def nodes(self) -> tuple[Ints, Float32Array, Ints, Ints, Ints]:
-        """The arrays over nodes, as compiled code takes them."""
-        return self.feature, self.threshold, self.right, self.start, self.stop
+    def drawn(self) -> tuple[Ints, Ints, Ints, Float32Array]:
+        """First and last place of each node among the rows drawn, their numbers, and how often each was drawn."""
+        return self.start, self.stop, self.rows, self.copies
 
     def absent(self, n: int) -> BoolArray:
         """Return which of n training rows a tree has not drawn, (n, trees)."""
@@ -49,6 +56,12 @@ class Forest:
         absent = np.ones((n, len(self.roots)), dtype=np.bool_)
         absent[self.rows, trees] = False
         return absent
+
+
+def sortable(numbers: Float32Array) -> Ints:
+    """Return integers in the order of these numbers."""
+    bits = (numbers + np.float32(0.0)).view(np.int32)  # minus zero becomes zero
+    return np.where(bits >= 0, bits, bits ^ np.int32(0x7FFFFFFF))
 
 
 def grow_forest(
