@@ -22,6 +22,8 @@ FEATURE, KEY, RIGHT, SIZE = 0, 1, 2, 3
 Keys are integers in the order of the numbers of single precision, as in ``sortable``, so that a line is 16 bytes.
 """
 
+_MOST_AT_ONCE = 64
+
 
 @compiled
 def find_nodes(nodes: Ints, roots: Ints, keys: Ints, fewest: int) -> tuple[Ints, Ints]:
@@ -46,11 +48,15 @@ def find_nodes(nodes: Ints, roots: Ints, keys: Ints, fewest: int) -> tuple[Ints,
 def _add_rows(
     begin: int, end: int, rows: Ints, copies: Float32Array, total: FloatArray, seen: IndexArray, n_seen: int
 ) -> tuple[int, float]:
-    """Add the shares of the training rows of one node to ``total``; return how many were seen, and Σ share²."""
+    """Add the shares of the training rows of one node to ``total``; return how many were seen, and Σ share².
+
+    Of a node with many rows, which are alike, some evenly spaced ones are enough.
+    """
     size = squares = 0.0
-    for j in range(begin, end):
+    step = (end - begin + _MOST_AT_ONCE - 1) // _MOST_AT_ONCE
+    for j in range(begin, end, step):
         size += copies[j]
-    for j in range(begin, end):
+    for j in range(begin, end, step):
         if total[rows[j]] == 0.0:
             seen[n_seen] = rows[j]
             n_seen += 1
@@ -186,13 +192,14 @@ def component_densities(
 @inlined
 def _interpolate(g: float, knots: FloatArray, shares: FloatArray, k: int) -> float:
     """Return column k of ``shares`` (J, ..) at g between the knots; beyond the last knot its share is kept."""
-    if g <= knots[0]:
-        return shares[0, k]
+    found: float = shares[0, k]
     for j in range(1, len(knots)):
-        if g < knots[j]:
+        if g >= knots[j]:
+            found = shares[j, k]
+        elif g > knots[j - 1]:
             part = (g - knots[j - 1]) / (knots[j] - knots[j - 1])
-            return (1.0 - part) * shares[j - 1, k] + part * shares[j, k]
-    return shares[len(knots) - 1, k]
+            found = (1.0 - part) * shares[j - 1, k] + part * shares[j, k]
+    return found
 
 
 @compiled

@@ -15,8 +15,8 @@ from bdkn.typing import BoolArray, Float32Array, FloatArray
 
 N_TREES = 100
 _SHARE_OF_INPUTS = 0.7
-_MOST_ROWS = 50_000
-"""Draws of rows for one tree; larger tables are spread over the trees."""
+_MOST_DRAWN = 50_000
+"""Draws of rows for one tree, at most; of larger tables, each tree sees a part."""
 
 Ints = NDArray[np.int32]
 
@@ -51,7 +51,7 @@ class Forest:
         return self.start, self.stop, self.rows, self.copies
 
     def absent(self, n: int) -> BoolArray:
-        """Return which of n training rows a tree has not drawn, (n, trees)."""
+        """Return which trees have not drawn each of n training rows, (n, trees)."""
         trees = np.searchsorted(self.start[self.roots], np.arange(len(self.rows)), side="right") - 1
         absent = np.ones((n, len(self.roots)), dtype=np.bool_)
         absent[self.rows, trees] = False
@@ -89,7 +89,7 @@ def _grow_tree(inputs: Float32Array, y: FloatArray, share: FloatArray, rng: np.r
     """Return the arrays of one tree: feature, threshold, right, start, stop, rows, copies."""
     from sklearn.tree import DecisionTreeRegressor
 
-    drawn = rng.multinomial(min(len(y), _MOST_ROWS), share)
+    drawn = rng.multinomial(min(len(y), _MOST_DRAWN), share)
     rows = np.flatnonzero(drawn)
     state = int(rng.integers(2**31))
     model = DecisionTreeRegressor(max_features=_SHARE_OF_INPUTS, random_state=state)
@@ -121,10 +121,15 @@ def _join(trees: Sequence[tuple[Any, ...]]) -> Forest:
     """Return the forest of some trees."""
     sizes, drawn = [len(tree[0]) for tree in trees], [len(tree[5]) for tree in trees]
     roots, before = np.cumsum([0, *sizes[:-1]]), np.cumsum([0, *drawn[:-1]])
-    columns = [np.concatenate([tree[k] for tree in trees]) for k in range(7)]
-    feature, threshold, right, start, stop, rows, copies = columns
+    feature, threshold, right, start, stop, rows, copies = (np.concatenate(parts) for parts in zip(*trees, strict=True))
     node_shift, row_shift = np.repeat(roots, sizes), np.repeat(before, sizes)
-    ints = [part.astype(np.int32) for part in (feature, right + node_shift, start + row_shift, stop + row_shift)]
-    feature, right, start, stop = ints
-    last = [part.astype(kind) for part, kind in ((roots, np.int32), (rows, np.int32), (copies, np.float32))]
-    return Forest(feature, threshold, right, start, stop, *last)
+    return Forest(
+        feature=feature.astype(np.int32),
+        threshold=threshold,
+        right=(right + node_shift).astype(np.int32),
+        start=(start + row_shift).astype(np.int32),
+        stop=(stop + row_shift).astype(np.int32),
+        roots=roots.astype(np.int32),
+        rows=rows.astype(np.int32),
+        copies=copies.astype(np.float32),
+    )

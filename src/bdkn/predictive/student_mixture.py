@@ -131,7 +131,7 @@ class StudentTMixture(Predictive):
         return np.where(self.scale[:, None] > 0.0, y, self.loc[:, None])
 
     def _offset(self) -> FloatArray:
-        return np.einsum("nc,nc->n", self.mass, self.position, dtype=np.float64)
+        return np.asarray(np.einsum("nc,nc->n", self.mass, self.position, dtype=np.float64))
 
     def _variance(self) -> FloatArray:
         squares = np.square(self.position, dtype=np.float64) + np.square(self.width, dtype=np.float64)

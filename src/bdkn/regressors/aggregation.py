@@ -16,10 +16,11 @@ from bdkn.errors import InvalidParameterError, check_choice, warn_user
 from bdkn.inference import Combination, Forecast
 from bdkn.inference.combination import student_t_covariance
 from bdkn.members import HeldOut, name_key
-from bdkn.members.density import NeighbourDensity, carry, fit_density
+from bdkn.members.density import NeighbourDensity, carry
 from bdkn.members.provenance import FitProvenance
 from bdkn.members.selection import CombinationSettings, select_and_combine
-from bdkn.predictive import Predictive, StudentT
+from bdkn.members.shape import fit_density
+from bdkn.predictive import Predictive, StudentT, StudentTMixture
 from bdkn.regressors.base import ProbabilisticRegressor, Table
 from bdkn.regressors.fitted import Combined
 from bdkn.regressors.frames import as_frame, numeric_names, numeric_table
@@ -193,7 +194,8 @@ class CombiningRegressor(ProbabilisticRegressor):
     def drop_members(self, names: str | Sequence[str]) -> Self:
         """Return the regressor without some of its members; this one does not change.
 
-        No member is fitted again: only the weights are learned again, from the same rows.
+        No member is fitted again: only the weights are learned again, from the same rows. If predictions are mixed with
+        densities of neighbours, the weights of these stay.
 
         Parameters
         ----------
@@ -307,8 +309,8 @@ class CombiningRegressor(ProbabilisticRegressor):
             density = replace(density, columns=numeric_names(X))
         return replace(combined, density=density)
 
-    def _scaled(self, forecast: Forecast, X: Array) -> tuple[StudentT, Predictive]:
-        """Return the Student-t and the mixture with neighbours for checked rows, in scaled units."""
+    def _scaled(self, forecast: Forecast, X: Array) -> tuple[StudentT, StudentT | StudentTMixture]:
+        """Return the Student-t and the mixture with neighbours, if there is one, of checked rows, in scaled units."""
         student, density = self.combination_.predictive(forecast), self.density_
         return student, student if density is None else density.mix(student, numeric_table(X, density.columns))
 
@@ -333,8 +335,7 @@ class CombiningRegressor(ProbabilisticRegressor):
         forecast, targets = self._forecast(X), self._combined.targets
         drawn = self.combination_.draw(forecast, size, generator)
         if self.density_ is not None:
-            student, mixture = self._scaled(forecast, X)
-            drawn = carry(student, mixture, drawn)
+            drawn = carry(*self._scaled(forecast, X), drawn)
         return targets.mean + targets.scale * drawn
 
 

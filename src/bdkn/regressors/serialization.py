@@ -22,8 +22,9 @@ from bdkn.members import (
     Standardizer,
     TargetScaler,
 )
-from bdkn.members.density import NeighbourDensity, Neighbours
+from bdkn.members.density import NeighbourDensity
 from bdkn.members.forest import Forest
+from bdkn.members.neighbours import Neighbours
 from bdkn.members.provenance import FitProvenance, is_nested, plain_parameter
 from bdkn.networks import FeatureMap, MeanVarianceHead, MixedNetworks, Networks, NetworkSpec
 from bdkn.persistence import Arrays, Document, pack, unpack, write

@@ -386,7 +386,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     def drop_members(self, names: str | Sequence[str]) -> Self:
         """Return the regressor without some of its members; this one does not change.
 
-        No member is fitted again: only the weights are learned again, from the same rows.
+        No member is fitted again: only the weights are learned again, from the same rows. If predictions are mixed with
+        densities of neighbours, the weights of these stay.
 
         Parameters
         ----------
