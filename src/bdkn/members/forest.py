@@ -75,7 +75,7 @@ def grow_forest(
 ) -> Forest:
     """Grow the trees; a row that counts twice is drawn twice as often."""
     grown: list[Any] = [None] * n_trees
-    seeds = seed.spawn(n_trees)
+    seeds = [np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, k)) for k in range(n_trees)]
     share = np.full(len(y), 1.0 / len(y)) if counts is None else counts / counts.sum()
 
     def grow(k: int) -> None:
