@@ -53,7 +53,8 @@ class BDKNRegressor(CombiningRegressor):
     linear model y = φ(x)ᵀβ + α + ε, whose weights and noise are integrated out in closed form. By default members are
     cross-fitted: each is trained once for each fold of the rows, on the other folds, and the linear model is fitted to
     the members' predictions for held-out rows. The noise at x has variance σ² v(x)^τ, with v the ensemble's own
-    predictive variance. ``BDKNRegressor.from_paper`` is the published method.
+    predictive variance. Where held-out rows tell of another shape than that of a Student-t, it is mixed with densities
+    of neighbouring training rows. ``BDKNRegressor.from_paper`` is the published method.
 
     Parameters
     ----------

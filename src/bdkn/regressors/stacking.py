@@ -67,7 +67,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     Every member is fitted to all folds but one and predicts the fold left out. These held-out predictions are the basis
     of a Bayesian linear model, whose weights and noise are integrated out in closed form. Standard deviations of
     members that have them enter the noise of a row, unless they are unrelated to the errors on held-out rows; the
-    disagreement of all members enters its uncertainty.
+    disagreement of all members enters its uncertainty. Where held-out rows tell of another shape than that of a
+    Student-t, it is mixed with densities of neighbouring training rows.
 
     Parameters
     ----------
