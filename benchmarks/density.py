@@ -1,8 +1,8 @@
 """The shape of predictions on development sets: the Student-t alone against its mixture with neighbours' densities.
 
-``python benchmarks/density.py [--sets NAME ...]`` fits each set once with ``density="student-t"``, learns the shape for the same
-fit, and writes NLL, CRPS, RMSE and coverage of held-back rows, and the cost of predictions, to results/density.json and .md.
-Scores are means over two splits, and in units of the target.
+``python benchmarks/density.py [--sets NAME ...]`` fits each set once with ``density="student-t"``, learns the shape for
+the same fit, and writes NLL, CRPS, RMSE and coverage of held-back rows, and the cost of predictions, to
+results/density.json and .md. Scores are means over two splits, and in units of the target.
 """
 
 from __future__ import annotations
@@ -72,8 +72,9 @@ def table(found: dict[str, dict]) -> str:
     lines = [
         "# The shape of predictions on development sets",
         "",
-        "`python benchmarks/density.py`: Student-t → mixture, means of two splits, a fifth of the rows held back. Shape: share of the",
-        "splits in which the mixture was chosen. Costs are CPU time of 90 % intervals. None of these sets is in the benchmark.",
+        "`python benchmarks/density.py`: Student-t → mixture, means of two splits, a fifth of the rows held back.",
+        "Shape: share of the splits in which the mixture was chosen. Costs are CPU time of 90 % intervals. None of",
+        "these sets is in the benchmark.",
         "",
         "| set | rows | shape | " + " | ".join(keys) + " | learning, s |",
         "| --- |" + " ---: |" * (len(keys) + 3),
@@ -85,7 +86,8 @@ def table(found: dict[str, dict]) -> str:
     gain = np.mean([one["auto"]["nll"] - one["student-t"]["nll"] for one in found.values()])
     crps = np.mean([one["auto"]["crps"] / one["student-t"]["crps"] for one in found.values()])
     held = [np.mean([one["auto"][f"held {level:g}"] for one in found.values()]) for level in LEVELS]
-    lines += ["", f"Means: NLL {gain:+.3f}, CRPS × {crps:.3f}, held {', '.join(f'{share:.3f}' for share in held)}.", ""]
+    shares = ", ".join(f"{share:.3f}" for share in held)
+    lines += ["", f"Means: NLL {gain:+.3f}, CRPS times {crps:.3f}, held {shares}.", ""]
     return "\n".join(lines)
 
 
