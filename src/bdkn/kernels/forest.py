@@ -22,7 +22,7 @@ FEATURE, KEY, RIGHT, SIZE = 0, 1, 2, 3
 Keys are integers in the order of the numbers of single precision, as in ``sortable``, so that a line is 16 bytes.
 """
 
-_MOST_AT_ONCE = 64
+_MOST_AT_ONCE = 32
 
 
 @compiled
@@ -57,11 +57,13 @@ def _add_rows(
     for j in range(begin, end, step):
         size += copies[j]
     for j in range(begin, end, step):
-        if total[rows[j]] == 0.0:
-            seen[n_seen] = rows[j]
+        row, share = rows[j], copies[j] * (1.0 / size)
+        before = total[row]
+        if before == 0.0:
+            seen[n_seen] = row
             n_seen += 1
-        total[rows[j]] += copies[j] / size
-        squares += (copies[j] / size) ** 2
+        total[row] = before + share
+        squares += share * share
     return n_seen, squares
 
 
@@ -146,7 +148,7 @@ def components(
     n = len(values[0])
     total, seen = np.zeros((2, n)), np.empty((2, n), dtype=np.intp)
     weights, numbers, at = np.empty((2, n)), np.empty((2, n), dtype=np.intp), np.empty(n)
-    count = np.zeros(2, dtype=np.intp)
+    count, broad_too = np.zeros(2, dtype=np.intp), np.max(level) > 0
     for i in range(len(loc)):
         count[:] = 0
         used, own = 0, 0.0
@@ -154,7 +156,8 @@ def components(
             if absent[i, t]:
                 a, b = leaves[i, t], broad[i, t]
                 count[0], squares = _add_rows(start[a], stop[a], rows, copies, total[0], seen[0], count[0])
-                count[1], _ = _add_rows(start[b], stop[b], rows, copies, total[1], seen[1], count[1])
+                if broad_too:
+                    count[1], _ = _add_rows(start[b], stop[b], rows, copies, total[1], seen[1], count[1])
                 used, own = used + 1, own + squares
         both = _gather(total[0], seen[0], count[0], weights[0], numbers[0])
         _gather(total[1], seen[1], count[1], weights[1], numbers[1])
