@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bdkn.members import shape
+from bdkn.members.forest import sortable
 from bdkn.members.shape import fit_density, least_bandwidth
 from bdkn.predictive import StudentT
 
@@ -119,3 +120,21 @@ def test_large_leaves_are_sampled():
     density = fit_density(table, Y, None, STUDENT, SEED)
     mixture = density.mix(STUDENT[:2], np.array([[0.0], [1.0]]))
     assert mixture.pdf(0.0).max() < 0.5 * min(mixture.pdf(1.0).min(), mixture.pdf(-1.0).min())
+
+
+def test_rows_that_repeat_are_left_out_together():
+    """A row's copy must not predict it: copies have one number, and trees draw all of them or none."""
+    table, y, student = bell(300)
+    three = np.tile(np.arange(300), 3)
+    copies = StudentT(8.0, student.loc[three], 0.5)
+    assert fit_density(table[three], y[three], None, copies, SEED) is None
+    numbers = shape.equal_rows(sortable(table[three].astype(np.float32)), y[three])
+    np.testing.assert_array_equal(numbers[:300], numbers[300:600])
+    assert len(np.unique(numbers)) == 300
+
+
+def test_groups_are_left_out_together():
+    groups = np.arange(600) // 4 + 7
+    density = fit_density(X, Y, None, STUDENT, SEED, groups=groups)
+    absent = density.neighbours.forest.absent(600).reshape(150, 4, -1)
+    np.testing.assert_array_equal(absent.all(axis=1), absent.any(axis=1))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.threads import run_on_threads
-from bdkn.typing import BoolArray, Float32Array, FloatArray
+from bdkn.typing import BoolArray, Float32Array, FloatArray, IndexArray
 
 N_TREES = 100
 _SHARE_OF_INPUTS = 0.7
@@ -70,30 +70,40 @@ def grow_forest(
     counts: FloatArray | None,
     seed: np.random.SeedSequence,
     *,
+    groups: IndexArray | None = None,
     n_trees: int = N_TREES,
     n_jobs: int | None = 1,
 ) -> Forest:
-    """Grow the trees; a row that counts twice is drawn twice as often."""
+    """Grow the trees; a row that counts twice is drawn twice as often, rows of one group are drawn together.
+
+    ``groups`` are numbers from 0 without gaps; None: each row is a group of its own.
+    """
     grown: list[Any] = [None] * n_trees
     seeds = [np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, k)) for k in range(n_trees)]
-    share = np.full(len(y), 1.0 / len(y)) if counts is None else counts / counts.sum()
+    weights = np.ones(len(y)) if counts is None else counts
 
     def grow(k: int) -> None:
-        grown[k] = _grow_tree(inputs, y, share, np.random.default_rng(seeds[k]))
+        rng = np.random.default_rng(seeds[k])
+        grown[k] = _grow_tree(inputs, y, _draw_rows(weights, groups, rng), int(rng.integers(2**31)))
 
     run_on_threads(grow, range(n_trees), n_jobs)
     return _join(grown)
 
 
-def _grow_tree(inputs: Float32Array, y: FloatArray, share: FloatArray, rng: np.random.Generator) -> tuple[Any, ...]:
+def _draw_rows(weights: FloatArray, groups: IndexArray | None, rng: np.random.Generator) -> FloatArray:
+    """Return how often each row is drawn; with groups, each row of a group as often as the group, by its weight."""
+    total = weights if groups is None else np.bincount(groups, weights)
+    drawn = rng.multinomial(min(len(total), _MOST_DRAWN), total / total.sum()).astype(np.float64)
+    return drawn if groups is None else drawn[groups] * (weights * np.bincount(groups)[groups] / total[groups])
+
+
+def _grow_tree(inputs: Float32Array, y: FloatArray, drawn: FloatArray, seed: int) -> tuple[Any, ...]:
     """Return the arrays of one tree: feature, threshold, right, start, stop, rows, copies."""
     from sklearn.tree import DecisionTreeRegressor
 
-    drawn = rng.multinomial(min(len(y), _MOST_DRAWN), share)
     rows = np.flatnonzero(drawn)
-    state = int(rng.integers(2**31))
-    model = DecisionTreeRegressor(max_features=_SHARE_OF_INPUTS, random_state=state)
-    tree = model.fit(inputs[rows], y[rows], sample_weight=drawn[rows].astype(np.float64)).tree_
+    model = DecisionTreeRegressor(max_features=_SHARE_OF_INPUTS, random_state=seed)
+    tree = model.fit(inputs[rows], y[rows], sample_weight=drawn[rows]).tree_
     leaves = tree.apply(inputs[rows])
     order = np.argsort(leaves, kind="stable")
     start = np.searchsorted(leaves[order], np.arange(tree.node_count))

@@ -60,6 +60,7 @@ def fit_density(
     student: StudentT,
     seed: np.random.SeedSequence,
     n_jobs: int | None = 1,
+    groups: IndexArray | None = None,
 ) -> NeighbourDensity | None:
     """Return the mixture that predicts best, or None if the Student-t alone does about as well.
 
@@ -77,6 +78,8 @@ def fit_density(
         Seed of the forest.
     n_jobs : int or None, default=1
         Number of threads.
+    groups : array (n,), optional
+        Rows with the same number are left out together. By default rows that are equal, targets included.
     """
     from bdkn.kernels import forest as kernel
     from bdkn.kernels.compiled import announce
@@ -88,13 +91,27 @@ def fit_density(
     if rows is not None:
         table, y, student = table[rows], y[rows], student[rows]
         counts = None if counts is None else counts[rows]
+        groups = None if groups is None else groups[rows]
     inputs = Standardizer.fit(Rows(_filled(table), y, counts))
     encoded = encode_inputs(inputs, table)
-    forest = grow_forest(encoded, y, counts, seed, n_jobs=n_jobs)
+    together = equal_rows(sortable(encoded), y) if groups is None else np.unique(groups, return_inverse=True)[1]
+    forest = grow_forest(encoded, y, counts, seed, groups=together, n_jobs=n_jobs)
     errors, unit = (y - student.loc) / student.scale, float(np.median(student.scale))
     kinds = np.array(KINDS, dtype=np.float64)
     neighbours = Neighbours(inputs, forest, y, errors, unit, least_bandwidth(y), kinds, rows)
-    return _Stacking.of(neighbours, sortable(encoded), student, counts, seed, n_jobs).best()
+    return _Stacking.of(neighbours, sortable(encoded), student, counts, together, seed, n_jobs).best()
+
+
+def equal_rows(keys: Ints, y: FloatArray) -> IndexArray:
+    """Return a number for each row that it shares with the rows whose inputs and targets are equal to its own."""
+    odd = np.random.default_rng(0).integers(2**62, size=keys.shape[1] + 1, dtype=np.uint64) * np.uint64(2) + np.uint64(
+        1
+    )
+    code = (y + 0.0).view(np.uint64) * odd[-1]
+    for column, factor in zip(keys.T, odd, strict=False):
+        code = (code ^ (code >> np.uint64(29))) * factor + column.astype(np.uint64)
+    numbers: IndexArray = np.unique(code, return_inverse=True)[1]
+    return numbers
 
 
 def _filled(table: Any) -> Any:
@@ -135,6 +152,7 @@ class _Stacking:
     student: StudentT
     y: FloatArray
     counts: FloatArray
+    groups: IndexArray
     parts: Components
 
     @classmethod
@@ -144,6 +162,7 @@ class _Stacking:
         keys: Ints,
         student: StudentT,
         counts: FloatArray | None,
+        groups: IndexArray,
         seed: np.random.SeedSequence,
         n_jobs: int | None,
     ) -> _Stacking:
@@ -159,7 +178,7 @@ class _Stacking:
         run_on_threads(compute, [slice(i, i + BLOCK_ROWS) for i in range(0, len(rows), BLOCK_ROWS)], n_jobs)
         parts = Components.concatenate([some for _, some in sorted(found, key=lambda pair: pair[0].stop)])
         total = np.ones(len(rows)) if counts is None else counts[rows]
-        return cls(neighbours, own, neighbours.targets[rows], total, parts)
+        return cls(neighbours, own, neighbours.targets[rows], total, groups[rows], parts)
 
     def best(self) -> NeighbourDensity | None:
         """Return the mixture of the kinds that have weight, calibrated, if its gain is clearly above chance."""
@@ -171,10 +190,15 @@ class _Stacking:
         chosen = self._only(np.flatnonzero(has_weight))
         density = chosen._calibrated(chosen._density())
         gain = chosen._log_scores(density) - chosen.student.logpdf(chosen.y)
-        mean = float(np.average(gain, weights=self.counts))
-        error = float(np.sqrt(np.average((gain - mean) ** 2, weights=self.counts) / self.counts.sum()))
-        price = (density.shares.size - len(density.shares)) / float(self.counts.sum())
+        price = (density.shares.size - len(density.shares)) / len(np.unique(self.groups))
+        mean, error = self._mean_and_error(gain)
         return density if mean - price > _CLEARLY * error else None
+
+    def _mean_and_error(self, gain: FloatArray) -> tuple[float, float]:
+        """Return the mean of a number per row and its standard error, for which a group is one observation."""
+        mean, total = float(np.average(gain, weights=self.counts)), float(self.counts.sum())
+        sums = np.bincount(self.groups, self.counts * (gain - mean))
+        return mean, float(np.sqrt(sums @ sums) / total)
 
     def _only(self, kinds: IndexArray) -> _Stacking:
         """Return the problem with some kinds of components."""
@@ -187,7 +211,8 @@ class _Stacking:
         """Return the problem with at most so many of the rows, evenly spaced."""
         rows = np.arange(0, len(self.y), max(1, len(self.y) // most))
         parts = self.parts.rows(rows)
-        return _Stacking(self.neighbours, self.student[rows], self.y[rows], self.counts[rows], parts)
+        own = (self.student[rows], self.y[rows], self.counts[rows], self.groups[rows])
+        return _Stacking(self.neighbours, *own, parts)
 
     def _density(self) -> NeighbourDensity:
         """Return the stacked densities: weights for all rows first, which are the prior of those at each knot."""
