@@ -16,7 +16,7 @@ import bdkn
 from bdkn import BayesianStackingRegressor, BDKNRegressor
 from bdkn.errors import ExtremeTargetWarning, InvalidParameterError, RepeatedRowsWarning
 from bdkn.members import FoldPlan, Splitting
-from bdkn.networks.threads import bounded_threads, one_blas_thread
+from bdkn.threads import bounded_threads, one_blas_thread
 from bdkn.rows import Rows
 
 X, y = table(60)

@@ -181,7 +181,9 @@ def test_without_any_variance_the_noise_is_constant():
 
 
 def test_a_stack_of_one_member_with_a_tight_prior_is_that_member():
-    model = stack([("line", BayesianRidge())], prior_variance=1e-12, predict_with="refit").fit(X, y)
+    model = stack([("line", BayesianRidge())], prior_variance=1e-12, predict_with="refit", density="student-t").fit(
+        X, y
+    )
     np.testing.assert_allclose(model.predict(NEW), BayesianRidge().fit(X, y).predict(NEW), rtol=1e-6)
     np.testing.assert_allclose(model.weights_, [1.0], rtol=1e-6)
     assert np.isnan(model.member_table()["loss_without"]).all()
@@ -458,8 +460,8 @@ def test_weights_count_rows():
     there = np.repeat(np.arange(150), counts)
     folds = np.arange(150) % 3
     members = [("line", LinearRegression()), ("tree", DecisionTreeRegressor(max_depth=4, random_state=0))]
-    weighted = stack(members, cv=_splits(folds))
-    repeated = stack(members, cv=_splits(folds[there]))
+    weighted = stack(members, cv=_splits(folds), density="student-t")
+    repeated = stack(members, cv=_splits(folds[there]), density="student-t")
     one = weighted.fit(X, y, sample_weight=counts).predict_dist(NEW)
     two = repeated.fit(X[there], y[there], groups=there).predict_dist(NEW)
     np.testing.assert_allclose(one.mean(), two.mean(), rtol=1e-6)

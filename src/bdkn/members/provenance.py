@@ -18,7 +18,7 @@ from bdkn.rows import BLOCK_ROWS, Rows
 
 _ENGINE_NAMES = {"FusedEngine": "fused", "ReferenceEngine": "reference", "TorchEngine": "torch"}
 
-_COMBINING = {"prior_variance", "evidence", "tempering", "tails", "select_members"}
+_COMBINING = {"prior_variance", "evidence", "tempering", "tails", "select_members", "density"}
 _FREE = _COMBINING | {"n_members", "estimators", "random_state", "n_jobs", "verbose", "time_limit"}
 """Parameters that may differ from those of the fit when members are added."""
 

@@ -18,6 +18,7 @@ from bdkn.errors import (
 )
 from bdkn.inference import Combination, combine
 from bdkn.inference.combination import MAX_TEMPERING
+from bdkn.members.density import DENSITIES
 from bdkn.members.held_out import HeldOut
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
@@ -37,6 +38,7 @@ class CombinationSettings:
     tempering: str | float
     tails: str
     select_members: bool
+    density: str = "auto"
     evidence: str | float = DEPRECATED
 
     @classmethod
@@ -58,6 +60,7 @@ class CombinationSettings:
             check_number("tempering", self.tempering, low=0.0, high=MAX_TEMPERING)
         check_choice("tails", self.tails, ("loo", "posterior"))
         check_flag("select_members", self.select_members)
+        check_choice("density", self.density, DENSITIES)
 
     def combine(self, held_out: HeldOut, members: IndexArray | None = None) -> Combination:
         """Return the combination of some of the members (None: all), learned from their held-out predictions."""

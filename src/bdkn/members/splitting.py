@@ -50,6 +50,10 @@ class Splitting:
         """Return the splitting that uses every row that is counted, each as a set of its own."""
         return cls(rows, np.arange(len(rows)) if rows.counts is None else np.flatnonzero(rows.counts))
 
+    def sets_of(self, numbers: IndexArray) -> IndexArray | None:
+        """Return the numbers of the sets of some of the rows that are used."""
+        return None if self.sets is None else self.sets[numbers]
+
     def used_rows(self) -> Rows:
         """Return the rows that are used, of a table of any kind."""
         if len(self.used) == len(self.rows):

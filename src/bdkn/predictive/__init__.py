@@ -12,6 +12,7 @@ from bdkn.predictive.links import (
 from bdkn.predictive.location_scale import Gaussian, StudentT
 from bdkn.predictive.mixture import GaussianMixture
 from bdkn.predictive.multivariate_t import MatrixT, MultivariateT, VectorT
+from bdkn.predictive.student_mixture import StudentTMixture
 from bdkn.predictive.transformed import Transformed
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "MultivariateT",
     "Predictive",
     "StudentT",
+    "StudentTMixture",
     "Transformed",
     "VectorT",
     "YeoJohnsonLink",

@@ -5,25 +5,29 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self, overload
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import column_or_1d
 
 from bdkn.errors import InvalidParameterError, check_choice, check_number, warn_user
 from bdkn.inference import Combination, Forecast
 from bdkn.inference.combination import student_t_covariance
-from bdkn.members import HeldOut
+from bdkn.members import HeldOut, name_key
+from bdkn.members.density import NeighbourDensity, carry
 from bdkn.members.provenance import FitProvenance
 from bdkn.members.selection import CombinationSettings, select_and_combine
+from bdkn.members.shape import fit_density
 from bdkn.members.target_values import TargetValues
 from bdkn.members.value_model import ValueModel, learn_values
-from bdkn.predictive import Gaussian, Predictive, StudentT, Transformed
+from bdkn.predictive import Gaussian, Predictive, StudentT, StudentTMixture, Transformed
 from bdkn.predictive.links import Link
 from bdkn.regressors.base import ProbabilisticRegressor, Table
 from bdkn.regressors.fitted import Combined
-from bdkn.regressors.frames import as_frame
+from bdkn.regressors.frames import as_frame, numeric_names, numeric_table
 from bdkn.regressors.support_report import SupportReport
 from bdkn.stages import stage
 from bdkn.typing import Array, FloatArray, IndexArray
@@ -35,6 +39,9 @@ class CombiningRegressor(ProbabilisticRegressor):
     A subclass has the parameters of ``CombinationSettings``, a fitted state with an attribute ``combined``, and defines
     how its members predict.
     """
+
+    density: str
+    n_jobs: int | None
 
     @abstractmethod
     def _forecast(self, X: Array) -> Forecast:
@@ -72,6 +79,11 @@ class CombiningRegressor(ProbabilisticRegressor):
     def provenance_(self) -> FitProvenance | None:
         """The seed, the digest of the rows and the parameters of the fit; None if no rows were left out."""
         return self._combined.provenance
+
+    @property
+    def density_(self) -> NeighbourDensity | None:
+        """How predictions are mixed from the Student-t and densities of neighbours; None: Student-t distributions."""
+        return self._combined.density
 
     @property
     def weights_(self) -> FloatArray:
@@ -201,7 +213,8 @@ class CombiningRegressor(ProbabilisticRegressor):
     def drop_members(self, names: str | Sequence[str]) -> Self:
         """Return the regressor without some of its members; this one does not change.
 
-        No member is fitted again: only the weights are learned again, from the same rows.
+        No member is fitted again: only the weights are learned again, from the same rows. If predictions are mixed with
+        densities of neighbours, the weights of these stay.
 
         Parameters
         ----------
@@ -228,6 +241,8 @@ class CombiningRegressor(ProbabilisticRegressor):
         values = learn_values(CombinationSettings.of(self), combination, targets, held_out[kept])
         widening = self._combined.widening and self._combined.widening.for_members(held_out[kept], combination)
         combined = Combined(combination, targets, held_out[kept], self.provenance_, values, widening)
+        if self.density_ is not None:
+            combined = replace(combined, density=self.density_.with_errors(_errors(combined)))
         return self._copy(self._only(kept, combined))
 
     @overload
@@ -251,15 +266,21 @@ class CombiningRegressor(ProbabilisticRegressor):
         variance : ndarray of shape (n_samples,) or dict of str to ndarray
             With ``decompose``: "noise", which remains if everything else is known; "disagreement" of the members about
             the row; "weights", from the uncertainty of the members' weights; and "outside", which is zero for rows no
-            farther from training rows than those are from each other, and grows with the distance. If the target is
-            transformed, the variance is divided in proportion to the parts of the variance of the transformed target.
+            farther from training rows than those are from each other, and grows with the distance. If neighbours give
+            predictions a shape, there is also "shape": the difference between the variance of the mixture and that of
+            the Student-t, which may be negative. If the target is transformed, the variance is divided in proportion to
+            the parts of the variance of the transformed target.
         """
-        forecast, targets = self._widened_forecast(self._rows(X)), self._combined.targets
+        rows, targets = self._rows(X), self._combined.targets
+        forecast = self._widened_forecast(rows)
         parts = self.combination_.variance(forecast)
+        if self.density_ is not None:
+            student, mixture = self._scaled(forecast, rows)
+            parts["shape"] = mixture.var() - student.var()
         unit: float | FloatArray = targets.squared
         if not targets.is_linear:
             with np.errstate(divide="ignore", invalid="ignore"):
-                unit = np.nan_to_num(self._from_forecast(forecast).var() / sum(parts.values()), nan=0.0)
+                unit = np.nan_to_num(self._from_forecast(forecast, rows).var() / sum(parts.values()), nan=0.0)
         parts = {name: unit * part for name, part in parts.items()}
         return parts if decompose else np.asarray(sum(parts.values()))
 
@@ -445,26 +466,79 @@ class CombiningRegressor(ProbabilisticRegressor):
         forecast, widening = self._forecast(X), self._combined.widening
         return forecast if widening is None else widening.widen(X, forecast, self.combination_, joint=joint)
 
-    def _predictive(self, X: Array) -> Predictive:
-        return self._from_forecast(self._widened_forecast(X))
+    def _shaped(self, combined: Combined, X: Any, sets: IndexArray | None = None) -> Combined:
+        """Return the combination with the shape of predictions, learned from the table of the held-out rows.
 
-    def _from_forecast(self, forecast: Forecast) -> Predictive:
+        ``sets`` are the numbers of the sets of rows that belong together (None: each row is one).
+        """
+        held_out, provenance, table = combined.held_out, combined.provenance, numeric_table(X)
+        if self.density == "student-t" or table is None or held_out is None or provenance is None:
+            return combined
+        if np.isnan(combined.combination.score):
+            return combined
+        seed = np.random.SeedSequence(provenance.entropy, spawn_key=name_key("density"))
+        threads = int(effective_n_jobs(self.n_jobs))
+        with stage("shape"):
+            density = fit_density(table, held_out.y, held_out.counts, _left_out(combined), seed, threads, sets)
+        if density is not None and hasattr(X, "columns"):
+            density = replace(density, columns=numeric_names(X))
+        return replace(combined, density=density)
+
+    def _scaled(self, forecast: Forecast, X: Array) -> tuple[StudentT, StudentT | StudentTMixture]:
+        """Return the Student-t and the mixture with neighbours, if there is one, of checked rows, in scaled units."""
+        student, density = self.combination_.predictive(forecast), self.density_
+        if density is None:
+            return student, student
+        return student, density.mix(student, numeric_table(X, density.columns), _inside(student, forecast))
+
+    def _predictive(self, X: Array) -> Predictive:
+        return self._from_forecast(self._widened_forecast(X), X)
+
+    def _from_forecast(self, forecast: Forecast, X: Array) -> Predictive:
         targets = self._combined.targets
         with stage("predict"):
-            return targets.restore(self.combination_.predictive(forecast, targets.scale, targets.mean))
+            if self.density_ is None:
+                return targets.restore(self.combination_.predictive(forecast, targets.scale, targets.mean))
+            return targets.restore(self._scaled(forecast, X)[1].affine(targets.scale, targets.mean))
 
     def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
         forecast, targets = self._widened_forecast(X, joint=True), self._combined.targets
-        if targets.is_linear:
+        covariance = self.combination_.covariance(forecast)
+        if targets.is_linear and self.density_ is None:
             mean = self.combination_.predictive(forecast, targets.scale, targets.mean).loc
-            return mean, targets.squared * self.combination_.covariance(forecast)
-        dist, covariance = self._from_forecast(forecast), self.combination_.covariance(forecast)
+            return mean, targets.squared * covariance
+        dist = self._from_forecast(forecast, X)
         with np.errstate(divide="ignore", invalid="ignore"):
             slope = np.nan_to_num(dist.std() / np.sqrt(np.diag(covariance)), nan=0.0)
         return dist.mean(), np.asarray(slope[:, None] * covariance * slope)
 
     def _joint_draws(self, X: Array, size: int, generator: np.random.Generator) -> FloatArray:
         forecast, targets = self._widened_forecast(X, joint=True), self._combined.targets
-        drawn = targets.mean + targets.scale * self.combination_.draw(forecast, size, generator)
-        dist = self._from_forecast(forecast)
+        drawn = self.combination_.draw(forecast, size, generator)
+        if self.density_ is not None:
+            drawn = carry(*self._scaled(forecast, X), drawn)
+        drawn = targets.mean + targets.scale * drawn
+        dist = self._from_forecast(forecast, X)
         return dist.carry(drawn) if isinstance(dist, Transformed) else drawn
+
+
+def _left_out(combined: Combined) -> StudentT:
+    """Return the prediction of each held-out row from the others."""
+    held_out = combined.held_out
+    assert held_out is not None
+    return combined.combination.leave_one_out(held_out.forecast(), held_out.y, held_out.counts)
+
+
+def _errors(combined: Combined) -> FloatArray:
+    """Return the errors of held-out rows, each predicted from the others, in units of the scale predicted."""
+    held_out, student = combined.held_out, _left_out(combined)
+    assert held_out is not None
+    return (held_out.y - student.loc) / np.where(student.scale > 0.0, student.scale, 1.0)
+
+
+def _inside(student: StudentT, forecast: Forecast) -> FloatArray | None:
+    """Return the share of each row's squared scale that is not due to its distance from the training rows."""
+    if forecast.outside is None:
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.clip(1.0 - np.nan_to_num(forecast.outside.variance / student.scale**2), 0.0, 1.0)

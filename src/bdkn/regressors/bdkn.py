@@ -61,7 +61,8 @@ class BDKNRegressor(CombiningRegressor):
     linear model y = φ(x)ᵀβ + α + ε, whose weights and noise are integrated out in closed form. By default members are
     cross-fitted: each is trained once for each fold of the rows, on the other folds, and the linear model is fitted to
     the members' predictions for held-out rows. The noise at x has variance σ² v(x)^τ, with v the ensemble's own
-    predictive variance. ``BDKNRegressor.from_paper`` is the published method.
+    predictive variance. Where held-out rows tell of another shape than that of a Student-t, it is mixed with densities
+    of neighbouring training rows. ``BDKNRegressor.from_paper`` is the published method.
 
     Parameters
     ----------
@@ -157,6 +158,7 @@ class BDKNRegressor(CombiningRegressor):
     target: str = "auto"
     lower: float | None = None
     upper: float | None = None
+    density: str = "auto"
     evidence: str | float = DEPRECATED
 
     @classmethod
@@ -254,7 +256,17 @@ class BDKNRegressor(CombiningRegressor):
         del encoded  # a copy of the table, which is not needed further
         candidates = Candidates(plan.names, networks.used, networks.is_finite, held_out, networks.own_variance)
         fitted = self._select_and_combine(candidates, encoders, provenance, combining)
-        return replace(fitted, combined=fitted.combined.widened(rows.X, plan.held_out))
+        return self._completed(fitted, rows, splitting, plan.held_out)
+
+    def _completed(
+        self, fitted: FittedBDKN, rows: Rows, splitting: Splitting, numbers: IndexArray | None
+    ) -> FittedBDKN:
+        """Return the state with the widening outside of the rows and, if rows were cross-fitted, the shape."""
+        combined = fitted.combined.widened(rows.X, numbers)
+        if self.design == "cross-fit":
+            X, sets = (rows.X, splitting.sets) if numbers is None else (rows.X[numbers], splitting.sets_of(numbers))
+            combined = self._shaped(combined, X, sets)
+        return replace(fitted, combined=combined)
 
     def _link(self, rows: Rows) -> Link:
         """Return the link of the targets; the published method has none."""
@@ -372,8 +384,8 @@ class BDKNRegressor(CombiningRegressor):
         candidates = self._candidates().join(new)
         combining = CombinationSettings.of(self)
         fitted = self._select_and_combine(candidates, encoders, provenance, combining)
-        combined = fitted.combined.widened(used.X, plan.held_out)
-        return self._copy(replace(fitted, combined=combined, n_trained=first + n), n_members=first + n)
+        fitted = self._completed(fitted, used, splitting, plan.held_out)
+        return self._copy(replace(fitted, n_trained=first + n), n_members=first + n)
 
     def _candidates(self) -> Candidates:
         """Return the members in use as candidates of another selection."""

@@ -27,9 +27,9 @@ from bdkn.members import (
 )
 from bdkn.members.splitting import Splitting, is_fold_count
 from bdkn.networks import MIN_VARIANCE
-from bdkn.networks.threads import bounded_threads
 from bdkn.regressors.named_estimators import is_refitted
 from bdkn.rows import Rows
+from bdkn.threads import bounded_threads
 from bdkn.training.effort import Clock
 from bdkn.typing import FloatArray, IndexArray
 

@@ -19,6 +19,7 @@ from bdkn.members import (
     TargetScaler,
     Widening,
 )
+from bdkn.members.density import NeighbourDensity
 from bdkn.members.provenance import FitProvenance
 from bdkn.members.value_model import ValueModel
 from bdkn.stages import stage
@@ -89,7 +90,7 @@ class Combined:
 
     ``combination`` is in the scaled units of ``targets``. ``held_out`` and ``provenance`` are None if no rows were left
     out of training, as is ``widening``, which is None in files of earlier versions, too. ``values`` is None if there
-    are no values that many targets share.
+    are no values that many targets share, ``density`` if predictions are Student-t distributions.
     """
 
     combination: Combination
@@ -98,6 +99,7 @@ class Combined:
     provenance: FitProvenance | None = None
     values: ValueModel | None = None
     widening: Widening | None = None
+    density: NeighbourDensity | None = None
 
     def widened(self, X: Any, numbers: IndexArray | None) -> Combined:
         """Return the same with the widening for training rows X; held-out predictions are of the rows ``numbers``."""

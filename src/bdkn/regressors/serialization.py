@@ -25,6 +25,9 @@ from bdkn.members import (
     TargetScaler,
     Widening,
 )
+from bdkn.members.density import NeighbourDensity
+from bdkn.members.forest import Forest
+from bdkn.members.neighbours import Neighbours
 from bdkn.members.provenance import FitProvenance, is_nested, plain_parameter
 from bdkn.members.target_values import TargetValues
 from bdkn.members.value_model import ValueModel
@@ -88,6 +91,7 @@ TYPES = (
     FittedStack,
     FittedVBLL,
     Folds,
+    Forest,
     HeldOut,
     IdentityLink,
     LogLink,
@@ -96,6 +100,8 @@ TYPES = (
     MemberScores,
     MirroredLink,
     MixedNetworks,
+    NeighbourDensity,
+    Neighbours,
     NetworkEnsemble,
     NetworkSpec,
     Networks,

@@ -109,6 +109,10 @@ lower : float or None, default=None
     "auto", 0 is also taken for a bound if many targets are 0 and none is less.
 upper : float or None, default=None
     Upper bound of the target, likewise; with "auto", 1 if targets lie between 0 and 1 and many on each of them.
+density : {"auto", "student-t"}, default="auto"
+    The shape of predictions. "auto": a mixture of the Student-t of the linear model and densities of neighbouring
+    training rows, if rows left out are predicted clearly better by it, which takes 100 of them; it needs numeric
+    columns and members with rows left out. "student-t": the Student-t alone.
 evidence : str or float
     Former name of ``prior_variance``; it will be removed in version 0.3.""",
     "combination_attributes": """\
@@ -136,6 +140,8 @@ target_values_ : TargetValues or None
     None if there are none. ``predict_values`` predicts their probabilities.
 held_out_ : HeldOut or None
     Predictions of the members in use for held-out rows, and the targets, in scaled units; None if there are none.
+density_ : NeighbourDensity or None
+    How predictions are mixed from the Student-t and densities of neighbours; None if they are Student-t distributions.
 provenance_ : FitProvenance or None
     The seed, the digest of the rows and the parameters of a fit with rows left out, for ``add_members``.""",
     "torch_parameters": """\

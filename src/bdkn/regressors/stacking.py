@@ -31,7 +31,6 @@ from bdkn.members.splitting import Splitting, is_fold_count
 from bdkn.members.target_choice import TargetSettings
 from bdkn.members.target_values import find_values
 from bdkn.members.value_model import learn_values
-from bdkn.networks.threads import bounded_threads
 from bdkn.predictive import IdentityLink
 from bdkn.predictive.links import Link
 from bdkn.regressors.aggregation import CombiningRegressor
@@ -45,6 +44,7 @@ from bdkn.regressors.estimator_fitting import (
     calibrate,
     make_folds,
     scale_predictions,
+    take_rows,
     used_rows,
 )
 from bdkn.regressors.fitted import Combined, FittedStack, Pair
@@ -60,6 +60,7 @@ from bdkn.regressors.serialization import is_own
 from bdkn.regressors.shared_docs import with_shared_docs
 from bdkn.rows import Rows
 from bdkn.stages import stage
+from bdkn.threads import bounded_threads
 from bdkn.training.effort import Clock, check_time_limit, get_effort
 from bdkn.typing import IndexArray
 
@@ -76,7 +77,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     Every member is fitted to all folds but one and predicts the fold left out. These held-out predictions are the basis
     of a Bayesian linear model, whose weights and noise are integrated out in closed form. Standard deviations of
     members that have them enter the noise of a row, unless they are unrelated to the errors on held-out rows; the
-    disagreement of all members enters its uncertainty.
+    disagreement of all members enters its uncertainty. Where held-out rows tell of another shape than that of a
+    Student-t, it is mixed with densities of neighbouring training rows.
 
     Parameters
     ----------
@@ -162,6 +164,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     target: str = "auto"
     lower: float | None = None
     upper: float | None = None
+    density: str = "auto"
     n_jobs: int | None = None
     random_state: Seed = None
     verbose: int = 0
@@ -257,7 +260,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         members, held_out = calibrate(fits, rows, state.folds, targets)
         members, held_out = [*state.members, *members], self._require_held_out().join(held_out)
         useful, combined = new._select_and_combine(members, held_out, targets, provenance)
-        combined = combined.widened(rows.X, state.folds.held_out)
+        combined = new._completed(combined, rows, splitting, state.folds)
         return new._copy(FittedStack([members[h] for h in useful], combined, candidates, state.folds))
 
     def _fit(self, rows: Rows, groups: ArrayLike | None = None, metadata: Metadata | None = None) -> FittedStack:
@@ -279,8 +282,13 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
             fits = self._fit_members(pairs, used, parameters, folds, provenance.seed, clock)
         members, held_out = calibrate(fits, used, folds, targets)
         useful, combined = self._select_and_combine(members, held_out, targets, provenance)
-        combined = combined.widened(used.X, folds.held_out)
+        combined = self._completed(combined, used, splitting, folds)
         return FittedStack([members[h] for h in useful], combined, candidates, folds)
+
+    def _completed(self, combined: Combined, rows: Rows, splitting: Splitting, folds: Folds | OwnFolds) -> Combined:
+        """Return the combination with the widening outside of the rows and the shape of predictions."""
+        combined, numbers = combined.widened(rows.X, folds.held_out), folds.held_out
+        return self._shaped(combined, take_rows(rows, numbers).X, splitting.sets_of(numbers))
 
     def _link(self, pairs: Sequence[Pair], rows: Rows) -> Link:
         """Return the link of the targets; members that are not fitted here predict the target itself."""
@@ -466,7 +474,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     def drop_members(self, names: str | Sequence[str]) -> Self:
         """Return the regressor without some of its members; this one does not change.
 
-        No member is fitted again: only the weights are learned again, from the same rows.
+        No member is fitted again: only the weights are learned again, from the same rows. If predictions are mixed with
+        densities of neighbours, the weights of these stay.
 
         Parameters
         ----------
