@@ -3,7 +3,7 @@
     yᵢ = φᵢᵀβ + α + εᵢ,   εᵢ ~ N(0, σ² vᵢ^τ),   β_h ~ N(1/H, σ² t),   α ~ N(0, σ² t),
 
 with v the ensemble's own predictive variance. The constant is one more member, with prior mean zero. Given τ and
-t = σ_β² the model is conjugate; both are chosen by evidence, t exactly. The prior pulls towards the equally weighted
+t = σ_β² the model is conjugate; both are chosen by evidence, t exactly, τ under an exponential prior. The prior pulls towards the equally weighted
 ensemble, and so adds no noise of its own. τ = 0 is the paper's constant noise; τ = 1 with β = 1/H and σ² = 1 is the
 deep ensemble.
 """
@@ -34,6 +34,10 @@ MAX_TEMPERING = 2.0
 _WIDEST = 1.0
 """The largest prior variance of a weight. Weights far beyond one have no meaning in an ensemble, but can undo the
 effect of held-out rows on members that predict little but a mean: they then err against the rows left out."""
+
+_TEMPERING_RATE = 3.0
+"""Rate of the exponential prior of τ: the log evidence that a noise variance v must gain over constant noise. Twenty
+rows are easily better described by some power of v; that of thousands is decided by the rows alone."""
 
 _MOST_SAVED = 0.8
 """The largest share of a row's squared error that averaging over fits may save: with five of them it saves no more."""
@@ -119,7 +123,8 @@ class Combination:
     score : float, default=nan
         Leave-one-out score, the mean log density of each row given the others; nan with one observation.
     averaging : float, default=1.0
-        Factor on the scale of predictions, in which each member is the mean of several fits.
+        Factor on the scale of predictions, in which each member is the mean of several fits and for rows that the mean
+        of the targets was computed without.
 
     Examples
     --------
@@ -172,7 +177,9 @@ class Combination:
 
         It was fitted to a ``forecast`` by one fit of each member; ``fold_variance`` (n, H) is the variance of a
         member's fits there. Fits chosen for each member at random have a mean squared error that exceeds that of their
-        means by Σₕ βₕ² fold_varianceₕ. The scale is reduced by the average share of that in its square.
+        means by Σₕ βₕ² fold_varianceₕ. The scale is reduced by the average share of that in its square. It is enlarged
+        by √((n + 1)/(n - 1)): targets are centred by their own mean, which a held-out row is a part of and a new row is
+        not.
         """
         post = self.posterior
         h = leverage(post.root, np.ascontiguousarray(self._features(forecast), dtype=np.float64))
@@ -180,7 +187,7 @@ class Combination:
         with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 where the posterior is certain
             saved = np.nan_to_num(fold_variance @ self.weights**2 / scale**2, posinf=_MOST_SAVED)
         share = float(np.average(np.minimum(saved, _MOST_SAVED), weights=counts))
-        return replace(self, averaging=float(np.sqrt(1.0 - share)))
+        return replace(self, averaging=float(np.sqrt((1.0 - share) * self._centring)))
 
     def predictive(self, forecast: Forecast, unit: float = 1.0, shift: float = 0.0) -> StudentT:
         """Return St(ν, φᵀμₙ, κ² (bₙ/aₙ)(v^τ + φᵀΛₙ⁻¹φ)) for each row, of ``shift`` + ``unit`` times the target."""
@@ -226,6 +233,11 @@ class Combination:
         return np.asarray(loc + self._tails.scale * scale * z)
 
     @property
+    def _centring(self) -> float:
+        """The squared error about a mean of n other rows, relative to that about a mean of n rows, itself included."""
+        return (self.n + 1.0) / (self.n - 1.0) if self.n > 1.0 else 1.0
+
+    @property
     def _tails(self) -> Tails:
         """The tails of predictions."""
         return Tails(self.tails.df, self.averaging * self.tails.scale)
@@ -268,7 +280,8 @@ def combine(
     prior_variance : {"evidence", "paper"} or float, default="evidence"
         Prior variance of the weights in units of the noise, as in ``choose_prior_variance``.
     tempering : "evidence" or float, default="evidence"
-        The power τ of the members' variance in the noise variance, from 0 to 2; "evidence" chooses it.
+        The power τ of the members' variance in the noise variance, from 0 to 2; "evidence" chooses it, under an
+        exponential prior that asks for three units of log evidence per unit of τ.
     tails : {"loo", "posterior"}, default="loo"
         Tails of the predictive: chosen by the leave-one-out score, or those of the posterior.
 
@@ -340,12 +353,12 @@ class _Regression:
         return post, t, log_evidence(stats, post)
 
     def best_tempering(self) -> float:
-        """Return the τ of the highest evidence; one or the other end where that is as good."""
+        """Return the most probable τ under its prior; one or the other end where that is as good."""
 
-        def evidence(τ: float) -> float:
-            return min(self.fit(τ)[2], _EXACT)
+        def log_posterior(τ: float) -> float:
+            return min(self.fit(τ)[2], _EXACT) - _TEMPERING_RATE * τ
 
         best = minimize_scalar(
-            lambda τ: -evidence(τ), bounds=(0.0, MAX_TEMPERING), method="bounded", options={"xatol": 1e-3}
+            lambda τ: -log_posterior(τ), bounds=(0.0, MAX_TEMPERING), method="bounded", options={"xatol": 1e-3}
         )
-        return max((0.0, float(best.x), MAX_TEMPERING), key=evidence)
+        return max((0.0, float(best.x), MAX_TEMPERING), key=log_posterior)

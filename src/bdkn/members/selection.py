@@ -25,6 +25,12 @@ WEIGHTS_NOT_FINITE = (
     "weights or outputs are not finite; try a lower learning_rate, standardize_y=True, or objective='beta_nll' with "
     "some warmup_epochs"
 )
+PRICE = 1.0
+"""The leave-one-out log score, summed over rows, that it must bring to leave one member out.
+
+One of many subsets is always better by chance; with few rows by a little, and then the intervals of the best are too
+narrow. A member that does harm costs more than that as soon as rows are many."""
+
 DEPRECATED = "deprecated"
 """Default of a parameter that has been renamed."""
 
@@ -75,7 +81,7 @@ def select_and_combine(
     """Return which of the ``sound`` members to use, by their position in ``sound``, and their combination.
 
     Compared are all members, all but the most harmful one, and so on; the subset with the best leave-one-out score is
-    used. Subsets with as many weights, the constant included, as there are rows are not considered: they reproduce
+    used, where each member left out costs ``PRICE``. Subsets with as many weights, the constant included, as there are rows are not considered: they reproduce
     every row, and their scores are rounding error.
     """
     held_out = held_out if len(sound) == held_out.means.shape[1] else held_out[sound]
@@ -85,7 +91,7 @@ def select_and_combine(
     combination = settings.combine(held_out, best)
     for members in fewer:
         other = settings.combine(held_out, members)
-        if other.score > combination.score:
+        if other.n * (other.score - combination.score) > PRICE * (len(best) - len(members)):
             best, combination = members, other
     return best, combination
 
