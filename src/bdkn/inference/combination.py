@@ -3,9 +3,9 @@
     yᵢ = φᵢᵀβ + α + εᵢ,   εᵢ ~ N(0, σ² vᵢ^τ),   β_h ~ N(1/H, σ² t),   α ~ N(0, σ² t),
 
 with v the ensemble's own predictive variance. The constant is one more member, with prior mean zero. Given τ and
-t = σ_β² the model is conjugate; both are chosen by evidence, t exactly, τ under an exponential prior. The prior pulls towards the equally weighted
-ensemble, and so adds no noise of its own. τ = 0 is the paper's constant noise; τ = 1 with β = 1/H and σ² = 1 is the
-deep ensemble.
+t = σ_β² the model is conjugate; both are chosen by evidence, t exactly, τ under an exponential prior. The prior of the
+weights pulls towards the equally weighted ensemble, and so adds no noise of its own. τ = 0 is the paper's constant
+noise; τ = 1 with β = 1/H and σ² = 1 is the deep ensemble.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bdkn.typing import FloatArray
 
 MAX_TEMPERING = 2.0
 
-_WIDEST = 1.0
+MAX_WEIGHT_VARIANCE = 1.0
 """The largest prior variance of a weight. Weights far beyond one have no meaning in an ensemble, but can undo the
 effect of held-out rows on members that predict little but a mean: they then err against the rows left out."""
 
@@ -347,7 +347,7 @@ class _Regression:
         stats = Statistics.from_rows(self.Phi, self.y, precision=self.v**-τ, counts=self.counts)
         H = self.Phi.shape[1] - 1
         μ0 = np.append(np.full(H, 1.0 / H), 0.0)
-        t = choose_prior_variance(stats, self.prior_variance, mean=μ0, widest=_WIDEST)
+        t = choose_prior_variance(stats, self.prior_variance, mean=μ0, widest=MAX_WEIGHT_VARIANCE)
         prior = Prior.shrinking(μ0, t)
         post = Posterior(*condition(stats, prior), prior)
         return post, t, log_evidence(stats, post)
