@@ -2,7 +2,7 @@
 
     python benchmarks/few_rows.py [--seeds 8] [--label NAME] [--write]
 
-A problem is a kind of truth and noise, a number of rows n and a number of columns p. Every seed draws training rows, 500
+A problem is a kind of truth and noise, a number of rows and a number of columns. Every seed draws training rows, 500
 test rows and a fit. A record is the share of test rows inside their 90 % intervals, the NLL, the CRPS and the RMSE, in
 units of the standard deviation of the targets. ``--write`` adds the records to results/few_rows.json under the label,
 and writes the table of all labels to results/few_rows.md.

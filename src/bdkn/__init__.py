@@ -8,7 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bdkn.errors import BDKNError, DivergedError, DivergedMemberWarning, InvalidParameterError, ModelFileError
+    from bdkn.errors import (
+        BDKNError,
+        DivergedError,
+        DivergedMemberWarning,
+        FewRowsWarning,
+        InvalidParameterError,
+        ModelFileError,
+    )
     from bdkn.metrics import calibration_error, coverage, crps, neg_crps, neg_nll, nll, rmse
     from bdkn.predictive import Gaussian, GaussianMixture, StudentT
     from bdkn.regressors import (
@@ -36,6 +43,7 @@ __all__ = [
     "DeepEnsembleRegressor",
     "DivergedError",
     "DivergedMemberWarning",
+    "FewRowsWarning",
     "GPRegressor",
     "Gaussian",
     "GaussianMixture",
@@ -58,7 +66,14 @@ __all__ = [
 ]
 
 _HOME = {
-    "bdkn.errors": ("BDKNError", "DivergedError", "DivergedMemberWarning", "InvalidParameterError", "ModelFileError"),
+    "bdkn.errors": (
+        "BDKNError",
+        "DivergedError",
+        "DivergedMemberWarning",
+        "FewRowsWarning",
+        "InvalidParameterError",
+        "ModelFileError",
+    ),
     "bdkn.metrics": ("calibration_error", "coverage", "crps", "neg_crps", "neg_nll", "nll", "rmse"),
     "bdkn.predictive": ("Gaussian", "GaussianMixture", "StudentT"),
     "bdkn.regressors": (

@@ -39,6 +39,9 @@ _TEMPERING_RATE = 3.0
 """Rate of the exponential prior of τ: the log evidence that a noise variance v must gain over constant noise. Twenty
 rows are easily better described by some power of v; that of thousands is decided by the rows alone."""
 
+_SPREAD_ROWS = 81.0
+"""The variance of the targets counts as this number over n³ rows in the scale of predictions."""
+
 _MOST_SAVED = 0.8
 """The largest share of a row's squared error that averaging over fits may save: with five of them it saves no more."""
 
@@ -177,9 +180,7 @@ class Combination:
 
         It was fitted to a ``forecast`` by one fit of each member; ``fold_variance`` (n, H) is the variance of a
         member's fits there. Fits chosen for each member at random have a mean squared error that exceeds that of their
-        means by Σₕ βₕ² fold_varianceₕ. The scale is reduced by the average share of that in its square. It is enlarged
-        by √((n + 1)/(n - 1)): targets are centred by their own mean, which a held-out row is a part of and a new row is
-        not.
+        means by Σₕ βₕ² fold_varianceₕ. The scale is reduced by the average share of that in its square.
         """
         post = self.posterior
         h = leverage(post.root, np.ascontiguousarray(self._features(forecast), dtype=np.float64))
@@ -187,7 +188,23 @@ class Combination:
         with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 where the posterior is certain
             saved = np.nan_to_num(fold_variance @ self.weights**2 / scale**2, posinf=_MOST_SAVED)
         share = float(np.average(np.minimum(saved, _MOST_SAVED), weights=counts))
-        return replace(self, averaging=float(np.sqrt((1.0 - share) * self._centring)))
+        return replace(self, averaging=self.averaging * float(np.sqrt(1.0 - share)))
+
+    def for_new_rows(self, y: FloatArray, counts: FloatArray | None = None) -> Combination:
+        """Return the combination for rows that neither it nor the mean of the targets was computed from.
+
+        A held-out row is part of the mean that scaled units subtract: its squared error about it is (n - 1)/n of the
+        variance, that of a new row (n + 1)/n. Moreover, three rows can be predicted well by chance. So the squared
+        scale is averaged with the variance of the targets ``y``, which counts as 81/n³ rows: as many as there are with
+        three rows, a twelfth of a row with ten.
+        """
+        n, level = self.n, self.noise_std**2
+        if n <= 1.0 or level == 0.0:
+            return self
+        mean = np.average(y, weights=counts)
+        spread, rows = float(np.average((y - mean) ** 2, weights=counts)), _SPREAD_ROWS / n**3
+        chance = (n + rows * max(1.0, spread / level)) / (n + rows)
+        return replace(self, averaging=self.averaging * float(np.sqrt(chance * (n + 1.0) / (n - 1.0))))
 
     def predictive(self, forecast: Forecast, unit: float = 1.0, shift: float = 0.0) -> StudentT:
         """Return St(ν, φᵀμₙ, κ² (bₙ/aₙ)(v^τ + φᵀΛₙ⁻¹φ)) for each row, of ``shift`` + ``unit`` times the target."""
@@ -231,11 +248,6 @@ class Combination:
         z = (drawn - loc) / scale
         z = -np.sign(z) * stdtrit(self._tails.df, stdtr(self.posterior.df, -np.abs(z)))
         return np.asarray(loc + self._tails.scale * scale * z)
-
-    @property
-    def _centring(self) -> float:
-        """The squared error about a mean of n other rows, relative to that about a mean of n rows, itself included."""
-        return (self.n + 1.0) / (self.n - 1.0) if self.n > 1.0 else 1.0
 
     @property
     def _tails(self) -> Tails:

@@ -84,7 +84,8 @@ prior_variance : {"evidence", "paper"} or float, default="evidence"
     few steps of an optimiser from 1), or as the number given.
 tempering : "evidence" or float, default="evidence"
     The power τ of the members' variance in the noise variance: chosen by evidence, under a prior that asks for a gain
-    of three units of log evidence per unit of τ; or a number between 0 (constant noise) and 2. With 1 the members' variances are used up to a factor.
+    of three units of log evidence per unit of τ; or a number between 0 (constant noise) and 2. With 1 the members'
+    variances are used up to a factor.
 tails : {"loo", "posterior"}, default="loo"
     Degrees of freedom and scale of predictions: chosen by the leave-one-out score, or those of the posterior.
 select_members : bool, default=True
