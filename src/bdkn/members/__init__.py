@@ -13,6 +13,7 @@ from bdkn.members.encoding import Encoder, Encoders, Standardizer, TargetScaler,
 from bdkn.members.estimator import EstimatorMember, MeanStd, Member, check_model, is_fixed, predict_mean_std
 from bdkn.members.folds import FoldPlan, Folds, OwnFolds, name_key
 from bdkn.members.held_out import HeldOut, MemberScores, constant_variance
+from bdkn.members.linear import fit_linear, needs_linear
 from bdkn.members.network import NetworkEnsemble, NetworkMember
 from bdkn.members.provenance import FitProvenance, Seed, seed_sequence
 from bdkn.members.selection import DEPRECATED, CombinationSettings, select_and_combine, sound_members
@@ -44,8 +45,10 @@ __all__ = [
     "check_model",
     "constant_variance",
     "encode",
+    "fit_linear",
     "is_fixed",
     "name_key",
+    "needs_linear",
     "predict_held_out",
     "predict_mean_std",
     "seed_sequence",

@@ -76,11 +76,9 @@ class CombinationSettings:
         found = combine(
             forecast, y, counts, prior_variance=self.prior_variance, tempering=self.tempering, tails=self.tails
         )
-        return (
-            found
-            if self.tails == "posterior"
-            else found.averaged(forecast, held_out.fold_variance, counts).for_new_rows(y, counts)
-        )
+        if self.tails == "loo":
+            found = found.averaged(forecast, held_out.fold_variance, counts).for_new_rows(y, counts)
+        return found
 
 
 def select_and_combine(

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bdkn.errors import check_choice, check_number
+from bdkn.errors import check_choice, check_flag, check_number
 from bdkn.inference import Forecast
 from bdkn.members import (
     DEPRECATED,
@@ -24,6 +24,8 @@ from bdkn.members import (
     Seed,
     constant_variance,
     encode,
+    fit_linear,
+    needs_linear,
     predict_held_out,
     seed_sequence,
     select_and_combine,
@@ -68,14 +70,17 @@ class BDKNRegressor(CombiningRegressor):
         Fraction of the rows left out of training by ``design="hold-out"``.
     predict_with : {"folds", "refit"}, default="folds"
         What a member predicts with: the average of its networks of all folds, or one more network trained on all rows.
-        Ignored with ``design="in-sample"``, as are ``tempering``, ``tails`` and ``select_members``.
+        Ignored with ``design="in-sample"``, as are ``linear_member``, ``tempering``, ``tails`` and ``select_members``.
+    linear_member : bool or "auto", default="auto"
+        Whether a linear member, the lasso, is added to the networks. "auto": in tables with at least half as many
+        columns as rows.
     <combination_parameters>
 
     Attributes
     ----------
     <combination_attributes>
     n_trained_ : int
-        Number of members that were trained, in use or not.
+        Number of networks that were trained as members, in use or not.
     <network_attributes>
     <column_attributes>
 
@@ -127,6 +132,7 @@ class BDKNRegressor(CombiningRegressor):
     n_folds: int = 5
     holdout_fraction: float = 0.1
     predict_with: str = "folds"
+    linear_member: bool | str = "auto"
     prior_variance: str | float = "evidence"
     tempering: str | float = "evidence"
     tails: str = "loo"
@@ -171,15 +177,26 @@ class BDKNRegressor(CombiningRegressor):
         plan = FoldPlan.of(self, len(rows), provenance.entropy, range(settings.size(len(rows)).n_members))
         networks = train_folds(settings, encoded, plan)
         held_out = predict_held_out(networks, encoded, plan)
-        del encoded  # a copy of the table, which is not needed further
         candidates = Candidates(plan.names, networks.used, networks.is_finite, held_out, networks.own_variance)
-        return self._select_and_combine(candidates, encoders, provenance, combining)
+        if self._has_linear_member(*rows.X.shape):
+            candidates = fit_linear(encoded, plan, own_variance=networks.own_variance).join(candidates)
+        del encoded  # a copy of the table, which is not needed further
+        fitted = self._select_and_combine(candidates, encoders, provenance, combining)
+        return replace(fitted, n_trained=len(plan.names))
+
+    def _has_linear_member(self, n_rows: int, n_columns: int) -> bool:
+        """Return whether a linear member is among the candidates."""
+        if self.linear_member == "auto":
+            return needs_linear(n_rows, n_columns)
+        return bool(self.linear_member)
 
     def _settings(self) -> NetworkSettings:
         """Return the checked parameters of the networks, after checking those of the design."""
         settings = NetworkSettings.of(self)
         check_choice("design", self.design, DESIGNS)
         check_choice("predict_with", self.predict_with, ("folds", "refit"))
+        if self.linear_member != "auto":
+            check_flag("linear_member, if not 'auto',", self.linear_member)
         check_number("n_folds", self.n_folds, low=2, whole=True)
         check_number("holdout_fraction", self.holdout_fraction, low=0, high=0.9, strict=True)
         return settings
@@ -262,7 +279,7 @@ class BDKNRegressor(CombiningRegressor):
 
     @property
     def n_trained_(self) -> int:
-        """Number of members that were trained, in use or not."""
+        """Number of networks that were trained as members, in use or not."""
         n_trained: int = self._state.n_trained
         return n_trained
 
