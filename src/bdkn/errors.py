@@ -149,6 +149,22 @@ class OutsideDataWarning(UserWarning):
     """
 
 
+class FewRowsWarning(UserWarning):
+    """So few rows were left out of training that they tell little about the noise and about which members are best.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from bdkn import BayesianStackingRegressor
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = BayesianStackingRegressor([("column", lambda X: X[:, 0])]).fit(np.eye(5), np.arange(5.0))
+    >>> print(caught[0].category.__name__)
+    FewRowsWarning
+    """
+
+
 def warn_user(text: str, category: type[Warning]) -> None:
     """Issue a warning that names the line of the user's code that called this library."""
     frame, level = inspect.currentframe(), 0

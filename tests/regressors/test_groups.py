@@ -16,8 +16,8 @@ import bdkn
 from bdkn import BayesianStackingRegressor, BDKNRegressor
 from bdkn.errors import ExtremeTargetWarning, InvalidParameterError, RepeatedRowsWarning
 from bdkn.members import FoldPlan, Splitting
-from bdkn.threads import bounded_threads, one_blas_thread
 from bdkn.rows import Rows
+from bdkn.threads import bounded_threads, one_blas_thread
 
 X, y = table(60)
 NEW, _ = table(20, seed=1)

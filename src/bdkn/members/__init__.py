@@ -15,6 +15,7 @@ from bdkn.members.estimator import EstimatorMember, MeanStd, Member, check_model
 from bdkn.members.fold_plan import FoldPlan
 from bdkn.members.folds import Folds, OwnFolds, name_key
 from bdkn.members.held_out import HeldOut, MemberScores, constant_variance
+from bdkn.members.linear import fit_linear, needs_linear
 from bdkn.members.network import NetworkEnsemble, NetworkMember
 from bdkn.members.provenance import FitProvenance, Seed, seed_sequence
 from bdkn.members.selection import DEPRECATED, CombinationSettings, select_and_combine, sound_members
@@ -54,9 +55,11 @@ __all__ = [
     "check_model",
     "constant_variance",
     "encode",
+    "fit_linear",
     "gate",
     "is_fixed",
     "name_key",
+    "needs_linear",
     "predict_held_out",
     "predict_mean_std",
     "seed_sequence",

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import column_or_1d
 
 from bdkn.errors import InvalidParameterError, check_choice, check_number, warn_user
-from bdkn.inference import Combination, Forecast
+from bdkn.inference import Combination, Forecast, WeightPosterior, average_weights
 from bdkn.inference.combination import student_t_covariance
 from bdkn.members import HeldOut, name_key
 from bdkn.members.density import NeighbourDensity, carry
@@ -31,6 +31,9 @@ from bdkn.regressors.frames import as_frame, numeric_names, numeric_table
 from bdkn.regressors.support_report import SupportReport
 from bdkn.stages import stage
 from bdkn.typing import Array, FloatArray, IndexArray
+
+ALIKE = "the data do not tell these members apart"
+"""What is said of members whose weights may as well be equal."""
 
 
 class CombiningRegressor(ProbabilisticRegressor):
@@ -93,8 +96,16 @@ class CombiningRegressor(ProbabilisticRegressor):
     @property
     def weights_cov_(self) -> FloatArray:
         """Posterior covariance of β; infinite with two degrees of freedom or fewer."""
-        posterior, H = self.combination_.posterior, len(self.weights_)
-        return student_t_covariance(posterior.df, posterior.scale_matrix[:H, :H])
+        weights = self._weight_posterior()
+        return student_t_covariance(weights.df, weights.scale_matrix)
+
+    @property
+    def members_told_apart_(self) -> bool:
+        """Whether the data tell the members apart: whether unequal weights have three times the evidence of equal ones.
+
+        True for a model with one member, and where the prior variance of the weights was given.
+        """
+        return len(self.weights_) == 1 or self._weight_posterior().told_apart
 
     @property
     def intercept_(self) -> float:
@@ -158,12 +169,23 @@ class CombiningRegressor(ProbabilisticRegressor):
     def weight_posterior(self) -> StudentT:
         """Return the posterior distribution of each member's weight.
 
+        With ``prior_variance="evidence"`` the prior variance of the weights is integrated out: where the data do not
+        tell members apart, intervals are as wide as the weights are large, not as narrow as the chosen prior.
+
         Returns
         -------
         dist : StudentT
             One distribution per member.
         """
-        return self.combination_.posterior.weights()[: len(self.member_names_)]
+        return self._weight_posterior().marginals()
+
+    def _weight_posterior(self) -> WeightPosterior:
+        """Return the posterior of the weights; given the prior variance where that was not chosen by evidence."""
+        held_out, combination = self.held_out_, self.combination_
+        if held_out is None or self.prior_variance != "evidence":
+            post, H = combination.posterior, len(combination.weights)
+            return WeightPosterior(post.df, combination.weights, post.scale_matrix[:H, :H], np.inf)
+        return average_weights(combination, held_out.forecast(), held_out.y, held_out.counts)
 
     def member_table(self) -> dict[str, Any]:
         """Return each member's name, weight with its 95 % credible interval, fit, and contribution.
@@ -174,7 +196,7 @@ class CombiningRegressor(ProbabilisticRegressor):
             One column per key. RMSE and NLL are in the units of the target, the NLL that of the member's own Gaussian
             (in a stack, with the variance that is used): on held-out rows or, with ``design="in-sample"``, on the
             training rows. ``loss_without`` is the decrease of the mean leave-one-out log score without the member; nan
-            where it is not known.
+            where it is not known. ``members_told_apart_`` says whether the weights mean anything.
         """
         lower, upper = self.weight_posterior().interval(0.95)
         weights = {"member": list(self.member_names_), "weight": self.weights_, "lower": lower, "upper": upper}
@@ -186,9 +208,11 @@ class CombiningRegressor(ProbabilisticRegressor):
         Returns
         -------
         frame : pandas.DataFrame
-            One row per member.
+            One row per member. ``frame.attrs["note"]`` says if the data do not tell the members apart.
         """
-        return as_frame(self.member_table())
+        frame = as_frame(self.member_table())
+        frame.attrs["note"] = "" if self.members_told_apart_ else ALIKE
+        return frame
 
     def member_curve(self) -> dict[str, NDArray[Any]]:
         """Return the leave-one-out log score and RMSE with the first 1, 2, .. members.

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bdkn.errors import InvalidParameterError, check_choice, check_number, warn_user
+from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_number, warn_user
 from bdkn.inference import Forecast
 from bdkn.members import (
     DEPRECATED,
@@ -26,6 +26,8 @@ from bdkn.members import (
     Splitting,
     constant_variance,
     encode,
+    fit_linear,
+    needs_linear,
     predict_held_out,
     seed_sequence,
     select_and_combine,
@@ -87,15 +89,19 @@ class BDKNRegressor(CombiningRegressor):
         Fraction of the rows left out of training by ``design="hold-out"``.
     predict_with : {"folds", "refit"}, default="folds"
         What a member predicts with: the average of its networks of all folds, or one more network trained on all rows.
-        Ignored with ``design="in-sample"``, as are ``tempering``, ``tails`` and ``select_members``. If a fold of ``cv``
-        trains on fewer than half of the rows, as those of ``TimeSeriesSplit`` do, it is always the latter.
+        Ignored with ``design="in-sample"``, as are ``linear_member``, ``tempering``, ``tails`` and ``select_members``.
+        If a fold of ``cv`` trains on fewer than half of the rows, as those of ``TimeSeriesSplit`` do, it is always the
+        latter.
+    linear_member : bool or "auto", default="auto"
+        Whether a linear member, the lasso, is added to the networks. "auto": in tables with at least half as many
+        columns as rows.
     <combination_parameters>
 
     Attributes
     ----------
     <combination_attributes>
     n_trained_ : int
-        Number of members that were trained, in use or not.
+        Number of networks that were trained as members, in use or not.
     <network_attributes>
     <column_attributes>
 
@@ -151,6 +157,7 @@ class BDKNRegressor(CombiningRegressor):
     holdout_fraction: float = 0.1
     cv: Any = None
     predict_with: str = "folds"
+    linear_member: bool | str = "auto"
     prior_variance: str | float = "evidence"
     tempering: str | float = "evidence"
     tails: str = "loo"
@@ -253,10 +260,19 @@ class BDKNRegressor(CombiningRegressor):
             plan = FoldPlan.of(self, splitting, provenance.entropy, range(settings.size(len(rows)).n_members))
         networks = train_folds(settings, encoded, plan)
         held_out = predict_held_out(networks, encoded, plan)
-        del encoded  # a copy of the table, which is not needed further
         candidates = Candidates(plan.names, networks.used, networks.is_finite, held_out, networks.own_variance)
+        if self._has_linear_member(*rows.X.shape):
+            candidates = fit_linear(encoded, plan, own_variance=networks.own_variance).join(candidates)
+        del encoded  # a copy of the table, which is not needed further
         fitted = self._select_and_combine(candidates, encoders, provenance, combining)
+        fitted = replace(fitted, n_trained=len(plan.names))
         return self._completed(fitted, rows, splitting, plan.held_out)
+
+    def _has_linear_member(self, n_rows: int, n_columns: int) -> bool:
+        """Return whether a linear member is among the candidates."""
+        if self.linear_member == "auto":
+            return needs_linear(n_rows, n_columns)
+        return bool(self.linear_member)
 
     def _completed(
         self, fitted: FittedBDKN, rows: Rows, splitting: Splitting, numbers: IndexArray | None
@@ -302,6 +318,8 @@ class BDKNRegressor(CombiningRegressor):
         check_time_limit(self.time_limit)
         check_choice("design", self.design, DESIGNS)
         check_choice("predict_with", self.predict_with, ("folds", "refit"))
+        if self.linear_member != "auto":
+            check_flag("linear_member, if not 'auto',", self.linear_member)
         check_number("n_folds", self.n_folds, low=2, whole=True)
         check_cv(self.cv)
         check_number("holdout_fraction", self.holdout_fraction, low=0, high=0.9, strict=True)
@@ -396,7 +414,7 @@ class BDKNRegressor(CombiningRegressor):
 
     @property
     def n_trained_(self) -> int:
-        """Number of members that were trained, in use or not."""
+        """Number of networks that were trained as members, in use or not."""
         n_trained: int = self._state.n_trained
         return n_trained
 

@@ -110,7 +110,7 @@ class Combined:
 
 @dataclass(frozen=True, eq=False)
 class FittedBDKN:
-    """The state of ``BDKNRegressor``; ``n_trained`` members were trained for it, in use or not."""
+    """The state of ``BDKNRegressor``; ``n_trained`` networks were trained for it, in use or not."""
 
     networks: FittedNetworks
     combined: Combined

@@ -92,13 +92,14 @@ prior_variance : {"evidence", "paper"} or float, default="evidence"
     How the prior variance σ_β² of the weights is chosen: by maximal evidence (marginal likelihood), as in the paper (a
     few steps of an optimiser from 1), or as the number given.
 tempering : "evidence" or float, default="evidence"
-    The power τ of the members' variance in the noise variance: chosen by maximal evidence, or a number between 0
-    (constant noise) and 2. With 1 the members' variances are used up to a factor.
+    The power τ of the members' variance in the noise variance: chosen by evidence, under a prior that asks for a gain
+    of three units of log evidence per unit of τ; or a number between 0 (constant noise) and 2. With 1 the members'
+    variances are used up to a factor.
 tails : {"loo", "posterior"}, default="loo"
     Degrees of freedom and scale of predictions: chosen by the leave-one-out score, or those of the posterior.
 select_members : bool, default=True
-    True: use the members with the best leave-one-out score, out of all, all but the most harmful one, and so on. False:
-    use all members.
+    True: use the members with the best leave-one-out score, out of all, all but the most harmful one, and so on; to
+    leave one out must bring one unit of log score, summed over the rows. False: use all members.
 target : {"auto", "identity", "log", "logit", "yeo-johnson"}, default="auto"
     The function of the target that is predicted, the link; distributions, means and scores are those of the target
     itself. "log" is for positive targets (or those beyond one bound), "logit" for shares (or between two bounds),
@@ -119,7 +120,10 @@ evidence : str or float
 weights_ : ndarray of shape (n_members,)
     Posterior mean of the weights β.
 weights_cov_ : ndarray of shape (n_members, n_members)
-    Posterior covariance of β; infinite with two degrees of freedom or fewer.
+    Posterior covariance of β, with σ_β² integrated out where it is chosen by evidence; infinite with two degrees of
+    freedom or fewer.
+members_told_apart_ : bool
+    Whether the data tell the members apart. If not, their weights may as well be equal.
 intercept_ : float
     The constant that is added to the weighted predictions of the members, of the transformed target.
 noise_variance_ : float
