@@ -583,12 +583,13 @@ def test_errors_of_rows():
 
 def test_the_default_members_depend_on_the_rows():
     networks = [f"{activation} {decay}" for decay in (0.0, 0.3, 1.0) for activation in ("silu", "relu")]
-    few = [*networks, "boosting", "stochastic boosting", "trees"]
+    bins = ["silu bins", "relu bins"]
+    few = [*networks, *bins, "boosting", "stochastic boosting", "trees"]
     assert [name for name, _ in default_estimators(500, 3)] == [*few, "process"]
     assert [name for name, _ in default_estimators(501, 3)] == few
     assert [name for name, _ in default_estimators(100, 3, weighted=True)] == few
     many = dict(default_estimators(5001, 3))
-    assert list(many) == [*networks[:4], "boosting", "deep boosting", "trees"]
+    assert list(many) == [*networks[:4], *bins, "boosting", "deep boosting", "trees"]
     assert many["trees"].n_estimators < dict(default_estimators(5000, 3))["trees"].n_estimators
 
 
