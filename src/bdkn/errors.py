@@ -95,6 +95,42 @@ class DivergedMemberWarning(UserWarning):
     """
 
 
+class RepeatedRowsWarning(UserWarning):
+    """Rows of the training table repeat other rows, and are counted once.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from bdkn import BDKNRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(50, 2)), rng.normal(size=50)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = BDKNRegressor(n_members=2, epochs=5, random_state=0).fit(np.tile(X, (3, 1)), np.tile(y, 3))
+    >>> print(str(caught[0].message).partition(",")[0])
+    100 of 150 rows repeat another row
+    """
+
+
+class ExtremeTargetWarning(UserWarning):
+    """Few training targets are so far from all others that they determine the scale of all predictions.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from bdkn import BDKNRegressor
+    >>> X, y = np.linspace(0, 1, 50)[:, None], np.linspace(0, 1, 50)
+    >>> y[7] = 1e30
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = BDKNRegressor(n_members=2, epochs=5, random_state=0).fit(X, y)
+    >>> print(str(caught[0].message).partition(";")[0])
+    1 of 50 targets is extreme: y[7] = 1e+30
+    """
+
+
 class OutsideDataWarning(UserWarning):
     """Many rows to predict are far from all training rows.
 
@@ -110,6 +146,22 @@ class OutsideDataWarning(UserWarning):
     ...     mean = model.predict(X + 10.0)
     >>> caught[0].category.__name__
     'OutsideDataWarning'
+    """
+
+
+class FewRowsWarning(UserWarning):
+    """So few rows were left out of training that they tell little about the noise and about which members are best.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from bdkn import BayesianStackingRegressor
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = BayesianStackingRegressor([("column", lambda X: X[:, 0])]).fit(np.eye(5), np.arange(5.0))
+    >>> print(caught[0].category.__name__)
+    FewRowsWarning
     """
 
 

@@ -191,15 +191,26 @@ class TestTempering:
     @given(
         st.integers(0, 2**32 - 1), st.integers(3, 60), st.sampled_from([0.0, 0.7, 1.0, 3.0]), st.sampled_from([None, 2])
     )
-    def test_no_other_power_has_more_evidence(self, seed, n, τ, heavy):
-        """Where the evidence has one peak: with few rows it may have two, of which the search finds one or an end."""
+    def test_no_other_power_is_more_probable(self, seed, n, τ, heavy):
+        """Where the posterior of τ has one peak: with few rows it may have two; the search finds one or an end."""
         forecast, y, _ = example(n, 2, seed, τ=τ, heavy=heavy)
         found = combine(forecast, y, tails="posterior")
         assert 0.0 <= found.tempering <= 2.0
-        grid = [combine(forecast, y, tempering=other, tails="posterior").evidence for other in np.linspace(0, 2, 101)]
+        powers = np.linspace(0, 2, 101)
+        grid = [combine(forecast, y, tempering=other, tails="posterior").evidence - 3.0 * other for other in powers]
         falls = np.diff(grid) < 0.0
         assume(not np.any(falls[:-1] & ~falls[1:]))
-        assert found.evidence >= max(grid) - 1e-3
+        assert found.evidence - 3.0 * found.tempering >= max(grid) - 1e-3
+
+    def test_a_few_rows_do_not_decide_for_a_power(self):
+        """Rows with constant noise whose members claim otherwise: by evidence alone some power is often best."""
+        powers = []
+        for seed in range(30):
+            rng = np.random.default_rng(seed)
+            means = rng.normal(size=(12, 1)) + 0.1 * rng.normal(size=(12, 3))
+            forecast = Forecast.of(means, np.exp(rng.normal(size=(12, 3))))
+            powers.append(combine(forecast, means.mean(axis=1) + 0.5 * rng.normal(size=12)).tempering)
+        assert np.mean(np.array(powers) > 0.0) <= 0.1
 
     def test_power_weights_constant_and_noise_are_found_again(self):
         forecast, y, _ = example(5000, τ=0.7, β=[0.7, 0.2, 0.0], α=0.3, σ=0.5)
@@ -416,6 +427,26 @@ class TestAveraging:
         np.testing.assert_allclose(np.diag(narrow.covariance(forecast)), dist.var(), rtol=1e-10)
         draws = narrow.draw(forecast, 20_000, np.random.default_rng(0))
         np.testing.assert_allclose(np.quantile(draws, 0.9, axis=1), dist.ppf(0.9), atol=0.05 * dist.scale.max())
+
+    def test_a_new_row_is_not_part_of_the_mean_of_the_targets(self):
+        """Errors about the mean of n rows, of one of them and of a new one: their ratio by simulation."""
+        plain, _, _, y = self.case()
+        wide = plain.for_new_rows(y)
+        z = np.random.default_rng(0).normal(size=(100_000, 31))
+        about = z - z[:, :30].mean(axis=1, keepdims=True)
+        assert wide.averaging == pytest.approx(about[:, 30].std() / about[:, 0].std(), rel=0.01)
+        assert wide.score == plain.score
+        assert replace(plain, n=1.0).for_new_rows(y).averaging == 1.0
+
+    @settings(max_examples=25, deadline=None)
+    @given(st.integers(2, 40), st.floats(-6.0, 2.0))
+    def test_the_spread_of_the_targets_counts_as_some_rows(self, n, log_level):
+        plain, _, _, y = self.case()
+        level, spread, rows = np.exp(log_level), y.var(), 81 / n**3
+        unit = np.sqrt(level) / plain.noise_std
+        found = replace(plain, n=float(n), tails=replace(plain.tails, scale=unit * plain.tails.scale)).for_new_rows(y)
+        expected = (n * level + rows * max(spread, level)) / (n + rows) * (n + 1) / (n - 1)
+        assert found.noise_std**2 == pytest.approx(expected, rel=1e-9)
 
     def test_single_fits_save_nothing_and_rows_count(self):
         plain, forecast, fits, _ = self.case()

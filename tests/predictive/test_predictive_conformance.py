@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bdkn.predictive import Gaussian, GaussianMixture, MatrixT, MultivariateT, StudentT, VectorT
+from bdkn.predictive import Gaussian, GaussianMixture, MatrixT, MultivariateT, StudentT, StudentTMixture, VectorT
 from bdkn.testing import check_predictive
 
 LOC, SCALE = np.array([0.0, 10.0, -3.0]), np.array([1.0, 2.0, 0.1])
@@ -19,6 +19,9 @@ PREDICTIVES = {
     "Student-t with a point mass": StudentT(4.0, LOC, [0.0, 1.0, 2.0]),
     "Cauchy": StudentT(1.0, LOC, SCALE),
     "mixture": GaussianMixture(np.column_stack([LOC, LOC + 1.0]), np.column_stack([SCALE, 3 * SCALE]), [0.3, 0.7]),
+    "Student-t and Gaussians": StudentTMixture(
+        4.0, LOC, SCALE, 0.5, [[-1.0, 2.0]] * 3, [[0.1, 1.0]] * 3, [[0.2, 0.3]] * 3
+    ),
     "mixture far apart": GaussianMixture([[0.0, 8.0], [1.0, -9.0]], 1.0),
     "small units": StudentT(5.0, 1e-60 * LOC, 1e-60 * SCALE),
     "large units": Gaussian(1e60 * LOC, 1e60 * SCALE),

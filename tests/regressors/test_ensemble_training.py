@@ -128,7 +128,7 @@ def test_every_parameter_of_training_reaches_the_engine(cls, verbose):
         "tol": 0.5,
         "n_jobs": 2,
     }
-    others = {"hidden_layer_sizes": [6, 5], "early_stopping": True, "random_state": 0, "verbose": verbose}
+    others = {"n_bins": 0, "hidden_layer_sizes": [6, 5], "early_stopping": True, "random_state": 0, "verbose": verbose}
     model = cls(n_members=2, **told, **others, engine=engine).fit(X, y)
     assert {name: engine.asked[name] for name in told} == told
     assert engine.asked["networks"] == 2 * (5 if getattr(model, "design", "") == "cross-fit" else 1)
@@ -151,7 +151,7 @@ def test_weight_decays_are_taken_in_turn():
 @pytest.mark.parametrize("cls", EACH)
 @pytest.mark.parametrize(
     ("n_rows", "n_members", "hidden", "epochs"),
-    [(1000, 12, (50, 50), 500), (4000, 12, (50, 50), 250), (4001, 6, (36,) * 5, 250), (64_000, 6, (36,) * 5, 125)],
+    [(1000, 11, (50, 50), 500), (4000, 11, (50, 50), 250), (4001, 8, (36,) * 5, 250), (64_000, 8, (36,) * 5, 125)],
 )
 def test_many_rows_get_fewer_and_deeper_networks_and_fewer_epochs(cls, n_rows, n_members, hidden, epochs):
     asked = set()

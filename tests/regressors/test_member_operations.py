@@ -27,11 +27,12 @@ LINE = ("line", make_pipeline(StandardScaler(), BayesianRidge()))
 
 
 def networks(n=3, **params):
-    return BDKNRegressor(**{**QUICK, "n_members": n, "select_members": False, **params})
+    return BDKNRegressor(**{**QUICK, "n_members": n, "select_members": False, "density": "student-t", **params})
 
 
 def stack(members=MEMBERS, **params):
-    return BayesianStackingRegressor(list(members), **{"random_state": 0, "select_members": False, **params})
+    settings = {"random_state": 0, "select_members": False, "density": "student-t"}
+    return BayesianStackingRegressor(list(members), **{**settings, **params})
 
 
 def left_out_one(model, members):

@@ -27,7 +27,7 @@ SHARED = {
 @pytest.mark.parametrize(
     ("cls", "extra"),
     [
-        (BDKNRegressor, {"design": "in-sample", "prior_variance": "paper"}),
+        (BDKNRegressor, {"design": "in-sample", "prior_variance": "paper", "target": "identity"}),
         (DeepEnsembleRegressor, {"predictive": "gaussian"}),
     ],
 )

@@ -181,7 +181,9 @@ def test_without_any_variance_the_noise_is_constant():
 
 
 def test_a_stack_of_one_member_with_a_tight_prior_is_that_member():
-    model = stack([("line", BayesianRidge())], prior_variance=1e-12, predict_with="refit").fit(X, y)
+    model = stack([("line", BayesianRidge())], prior_variance=1e-12, predict_with="refit", density="student-t").fit(
+        X, y
+    )
     np.testing.assert_allclose(model.predict(NEW), BayesianRidge().fit(X, y).predict(NEW), rtol=1e-6)
     np.testing.assert_allclose(model.weights_, [1.0], rtol=1e-6)
     assert np.isnan(model.member_table()["loss_without"]).all()
@@ -458,10 +460,10 @@ def test_weights_count_rows():
     there = np.repeat(np.arange(150), counts)
     folds = np.arange(150) % 3
     members = [("line", LinearRegression()), ("tree", DecisionTreeRegressor(max_depth=4, random_state=0))]
-    weighted = stack(members, cv=_splits(folds))
-    repeated = stack(members, cv=_splits(folds[there]))
+    weighted = stack(members, cv=_splits(folds), density="student-t")
+    repeated = stack(members, cv=_splits(folds[there]), density="student-t")
     one = weighted.fit(X, y, sample_weight=counts).predict_dist(NEW)
-    two = repeated.fit(X[there], y[there]).predict_dist(NEW)
+    two = repeated.fit(X[there], y[there], groups=there).predict_dist(NEW)
     np.testing.assert_allclose(one.mean(), two.mean(), rtol=1e-6)
     np.testing.assert_allclose(one.std(), two.std(), rtol=1e-3)
     for name, column in weighted.member_table().items():
@@ -581,19 +583,20 @@ def test_errors_of_rows():
 
 def test_the_default_members_depend_on_the_rows():
     networks = [f"{activation} {decay}" for decay in (0.0, 0.3, 1.0) for activation in ("silu", "relu")]
-    few = [*networks, "boosting", "stochastic boosting", "trees"]
+    bins = ["silu bins", "relu bins"]
+    few = [*networks, *bins, "boosting", "stochastic boosting", "trees"]
     assert [name for name, _ in default_estimators(500, 3)] == [*few, "process"]
     assert [name for name, _ in default_estimators(501, 3)] == few
     assert [name for name, _ in default_estimators(100, 3, weighted=True)] == few
     many = dict(default_estimators(5001, 3))
-    assert list(many) == [*networks[:4], "boosting", "deep boosting", "trees"]
+    assert list(many) == [*networks[:4], *bins, "boosting", "deep boosting", "trees"]
     assert many["trees"].n_estimators < dict(default_estimators(5000, 3))["trees"].n_estimators
 
 
 def test_the_default_members_are_fitted(monkeypatch):
     members = dict(default_estimators(150, 3))
     quick = [("networks", members["silu 0.0"].set_params(**QUICK)), ("process", members["process"])]
-    monkeypatch.setattr(bdkn.regressors.stacking, "default_estimators", lambda n, width, weighted: quick)
+    monkeypatch.setattr(bdkn.regressors.stacking, "default_estimators", lambda n, width, weighted, effort: quick)
     model = BayesianStackingRegressor(cv=2, random_state=0).fit(X, y)  # no warning of bounds or of useless members
     assert {name for name, _ in model.candidates_} == {"networks", "process"} == set(model.named_estimators_)
     assert "process" in model.member_names_

@@ -11,7 +11,7 @@ from quick import QUICK, Stretched, table
 
 from bdkn import BDKNRegressor
 from bdkn.members import HeldOut
-from bdkn.members.selection import CombinationSettings, elimination
+from bdkn.members.selection import PRICE, CombinationSettings, elimination
 from bdkn.networks import Networks
 from bdkn.training.reference import ReferenceEngine
 
@@ -66,8 +66,10 @@ def test_the_members_in_use_have_the_best_score(options):
     for kept in elimination(everyone.held_out_):
         names = tuple(everyone.member_names_[h] for h in kept)
         scores[names] = CombinationSettings.of(everyone).combine(everyone.held_out_[kept]).score
-    assert best.member_names_ == max(scores, key=scores.get)
-    assert best.combination_.score == max(scores.values())
+    n = len(everyone.held_out_.y)
+    priced = {names: n * score - PRICE * (4 - len(names)) for names, score in scores.items()}
+    assert best.member_names_ == max(priced, key=priced.get)
+    assert best.combination_.score == scores[best.member_names_]
 
 
 @pytest.mark.parametrize(("n", "most"), [(2, 1), (3, 1), (4, 2), (5, 3), (6, 4)])

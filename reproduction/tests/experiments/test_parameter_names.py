@@ -43,7 +43,8 @@ def first_key(record):
 
 
 def test_every_record_keeps_its_key(everything):
-    assert sum(record["status"] == "done" for record in everything) == 5889
+    known = [record for record in everything if record["cell"]["experiment"] in FOUND]
+    assert sum(record["status"] == "done" for record in known) == 5889
     for record in everything:
         assert Cell.of(record).key == first_key(record)
         assert Cell.of(record).as_dict() == record["cell"]

@@ -22,6 +22,7 @@ from bdkn_paper.experiments.evaluate import evaluate
 from bdkn_paper.experiments.methods import METHODS
 from bdkn_paper.peers import BDE, PEERS, CatBoost, NGBoost, SampledMixture, mixture
 from bdkn_paper.peers.boosting import hold_out
+from bdkn_paper.rivals import Rival
 
 QUICK = {
     "NGBoost": {"n_estimators": 30},
@@ -97,7 +98,7 @@ def rows(n=40):
 
 
 def test_one_registry_holds_ours_and_theirs():
-    assert METHODS == {**REGRESSORS, **PEERS}
+    assert {**REGRESSORS, **PEERS, "Rival": Rival} == METHODS
     assert not REGRESSORS.keys() & PEERS.keys()
 
 
@@ -218,7 +219,7 @@ def test_a_peer_is_a_cell_like_any_other(name, fakes):
     record = evaluate(cell(regressor=name, parameters={}), task())
     assert record["status"] == "done", record["traceback"]
     assert record["metrics"].keys() > {"rmse", "nll", "crps", "coverage_90"}
-    assert record["seconds"].keys() == {"fit", "predict"}
+    assert record["seconds"].keys() == {"fit", "fit_cpu", "predict", "predict_cpu"}
     assert record["model"].keys() == ({"iterations"} if name != "BDE" else set())
 
 

@@ -16,6 +16,7 @@ from bdkn_paper.analysis.paired import compare_pairs
 from bdkn_paper.analysis.peer_results import DATASETS, OURS, PEERS, TITLES, expected, peer_results
 from bdkn_paper.figures.differences import signed, view
 from bdkn_paper.pages.results import picture, results_page, write_results
+from bdkn_paper.pages.results_text import footnotes
 from bdkn_paper.paper.literature import Reference, best_published, literature, paper_best, published_datasets
 from bdkn_paper.store import records as read_records
 from bdkn_paper.tables.peers import (
@@ -104,13 +105,20 @@ def test_the_best_of_the_paper():
 
 
 def test_the_best_published_is_the_papers_only_if_it_is_clearly_lower():
-    assert (best_published("yacht", "nll").source, best_published("yacht", "nll").value) == ("the paper", -0.20)
-    assert best_published("naval", "rmse").value == 0.0002  # the paper prints 0.00
+    assert (best_published("naval", "nll").source, best_published("naval", "nll").value) == ("the paper", -8.10)
+    assert (best_published("yacht", "nll").who, best_published("yacht", "nll").value) == ("TabPFN v2", -0.7313)
+    assert best_published("naval", "rmse").value == 0.0001  # the paper prints 0.00
     assert best_published("sarcos", "nll") is None
-    assert not best_published("concrete", "nll").verified
-    assert best_published("concrete", "nll", verified=True).value == 2.83
-    assert best_published("protein", "nll").value == 2.47  # not the flow's 2.02
-    assert "flow" in next(found.note for found in literature("protein", "nll") if not found.comparable)
+    assert not best_published("protein", "rmse").verified
+    assert best_published("protein", "rmse", verified=True).value == 3.3558
+
+
+def test_scores_on_other_splits_and_spikes_on_a_grid_are_shown_but_not_compared():
+    assert best_published("energy", "rmse").value == 0.3215  # not 0.2805, of another cross-validation
+    assert best_published("wine", "nll").value == 0.8435  # not -2.72
+    assert "spikes" in next(found.note for found in literature("wine", "nll") if not found.comparable)
+    assert "Wine -2.7230, TabPFN v2" in footnotes("nll")
+    assert "Concrete 3.717, tuned XGBoost of OpenML-CTR23" in footnotes("rmse")
 
 
 def test_the_literature_is_whole():
@@ -148,7 +156,7 @@ def test_small_errors_get_their_digits_and_a_printed_zero_is_level():
     found = line(score_table(peer_results(tiny), "rmse"), "Naval")
     assert found["BDKN"] == "**0.000123 ± 0.000002**"
     assert found["the paper's best"].startswith("**0.00 ± 0.00 (")
-    assert found["best published"] == "0.0002 (CARD)"
+    assert found["best published"] == "**0.0001 (TabPFN v2)**"
 
 
 def test_bars():
@@ -253,8 +261,8 @@ def test_the_page_says_what_its_numbers_say():
     )
     assert "NGBoost 88.0%, CatBoost 40.0%, BDKN 88.0%, Stacking 88.0%; nearest to 90 % is NGBoost." in page
     assert "Median ratio to NGBoost over the data sets: CatBoost 0.25, BDKN 0.5, Stacking 2." in page
-    assert "† Concrete, Energy: quoted from memory" in page
-    assert "Not compared: Protein 2.02, TreeFlow†" in page
+    assert "† Kin8nm, Protein: quoted from memory" in page
+    assert "Wine -0.56, TreeFlow† (" in page
     assert "corrected resampled t-test of Nadeau and Bengio" in page
 
 

@@ -14,6 +14,7 @@ from bdkn.inference.published import published_combination
 from bdkn.inference.rowwise import compiled
 from bdkn.inference.statistics import Statistics
 from bdkn.inference.tails import Tails, fit_tails
+from bdkn.inference.weights import WeightPosterior, average_weights
 
 __all__ = [
     "BlockPosterior",
@@ -26,6 +27,8 @@ __all__ = [
     "Statistics",
     "StudentTProcess",
     "Tails",
+    "WeightPosterior",
+    "average_weights",
     "block_posterior",
     "choose_prior_variance",
     "combine",

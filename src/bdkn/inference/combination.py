@@ -3,9 +3,9 @@
     yᵢ = φᵢᵀβ + α + εᵢ,   εᵢ ~ N(0, σ² vᵢ^τ),   β_h ~ N(1/H, σ² t),   α ~ N(0, σ² t),
 
 with v the ensemble's own predictive variance. The constant is one more member, with prior mean zero. Given τ and
-t = σ_β² the model is conjugate; both are chosen by evidence, t exactly. The prior pulls towards the equally weighted
-ensemble, and so adds no noise of its own. τ = 0 is the paper's constant noise; τ = 1 with β = 1/H and σ² = 1 is the
-deep ensemble.
+t = σ_β² the model is conjugate; both are chosen by evidence, t exactly, τ under an exponential prior. The prior of the
+weights pulls towards the equally weighted ensemble, and so adds no noise of its own. τ = 0 is the paper's constant
+noise; τ = 1 with β = 1/H and σ² = 1 is the deep ensemble.
 """
 
 from __future__ import annotations
@@ -32,9 +32,16 @@ from bdkn.typing import FloatArray
 
 MAX_TEMPERING = 2.0
 
-_WIDEST = 1.0
+MAX_WEIGHT_VARIANCE = 1.0
 """The largest prior variance of a weight. Weights far beyond one have no meaning in an ensemble, but can undo the
 effect of held-out rows on members that predict little but a mean: they then err against the rows left out."""
+
+_TEMPERING_RATE = 3.0
+"""Rate of the exponential prior of τ: the log evidence that a noise variance v must gain over constant noise. Twenty
+rows are easily better described by some power of v; that of thousands is decided by the rows alone."""
+
+_SPREAD_ROWS = 81.0
+"""The variance of the targets counts as this number over n³ rows in the scale of predictions."""
 
 _MOST_SAVED = 0.8
 """The largest share of a row's squared error that averaging over fits may save: with five of them it saves no more."""
@@ -130,7 +137,8 @@ class Combination:
     score : float, default=nan
         Leave-one-out score, the mean log density of each row given the others; nan with one observation.
     averaging : float, default=1.0
-        Factor on the scale of predictions, in which each member is the mean of several fits.
+        Factor on the scale of predictions, in which each member is the mean of several fits and for rows that the mean
+        of the targets was computed without.
 
     Examples
     --------
@@ -191,7 +199,23 @@ class Combination:
         with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 where the posterior is certain
             saved = np.nan_to_num(fold_variance @ self.weights**2 / scale**2, posinf=_MOST_SAVED)
         share = float(np.average(np.minimum(saved, _MOST_SAVED), weights=counts))
-        return replace(self, averaging=float(np.sqrt(1.0 - share)))
+        return replace(self, averaging=self.averaging * float(np.sqrt(1.0 - share)))
+
+    def for_new_rows(self, y: FloatArray, counts: FloatArray | None = None) -> Combination:
+        """Return the combination for rows that neither it nor the mean of the targets was computed from.
+
+        A held-out row is part of the mean that scaled units subtract: its squared error about it is (n - 1)/n of the
+        variance, that of a new row (n + 1)/n. Moreover, three rows can be predicted well by chance. So the squared
+        scale is averaged with the variance of the targets ``y``, which counts as 81/n³ rows: as many as there are with
+        three rows, a twelfth of a row with ten.
+        """
+        n, level = self.n, self.noise_std**2
+        if n <= 1.0 or level == 0.0:
+            return self
+        mean = np.average(y, weights=counts)
+        spread, rows = float(np.average((y - mean) ** 2, weights=counts)), _SPREAD_ROWS / n**3
+        chance = (n + rows * max(1.0, spread / level)) / (n + rows)
+        return replace(self, averaging=self.averaging * float(np.sqrt(chance * (n + 1.0) / (n - 1.0))))
 
     def predictive(self, forecast: Forecast, unit: float = 1.0, shift: float = 0.0) -> StudentT:
         """Return St(ν, φᵀμₙ, κ² (bₙ/aₙ)(v^τ + φᵀΛₙ⁻¹φ) + u) for each row, of ``shift`` + ``unit`` times the target.
@@ -315,7 +339,8 @@ def combine(
     prior_variance : {"evidence", "paper"} or float, default="evidence"
         Prior variance of the weights in units of the noise, as in ``choose_prior_variance``.
     tempering : "evidence" or float, default="evidence"
-        The power τ of the members' variance in the noise variance, from 0 to 2; "evidence" chooses it.
+        The power τ of the members' variance in the noise variance, from 0 to 2; "evidence" chooses it, under an
+        exponential prior that asks for three units of log evidence per unit of τ.
     tails : {"loo", "posterior"}, default="loo"
         Tails of the predictive: chosen by the leave-one-out score, or those of the posterior.
 
@@ -381,18 +406,18 @@ class _Regression:
         stats = Statistics.from_rows(self.Phi, self.y, precision=self.v**-τ, counts=self.counts)
         H = self.Phi.shape[1] - 1
         μ0 = np.append(np.full(H, 1.0 / H), 0.0)
-        t = choose_prior_variance(stats, self.prior_variance, mean=μ0, widest=_WIDEST)
+        t = choose_prior_variance(stats, self.prior_variance, mean=μ0, widest=MAX_WEIGHT_VARIANCE)
         prior = Prior.shrinking(μ0, t)
         post = Posterior(*condition(stats, prior), prior)
         return post, t, log_evidence(stats, post)
 
     def best_tempering(self) -> float:
-        """Return the τ of the highest evidence; one or the other end where that is as good."""
+        """Return the most probable τ under its prior; one or the other end where that is as good."""
 
-        def evidence(τ: float) -> float:
-            return min(self.fit(τ)[2], _EXACT)
+        def log_posterior(τ: float) -> float:
+            return min(self.fit(τ)[2], _EXACT) - _TEMPERING_RATE * τ
 
         best = minimize_scalar(
-            lambda τ: -evidence(τ), bounds=(0.0, MAX_TEMPERING), method="bounded", options={"xatol": 1e-3}
+            lambda τ: -log_posterior(τ), bounds=(0.0, MAX_TEMPERING), method="bounded", options={"xatol": 1e-3}
         )
-        return max((0.0, float(best.x), MAX_TEMPERING), key=evidence)
+        return max((0.0, float(best.x), MAX_TEMPERING), key=log_posterior)

@@ -12,11 +12,14 @@ from bdkn.members.cross_fitting import (
 from bdkn.members.design import Design
 from bdkn.members.encoding import Encoder, Encoders, Standardizer, TargetScaler, encode
 from bdkn.members.estimator import EstimatorMember, MeanStd, Member, check_model, is_fixed, predict_mean_std
-from bdkn.members.folds import FoldPlan, Folds, OwnFolds, name_key
+from bdkn.members.fold_plan import FoldPlan
+from bdkn.members.folds import Folds, OwnFolds, name_key
 from bdkn.members.held_out import HeldOut, MemberScores, constant_variance
+from bdkn.members.linear import fit_linear, needs_linear
 from bdkn.members.network import NetworkEnsemble, NetworkMember
 from bdkn.members.provenance import FitProvenance, Seed, seed_sequence
 from bdkn.members.selection import DEPRECATED, CombinationSettings, select_and_combine, sound_members
+from bdkn.members.splitting import Splitting
 from bdkn.members.support import Nearest, Support
 from bdkn.members.widening import Widening, gate
 
@@ -44,6 +47,7 @@ __all__ = [
     "NetworkMember",
     "OwnFolds",
     "Seed",
+    "Splitting",
     "Standardizer",
     "Support",
     "TargetScaler",
@@ -51,9 +55,11 @@ __all__ = [
     "check_model",
     "constant_variance",
     "encode",
+    "fit_linear",
     "gate",
     "is_fixed",
     "name_key",
+    "needs_linear",
     "predict_held_out",
     "predict_mean_std",
     "seed_sequence",

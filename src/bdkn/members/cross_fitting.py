@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.members.folds import FoldPlan
+from bdkn.members.fold_plan import FoldPlan
 from bdkn.members.held_out import HeldOut
 from bdkn.rows import Rows
 from bdkn.stages import stage

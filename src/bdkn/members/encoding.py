@@ -14,8 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bdkn.errors import InvalidParameterError
+from bdkn.members.robust_scale import sampled_scale
+from bdkn.members.target_values import TargetValues, find_values
+from bdkn.predictive import Predictive, Transformed
+from bdkn.predictive.links import IDENTITY, Link
 from bdkn.rows import BLOCK_ROWS, Rows, RowSource
-from bdkn.typing import Float32Array, FloatArray
+from bdkn.typing import BoolArray, Float32Array, FloatArray
 
 LIMIT = 1e18
 """Inputs are clipped to ±LIMIT: beyond it single precision overflows to infinity inside a network."""
@@ -25,6 +29,12 @@ _LARGE = 1e150
 
 _BLOCK_CELLS = 1 << 18
 """Cells of a block: two megabytes in double precision."""
+
+WILD = 30.0
+"""A column has wild values if its standard deviation is more than this many times a robust one."""
+
+BEND = 8.0
+"""Inputs of a column with wild values grow as a logarithm beyond this many robust standard deviations."""
 
 _ROUNDINGS = 10
 """Rounding errors over which the values of a constant column may extend."""
@@ -46,14 +56,20 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class Standardizer:
-    """Encoder that computes (x - mean) / scale of each column; the scale of a column constant up to rounding is 1."""
+    """Encoder that computes (x - mean) / scale of each column; the scale of a column constant up to rounding is 1.
+
+    A few wild values would make the standard deviation so large that all other values become nearly equal. In such
+    columns, those of ``wild`` (None: there are none), mean and scale are the median and a robust standard deviation,
+    and inputs beyond ``BEND`` grow as a logarithm.
+    """
 
     mean: FloatArray
     scale: FloatArray
+    wild: BoolArray | None = None
 
     @classmethod
-    def fit(cls, rows: RowSource) -> Standardizer:
-        """Return the standardizer of the columns of ``rows``."""
+    def fit(cls, rows: RowSource, *, robust: bool = True) -> Standardizer:
+        """Return the standardizer of the columns of ``rows``, robust where they have wild values."""
         low, high, total, precision = _ranges(rows)
         peak = np.maximum(np.abs(low), np.abs(high))
         peak[peak == 0] = 1.0
@@ -67,7 +83,16 @@ class Standardizer:
         mean = average(lambda x: x)
         scale = np.sqrt(average(lambda x: (x - mean) ** 2)) * peak
         constant = (high / peak - low / peak <= _ROUNDINGS * precision) | (scale == 0)
-        return cls(np.where(constant, low, mean * peak), np.where(constant, 1.0, scale))
+        plain = cls(np.where(constant, low, mean * peak), np.where(constant, 1.0, scale))
+        return plain._tamed(rows, ~constant) if robust else plain
+
+    def _tamed(self, rows: RowSource, varies: BoolArray) -> Standardizer:
+        """Return the standardizer with robust scales of the columns with wild values, itself if there are none."""
+        centre, spread = sampled_scale(rows)
+        wild = varies & (spread > 0) & (self.scale / WILD > spread)
+        if not wild.any():
+            return self
+        return Standardizer(np.where(wild, centre, self.mean), np.where(wild, spread, self.scale), wild)
 
     @property
     def n_columns(self) -> int:
@@ -92,22 +117,42 @@ class Standardizer:
         scaled = np.empty(table.shape, dtype=np.float32)
         for part in _parts(table):
             with np.errstate(over="ignore"):
-                scaled[part] = np.clip((table[part] - self.mean) / self.scale, -LIMIT, LIMIT)
+                inputs = (table[part] - self.mean) / self.scale
+                if self.wild is not None:
+                    inputs[:, self.wild] = _bent(inputs[:, self.wild])
+                scaled[part] = np.clip(inputs, -LIMIT, LIMIT)
         return scaled
 
 
 @dataclass(frozen=True)
 class TargetScaler:
-    """Encoder that computes (y - mean) / scale of the target; by default, the target itself."""
+    """Encoder that computes (g(y) - mean) / scale of the target y, with a link g; by default, the target itself.
+
+    ``values`` are those of a lattice, or those that many rows share, if there are any.
+    """
 
     mean: float = 0.0
     scale: float = 1.0
+    link: Link = IDENTITY
+    values: TargetValues | None = None
 
     @classmethod
-    def fit(cls, y: FloatArray, counts: FloatArray | None = None) -> TargetScaler:
+    def fit(
+        cls,
+        y: FloatArray,
+        counts: FloatArray | None = None,
+        link: Link = IDENTITY,
+        values: TargetValues | None = None,
+    ) -> TargetScaler:
         """Return the scaler of the targets ``y``, each counted ``counts`` times (None: once)."""
-        column = Standardizer.fit(Rows(y[:, None], y, counts))
-        return cls(float(column.mean[0]), float(column.scale[0]))
+        linked = link.forward(y)
+        column = Standardizer.fit(Rows(linked[:, None], linked, counts), robust=False)
+        return cls(float(column.mean[0]), float(column.scale[0]), link, values)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the link is the identity and the target has no bounds."""
+        return self.link == IDENTITY
 
     @property
     def squared(self) -> float:
@@ -121,7 +166,24 @@ class TargetScaler:
 
     def transform(self, y: FloatArray) -> FloatArray:
         """Return the scaled target in double precision."""
-        return (y - self.mean) / self.scale
+        return self.standardize(self.link.forward(y))
+
+    def standardize(self, linked: FloatArray) -> FloatArray:
+        """Return g(y) in scaled units."""
+        return (linked - self.mean) / self.scale
+
+    def inverse(self, scaled: FloatArray) -> FloatArray:
+        """Return the targets of numbers in scaled units."""
+        return self.link.inverse(self.mean + self.scale * scaled)
+
+    def restore(self, linked: Predictive) -> Predictive:
+        """Return the distribution of y for that of g(y)."""
+        return linked if self.is_linear else Transformed(linked, self.link)
+
+    def log_derivative(self, scaled: FloatArray) -> FloatArray:
+        """Return the logarithm of the derivative of the scaled target by y, at numbers in scaled units."""
+        slope = 0.0 if self.is_linear else self.link.log_derivative(self.inverse(scaled))
+        return np.asarray(slope - np.log(self.scale))
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,12 +199,25 @@ class Encoders:
 
 
 def encode(
-    rows: Rows, *, standardize_y: bool = True, fit_encoder: Callable[[RowSource], Encoder] = Standardizer.fit
+    rows: Rows,
+    *,
+    standardize_y: bool = True,
+    fit_encoder: Callable[[RowSource], Encoder] = Standardizer.fit,
+    link: Link = IDENTITY,
 ) -> tuple[Rows, Encoders]:
     """Fit the encoders to training rows; return the encoded rows and the encoders."""
-    targets = TargetScaler.fit(rows.y, rows.counts) if standardize_y else TargetScaler()
+    values = find_values(rows.y, rows.counts)
+    targets = (
+        TargetScaler.fit(rows.y, rows.counts, link, values) if standardize_y else TargetScaler(0.0, 1.0, link, values)
+    )
     encoders = Encoders(fit_encoder(rows), targets)
     return encoders.transform(rows), encoders
+
+
+def _bent(inputs: FloatArray) -> FloatArray:
+    """Return the inputs, those beyond ``BEND`` as a logarithm."""
+    size = np.abs(inputs)
+    return np.where(size > BEND, np.sign(inputs) * (BEND + np.log(np.maximum(size, BEND) / BEND)), inputs)
 
 
 def _ranges(rows: RowSource) -> tuple[FloatArray, FloatArray, float, float]:

@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike
 
 from bdkn.errors import InvalidParameterError
 from bdkn.members.widening import as_a_member
+from bdkn.predictive import Gaussian, IdentityLink, Transformed
+from bdkn.predictive.links import IDENTITY, Link
 from bdkn.typing import FloatArray
 
 MeanStd = tuple[FloatArray, FloatArray | None]
@@ -31,12 +33,14 @@ class Member(Protocol):
 class EstimatorMember:
     """A fitted model as a member, or the average of one fitted model per fold. It receives rows of the user's table.
 
-    Its standard deviations are multiplied by ``std_factor``; with nan they are not used.
+    Its standard deviations are multiplied by ``std_factor``; with nan they are not used. The models predict the target
+    transformed by the ``link``.
     """
 
     name: str
     models: tuple[Any, ...]
     std_factor: float = 1.0
+    link: Link = IDENTITY
 
     def predict(self, X: Any) -> tuple[FloatArray, FloatArray | None]:
         """Return the mean of each row and, if the models have one, its variance.
@@ -45,10 +49,16 @@ class EstimatorMember:
         """
         means, stds = self.by_fold(X)
         with np.errstate(over="ignore", under="ignore"):
-            return means.mean(axis=0), None if stds is None else (stds**2).mean(axis=0) + means.var(axis=0)
+            mean, var = means.mean(axis=0), None if stds is None else (stds**2).mean(axis=0) + means.var(axis=0)
+        if isinstance(self.link, IdentityLink):
+            return mean, var
+        if var is None:
+            return self.link.inverse(mean), None
+        dist = Transformed(Gaussian(mean, np.sqrt(var)), self.link)
+        return dist.mean(), dist.var()
 
     def by_fold(self, X: Any) -> MeanStd:
-        """Return means and standard deviations of every model, each (folds, n)."""
+        """Return means and standard deviations of every model, each (folds, n), of the transformed target."""
         predicted = [predict_mean_std(model, X, self.name) for model in self.models]
         means, stds = zip(*predicted, strict=True)
         if np.isnan(self.std_factor) or any(part is None for part in stds):

@@ -5,16 +5,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bdkn.errors import InvalidParameterError
-from bdkn.training.job import RowsWithout
+from bdkn.training.job import RowSelection, RowsWithout
 from bdkn.typing import IndexArray
-
-Seeds = Sequence[np.random.SeedSequence]
 
 
 @dataclass(frozen=True)
@@ -26,15 +23,26 @@ class Folds:
     kept: tuple[IndexArray, ...] | None = None
 
     @classmethod
-    def cross(cls, n: int, folds: int, generator: np.random.Generator) -> Self:
-        """Return random folds of nearly equal size, each row in one of them; not more folds than rows."""
+    def cross(cls, n: int, folds: int, generator: np.random.Generator, sets: IndexArray | None = None) -> Self:
+        """Return random folds of nearly equal size, each row in one of them; not more folds than rows.
+
+        Rows with the same number in ``sets`` are in the same fold.
+        """
         _check_rows(n)
+        if sets is not None:
+            fold_of = _deal_sets(sets, folds, generator)
+            return cls(n, tuple(np.flatnonzero(fold_of == k) for k in range(fold_of.max() + 1)))
         return cls(n, tuple(np.sort(part) for part in np.array_split(generator.permutation(n), min(folds, n))))
 
     @classmethod
-    def single(cls, n: int, fraction: float, generator: np.random.Generator) -> Self:
-        """Return one fold that leaves out a random fraction of the rows, at least one row and not all."""
+    def single(cls, n: int, fraction: float, generator: np.random.Generator, sets: IndexArray | None = None) -> Self:
+        """Return one fold that leaves out a random fraction of the rows, at least one row and not all.
+
+        Rows with the same number in ``sets`` are left out together.
+        """
         _check_rows(n)
+        if sets is not None:
+            return cls(n, (_draw_sets(sets, fraction, generator),))
         held = min(max(1, round(n * fraction)), n - 1)
         return cls(n, (np.sort(generator.permutation(n)[:held]),))
 
@@ -75,6 +83,11 @@ class Folds:
         """The numbers of the rows that are left out once, sorted."""
         return np.sort(np.concatenate(self.left_out))
 
+    @property
+    def trains_on_few(self) -> bool:
+        """Whether some fold trains on fewer than half of the rows, as when only the past is used."""
+        return self.kept is not None and any(2 * len(kept) < self.n - 1 for kept in self.kept)
+
     def __len__(self) -> int:
         return len(self.left_out)
 
@@ -89,14 +102,22 @@ class Folds:
             return self.kept[fold]
         return np.asarray(RowsWithout(self.n, self.left_out[fold]))
 
+    def selection(self, fold: int) -> RowSelection:
+        """Return the rows to train on in a fold, as a training job receives them."""
+        return RowsWithout(self.n, self.left_out[fold]) if self.kept is None else self.kept[fold]
+
 
 @dataclass(frozen=True)
 class OwnFolds:
-    """Random folds of each member, which depend on the seed and on the member's name but not on other members."""
+    """Random folds of each member, which depend on the seed and on the member's name but not on other members.
+
+    Rows with the same number in ``sets`` are in the same fold.
+    """
 
     n: int
     count: int
     entropy: int | Sequence[int] | None
+    sets: IndexArray | None = None
 
     def __post_init__(self) -> None:
         _check_rows(self.n)
@@ -104,70 +125,17 @@ class OwnFolds:
     def of_member(self, name: str) -> Folds:
         """Return the folds of the member of that name."""
         seed = np.random.SeedSequence(self.entropy, spawn_key=(*name_key(name), 2**32 - 1))
-        return Folds.cross(self.n, self.count, np.random.default_rng(seed))
+        return Folds.cross(self.n, self.count, np.random.default_rng(seed), self.sets)
+
+    @property
+    def trains_on_few(self) -> bool:
+        """False: every fold trains on all rows that it does not leave out."""
+        return False
 
     @property
     def held_out(self) -> IndexArray:
         """The numbers of all rows: every row is left out once."""
         return np.arange(self.n)
-
-
-@dataclass(frozen=True, eq=False)
-class FoldPlan:
-    """The networks to train, in the order of a ``FoldGrid``, and the rows that each fold leaves out.
-
-    Of each network: ``seeds``, ``members`` (the number of its member), and ``rows`` (None: all rows). ``fold_of``, of
-    shape (n, H), is the fold that leaves a row out, for each member, and -1 if none does. ``held_out`` are the rows
-    that all members leave out, None if every row is left out once. With ``refit`` a member predicts with one more
-    network, trained on all rows, instead of the average over its folds; these networks are the last ones.
-    """
-
-    names: tuple[str, ...]
-    seeds: Seeds
-    members: Sequence[int]
-    rows: Sequence[RowsWithout | None]
-    fold_of: NDArray[np.signedinteger]
-    held_out: IndexArray | None
-    refit: bool
-
-    @classmethod
-    def of(cls, model: Any, n_rows: int, entropy: Any, members: range) -> FoldPlan:
-        """Return the plan of a regressor for the members with these numbers.
-
-        With ``design="hold-out"`` all members leave the same rows out, else each has ``n_folds`` folds of its own.
-        """
-        root = np.random.SeedSequence(entropy)
-        seeds = root.spawn(members.stop)[members.start :]
-        if model.design == "hold-out":
-            folds = [Folds.single(n_rows, model.holdout_fraction, _generator(root))] * len(seeds)
-        else:
-            folds = [Folds.cross(n_rows, model.n_folds, _generator(seed)) for seed in seeds]
-        refit, held_out = model.predict_with == "refit", folds[0].held_out
-        few = len(folds[0].left_out) < 2**15
-        fold_of = np.full((n_rows, len(seeds)), -1, dtype=np.int16 if few else np.int32)
-        rows: list[RowsWithout | None] = []
-        for k, h in np.ndindex(len(folds[0].left_out), len(folds)):
-            fold_of[folds[h].left_out[k], h] = k
-            rows.append(RowsWithout(n_rows, folds[h].left_out[k]))
-        return cls(
-            names=tuple(f"network {h + 1}" for h in members),
-            seeds=[_child(seed, k) for k in range(len(folds[0].left_out)) for seed in seeds] + seeds * refit,
-            members=[*members] * (len(folds[0].left_out) + refit),
-            rows=rows + [None] * (len(seeds) * refit),
-            fold_of=fold_of,
-            held_out=held_out if len(held_out) < n_rows else None,
-            refit=refit,
-        )
-
-
-def _generator(seed: np.random.SeedSequence) -> np.random.Generator:
-    """Return a generator from a child of the seed that no member and no fold uses."""
-    return np.random.default_rng(_child(seed, 2**32 - 1))
-
-
-def _child(seed: np.random.SeedSequence, number: int) -> np.random.SeedSequence:
-    """Return the child of that number, which does not depend on what else was spawned from the seed."""
-    return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number))
 
 
 def _row_numbers(n: int, split: object) -> tuple[IndexArray, IndexArray]:
@@ -182,6 +150,27 @@ def _row_numbers(n: int, split: object) -> tuple[IndexArray, IndexArray]:
     if not all(0 <= row < n for part in parts for row in (part.min(initial=0), part.max(initial=0))):
         raise InvalidParameterError(f"cv must give row numbers from 0 to {n - 1}; got others: split the rows of X")
     return parts[0].astype(np.intp), np.sort(parts[1].astype(np.intp))
+
+
+def _deal_sets(sets: IndexArray, folds: int, generator: np.random.Generator) -> IndexArray:
+    """Return the fold of each row; sets are dealt out from the largest to the smallest, forwards and backwards."""
+    sizes = np.bincount(sets)
+    order = generator.permutation(len(sizes))
+    order = order[np.argsort(-sizes[order], kind="stable")]
+    count = min(folds, len(sizes))
+    turn, place = np.divmod(np.arange(len(sizes)), count)
+    fold = np.empty(len(sizes), dtype=np.intp)
+    fold[order] = np.where(turn % 2, count - 1 - place, place)
+    return np.asarray(fold[sets])
+
+
+def _draw_sets(sets: IndexArray, fraction: float, generator: np.random.Generator) -> IndexArray:
+    """Return the rows of random sets that hold about a fraction of the rows: at least one set, and not all."""
+    sizes = np.bincount(sets)
+    order = generator.permutation(len(sizes))
+    before = np.cumsum(sizes[order]) - sizes[order] / 2
+    held = min(max(1, int((before < fraction * len(sets)).sum())), len(sizes) - 1)
+    return np.flatnonzero(np.isin(sets, order[:held]))
 
 
 def name_key(name: str) -> tuple[int]:

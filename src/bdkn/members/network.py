@@ -12,6 +12,7 @@ from bdkn.inference import Forecast
 from bdkn.members.cross_fitting import FoldGrid, Members
 from bdkn.members.encoding import Encoder, TargetScaler
 from bdkn.networks import Predictor
+from bdkn.predictive import Gaussian
 from bdkn.typing import FloatArray
 
 _BLOCK_ROWS = 1 << 15
@@ -29,6 +30,10 @@ class NetworkMember:
         """Return each row's mean and variance in the units of the target."""
         means, variances = self.ensemble.outputs(X)
         targets = self.ensemble.targets
+        if not targets.is_linear:
+            loc, scale = targets.mean + targets.scale * means[:, 0], targets.scale * np.sqrt(variances[:, 0])
+            dist = targets.restore(Gaussian(loc, scale))
+            return dist.mean(), dist.var()
         with np.errstate(over="ignore", under="ignore"):
             return targets.mean + targets.scale * means[:, 0], np.square(targets.scale * np.sqrt(variances[:, 0]))
 

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import numbers
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,8 @@ from bdkn.rows import BLOCK_ROWS, Rows
 
 _ENGINE_NAMES = {"FusedEngine": "fused", "ReferenceEngine": "reference", "TorchEngine": "torch"}
 
-_COMBINING = {"prior_variance", "evidence", "tempering", "tails", "select_members"}
-_FREE = _COMBINING | {"n_members", "estimators", "random_state", "n_jobs", "verbose"}
+_COMBINING = {"prior_variance", "evidence", "tempering", "tails", "select_members", "density"}
+_FREE = _COMBINING | {"n_members", "estimators", "random_state", "n_jobs", "verbose", "time_limit"}
 """Parameters that may differ from those of the fit when members are added."""
 
 Seed = int | np.random.RandomState | np.random.Generator | None
@@ -27,24 +27,37 @@ Seed = int | np.random.RandomState | np.random.Generator | None
 
 @dataclass(frozen=True)
 class FitProvenance:
-    """The entropy of a fit's seed, the digest of its rows, and the parameters that its members share."""
+    """The entropy of a fit's seed, the digest of its rows, and the parameters that its members share.
+
+    ``folds`` is the digest of groups and splits that were given; empty if there were none.
+    """
 
     entropy: int | Sequence[int] | None
     rows: str
     parameters: Mapping[str, Any]
+    folds: str = ""
 
     @classmethod
-    def of(cls, model: BaseEstimator, rows: Rows) -> FitProvenance:
-        """Return the provenance of a fit of a regressor to these rows."""
-        return cls(seed_sequence(model.random_state).entropy, digest(rows), member_parameters(model))
+    def of(cls, model: BaseEstimator, rows: Rows, folds: str = "") -> FitProvenance:
+        """Return the provenance of a fit of a regressor to these rows, with folds of that digest."""
+        return cls(seed_sequence(model.random_state).entropy, digest(rows), member_parameters(model), folds)
 
     @property
     def seed(self) -> np.random.SeedSequence:
         """The seed of the fit."""
         return np.random.SeedSequence(self.entropy)
 
-    def check(self, model: BaseEstimator, rows: Rows) -> None:
-        """Raise unless members that a regressor makes from these rows can join those of the fit."""
+    def with_parameters(self, **chosen: Any) -> FitProvenance:
+        """Return the provenance with the values that a fit chose itself for some of its parameters."""
+        return replace(self, parameters={**self.parameters, **chosen})
+
+    def check(self, model: BaseEstimator, rows: Rows, folds: str = "") -> None:
+        """Raise unless members that a regressor makes from these rows and folds can join those of the fit."""
+        if folds != self.folds:
+            raise InvalidParameterError(
+                "new members must have the folds of the others; got other groups or another cv: give groups as in fit, "
+                "and set cv back, or fit a new regressor"
+            )
         if digest(rows) != self.rows:
             raise InvalidParameterError(
                 "new members must be fitted to the rows that the others were fitted to, in the same order; got other "

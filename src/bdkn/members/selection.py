@@ -11,6 +11,7 @@ import numpy as np
 from bdkn.errors import (
     DivergedError,
     DivergedMemberWarning,
+    FewRowsWarning,
     check_choice,
     check_flag,
     check_number,
@@ -18,6 +19,7 @@ from bdkn.errors import (
 )
 from bdkn.inference import Combination, combine
 from bdkn.inference.combination import MAX_TEMPERING
+from bdkn.members.density import DENSITIES
 from bdkn.members.held_out import HeldOut
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
@@ -25,6 +27,15 @@ WEIGHTS_NOT_FINITE = (
     "weights or outputs are not finite; try a lower learning_rate, standardize_y=True, or objective='beta_nll' with "
     "some warmup_epochs"
 )
+PRICE = 1.0
+"""The leave-one-out log score, summed over rows, that it must bring to leave one member out.
+
+One of many subsets is always better by chance; with few rows by a little, and then the intervals of the best are too
+narrow. A member that does harm costs more than that as soon as rows are many."""
+
+FEW_ROWS = 10
+"""With fewer held-out rows the scale of predictions is known no better than to a factor of about 1.5."""
+
 DEPRECATED = "deprecated"
 """Default of a parameter that has been renamed."""
 
@@ -37,6 +48,7 @@ class CombinationSettings:
     tempering: str | float
     tails: str
     select_members: bool
+    density: str = "auto"
     evidence: str | float = DEPRECATED
 
     @classmethod
@@ -58,6 +70,7 @@ class CombinationSettings:
             check_number("tempering", self.tempering, low=0.0, high=MAX_TEMPERING)
         check_choice("tails", self.tails, ("loo", "posterior"))
         check_flag("select_members", self.select_members)
+        check_choice("density", self.density, DENSITIES)
 
     def combine(self, held_out: HeldOut, members: IndexArray | None = None) -> Combination:
         """Return the combination of some of the members (None: all), learned from their held-out predictions."""
@@ -66,7 +79,9 @@ class CombinationSettings:
         found = combine(
             forecast, y, counts, prior_variance=self.prior_variance, tempering=self.tempering, tails=self.tails
         )
-        return found if self.tails == "posterior" else found.averaged(forecast, held_out.fold_variance, counts)
+        if self.tails == "loo":
+            found = found.averaged(forecast, held_out.fold_variance, counts).for_new_rows(y, counts)
+        return found
 
 
 def select_and_combine(
@@ -75,9 +90,10 @@ def select_and_combine(
     """Return which of the ``sound`` members to use, by their position in ``sound``, and their combination.
 
     Compared are all members, all but the most harmful one, and so on; the subset with the best leave-one-out score is
-    used. Subsets with as many weights, the constant included, as there are rows are not considered: they reproduce
-    every row, and their scores are rounding error.
+    used, where each member left out costs ``PRICE``. Subsets with as many weights, the constant included, as there are
+    rows are not considered: they reproduce every row, and their scores are rounding error.
     """
+    _warn_of_few_rows(len(held_out.y))
     held_out = held_out if len(sound) == held_out.means.shape[1] else held_out[sound]
     subsets = list(elimination(held_out)) if settings.select_members else [np.arange(len(sound))]
     too_many = max(0, len(subsets) + 2 - len(held_out.y))
@@ -85,7 +101,7 @@ def select_and_combine(
     combination = settings.combine(held_out, best)
     for members in fewer:
         other = settings.combine(held_out, members)
-        if other.score > combination.score:
+        if other.n * (other.score - combination.score) > PRICE * (len(best) - len(members)):
             best, combination = members, other
     return best, combination
 
@@ -114,6 +130,15 @@ def sound_members(sound: BoolArray, names: Sequence[str], reason: str = WEIGHTS_
     if lost:
         warn_user(f"left out {', '.join(lost)} of {len(names)}, which diverged: {reason}", DivergedMemberWarning)
     return np.flatnonzero(sound)
+
+
+def _warn_of_few_rows(n: int) -> None:
+    if n < FEW_ROWS:
+        warn_user(
+            f"only {n} rows were left out of training, which is too few to learn the size of errors from: intervals "
+            f"are wide, and may still be wrong by far; add rows, until {FEW_ROWS} or more can be left out",
+            FewRowsWarning,
+        )
 
 
 def _mean_squared(products: FloatArray, members: IndexArray) -> float:

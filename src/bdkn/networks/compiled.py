@@ -23,7 +23,7 @@ from bdkn.kernels.tile import padded
 from bdkn.networks.activation import ACTIVATIONS, LEAK
 from bdkn.networks.head import MIN_VARIANCE
 from bdkn.networks.spec import Layer, NetworkSpec
-from bdkn.networks.threads import run_on_threads
+from bdkn.threads import run_on_threads
 
 f4 = np.float32
 Floats = NDArray[np.float32]

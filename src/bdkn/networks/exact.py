@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from bdkn.networks.activation import activate
 from bdkn.networks.functions import NUMPY
 from bdkn.networks.spec import Layer, NetworkSpec
-from bdkn.networks.threads import one_blas_thread, run_on_threads
+from bdkn.threads import one_blas_thread, run_on_threads
 from bdkn.typing import Array
 
 _CHUNK_ROWS = 2048

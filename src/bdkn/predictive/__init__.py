@@ -1,8 +1,34 @@
 """Predictive distributions: the only form in which metrics, plots and reports see a prediction."""
 
 from bdkn.predictive.base import Predictive
+from bdkn.predictive.links import (
+    ContinuedLink,
+    IdentityLink,
+    LogitLink,
+    LogLink,
+    MirroredLink,
+    YeoJohnsonLink,
+)
 from bdkn.predictive.location_scale import Gaussian, StudentT
 from bdkn.predictive.mixture import GaussianMixture
 from bdkn.predictive.multivariate_t import MatrixT, MultivariateT, VectorT
+from bdkn.predictive.student_mixture import StudentTMixture
+from bdkn.predictive.transformed import Transformed
 
-__all__ = ["Gaussian", "GaussianMixture", "MatrixT", "MultivariateT", "Predictive", "StudentT", "VectorT"]
+__all__ = [
+    "ContinuedLink",
+    "Gaussian",
+    "GaussianMixture",
+    "IdentityLink",
+    "LogLink",
+    "LogitLink",
+    "MatrixT",
+    "MirroredLink",
+    "MultivariateT",
+    "Predictive",
+    "StudentT",
+    "StudentTMixture",
+    "Transformed",
+    "VectorT",
+    "YeoJohnsonLink",
+]

@@ -5,24 +5,35 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from joblib import effective_n_jobs
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import column_or_1d
 
-from bdkn.errors import InvalidParameterError, check_choice, warn_user
-from bdkn.inference import Combination, Forecast
+from bdkn.errors import InvalidParameterError, check_choice, check_number, warn_user
+from bdkn.inference import Combination, Forecast, WeightPosterior, average_weights
 from bdkn.inference.combination import student_t_covariance
-from bdkn.members import HeldOut
+from bdkn.members import HeldOut, name_key
+from bdkn.members.density import NeighbourDensity, carry
 from bdkn.members.provenance import FitProvenance
 from bdkn.members.selection import CombinationSettings, select_and_combine
-from bdkn.predictive import StudentT
+from bdkn.members.shape import fit_density
+from bdkn.members.target_values import TargetValues
+from bdkn.members.value_model import ValueModel, learn_values
+from bdkn.predictive import Gaussian, Predictive, StudentT, StudentTMixture, Transformed
+from bdkn.predictive.links import Link
 from bdkn.regressors.base import ProbabilisticRegressor, Table
 from bdkn.regressors.fitted import Combined
-from bdkn.regressors.frames import as_frame
+from bdkn.regressors.frames import as_frame, numeric_names, numeric_table
 from bdkn.regressors.support_report import SupportReport
 from bdkn.stages import stage
 from bdkn.typing import Array, FloatArray, IndexArray
+
+ALIKE = "the data do not tell these members apart"
+"""What is said of members whose weights may as well be equal."""
 
 
 class CombiningRegressor(ProbabilisticRegressor):
@@ -31,6 +42,9 @@ class CombiningRegressor(ProbabilisticRegressor):
     A subclass has the parameters of ``CombinationSettings``, a fitted state with an attribute ``combined``, and defines
     how its members predict.
     """
+
+    density: str
+    n_jobs: int | None
 
     @abstractmethod
     def _forecast(self, X: Array) -> Forecast:
@@ -70,6 +84,11 @@ class CombiningRegressor(ProbabilisticRegressor):
         return self._combined.provenance
 
     @property
+    def density_(self) -> NeighbourDensity | None:
+        """How predictions are mixed from the Student-t and densities of neighbours; None: Student-t distributions."""
+        return self._combined.density
+
+    @property
     def weights_(self) -> FloatArray:
         """Posterior mean of the weights β."""
         return self.combination_.weights
@@ -77,18 +96,26 @@ class CombiningRegressor(ProbabilisticRegressor):
     @property
     def weights_cov_(self) -> FloatArray:
         """Posterior covariance of β; infinite with two degrees of freedom or fewer."""
-        posterior, H = self.combination_.posterior, len(self.weights_)
-        return student_t_covariance(posterior.df, posterior.scale_matrix[:H, :H])
+        weights = self._weight_posterior()
+        return student_t_covariance(weights.df, weights.scale_matrix)
+
+    @property
+    def members_told_apart_(self) -> bool:
+        """Whether the data tell the members apart: whether unequal weights have three times the evidence of equal ones.
+
+        True for a model with one member, and where the prior variance of the weights was given.
+        """
+        return len(self.weights_) == 1 or self._weight_posterior().told_apart
 
     @property
     def intercept_(self) -> float:
-        """The constant that is added to the weighted predictions of the members, in the units of the target."""
+        """The constant that is added to the weighted predictions of the members, in units of the transformed target."""
         targets = self._combined.targets
         return float(targets.mean * (1.0 - self.weights_.sum()) + targets.scale * self.combination_.constant)
 
     @property
     def noise_variance_(self) -> float:
-        """Squared scale of a prediction if β were known, where the members' own variance is average."""
+        """Squared scale of a transformed prediction if β were known, where the members' own variance is average."""
         with np.errstate(over="ignore", under="ignore"):
             return float(np.square(self._combined.targets.scale * self.combination_.noise_std))
 
@@ -105,7 +132,21 @@ class CombiningRegressor(ProbabilisticRegressor):
     @property
     def evidence_(self) -> float:
         """Log marginal likelihood of the targets that the linear model was fitted to, in their own units."""
-        return self.combination_.evidence - self.combination_.n * float(np.log(self._combined.targets.scale))
+        targets, held_out = self._combined.targets, self.held_out_
+        if targets.is_linear or held_out is None:
+            return self.combination_.evidence - self.combination_.n * float(np.log(targets.scale))
+        slopes = targets.log_derivative(held_out.y)
+        return self.combination_.evidence + float(slopes.sum() if held_out.counts is None else slopes @ held_out.counts)
+
+    @property
+    def link_(self) -> Link:
+        """The link g, by which the target was transformed."""
+        return self._combined.targets.link
+
+    @property
+    def target_values_(self) -> TargetValues | None:
+        """The values of a lattice, or those that many targets share, with their shares; None if there are none."""
+        return self._combined.targets.values
 
     @property
     def prior_scale_(self) -> float:
@@ -128,12 +169,23 @@ class CombiningRegressor(ProbabilisticRegressor):
     def weight_posterior(self) -> StudentT:
         """Return the posterior distribution of each member's weight.
 
+        With ``prior_variance="evidence"`` the prior variance of the weights is integrated out: where the data do not
+        tell members apart, intervals are as wide as the weights are large, not as narrow as the chosen prior.
+
         Returns
         -------
         dist : StudentT
             One distribution per member.
         """
-        return self.combination_.posterior.weights()[: len(self.member_names_)]
+        return self._weight_posterior().marginals()
+
+    def _weight_posterior(self) -> WeightPosterior:
+        """Return the posterior of the weights; given the prior variance where that was not chosen by evidence."""
+        held_out, combination = self.held_out_, self.combination_
+        if held_out is None or self.prior_variance != "evidence":
+            post, H = combination.posterior, len(combination.weights)
+            return WeightPosterior(post.df, combination.weights, post.scale_matrix[:H, :H], np.inf)
+        return average_weights(combination, held_out.forecast(), held_out.y, held_out.counts)
 
     def member_table(self) -> dict[str, Any]:
         """Return each member's name, weight with its 95 % credible interval, fit, and contribution.
@@ -144,7 +196,7 @@ class CombiningRegressor(ProbabilisticRegressor):
             One column per key. RMSE and NLL are in the units of the target, the NLL that of the member's own Gaussian
             (in a stack, with the variance that is used): on held-out rows or, with ``design="in-sample"``, on the
             training rows. ``loss_without`` is the decrease of the mean leave-one-out log score without the member; nan
-            where it is not known.
+            where it is not known. ``members_told_apart_`` says whether the weights mean anything.
         """
         lower, upper = self.weight_posterior().interval(0.95)
         weights = {"member": list(self.member_names_), "weight": self.weights_, "lower": lower, "upper": upper}
@@ -156,9 +208,11 @@ class CombiningRegressor(ProbabilisticRegressor):
         Returns
         -------
         frame : pandas.DataFrame
-            One row per member.
+            One row per member. ``frame.attrs["note"]`` says if the data do not tell the members apart.
         """
-        return as_frame(self.member_table())
+        frame = as_frame(self.member_table())
+        frame.attrs["note"] = "" if self.members_told_apart_ else ALIKE
+        return frame
 
     def member_curve(self) -> dict[str, NDArray[Any]]:
         """Return the leave-one-out log score and RMSE with the first 1, 2, .. members.
@@ -183,7 +237,8 @@ class CombiningRegressor(ProbabilisticRegressor):
     def drop_members(self, names: str | Sequence[str]) -> Self:
         """Return the regressor without some of its members; this one does not change.
 
-        No member is fitted again: only the weights are learned again, from the same rows.
+        No member is fitted again: only the weights are learned again, from the same rows. If predictions are mixed with
+        densities of neighbours, the weights of these stay.
 
         Parameters
         ----------
@@ -206,8 +261,12 @@ class CombiningRegressor(ProbabilisticRegressor):
             )
         useful, combination = select_and_combine(held_out, kept, CombinationSettings.of(self))
         kept = kept[useful]
+        targets = self._combined.targets
+        values = learn_values(CombinationSettings.of(self), combination, targets, held_out[kept])
         widening = self._combined.widening and self._combined.widening.for_members(held_out[kept], combination)
-        combined = Combined(combination, self._combined.targets, held_out[kept], self.provenance_, widening)
+        combined = Combined(combination, targets, held_out[kept], self.provenance_, values, widening)
+        if self.density_ is not None:
+            combined = replace(combined, density=self.density_.with_errors(_errors(combined)))
         return self._copy(self._only(kept, combined))
 
     @overload
@@ -231,11 +290,133 @@ class CombiningRegressor(ProbabilisticRegressor):
         variance : ndarray of shape (n_samples,) or dict of str to ndarray
             With ``decompose``: "noise", which remains if everything else is known; "disagreement" of the members about
             the row; "weights", from the uncertainty of the members' weights; and "outside", which is zero for rows no
-            farther from training rows than those are from each other, and grows with the distance.
+            farther from training rows than those are from each other, and grows with the distance. If neighbours give
+            predictions a shape, there is also "shape": the difference between the variance of the mixture and that of
+            the Student-t, which may be negative. If the target is transformed, the variance is divided in proportion to
+            the parts of the variance of the transformed target.
         """
-        forecast, unit = self._widened_forecast(self._rows(X)), self._combined.targets.squared
-        parts = {name: unit * part for name, part in self.combination_.variance(forecast).items()}
+        rows, targets = self._rows(X), self._combined.targets
+        forecast = self._widened_forecast(rows)
+        parts = self.combination_.variance(forecast)
+        if self.density_ is not None:
+            student, mixture = self._scaled(forecast, rows)
+            parts["shape"] = mixture.var() - student.var()
+        unit: float | FloatArray = targets.squared
+        if not targets.is_linear:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                unit = np.nan_to_num(self._from_forecast(forecast, rows).var() / sum(parts.values()), nan=0.0)
+        parts = {name: unit * part for name, part in parts.items()}
         return parts if decompose else np.asarray(sum(parts.values()))
+
+    def predict_interval(self, X: Table, coverage: float = 0.9) -> FloatArray:
+        """Predict the central interval of each row.
+
+        If many targets share values (``target_values_``), the ends are quantiles of the distribution that
+        ``predict_values`` describes: on a lattice they are values of the lattice, and with point masses an end may be
+        one of them. Such an interval holds at least the probability ``coverage``. Otherwise the ends are quantiles of
+        the density of ``predict_dist``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        coverage : float, default=0.9
+            Probability that each interval contains.
+
+        Returns
+        -------
+        interval : ndarray of shape (n_samples, 2)
+            Lower and upper ends.
+        """
+        model = self._combined.values
+        if model is None:
+            return super().predict_interval(X, coverage)
+        check_number("coverage", coverage, low=0.0, high=1.0)
+        logs, rest = self._values(self._rows(X), model)
+        ends = model.quantiles(np.array([1.0 - coverage, 1.0 + coverage]) / 2.0, logs, rest)
+        return np.stack(rest.to_bounds(*ends.T), axis=1) if isinstance(rest, Transformed) else ends
+
+    def predict_values(self, X: Table) -> dict[float, FloatArray]:
+        """Predict the probability of each of the values that many targets share.
+
+        On a lattice, such as ratings or counts, the probabilities of all its values add up to one. With point masses,
+        such as the zeros of a table in which many targets are zero, what is missing to one is the probability of any
+        other value. Probabilities are calibrated on held-out rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+
+        Returns
+        -------
+        probabilities : dict of float to ndarray of shape (n_samples,)
+            For each value, its probability in each row; ``pandas.DataFrame`` makes a table of it.
+        """
+        model = self._require_values()
+        shares = np.exp(self._values(self._rows(X), model)[0])
+        return {float(value): shares[:, k] for k, value in enumerate(model.found.values)}
+
+    def value_log_score(self, X: Table, y: ArrayLike) -> float:
+        """Return the mean log probability of the targets' values; greater is better.
+
+        It is the score of ``predict_values`` as ``log_score`` is that of the density, and the two cannot be compared.
+        With point masses, a target without one of them is scored by the log probability of any other value plus its log
+        density among the others.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        y : array-like of shape (n_samples,)
+            Their targets.
+
+        Returns
+        -------
+        score : float
+            Mean log probability. A target that is no value of a lattice counts as one more row than those learned from.
+        """
+        model, targets = self._require_values(), column_or_1d(np.asarray(y, dtype=np.float64))
+        logs, rest = self._values(self._rows(X), model)
+        numbers = model.numbers(targets, self._combined.targets)
+        if rest is None:
+            logs = np.hstack([logs, np.full((len(logs), 1), -np.log(1.0 + self.combination_.n))])
+        scores = logs[np.arange(len(numbers)), numbers]
+        others = numbers == len(model.found)
+        if rest is not None and others.any():
+            scores[others] += rest[others].logpdf(targets[others])
+        return float(scores.mean())
+
+    def _require_values(self) -> ValueModel:
+        """Return the probabilities of values; raise if there are none."""
+        model = self._combined.values
+        if model is None:
+            raise InvalidParameterError(
+                "probabilities of values need targets on a lattice, or a value that many of them share, and rows left "
+                "out of training; there are none: use predict_dist, predict_interval or predict_quantiles"
+            )
+        return model
+
+    def _values(self, X: Array, model: ValueModel) -> tuple[FloatArray, Predictive | None]:
+        """Return the log probabilities of values for checked rows, and the distribution of other targets."""
+        forecast, targets = self._widened_forecast(X), self._combined.targets
+        logs = model.log_probabilities(self.combination_.predictive(forecast), targets)
+        if model.rest is None:
+            return logs, None
+        return logs, targets.restore(model.rest.predictive(forecast, targets.scale, targets.mean))
+
+    def _target_scores(self) -> dict[str, FloatArray]:
+        """Return RMSE and NLL of each member in the units of a transformed target; nothing if it is not transformed."""
+        targets, held_out = self._combined.targets, self.held_out_
+        if targets.is_linear or held_out is None:
+            return {}
+        filled, y = held_out.filled(), targets.inverse(held_out.y)
+        errors, scores = [], []
+        for mean, variance in zip(filled.means.T, filled.variances.T, strict=True):
+            dist = targets.restore(Gaussian(targets.mean + targets.scale * mean, targets.scale * np.sqrt(variance)))
+            errors.append(np.sqrt(np.average((dist.mean() - y) ** 2, weights=held_out.counts)))
+            scores.append(-np.average(dist.logpdf(y), weights=held_out.counts))
+        return {"rmse": np.array(errors), "nll": np.array(scores)}
 
     def support(self, X: Table) -> SupportReport:
         """Return how far each row is from the training rows.
@@ -243,7 +424,7 @@ class CombiningRegressor(ProbabilisticRegressor):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows to predict.
+            Rows to compare.
 
         Returns
         -------
@@ -280,10 +461,14 @@ class CombiningRegressor(ProbabilisticRegressor):
 
     def _left_one_out(self, held_out: HeldOut) -> tuple[float, float]:
         """Return the log score and the RMSE of these members, each row predicted from the others."""
-        scale, y, counts = self._combined.targets.scale, held_out.y, held_out.counts
+        targets, y, counts = self._combined.targets, held_out.y, held_out.counts
         dist = CombinationSettings.of(self).combine(held_out).leave_one_out(held_out.forecast(), y, counts)
-        log_score = np.average(dist.logpdf(y), weights=counts) - np.log(scale)
-        return float(log_score), float(scale * np.sqrt(np.average((dist.loc - y) ** 2, weights=counts)))
+        if targets.is_linear:
+            log_score = np.average(dist.logpdf(y), weights=counts) - np.log(targets.scale)
+            return float(log_score), float(targets.scale * np.sqrt(np.average((dist.loc - y) ** 2, weights=counts)))
+        own, restored = targets.inverse(y), targets.restore(dist.affine(targets.scale, targets.mean))
+        error = np.sqrt(np.average((restored.mean() - own) ** 2, weights=counts))
+        return float(np.average(restored.logpdf(own), weights=counts)), float(error)
 
     def _losses_without(self) -> FloatArray:
         members, held_out = np.arange(len(self.member_names_)), self.held_out_
@@ -305,16 +490,79 @@ class CombiningRegressor(ProbabilisticRegressor):
         forecast, widening = self._forecast(X), self._combined.widening
         return forecast if widening is None else widening.widen(X, forecast, self.combination_, joint=joint)
 
-    def _predictive(self, X: Array) -> StudentT:
-        forecast, targets = self._widened_forecast(X), self._combined.targets
+    def _shaped(self, combined: Combined, X: Any, sets: IndexArray | None = None) -> Combined:
+        """Return the combination with the shape of predictions, learned from the table of the held-out rows.
+
+        ``sets`` are the numbers of the sets of rows that belong together (None: each row is one).
+        """
+        held_out, provenance, table = combined.held_out, combined.provenance, numeric_table(X)
+        if self.density == "student-t" or table is None or held_out is None or provenance is None:
+            return combined
+        if np.isnan(combined.combination.score):
+            return combined
+        seed = np.random.SeedSequence(provenance.entropy, spawn_key=name_key("density"))
+        threads = int(effective_n_jobs(self.n_jobs))
+        with stage("shape"):
+            density = fit_density(table, held_out.y, held_out.counts, _left_out(combined), seed, threads, sets)
+        if density is not None and hasattr(X, "columns"):
+            density = replace(density, columns=numeric_names(X))
+        return replace(combined, density=density)
+
+    def _scaled(self, forecast: Forecast, X: Array) -> tuple[StudentT, StudentT | StudentTMixture]:
+        """Return the Student-t and the mixture with neighbours, if there is one, of checked rows, in scaled units."""
+        student, density = self.combination_.predictive(forecast), self.density_
+        if density is None:
+            return student, student
+        return student, density.mix(student, numeric_table(X, density.columns), _inside(student, forecast))
+
+    def _predictive(self, X: Array) -> Predictive:
+        return self._from_forecast(self._widened_forecast(X), X)
+
+    def _from_forecast(self, forecast: Forecast, X: Array) -> Predictive:
+        targets = self._combined.targets
         with stage("predict"):
-            return self.combination_.predictive(forecast, targets.scale, targets.mean)
+            if self.density_ is None:
+                return targets.restore(self.combination_.predictive(forecast, targets.scale, targets.mean))
+            return targets.restore(self._scaled(forecast, X)[1].affine(targets.scale, targets.mean))
 
     def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
         forecast, targets = self._widened_forecast(X, joint=True), self._combined.targets
-        mean = self.combination_.predictive(forecast, targets.scale, targets.mean).loc
-        return mean, targets.squared * self.combination_.covariance(forecast)
+        covariance = self.combination_.covariance(forecast)
+        if targets.is_linear and self.density_ is None:
+            mean = self.combination_.predictive(forecast, targets.scale, targets.mean).loc
+            return mean, targets.squared * covariance
+        dist = self._from_forecast(forecast, X)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = np.nan_to_num(dist.std() / np.sqrt(np.diag(covariance)), nan=0.0)
+        return dist.mean(), np.asarray(slope[:, None] * covariance * slope)
 
     def _joint_draws(self, X: Array, size: int, generator: np.random.Generator) -> FloatArray:
-        drawn = self.combination_.draw(self._widened_forecast(X, joint=True), size, generator)
-        return self._combined.targets.mean + self._combined.targets.scale * drawn
+        forecast, targets = self._widened_forecast(X, joint=True), self._combined.targets
+        drawn = self.combination_.draw(forecast, size, generator)
+        if self.density_ is not None:
+            drawn = carry(*self._scaled(forecast, X), drawn)
+        drawn = targets.mean + targets.scale * drawn
+        dist = self._from_forecast(forecast, X)
+        return dist.carry(drawn) if isinstance(dist, Transformed) else drawn
+
+
+def _left_out(combined: Combined) -> StudentT:
+    """Return the prediction of each held-out row from the others."""
+    held_out = combined.held_out
+    assert held_out is not None
+    return combined.combination.leave_one_out(held_out.forecast(), held_out.y, held_out.counts)
+
+
+def _errors(combined: Combined) -> FloatArray:
+    """Return the errors of held-out rows, each predicted from the others, in units of the scale predicted."""
+    held_out, student = combined.held_out, _left_out(combined)
+    assert held_out is not None
+    return (held_out.y - student.loc) / np.where(student.scale > 0.0, student.scale, 1.0)
+
+
+def _inside(student: StudentT, forecast: Forecast) -> FloatArray | None:
+    """Return the share of each row's squared scale that is not due to its distance from the training rows."""
+    if forecast.outside is None:
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.clip(1.0 - np.nan_to_num(forecast.outside.variance / student.scale**2), 0.0, 1.0)

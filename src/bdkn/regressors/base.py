@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from bdkn.errors import InvalidParameterError, check_number, warn_user
+from bdkn.errors import ExtremeTargetWarning, InvalidParameterError, check_number, warn_user
 from bdkn.members.provenance import Seed, seed_sequence
+from bdkn.members.robust_scale import robust_scale
 from bdkn.metrics import crps, nll
 from bdkn.predictive import Predictive
 from bdkn.regressors.serialization import save_model
@@ -25,6 +26,9 @@ Table = Any  # a NumPy array, a pandas or a polars data frame
 
 DTYPES = (np.float64, np.float32)
 """Tables of these types are used as they are; all others are converted to double precision."""
+
+_EXTREME = 1e6
+"""A target is extreme if it is so many robust standard deviations away from the median."""
 
 
 class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
@@ -282,7 +286,10 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         _check_single_output(y)
         table, targets = self._checked(X, y, reset=reset)
         counts = None if sample_weight is None else _counts(sample_weight, len(targets))
-        return Rows(table, np.asarray(targets, dtype=np.float64), counts)
+        rows = Rows(table, np.asarray(targets, dtype=np.float64), counts)
+        if reset:
+            _tell_extreme_targets(rows)
+        return rows
 
     def _checked(self, X: Table, y: ArrayLike, *, reset: bool) -> tuple[Any, Any]:
         """Return the checked table and the checked targets."""
@@ -313,6 +320,24 @@ def _check_single_output(y: ArrayLike) -> None:
         raise InvalidParameterError(
             f"y must hold one target per row, shape (n_samples,); got shape {shape}: fit one regressor per target, "
             "for example with sklearn.multioutput.MultiOutputRegressor"
+        )
+
+
+def _tell_extreme_targets(rows: Rows) -> None:
+    """Warn of targets that are so far from all others that they determine the scale of all predictions."""
+    counted = np.arange(len(rows)) if rows.counts is None else np.flatnonzero(rows.counts)
+    if not len(counted):
+        return
+    centre, spread = (float(part[0]) for part in robust_scale(rows.y[counted, None]))
+    with np.errstate(over="ignore"):
+        extreme = counted[np.abs(rows.y[counted] - centre) / _EXTREME > spread] if spread > 0 else counted[:0]
+    if 0 < len(extreme) <= max(1, len(counted) // 100):
+        named = ", ".join(f"y[{row}] = {rows.y[row]:.6g}" for row in extreme[:5])
+        warn_user(
+            f"{len(extreme)} of {len(counted)} targets {'is' if len(extreme) == 1 else 'are'} extreme: {named}"
+            f"{', ..' if len(extreme) > 5 else ''}; all others lie about {spread:.3g} around {centre:.3g}, which "
+            "predictions cannot resolve beside such numbers: correct or drop these rows, or fit to a logarithm of y",
+            ExtremeTargetWarning,
         )
 
 

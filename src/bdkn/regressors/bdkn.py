@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bdkn.errors import check_choice, check_number
+from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_number, warn_user
 from bdkn.inference import Forecast
 from bdkn.members import (
     DEPRECATED,
@@ -22,14 +23,22 @@ from bdkn.members import (
     NetworkEnsemble,
     NetworkMember,
     Seed,
+    Splitting,
     constant_variance,
     encode,
+    fit_linear,
+    needs_linear,
     predict_held_out,
     seed_sequence,
     select_and_combine,
     sound_members,
     train_folds,
 )
+from bdkn.members.splitting import check_cv
+from bdkn.members.target_choice import TargetSettings
+from bdkn.members.value_model import learn_values
+from bdkn.predictive import IdentityLink
+from bdkn.predictive.links import Link
 from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.base import Table
 from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks
@@ -39,6 +48,7 @@ from bdkn.regressors.shared_docs import with_shared_docs
 from bdkn.rows import Rows
 from bdkn.stages import stage
 from bdkn.training import Engine, NetworkSettings
+from bdkn.training.effort import Clock, check_time_limit
 from bdkn.typing import Array, FloatArray, IndexArray
 
 DESIGNS = ("cross-fit", "hold-out", "in-sample")
@@ -53,29 +63,45 @@ class BDKNRegressor(CombiningRegressor):
     linear model y = φ(x)ᵀβ + α + ε, whose weights and noise are integrated out in closed form. By default members are
     cross-fitted: each is trained once for each fold of the rows, on the other folds, and the linear model is fitted to
     the members' predictions for held-out rows. The noise at x has variance σ² v(x)^τ, with v the ensemble's own
-    predictive variance. ``BDKNRegressor.from_paper`` is the published method.
+    predictive variance. Where held-out rows tell of another shape than that of a Student-t, it is mixed with densities
+    of neighbouring training rows. ``BDKNRegressor.from_paper`` is the published method.
 
     Parameters
     ----------
     <network_parameters>
+    time_limit : float or None, default=None
+        Seconds that a fit should take. The time of all training is estimated from that of a few epochs. If it is too
+        long, fewer members are trained, but not fewer than 4, then fewer epochs, but not less than a tenth; a warning
+        names the numbers. Numbers given as ``n_members`` and ``epochs`` are reduced, too. The result is that of a fit
+        with the reduced numbers, which depend on the machine: for results that can be repeated, set them and no limit.
     design : {"cross-fit", "hold-out", "in-sample"}, default="cross-fit"
         The rows that the linear model is fitted to: every row, as predicted by networks that were not trained on it; a
         single part of the rows, left out of all training; or, as in the paper, the rows the networks were trained on,
         with constant noise, prior mean zero and no constant.
     n_folds : int, default=5
         Number of folds of a cross-fit. Each member has folds of its own.
+    cv : int, cross-validation splitter or iterable, default=None
+        Folds of a cross-fit in place of ``n_folds`` random ones: a number, a splitter of scikit-learn such as
+        ``GroupKFold()`` or ``TimeSeriesSplit()``, or pairs of row numbers to train on and to leave out, no row twice. A
+        splitter whose ``random_state`` is None gives each member folds of its own. Rows that no fold leaves out are
+        used for training only. Other designs ignore it.
     holdout_fraction : float, default=0.1
         Fraction of the rows left out of training by ``design="hold-out"``.
     predict_with : {"folds", "refit"}, default="folds"
         What a member predicts with: the average of its networks of all folds, or one more network trained on all rows.
-        Ignored with ``design="in-sample"``, as are ``tempering``, ``tails`` and ``select_members``.
+        Ignored with ``design="in-sample"``, as are ``linear_member``, ``tempering``, ``tails`` and ``select_members``.
+        If a fold of ``cv`` trains on fewer than half of the rows, as those of ``TimeSeriesSplit`` do, it is always the
+        latter.
+    linear_member : bool or "auto", default="auto"
+        Whether a linear member, the lasso, is added to the networks. "auto": in tables with at least half as many
+        columns as rows.
     <combination_parameters>
 
     Attributes
     ----------
     <combination_attributes>
     n_trained_ : int
-        Number of members that were trained, in use or not.
+        Number of networks that were trained as members, in use or not.
     <network_attributes>
     <column_attributes>
 
@@ -124,14 +150,22 @@ class BDKNRegressor(CombiningRegressor):
     n_jobs: int | None = -1
     random_state: Seed = None
     verbose: int = 0
+    effort: str = "balanced"
+    time_limit: float | None = None
     design: str = "cross-fit"
     n_folds: int = 5
     holdout_fraction: float = 0.1
+    cv: Any = None
     predict_with: str = "folds"
+    linear_member: bool | str = "auto"
     prior_variance: str | float = "evidence"
     tempering: str | float = "evidence"
     tails: str = "loo"
     select_members: bool = True
+    target: str = "auto"
+    lower: float | None = None
+    upper: float | None = None
+    density: str = "auto"
     evidence: str | float = DEPRECATED
 
     @classmethod
@@ -158,31 +192,136 @@ class BDKNRegressor(CombiningRegressor):
         >>> BDKNRegressor.from_paper(setting=1).learning_rate
         0.1
         """
-        published = {**paper_parameters(setting, dataset), "design": "in-sample", "prior_variance": "paper"}
+        published = {
+            **paper_parameters(setting, dataset),
+            "design": "in-sample",
+            "prior_variance": "paper",
+            "target": "identity",
+        }
         return cls(**{**published, **overrides})
 
-    def _fit(self, rows: Rows) -> FittedBDKN:
-        settings = self._settings()
+    def fit(
+        self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> Self:
+        """Fit the regressor to training rows.
+
+        Rows that repeat another one, inputs and target, are counted once, with a warning, and rows with equal inputs
+        are in the same fold, unless ``groups``, or row numbers as ``cv``, say which rows belong together.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            A NumPy array, or a pandas or polars data frame, of finite numbers.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), optional
+            How many times each row is counted: a weight of 2 is two observations, a weight of 0 leaves the row out.
+            Weights that sum to one would count as a single row: multiply them by the number of rows.
+        groups : array-like of shape (n_samples,), optional
+            A label for each row. Rows with the same label are in the same fold: rows of one patient, machine or place,
+            if new rows will be of others. ``np.arange(len(y))`` says that every row is an observation of its own.
+
+        Returns
+        -------
+        self : object
+            The fitted regressor.
+        """
+        return self._publish(lambda model: model._fit(*model._split_rows(X, y, sample_weight, groups, reset=True)))
+
+    def _split_rows(
+        self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None, *, reset: bool
+    ) -> tuple[Rows, Splitting]:
+        """Return the checked rows to use, and how they are divided into folds."""
+        given = self._all_rows(X, y, sample_weight, reset=reset)
+        if self.design != "in-sample":
+            splitting = Splitting.of(given, groups, self.cv, warn=reset)
+        elif groups is None:
+            splitting = Splitting.plain(given)
+        else:
+            raise InvalidParameterError("groups divide rows into folds, of which design='in-sample' has none; got some")
+        return splitting.used_rows(), splitting
+
+    def _fit(self, rows: Rows, splitting: Splitting | None = None) -> FittedBDKN:
+        settings, splitting = self._settings(), splitting or Splitting.plain(rows)
+        clock = Clock.start(self.time_limit or inf)
+        with stage("choose link"):
+            link = self._link(rows)
         with stage("encode"):
-            encoded, encoders = encode(rows, standardize_y=settings.standardize_y)
+            encoded, encoders = encode(rows, standardize_y=settings.standardize_y, link=link)
         combining = CombinationSettings.of(self)
         if self.design == "in-sample":
+            settings = self._within_limit(settings, encoded, clock, len(rows))
             return fit_published(settings, combining, encoded, encoders, seed_sequence(self.random_state))
-        provenance = FitProvenance.of(self, encoded)
-        plan = FoldPlan.of(self, len(rows), provenance.entropy, range(settings.size(len(rows)).n_members))
+        provenance = FitProvenance.of(self, encoded, splitting.digest(self.cv))
+        plan = FoldPlan.of(self, splitting, provenance.entropy, range(settings.size(len(rows)).n_members))
+        limited = self._within_limit(settings, encoded, clock, plan.rows_per_member)
+        if limited is not settings:
+            settings, provenance = limited, provenance.with_parameters(epochs=limited.epochs)
+            plan = FoldPlan.of(self, splitting, provenance.entropy, range(settings.size(len(rows)).n_members))
         networks = train_folds(settings, encoded, plan)
         held_out = predict_held_out(networks, encoded, plan)
-        del encoded  # a copy of the table, which is not needed further
         candidates = Candidates(plan.names, networks.used, networks.is_finite, held_out, networks.own_variance)
+        if self._has_linear_member(*rows.X.shape):
+            candidates = fit_linear(encoded, plan, own_variance=networks.own_variance).join(candidates)
+        del encoded  # a copy of the table, which is not needed further
         fitted = self._select_and_combine(candidates, encoders, provenance, combining)
-        return replace(fitted, combined=fitted.combined.widened(rows.X, plan.held_out))
+        fitted = replace(fitted, n_trained=len(plan.names))
+        return self._completed(fitted, rows, splitting, plan.held_out)
+
+    def _has_linear_member(self, n_rows: int, n_columns: int) -> bool:
+        """Return whether a linear member is among the candidates."""
+        if self.linear_member == "auto":
+            return needs_linear(n_rows, n_columns)
+        return bool(self.linear_member)
+
+    def _completed(
+        self, fitted: FittedBDKN, rows: Rows, splitting: Splitting, numbers: IndexArray | None
+    ) -> FittedBDKN:
+        """Return the state with the widening outside of the rows and, if rows were cross-fitted, the shape."""
+        combined = fitted.combined.widened(rows.X, numbers)
+        if self.design == "cross-fit":
+            X, sets = (rows.X, splitting.sets) if numbers is None else (rows.X[numbers], splitting.sets_of(numbers))
+            combined = self._shaped(combined, X, sets)
+        return replace(fitted, combined=combined)
+
+    def _link(self, rows: Rows) -> Link:
+        """Return the link of the targets; the published method has none."""
+        settings = TargetSettings.of(self)
+        if self.design != "in-sample":
+            return settings.link(rows)
+        if not settings.is_plain:
+            raise InvalidParameterError(
+                "design='in-sample' is the published method, which predicts the target itself; got "
+                f"target={self.target!r}, lower={self.lower}, upper={self.upper}: use another design, or none of them"
+            )
+        return IdentityLink()
+
+    def _within_limit(
+        self, settings: NetworkSettings, rows: Rows, clock: Clock, rows_per_member: float
+    ) -> NetworkSettings:
+        """Return the settings, with fewer members or epochs if there is no time for all; warn if so."""
+        if clock.seconds == inf:
+            return settings
+        limited = settings.within(clock, rows, rows_per_member)
+        if limited is not settings:
+            wanted, size = settings.size(len(rows)), limited.size(len(rows))
+            warn_user(
+                f"time_limit={self.time_limit:g}: {size.n_members} of {wanted.n_members} members are trained, for "
+                f"{size.epochs} of {wanted.epochs} epochs; results depend on the machine's speed",
+                UserWarning,
+            )
+        return limited
 
     def _settings(self) -> NetworkSettings:
         """Return the checked parameters of the networks, after checking those of the design."""
         settings = NetworkSettings.of(self)
+        check_time_limit(self.time_limit)
         check_choice("design", self.design, DESIGNS)
         check_choice("predict_with", self.predict_with, ("folds", "refit"))
+        if self.linear_member != "auto":
+            check_flag("linear_member, if not 'auto',", self.linear_member)
         check_number("n_folds", self.n_folds, low=2, whole=True)
+        check_cv(self.cv)
         check_number("holdout_fraction", self.holdout_fraction, low=0, high=0.9, strict=True)
         return settings
 
@@ -212,10 +351,18 @@ class BDKNRegressor(CombiningRegressor):
             variances=None if own_variance else constant[members],
         )
         curves, epochs = (chosen.loss_curves, chosen.validation_curves), np.array(chosen.best_epochs)
-        combined = Combined(combination, encoders.targets, held_out[members], provenance)
+        values = learn_values(combining, combination, encoders.targets, held_out[members])
+        combined = Combined(combination, encoders.targets, held_out[members], provenance, values)
         return FittedBDKN(FittedNetworks(ensemble, scores, *curves, epochs), combined, n_trained=len(names))
 
-    def add_members(self, n: int, X: Table, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def add_members(
+        self,
+        n: int,
+        X: Table,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Return the regressor with ``n`` more networks; this one does not change.
 
         The new members are trained on the rows and with the folds of the fit, which must be given again, and with the
@@ -232,6 +379,8 @@ class BDKNRegressor(CombiningRegressor):
             Their targets.
         sample_weight : array-like of shape (n_samples,), optional
             Their weights, if the fit had any.
+        groups : array-like of shape (n_samples,), optional
+            Their groups, if the fit had any.
 
         Returns
         -------
@@ -243,19 +392,18 @@ class BDKNRegressor(CombiningRegressor):
         state: FittedBDKN = self._state
         ensemble, first = state.networks.ensemble, state.n_trained
         encoders = Encoders(ensemble.inputs, ensemble.targets)
-        given = self._training_rows(X, y, sample_weight, reset=False)
-        rows = encoders.transform(given)
-        provenance = self._require_provenance()
-        provenance.check(self, rows)
-        plan = FoldPlan.of(self, len(rows), provenance.entropy, range(first, first + n))
+        used, splitting = self._split_rows(X, y, sample_weight, groups, reset=False)
+        rows, provenance = encoders.transform(used), self._require_provenance()
+        provenance.check(self, rows, splitting.digest(self.cv))
+        plan = FoldPlan.of(self, splitting, provenance.entropy, range(first, first + n))
         networks = train_folds(self._settings(), rows, plan)
         held_out = predict_held_out(networks, rows, plan)
         new = Candidates(plan.names, networks.used, networks.is_finite, held_out, networks.own_variance)
         candidates = self._candidates().join(new)
         combining = CombinationSettings.of(self)
         fitted = self._select_and_combine(candidates, encoders, provenance, combining)
-        combined = fitted.combined.widened(given.X, plan.held_out)
-        return self._copy(replace(fitted, combined=combined, n_trained=first + n), n_members=first + n)
+        fitted = self._completed(fitted, used, splitting, plan.held_out)
+        return self._copy(replace(fitted, n_trained=first + n), n_members=first + n)
 
     def _candidates(self) -> Candidates:
         """Return the members in use as candidates of another selection."""
@@ -266,7 +414,7 @@ class BDKNRegressor(CombiningRegressor):
 
     @property
     def n_trained_(self) -> int:
-        """Number of members that were trained, in use or not."""
+        """Number of networks that were trained as members, in use or not."""
         n_trained: int = self._state.n_trained
         return n_trained
 
@@ -275,7 +423,7 @@ class BDKNRegressor(CombiningRegressor):
         return FittedBDKN(state.networks[members], combined, state.n_trained)
 
     def _member_fit(self) -> dict[str, Any]:
-        return self._networks.table()
+        return {**self._networks.table(), **self._target_scores()}
 
     def _forecast(self, X: Array) -> Forecast:
         with stage("predict members"):

@@ -88,6 +88,7 @@ class DeepEnsembleRegressor(ProbabilisticRegressor):
     n_jobs: int | None = -1
     random_state: Seed = None
     verbose: int = 0
+    effort: str = "balanced"
     predictive: str = "mixture"
 
     @classmethod

@@ -23,31 +23,36 @@ _MARGIN = 1e-3
 Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 
 
-def default_estimators(n_rows: int, n_features: int, *, weighted: bool = False) -> list[Pair]:
+def default_estimators(n_rows: int, n_features: int, *, weighted: bool = False, effort: str = "balanced") -> list[Pair]:
     """Return members that differ as much as possible: networks, boosting, trees, and a Gaussian process.
 
     The networks are those of ``BDKNRegressor``: a member for each activation and weight decay, and one for each
     activation whose networks see their inputs through piecewise-linear encodings. The process is used with few rows
     only, as its time grows with the cube of their number, and only without sample weights, which it does not support.
+    With ``effort="fast"`` there are two networks for each of two weight decays, one boosting and a third of the trees;
+    with "best" twice as many networks and trees, and the process up to twice as many rows.
     """
-    few = n_rows <= MANY_ROWS
-    members = [*_networks(few), *(_slow_boosting() if few else _fast_boosting()), _trees(300 if few else 100)]
-    if n_rows <= MOST_ROWS and not weighted:
+    few, fast, more = n_rows <= MANY_ROWS, effort == "fast", 2 if effort == "best" else 1
+    boosting = _slow_boosting() if few else _fast_boosting()
+    networks = _few_networks() if fast else _networks(few, more)
+    trees = (300 if few else 100) * more // (3 if fast else 1)
+    members = [*networks, *boosting[: 1 if fast else 2], _trees(trees)]
+    if n_rows <= MOST_ROWS * more and not (weighted or fast):
         members.append(("process", _process(n_features)))
     return members
 
 
-def _networks(few_rows: bool) -> list[Pair]:
+def _networks(few_rows: bool, more: int) -> list[Pair]:
     """Return one network per activation and weight decay, and networks whose inputs are divided into bins."""
     decays = {0.0: 1, 0.3: 1, 1.0: 1} if few_rows else {0.0: 2, 0.3: 1}
     bins = {"silu": (4, 8, 16), "relu": (4, 8)} if few_rows else {"silu": (16,), "relu": (16,)}
     plain = [
-        (f"{activation} {decay}", _ensemble(n, activation, weight_decay=decay, n_bins=0))
+        (f"{activation} {decay}", _ensemble(more * n, activation, weight_decay=decay, n_bins=0))
         for decay, n in decays.items()
         for activation in ("silu", "relu")
     ]
     binned = [
-        (f"{activation} bins", _ensemble(len(n_bins), activation, weight_decay=0.0, n_bins=n_bins))
+        (f"{activation} bins", _ensemble(more * len(n_bins), activation, weight_decay=0.0, n_bins=n_bins))
         for activation, n_bins in bins.items()
     ]
     return [*plain, *binned]
@@ -55,6 +60,13 @@ def _networks(few_rows: bool) -> list[Pair]:
 
 def _ensemble(n_members: int, activation: str, **parameters: Any) -> DeepEnsembleRegressor:
     return DeepEnsembleRegressor(n_members=n_members, activation=activation, predictive="gaussian", **parameters)
+
+
+def _few_networks() -> list[Pair]:
+    common: dict[str, Any] = {"activation": ("silu", "relu"), "predictive": "gaussian", "effort": "fast"}
+    return [
+        (f"networks {decay}", DeepEnsembleRegressor(n_members=2, weight_decay=decay, **common)) for decay in (0.0, 0.3)
+    ]
 
 
 def _slow_boosting() -> list[Pair]:

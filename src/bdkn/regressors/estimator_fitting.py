@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,10 +25,16 @@ from bdkn.members import (
     name_key,
     predict_mean_std,
 )
+from bdkn.members.splitting import Splitting, is_fold_count
 from bdkn.networks import MIN_VARIANCE
 from bdkn.regressors.named_estimators import is_refitted
 from bdkn.rows import Rows
+from bdkn.threads import bounded_threads
+from bdkn.training.effort import Clock
 from bdkn.typing import FloatArray, IndexArray
+
+_Done = tuple[Any, MeanStd]
+"""A fitted model, and its predictions for all rows."""
 
 Parameters = Mapping[str, Mapping[str, Any]]
 """What the ``fit`` of each member receives besides rows and targets, by name of the member."""
@@ -77,10 +83,38 @@ class FoldFitter:
     def fit(self, pairs: Sequence[tuple[str, Any]], *, n_jobs: int | None = None, verbose: int = 0) -> FoldFits:
         """Fit every member on every fold; a model that cannot be refitted is used as it is for all folds."""
         jobs = [job for name, model in pairs for job in self._jobs(name, model)]
-        around = nullcontext if effective_n_jobs(n_jobs) == 1 else _on_one_core
-        done = Parallel(n_jobs=n_jobs, verbose=verbose)(delayed(self._run)(job, around) for job in jobs)
-        members, found = [], np.full((3, len(self.rows), len(pairs)), np.nan)
-        for h, (name, _) in enumerate(pairs):
+        return self._gather(jobs, self._run_all(jobs, n_jobs, verbose))
+
+    def fit_within(
+        self, pairs: Sequence[tuple[str, Any]], clock: Clock, *, n_jobs: int | None = None, verbose: int = 0
+    ) -> FoldFits:
+        """Fit one member after the other, without those whose first fit shows that there is no time for the others.
+
+        The first member is fitted whatever its time. No fit is begun after the limit.
+        """
+        jobs: list[_Job] = []
+        done: list[_Done] = []
+        for name, model in pairs:
+            if jobs and clock.left <= 0:
+                break
+            first, *others = self._jobs(name, model)
+            began = clock.left
+            result = self._run_all([first], None, verbose)
+            waves = -(-len(others) // effective_n_jobs(n_jobs))
+            if not jobs or waves * (began - clock.left) <= clock.left:
+                jobs += [first, *others]
+                done += result + self._run_all(others, n_jobs, verbose)
+        return self._gather(jobs, done)
+
+    def _run_all(self, jobs: Sequence[_Job], n_jobs: int | None, verbose: int) -> list[_Done]:
+        at_once = effective_n_jobs(n_jobs)
+        done: list[_Done] = Parallel(n_jobs=n_jobs, verbose=verbose)(delayed(self._run)(job, at_once) for job in jobs)
+        return done
+
+    def _gather(self, jobs: Sequence[_Job], done: Sequence[_Done]) -> FoldFits:
+        names = list(dict.fromkeys(job.name for job in jobs))
+        members, found = [], np.full((3, len(self.rows), len(names)), np.nan)
+        for h, name in enumerate(names):
             ours = [(job, *result) for job, result in zip(jobs, done, strict=True) if job.name == name]
             members.append(EstimatorMember(name, tuple(model for job, model, _ in ours if job.is_used)))
             for job, _, (mean, std) in ours:
@@ -101,13 +135,14 @@ class FoldFitter:
         nothing = np.arange(0)
         return [*jobs, _Job(name, _seeded(model, seed), np.arange(len(self.rows)), nothing)] if self.refit else jobs
 
-    def _run(self, job: _Job, around: Callable[[Any], AbstractContextManager[Any]]) -> tuple[Any, MeanStd]:
-        """Return the model, fitted inside the context ``around``, and its predictions for all rows."""
+    def _run(self, job: _Job, at_once: int) -> _Done:
+        """Return the model, fitted while others are, ``at_once`` in all, and its predictions for all rows."""
         if job.kept is not None:
-            with around(job.model):
+            with bounded_threads(len(job.kept), at_once), nullcontext() if at_once == 1 else _on_one_core(job.model):
                 self._fit_model(job.model, job.name, job.kept)
         try:
-            return job.model, predict_mean_std(job.model, self.rows.X, job.name)
+            with bounded_threads(len(self.rows), at_once):
+                return job.model, predict_mean_std(job.model, self.rows.X, job.name)
         except NotFittedError as error:
             raise NotFittedError(f"cv='prefit' takes fitted members; fit {job.name!r} first, or let cv be 5") from error
 
@@ -162,38 +197,25 @@ def _seeded(model: Any, seed: np.random.SeedSequence) -> Any:
     return copy.set_params(**dict(zip(states, seeds.tolist(), strict=True)))
 
 
-def is_fold_count(cv: Any) -> bool:
-    """Return whether ``cv`` is a number of folds, not "prefit", a splitter or row numbers."""
-    return cv is not None and not (hasattr(cv, "split") or isinstance(cv, Iterable))
-
-
-def make_folds(cv: Any, rows: Rows, routed: Parameters, root: np.random.SeedSequence) -> Folds | OwnFolds:
-    """Return the folds of the rows that are counted; ``cv=None`` means five, as in scikit-learn."""
-    counted = _counted_numbers(rows)
+def make_folds(cv: Any, splitting: Splitting, routed: Parameters, root: np.random.SeedSequence) -> Folds | OwnFolds:
+    """Return the folds of the rows that are used; ``cv=None`` means five, as in scikit-learn."""
+    n = len(splitting.used)
     if isinstance(cv, str):
-        return Folds.everything(len(counted))
-    if len(counted) < 2:
+        return Folds.everything(n)
+    if n < 2:
         raise InvalidParameterError(
             "members are compared on rows left out of their training, which takes at least 2 rows; got "
-            f"n_samples={len(counted)}: add rows, or give fitted members and cv='prefit'"
+            f"n_samples={n}: add rows, or give fitted members and cv='prefit'"
         )
     if cv is None or is_fold_count(cv):
-        return OwnFolds(len(counted), 5 if cv is None else cv, root.entropy)
-    splitter = getattr(cv, "split", None)
-    splits = splitter(rows.X, rows.y, **routed.get("cv", {})) if splitter else cv
-    return Folds.of(len(rows), splits).only(counted)
+        return OwnFolds(n, 5 if cv is None else cv, root.entropy, splitting.sets)
+    return splitting.split(cv, routed.get("cv"))
 
 
-def counted_rows(rows: Rows, routed: Parameters) -> tuple[Rows, Parameters]:
-    """Return the rows that are not counted zero times, and what ``fit`` of each member receives for them."""
-    numbers = _counted_numbers(rows)
-    if len(numbers) == len(rows):
-        return rows, routed
-    return take_rows(rows, numbers), take_parameters(routed, numbers, len(rows))
-
-
-def _counted_numbers(rows: Rows) -> IndexArray:
-    return np.arange(len(rows)) if rows.counts is None else np.flatnonzero(rows.counts)
+def used_rows(splitting: Splitting, routed: Parameters) -> tuple[Rows, Parameters]:
+    """Return the rows that are used, and what ``fit`` of each member receives for them."""
+    rows = splitting.used_rows()
+    return rows, routed if rows is splitting.rows else take_parameters(routed, splitting.used, len(splitting.rows))
 
 
 def scale_predictions(
@@ -201,18 +223,24 @@ def scale_predictions(
 ) -> tuple[FloatArray, FloatArray]:
     """Return means and variances in scaled units."""
     with np.errstate(over="ignore", under="ignore"):
-        return targets.transform(means), np.maximum((stds / targets.scale) ** 2, least)
+        return targets.standardize(means), np.maximum((stds / targets.scale) ** 2, least)
 
 
 def calibrate(
     fits: FoldFits, rows: Rows, folds: Folds | OwnFolds, targets: TargetScaler
 ) -> tuple[list[EstimatorMember], HeldOut]:
-    """Return the members and their held-out predictions, with variances calibrated by these predictions."""
+    """Return the members and their held-out predictions, with variances calibrated by these predictions.
+
+    The targets of the rows are those that the members were fitted to, transformed by the link.
+    """
     numbers, predicted = folds.held_out, scale_predictions(fits.means, fits.stds, targets, least=0.0)
     counts = None if rows.counts is None else rows.counts[numbers]
     with np.errstate(over="ignore", under="ignore"):
         fold_variance = (fits.fold_std / targets.scale) ** 2
-    held_out = HeldOut(*predicted, fold_variance, targets.transform(rows.y)[numbers], counts)
+    held_out = HeldOut(*predicted, fold_variance, targets.standardize(rows.y)[numbers], counts)
     factors = held_out.variance_factors()
-    members = [replace(member, std_factor=float(np.sqrt(f))) for member, f in zip(fits.members, factors, strict=True)]
+    members = [
+        replace(member, std_factor=float(np.sqrt(f)), link=targets.link)
+        for member, f in zip(fits.members, factors, strict=True)
+    ]
     return members, replace(held_out, variances=np.maximum(factors * held_out.variances, MIN_VARIANCE))

@@ -19,7 +19,9 @@ from bdkn.members import (
     TargetScaler,
     Widening,
 )
+from bdkn.members.density import NeighbourDensity
 from bdkn.members.provenance import FitProvenance
+from bdkn.members.value_model import ValueModel
 from bdkn.stages import stage
 from bdkn.training import Trained
 from bdkn.typing import Array, FloatArray, IndexArray
@@ -87,14 +89,17 @@ class Combined:
     """The combination of the members in use, and the held-out predictions it was fitted to.
 
     ``combination`` is in the scaled units of ``targets``. ``held_out`` and ``provenance`` are None if no rows were left
-    out of training, as is ``widening``, which is None in files of earlier versions, too.
+    out of training, as is ``widening``, which is None in files of earlier versions, too. ``values`` is None if there
+    are no values that many targets share, ``density`` if predictions are Student-t distributions.
     """
 
     combination: Combination
     targets: TargetScaler
     held_out: HeldOut | None = None
     provenance: FitProvenance | None = None
+    values: ValueModel | None = None
     widening: Widening | None = None
+    density: NeighbourDensity | None = None
 
     def widened(self, X: Any, numbers: IndexArray | None) -> Combined:
         """Return the same with the widening for training rows X; held-out predictions are of the rows ``numbers``."""
@@ -105,7 +110,7 @@ class Combined:
 
 @dataclass(frozen=True, eq=False)
 class FittedBDKN:
-    """The state of ``BDKNRegressor``; ``n_trained`` members were trained for it, in use or not."""
+    """The state of ``BDKNRegressor``; ``n_trained`` networks were trained for it, in use or not."""
 
     networks: FittedNetworks
     combined: Combined

@@ -26,7 +26,8 @@ FORMER_TYPES: Mapping[str, tuple[str, Mapping[str, str]]] = {
 
 
 _ADDED_PARAMETERS: Mapping[str, Mapping[str, Any]] = {
-    "BDKNRegressor": {"n_bins": 0},
+    "BDKNRegressor": {"n_bins": 0, "target": "identity", "density": "student-t", "linear_member": False},
+    "BayesianStackingRegressor": {"target": "identity", "density": "student-t"},
     "DeepEnsembleRegressor": {"n_bins": 0},
 }
 """By regressor: parameters that earlier versions did not have, with the values by which it behaves as before."""

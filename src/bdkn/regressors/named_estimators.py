@@ -37,11 +37,16 @@ def route_metadata(model: Any, pairs: list[Pair], cv: Any) -> MetadataRouter:
 
 
 def route_parameters(
-    model: Any, pairs: Sequence[Pair], counts: FloatArray | None, metadata: Mapping[str, Any]
+    model: Any, pairs: Sequence[Pair], counts: FloatArray | None, groups: Any, metadata: Mapping[str, Any]
 ) -> dict[str, Mapping[str, Any]]:
     """Return what each estimator's ``fit`` and, under "cv", the splitter receives besides rows and targets."""
     if get_config()["enable_metadata_routing"] and model.estimators is not None:
-        routed = process_routing(model, "fit", sample_weight=counts, **metadata)
+        given = {**metadata} if counts is None else {"sample_weight": counts, **metadata}
+        if groups is not None and model.get_metadata_routing().consumes("fit", {"groups"}):
+            given["groups"] = groups
+        if not given:
+            return {}
+        routed = process_routing(model, "fit", **given)
         return {"cv": routed.get("cv", Bunch(split={})).split} | {
             name: routed[name].fit for name, _ in pairs if name in routed
         }

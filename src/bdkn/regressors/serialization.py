@@ -25,7 +25,12 @@ from bdkn.members import (
     TargetScaler,
     Widening,
 )
+from bdkn.members.density import NeighbourDensity
+from bdkn.members.forest import Forest
+from bdkn.members.neighbours import Neighbours
 from bdkn.members.provenance import FitProvenance, is_nested, plain_parameter
+from bdkn.members.target_values import TargetValues
+from bdkn.members.value_model import ValueModel
 from bdkn.networks import (
     EncodedNetworks,
     FeatureMap,
@@ -36,6 +41,14 @@ from bdkn.networks import (
     PiecewiseLinear,
 )
 from bdkn.persistence import Arrays, Document, pack, unpack, write
+from bdkn.predictive import (
+    ContinuedLink,
+    IdentityLink,
+    LogitLink,
+    LogLink,
+    MirroredLink,
+    YeoJohnsonLink,
+)
 from bdkn.regressors.baselines.conditioned_gp import ConditionedGP
 from bdkn.regressors.baselines.fitted import (
     FittedBLL,
@@ -64,6 +77,7 @@ TYPES = (
     Combination,
     Combined,
     ConditionedGP,
+    ContinuedLink,
     EncodedNetworks,
     EstimatorMember,
     FeatureMap,
@@ -77,10 +91,17 @@ TYPES = (
     FittedStack,
     FittedVBLL,
     Folds,
+    Forest,
     HeldOut,
+    IdentityLink,
+    LogLink,
+    LogitLink,
     MeanVarianceHead,
     MemberScores,
+    MirroredLink,
     MixedNetworks,
+    NeighbourDensity,
+    Neighbours,
     NetworkEnsemble,
     NetworkSpec,
     Networks,
@@ -93,9 +114,12 @@ TYPES = (
     Support,
     Tails,
     TargetScaler,
+    TargetValues,
     TrainingCourse,
+    ValueModel,
     VariationalLastLayer,
     Widening,
+    YeoJohnsonLink,
 )
 """Classes that a fitted state may consist of, besides numbers, text and arrays."""
 

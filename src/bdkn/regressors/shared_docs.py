@@ -63,7 +63,10 @@ n_jobs : int or None, default=-1
 random_state : int, Generator, RandomState or None, default=None
     Seed. More members with the same integer begin with the same networks.
 verbose : int, default=0
-    1 shows a progress bar on standard error.""",
+    1 shows a progress bar on standard error.
+effort : {"fast", "balanced", "best"}, default="balanced"
+    What "auto" means: "balanced" as said above; "fast" a third of the members and half of the epochs, which takes about
+    as long as CatBoost; "best" twice as many members. Parameters that are set to numbers are not changed.""",
     "network_attributes": """\
 ensemble_ : NetworkEnsemble
     All networks in use with the encoders they were trained under.
@@ -89,25 +92,43 @@ prior_variance : {"evidence", "paper"} or float, default="evidence"
     How the prior variance σ_β² of the weights is chosen: by maximal evidence (marginal likelihood), as in the paper (a
     few steps of an optimiser from 1), or as the number given.
 tempering : "evidence" or float, default="evidence"
-    The power τ of the members' variance in the noise variance: chosen by maximal evidence, or a number between 0
-    (constant noise) and 2. With 1 the members' variances are used up to a factor.
+    The power τ of the members' variance in the noise variance: chosen by evidence, under a prior that asks for a gain
+    of three units of log evidence per unit of τ; or a number between 0 (constant noise) and 2. With 1 the members'
+    variances are used up to a factor.
 tails : {"loo", "posterior"}, default="loo"
     Degrees of freedom and scale of predictions: chosen by the leave-one-out score, or those of the posterior.
 select_members : bool, default=True
-    True: use the members with the best leave-one-out score, out of all, all but the most harmful one, and so on. False:
-    use all members.
+    True: use the members with the best leave-one-out score, out of all, all but the most harmful one, and so on; to
+    leave one out must bring one unit of log score, summed over the rows. False: use all members.
+target : {"auto", "identity", "log", "logit", "yeo-johnson"}, default="auto"
+    The function of the target that is predicted, the link; distributions, means and scores are those of the target
+    itself. "log" is for positive targets (or those beyond one bound), "logit" for shares (or between two bounds),
+    "yeo-johnson" a power for any skewed target. "auto" chooses by a quick leave-one-out score before anything is
+    trained, and takes the identity unless another link is clearly better.
+lower : float or None, default=None
+    Lower bound of the target, which targets may reach but not exceed; no probability is predicted beyond it. With
+    "auto", 0 is also taken for a bound if many targets are 0 and none is less.
+upper : float or None, default=None
+    Upper bound of the target, likewise; with "auto", 1 if targets lie between 0 and 1 and many on each of them.
+density : {"auto", "student-t"}, default="auto"
+    The shape of predictions. "auto": a mixture of the Student-t of the linear model and densities of neighbouring
+    training rows, if rows left out are predicted clearly better by it, which takes 100 of them; it needs numeric
+    columns and members with rows left out. "student-t": the Student-t alone.
 evidence : str or float
     Former name of ``prior_variance``; it will be removed in version 0.3.""",
     "combination_attributes": """\
 weights_ : ndarray of shape (n_members,)
     Posterior mean of the weights β.
 weights_cov_ : ndarray of shape (n_members, n_members)
-    Posterior covariance of β; infinite with two degrees of freedom or fewer.
+    Posterior covariance of β, with σ_β² integrated out where it is chosen by evidence; infinite with two degrees of
+    freedom or fewer.
+members_told_apart_ : bool
+    Whether the data tell the members apart. If not, their weights may as well be equal.
 intercept_ : float
-    The constant that is added to the weighted predictions of the members.
+    The constant that is added to the weighted predictions of the members, of the transformed target.
 noise_variance_ : float
-    Squared scale of a prediction if β were known, in squared units of the target, where the members' own variance is
-    average.
+    Squared scale of a prediction if β were known, in squared units of the transformed target, where the members' own
+    variance is average.
 dof_ : float
     Degrees of freedom of every prediction.
 prior_variance_ : float
@@ -116,8 +137,15 @@ evidence_ : float
     Log marginal likelihood of the targets that the linear model was fitted to, in their own units.
 combination_ : Combination
     The linear model: posterior of (β, α, σ²), tempering τ and tails, in scaled units.
+link_ : Link
+    The function of the target that is predicted.
+target_values_ : TargetValues or None
+    Values of a lattice, or those that many targets share, with their shares (``values``, ``shares``, ``is_lattice``);
+    None if there are none. ``predict_values`` predicts their probabilities.
 held_out_ : HeldOut or None
     Predictions of the members in use for held-out rows, and the targets, in scaled units; None if there are none.
+density_ : NeighbourDensity or None
+    How predictions are mixed from the Student-t and densities of neighbours; None if they are Student-t distributions.
 provenance_ : FitProvenance or None
     The seed, the digest of the rows and the parameters of a fit with rows left out, for ``add_members``.""",
     "torch_parameters": """\

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any, Self
 
 import numpy as np
@@ -21,28 +22,36 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from bdkn.errors import DivergedError, InvalidParameterError, check_choice, check_number
+from bdkn.errors import DivergedError, InvalidParameterError, check_choice, check_number, warn_user
 from bdkn.inference import Forecast
 from bdkn.members import EstimatorMember, Folds, HeldOut, OwnFolds, TargetScaler
 from bdkn.members.provenance import FitProvenance, Seed
 from bdkn.members.selection import DEPRECATED, CombinationSettings, select_and_combine, sound_members
+from bdkn.members.splitting import Splitting, is_fold_count
+from bdkn.members.target_choice import TargetSettings
+from bdkn.members.target_values import find_values
+from bdkn.members.value_model import learn_values
+from bdkn.predictive import IdentityLink
+from bdkn.predictive.links import Link
 from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.base import Table
+from bdkn.regressors.deep_ensemble import DeepEnsembleRegressor
 from bdkn.regressors.defaults import default_estimators
 from bdkn.regressors.estimator_fitting import (
     FoldFits,
     FoldFitter,
     Parameters,
     calibrate,
-    counted_rows,
-    is_fold_count,
     make_folds,
     scale_predictions,
+    take_rows,
+    used_rows,
 )
 from bdkn.regressors.fitted import Combined, FittedStack, Pair
 from bdkn.regressors.named_estimators import (
     check_estimators,
     in_use,
+    is_refitted,
     route_metadata,
     route_parameters,
     set_input_tags,
@@ -51,6 +60,8 @@ from bdkn.regressors.serialization import is_own
 from bdkn.regressors.shared_docs import with_shared_docs
 from bdkn.rows import Rows
 from bdkn.stages import stage
+from bdkn.threads import bounded_threads
+from bdkn.training.effort import Clock, check_time_limit, get_effort
 from bdkn.typing import IndexArray
 
 Metadata = Mapping[str, Any]
@@ -66,7 +77,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     Every member is fitted to all folds but one and predicts the fold left out. These held-out predictions are the basis
     of a Bayesian linear model, whose weights and noise are integrated out in closed form. Standard deviations of
     members that have them enter the noise of a row, unless they are unrelated to the errors on held-out rows; the
-    disagreement of all members enters its uncertainty.
+    disagreement of all members enters its uncertainty. Where held-out rows tell of another shape than that of a
+    Student-t, it is mixed with densities of neighbouring training rows.
 
     Parameters
     ----------
@@ -80,8 +92,17 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         Number of random folds (None: 5), which each member has of its own; or, for all members, which rows to train on
         and which to leave out, no row twice; or "prefit": the members are fitted already, to other rows, and are only
         combined on the rows given to ``fit``.
+    effort : {"fast", "balanced", "best"}, default="balanced"
+        How many members ``estimators=None`` means: "fast" has fewer networks, trained for half as long, one boosting, a
+        third of the trees, and no process; "best" twice as many networks and trees.
+    time_limit : float or None, default=None
+        Seconds that a fit should take. Members are fitted one after the other, those of ``estimators=None`` with the
+        networks last. A member whose first fit shows that there is no time for all its folds is left out; a warning
+        names it. The first member is always fitted. Which are left out depends on the machine: for results that can be
+        repeated, give ``estimators`` and no limit.
     predict_with : {"folds", "refit"}, default="folds"
-        What a member predicts with: the average of its fits, one per fold, or one more fit to all rows.
+        What a member predicts with: the average of its fits, one per fold, or one more fit to all rows. If a fold of
+        ``cv`` trains on fewer than half of the rows, as those of ``TimeSeriesSplit`` do, it is always the latter.
     <combination_parameters>
     n_jobs : int or None, default=None
         Number of fits to run at once, by joblib; -1 for all cores. The result does not depend on it.
@@ -140,13 +161,29 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     tempering: str | float = "evidence"
     tails: str = "loo"
     select_members: bool = True
+    target: str = "auto"
+    lower: float | None = None
+    upper: float | None = None
+    density: str = "auto"
     n_jobs: int | None = None
     random_state: Seed = None
     verbose: int = 0
+    effort: str = "balanced"
+    time_limit: float | None = None
     evidence: str | float = DEPRECATED
 
-    def fit(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
+    def fit(
+        self,
+        X: Table,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        **params: Any,
+    ) -> Self:
         """Fit the members and learn how to combine them.
+
+        Rows that repeat another one, inputs and target, are counted once, with a warning, and rows with equal inputs
+        are in the same random fold, unless ``groups``, or row numbers as ``cv``, say which rows belong together.
 
         Parameters
         ----------
@@ -155,8 +192,12 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         y : array-like of shape (n_samples,)
             Targets.
         sample_weight : array-like of shape (n_samples,), optional
-            How many times each row is counted: a weight of 2 is the row twice, a weight of 0 leaves it out. All members
-            must accept it, unless metadata routing determines which receive it.
+            How many times each row is counted: a weight of 2 is two observations, a weight of 0 leaves the row out. All
+            members must accept it, unless metadata routing determines which receive it.
+        groups : array-like of shape (n_samples,), optional
+            A label for each row. Rows with the same label are in the same fold, by ``cv`` if that is a splitter.
+            ``np.arange(len(y))`` says that every row is an observation of its own. Members that request ``groups`` by
+            metadata routing receive it.
         **params
             Metadata for members or for ``cv``, passed on to those that request it by scikit-learn's metadata routing.
 
@@ -166,7 +207,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
             The fitted regressor.
         """
         self._check_parameters()
-        return self._publish(lambda model: model._fit(model._all_rows(X, y, sample_weight, reset=True), params))
+        return self._publish(lambda model: model._fit(model._all_rows(X, y, sample_weight, reset=True), groups, params))
 
     def add_members(
         self,
@@ -174,6 +215,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         X: Table,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
         **params: Any,
     ) -> Self:
         """Return the regressor with more members; this one does not change.
@@ -191,6 +233,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
             Their targets.
         sample_weight : array-like of shape (n_samples,), optional
             Their weights, if the fit had any.
+        groups : array-like of shape (n_samples,), optional
+            Their groups, if the fit had any.
         **params
             Metadata as in ``fit``.
 
@@ -205,30 +249,55 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         new._check_parameters()
         given = self._all_rows(X, y, sample_weight, reset=False)
         added = [pair for pair in in_use(candidates) if pair[0] not in dict(state.candidates)]
-        routed = route_parameters(new, added, given.counts, params)
-        provenance.check(self, given)
-        rows, parameters = counted_rows(given, routed)
+        routed = route_parameters(new, added, given.counts, groups, params)
+        splitting = Splitting.of(given, groups, self.cv, warn=False)
+        provenance.check(self, given, splitting.digest())
+        rows, parameters = used_rows(splitting, routed)
+        targets = self._combined.targets
+        _check_refitted(added, new.cv, targets)
+        rows = replace(rows, y=targets.link.forward(rows.y))
         fits = new._fit_members(added, rows, parameters, state.folds, provenance.seed)
-        members, held_out = calibrate(fits, rows, state.folds, self._combined.targets)
+        members, held_out = calibrate(fits, rows, state.folds, targets)
         members, held_out = [*state.members, *members], self._require_held_out().join(held_out)
-        useful, combined = new._select_and_combine(members, held_out, self._combined.targets, provenance)
-        combined = combined.widened(rows.X, state.folds.held_out)
+        useful, combined = new._select_and_combine(members, held_out, targets, provenance)
+        combined = new._completed(combined, rows, splitting, state.folds)
         return new._copy(FittedStack([members[h] for h in useful], combined, candidates, state.folds))
 
-    def _fit(self, rows: Rows, metadata: Metadata | None = None) -> FittedStack:
-        candidates = self.estimators or default_estimators(len(rows), rows.X.shape[1], weighted=rows.counts is not None)
+    def _fit(self, rows: Rows, groups: ArrayLike | None = None, metadata: Metadata | None = None) -> FittedStack:
+        clock, splitting = Clock.start(self.time_limit or inf), Splitting.of(rows, groups, self.cv)
+        n_rows, weighted = len(splitting.used), rows.counts is not None
+        candidates = self.estimators or default_estimators(
+            n_rows, rows.X.shape[1], weighted=weighted, effort=self.effort
+        )
         pairs = in_use(self.estimators) or candidates
-        provenance = FitProvenance.of(self, rows)
-        routed = route_parameters(self, pairs, rows.counts, metadata or {})
-        folds = make_folds(self.cv, rows, routed, provenance.seed)
-        counted, parameters = counted_rows(rows, routed)
-        targets = TargetScaler.fit(counted.y, counted.counts)
+        provenance = FitProvenance.of(self, rows, splitting.digest())
+        routed = route_parameters(self, pairs, rows.counts, groups, metadata or {})
+        folds = make_folds(self.cv, splitting, routed, provenance.seed)
+        used, parameters = used_rows(splitting, routed)
+        with stage("choose link"):
+            link = self._link(pairs, used)
+        targets = TargetScaler.fit(used.y, used.counts, link, find_values(used.y, used.counts))
+        used = replace(used, y=link.forward(used.y))
         with stage("train"):
-            fits = self._fit_members(pairs, counted, parameters, folds, provenance.seed)
-        members, held_out = calibrate(fits, counted, folds, targets)
+            fits = self._fit_members(pairs, used, parameters, folds, provenance.seed, clock)
+        members, held_out = calibrate(fits, used, folds, targets)
         useful, combined = self._select_and_combine(members, held_out, targets, provenance)
-        combined = combined.widened(counted.X, folds.held_out)
+        combined = self._completed(combined, used, splitting, folds)
         return FittedStack([members[h] for h in useful], combined, candidates, folds)
+
+    def _completed(self, combined: Combined, rows: Rows, splitting: Splitting, folds: Folds | OwnFolds) -> Combined:
+        """Return the combination with the widening outside of the rows and the shape of predictions."""
+        combined, numbers = combined.widened(rows.X, folds.held_out), folds.held_out
+        return self._shaped(combined, take_rows(rows, numbers).X, splitting.sets_of(numbers))
+
+    def _link(self, pairs: Sequence[Pair], rows: Rows) -> Link:
+        """Return the link of the targets; members that are not fitted here predict the target itself."""
+        settings = TargetSettings.of(self)
+        if settings.target == "auto" and _fixed_member(pairs, self.cv):
+            settings = replace(settings, target="identity")
+        link = settings.link(rows)
+        _check_refitted(pairs, self.cv, TargetScaler(link=link))
+        return link
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, which ``bdkn.load`` reads, if all its members are bdkn's own.
@@ -344,6 +413,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     def _check_parameters(self) -> None:
         check_estimators(self.estimators, self._validate_names)
         CombinationSettings.of(self)
+        get_effort(self.effort)
+        check_time_limit(self.time_limit)
         check_choice("predict_with", self.predict_with, ("folds", "refit"))
         if isinstance(self.cv, str):
             check_choice("cv", self.cv, ("prefit",))
@@ -359,10 +430,27 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         parameters: Parameters,
         folds: Folds | OwnFolds,
         root: np.random.SeedSequence,
+        clock: Clock | None = None,
     ) -> FoldFits:
-        prefit, refit = isinstance(self.cv, str), self.predict_with == "refit"
+        prefit, refit = isinstance(self.cv, str), self.predict_with == "refit" or folds.trains_on_few
         fitter = FoldFitter(rows, parameters, folds, root, prefit=prefit, refit=refit)
-        return fitter.fit(pairs, n_jobs=self.n_jobs, verbose=self.verbose)
+        if clock is None or clock.seconds == inf:
+            return fitter.fit(pairs, n_jobs=self.n_jobs, verbose=self.verbose)
+        # Networks take the longest of the default members.
+        ordered = (
+            pairs if self.estimators else sorted(pairs, key=lambda pair: isinstance(pair[1], DeepEnsembleRegressor))
+        )
+        fits = fitter.fit_within(ordered, clock, n_jobs=self.n_jobs, verbose=self.verbose)
+        self._warn_of_limit({name for name, _ in pairs} - {member.name for member in fits.members})
+        return fits
+
+    def _warn_of_limit(self, left_out: Collection[str]) -> None:
+        if left_out:
+            warn_user(
+                f"time_limit={self.time_limit:g}: no time for the members {', '.join(map(repr, sorted(left_out)))}, "
+                "which are left out; which these are depends on the machine's speed",
+                UserWarning,
+            )
 
     def _select_and_combine(
         self, members: Sequence[EstimatorMember], held_out: HeldOut, targets: TargetScaler, provenance: FitProvenance
@@ -371,9 +459,11 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         names = [member.name for member in members]
         sound = sound_members(held_out.filled().scores().is_finite, names, _NOT_FINITE)
         with stage("combine"):
-            useful, combination = select_and_combine(held_out, sound, CombinationSettings.of(self))
+            settings = CombinationSettings.of(self)
+            useful, combination = select_and_combine(held_out, sound, settings)
         useful = sound[useful]
-        return useful, Combined(combination, targets, held_out[useful], provenance)
+        values = learn_values(settings, combination, targets, held_out[useful])
+        return useful, Combined(combination, targets, held_out[useful], provenance, values)
 
     def _only(self, members: IndexArray, combined: Combined) -> FittedStack:
         used = [self.members_[h] for h in members]
@@ -384,7 +474,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     def drop_members(self, names: str | Sequence[str]) -> Self:
         """Return the regressor without some of its members; this one does not change.
 
-        No member is fitted again: only the weights are learned again, from the same rows.
+        No member is fitted again: only the weights are learned again, from the same rows. If predictions are mixed with
+        densities of neighbours, the weights of these stay.
 
         Parameters
         ----------
@@ -402,10 +493,10 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
 
     def _member_fit(self) -> dict[str, Any]:
         scores, scale = self._require_held_out().filled().scores(), self._combined.targets.scale
-        return {"rmse": scale * scores.rmse, "nll": scores.nll + np.log(scale)}
+        return {"rmse": scale * scores.rmse, "nll": scores.nll + np.log(scale), **self._target_scores()}
 
     def _forecast(self, X: Any) -> Forecast:
-        with stage("predict members"):
+        with stage("predict members"), bounded_threads(X.shape[0]):
             predicted = [member.by_fold(X) for member in self.members_]
         K = max(len(means) for means, _ in predicted)
         means, stds = np.full((2, K, X.shape[0], len(predicted)), np.nan)
@@ -432,6 +523,21 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         if isinstance(table, np.ndarray) and not get_tags(self).input_tags.allow_nan:
             assert_all_finite(table, input_name="X")  # the members in use may all ignore such a column
         return table
+
+
+def _fixed_member(pairs: Sequence[Pair], cv: Any) -> str | None:
+    """Return the name of the first member that is used as it is."""
+    return next((name for name, model in pairs if isinstance(cv, str) or not is_refitted(model)), None)
+
+
+def _check_refitted(pairs: Sequence[Pair], cv: Any, targets: TargetScaler) -> None:
+    """Raise if members that are used as they are would have to predict a transformed target."""
+    name = _fixed_member(pairs, cv)
+    if name is not None and not isinstance(targets.link, IdentityLink):
+        raise InvalidParameterError(
+            f"member {name!r} is used as it is and predicts the target itself, but the members are to predict a "
+            "transformed one: use target='identity', or members that fit can fit"
+        )
 
 
 def _check_savable(stack: BayesianStackingRegressor) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bdkn.plots.envelope import binomial_envelope
+from bdkn.regressors.aggregation import ALIKE
 from bdkn.report.compare import LEVEL
 from bdkn.report.trial import Trial
 
@@ -32,12 +33,14 @@ def describe_calibration(trial: Trial) -> str:
 
 def describe_weights(trial: Trial) -> str:
     """Return the caption of the weights figure: how many weights of the first model differ clearly from zero."""
-    weights = trial.models[trial.first].weight_posterior()
+    model = trial.models[trial.first]
+    weights, alike = model.weight_posterior(), "" if model.members_told_apart_ else f" Here {ALIKE}."
     lower, upper = weights.interval(0.95)
     clear = int(np.sum((lower > 0) | (upper < 0)))
     return (
         f"{trial.first} weights each network by how well it predicts rows that it was not trained on. The 95% credible "
         f"intervals of {clear} of {len(weights)} weights exclude zero; equal weights would be {1 / len(weights):.2f}."
+        f"{alike}"
     )
 
 

@@ -15,12 +15,14 @@ from bdkn.report.trial import Trial
 
 def summarize_trial(trial: Trial) -> dict[str, Any]:
     """Return data, scores, weights, settings and versions; numbers that are not finite become None."""
-    members = trial.models[trial.first].member_table()
+    model = trial.models[trial.first]
+    members = model.member_table()
     return {
         "data": {"name": trial.data.name, "train": len(trial.data.y_train), "test": len(trial.data.y_test)},
         "level": LEVEL,
         "scores": [_numbers(asdict(score)) for score in trial.scores],
         "weights": [_numbers(dict(zip(members, cells, strict=True))) for cells in zip(*members.values(), strict=True)],
+        "told_apart": model.members_told_apart_,
         "models": trial.expressions,
         "versions": {**versions(["matplotlib"]), "machine": _machine()},
     }

@@ -144,8 +144,11 @@ def _check_quantiles(dist: Predictive) -> None:
     require_close(dist.cdf(y), np.broadcast_to(_LEVELS, y.shape), "cdf(ppf(q)) is q", rtol=1e-6, atol=1e-9)
     require_close(dist.median(), dist.ppf(0.5), "median() is the quantile of level 0.5", rtol=1e-9, atol=_small(dist))
     lower, upper = dist.interval(0.8)
-    ends = dist.ppf([0.1, 0.9])
-    require_close(np.column_stack([lower, upper]), ends, "interval(0.8) goes from 10 % to 90 %", rtol=1e-9)
+    low, high = dist.ppf([0.0, 0.1, 0.9, 1.0]).reshape(len(dist), 2, 2).swapaxes(0, 1)
+    lower, upper = np.where(lower == low[:, 0], low[:, 1], lower), np.where(upper == high[:, 1], high[:, 0], upper)
+    ends = np.column_stack([low[:, 1], high[:, 0]])
+    message = "interval(0.8) goes from 10 % to 90 %, or to a bound"
+    require_close(np.column_stack([lower, upper]), ends, message, rtol=1e-9)
     cdf = dist.cdf(np.column_stack([y[:, :1] - 1e3 * (y[:, -1:] - y[:, :1]), y, np.full(len(y), np.inf)]))
     require(bool(np.all((cdf >= 0.0) & (cdf <= 1.0)) and np.all(np.diff(cdf) >= 0)), "the cdf rises from 0 to 1")
     require_close(cdf[:, -1], np.ones(len(y)), "the cdf at infinity is one")

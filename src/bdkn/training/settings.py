@@ -14,6 +14,7 @@ from bdkn.networks import NetworkSpec, PiecewiseLinear, n_binned_columns, with_e
 from bdkn.rows import Rows
 from bdkn.stages import stage
 from bdkn.training.config import TrainingConfig
+from bdkn.training.effort import Clock, get_effort, reduced
 from bdkn.training.job import Engine, EpochReport, Hook, Job, RowSelection, Trained, train_in_groups
 from bdkn.training.objective import get_objective
 from bdkn.training.progress_bar import training_progress
@@ -34,6 +35,8 @@ _ROWS_PER_BIN = 12
 
 _ADDED_INPUTS, _ADDED_INPUTS_MANY_ROWS = 128, 256
 """The largest number of inputs that bins add to a network, by which the time of a fit is bounded."""
+_PIECE_ROWS = 4096
+"""Most rows of the piece of training by which the time of all of it is estimated."""
 
 
 class Size(NamedTuple):
@@ -89,6 +92,7 @@ class NetworkSettings:
     engine: str | Engine
     n_jobs: int | None
     verbose: int
+    effort: str
 
     @classmethod
     def of(cls, model: object) -> Self:
@@ -112,15 +116,32 @@ class NetworkSettings:
 
     def size(self, n_rows: int) -> Size:
         """Return the size of the ensemble for so many rows."""
-        default = default_size(n_rows)
+        default, effort = default_size(n_rows), get_effort(self.effort)
+        auto_members, auto_epochs = effort.n_members(default.n_members), effort.n_epochs(default.epochs)
         own_hidden = None if _is_auto("hidden_layer_sizes", self.hidden_layer_sizes) else self._hidden()
         return Size(
-            default.n_members if _is_auto("n_members", self.n_members) else self.n_members,  # type: ignore[arg-type]
+            auto_members if _is_auto("n_members", self.n_members) else self.n_members,  # type: ignore[arg-type]
             default.hidden if own_hidden is None else own_hidden,
-            default.epochs if _is_auto("epochs", self.epochs) else self.epochs,  # type: ignore[arg-type]
+            auto_epochs if _is_auto("epochs", self.epochs) else self.epochs,  # type: ignore[arg-type]
             default.n_bins if _is_auto("n_bins", self.n_bins) else tuple(_in_turn("n_bins", self.n_bins)),
             default.hidden_encoded if own_hidden is None else own_hidden,
         )
+
+    def within(self, clock: Clock, rows: Rows, rows_per_member: float) -> Self:
+        """Return the settings with as many members and epochs as there is time for, by the time of a few networks.
+
+        ``rows_per_member`` is the number of rows that the networks of a member are trained on, all together.
+        """
+        size, part = self.size(len(rows)), np.arange(min(len(rows), _PIECE_ROWS))
+        seeds = np.random.SeedSequence(0).spawn(size.n_members)
+
+        def train(epochs: int) -> Trained:
+            short = replace(self, epochs=epochs, early_stopping=False, warmup_epochs=0, verbose=0)
+            return short.train(rows, seeds, range(size.n_members), [part] * size.n_members)
+
+        share = clock.share(train, size.epochs, rows_per_member / len(part))
+        n_members, epochs = reduced(size.n_members, size.epochs, share)
+        return self if share >= 1 else replace(self, n_members=n_members, epochs=epochs)
 
     def train(
         self, rows: Rows, seeds: Seeds, members: Sequence[int], row_numbers: Sequence[RowSelection | None] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import traceback
 import warnings
 from collections import defaultdict
@@ -23,6 +24,7 @@ from bdkn_paper.experiments.epoch_curves import check_curves, epoch_curves, torc
 from bdkn_paper.experiments.machine import accelerator, peak_memory_mib
 from bdkn_paper.experiments.methods import METHODS, has_device, make_regressor, warm_up
 from bdkn_paper.experiments.tasks import Task
+from bdkn_paper.rivals import Rival
 from bdkn_paper.store import Cell, Record
 
 LEVELS = (50, 90, 95)
@@ -68,7 +70,7 @@ def evaluate(cell: Cell, task: Task, n_jobs: int = 1, device: str | None = None)
     return record | {
         "warnings": sorted({str(warning.message) for warning in caught}),
         "memory_mib": peak_memory_mib(),
-        "versions": versions(getattr(METHODS.get(cell.regressor), "packages", ())),
+        "versions": versions(getattr(METHODS.get(cell.regressor), "packages", ())) | record.get("versions", {}),
         "hardware": hardware() | accelerator(means.get("device")) | {"threads": effective_n_jobs(n_jobs)},
     }
 
@@ -86,15 +88,19 @@ def metrics(y: FloatArray, dist: Predictive) -> dict[str, float]:
 
 
 def timed(work: Callable[[], Any], total: str, stages: Mapping[str, str]) -> tuple[Any, dict[str, float]]:
-    """Return the result of ``work``, the seconds it took under the name ``total``, and those of its ``stages``."""
-    timer = StageTimer()
+    """Return the result of ``work``, the seconds it took under the name ``total``, and those of its ``stages``.
+
+    Seconds of the processor, of all threads of this process, have the name ``total`` and "_cpu".
+    """
+    timer, began = StageTimer(), time.process_time()
     with observe_stages(timer), timer("other"):
         result = work()
+    spent_cpu = time.process_time() - began
     parts: dict[str, float] = defaultdict(float)
     for stage, spent in timer.seconds.items():
         if stage in stages:
             parts[stages[stage]] += spent
-    return result, {total: sum(timer.seconds.values()), **parts}
+    return result, {total: sum(timer.seconds.values()), f"{total}_cpu": spent_cpu, **parts}
 
 
 def _result(cell: Cell, task: Task, **means: Any) -> Record:
@@ -107,12 +113,15 @@ def _result(cell: Cell, task: Task, **means: Any) -> Record:
     trained_by_torch = isinstance(model, TorchRegressor)
     with watched(model, X, X_test) if curves and not trained_by_torch else nullcontext() as seen:
         _, fit_seconds = timed(lambda: model.fit(X, y), "fit", FIT_STAGES)
+        if isinstance(model, Rival):
+            fit_seconds["fit_cpu"] = model.cpu_seconds_
         dist, predict_seconds = timed(lambda: model.predict_dist(X_test), "predict", PREDICT_STAGES)
     record = {
         "rows": {"train": len(y), "test": len(y_test)},
         "metrics": metrics(y_test, dist),
         "model": _fitted(model),
         "seconds": fit_seconds | predict_seconds,
+        **({"versions": model.versions_} if isinstance(model, Rival) else {}),
     }
     if not curves:
         return record

@@ -8,10 +8,11 @@ from bdkn.errors import check_choice
 from bdkn.regressors import REGRESSORS, TorchRegressor
 from bdkn.regressors.paper import SETS
 from bdkn_paper.peers import PEERS, Peer
+from bdkn_paper.rivals import Rival
 from bdkn_paper.store import Cell
 from bdkn_paper.store.parameter_names import today_parameters
 
-METHODS: dict[str, type[Any]] = {**REGRESSORS, **PEERS}
+METHODS: dict[str, type[Any]] = {**REGRESSORS, **PEERS, "Rival": Rival}
 
 _MEANS = {"device", "n_jobs", "random_state", "verbose"}
 """Parameters that an experiment does not set."""

@@ -161,7 +161,9 @@ def _grouped(references: dict[str, Reference], words: Callable[[Reference], str]
 
 def _not_compared(metric: str) -> Sequence[str]:
     lines = [(name, line) for name in DATASETS for line in literature(name, metric) if not line.comparable]
-    excluded = [
-        f"{dataset_title(name)} {line.value:.{line.digits}f}, {line.who}† ({line.note})" for name, line in lines
-    ]
+    groups: dict[str, list[str]] = {}
+    for name, line in lines:
+        mark = "" if line.verified else "†"
+        groups.setdefault(line.note, []).append(f"{dataset_title(name)} {line.value:.{line.digits}f}, {line.who}{mark}")
+    excluded = [f"{', '.join(scores)} ({note})" for note, scores in groups.items()]
     return [f"Not compared: {'; '.join(excluded)}."] if excluded else []

@@ -1,8 +1,8 @@
 """The best scores that the paper and the literature report on the same splits.
 
 ``literature.csv`` holds the lowest scores found for each data set, in units of the target, and where each is printed.
-``verified`` says whether it was read there; ``comparable`` is "no" for scores that no ordinary density can have;
-``note`` is what a reader must know about the score.
+``verified`` says whether it was read there; ``comparable`` is "no" for scores on other splits, and for those of
+densities with spikes on a grid of targets; ``note`` is what a reader must know about the score.
 """
 
 from __future__ import annotations

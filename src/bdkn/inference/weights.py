@@ -1,0 +1,145 @@
+"""What the data tell about the weights, averaged over their prior variance t = σ_β².
+
+The highest evidence is often at t → 0: equal weights explain the targets as well as any. At that t the posterior of the
+weights is as narrow as the prior, which says nothing about the data. So for a report of the weights t is integrated
+out. The standard deviation of a weight under the prior, σ√t, has a half-Cauchy prior of scale 1/H: weights differ by
+about their size unless the data say otherwise. On a grid of log t,
+
+    p(t | y) ∝ p(y | t) p(t),   E[(β - β̂)(β - β̂)ᵀ | y] ≈ Σ p(t | y) [(bₜ/a) Λₜ⁻¹ + (μₜ - β̂)(μₜ - β̂)ᵀ],
+
+about the weights β̂ in use. The mean of p(y | t) under p(t), relative to its limit for t → 0, is the Bayes factor of
+unequal against equal weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bdkn.inference.combination import MAX_WEIGHT_VARIANCE, Combination, Forecast, features
+from bdkn.inference.conjugate import Prior, condition
+from bdkn.inference.evidence import Spectrum
+from bdkn.inference.posteriors import Posterior
+from bdkn.inference.statistics import Statistics
+from bdkn.predictive import StudentT
+from bdkn.typing import FloatArray
+
+_POINTS = 80
+"""Points of the grid of log t, eight for each factor of ten."""
+
+_NARROWEST = 1e-4
+"""Prior standard deviation of a weight at the lower end of the grid, in units of 1/H; at the upper end it is 1."""
+
+_CLEAR = np.log(3.0)
+"""The log Bayes factor above which weights are taken to differ; a factor of three is hardly worth mentioning."""
+
+
+@dataclass(frozen=True, eq=False)
+class WeightPosterior:
+    """Posterior of the weights, with their prior variance integrated out. Made by ``average_weights``.
+
+    Parameters
+    ----------
+    df : float
+        Degrees of freedom.
+    mean : array (H,)
+        The weights in use.
+    scale_matrix : array (H, H)
+        Shape of the Student-t distribution of the weights about them.
+    log_bayes_factor : float
+        Log evidence of weights that differ, relative to that of equal weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.inference import Forecast, average_weights, combine
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=200)
+    >>> means = y[:, None] + 0.3 * rng.normal(size=(200, 1)) + 1e-4 * rng.normal(size=(200, 3))
+    >>> forecast = Forecast.of(means, np.full((200, 3), 0.1))
+    >>> weights = average_weights(combine(forecast, y), forecast, y)
+    >>> weights.told_apart
+    False
+    >>> bool(np.all(weights.marginals().scale > 0.1))
+    True
+    """
+
+    df: float
+    mean: FloatArray
+    scale_matrix: FloatArray
+    log_bayes_factor: float
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether the data tell the members apart: whether the Bayes factor of unequal weights exceeds three."""
+        return bool(self.log_bayes_factor > _CLEAR)
+
+    def marginals(self) -> StudentT:
+        """Return the marginal distribution of each weight."""
+        return StudentT(self.df, self.mean, np.sqrt(np.diag(self.scale_matrix)))
+
+
+def average_weights(
+    combination: Combination, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None
+) -> WeightPosterior:
+    """Return the posterior of the members' weights, with their prior variance integrated out.
+
+    Parameters
+    ----------
+    combination : Combination
+        The model in use.
+    forecast : Forecast
+        The forecast of the rows that it was fitted to.
+    y : array (n,)
+        Targets of these rows.
+    counts : array (n,), optional
+        How often each row is counted.
+
+    Returns
+    -------
+    WeightPosterior
+        The distribution of the weights about those in use, and what the data tell about them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.inference import Forecast, average_weights, combine
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=200)
+    >>> forecast = Forecast.of(y[:, None] + [0.1, 3.0] * rng.normal(size=(200, 2)), np.full((200, 2), 0.1))
+    >>> weights = average_weights(combine(forecast, y), forecast, y)
+    >>> weights.told_apart, weights.mean.round(1)
+    (True, array([1., 0.]))
+    """
+    Phi, H, τ = features(forecast.means), forecast.means.shape[1], combination.tempering
+    stats = Statistics.from_rows(Phi, y, precision=forecast.variance**-τ, counts=counts)
+    μ0 = np.append(np.full(H, 1.0 / H), 0.0)
+    t, prior = _grid(combination, H)
+    spectrum = Spectrum.of(stats, μ0)
+    if spectrum.is_exact:
+        post = combination.posterior
+        return WeightPosterior(post.df, combination.weights, post.scale_matrix[:H, :H], 0.0)
+    evidence = spectrum.log_evidence(t)
+    highest = float(evidence.max())
+    share = prior * np.exp(evidence - highest)
+    total = float(share.sum())
+    factor = np.log(total) + highest - float(spectrum.log_evidence(0.0))
+    matrix = sum(p * _about(combination, stats, μ0, v)[:H, :H] for p, v in zip(share / total, t, strict=True))
+    return WeightPosterior(combination.posterior.df, combination.weights, np.asarray(matrix), float(factor))
+
+
+def _grid(combination: Combination, H: int) -> tuple[FloatArray, FloatArray]:
+    """Return prior variances, in units of the noise, and their probabilities under the half-Cauchy prior."""
+    σ2 = combination.posterior.b / combination.posterior.a
+    deviation = np.geomspace(_NARROWEST / H, np.sqrt(MAX_WEIGHT_VARIANCE), _POINTS)
+    density = deviation / (1.0 + (deviation * H) ** 2)
+    return deviation**2 / σ2, density / density.sum()
+
+
+def _about(combination: Combination, stats: Statistics, μ0: FloatArray, t: float) -> FloatArray:
+    """Return the shape of the weights' posterior for a prior variance, about the weights in use."""
+    prior = Prior.shrinking(μ0, t)
+    post = Posterior(*condition(stats, prior), prior)
+    step = post.mean - combination.posterior.mean
+    return post.scale_matrix + np.outer(step, step)

@@ -1,0 +1,145 @@
+"""A forest as plain arrays: which training rows share its leaves with a row, and how closely."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bdkn.threads import run_on_threads
+from bdkn.typing import BoolArray, Float32Array, FloatArray, IndexArray
+
+N_TREES = 100
+_SHARE_OF_INPUTS = 0.7
+_MOST_DRAWN = 50_000
+"""Draws of rows for one tree, at most; of larger tables, each tree sees a part."""
+
+Ints = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """Regression trees, each grown on draws of the training rows with replacement.
+
+    Nodes of all trees follow one another in depth-first order: the left child of a node is the next one. ``feature`` is
+    -1 at a leaf; rows with inputs up to ``threshold`` go left. ``rows[start:stop]`` are the numbers of the training
+    rows below a node, drawn ``copies`` times.
+    """
+
+    feature: Ints
+    threshold: Float32Array
+    right: Ints
+    start: Ints
+    stop: Ints
+    roots: Ints
+    rows: Ints
+    copies: Float32Array
+
+    @cached_property
+    def nodes(self) -> Ints:
+        """The nodes as compiled code reads them: feature, key of the threshold, right child, number of rows."""
+        columns = (self.feature, sortable(self.threshold), self.right, self.stop - self.start)
+        return np.ascontiguousarray(np.column_stack(columns), dtype=np.int32)
+
+    @property
+    def drawn(self) -> tuple[Ints, Ints, Ints, Float32Array]:
+        """First and last place of each node among the rows drawn, their numbers, and how often each was drawn."""
+        return self.start, self.stop, self.rows, self.copies
+
+    def absent(self, n: int) -> BoolArray:
+        """Return which trees have not drawn each of n training rows, (n, trees)."""
+        trees = np.searchsorted(self.start[self.roots], np.arange(len(self.rows)), side="right") - 1
+        absent = np.ones((n, len(self.roots)), dtype=np.bool_)
+        absent[self.rows, trees] = False
+        return absent
+
+
+def sortable(numbers: Float32Array) -> Ints:
+    """Return integers in the order of these numbers."""
+    bits = (numbers + np.float32(0.0)).view(np.int32)  # minus zero becomes zero
+    return np.where(bits >= 0, bits, bits ^ np.int32(0x7FFFFFFF))
+
+
+def grow_forest(
+    inputs: Float32Array,
+    y: FloatArray,
+    counts: FloatArray | None,
+    seed: np.random.SeedSequence,
+    *,
+    groups: IndexArray | None = None,
+    n_trees: int = N_TREES,
+    n_jobs: int | None = 1,
+) -> Forest:
+    """Grow the trees; a row that counts twice is drawn twice as often, rows of one group are drawn together.
+
+    ``groups`` are numbers from 0 without gaps; None: each row is a group of its own.
+    """
+    grown: list[Any] = [None] * n_trees
+    seeds = [np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, k)) for k in range(n_trees)]
+    weights = np.ones(len(y)) if counts is None else counts
+
+    def grow(k: int) -> None:
+        rng = np.random.default_rng(seeds[k])
+        grown[k] = _grow_tree(inputs, y, _draw_rows(weights, groups, rng), int(rng.integers(2**31)))
+
+    run_on_threads(grow, range(n_trees), n_jobs)
+    return _join(grown)
+
+
+def _draw_rows(weights: FloatArray, groups: IndexArray | None, rng: np.random.Generator) -> FloatArray:
+    """Return how often each row is drawn; with groups, each row of a group as often as the group, by its weight."""
+    total = weights if groups is None else np.bincount(groups, weights)
+    drawn = rng.multinomial(min(len(total), _MOST_DRAWN), total / total.sum()).astype(np.float64)
+    return drawn if groups is None else drawn[groups] * (weights * np.bincount(groups)[groups] / total[groups])
+
+
+def _grow_tree(inputs: Float32Array, y: FloatArray, drawn: FloatArray, seed: int) -> tuple[Any, ...]:
+    """Return the arrays of one tree: feature, threshold, right, start, stop, rows, copies."""
+    from sklearn.tree import DecisionTreeRegressor
+
+    rows = np.flatnonzero(drawn)
+    model = DecisionTreeRegressor(max_features=_SHARE_OF_INPUTS, random_state=seed)
+    tree = model.fit(inputs[rows], y[rows], sample_weight=drawn[rows]).tree_
+    leaves = tree.apply(inputs[rows])
+    order = np.argsort(leaves, kind="stable")
+    start = np.searchsorted(leaves[order], np.arange(tree.node_count))
+    is_leaf = tree.children_left < 0
+    feature = np.where(is_leaf, -1, tree.feature)
+    right = np.where(is_leaf, 0, tree.children_right)
+    return (
+        feature,
+        _rounded_down(tree.threshold),
+        right,
+        start,
+        start + tree.n_node_samples,
+        rows[order],
+        drawn[rows[order]],
+    )
+
+
+def _rounded_down(threshold: FloatArray) -> Float32Array:
+    """Return the largest numbers of single precision that are not greater; inputs in it compare as before."""
+    single = threshold.astype(np.float32)
+    return np.where(single > threshold, np.nextafter(single, np.float32(-np.inf)), single)
+
+
+def _join(trees: Sequence[tuple[Any, ...]]) -> Forest:
+    """Return the forest of some trees."""
+    sizes, drawn = [len(tree[0]) for tree in trees], [len(tree[5]) for tree in trees]
+    roots, before = np.cumsum([0, *sizes[:-1]]), np.cumsum([0, *drawn[:-1]])
+    feature, threshold, right, start, stop, rows, copies = (np.concatenate(parts) for parts in zip(*trees, strict=True))
+    node_shift, row_shift = np.repeat(roots, sizes), np.repeat(before, sizes)
+    return Forest(
+        feature=feature.astype(np.int32),
+        threshold=threshold,
+        right=(right + node_shift).astype(np.int32),
+        start=(start + row_shift).astype(np.int32),
+        stop=(stop + row_shift).astype(np.int32),
+        roots=roots.astype(np.int32),
+        rows=rows.astype(np.int32),
+        copies=copies.astype(np.float32),
+    )

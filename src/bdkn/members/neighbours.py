@@ -1,0 +1,118 @@
+"""Neighbours of rows: training rows that share leaves of a forest with them, as Gaussian components of a density."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bdkn.members.encoding import LIMIT, Standardizer
+from bdkn.members.forest import Forest, Ints, sortable
+from bdkn.typing import BoolArray, Float32Array, FloatArray, IndexArray
+
+_BROAD = 4
+"""Training rows of a broad node, at least."""
+
+
+class Kind(NamedTuple):
+    """A kind of component: of targets or errors of neighbours, in leaves or broad nodes, with a bandwidth.
+
+    At most ``slots`` Gaussians are kept for a row. The bandwidth is in units of a typical scale of predictions.
+    """
+
+    of_errors: bool
+    is_broad: bool
+    slots: int
+    bandwidth: float
+
+
+KINDS = (
+    Kind(False, False, 32, 0.02),
+    Kind(False, False, 32, 0.1),
+    Kind(False, False, 12, 0.5),
+    Kind(False, True, 32, 0.1),
+    Kind(False, True, 12, 0.5),
+    Kind(True, True, 32, 0.1),
+    Kind(True, True, 12, 0.5),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """Gaussian components of rows around a Student-t, by kind, with masses that sum to one in each kind."""
+
+    position: FloatArray
+    width: FloatArray
+    mass: FloatArray
+    agreement: FloatArray
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Components]) -> Components:
+        """Return the components of the rows of all parts."""
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+
+    def rows(self, numbers: IndexArray) -> Components:
+        """Return the components of some rows."""
+        return Components(*(getattr(self, field.name)[numbers] for field in fields(self)))
+
+    def slots(self, chosen: IndexArray) -> Components:
+        """Return some of the components of all rows."""
+        position, width, mass = (
+            np.ascontiguousarray(part[:, chosen]) for part in (self.position, self.width, self.mass)
+        )
+        return Components(position, width, mass, self.agreement)
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """A forest over training rows, with their targets and standardised errors, in scaled units.
+
+    ``unit`` is a typical scale of predictions, ``floor`` the least bandwidth. ``kinds`` (K, 4) are those of components.
+    ``rows`` are the numbers of the training rows if not all are used.
+    """
+
+    inputs: Standardizer
+    forest: Forest
+    targets: FloatArray
+    errors: FloatArray
+    unit: float
+    floor: float
+    kinds: FloatArray
+    rows: IndexArray | None = None
+
+    @cached_property
+    def _plan(self) -> tuple[IndexArray, IndexArray, IndexArray, IndexArray, FloatArray]:
+        of_errors, is_broad, slots, bandwidth = self.kinds.T
+        last = np.cumsum(slots.astype(np.intp))
+        width = np.where(of_errors > 0.0, bandwidth, bandwidth * self.unit)
+        return of_errors.astype(np.intp), is_broad.astype(np.intp), last - slots.astype(np.intp), last, width
+
+    @property
+    def slots(self) -> tuple[IndexArray, IndexArray]:
+        """First and last slot of each kind of component."""
+        return self._plan[2:4]
+
+    def encode(self, table: Any) -> Ints:
+        """Return the inputs as the forest reads them; missing values are larger than all others."""
+        return sortable(encode_inputs(self.inputs, table))
+
+    def components(self, loc: FloatArray, scale: FloatArray, keys: Ints, absent: BoolArray | None = None) -> Components:
+        """Return the components of rows around a Student-t; ``absent`` (n, trees): trees a row may use (None: all)."""
+        from bdkn.kernels import forest as kernel
+
+        n, forest = len(keys), self.forest
+        may_use = np.ones((n, len(forest.roots)), dtype=np.bool_) if absent is None else absent
+        position, width, mass = (np.empty((n, self.slots[1][-1])) for _ in range(3))
+        found, values = (position, width, mass, np.empty(n)), (self.targets, self.errors)
+        nodes = kernel.find_nodes(forest.nodes, forest.roots, keys, _BROAD)
+        kernel.components(nodes, forest.drawn, may_use, values, loc, scale, self._plan, self.floor, found)
+        return Components(*found)
+
+
+def encode_inputs(inputs: Standardizer, table: Any) -> Float32Array:
+    """Return the inputs of the forest; missing values are larger than all others."""
+    scaled = inputs.transform(table)
+    return scaled if np.isfinite(scaled).all() else np.nan_to_num(scaled, nan=LIMIT)

@@ -1,0 +1,369 @@
+"""Links: increasing maps from the target to a line on which it is closer to a symmetric distribution.
+
+A target that is positive is predicted by its logarithm, a share by its logit, a skewed target by the power of Yeo and
+Johnson. ``support`` are the bounds of the target, where the predicted distribution is truncated; see
+``bdkn.predictive.Transformed``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from bdkn.typing import FloatArray
+
+Support = tuple[float, float]
+
+
+class Link(Protocol):
+    """Increasing map g of the target y; its image is the line, or an interval if the target is bounded."""
+
+    @property
+    def support(self) -> Support:
+        """The bounds of the target."""
+
+    @property
+    def near(self) -> Support:
+        """The targets nearest to the bounds, but not on them; infinite for a bound that is not known."""
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Targets at which g has no second derivative."""
+
+    def forward(self, y: FloatArray) -> FloatArray:
+        """Return g(y)."""
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Return the y with g(y) = z."""
+
+    def log_derivative(self, y: FloatArray) -> FloatArray:
+        """Return log g'(y)."""
+
+
+@dataclass(frozen=True)
+class IdentityLink:
+    """The target itself, perhaps with bounds.
+
+    Parameters
+    ----------
+    lower, upper : float
+        Bounds of the target.
+    near : (float, float)
+        The targets nearest to the bounds, but not on them; infinite for a bound that is not known.
+
+    Examples
+    --------
+    >>> from bdkn.predictive import Gaussian, IdentityLink, Transformed
+    >>> dist = Transformed(Gaussian([0.0], [1.0]), IdentityLink(lower=0.0))
+    >>> print(dist.ppf(0.5).round(3))
+    [0.674]
+    """
+
+    lower: float = -np.inf
+    upper: float = np.inf
+    near: Support = (-np.inf, np.inf)
+
+    @property
+    def support(self) -> Support:
+        """The bounds of the target."""
+        return self.lower, self.upper
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Targets at which g has no second derivative."""
+        return ()
+
+    def forward(self, y: FloatArray) -> FloatArray:
+        """Return y."""
+        return y
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Return z."""
+        return z
+
+    def log_derivative(self, y: FloatArray) -> FloatArray:
+        """Return zero."""
+        return np.zeros_like(y)
+
+
+IDENTITY = IdentityLink()
+"""The target itself, without bounds."""
+
+
+@dataclass(frozen=True)
+class LogLink:
+    """log(y - lower), for targets above ``lower``.
+
+    Parameters
+    ----------
+    lower : float
+        Lower bound of the target.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.predictive import LogLink
+    >>> print(LogLink(1.0).forward(np.array([2.0, 3.0])).round(3))
+    [0.    0.693]
+    """
+
+    lower: float = 0.0
+
+    @property
+    def support(self) -> Support:
+        """The bounds of the target."""
+        return self.lower, np.inf
+
+    @property
+    def near(self) -> Support:
+        """The bounds themselves: no target lies on them."""
+        return self.support
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Targets at which g has no second derivative."""
+        return ()
+
+    def forward(self, y: FloatArray) -> FloatArray:
+        """Return g(y)."""
+        with np.errstate(divide="ignore"):
+            return np.log(y - self.lower)
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Return the y with g(y) = z."""
+        with np.errstate(over="ignore"):
+            return self.lower + np.exp(z)
+
+    def log_derivative(self, y: FloatArray) -> FloatArray:
+        """Return log g'(y)."""
+        return -self.forward(y)
+
+
+@dataclass(frozen=True)
+class LogitLink:
+    """log(y - lower) - log(upper - y), for targets between two bounds.
+
+    Parameters
+    ----------
+    lower, upper : float
+        Bounds of the target.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.predictive import LogitLink
+    >>> print(LogitLink().forward(np.array([0.5, 0.9])).round(3))
+    [0.    2.197]
+    """
+
+    lower: float = 0.0
+    upper: float = 1.0
+
+    @property
+    def support(self) -> Support:
+        """The bounds of the target."""
+        return self.lower, self.upper
+
+    @property
+    def near(self) -> Support:
+        """The bounds themselves: no target lies on them."""
+        return self.support
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Targets at which g has no second derivative."""
+        return ()
+
+    def forward(self, y: FloatArray) -> FloatArray:
+        """Return g(y)."""
+        with np.errstate(divide="ignore"):
+            return np.log(y - self.lower) - np.log(self.upper - y)
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Return the y with g(y) = z."""
+        with np.errstate(over="ignore"):
+            return self.lower + (self.upper - self.lower) / (1.0 + np.exp(-z))
+
+    def log_derivative(self, y: FloatArray) -> FloatArray:
+        """Return log g'(y)."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.upper - self.lower) - np.log(y - self.lower) - np.log(self.upper - y))
+
+
+@dataclass(frozen=True)
+class YeoJohnsonLink:
+    """The power transformation of Yeo and Johnson (2000) of (y - centre) / unit, perhaps with bounds of the target.
+
+    ``power`` lies between 0 and 2: below 1 it pulls large targets in, above 1 small ones, and 1 is linear.
+
+    Parameters
+    ----------
+    power : float
+        The power, from 0 to 2.
+    centre, unit : float
+        Centre and unit of the target.
+    lower, upper : float
+        Bounds of the target.
+    near : (float, float)
+        The targets nearest to the bounds, but not on them; infinite for a bound that is not known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.predictive import YeoJohnsonLink
+    >>> print(YeoJohnsonLink(0.5).forward(np.array([-3.0, 0.0, 3.0])).round(3))
+    [-4.667  0.     2.   ]
+    """
+
+    power: float
+    centre: float = 0.0
+    unit: float = 1.0
+    lower: float = -np.inf
+    upper: float = np.inf
+    near: Support = (-np.inf, np.inf)
+
+    @property
+    def support(self) -> Support:
+        """The bounds of the target."""
+        return self.lower, self.upper
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Targets at which g has no second derivative."""
+        return (self.centre,)
+
+    def forward(self, y: FloatArray) -> FloatArray:
+        """Return g(y)."""
+        x = (y - self.centre) / self.unit
+        right, left = np.maximum(x, 0.0), np.maximum(-x, 0.0)
+        return _grown(right, self.power) - _grown(left, 2.0 - self.power)
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Return the y with g(y) = z."""
+        right, left = np.maximum(z, 0.0), np.maximum(-z, 0.0)
+        return self.centre + self.unit * (_shrunk(right, self.power) - _shrunk(left, 2.0 - self.power))
+
+    def log_derivative(self, y: FloatArray) -> FloatArray:
+        """Return log g'(y)."""
+        x = (y - self.centre) / self.unit
+        return np.asarray((self.power - 1.0) * np.sign(x) * np.log1p(np.abs(x)) - np.log(self.unit))
+
+
+def _grown(x: FloatArray, power: float) -> FloatArray:
+    """Return ((1 + x)^power - 1) / power, the logarithm of 1 + x for the power zero."""
+    with np.errstate(over="ignore"):
+        return np.log1p(x) if power == 0.0 else np.expm1(power * np.log1p(x)) / power
+
+
+def _shrunk(z: FloatArray, power: float) -> FloatArray:
+    """Return the inverse of ``_grown``."""
+    with np.errstate(over="ignore"):
+        return np.expm1(z) if power == 0.0 else np.expm1(np.log1p(power * z) / power)
+
+
+@dataclass(frozen=True)
+class MirroredLink:
+    """-g(-y) for another link g: that of a lower bound becomes that of an upper bound.
+
+    Parameters
+    ----------
+    link : LogLink
+        The link g.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.predictive import LogLink, MirroredLink
+    >>> MirroredLink(LogLink(-5.0)).support
+    (-inf, 5.0)
+    """
+
+    link: LogLink
+
+    @property
+    def support(self) -> Support:
+        """The bounds of the target."""
+        lower, upper = self.link.support
+        return -upper, -lower
+
+    @property
+    def near(self) -> Support:
+        """The bounds themselves: no target lies on them."""
+        return self.support
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Targets at which g has no second derivative."""
+        return ()
+
+    def forward(self, y: FloatArray) -> FloatArray:
+        """Return g(y)."""
+        return -self.link.forward(-y)
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Return the y with g(y) = z."""
+        return -self.link.inverse(-z)
+
+    def log_derivative(self, y: FloatArray) -> FloatArray:
+        """Return log g'(y)."""
+        return self.link.log_derivative(-y)
+
+
+@dataclass(frozen=True)
+class ContinuedLink:
+    """Another link between two targets ``low`` and ``high``, continued outside by its tangents.
+
+    The exponential of a Student-t has no mean; continued linearly it has every moment that the Student-t has. And the
+    logarithm, continued linearly, has a value at its bound, so that targets may lie on the bound.
+
+    Parameters
+    ----------
+    link : LogLink, LogitLink, MirroredLink or YeoJohnsonLink
+        The other link.
+    low, high : float
+        Targets between which it holds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.predictive import ContinuedLink, LogLink
+    >>> print(ContinuedLink(LogLink(), 1.0, 100.0).forward(np.array([0.0, 1.0, 2.0])).round(3))
+    [-1.     0.     0.693]
+    """
+
+    link: LogLink | LogitLink | MirroredLink | YeoJohnsonLink
+    low: float
+    high: float
+
+    @property
+    def support(self) -> Support:
+        """The bounds of the target."""
+        return self.link.support
+
+    @property
+    def near(self) -> Support:
+        """The targets nearest to the bounds, but not on them."""
+        return self.link.near if isinstance(self.link, YeoJohnsonLink) else (self.low, self.high)
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Targets at which g has no second derivative."""
+        return (*self.link.breaks, self.low, self.high)
+
+    def forward(self, y: FloatArray) -> FloatArray:
+        """Return g(y)."""
+        inside = np.clip(y, self.low, self.high)
+        return np.asarray(self.link.forward(inside) + np.exp(self.link.log_derivative(inside)) * (y - inside))
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Return the y with g(y) = z."""
+        ends = np.array([self.low, self.high])
+        inside = np.clip(z, *self.link.forward(ends))
+        y = np.clip(self.link.inverse(inside), *ends)
+        return np.asarray(y + np.exp(-self.link.log_derivative(y)) * (z - inside))
+
+    def log_derivative(self, y: FloatArray) -> FloatArray:
+        """Return log g'(y)."""
+        return self.link.log_derivative(np.clip(y, self.low, self.high))

@@ -1,0 +1,352 @@
+"""The distribution of a target of which a function, the link, has a known distribution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from bdkn.errors import check_number
+from bdkn.predictive.base import Index, Predictive
+from bdkn.predictive.links import Link
+from bdkn.predictive.location_scale import LocationScale
+from bdkn.predictive.mixture import increasing_root
+from bdkn.typing import BoolArray, FloatArray
+
+_END = 2.0**-36
+"""The level of the outermost quantiles of the quadrature; beyond, the distribution is taken as a power law."""
+
+_PANELS, _ORDER = 4, 12
+"""Panels of each piece of a path, and the nodes of Gauss-Legendre quadrature in each."""
+
+_INSIDE = 1e-9
+"""The centre of a distribution is at least this far inside the image of the link, relative to its ends."""
+
+
+def _panels() -> tuple[FloatArray, FloatArray]:
+    """Return nodes and weights on [0, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(_ORDER)
+    x = (np.arange(_PANELS)[:, None] + (1.0 + nodes) / 2.0) / _PANELS
+    return x.ravel(), np.tile(weights / (2.0 * _PANELS), _PANELS)
+
+
+_NODES, _WEIGHTS = _panels()
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Transformed(Predictive):
+    """Distribution of Y = shift + unit g⁻¹(Z), where Z has the distribution ``base`` and g is a link.
+
+    If the target has bounds, Z is truncated to their images, so that no probability lies beyond a bound. A row whose
+    median lies outside the image of the link is moved to its end before. Density, distribution function, quantiles,
+    intervals and draws are exact; mean, variance and CRPS are integrals over quantiles, computed to about six digits.
+
+    Parameters
+    ----------
+    base : Predictive
+        Distribution of g(y) of each row.
+    link : Link
+        The link g.
+    unit, shift : float
+        Units of the target.
+
+    Examples
+    --------
+    >>> from bdkn.predictive import Gaussian, LogLink, Transformed
+    >>> dist = Transformed(Gaussian([0.0, 1.0], [0.5, 0.5]), LogLink())
+    >>> print(dist.mean().round(3), dist.ppf(0.05).round(3))
+    [1.133 3.08 ] [0.439 1.194]
+    >>> dist.cdf(0.0)
+    array([0., 0.])
+    """
+
+    base: Predictive
+    link: Link
+    unit: float
+    shift: float
+
+    def __init__(self, base: Predictive, link: Link, unit: float = 1.0, shift: float = 0.0) -> None:
+        self.__dict__.update(base=base, link=link, unit=unit, shift=shift)
+
+    def __len__(self) -> int:
+        return len(self.base)
+
+    def __getitem__(self, rows: Index) -> Self:
+        return type(self)(self.base[rows], self.link, self.unit, self.shift)
+
+    def affine(self, scale: float, shift: float) -> Self:
+        """Return the distribution of ``scale * Y + shift``, for ``scale > 0``."""
+        check_number("scale", scale, low=0.0, strict=True)
+        return type(self)(self.base, self.link, scale * self.unit, scale * self.shift + shift)
+
+    @cached_property  # type: ignore[misc]
+    def scale(self) -> FloatArray:
+        """The scale of the base times the slope of g⁻¹ at the median."""
+        width = self.base.scale if self.base.scale.ndim == 1 else self.base.scale.max(axis=1)
+        if not width.all():
+            width = np.where(self.base.std() == 0.0, 0.0, width)
+        return np.asarray(width * self._slope(self._centre))
+
+    def mean(self) -> FloatArray:
+        """Return the mean of each row; the median where there is no mean."""
+        upper, lower = self._halves
+        with np.errstate(invalid="ignore"):
+            mean = self._median + (upper.first - lower.first)
+        return np.where((self.scale > 0.0) & np.isfinite(mean), mean, self.median())
+
+    def var(self) -> FloatArray:
+        """Return the variance of each row, infinite where it does not exist."""
+        upper, lower = self._halves
+        with np.errstate(invalid="ignore"):
+            spread = upper.second + lower.second - (upper.first - lower.first) ** 2
+        return np.where(self.scale > 0.0, np.where(np.isnan(spread), np.inf, np.maximum(spread, 0.0)), 0.0)
+
+    def median(self) -> FloatArray:
+        """Return the median of each row."""
+        return np.where(self.scale > 0.0, self._median, self._point)
+
+    def interval(self, coverage: float = 0.9) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of an interval of each row, which has at least the probability ``coverage``.
+
+        It is the central interval. An end that lies between a bound and the targets nearest to it (``link.near``) is
+        moved to the bound: there may be targets on the bound itself, of which a density knows nothing.
+        """
+        return self.to_bounds(*super().interval(coverage))
+
+    def to_bounds(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of intervals, those between a bound and the targets nearest to it moved to the bound."""
+        ends, near = (self.shift + self.unit * np.array(pair) for pair in (self.link.support, self.link.near))
+        return np.where(lower <= near[0], ends[0], lower), np.where(upper >= near[1], ends[1], upper)
+
+    def carry(self, z: FloatArray) -> FloatArray:
+        """Return draws (n, size) of the base as draws of these distributions, quantile to quantile."""
+        if self._is_whole:
+            return self._target(z)
+        return self._target(self._truncated(self.base.cdf(z)))
+
+    def row_quantiles(self, levels: FloatArray) -> FloatArray:
+        """Return the quantiles at levels (n, k) that differ between rows."""
+        z = row_quantiles(self.base, levels) if self._is_whole else self._truncated(levels)
+        return np.where(self.scale[:, None] > 0.0, self._target(z), self._point[:, None])
+
+    @cached_property
+    def _ends(self) -> FloatArray:
+        """The image of the link."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.link.forward(np.array(self.link.support, dtype=np.float64)), dtype=np.float64)
+
+    @property
+    def _breaks(self) -> FloatArray:
+        """Where g⁻¹ is not smooth, (1, k)."""
+        return np.asarray(self.link.forward(np.array(self.link.breaks, dtype=np.float64)))[None, :]
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether the image of the link is the whole line."""
+        return not np.isfinite(self._ends).any()
+
+    @cached_property
+    def _moved(self) -> FloatArray:
+        """How far each row of the base is moved, so that its median lies in the image of the link."""
+        if self._is_whole:
+            return np.zeros(len(self))
+        centre = self.base.median()
+        margin = _INSIDE * np.where(np.isfinite(self._ends), 1.0 + np.abs(self._ends), 0.0)
+        lower, upper = self._ends + [1.0, -1.0] * margin
+        return np.asarray(np.clip(centre, lower, upper) - centre)
+
+    @cached_property
+    def _limits(self) -> FloatArray:
+        """The levels (n, 2) of the base, moved, at the ends of the image."""
+        if self._is_whole:
+            return np.broadcast_to([0.0, 1.0], (len(self), 2))
+        return np.where(np.isfinite(self._ends), self.base.cdf(self._ends - self._moved[:, None]), [0.0, 1.0])
+
+    @cached_property
+    def _centre(self) -> FloatArray:
+        """The median of g(y)."""
+        return self.base.median() if self._is_whole else self._truncated(np.full((len(self), 1), 0.5))[:, 0]
+
+    @cached_property
+    def _median(self) -> FloatArray:
+        return self._target(self._centre)
+
+    @cached_property
+    def _point(self) -> FloatArray:
+        """The value of each row that is a point mass."""
+        return self._target(self.base.median() + self._moved)
+
+    @cached_property
+    def _halves(self) -> tuple[_Half, _Half]:
+        """The moments of the distances from the median, above it and below."""
+        return self._half(1.0 - np.array([_END, 2.0 * _END, 0.25]), 1.0), self._half(
+            np.array([_END, 2 * _END, 0.25]), -1.0
+        )
+
+    def _half(self, levels: FloatArray, sign: float) -> _Half:
+        centre = self._centre[:, None]
+        z = self._image(levels)
+        reach = np.abs(z - centre)
+        nodes, weights = _path(centre, z[:, :1], reach[:, 2:], self._breaks)
+        cdf = self._image_cdf(nodes)
+        tail = 1.0 - cdf if sign > 0.0 else cdf
+        mass = np.abs(weights) * tail * self._slope(nodes)
+        apart = sign * (self._target(nodes) - self._median[:, None])
+        last, rise = sign * (self._target(z[:, 0]) - self._median), self._slope(z[:, 0]) * reach[:, 0]
+        beyond = _Beyond.of(last, np.where(reach[:, 0] == 0.0, 0.0, rise), reach)
+        second = 2.0 * np.einsum("nk,nk->n", mass, apart)
+        return _Half(mass.sum(axis=1) + beyond.first, second + beyond.second, (mass * tail).sum(axis=1) + beyond.score)
+
+    def _target(self, z: FloatArray) -> FloatArray:
+        """Return the target of g(y) = z."""
+        (lower, upper), ends = self.link.support, self._ends
+        y = np.select([z <= ends[0], z >= ends[1]], [lower, upper], np.clip(self.link.inverse(z), lower, upper))
+        return np.asarray(self.shift + self.unit * y)
+
+    def _slope(self, z: FloatArray) -> FloatArray:
+        """Return dy/dz."""
+        return np.asarray(self.unit * np.exp(-self.link.log_derivative(self.link.inverse(z))))
+
+    def _image(self, q: FloatArray) -> FloatArray:
+        """Return the quantiles (n, k) of g(y) at the levels ``q`` (k,)."""
+        if self._is_whole:
+            return np.broadcast_to(self.base._ppf(q), (len(self), len(q)))
+        return self._truncated(np.broadcast_to(q, (len(self), len(q))))
+
+    def _truncated(self, levels: FloatArray) -> FloatArray:
+        """Return the quantiles of g(y) at levels (n, k), for an image with ends."""
+        low, high = self._limits[:, :1], self._limits[:, 1:]
+        z = np.clip(row_quantiles(self.base, low + levels * (high - low)) + self._moved[:, None], *self._ends)
+        return np.select([levels <= 0.0, levels >= 1.0], list(self._ends), z)
+
+    def _by_point(self, y: FloatArray, function: FloatArray, steps: tuple[float, float, float]) -> FloatArray:
+        """Return the function of y, for point masses ``steps`` below, at and above the point."""
+        if self.scale.all():
+            return function
+        point = self._point[:, None]
+        return np.where(self.scale[:, None] > 0.0, function, np.select([y < point, y == point], steps[:2], steps[2]))
+
+    def _inside(self, y: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Return the targets in the units of the link, moved to a bound if they are beyond, and which were not."""
+        x, (lower, upper) = (y - self.shift) / self.unit, self.link.support
+        inside = np.clip(x, lower, upper)
+        return inside, inside == x
+
+    def _logpdf(self, y: FloatArray) -> FloatArray:
+        x, inside = self._inside(y)
+        share = self._limits[:, 1:] - self._limits[:, :1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            density = self.base.logpdf(self.link.forward(x) - self._moved[:, None])
+            density = density + self.link.log_derivative(x) - np.log(share) - np.log(self.unit)
+        return self._by_point(y, np.where(inside, density, -np.inf), (-np.inf, np.inf, -np.inf))
+
+    def _cdf(self, y: FloatArray) -> FloatArray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            cdf = self._image_cdf(self.link.forward(self._inside(y)[0]))
+        return self._by_point(y, cdf, (0.0, 1.0, 1.0))
+
+    def _image_cdf(self, z: FloatArray) -> FloatArray:
+        low, high = self._limits[:, :1], self._limits[:, 1:]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.clip((self.base.cdf(z - self._moved[:, None]) - low) / (high - low), 0.0, 1.0)
+
+    def _ppf(self, q: FloatArray) -> FloatArray:
+        quantiles = self._target(self._image(q))
+        return np.where(self.scale[:, None] > 0.0, quantiles, self._point[:, None])
+
+    def _crps(self, y: FloatArray) -> FloatArray:
+        upper, lower = self._halves
+        score = (upper.score + lower.score)[:, None] + self._rise(y)
+        return np.where(self.scale[:, None] > 0.0, score, np.abs(y - self._point[:, None]))
+
+    def _rise(self, y: FloatArray) -> FloatArray:
+        """Return ∫ (2 F - 1) dy from the median to y; beyond a bound, F is 0 or 1."""
+        x, start = self._inside(y)[0], self._centre
+        beyond = np.abs(y - self.shift - self.unit * x)
+        width = np.abs(self._image(np.array([0.25, 0.75])) - start[:, None]).max(axis=1)
+        with np.errstate(divide="ignore"):
+            stop = self.link.forward(x)
+        columns = [self._rise_to(start[:, None], stop[:, k : k + 1], width[:, None]) for k in range(y.shape[1])]
+        return np.asarray(np.stack(columns, axis=1) + beyond) if columns else beyond
+
+    def _rise_to(self, start: FloatArray, stop: FloatArray, width: FloatArray) -> FloatArray:
+        nodes, weights = _path(start, np.where(np.isfinite(stop), stop, start), width, self._breaks)
+        return np.asarray(np.sum(weights * (2.0 * self._image_cdf(nodes) - 1.0) * self._slope(nodes), axis=1))
+
+    def _rvs(self, size: int, generator: np.random.Generator) -> FloatArray:
+        if self._is_whole:
+            return self._target(self.base._rvs(size, generator))
+        draws = self._target(self._truncated(generator.random((len(self), size))))
+        return np.where(self.scale[:, None] > 0.0, draws, self._point[:, None])
+
+
+@dataclass(frozen=True, eq=False)
+class _Half:
+    """Of one half of each distribution: ∫ P dy, 2 ∫ d P dy and ∫ P² dy, with d the distance of y from the median.
+
+    P is the probability of a value farther out than y. The first two are the moments of d in this half.
+    """
+
+    first: FloatArray
+    second: FloatArray
+    score: FloatArray
+
+
+class _Beyond(_Half):
+    """The same beyond the last quantile, at the level ε.
+
+    There P is ε w^(-1/κ), where w is the distance of z from its median in units of that of the last quantile, and g⁻¹
+    is linear: the distance of y is ``last`` + ``rise`` (w - 1).
+    """
+
+    @classmethod
+    def of(cls, last: FloatArray, rise: FloatArray, reach: FloatArray) -> _Beyond:
+        """Return the integrals from the distances (n, 2) of z at the levels ε and 2ε."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            κ = np.nan_to_num(np.log2(reach[:, 0] / reach[:, 1]), nan=0.0)
+            one, two = (np.where(κ < limit, κ / (1.0 - κ / limit), np.inf) for limit in (1.0, 0.5))
+            first, second = rise * one, 2.0 * rise * ((last - rise) * one + rise * two)
+        score, flat = rise * κ / np.maximum(2.0 - κ, 1e-9), rise == 0.0
+        first, second = (
+            np.where(flat, 0.0, first),
+            np.where(flat, 0.0, np.nan_to_num(second, nan=np.inf, posinf=np.inf)),
+        )
+        return cls(_END * first, _END * second, _END**2 * score)
+
+
+def _path(start: FloatArray, stop: FloatArray, width: FloatArray, breaks: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return nodes (n, k) from ``start`` to ``stop`` and their weights, denser within ``width`` of the start.
+
+    Quadrature is by pieces that end at the ``breaks`` on the way, where the integrand is not smooth.
+    """
+    unit = np.where(width > 0.0, width, 1.0)
+    far = np.arcsinh((stop - start) / unit)
+    between = np.clip(np.arcsinh((breaks - start) / unit), np.minimum(far, 0.0), np.maximum(far, 0.0))
+    edges = np.sort(np.abs(np.hstack([np.zeros_like(far), between, far])), axis=1) * np.where(far < 0.0, -1.0, 1.0)
+    length = np.diff(edges, axis=1)[:, :, None]
+    s = (edges[:, :-1, None] + length * _NODES).reshape(len(start), -1)
+    return start + unit * np.sinh(s), unit * np.cosh(s) * (length * _WEIGHTS).reshape(len(start), -1)
+
+
+def row_quantiles(dist: Predictive, levels: FloatArray) -> FloatArray:
+    """Return the quantiles (n, k) at levels (n, k) that differ between rows."""
+    if not levels.size:
+        return levels
+    if isinstance(dist, LocationScale):
+        return dist._ppf(levels)
+    if isinstance(dist, Transformed):
+        return dist.row_quantiles(levels)
+    lowest, highest = (np.repeat(end[:, None], levels.shape[1], axis=1) for end in _outer(dist, levels))
+
+    def excess(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return dist.cdf(x) - levels, dist.pdf(x)
+
+    return increasing_root(excess, lowest, highest, 1e-14 * (highest - lowest))
+
+
+def _outer(dist: Predictive, levels: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return finite quantiles of the lowest and the highest of all levels, or nearly so."""
+    ends = np.clip([levels.min(), levels.max()], 1e-300, 1.0 - 2.0**-53)
+    return dist.ppf(ends[0]), dist.ppf(ends[1])

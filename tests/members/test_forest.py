@@ -1,0 +1,135 @@
+"""The forest as plain arrays, against scikit-learn's own trees and a count of shared leaves."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from bdkn.kernels import forest as kernel
+from bdkn.members import Standardizer
+from bdkn.members.forest import grow_forest, sortable
+from bdkn.members.neighbours import Kind, Neighbours
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(80, 3)).astype(np.float32), RNG.normal(size=80)
+FOREST = grow_forest(X, Y, None, np.random.SeedSequence(0), n_trees=15)
+
+
+def leaves(forest, rows):
+    return kernel.find_nodes(forest.nodes, forest.roots, sortable(rows), 4)
+
+
+def test_nodes_lie_in_depth_first_order_and_hold_their_rows():
+    leaf, broad = leaves(FOREST, X)
+    for t, root in enumerate(FOREST.roots):
+        first, last = FOREST.start[root], FOREST.stop[root]
+        for place in range(first, last):
+            node = leaf[FOREST.rows[place], t]
+            assert FOREST.start[node] <= place < FOREST.stop[node]
+            above = broad[FOREST.rows[place], t]
+            assert FOREST.start[above] <= place < FOREST.stop[above]
+            assert FOREST.stop[above] - FOREST.start[above] >= 4
+
+
+def test_each_tree_draws_as_many_rows_as_there_are():
+    total = [FOREST.copies[FOREST.start[root] : FOREST.stop[root]].sum() for root in FOREST.roots]
+    np.testing.assert_array_equal(total, 80.0)
+    absent = FOREST.absent(80)
+    assert absent.shape == (80, 15)
+    for t, root in enumerate(FOREST.roots):
+        drawn = np.unique(FOREST.rows[FOREST.start[root] : FOREST.stop[root]])
+        np.testing.assert_array_equal(np.flatnonzero(~absent[:, t]), drawn)
+
+
+def test_threads_do_not_matter_and_counts_do():
+    again = grow_forest(X, Y, None, np.random.SeedSequence(0), n_trees=15, n_jobs=3)
+    np.testing.assert_array_equal(again.nodes, FOREST.nodes)
+    counts = np.where(np.arange(80) < 40, 1.0, 1e-9)
+    weighted = grow_forest(X, Y, counts, np.random.SeedSequence(0), n_trees=5)
+    assert weighted.rows.max() < 40
+
+
+@settings(max_examples=100, deadline=None)
+@given(hnp.arrays(np.float32, 2, elements=st.floats(width=32, allow_nan=False)))
+def test_keys_are_in_the_order_of_the_numbers(pair):
+    one, two = pair
+    first, second = sortable(pair)
+    assert (first < second) == (one < two)
+    assert (first == second) == (one == two)
+
+
+def kinds(*some):
+    return np.array(some, dtype=float)
+
+
+def test_weights_are_shares_of_common_leaves():
+    """Components with a slot for every row are the forest's weights: average shares of a leaf's draws."""
+    everything = Neighbours(
+        Standardizer.fit(rows_of(X)),
+        FOREST,
+        Y,
+        -Y,
+        1.0,
+        0.0,
+        kinds(Kind(False, False, 80, 0.1), Kind(True, True, 80, 1)),
+    )
+    new = RNG.normal(size=(6, 3)).astype(np.float32)
+    parts = everything.components(np.zeros(6), np.full(6, 2.0), sortable(new))
+    for level, nodes in enumerate(leaves(FOREST, new)):
+        expected = np.zeros((6, 80))
+        for i in range(6):
+            for node in nodes[i]:
+                inside = rows_taken(node)
+                expected[i, FOREST.rows[inside]] += FOREST.copies[inside] / FOREST.copies[inside].sum() / 15
+        at = Y / 2.0 if level == 0 else -Y
+        slots = slice(80 * level, 80 * (level + 1))
+        mean = np.sum(parts.mass[:, slots] * parts.position[:, slots], axis=1)
+        np.testing.assert_allclose(mean, expected @ at, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(np.sort(parts.mass[:, slots], axis=1), np.sort(expected, axis=1), atol=1e-6)
+    overlap = agreement_of(leaves(FOREST, new)[0])
+    np.testing.assert_allclose(parts.agreement, overlap, rtol=1e-6, atol=1e-9)
+
+
+def rows_taken(node):
+    """Return the places of the rows of a node that are used, at most 32."""
+    step = max(1, -(-int(FOREST.stop[node] - FOREST.start[node]) // 32))
+    return slice(FOREST.start[node], FOREST.stop[node], step)
+
+
+def agreement_of(nodes):
+    """Return the mean product of the shares that two different trees give to the same rows."""
+    found = []
+    for row in nodes:
+        shares = np.zeros((len(row), 80))
+        for t, node in enumerate(row):
+            inside = rows_taken(node)
+            shares[t, FOREST.rows[inside]] += FOREST.copies[inside] / FOREST.copies[inside].sum()
+        products = shares @ shares.T
+        found.append((products.sum() - np.trace(products)) / (len(row) * (len(row) - 1)))
+    return found
+
+
+def rows_of(table):
+    from bdkn.rows import Rows
+
+    return Rows(table, table[:, 0].astype(float))
+
+
+def test_merged_components_keep_mean_and_variance():
+    plan = kinds(Kind(False, True, 80, 0.1), Kind(False, True, 6, 0.1))
+    both = Neighbours(Standardizer.fit(rows_of(X)), FOREST, Y, Y, 1.0, 0.0, plan)
+    parts = both.components(np.zeros(80), np.ones(80), sortable(X))
+    for moment in (lambda p, w: p, lambda p, w: p**2 + w**2):
+        exact, merged = (
+            np.sum(parts.mass[:, s] * moment(parts.position[:, s], parts.width[:, s]), axis=1)
+            for s in (slice(0, 80), slice(80, 86))
+        )
+        np.testing.assert_allclose(merged, exact, rtol=1e-6, atol=1e-9)
+
+
+def test_bandwidths_have_a_floor():
+    plan = kinds(Kind(False, False, 9, 0.1), Kind(True, False, 9, 0.1))
+    some = Neighbours(Standardizer.fit(rows_of(X)), FOREST, Y, Y, 1.0, 0.8, plan)
+    assert some.components(np.zeros(80), np.full(80, 2.0), sortable(X)).width.min() >= 0.4

@@ -1,0 +1,140 @@
+"""The shape of predictions: learned where there is one, left alone where there is none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bdkn.members import shape
+from bdkn.members.forest import sortable
+from bdkn.members.shape import fit_density, least_bandwidth
+from bdkn.predictive import StudentT
+
+SEED = np.random.SeedSequence(0)
+
+
+def two_heaps(n=600, seed=0):
+    """Return rows whose targets lie near -1 or near 1, whatever the inputs, and a Student-t that knows it not."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    y = np.where(rng.random(n) < 0.5, -1.0, 1.0) + 0.1 * rng.normal(size=n)
+    return X, y, StudentT(10.0, np.zeros(n), 0.9)
+
+
+def bell(n=600, seed=0):
+    """Return rows that are predicted by exactly the distribution they have."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, X[:, 0] + 0.5 * rng.standard_t(8.0, n), StudentT(8.0, X[:, 0], 0.5)
+
+
+X, Y, STUDENT = two_heaps()
+HEAPS = fit_density(X, Y, None, STUDENT, SEED)
+
+
+def test_two_heaps_are_found():
+    new, y, student = two_heaps(seed=1)
+    mixture = HEAPS.mix(student, new)
+    assert mixture.logpdf(y).mean() > student.logpdf(y).mean() + 0.3
+    assert mixture.crps(y).mean() < student.crps(y).mean()
+    pit = mixture.cdf(y)
+    for coverage in (0.5, 0.9, 0.95):
+        assert abs(np.mean(np.abs(pit - 0.5) < coverage / 2.0) - coverage) < 0.08
+
+
+def test_a_student_t_that_is_right_stays_alone():
+    table, y, student = bell()
+    assert fit_density(table, y, None, student, SEED) is None
+
+
+def test_few_rows_stay_with_the_student_t():
+    assert fit_density(X[:90], Y[:90], None, STUDENT[:90], SEED) is None
+    assert fit_density(X, Y, None, StudentT(10.0, Y, 0.0), SEED) is None
+    assert fit_density(X, Y, None, StudentT(1.5, np.zeros(len(Y)), 1.0), SEED) is None
+
+
+def test_threads_and_blocks_do_not_matter(monkeypatch):
+    monkeypatch.setattr(shape, "BLOCK_ROWS", 100)
+    again = fit_density(X, Y, None, STUDENT, SEED, n_jobs=3)
+    np.testing.assert_array_equal(again.shares, HEAPS.shares)
+    assert (again.tilt, again.narrowing) == (HEAPS.tilt, HEAPS.narrowing)
+
+
+def test_outside_the_student_t_is_as_it_was():
+    y = STUDENT.ppf([0.01, 0.4, 0.9])
+    outside = HEAPS.mix(STUDENT, X, inside=np.zeros(len(X)))
+    np.testing.assert_allclose(outside.logpdf(y), STUDENT.logpdf(y), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(outside.ppf([0.01, 0.4, 0.9]), y, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(HEAPS.mix(STUDENT, X, np.ones(len(X))).kept, HEAPS.mix(STUDENT, X).kept)
+    kept = [HEAPS.mix(STUDENT, X, np.full(len(X), inside)).kept.mean() for inside in (0.0, 0.3, 0.7, 1.0)]
+    assert np.all(np.diff(kept) < 0.0)
+
+
+def test_a_point_mass_stays_one():
+    student = StudentT(10.0, [0.0, 3.0], [0.9, 0.0])
+    mixture = HEAPS.mix(student, X[:2])
+    assert mixture.std()[0] > 0.0
+    np.testing.assert_array_equal([mixture.ppf(0.1)[1], mixture.ppf(0.9)[1]], [3.0, 3.0])
+
+
+def test_rows_counted_are_rows_repeated_in_the_weights():
+    counts = np.where(np.arange(len(Y)) < 300, 2.0, 1e-6)
+    weighted = fit_density(X, Y, counts, STUDENT, SEED)
+    assert weighted is not None
+    assert np.isin(weighted.neighbours.forest.rows, np.arange(300)).mean() > 0.99
+
+
+def test_missing_values_are_inputs_too():
+    rng = np.random.default_rng(0)
+    table = np.column_stack([np.where(Y > 0.0, np.nan, rng.normal(size=len(Y))), X])
+    density = fit_density(table, Y, None, STUDENT, SEED)
+    assert density is not None
+    known = density.mix(STUDENT[:2], np.array([[np.nan, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])).mean()
+    assert known[0] > 0.5 > -0.5 > known[1]
+
+
+def test_a_part_of_a_large_table_is_used(monkeypatch):
+    monkeypatch.setattr(shape, "_MOST_ROWS", 300)
+    density = fit_density(X, Y, None, STUDENT, SEED)
+    used = density.neighbours.rows
+    np.testing.assert_array_equal(density.neighbours.targets, Y[used])
+    errors = np.arange(600.0)
+    np.testing.assert_array_equal(density.with_errors(errors).neighbours.errors, errors[used])
+    assert len(density.mix(STUDENT, X)) == 600
+
+
+def test_lattices_earn_no_spikes():
+    """Targets on integers have bandwidths of at least 0.6 of the step."""
+    y = np.random.default_rng(0).integers(0, 5, 500).astype(float)
+    assert least_bandwidth(y) == pytest.approx(0.6)
+    assert least_bandwidth(np.ones(5)) == 0.0
+    density = fit_density(X[:500], y, None, StudentT(10.0, np.full(500, 2.0), 1.5), SEED)
+    if density is not None:
+        mixture = density.mix(StudentT(10.0, np.full(9, 2.0), 1.5), X[:9])
+        assert (mixture.width * mixture.scale[:, None])[mixture.mass > 0.0].min() > 0.599
+
+
+def test_large_leaves_are_sampled():
+    """Rows that are all alike have one leaf, of which some rows are enough."""
+    table = np.repeat([[0.0], [1.0]], 300, axis=0)
+    density = fit_density(table, Y, None, STUDENT, SEED)
+    mixture = density.mix(STUDENT[:2], np.array([[0.0], [1.0]]))
+    assert mixture.pdf(0.0).max() < 0.5 * min(mixture.pdf(1.0).min(), mixture.pdf(-1.0).min())
+
+
+def test_rows_that_repeat_are_left_out_together():
+    """A row's copy must not predict it: copies have one number, and trees draw all of them or none."""
+    table, y, student = bell(300)
+    three = np.tile(np.arange(300), 3)
+    copies = StudentT(8.0, student.loc[three], 0.5)
+    assert fit_density(table[three], y[three], None, copies, SEED) is None
+    numbers = shape.equal_rows(sortable(table[three].astype(np.float32)), y[three])
+    np.testing.assert_array_equal(numbers[:300], numbers[300:600])
+    assert len(np.unique(numbers)) == 300
+
+
+def test_groups_are_left_out_together():
+    groups = np.arange(600) // 4 + 7
+    density = fit_density(X, Y, None, STUDENT, SEED, groups=groups)
+    absent = density.neighbours.forest.absent(600).reshape(150, 4, -1)
+    np.testing.assert_array_equal(absent.all(axis=1), absent.any(axis=1))
