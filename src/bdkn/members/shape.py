@@ -29,7 +29,8 @@ _MOST_ROWS = 100_000
 
 _MOST_SCORED = 10_000
 _MOST_CALIBRATED = 4_000
-"""Rows, at most, by which weights are learned, and by which tilt and narrowing are."""
+_MOST_CRPS = 2_000
+"""Rows, at most, by which weights are learned, by which tilt and narrowing are, and by which the CRPS is compared."""
 
 _FEWEST_TREES = 10
 """Trees, at least, that have not drawn a row by which weights are learned."""
@@ -181,18 +182,34 @@ class _Stacking:
         return cls(neighbours, own, neighbours.targets[rows], total, groups[rows], parts)
 
     def best(self) -> NeighbourDensity | None:
-        """Return the mixture of the kinds that have weight, calibrated, if its gain is clearly above chance."""
+        """Return the mixture of the kinds that have weight, calibrated, if it is clearly better than the Student-t.
+
+        Its log score must be higher by clearly more than chance, and its CRPS not be worse. If that of all kinds is,
+        those kinds are tried that are errors around the prediction, and leave its centre nearly as it is.
+        """
         if len(self.y) < FEWEST_ROWS:
             return None
         has_weight = self._density().shares[:, 1:].max(axis=0) >= _LITTLE
-        if not has_weight.any():
-            return None
-        chosen = self._only(np.flatnonzero(has_weight))
-        density = chosen._calibrated(chosen._density())
-        gain = chosen._log_scores(density) - chosen.student.logpdf(chosen.y)
+        around = self.neighbours.kinds[:, 0] > 0.0
+        for kinds in (has_weight, has_weight & around):
+            density = self._only(np.flatnonzero(kinds))._better() if kinds.any() else None
+            if density is not None:
+                return density
+        return None
+
+    def _better(self) -> NeighbourDensity | None:
+        """Return the calibrated mixture of all kinds, None unless it is better than the Student-t."""
+        density = self._calibrated(self._density())
+        gain = self._log_scores(density) - self.student.logpdf(self.y)
         price = (density.shares.size - len(density.shares)) / len(np.unique(self.groups))
         mean, error = self._mean_and_error(gain)
-        return density if mean - price > _CLEARLY * error else None
+        return density if mean - price > _CLEARLY * error and self._keeps_crps(density) else None
+
+    def _keeps_crps(self, density: NeighbourDensity) -> bool:
+        """Return whether the mean CRPS of the mixture is not greater than that of the Student-t."""
+        some = self._some(_MOST_CRPS)
+        mixture = density.weigh(some.student, some.parts)
+        return float(np.average(mixture.crps(some.y) - some.student.crps(some.y), weights=some.counts)) <= 0.0
 
     def _mean_and_error(self, gain: FloatArray) -> tuple[float, float]:
         """Return the mean of a number per row and its standard error, for which a group is one observation."""
