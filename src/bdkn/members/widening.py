@@ -3,7 +3,7 @@
 With d the distance to the nearest prototype in typical distances, the gate w = clip(d - 1, 0, 1) is closed on rows that
 are no farther than training rows are from each other. The variance that is added is
 
-    u(x) = max{λ min(4d(x), 1) (D(x) - q₉₀)₊,  w(x) (D(x) - q₅₀)₊,  c w(x) Σⱼ aⱼ² Bⱼ(x)²}
+    u(x) = max{(1 + λ w(x)) min(4d(x), 1) (D(x) - q₉₀)₊,  w(x) (D(x) - q₅₀)₊,  c w(x) Σⱼ aⱼ² Bⱼ(x)²}
 
 with D the variance among all fits of the members, q₅₀ and q₉₀ its quantiles on held-out rows, Bⱼ how far x lies beyond
 the range of column j, and aⱼ the slopes of the prediction, none of which is zero unless all predictions are equal. So u
@@ -29,8 +29,8 @@ from bdkn.members.held_out import HeldOut
 from bdkn.members.support import Nearest, Support
 from bdkn.typing import FloatArray, IndexArray
 
-_EXCESS = 3.0
-"""λ, the factor of disagreement in excess of that on held-out rows; chosen as in benchmarks/outside.py."""
+_EXCESS = 2.0
+"""λ: disagreement in excess of that on held-out rows counts once near training rows and 1 + λ times far from them."""
 
 _SUDDEN = 4.0
 """The inverse of the ratio from which the excess counts in full; it is zero on prototypes."""
@@ -103,7 +103,7 @@ class Widening:
         if len(self.support.prototypes) >= _FEW_PROTOTYPES:
             _warn_if_many(ratio)
         D, w = combination.spread(forecast), gate(ratio)
-        excess = _EXCESS * np.minimum(_SUDDEN * ratio, 1.0) * (D - self.usual)
+        excess = (1.0 + _EXCESS * w) * np.minimum(_SUDDEN * ratio, 1.0) * (D - self.usual)
         variance = np.maximum(np.maximum(excess, w * (D - self.typical)), _BEYOND * w * change)
         return replace(forecast, outside=Outside(variance, paths if joint else None))
 
