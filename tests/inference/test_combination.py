@@ -383,8 +383,8 @@ def test_members_that_only_know_a_mean_do_not_betray_the_rows_left_out(folds):
 
 def test_no_weight_has_a_wider_prior_than_one():
     rng = np.random.default_rng(0)
-    means = rng.normal(size=(60, 3))
-    fitted = combine(Forecast.of(means, np.ones((60, 3))), means @ [30.0, -20.0, 5.0] + 0.1 * rng.normal(size=60))
+    means = rng.normal(size=(6000, 3))
+    fitted = combine(Forecast.of(means, np.ones((6000, 3))), means @ [30.0, -20.0, 5.0] + 0.1 * rng.normal(size=6000))
     post = fitted.posterior
     assert fitted.prior_variance * post.b / post.a == pytest.approx(1.0, rel=1e-6)
 

@@ -183,6 +183,39 @@ class TestExactChoice:
         np.testing.assert_allclose(choose_prior_variance(with_dead), choose_prior_variance(alive), rtol=1e-8)
 
 
+class TestMostProbableChoice:
+    @quick
+    @given(problems())
+    def test_no_other_variance_is_more_probable(self, rows):
+        Phi, y = rows[:2]
+        stats = Statistics.from_rows(Phi, y)
+        spectrum = Spectrum.of(stats)
+        if len(spectrum.s) == 0 or spectrum.is_exact:
+            return
+        for size in (0.1, 2.0):
+
+            def log_posterior(t, size=size):
+                post = posterior(stats, Prior.isotropic(Phi.shape[1], t))
+                return spectrum.log_evidence(t) - 2 * np.log1p(post.b / post.a * t / size**2)
+
+            found = choose_prior_variance(stats, size=size)
+            low, best = 1e-8 / spectrum.s[0] ** 2, choose_prior_variance(stats)
+            assert low * 0.999 <= found <= best * 1.001
+            others = [log_posterior(t) for t in np.geomspace(low, max(best, low), 60)]
+            assert log_posterior(found) >= max(others) - 1e-3
+
+    def test_many_rows_decide_alone(self):
+        rng = np.random.default_rng(0)
+        Phi = rng.normal(size=(20_000, 8))
+        stats = Statistics.from_rows(Phi, Phi @ rng.normal(size=8) + 0.5 * rng.normal(size=20_000))
+        assert choose_prior_variance(stats, size=1.0) == pytest.approx(choose_prior_variance(stats), rel=0.5)
+
+    def test_a_block_of_one_target_is_that_target(self):
+        Phi, y, _ = problem(rows=12, weights=3)
+        one, block = Statistics.from_rows(Phi, y), Statistics.from_rows(Phi, y[:, None])
+        assert choose_prior_variance(block, size=0.3) == pytest.approx(choose_prior_variance(one, size=0.3), rel=1e-3)
+
+
 class TestPaperChoice:
     @pytest.mark.parametrize(("scale", "noise"), [(1.0, 0.3), (1.0, 3.0), (30.0, 0.3), (1e-3, 1.0)])
     def test_is_torch_adam_on_the_papers_objective(self, scale, noise):

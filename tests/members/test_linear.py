@@ -22,7 +22,7 @@ def sparse_rows(n=60, p=80, seed=0):
 def lasso_of(X, y):
     from sklearn.linear_model import LassoCV
 
-    return LassoCV(cv=5, alphas=40, tol=1e-3).fit(X.astype(float), y)
+    return LassoCV(cv=5, alphas=40, tol=1e-3, fit_intercept=False).fit(X.astype(float), y)
 
 
 @pytest.mark.parametrize("options", [{}, {"design": "hold-out"}, {"predict_with": "refit"}], ids=str)

@@ -3,9 +3,9 @@
     yᵢ = φᵢᵀβ + α + εᵢ,   εᵢ ~ N(0, σ² vᵢ^τ),   β_h ~ N(1/H, σ² t),   α ~ N(0, σ² t),
 
 with v the ensemble's own predictive variance. The constant is one more member, with prior mean zero. Given τ and
-t = σ_β² the model is conjugate; both are chosen by evidence, t exactly, τ under an exponential prior. The prior of the
-weights pulls towards the equally weighted ensemble, and so adds no noise of its own. τ = 0 is the paper's constant
-noise; τ = 1 with β = 1/H and σ² = 1 is the deep ensemble.
+t = σ_β² the model is conjugate; both are chosen by evidence under weak priors: √(σ² t) is half-t with three degrees of
+freedom and of size 1/H, τ exponential. The prior of the weights pulls towards the equally weighted ensemble, and so
+adds no noise of its own. τ = 0 is the paper's constant noise; τ = 1 with β = 1/H and σ² = 1 is the deep ensemble.
 """
 
 from __future__ import annotations
@@ -337,7 +337,8 @@ def combine(
     counts : array-like (n,), optional
         How often each row is counted.
     prior_variance : {"evidence", "paper"} or float, default="evidence"
-        Prior variance of the weights in units of the noise, as in ``choose_prior_variance``.
+        Prior variance of the weights in units of the noise, as in ``choose_prior_variance``; for "evidence" with a
+        prior by which weights deviate from 1/H by about 1/H.
     tempering : "evidence" or float, default="evidence"
         The power τ of the members' variance in the noise variance, from 0 to 2; "evidence" chooses it, under an
         exponential prior that asks for three units of log evidence per unit of τ.
@@ -406,7 +407,7 @@ class _Regression:
         stats = Statistics.from_rows(self.Phi, self.y, precision=self.v**-τ, counts=self.counts)
         H = self.Phi.shape[1] - 1
         μ0 = np.append(np.full(H, 1.0 / H), 0.0)
-        t = choose_prior_variance(stats, self.prior_variance, mean=μ0, widest=MAX_WEIGHT_VARIANCE)
+        t = choose_prior_variance(stats, self.prior_variance, mean=μ0, widest=MAX_WEIGHT_VARIANCE, size=1.0 / H)
         prior = Prior.shrinking(μ0, t)
         post = Posterior(*condition(stats, prior), prior)
         return post, t, log_evidence(stats, post)

@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize_scalar
 from scipy.special import xlogy
 
 from bdkn.errors import check_choice, check_number
@@ -112,9 +112,9 @@ class Spectrum(NamedTuple):
 
         return slope
 
-    def largest_b(self, t: float) -> float:
-        """Return bₙ(t)."""
-        return float(self.b(t))
+    def largest_b(self, t: ArrayLike) -> FloatArray:
+        """Return bₙ(t), for prior variances ``t`` of any shape."""
+        return self.b(t)
 
     @property
     def is_exact(self) -> bool:
@@ -174,9 +174,9 @@ class BlockSpectrum(NamedTuple):
         """``slope`` at one number."""
         return lambda log_t: float(self.slope(log_t))
 
-    def largest_b(self, t: float) -> float:
-        """Return the largest bₙ(t) of a target."""
-        return float(self.b(t).diagonal().max())
+    def largest_b(self, t: ArrayLike) -> FloatArray:
+        """Return the largest bₙ(t) of a target, for prior variances ``t`` of any shape."""
+        return np.asarray(self.b(t).diagonal(axis1=-2, axis2=-1).max(axis=-1))
 
     @property
     def is_exact(self) -> bool:
@@ -230,6 +230,7 @@ def choose_prior_variance(
     a0: float = 0.0,
     b0: float = 0.0,
     widest: float = np.inf,
+    size: float = np.inf,
 ) -> float:
     """Return the prior variance t = σ_β² of the weights, in units of the noise.
 
@@ -248,6 +249,10 @@ def choose_prior_variance(
         Shape and scale of the inverse-gamma prior of σ².
     widest : float, default=inf
         The largest value that (bₙ/aₙ) t, the prior variance of a weight, may have; for "evidence" only.
+    size : float, default=inf
+        Usual size of the prior standard deviation √((bₙ/aₙ) t) of a weight; for "evidence" only. If finite, t is the
+        most probable one under a half-t prior with three degrees of freedom of that deviation, of density
+        (1 + (bₙ/aₙ) t/size²)⁻².
 
     Returns
     -------
@@ -276,7 +281,10 @@ def choose_prior_variance(
     spectrum = Spectrum.of(stats, mean, a0, b0) if one else BlockSpectrum.of(stats, mean, a0, b0)
     if len(spectrum.s) == 0 or spectrum.is_exact:
         return 1.0
-    return math.exp(_best(spectrum, widest) if method == "evidence" else _five_adam_steps(spectrum))
+    if method == "paper":
+        return math.exp(_five_adam_steps(spectrum))
+    best = _best(spectrum, widest)
+    return math.exp(best if size == np.inf else _most_probable(spectrum, best, size))
 
 
 def renamed_exact() -> str:
@@ -298,6 +306,27 @@ def _best(spectrum: Spectrum | BlockSpectrum, widest: float) -> float:
     if len(candidates) == 1:
         return float(candidates[0])
     return float(candidates[spectrum.log_evidence(np.exp(candidates)).argmax()])
+
+
+def _most_probable(spectrum: Spectrum | BlockSpectrum, best: float, size: float) -> float:
+    """Return the log t of the highest posterior density, which is not above that of the highest evidence.
+
+    The prior falls with t. The evidence can have several peaks, so the highest point of a grid comes first.
+    """
+
+    def log_posterior(log_t: FloatArray | float) -> FloatArray:
+        t = np.exp(log_t)
+        squared = t * spectrum.largest_b(t) / spectrum.a / size**2
+        return np.asarray(spectrum.log_evidence(t) - 2.0 * np.log1p(squared))
+
+    low = np.log(1e-8) - 2.0 * np.log(spectrum.s[0])
+    grid = np.linspace(low, max(best, low), 1 + int(np.ceil(max(best - low, 0.0) * 2.0)))
+    top = int(log_posterior(grid).argmax())
+    if top == 0:
+        return float(low)
+    bounds = grid[top - 1], grid[min(top + 1, len(grid) - 1)]
+    found = minimize_scalar(lambda log_t: -float(log_posterior(log_t)), bounds=bounds, method="bounded")
+    return max((float(found.x), float(grid[top])), key=log_posterior)
 
 
 def _narrowed(spectrum: Spectrum | BlockSpectrum, low: float, high: float, widest: float) -> float:

@@ -7,6 +7,7 @@ The first output of such a network is the linear function, the second, the raw v
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from bdkn.networks.head import MIN_VARIANCE
 from bdkn.rows import Rows
 from bdkn.stages import stage
 from bdkn.training import Trained
-from bdkn.typing import Float32Array, FloatArray
+from bdkn.typing import Float32Array, FloatArray, IndexArray
 
 LINEAR = "linear"
 """The name of the linear member."""
@@ -28,17 +29,21 @@ _FEWEST = 4
 _PENALTIES = 40
 """Number of penalties to choose from."""
 
-_COLUMNS_PER_ROW = 0.5
-"""Columns per row from which a linear member is added by default."""
+_ROWS, _COLUMNS_PER_ROW = 10, 0.5
+"""Rows, and columns per row, from which a linear member is added by default."""
 
 
 def needs_linear(n_rows: int, n_columns: int) -> bool:
     """Return whether a table is so wide that a linear member is added by default."""
-    return n_columns >= _COLUMNS_PER_ROW * n_rows
+    return n_rows >= _ROWS and n_columns >= _COLUMNS_PER_ROW * n_rows
 
 
 def fit_linear(rows: Rows, plan: FoldPlan, *, own_variance: bool) -> Candidates:
-    """Return the linear member as a candidate, with the folds of the first member of ``plan``."""
+    """Return the linear member as a candidate, with the folds of the first member of ``plan``.
+
+    Its fits differ on a row mostly by whether they were trained on it. So nothing is claimed to be saved by averaging
+    over them: the fold variance is zero.
+    """
     own = _plan_of_first(plan)
     with stage("train"):
         trained = Trained.join([_fit(rows, None if numbers is None else np.asarray(numbers)) for numbers in own.rows])
@@ -46,8 +51,9 @@ def fit_linear(rows: Rows, plan: FoldPlan, *, own_variance: bool) -> Candidates:
     crossed = NetworkGrid(trained[range(last)], FoldGrid(last, 1))
     used = NetworkGrid(trained[[last]], FoldGrid(1, 1)) if plan.refit else crossed
     is_finite = np.array([trained.networks.is_finite().all()])
-    networks = FoldNetworks(crossed, used, is_finite, own_variance)
-    return Candidates(own.names, used, is_finite, predict_held_out(networks, rows, own), own_variance)
+    held_out = predict_held_out(FoldNetworks(crossed, used, is_finite, own_variance), rows, own)
+    held_out = replace(held_out, fold_variance=np.zeros_like(held_out.means))
+    return Candidates(own.names, used, is_finite, held_out, own_variance)
 
 
 def _plan_of_first(plan: FoldPlan) -> FoldPlan:
@@ -57,13 +63,18 @@ def _plan_of_first(plan: FoldPlan) -> FoldPlan:
     return FoldPlan((LINEAR,), seeds, [0] * len(rows), rows, plan.fold_of[:, :1], plan.held_out, plan.refit)
 
 
-def _fit(rows: Rows, numbers: FloatArray | None) -> Trained:
-    """Return the lasso of some of the rows (None: all) as a network; its only loss is its NLL on held-out rows."""
+def _fit(rows: Rows, numbers: IndexArray | None) -> Trained:
+    """Return the lasso of some of the rows (None: all) as a network; its only loss is its NLL on held-out rows.
+
+    It predicts the mean of all targets where all inputs are average. The mean of the rows that a fold keeps would err
+    against the rows left out, from which weights could read them off.
+    """
     chosen = slice(None) if numbers is None else numbers
     counts = None if rows.counts is None else rows.counts[chosen]
-    slope, intercept, error = _lasso(rows.X[chosen], np.asarray(rows.y[chosen], dtype=np.float64), counts)
+    mean = float(np.average(rows.y, weights=rows.counts))
+    slope, error = _lasso(rows.X[chosen], np.asarray(rows.y[chosen], dtype=np.float64) - mean, counts)
     loss = np.array([(np.log(2.0 * np.pi * error) + 1.0) / 2.0])
-    return Trained(_network(slope, intercept, error), (loss,), (np.empty(0),), (0,))
+    return Trained(_network(slope, mean, error), (loss,), (np.empty(0),), (0,))
 
 
 def _network(slope: FloatArray, intercept: float, variance: float) -> Networks:
@@ -76,17 +87,16 @@ def _network(slope: FloatArray, intercept: float, variance: float) -> Networks:
     return Networks(NetworkSpec(n_inputs=len(slope), hidden=()), ((W, b),))
 
 
-def _lasso(X: Float32Array, y: FloatArray, counts: FloatArray | None) -> tuple[FloatArray, float, float]:
-    """Return slope, intercept and squared error on held-out rows of the lasso whose penalty has the smallest."""
-    mean = float(np.average(y, weights=counts))
-    spread = float(np.average((y - mean) ** 2, weights=counts))
-    if len(y) < _FEWEST or spread == 0.0:
-        return np.zeros(X.shape[1]), mean, max(spread, 2.0 * MIN_VARIANCE)
+def _lasso(X: Float32Array, y: FloatArray, counts: FloatArray | None) -> tuple[FloatArray, float]:
+    """Return the slope, and the squared error on held-out rows, of the lasso whose penalty has the smallest."""
+    spread = float(np.average(y**2, weights=counts))
+    if len(y) < _FEWEST or spread <= MIN_VARIANCE:
+        return np.zeros(X.shape[1]), max(spread, 2.0 * MIN_VARIANCE)
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LassoCV
 
+    model = LassoCV(cv=min(5, len(y) // 2), alphas=_PENALTIES, tol=1e-3, fit_intercept=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = LassoCV(cv=min(5, len(y) // 2), alphas=_PENALTIES, tol=1e-3).fit(X.astype(np.float64), y, counts)
-    error = float(model.mse_path_.mean(axis=1).min())
-    return model.coef_, float(model.intercept_), max(error, 2.0 * MIN_VARIANCE)
+        model.fit(X.astype(np.float64), y, counts)
+    return model.coef_, max(float(model.mse_path_.mean(axis=1).min()), 2.0 * MIN_VARIANCE)

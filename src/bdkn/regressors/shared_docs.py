@@ -89,8 +89,9 @@ n_iter_ : int
     Epochs run by the network that ran longest.""",
     "combination_parameters": """\
 prior_variance : {"evidence", "paper"} or float, default="evidence"
-    How the prior variance σ_β² of the weights is chosen: by maximal evidence (marginal likelihood), as in the paper (a
-    few steps of an optimiser from 1), or as the number given.
+    How the prior variance σ_β² of the weights is chosen: by evidence (marginal likelihood), under a weak prior that
+    weights deviate from equal ones by about their size; as in the paper (a few steps of an optimiser from 1); or as the
+    number given.
 tempering : "evidence" or float, default="evidence"
     The power τ of the members' variance in the noise variance: chosen by evidence, under a prior that asks for a gain
     of three units of log evidence per unit of τ; or a number between 0 (constant noise) and 2. With 1 the members'
