@@ -31,7 +31,7 @@ _MOST_SCORED = 10_000
 _MOST_CALIBRATED = 4_000
 """Rows, at most, by which weights are learned, and by which tilt and narrowing are."""
 
-_FEWEST_TREES = 10
+_FEWEST_TREES = 5
 """Trees, at least, that have not drawn a row by which weights are learned."""
 
 _FLOOR = 0.6
