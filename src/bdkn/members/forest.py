@@ -13,10 +13,14 @@ from numpy.typing import NDArray
 from bdkn.threads import run_on_threads
 from bdkn.typing import BoolArray, Float32Array, FloatArray, IndexArray
 
-N_TREES = 100
 _SHARE_OF_INPUTS = 0.7
-_MOST_DRAWN = 50_000
-"""Draws of rows for one tree, at most; of larger tables, each tree sees a part."""
+_MOST_INPUTS = 12
+"""Inputs that are tried for a split: this share of them, and no more than this number."""
+
+_MOST_TREES = 100
+_FEWEST_TREES = 20
+_MOST_DRAWN = 2_000_000
+"""Rows that all trees draw together, at most: a larger table has fewer trees. It bounds a forest to some 60 MB."""
 
 Ints = NDArray[np.int32]
 
@@ -71,13 +75,15 @@ def grow_forest(
     seed: np.random.SeedSequence,
     *,
     groups: IndexArray | None = None,
-    n_trees: int = N_TREES,
+    n_trees: int | None = None,
     n_jobs: int | None = 1,
 ) -> Forest:
     """Grow the trees; a row that counts twice is drawn twice as often, rows of one group are drawn together.
 
-    ``groups`` are numbers from 0 without gaps; None: each row is a group of its own.
+    ``groups`` are numbers from 0 without gaps; None: each row is a group of its own. By default a forest has 100 trees,
+    and fewer if it has more than 20 000 rows.
     """
+    n_trees = n_trees or int(np.clip(_MOST_DRAWN // len(y), _FEWEST_TREES, _MOST_TREES))
     grown: list[Any] = [None] * n_trees
     seeds = [np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, k)) for k in range(n_trees)]
     weights = np.ones(len(y)) if counts is None else counts
@@ -93,7 +99,7 @@ def grow_forest(
 def _draw_rows(weights: FloatArray, groups: IndexArray | None, rng: np.random.Generator) -> FloatArray:
     """Return how often each row is drawn; with groups, each row of a group as often as the group, by its weight."""
     total = weights if groups is None else np.bincount(groups, weights)
-    drawn = rng.multinomial(min(len(total), _MOST_DRAWN), total / total.sum()).astype(np.float64)
+    drawn = rng.multinomial(len(total), total / total.sum()).astype(np.float64)
     return drawn if groups is None else drawn[groups] * (weights * np.bincount(groups)[groups] / total[groups])
 
 
@@ -102,23 +108,18 @@ def _grow_tree(inputs: Float32Array, y: FloatArray, drawn: FloatArray, seed: int
     from sklearn.tree import DecisionTreeRegressor
 
     rows = np.flatnonzero(drawn)
-    model = DecisionTreeRegressor(max_features=_SHARE_OF_INPUTS, random_state=seed)
+    tried = max(1, min(round(_SHARE_OF_INPUTS * inputs.shape[1]), _MOST_INPUTS))
+    model = DecisionTreeRegressor(max_features=tried, random_state=seed)
     tree = model.fit(inputs[rows], y[rows], sample_weight=drawn[rows]).tree_
     leaves = tree.apply(inputs[rows])
     order = np.argsort(leaves, kind="stable")
-    start = np.searchsorted(leaves[order], np.arange(tree.node_count))
+    start = np.searchsorted(leaves[order], np.arange(tree.node_count)).astype(np.int32)
+    stop = start + tree.n_node_samples.astype(np.int32)
     is_leaf = tree.children_left < 0
-    feature = np.where(is_leaf, -1, tree.feature)
-    right = np.where(is_leaf, 0, tree.children_right)
-    return (
-        feature,
-        _rounded_down(tree.threshold),
-        right,
-        start,
-        start + tree.n_node_samples,
-        rows[order],
-        drawn[rows[order]],
-    )
+    feature = np.where(is_leaf, -1, tree.feature).astype(np.int32)
+    right = np.where(is_leaf, 0, tree.children_right).astype(np.int32)
+    taken = rows[order]
+    return feature, _rounded_down(tree.threshold), right, start, stop, taken.astype(np.int32), drawn[taken]
 
 
 def _rounded_down(threshold: FloatArray) -> Float32Array:
@@ -130,16 +131,16 @@ def _rounded_down(threshold: FloatArray) -> Float32Array:
 def _join(trees: Sequence[tuple[Any, ...]]) -> Forest:
     """Return the forest of some trees."""
     sizes, drawn = [len(tree[0]) for tree in trees], [len(tree[5]) for tree in trees]
-    roots, before = np.cumsum([0, *sizes[:-1]]), np.cumsum([0, *drawn[:-1]])
+    roots, before = (np.cumsum([0, *some[:-1]], dtype=np.int32) for some in (sizes, drawn))
     feature, threshold, right, start, stop, rows, copies = (np.concatenate(parts) for parts in zip(*trees, strict=True))
     node_shift, row_shift = np.repeat(roots, sizes), np.repeat(before, sizes)
     return Forest(
-        feature=feature.astype(np.int32),
+        feature=feature,
         threshold=threshold,
-        right=(right + node_shift).astype(np.int32),
-        start=(start + row_shift).astype(np.int32),
-        stop=(stop + row_shift).astype(np.int32),
-        roots=roots.astype(np.int32),
-        rows=rows.astype(np.int32),
+        right=right + node_shift,
+        start=start + row_shift,
+        stop=stop + row_shift,
+        roots=roots,
+        rows=rows,
         copies=copies.astype(np.float32),
     )

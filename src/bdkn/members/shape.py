@@ -32,7 +32,7 @@ _MOST_CALIBRATED = 4_000
 _MOST_CRPS = 2_000
 """Rows, at most, by which weights are learned, by which tilt and narrowing are, and by which the CRPS is compared."""
 
-_FEWEST_TREES = 10
+_FEWEST_TREES = 5
 """Trees, at least, that have not drawn a row by which weights are learned."""
 
 _FLOOR = 0.6
