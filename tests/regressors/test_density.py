@@ -58,7 +58,7 @@ def test_the_student_t_alone(model):
 
 def test_parts_add_up_to_the_variance(model):
     parts, dist = model.predict_var(NEW, decompose=True), model.predict_dist(NEW)
-    assert list(parts) == ["noise", "disagreement", "weights", "shape"]
+    assert list(parts) == ["noise", "disagreement", "weights", "outside", "shape"]
     np.testing.assert_allclose(sum(parts.values()), dist.var(), rtol=1e-9)
     np.testing.assert_allclose(model.predict_var(NEW), dist.var(), rtol=1e-9)
 

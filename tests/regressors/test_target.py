@@ -132,7 +132,7 @@ def test_the_choice():
 def test_without_a_reason_the_fit_is_the_one_of_the_identity():
     rng, X, f = signal(200, 0)
     y = f + 0.3 * rng.normal(size=200)
-    auto, identity = network().fit(X, y), network(target="identity").fit(X, y)
+    auto, identity = (network(target=name, density="student-t").fit(X, y) for name in ("auto", "identity"))
     np.testing.assert_array_equal(auto.predict(X), identity.predict(X))
     assert isinstance(auto.predict_dist(X), StudentT)
 

@@ -28,6 +28,9 @@ BEYOND_CHANCE = 1000
 FEWEST = 10
 """With fewer distinct rows or settings than this, rows are taken as they are."""
 
+FEWEST_NEAR = 0.01
+"""With a smaller share of rows that are nearly but not quite equal to another, they are near by chance."""
+
 MOST_ROWS = 10
 """With more rows than this per setting of the inputs, a new row is likely to have a setting that was seen."""
 
@@ -63,8 +66,10 @@ def find_repeated_rows(X: Any, y: FloatArray) -> RepeatedRows | None:
     keys = _TableKeys.of(X, y, NEAR)
     if len(np.unique(keys.inputs)) == len(y):
         return None
-    if _pairs(_TableKeys.of(X, y, COARSE * NEAR).inputs) >= 2 * _pairs(keys.inputs):  # near by chance
-        keys = _TableKeys.of(X, y, None)
+    coarse, exact = _TableKeys.of(X, y, COARSE * NEAR), _TableKeys.of(X, y, None)
+    few = len(np.unique(exact.inputs)) - len(np.unique(keys.inputs)) < max(FEWEST, FEWEST_NEAR * len(y))
+    if few or _pairs(coarse.inputs) >= 2 * _pairs(keys.inputs):  # near by chance
+        keys = exact
     copies = _copies(X, y, keys)
     settings = _settings(X, keys.inputs, copies)
     return RepeatedRows(copies, settings) if copies.any() or settings is not None else None

@@ -50,6 +50,9 @@ _LITTLE = 0.05
 _CLEARLY = 2.0
 """Standard errors by which the gain of the mixture must exceed its price."""
 
+_BY_CHANCE = 0.5
+"""Standard errors by which the CRPS of the mixture may exceed that of the Student-t."""
+
 _TILTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
 _NARROWINGS = (1.0, 0.9, 0.8, 0.7, 0.6)
 
@@ -206,10 +209,11 @@ class _Stacking:
         return density if mean - price > _CLEARLY * error and self._keeps_crps(density) else None
 
     def _keeps_crps(self, density: NeighbourDensity) -> bool:
-        """Return whether the mean CRPS of the mixture is not greater than that of the Student-t."""
+        """Return whether the mean CRPS of the mixture exceeds that of the Student-t by chance at most."""
         some = self._some(_MOST_CRPS)
-        mixture = density.weigh(some.student, some.parts)
-        return float(np.average(mixture.crps(some.y) - some.student.crps(some.y), weights=some.counts)) <= 0.0
+        more = density.weigh(some.student, some.parts).crps(some.y) - some.student.crps(some.y)
+        mean, error = some._mean_and_error(more)
+        return mean <= _BY_CHANCE * error
 
     def _mean_and_error(self, gain: FloatArray) -> tuple[float, float]:
         """Return the mean of a number per row and its standard error, for which a group is one observation."""
