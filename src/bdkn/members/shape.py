@@ -50,7 +50,7 @@ _LITTLE = 0.05
 _CLEARLY = 2.0
 """Standard errors by which the gain of the mixture must exceed its price."""
 
-_BY_CHANCE = 0.5
+_BY_CHANCE = 1.0
 """Standard errors by which the CRPS of the mixture may exceed that of the Student-t."""
 
 _TILTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
