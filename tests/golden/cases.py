@@ -75,6 +75,9 @@ SAVED = (
 )
 """Cases whose model is kept as well: one of each class, and the published method."""
 
+FORMER = ("former-bdkn-small", "former-ensemble-default", "former-stack")
+"""Models of the cases of these names as they were fitted and saved before predictions widened outside of the rows."""
+
 WEIGHTED = ("bdkn-hold-out", "ensemble-default")
 """Cases fitted with sample weights."""
 
