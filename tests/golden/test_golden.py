@@ -58,7 +58,7 @@ def test_a_fit_gives_the_kept_numbers(name: str) -> None:
     assert_same(predictions(fitted(name)), name, TOLERANCE if is_fused(np.float32(1.1)) else UNFUSED_TOLERANCE)
 
 
-@pytest.mark.parametrize("name", (*SAVED, *FORMER))
+@pytest.mark.parametrize("name", [*SAVED, *FORMER])
 def test_a_kept_model_file_loads_and_predicts_the_kept_numbers(name: str) -> None:
     if name.startswith(("gp", "dkl")):
         pytest.importorskip("torch", reason="a Gaussian process computes with PyTorch")
