@@ -14,6 +14,9 @@ from bdkn.typing import Array, BoolArray, Float32Array, FloatArray, IndexArray
 _FIT_ROWS = 50_000
 """Rows from which quantiles are computed; of a larger table, evenly spaced rows are taken."""
 
+_LEAST_SCALE = 1e-2
+"""The least standard deviation of a feature: that of a bin which a row in ten thousand lies beyond."""
+
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseLinear:
@@ -21,13 +24,16 @@ class PiecewiseLinear:
 
     The feature of a bin is clip((x - lower) / width, 0, 1): 0 below the bin, 1 above it, linear within. A function that
     is linear in these features is continuous and piecewise linear in x, and constant outside the bins (Gorishniy et
-    al., "On Embeddings for Numerical Features in Tabular Deep Learning", 2022). ``columns`` (m,), ``lower`` (m,) and
-    ``width`` (m,) are the column, the lower end and the width of each bin.
+    al., "On Embeddings for Numerical Features in Tabular Deep Learning", 2022). Features are standardized, as the
+    inputs are. ``columns`` (m,), ``lower`` (m,) and ``width`` (m,) are the column, the lower end and the width of each
+    bin; ``mean`` (m,) and ``scale`` (m,) are those of its feature.
     """
 
     columns: IndexArray
     lower: Float32Array
     width: Float32Array
+    mean: Float32Array
+    scale: Float32Array
 
     @classmethod
     def fit(cls, X: Float32Array, n_bins: int, counts: FloatArray | None = None) -> PiecewiseLinear:
@@ -40,7 +46,11 @@ class PiecewiseLinear:
         edges = [_edges(column, n_bins, share) for column in rows.T]
         columns = np.repeat(np.arange(len(edges)), [max(0, len(edge) - 1) for edge in edges])
         lower = np.concatenate([edge[:-1] for edge in edges]).astype(np.float32)
-        return cls(columns, lower, np.concatenate([np.diff(edge) for edge in edges]).astype(np.float32))
+        width = np.concatenate([np.diff(edge) for edge in edges]).astype(np.float32)
+        features = np.clip((rows[:, columns] - lower) / width, 0.0, 1.0).astype(np.float64)
+        mean = np.average(features, axis=0, weights=share)
+        scale = np.sqrt(np.average((features - mean) ** 2, axis=0, weights=share))
+        return cls(columns, lower, width, mean.astype(np.float32), np.maximum(scale, _LEAST_SCALE).astype(np.float32))
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -59,11 +69,13 @@ class PiecewiseLinear:
         np.subtract(X[:, self.columns], self.lower, out=features)
         np.divide(features, self.width, out=features)
         np.clip(features, 0.0, 1.0, out=features)
+        np.subtract(features, self.mean, out=features)
+        np.divide(features, self.scale, out=features)
         return inputs
 
     @property
-    def _key(self) -> tuple[bytes, bytes, bytes]:
-        return self.columns.tobytes(), self.lower.tobytes(), self.width.tobytes()
+    def _key(self) -> tuple[bytes, ...]:
+        return tuple(part.tobytes() for part in (self.columns, self.lower, self.width, self.mean, self.scale))
 
 
 @dataclass(frozen=True)
