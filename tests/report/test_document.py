@@ -34,7 +34,9 @@ def test_the_calibration_caption_leaves_out_the_baseline(trial):
 def test_the_weights_caption_counts_intervals_that_exclude_zero(trial):
     members = trial.models["BDKN"].member_table()
     clear = sum(lower > 0 or upper < 0 for lower, upper in zip(members["lower"], members["upper"], strict=True))
-    assert f"of {clear} of 3 weights exclude zero; equal weights would be 0.33." in describe_weights(trial)
+    count = len(members["member"])
+    expected = f"of {clear} of {count} weights exclude zero; equal weights would be {1 / count:.2f}."
+    assert expected in describe_weights(trial)
 
 
 def test_figures_show_the_trial(trial):

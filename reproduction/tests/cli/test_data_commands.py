@@ -31,12 +31,13 @@ def folder(monkeypatch, tmp_path):
     monkeypatch.delenv("BDKN_DATA", raising=False)
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setattr("pooch.os_cache", lambda project: tmp_path / "cache" / project)
-    for name in list(DATASETS):
-        monkeypatch.delitem(DATASETS, name)
-    monkeypatch.setitem(DATASETS, "toy", toy)
-    monkeypatch.setitem(DATASETS, "absent", replace(toy, name="absent", licence="CC BY 4.0"))
+    every = dict(DATASETS)  # given back in its order, which messages show
+    DATASETS.clear()
+    DATASETS.update(toy=toy, absent=replace(toy, name="absent", licence="CC BY 4.0"))
     folders.write(tmp_path / "toy.csv.gz", TOY)
-    return tmp_path
+    yield tmp_path
+    DATASETS.clear()
+    DATASETS.update(every)
 
 
 def run(*words):
