@@ -1,5 +1,6 @@
 """Predictions far from the training rows, and the report about how far rows are."""
 
+import pickle
 import warnings
 from dataclasses import replace
 
@@ -124,10 +125,12 @@ def test_a_changed_constant_column_and_an_unknown_value_are_outside():
 
 
 def test_a_saved_model_widens_as_before(model, tmp_path):
-    if isinstance(model, BayesianStackingRegressor):
-        pytest.skip("trees are no models of bdkn")
-    model.save(tmp_path / "model.bdkn")
-    loaded, far = bdkn.load(tmp_path / "model.bdkn"), X[:4] + 30.0
+    far = X[:4] + 30.0
+    if isinstance(model, BayesianStackingRegressor):  # save writes no trees of other libraries
+        loaded = pickle.loads(pickle.dumps(model))
+    else:
+        model.save(tmp_path / "model.bdkn")
+        loaded = bdkn.load(tmp_path / "model.bdkn")
     np.testing.assert_array_equal(loaded.predict_dist(far).scale, model.predict_dist(far).scale)
     np.testing.assert_array_equal(loaded.support(far).ratio, model.support(far).ratio)
 

@@ -538,11 +538,10 @@ class CombiningRegressor(ProbabilisticRegressor):
 
     def _joint_draws(self, X: Array, size: int, generator: np.random.Generator) -> FloatArray:
         forecast, targets = self._widened_forecast(X, joint=True), self._combined.targets
-        drawn = self.combination_.draw(forecast, size, generator)
-        if self.density_ is not None:
-            drawn = carry(*self._scaled(forecast, X), drawn)
+        student, shaped = self._scaled(forecast, X)
+        drawn = carry(student, shaped, self.combination_.draw(forecast, size, generator))
         drawn = targets.mean + targets.scale * drawn
-        dist = self._from_forecast(forecast, X)
+        dist = targets.restore(shaped.affine(targets.scale, targets.mean))
         return dist.carry(drawn) if isinstance(dist, Transformed) else drawn
 
 
