@@ -6,11 +6,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy import stats
 
 from bdkn.kernels import forest as kernel
 from bdkn.members import Standardizer
 from bdkn.members.forest import grow_forest, sortable
 from bdkn.members.neighbours import Kind, Neighbours
+from bdkn.predictive import StudentT
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(80, 3)).astype(np.float32), RNG.normal(size=80)
@@ -73,10 +75,10 @@ def test_weights_are_shares_of_common_leaves():
         -Y,
         1.0,
         0.0,
-        kinds(Kind(False, False, 80, 0.1), Kind(True, True, 80, 1)),
+        kinds(Kind(False, False, 80, 0.1, 0.0), Kind(True, True, 80, 1, 0.0)),
     )
     new = RNG.normal(size=(6, 3)).astype(np.float32)
-    parts = everything.components(np.zeros(6), np.full(6, 2.0), sortable(new))
+    parts = everything.components(StudentT(5.0, np.zeros(6), 2.0), sortable(new))
     for level, nodes in enumerate(leaves(FOREST, new)):
         expected = np.zeros((6, 80))
         for i in range(6):
@@ -118,9 +120,9 @@ def rows_of(table):
 
 
 def test_merged_components_keep_mean_and_variance():
-    plan = kinds(Kind(False, True, 80, 0.1), Kind(False, True, 6, 0.1))
+    plan = kinds(Kind(False, True, 80, 0.1, 0.0), Kind(False, True, 6, 0.1, 0.0))
     both = Neighbours(Standardizer.fit(rows_of(X)), FOREST, Y, Y, 1.0, 0.0, plan)
-    parts = both.components(np.zeros(80), np.ones(80), sortable(X))
+    parts = both.components(StudentT(5.0, np.zeros(80), 1.0), sortable(X))
     for moment in (lambda p, w: p, lambda p, w: p**2 + w**2):
         exact, merged = (
             np.sum(parts.mass[:, s] * moment(parts.position[:, s], parts.width[:, s]), axis=1)
@@ -129,7 +131,19 @@ def test_merged_components_keep_mean_and_variance():
         np.testing.assert_allclose(merged, exact, rtol=1e-6, atol=1e-9)
 
 
+def test_targets_that_the_student_t_finds_likely_count_for_more():
+    """Weights times a power of the density of the Student-t, with sum one, by SciPy's density."""
+    plan = kinds(Kind(False, True, 80, 0.1, 0.0), Kind(False, True, 80, 0.1, 0.7))
+    both = Neighbours(Standardizer.fit(rows_of(X)), FOREST, Y, Y, 1.0, 0.0, plan)
+    df, loc, scale = np.linspace(3.0, 9.0, 80), Y + 0.3, np.linspace(0.5, 2.0, 80)
+    parts = both.components(StudentT(df, loc, scale), sortable(X))
+    at, before, after = parts.position[:, :80], parts.mass[:, :80], parts.mass[:, 80:]
+    expected = before * stats.t.pdf(at, df[:, None]) ** 0.7
+    np.testing.assert_array_equal(at, parts.position[:, 80:])
+    np.testing.assert_allclose(after, expected / expected.sum(axis=1, keepdims=True), rtol=1e-6, atol=1e-12)
+
+
 def test_bandwidths_have_a_floor():
-    plan = kinds(Kind(False, False, 9, 0.1), Kind(True, False, 9, 0.1))
+    plan = kinds(Kind(False, False, 9, 0.1, 0.0), Kind(True, False, 9, 0.1, 0.0))
     some = Neighbours(Standardizer.fit(rows_of(X)), FOREST, Y, Y, 1.0, 0.8, plan)
-    assert some.components(np.zeros(80), np.full(80, 2.0), sortable(X)).width.min() >= 0.4
+    assert some.components(StudentT(5.0, np.zeros(80), 2.0), sortable(X)).width.min() >= 0.4

@@ -121,15 +121,29 @@ def _cut_of(weights: FloatArray, room: int) -> float:
     return -1.0 if len(weights) <= room else np.partition(weights, len(weights) - room - 1)[len(weights) - room - 1]
 
 
+@inlined
+def _weigh_by_student(
+    weights: FloatArray, at: FloatArray, df: float, power: float, own: FloatArray, m: int
+) -> None:
+    """Write to ``own`` the first m weights times a power of the density of the Student-t at each point, with sum one."""
+    whole = 0.0
+    for j in range(m):
+        own[j] = weights[j]
+        if power > 0.0:
+            own[j] *= math.exp(-0.5 * power * (df + 1.0) * math.log1p(at[j] * at[j] / df))
+        whole += own[j]
+    for j in range(m):
+        own[j] = own[j] / whole if whole > 0.0 else weights[j]
+
+
 @compiled
 def components(
     found: tuple[Ints, Ints],
     drawn: tuple[Ints, Ints, Ints, Float32Array],
     absent: NDArray[np.bool_],
     values: tuple[FloatArray, FloatArray],
-    loc: FloatArray,
-    scale: FloatArray,
-    plan: tuple[IndexArray, IndexArray, IndexArray, IndexArray, FloatArray],
+    student: tuple[FloatArray, FloatArray, FloatArray],
+    plan: tuple[IndexArray, IndexArray, IndexArray, IndexArray, FloatArray, FloatArray],
     floor: float,
     out: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
 ) -> None:
@@ -137,41 +151,44 @@ def components(
 
     ``found`` are the nodes of ``find_nodes``, ``drawn`` first and last place of each node among the training rows drawn
     for the trees, their numbers, and how often. ``absent`` (m, trees) says which trees a row may use; ``values`` are
-    the targets and the standardised residuals of the training rows. ``plan`` has for each kind of component its source
-    (0: targets, 1: residuals), its level (0: leaves, 1: broad nodes), its first and last slot, and its bandwidth.
-    Written are positions, widths and masses (m, slots), and the agreement of the trees (m,).
+    the targets and the standardised residuals of the training rows; ``student`` are degrees of freedom, location and
+    scale. ``plan`` has for each kind of component its source (0: targets, 1: residuals), its level (0: leaves, 1: broad
+    nodes), its first and last slot, its bandwidth, and the power of the Student-t's density by which targets are
+    weighted. Written are positions, widths and masses (m, slots), and the agreement of the trees (m,).
     """
-    source, level, first, last, width = plan
+    source, level, first, last, width, power = plan
+    df, loc, scale = student
     leaves, broad = found
     start, stop, rows, copies = drawn
     positions, widths, masses, agreement = out
     n = len(values[0])
     total, seen = np.zeros((2, n)), np.empty((2, n), dtype=np.intp)
-    weights, numbers, at = np.empty((2, n)), np.empty((2, n), dtype=np.intp), np.empty(n)
+    weights, numbers, at, own = np.empty((2, n)), np.empty((2, n), dtype=np.intp), np.empty(n), np.empty(n)
     count, broad_too = np.zeros(2, dtype=np.intp), np.max(level) > 0
     for i in range(len(loc)):
         count[:] = 0
-        used, own = 0, 0.0
+        used, alone = 0, 0.0
         for t in range(leaves.shape[1]):
             if absent[i, t]:
                 a, b = leaves[i, t], broad[i, t]
                 count[0], squares = _add_rows(start[a], stop[a], rows, copies, total[0], seen[0], count[0])
                 if broad_too:
                     count[1], _ = _add_rows(start[b], stop[b], rows, copies, total[1], seen[1], count[1])
-                used, own = used + 1, own + squares
+                used, alone = used + 1, alone + squares
         both = _gather(total[0], seen[0], count[0], weights[0], numbers[0])
         _gather(total[1], seen[1], count[1], weights[1], numbers[1])
-        agreement[i] = (both - own) / max(1.0, used * (used - 1.0))
+        agreement[i] = (both - alone) / max(1.0, used * (used - 1.0))
         for k in range(len(source)):
             L, s = level[k], scale[i]
             m, slots = count[L], last[k] - first[k]
             for j in range(m):
                 number = numbers[L, j]
                 at[j] = (values[0][number] - loc[i]) / s if source[k] == 0 else values[1][number]
+            _weigh_by_student(weights[L], at, df[i], power[k], own, m)
             room = slots * 3 // 4
             where = (positions[i, first[k] : last[k]], widths[i, first[k] : last[k]], masses[i, first[k] : last[k]])
-            cut = -1.0 if m <= slots else _cut_of(weights[L, :m], room)
-            _merge(at, weights[L], cut, slots if m <= slots else room, where, m)
+            cut = -1.0 if m <= slots else _cut_of(own[:m], room)
+            _merge(at, own, cut, slots if m <= slots else room, where, m)
             h = max(width[k] / s if source[k] == 0 else width[k], floor / s)
             for c in range(first[k], last[k]):
                 widths[i, c] = np.sqrt(widths[i, c] ** 2 + h * h)

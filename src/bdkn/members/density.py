@@ -52,11 +52,11 @@ class NeighbourDensity:
         """
         keys, n = self.neighbours.encode(table), len(student)
         trust = np.where(student.scale > 0.0, 1.0 if inside is None else inside, 0.0)  # a point mass has no shape
-        scale = np.where(student.scale > 0.0, student.scale, 1.0)
+        around = StudentT(student.df, student.loc, np.where(student.scale > 0.0, student.scale, 1.0))
         out = self._room(n)
 
         def compute(rows: slice) -> None:
-            parts = self.neighbours.components(student.loc[rows], scale[rows], keys[rows])
+            parts = self.neighbours.components(around[rows], keys[rows])
             self._weigh(parts, trust[rows], tuple(array[rows] for array in out))
 
         run_on_threads(compute, [slice(i, i + BLOCK_ROWS) for i in range(0, n, BLOCK_ROWS)])

@@ -11,6 +11,7 @@ import numpy as np
 
 from bdkn.members.encoding import LIMIT, Standardizer
 from bdkn.members.forest import Forest, Ints, sortable
+from bdkn.predictive import StudentT
 from bdkn.typing import BoolArray, Float32Array, FloatArray, IndexArray
 
 _BROAD = 4
@@ -20,23 +21,25 @@ _BROAD = 4
 class Kind(NamedTuple):
     """A kind of component: of targets or errors of neighbours, in leaves or broad nodes, with a bandwidth.
 
-    At most ``slots`` Gaussians are kept for a row. The bandwidth is in units of a typical scale of predictions.
+    At most ``slots`` Gaussians are kept for a row. The bandwidth is in units of a typical scale of predictions. Targets
+    are weighted by this power of their density under the Student-t, so that those it finds likely count for more.
     """
 
     of_errors: bool
     is_broad: bool
     slots: int
     bandwidth: float
+    power: float
 
 
 KINDS = (
-    Kind(False, False, 32, 0.02),
-    Kind(False, False, 32, 0.1),
-    Kind(False, False, 12, 0.5),
-    Kind(False, True, 32, 0.1),
-    Kind(False, True, 12, 0.5),
-    Kind(True, True, 32, 0.1),
-    Kind(True, True, 12, 0.5),
+    Kind(False, False, 32, 0.02, 0.3),
+    Kind(False, False, 32, 0.1, 0.3),
+    Kind(False, False, 12, 0.5, 0.3),
+    Kind(False, True, 32, 0.1, 1.0),
+    Kind(False, True, 12, 0.5, 1.0),
+    Kind(True, True, 32, 0.1, 0.0),
+    Kind(True, True, 12, 0.5, 0.0),
 )
 
 
@@ -70,7 +73,7 @@ class Components:
 class Neighbours:
     """A forest over training rows, with their targets and standardised errors, in scaled units.
 
-    ``unit`` is a typical scale of predictions, ``floor`` the least bandwidth. ``kinds`` (K, 4) are those of components.
+    ``unit`` is a typical scale of predictions, ``floor`` the least bandwidth. ``kinds`` (K, 5) are those of components.
     ``rows`` are the numbers of the training rows if not all are used.
     """
 
@@ -84,11 +87,13 @@ class Neighbours:
     rows: IndexArray | None = None
 
     @cached_property
-    def _plan(self) -> tuple[IndexArray, IndexArray, IndexArray, IndexArray, FloatArray]:
-        of_errors, is_broad, slots, bandwidth = self.kinds.T
+    def _plan(self) -> tuple[IndexArray, IndexArray, IndexArray, IndexArray, FloatArray, FloatArray]:
+        of_errors, is_broad, slots, bandwidth, *powers = self.kinds.T  # files of earlier versions have no powers
+        power = powers[0] if powers else np.zeros(len(bandwidth))
         last = np.cumsum(slots.astype(np.intp))
         width = np.where(of_errors > 0.0, bandwidth, bandwidth * self.unit)
-        return of_errors.astype(np.intp), is_broad.astype(np.intp), last - slots.astype(np.intp), last, width
+        first = last - slots.astype(np.intp)
+        return of_errors.astype(np.intp), is_broad.astype(np.intp), first, last, width, np.ascontiguousarray(power)
 
     @property
     def slots(self) -> tuple[IndexArray, IndexArray]:
@@ -99,7 +104,7 @@ class Neighbours:
         """Return the inputs as the forest reads them; missing values are larger than all others."""
         return sortable(encode_inputs(self.inputs, table))
 
-    def components(self, loc: FloatArray, scale: FloatArray, keys: Ints, absent: BoolArray | None = None) -> Components:
+    def components(self, student: StudentT, keys: Ints, absent: BoolArray | None = None) -> Components:
         """Return the components of rows around a Student-t; ``absent`` (n, trees): trees a row may use (None: all)."""
         from bdkn.kernels import forest as kernel
 
@@ -107,8 +112,9 @@ class Neighbours:
         may_use = np.ones((n, len(forest.roots)), dtype=np.bool_) if absent is None else absent
         position, width, mass = (np.empty((n, self.slots[1][-1])) for _ in range(3))
         found, values = (position, width, mass, np.empty(n)), (self.targets, self.errors)
+        own = tuple(map(np.ascontiguousarray, (student.df, student.loc, student.scale)))
         nodes = kernel.find_nodes(forest.nodes, forest.roots, keys, _BROAD)
-        kernel.components(nodes, forest.drawn, may_use, values, loc, scale, self._plan, self.floor, found)
+        kernel.components(nodes, forest.drawn, may_use, values, own, self._plan, self.floor, found)
         return Components(*found)
 
 

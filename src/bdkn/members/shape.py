@@ -173,11 +173,11 @@ class _Stacking:
         """Return the problem of those rows that enough trees have not drawn, and not of too many of them."""
         absent = neighbours.forest.absent(len(keys))
         rows = _scored_rows(absent, seed)
-        own, found = student[rows], [(slice(0, 0), neighbours.components(student.loc[:0], student.scale[:0], keys[:0]))]
+        own, found = student[rows], [(slice(0, 0), neighbours.components(student[:0], keys[:0]))]
 
         def compute(part: slice) -> None:
             some = rows[part]
-            found.append((part, neighbours.components(own.loc[part], own.scale[part], keys[some], absent[some])))
+            found.append((part, neighbours.components(own[part], keys[some], absent[some])))
 
         run_on_threads(compute, [slice(i, i + BLOCK_ROWS) for i in range(0, len(rows), BLOCK_ROWS)], n_jobs)
         parts = Components.concatenate([some for _, some in sorted(found, key=lambda pair: pair[0].stop)])
