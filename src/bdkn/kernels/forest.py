@@ -122,10 +122,8 @@ def _cut_of(weights: FloatArray, room: int) -> float:
 
 
 @inlined
-def _weigh_by_student(
-    weights: FloatArray, at: FloatArray, df: float, power: float, own: FloatArray, m: int
-) -> None:
-    """Write to ``own`` the first m weights times a power of the density of the Student-t at each point, with sum one."""
+def _weigh_by_student(weights: FloatArray, at: FloatArray, df: float, power: float, own: FloatArray, m: int) -> None:
+    """Write to ``own`` the m weights times a power of the density of the Student-t at their points, with sum one."""
     whole = 0.0
     for j in range(m):
         own[j] = weights[j]

@@ -112,7 +112,7 @@ class Neighbours:
         may_use = np.ones((n, len(forest.roots)), dtype=np.bool_) if absent is None else absent
         position, width, mass = (np.empty((n, self.slots[1][-1])) for _ in range(3))
         found, values = (position, width, mass, np.empty(n)), (self.targets, self.errors)
-        own = tuple(map(np.ascontiguousarray, (student.df, student.loc, student.scale)))
+        own = (np.ascontiguousarray(student.df), student.loc, student.scale)
         nodes = kernel.find_nodes(forest.nodes, forest.roots, keys, _BROAD)
         kernel.components(nodes, forest.drawn, may_use, values, own, self._plan, self.floor, found)
         return Components(*found)
