@@ -36,7 +36,7 @@ def default_estimators(n_rows: int, n_features: int, *, weighted: bool = False, 
     boosting = _slow_boosting() if few else _fast_boosting()
     networks = _few_networks() if fast else _networks(few, more)
     trees = (300 if few else 100) * more // (3 if fast else 1)
-    members = [*networks, *boosting[: 1 if fast else 2], _trees(trees)]
+    members = [*networks, *boosting[: 1 if fast else 2], _trees(trees, 0.5 if few else 1.0)]
     if n_rows <= MOST_ROWS * more and not (weighted or fast):
         members.append(("process", _process(n_features)))
     return members
@@ -44,16 +44,16 @@ def default_estimators(n_rows: int, n_features: int, *, weighted: bool = False, 
 
 def _networks(few_rows: bool, more: int) -> list[Pair]:
     """Return one network per activation and weight decay, and networks whose inputs are divided into bins."""
-    decays = {0.0: 1, 0.3: 1, 1.0: 1} if few_rows else {0.0: 2, 0.3: 1}
-    bins = {"silu": (4, 8, 16), "relu": (4, 8)} if few_rows else {"silu": (16,), "relu": (16,)}
+    decays = {0.0: 2, 0.3: 2, 1.0: 2} if few_rows else {0.0: 2, 0.3: 1}
+    bins = (4, 8, 16, 4, 8, 16) if few_rows else (16, 16)
     plain = [
         (f"{activation} {decay}", _ensemble(more * n, activation, weight_decay=decay, n_bins=0))
         for decay, n in decays.items()
         for activation in ("silu", "relu")
     ]
     binned = [
-        (f"{activation} bins", _ensemble(more * len(n_bins), activation, weight_decay=0.0, n_bins=n_bins))
-        for activation, n_bins in bins.items()
+        (f"{activation} bins", _ensemble(more * len(bins), activation, weight_decay=0.0, n_bins=bins))
+        for activation in ("silu", "relu")
     ]
     return [*plain, *binned]
 
@@ -86,17 +86,18 @@ def _fast_boosting() -> list[Pair]:
     """Return two models of boosted larger trees, for many rows."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    common = {"learning_rate": 0.05, "max_iter": 800, "max_features": 0.5}
+    common = {"learning_rate": 0.05, "max_features": 0.5}
+    large = {"max_leaf_nodes": 127, "min_samples_leaf": 5, "max_iter": 600}
     return [
-        ("boosting", HistGradientBoostingRegressor(max_leaf_nodes=31, **common)),
-        ("deep boosting", HistGradientBoostingRegressor(max_leaf_nodes=63, **common)),
+        ("boosting", HistGradientBoostingRegressor(max_leaf_nodes=63, max_iter=800, **common)),
+        ("deep boosting", HistGradientBoostingRegressor(**large, **common)),
     ]
 
 
-def _trees(count: int) -> Pair:
+def _trees(count: int, share_of_columns: float) -> Pair:
     from sklearn.ensemble import ExtraTreesRegressor
 
-    return "trees", ExtraTreesRegressor(n_estimators=count)
+    return "trees", ExtraTreesRegressor(n_estimators=count, max_features=share_of_columns)
 
 
 def _process(n_features: int) -> Any:
