@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import Parallel, delayed
 
-from bdkn.errors import InvalidParameterError
+from bdkn.errors import DivergedError, InvalidParameterError
 from bdkn.members import (
     EstimatorMember,
     Folds,
@@ -216,6 +216,22 @@ def used_rows(splitting: Splitting, routed: Parameters) -> tuple[Rows, Parameter
     """Return the rows that are used, and what ``fit`` of each member receives for them."""
     rows = splitting.used_rows()
     return rows, routed if rows is splitting.rows else take_parameters(routed, splitting.used, len(splitting.rows))
+
+
+def predict_by_fold(members: Sequence[EstimatorMember], X: Any) -> tuple[FloatArray, FloatArray]:
+    """Return means and standard deviations (folds, n, H) of the members' fits, nan where a member has none."""
+    predicted = [member.by_fold(X) for member in members]
+    K = max(len(means) for means, _ in predicted)
+    means, stds = np.full((2, K, X.shape[0], len(predicted)), np.nan)
+    for h, (mean, std) in enumerate(predicted):
+        means[..., h] = mean
+        stds[..., h] = np.nan if std is None else std
+        if not (np.isfinite(mean).all() and (std is None or np.isfinite(std).all())):
+            raise DivergedError(
+                f"member {members[h].name!r} must predict finite numbers; it does not on one of these rows: "
+                "check them, or use drop_members"
+            )
+    return means, stds
 
 
 def scale_predictions(
