@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_number, warn_user
+from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_number
 from bdkn.inference import Forecast
 from bdkn.members import (
     DEPRECATED,
@@ -33,7 +33,7 @@ from bdkn.predictive import IdentityLink
 from bdkn.predictive.links import Link
 from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.base import Table
-from bdkn.regressors.candidate_networks import candidates_in_use, combine_candidates, train_candidates
+from bdkn.regressors.candidate_networks import candidates_in_use, combine_candidates, train_candidates, within_limit
 from bdkn.regressors.completion import complete
 from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks
 from bdkn.regressors.paper import paper_parameters
@@ -244,11 +244,11 @@ class BDKNRegressor(CombiningRegressor):
             encoded, encoders = encode(rows, standardize_y=settings.standardize_y, link=link)
         combining = CombinationSettings.of(self)
         if self.design == "in-sample":
-            settings = self._within_limit(settings, encoded, clock, len(rows))
+            settings = within_limit(settings, encoded, clock, len(rows))
             return fit_published(settings, combining, encoded, encoders, seed_sequence(self.random_state))
         provenance = FitProvenance.of(self, encoded, splitting.digest(self.cv))
         plan = FoldPlan.of(self, splitting, provenance.entropy, range(settings.size(len(rows)).n_members))
-        limited = self._within_limit(settings, encoded, clock, plan.rows_per_member)
+        limited = within_limit(settings, encoded, clock, plan.rows_per_member)
         if limited is not settings:
             settings, provenance = limited, provenance.with_parameters(epochs=limited.epochs)
             plan = FoldPlan.of(self, splitting, provenance.entropy, range(settings.size(len(rows)).n_members))
@@ -285,22 +285,6 @@ class BDKNRegressor(CombiningRegressor):
                 f"target={self.target!r}, lower={self.lower}, upper={self.upper}: use another design, or none of them"
             )
         return IdentityLink()
-
-    def _within_limit(
-        self, settings: NetworkSettings, rows: Rows, clock: Clock, rows_per_member: float
-    ) -> NetworkSettings:
-        """Return the settings, with fewer members or epochs if there is no time for all; warn if so."""
-        if clock.seconds == inf:
-            return settings
-        limited = settings.within(clock, rows, rows_per_member)
-        if limited is not settings:
-            wanted, size = settings.size(len(rows)), limited.size(len(rows))
-            warn_user(
-                f"time_limit={self.time_limit:g}: {size.n_members} of {wanted.n_members} members are trained, for "
-                f"{size.epochs} of {wanted.epochs} epochs; results depend on the machine's speed",
-                UserWarning,
-            )
-        return limited
 
     def _settings(self) -> NetworkSettings:
         """Return the checked parameters of the networks, after checking those of the design."""

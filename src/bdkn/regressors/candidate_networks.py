@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 
+from bdkn.errors import warn_user
 from bdkn.members import (
     Candidates,
     CombinationSettings,
@@ -23,6 +25,22 @@ from bdkn.regressors.completion import combine_members
 from bdkn.regressors.fitted import FittedBDKN, FittedNetworks
 from bdkn.rows import Rows
 from bdkn.training import NetworkSettings
+from bdkn.training.effort import Clock
+
+
+def within_limit(settings: NetworkSettings, rows: Rows, clock: Clock, rows_per_member: float) -> NetworkSettings:
+    """Return the settings, with fewer members or epochs if there is no time for all; warn if so."""
+    if clock.seconds == inf:
+        return settings
+    limited = settings.within(clock, rows, rows_per_member)
+    if limited is not settings:
+        wanted, size = settings.size(len(rows)), limited.size(len(rows))
+        warn_user(
+            f"time_limit={clock.seconds:g}: {size.n_members} of {wanted.n_members} members are trained, for "
+            f"{size.epochs} of {wanted.epochs} epochs; results depend on the machine's speed",
+            UserWarning,
+        )
+    return limited
 
 
 def train_candidates(settings: NetworkSettings, rows: Rows, plan: FoldPlan) -> Candidates:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import Parallel, delayed
 
-from bdkn.errors import DivergedError, InvalidParameterError
+from bdkn.errors import DivergedError, InvalidParameterError, warn_user
 from bdkn.members import (
     EstimatorMember,
     Folds,
@@ -90,7 +90,7 @@ class FoldFitter:
     ) -> FoldFits:
         """Fit one member after the other, without those whose first fit shows that there is no time for the others.
 
-        The first member is fitted whatever its time. No fit is begun after the limit.
+        The first member is fitted whatever its time. No fit is begun after the limit. A warning names those left out.
         """
         jobs: list[_Job] = []
         done: list[_Done] = []
@@ -104,6 +104,7 @@ class FoldFitter:
             if not jobs or waves * (began - clock.left) <= clock.left:
                 jobs += [first, *others]
                 done += result + self._run_all(others, n_jobs, verbose)
+        _warn_of_limit(clock, {name for name, _ in pairs} - {job.name for job in jobs})
         return self._gather(jobs, done)
 
     def _run_all(self, jobs: Sequence[_Job], n_jobs: int | None, verbose: int) -> list[_Done]:
@@ -155,6 +156,15 @@ class FoldFitter:
         except Exception as error:
             error.add_note(f"raised by member {name!r}, fitted to {len(rows)} rows")
             raise
+
+
+def _warn_of_limit(clock: Clock, left_out: Collection[str]) -> None:
+    if left_out:
+        warn_user(
+            f"time_limit={clock.seconds:g}: no time for the members {', '.join(map(repr, sorted(left_out)))}, "
+            "which are left out; which these are depends on the machine's speed",
+            UserWarning,
+        )
 
 
 def _std(means: FloatArray) -> FloatArray:

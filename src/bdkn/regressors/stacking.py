@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, Self
@@ -21,7 +21,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from bdkn.errors import InvalidParameterError, check_choice, check_number, warn_user
+from bdkn.errors import InvalidParameterError, check_choice, check_number
 from bdkn.inference import Forecast
 from bdkn.members import EstimatorMember, Folds, HeldOut, OwnFolds, TargetScaler
 from bdkn.members.provenance import FitProvenance, Seed
@@ -440,17 +440,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         ordered = (
             pairs if self.estimators else sorted(pairs, key=lambda pair: isinstance(pair[1], DeepEnsembleRegressor))
         )
-        fits = fitter.fit_within(ordered, clock, n_jobs=self.n_jobs, verbose=self.verbose)
-        self._warn_of_limit({name for name, _ in pairs} - {member.name for member in fits.members})
-        return fits
-
-    def _warn_of_limit(self, left_out: Collection[str]) -> None:
-        if left_out:
-            warn_user(
-                f"time_limit={self.time_limit:g}: no time for the members {', '.join(map(repr, sorted(left_out)))}, "
-                "which are left out; which these are depends on the machine's speed",
-                UserWarning,
-            )
+        return fitter.fit_within(ordered, clock, n_jobs=self.n_jobs, verbose=self.verbose)
 
     def _select_and_combine(
         self, members: Sequence[EstimatorMember], held_out: HeldOut, targets: TargetScaler, provenance: FitProvenance
