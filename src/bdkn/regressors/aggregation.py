@@ -14,7 +14,8 @@ from sklearn.utils.validation import column_or_1d
 from bdkn.errors import InvalidParameterError, check_choice, check_number, warn_user
 from bdkn.inference import Combination, Forecast, WeightPosterior, average_weights
 from bdkn.inference.combination import student_t_covariance
-from bdkn.members import HeldOut
+from bdkn.members import HeldOut, Splitting
+from bdkn.members.columns import take
 from bdkn.members.density import NeighbourDensity
 from bdkn.members.provenance import FitProvenance
 from bdkn.members.selection import CombinationSettings
@@ -22,11 +23,11 @@ from bdkn.members.target_values import TargetValues
 from bdkn.predictive import Predictive, StudentT
 from bdkn.predictive.links import Link
 from bdkn.regressors.base import ProbabilisticRegressor, Table
-from bdkn.regressors.completion import combine_again
+from bdkn.regressors.completion import combine_again, with_shape, with_widening
 from bdkn.regressors.fitted import Combined
 from bdkn.regressors.frames import as_frame
 from bdkn.regressors.member_comparison import losses_without, scores_of_first, target_scores
-from bdkn.regressors.prediction import Prediction
+from bdkn.regressors.prediction import Prediction, widened_forecast
 from bdkn.regressors.support_report import SupportReport
 from bdkn.regressors.value_prediction import ValuePrediction, require_values
 from bdkn.typing import Array, FloatArray, IndexArray
@@ -41,6 +42,9 @@ class CombiningRegressor(ProbabilisticRegressor):
     A subclass has the parameters of ``CombinationSettings``, a fitted state with an attribute ``combined``, and defines
     how its members predict.
     """
+
+    density: str
+    n_jobs: int | None
 
     @abstractmethod
     def _forecast(self, X: Array) -> Forecast:
@@ -417,9 +421,27 @@ class CombiningRegressor(ProbabilisticRegressor):
             setattr(new, name, value)
         return new
 
+    def _completed(self, combined: Combined, X: Any, numbers: IndexArray | None, splitting: Splitting) -> Combined:
+        """Return the combination with the widening outside of the training rows X, and the shape of predictions.
+
+        Held-out predictions are of the rows ``numbers`` (None: of all).
+        """
+        combined = with_widening(combined, X, numbers)
+        if numbers is None:
+            return self._shaped(combined, X, splitting.sets)
+        return self._shaped(combined, take(X, numbers), splitting.sets_of(numbers))
+
+    def _shaped(self, combined: Combined, X: Any, sets: IndexArray | None = None) -> Combined:
+        """Return the combination with the shape of predictions, learned from the table of the held-out rows."""
+        return combined if self.density == "student-t" else with_shape(combined, X, sets, self.n_jobs)
+
     def _prediction(self, X: Array, *, joint: bool = False) -> Prediction:
         """Return the prediction of checked rows; ``joint`` for all together."""
-        return Prediction.of(self._combined, self._forecast(X), X, joint=joint)
+        return Prediction(self._combined, self._widened_forecast(X, joint=joint), X)
+
+    def _widened_forecast(self, X: Array, *, joint: bool = False) -> Forecast:
+        """Return the members' forecast with the variance outside of the training rows."""
+        return widened_forecast(self._combined, self._forecast(X), X, joint=joint)
 
     def _predictive(self, X: Array) -> Predictive:
         return self._prediction(X).dist()

@@ -34,7 +34,6 @@ from bdkn.predictive.links import Link
 from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.base import Table
 from bdkn.regressors.candidate_networks import candidates_in_use, combine_candidates, train_candidates, within_limit
-from bdkn.regressors.completion import complete
 from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks
 from bdkn.regressors.paper import paper_parameters
 from bdkn.regressors.published import fit_published
@@ -257,8 +256,8 @@ class BDKNRegressor(CombiningRegressor):
             candidates = fit_linear(encoded, plan, own_variance=candidates.own_variance).join(candidates)
         del encoded  # a copy of the table, which is not needed further
         fitted = combine_candidates(candidates, encoders, provenance, combining)
-        fitted = replace(fitted, n_trained=len(plan.names))
-        return self._completed(fitted, rows, splitting, plan.held_out)
+        combined = self._completed(fitted.combined, rows.X, plan.held_out, splitting)
+        return replace(fitted, combined=combined, n_trained=len(plan.names))
 
     def _has_linear_member(self, n_rows: int, n_columns: int) -> bool:
         """Return whether a linear member is among the candidates."""
@@ -266,13 +265,8 @@ class BDKNRegressor(CombiningRegressor):
             return needs_linear(n_rows, n_columns)
         return bool(self.linear_member)
 
-    def _completed(
-        self, fitted: FittedBDKN, rows: Rows, splitting: Splitting, numbers: IndexArray | None
-    ) -> FittedBDKN:
-        """Return the state with the widening outside of the rows and, if rows were cross-fitted, the shape."""
-        shaped = self.design == "cross-fit" and self.density != "student-t"
-        combined = complete(fitted.combined, rows.X, numbers, splitting, shaped=shaped, n_jobs=self.n_jobs)
-        return replace(fitted, combined=combined)
+    def _shaped(self, combined: Combined, X: Any, sets: IndexArray | None = None) -> Combined:
+        return super()._shaped(combined, X, sets) if self.design == "cross-fit" else combined
 
     def _link(self, rows: Rows) -> Link:
         """Return the link of the targets; the published method has none."""
@@ -343,8 +337,8 @@ class BDKNRegressor(CombiningRegressor):
         new = train_candidates(self._settings(), rows, plan)
         candidates = candidates_in_use(state.networks, self._require_held_out()).join(new)
         fitted = combine_candidates(candidates, encoders, provenance, CombinationSettings.of(self))
-        fitted = self._completed(fitted, used, splitting, plan.held_out)
-        return self._copy(replace(fitted, n_trained=first + n), n_members=first + n)
+        combined = self._completed(fitted.combined, used.X, plan.held_out, splitting)
+        return self._copy(replace(fitted, combined=combined, n_trained=first + n), n_members=first + n)
 
     @property
     def n_trained_(self) -> int:

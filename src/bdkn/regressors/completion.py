@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 
-from bdkn.members import HeldOut, Splitting, TargetScaler, Widening, name_key
-from bdkn.members.columns import take
+from bdkn.members import HeldOut, TargetScaler, Widening, name_key
 from bdkn.members.provenance import FitProvenance
 from bdkn.members.selection import CombinationSettings, select_and_combine
 from bdkn.members.shape import fit_density
@@ -45,27 +44,6 @@ def combine_again(combined: Combined, kept: IndexArray, settings: CombinationSet
     if density is not None:
         fewer = replace(fewer, density=density.with_errors(_errors(fewer)))
     return members, fewer
-
-
-def complete(
-    combined: Combined,
-    X: Any,
-    numbers: IndexArray | None,
-    splitting: Splitting,
-    *,
-    shaped: bool,
-    n_jobs: int | None,
-) -> Combined:
-    """Return the combination with the widening outside of the training rows X and, if ``shaped``, the shape.
-
-    Held-out predictions are of the rows ``numbers`` (None: of all).
-    """
-    combined = with_widening(combined, X, numbers)
-    if not shaped:
-        return combined
-    if numbers is None:
-        return with_shape(combined, X, splitting.sets, n_jobs)
-    return with_shape(combined, take(X, numbers), splitting.sets_of(numbers), n_jobs)
 
 
 def with_widening(combined: Combined, X: Any, numbers: IndexArray | None) -> Combined:

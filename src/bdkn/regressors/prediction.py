@@ -16,24 +16,22 @@ from bdkn.stages import stage
 from bdkn.typing import FloatArray
 
 
+def widened_forecast(combined: Combined, forecast: Forecast, X: Any, *, joint: bool = False) -> Forecast:
+    """Return the members' forecast with the variance outside of the training rows; ``joint`` for all together."""
+    widening = combined.widening
+    return forecast if widening is None else widening.widen(X, forecast, combined.combination, joint=joint)
+
+
 @dataclass(frozen=True, eq=False)
 class Prediction:
     """The prediction of checked rows X by a combination.
 
-    ``forecast`` is that of the members, with the variance outside of the training rows.
+    ``forecast`` is that of ``widened_forecast``, joint for moments and draws.
     """
 
     combined: Combined
     forecast: Forecast
     X: Any
-
-    @classmethod
-    def of(cls, combined: Combined, forecast: Forecast, X: Any, *, joint: bool = False) -> Prediction:
-        """Return the prediction from the members' forecast, widened; ``joint`` for all rows together."""
-        widening = combined.widening
-        if widening is not None:
-            forecast = widening.widen(X, forecast, combined.combination, joint=joint)
-        return cls(combined, forecast, X)
 
     def dist(self) -> Predictive:
         """Return the distribution of each row."""

@@ -32,7 +32,7 @@ from bdkn.members.target_values import find_values
 from bdkn.predictive.links import Link
 from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.base import Table
-from bdkn.regressors.completion import combine_members, complete
+from bdkn.regressors.completion import combine_members
 from bdkn.regressors.deep_ensemble import DeepEnsembleRegressor
 from bdkn.regressors.defaults import default_estimators
 from bdkn.regressors.estimator_fitting import (
@@ -260,7 +260,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         members, held_out = calibrate(fits, rows, state.folds, targets)
         members, held_out = [*state.members, *members], self._require_held_out().join(held_out)
         useful, combined = new._select_and_combine(members, held_out, targets, provenance)
-        combined = new._completed(combined, rows, splitting, state.folds)
+        combined = new._completed(combined, rows.X, state.folds.held_out, splitting)
         return new._copy(FittedStack([members[h] for h in useful], combined, candidates, state.folds))
 
     def _fit(self, rows: Rows, groups: ArrayLike | None = None, metadata: Metadata | None = None) -> FittedStack:
@@ -282,13 +282,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
             fits = self._fit_members(pairs, used, parameters, folds, provenance.seed, clock)
         members, held_out = calibrate(fits, used, folds, targets)
         useful, combined = self._select_and_combine(members, held_out, targets, provenance)
-        combined = self._completed(combined, used, splitting, folds)
+        combined = self._completed(combined, used.X, folds.held_out, splitting)
         return FittedStack([members[h] for h in useful], combined, candidates, folds)
-
-    def _completed(self, combined: Combined, rows: Rows, splitting: Splitting, folds: Folds | OwnFolds) -> Combined:
-        """Return the combination with the widening outside of the rows and the shape of predictions."""
-        shaped, n_jobs = self.density != "student-t", self.n_jobs
-        return complete(combined, rows.X, folds.held_out, splitting, shaped=shaped, n_jobs=n_jobs)
 
     def _link(self, pairs: Sequence[Pair], rows: Rows) -> Link:
         """Return the link of the targets; members that are not fitted here predict the target itself."""
