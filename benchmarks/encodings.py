@@ -36,10 +36,9 @@ from bdkn.members import (
 )
 from bdkn.members.splitting import Splitting
 from bdkn.rows import Rows
-from development_sets import LARGER, SMALL
+from development_sets import BENCHMARK, LARGER, SMALL, training_rows
 
 RESULTS = Path(__file__).parent.parent / "results"
-BENCHMARK = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "wine", "yacht")
 MOST_ROWS = {"kin8nm": 3500, "naval": 3500, "protein": 9000}
 FEW_ROWS = 4000
 DECAYS = (0.0, 0.3, 0.0, 1.0, 0.0, 0.3)
@@ -76,13 +75,9 @@ def sets(only: list[str]) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     for name, make in {**SMALL, **LARGER}.items():
         if not only or name in only:
             yield name, *make()
-    from bdkn_paper.data import load_dataset, split
-
     for name in BENCHMARK:
         if not only or name in only:
-            data, rows = load_dataset(name), np.sort(split(name, 0).train)
-            some = np.random.default_rng(5).permutation(rows)[: MOST_ROWS.get(name)]
-            yield name, np.asarray(data.X[some], dtype=float), np.asarray(data.y[some], dtype=float)
+            yield name, *training_rows(name, MOST_ROWS.get(name))
 
 
 def members(X: np.ndarray, y: np.ndarray, new: np.ndarray, n_bins: int) -> dict[str, np.ndarray]:

@@ -1,183 +1,199 @@
-"""Choose how much predictions widen outside of the training rows, on regions left out of sets of no benchmark.
+"""How much predictions widen outside of the training rows: variants of the formula, on regions left out.
 
-    pip install -e '.[bench]'
-    python benchmarks/outside.py fit FOLDER [--only NAME ...]
-    python benchmarks/outside.py table FOLDER [--write]
+    pip install -e '.[bench]' -e reproduction
+    BDKN_DATA=... python benchmarks/outside.py [--workers N] [--only NAME ...] [--write]
 
-Each set, at most 800 rows of it, is split by up to three of its columns with more than five different values: the
-middle third of the sorted rows is left out (*gap*), or the upper tenth (*tail*); two *random* splits leave out a tenth.
-``fit`` writes one file per fit to FOLDER: predictions without widening, and what the variants are computed from; files
-that are there already are not computed again. ``table`` compares the variants: the NLL less that of no widening, with
-targets in units of their standard deviation, averaged over the splits of a set and then over sets, the share of rows
-inside the 90 % intervals, and that share on the worst set. ``--write`` writes it to results/outside.md.
+Each set, at most 1000 rows of it, is split by up to four of its columns with more than five different values: the
+middle third of the sorted rows is left out (*gap*), or the upper tenth (*tail*). Four *random* splits leave out a
+tenth. The sets are development sets, designed experiments, and training rows of the first split of the nine benchmark
+sets, whose test rows are not used.
+
+Each split is fitted once, by ``BDKNRegressor(density="student-t", target="identity")``, and its left-out rows are
+scored with each variant of the variance that is added. ``--write`` writes the scores to results/outside.json, after
+each fit, and the tables to results/outside.md; fits that are in the file are not run again.
 """
 
 from __future__ import annotations
 
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import argparse
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import t as student
 
 import bdkn
-from development_sets import DESIGNED, LARGER, SMALL, Rows
+from bdkn.inference import Combination, Forecast, Outside
+from bdkn.members.widening import gate
+from development_sets import BENCHMARK, DESIGNED, SMALL, training_rows
+from recorded_fits import Record, run_missing
 
-PAGE = Path(__file__).parent.parent / "results" / "outside.md"
-OTHERS = {**SMALL, **{name: LARGER[name] for name in ("computers", "arm", "diamonds")}}
-MOST_ROWS, MOST_COLUMNS = 800, 3
-
-Fit = Mapping[str, np.ndarray]
-"""loc, scale and df without widening; y; spread; ratio; change beyond the range of columns; quantiles of held_out."""
+RESULTS = Path(__file__).parent.parent / "results"
+OPTIONS = {"density": "student-t", "target": "identity", "random_state": 0, "n_jobs": 1}
+MOST_ROWS, MOST_COLUMNS, RANDOM_SPLITS = 1000, 4, 4
+SETS = {**SMALL, **DESIGNED, **{name: partial(training_rows, name, MOST_ROWS) for name in BENCHMARK}}
 
 
-def splits(X: np.ndarray, rng: np.random.Generator) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Yield the names of the splits, their training and their test rows."""
+@dataclass(frozen=True)
+class Parts:
+    """What the formula needs of the rows of one fit, with the names of docs/math.md."""
+
+    forecast: Forecast
+    combination: Combination
+    d: np.ndarray
+    w: np.ndarray
+    change: np.ndarray
+    D: np.ndarray
+    q50: float
+    q90: float
+
+    @classmethod
+    def of(cls, model: bdkn.BDKNRegressor, X: np.ndarray) -> Parts:
+        """Return the parts for new rows."""
+        widening, combination, forecast = model._combined.widening, model.combination_, model._forecast(X)
+        ratio, change, _ = widening._far(widening.support.nearest(X), joint=False)
+        spread = combination.spread(forecast)
+        return cls(forecast, combination, ratio, gate(ratio), change, spread, widening.typical, widening.usual)
+
+    def scores(self, variance: np.ndarray, y: np.ndarray) -> dict[str, float]:
+        """Return the NLL and the share of rows inside the 90 % intervals if this variance is added."""
+        dist = self.combination.predictive(replace(self.forecast, outside=Outside(variance)))
+        return {"nll": bdkn.nll(y, dist), "held": bdkn.coverage(y, dist, 0.9)}
+
+
+def formula(p: Parts, near: float = 1.0, far: float = 3.0, beyond: float = 0.1) -> np.ndarray:
+    """Return the variance that is added; the excess counts ``near`` times at training rows, and ``far`` times far away.
+
+    ``beyond`` is the factor c of the change beyond the range of the columns.
+    """
+    excess = (near + (far - near) * p.w) * np.minimum(4 * p.d, 1) * (p.D - p.q90)
+    return np.maximum(np.maximum(excess, p.w * (p.D - p.q50)), beyond * p.w * p.change)
+
+
+Variant = Callable[[Parts], np.ndarray]
+
+VARIANTS: dict[str, tuple[str, Variant]] = {
+    "no widening": ("Nothing is added.", lambda p: np.zeros_like(p.D)),
+    "disagreement alone": (
+        "(D − q₅₀)₊: how much the fits disagree about a row, above the median on held-out rows, however far it is.",
+        lambda p: np.maximum(p.D - p.q50, 0),
+    ),
+    "far rows only": (
+        "Nothing on rows as near as training rows are to each other; the default without its first term.",
+        lambda p: formula(p, near=0, far=0),
+    ),
+    "excess once": (
+        "As the default, but D − q₉₀ counts once far away, too (λ = 0).",
+        partial(formula, far=1),
+    ),
+    "excess three times": ("As the default, but D − q₉₀ counts three times near, too.", partial(formula, near=3)),
+    "nothing beyond ranges": (
+        "As the default, without the change that usual slopes give beyond the range of the columns (c = 0).",
+        partial(formula, beyond=0),
+    ),
+    "half beyond ranges": ("As the default, with half of its constant c (0.05).", partial(formula, beyond=0.05)),
+    "double beyond ranges": ("As the default, with twice its constant c (0.2).", partial(formula, beyond=0.2)),
+    "default": (
+        "The largest of (1 + 2w) min(4d, 1) (D − q₉₀)₊, w (D − q₅₀)₊ and 0.1 w Σ a²B²: disagreement that is unusual "
+        "counts once near training rows and three times far away; far away any above the median counts; and what lies "
+        "beyond the range of the columns counts by its distance.",
+        formula,
+    ),
+}
+"""By name: what a variant is, and its variance."""
+
+KINDS = {"gap": "Gaps", "tail": "Tails", "random": "Random splits", "": "All splits"}
+
+COLUMNS = """\
+NLL: less that of no widening, with targets in units of their standard deviation; means over the fits of a set, then
+over sets, and the set with the largest. % held: rows inside the 90 % intervals, and the set with the smallest share."""
+
+
+def sets(only: list[str]) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Yield the name, inputs and target of each set."""
+    for name, load in SETS.items():
+        if not only or name in only:
+            yield name, *load()
+
+
+def splits(X: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the name of each split and the numbers of the rows left out."""
     n = len(X)
     columns = [j for j in range(X.shape[1]) if len(np.unique(X[:, j])) > 5]
-    for j in rng.permutation(columns)[:MOST_COLUMNS]:
-        order = np.argsort(X[:, j], kind="stable")
-        yield f"gap {j}", np.r_[order[: n // 3], order[2 * n // 3 :]], order[n // 3 : 2 * n // 3]
-        yield f"tail {j}", order[: n - n // 10], order[n - n // 10 :]
-    for k in range(2):
-        order = rng.permutation(n)
-        yield f"random {k}", order[: n - n // 10], order[n - n // 10 :]
+    for j in np.random.default_rng(1).permutation(columns)[:MOST_COLUMNS]:
+        order = np.argsort(X[:, int(j)], kind="stable")
+        yield f"gap {j:.0f}", order[n // 3 : 2 * n // 3]
+        yield f"tail {j:.0f}", order[n - n // 10 :]
+    for k in range(RANDOM_SPLITS):
+        yield f"random {k}", np.random.default_rng(10 + k).permutation(n)[: n // 10]
 
 
-def fit(X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> Fit:
-    """Return the predictions of one fit, in scaled units, and what variants are computed from."""
-    model = bdkn.BDKNRegressor(random_state=0).fit(X[train], y[train])
-    combined = model.fitted_.combined
-    widening, held_out, forecast = combined.widening, combined.held_out, model._forecast(X[test])
-    dist, nearest = combined.combination.predictive(forecast), widening.support.nearest(X[test])
-    spread = combined.combination.spread(replace(held_out.forecast(), fold_variance=held_out.fold_variance))
-    return {
-        "loc": dist.loc,
-        "scale": dist.scale,
-        "df": np.broadcast_to(dist.df, dist.loc.shape),
-        "y": combined.targets.transform(y[test]),
-        "spread": combined.combination.spread(forecast),
-        "ratio": nearest.ratio,
-        "change": np.square(widening.support.columns.beyond(nearest.table) * widening.slopes).sum(axis=1),
-        "held_out": np.quantile(spread, [0.5, 0.9, 0.95]),
-    }
+def fits(only: list[str]) -> Iterator[tuple[str, tuple]]:
+    """Yield the name of each fit and the arguments of ``fit``."""
+    for name, X, y in sets(only):
+        some = np.random.default_rng(0).permutation(len(y))[:MOST_ROWS]
+        for split, left_out in splits(X[some]):
+            yield f"{name}, {split}", (name, split, X[some], y[some], left_out)
 
 
-def fit_all(folder: Path, only: list[str]) -> None:
-    """Fit to every split that has no file yet."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, load in {**DESIGNED, **OTHERS}.items():
-        if name in only:
-            rng = np.random.default_rng(7)
-            X, y = take(load(), rng)
-            for split, train, test in splits(X, rng):
-                path = folder / f"{name}, {split}.npz"
-                if not path.exists():
-                    np.savez(path, **fit(X, y, train, test))
-                    print(path.stem, flush=True)
+def fit(name: str, split: str, X: np.ndarray, y: np.ndarray, left_out: np.ndarray) -> Record:
+    """Return the scores of all variants on the rows left out, with targets in scaled units."""
+    warnings.simplefilter("ignore")
+    model = bdkn.BDKNRegressor(**OPTIONS).fit(np.delete(X, left_out, axis=0), np.delete(y, left_out))
+    parts, target = Parts.of(model, X[left_out]), model._combined.targets.transform(y[left_out])
+    own = model._widened_forecast(X[left_out]).outside.variance
+    np.testing.assert_allclose(formula(parts), own, err_msg="the default is not the formula of bdkn.members.widening")
+    found = {variant: parts.scores(variance(parts), target) for variant, (_, variance) in VARIANTS.items()}
+    return {"set": name, "kind": split.split()[0], "rows": len(y) - len(left_out), **found}
 
 
-def take(rows: Rows, rng: np.random.Generator) -> Rows:
-    """Return at most MOST_ROWS rows."""
-    some = rng.permutation(len(rows[1]))[:MOST_ROWS]
-    return rows[0][some], rows[1][some]
-
-
-def excess(f: Fit, level: int, factor: float) -> np.ndarray:
-    """Return the disagreement in excess of a quantile on held-out rows; zero on training rows."""
-    return factor * np.minimum(4 * f["ratio"], 1) * np.maximum(f["spread"] - f["held_out"][level], 0)
-
-
-def gated(f: Fit) -> np.ndarray:
-    """Return the disagreement of rows far away."""
-    return np.clip(f["ratio"] - 1, 0, 1) * np.maximum(f["spread"] - f["held_out"][0], 0)
-
-
-def beyond(f: Fit, factor: float) -> np.ndarray:
-    """Return the squared change beyond the range of the columns."""
-    return factor * np.clip(f["ratio"] - 1, 0, 1) * f["change"]
-
-
-def either(f: Fit, factor: float, c: float) -> np.ndarray:
-    """Return the variance of the default, with other factors."""
-    return np.maximum(np.maximum(excess(f, 1, factor), gated(f)), beyond(f, c))
-
-
-VARIANTS: dict[str, Callable[[Fit], np.ndarray]] = {
-    "nothing": lambda f: np.zeros_like(f["loc"]),
-    "excess over the median": lambda f: excess(f, 0, 1.0),
-    "excess over the 90 % quantile": lambda f: excess(f, 1, 1.0),
-    "… twice": lambda f: excess(f, 1, 2.0),
-    "… four times": lambda f: excess(f, 1, 4.0),
-    "disagreement of rows far away": gated,
-    "three times the excess, or disagreement far away": lambda f: either(f, 3.0, 0.0),
-    "… or .03 of the change beyond": lambda f: either(f, 3.0, 0.03),
-    "**… or .1 of it (default)**": lambda f: either(f, 3.0, 0.1),
-    "… or .3 of it": lambda f: either(f, 3.0, 0.3),
-    "excess once, far away, .1 beyond": lambda f: either(f, 1.0, 0.1),
-    "excess four times, far away, .1 beyond": lambda f: either(f, 4.0, 0.1),
-}
-
-
-def score(f: Fit, variance: np.ndarray) -> tuple[float, float]:
-    """Return the NLL and the share of rows inside the 90 % intervals."""
-    scale = np.hypot(f["scale"], np.sqrt(variance))
-    z = (f["y"] - f["loc"]) / scale
-    held = np.abs(z) <= student.ppf(0.95, f["df"])
-    return float(np.mean(np.log(scale) - student.logpdf(z, f["df"]))), float(held.mean())
-
-
-def cells(fits: Mapping[str, Fit], kind: str, variant: Callable[[Fit], np.ndarray]) -> str:
-    """Return mean difference of NLL, mean share and smallest share over sets."""
+def row(records: list[Record], variant: str) -> str:
+    """Return the line of a variant: means over the fits of a set, then over sets, and the worst sets."""
     found: dict[str, list[tuple[float, float]]] = {}
-    for stem, f in fits.items():
-        name, split = stem.rsplit(", ", 1)
-        if split.startswith(kind):
-            nll, held = score(f, variant(f))
-            found.setdefault(name, []).append((nll - score(f, VARIANTS["nothing"](f))[0], held))
-    mean = np.array([np.mean(values, axis=0) for values in found.values()])
-    return f"{mean[:, 0].mean():+.3f} | {100 * mean[:, 1].mean():.0f} | {100 * mean[:, 1].min():.0f}"
+    for one in records:
+        scores = one[variant]["nll"] - one["no widening"]["nll"], one[variant]["held"]
+        found.setdefault(one["set"], []).append(scores)
+    names, mean = list(found), np.array([np.mean(scores, axis=0) for scores in found.values()])
+    worst, least = np.argmax(mean[:, 0]), np.argmin(mean[:, 1])
+    cells = [f"{mean[:, 0].mean():+.3f}", f"{mean[worst, 0]:+.3f} ({names[worst]})" if mean[:, 0].any() else ""]
+    cells += [f"{100 * mean[:, 1].mean():.1f}", f"{100 * mean[least, 1]:.0f} ({names[least]})"]
+    return f"| {variant} | " + " | ".join(cells) + " |"
 
 
-def page(folder: Path) -> str:
-    """Return the tables."""
-    fits = {path.stem: dict(np.load(path)) for path in sorted(folder.glob("*.npz"))}
-    groups = {"Designed experiments": DESIGNED, "Other sets": OTHERS}
-    head = "| added to the squared scale | " + " | ".join(f"{kind}: NLL | % held | least" for kind in KINDS) + " |"
-    lines = ["# How much predictions widen outside of the training rows", "", (__doc__ or "").split("\n\n")[2]]
-    for title, names in groups.items():
-        ours = {stem: f for stem, f in fits.items() if stem.rsplit(", ", 1)[0] in names}
-        if ours:
-            lines += ["", f"## {title}, {len(ours)} fits", "", head, "| --- |" + " ---: |" * 9]
-            lines += [
-                f"| {name} | " + " | ".join(cells(ours, kind, variant) for kind in KINDS) + " |"
-                for name, variant in VARIANTS.items()
-            ]
+def page(records: list[Record]) -> str:
+    """Return the variants in words, and one table for each kind of split."""
+    head, _, *about = (__doc__ or "").strip().split("\n\n")
+    lines = [f"# {head.rstrip('.')}", "", "\n\n".join(about), "", "| variant | what is added to the squared scale |"]
+    lines += ["| --- | --- |", *(f"| {name} | {words} |" for name, (words, _) in VARIANTS.items()), ""]
+    lines += [COLUMNS]
+    for kind, title in KINDS.items():
+        of = [record for record in records if record["kind"].startswith(kind)]
+        if of:
+            lines += ["", f"## {title}: {len(of)} fits of {len({record['set'] for record in of})} sets", ""]
+            lines += ["| variant | NLL | worst set | % held | worst set |", "| --- | ---: | ---: | ---: | ---: |"]
+            lines += [row(of, variant) for variant in VARIANTS]
     return "\n".join(lines) + "\n"
 
 
-KINDS = ("gap", "tail", "random")
-
-
 def main() -> None:
-    """Read the command line."""
-    warnings.simplefilter("ignore")
+    """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("verb", choices=("fit", "table"))
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", nargs="*", default=[*DESIGNED, *OTHERS])
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
-    if options.verb == "fit":
-        fit_all(options.folder, options.only)
-        return
-    text = page(options.folder)
+    given = parser.parse_args()
+    path = RESULTS / "outside.json"
+    records = run_missing(path, fits(given.only), fit, given.workers, write=given.write)
+    text = page(list(records.values()))
     print(text)
-    if options.write:
-        PAGE.write_text(text, "utf-8")
+    if given.write:
+        path.with_suffix(".md").write_text(text, "utf-8")
 
 
 if __name__ == "__main__":
