@@ -11,20 +11,14 @@ table to results/defaults.md; variants that are in the file already are not run 
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
-import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import bdkn
-from bdkn.report.environment import describe_machine
-from development_sets import LARGER, SMALL
+from variants import Found, Scores, page_head, run_variants, splits
 
-RESULTS = Path(__file__).parent.parent / "results"
 PLAIN = {"activation": "silu", "weight_decay": 0.0}
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -59,27 +53,25 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-def scores(parameters: dict[str, Any], X: np.ndarray, y: np.ndarray, splits: int) -> list[dict[str, float]]:
-    """Return the scores of every split, with targets in units of their standard deviation in the training rows."""
-    found, rng = [], np.random.default_rng(0)
-    for split in range(splits):
-        order = rng.permutation(len(y))
-        train, test = np.split(order, [int(0.85 * len(y))])
-        unit = float(y[train].std())
+def scores(parameters: dict[str, Any], X: np.ndarray, y: np.ndarray, count: int) -> list[Scores]:
+    """Return the scores of every split."""
+    found = []
+    for number, (train, (rows, target)) in enumerate(splits(X, y, count)):
         began = time.perf_counter()
-        model = bdkn.BDKNRegressor(random_state=split, **parameters).fit(X[train], y[train] / unit)
-        took, dist, target = time.perf_counter() - began, model.predict_dist(X[test]), y[test] / unit
+        model = bdkn.BDKNRegressor(random_state=number, **parameters).fit(*train)
+        took, dist = time.perf_counter() - began, model.predict_dist(rows)
         covered = {f"coverage_{level}": bdkn.coverage(target, dist, level / 100) for level in (50, 90, 95)}
         plain = {"rmse": bdkn.rmse(target, dist), "nll": bdkn.nll(target, dist), "crps": bdkn.crps(target, dist)}
         found.append({**plain, **covered, "seconds": took})
     return found
 
 
-def row(name: str, mine: dict[str, Any], default: dict[str, Any]) -> str:
+def row(name: str, found: Found) -> str:
     """Return one row of the table."""
-    sets = [name for name in mine if name in default]
-    mean = {key: np.array([np.mean([s[key] for s in mine[name]]) for name in sets]) for key in mine[sets[0]][0]}
-    base = {key: np.array([np.mean([s[key] for s in default[name]]) for name in sets]) for key in mean}
+    mine, default = found[name], found["default"]
+    sets = [each for each in mine if each in default]
+    mean = {key: np.array([np.mean([s[key] for s in mine[each]]) for each in sets]) for key in mine[sets[0]][0]}
+    base = {key: np.array([np.mean([s[key] for s in default[each]]) for each in sets]) for key in mean}
     steps = (
         np.log(mean["rmse"] / base["rmse"]),
         mean["nll"] - base["nll"],
@@ -93,43 +85,12 @@ def row(name: str, mine: dict[str, Any], default: dict[str, Any]) -> str:
 def page(records: dict[str, Any]) -> str:
     """Return the table of all variants."""
     head = "| variant | log RMSE | NLL | log CRPS | % covered by 50 / 90 / 95 % intervals |"
-    lines = [
-        "# What each part of the default is worth",
-        "",
-        "`python benchmarks/defaults.py --write`. " + (__doc__ or "").split("\n\n")[2].replace("\n", " "),
-        "",
-        f"Machine: {records['machine']}",
-    ]
+    lines = page_head("defaults", "What each part of the default is worth", __doc__ or "", records["machine"])
     for group, found in records["scores"].items():
         lines += ["", f"## {group}", "", head, "| --- | ---: | ---: | ---: | ---: |"]
-        lines += [row(name, mine, found["default"]) for name, mine in found.items()]
+        lines += [row(name, found) for name in found]
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    """Run the variants that are not recorded yet, print and, with ``--write``, write the results."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--larger", action="store_true", help="the larger sets, one split each")
-    parser.add_argument("--only", nargs="*", default=list(VARIANTS), choices=list(VARIANTS))
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
-    group, sets = ("Larger sets", LARGER) if options.larger else ("Small sets", SMALL)
-    path = RESULTS / "defaults.json"
-    records = json.loads(path.read_text()) if path.exists() else {"scores": {}}
-    records["machine"] = describe_machine()
-    found = records["scores"].setdefault(group, {})
-    warnings.simplefilter("ignore")
-    for name in options.only:
-        mine = found.setdefault(name, {})
-        for dataset, rows in sets.items():
-            if dataset not in mine:
-                mine[dataset] = scores(VARIANTS[name], *rows(), splits=1 if options.larger else 2)
-                if options.write:
-                    path.write_text(json.dumps(records, indent=1) + "\n")
-        print(row(name, mine, found["default"]), flush=True)
-    if options.write:
-        (RESULTS / "defaults.md").write_text(page(records))
-
-
 if __name__ == "__main__":
-    main()
+    run_variants("defaults", __doc__ or "", VARIANTS, scores, row, page)

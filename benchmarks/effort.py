@@ -10,24 +10,17 @@ table to results/effort.md; what is in the file already is not run again.
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
-import warnings
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import bdkn
-from bdkn.report.environment import describe_machine
 from bdkn.training.settings import default_size
-from development_sets import LARGER, SMALL
+from variants import Found, Scores, page_head, run_variants, splits
 
-RESULTS = Path(__file__).parent.parent / "results"
-Scores = dict[str, float]
 Fit = Callable[[np.ndarray, np.ndarray, int], Any]
 
 
@@ -71,25 +64,25 @@ VARIANTS: dict[str, Fit] = {
 }
 
 
-def scores(fit: Fit, X: np.ndarray, y: np.ndarray, splits: int) -> list[Scores]:
-    """Return the scores of every split, with targets in units of their standard deviation in the training rows."""
-    found, rng = [], np.random.default_rng(0)
-    for split in range(splits):
-        train, test = np.split(rng.permutation(len(y)), [int(0.85 * len(y))])
-        unit, began = float(y[train].std()), time.process_time()
-        predict = fit(X[train], y[train] / unit, split)
+def scores(fit: Fit, X: np.ndarray, y: np.ndarray, count: int) -> list[Scores]:
+    """Return the scores of every split."""
+    found = []
+    for number, (train, (rows, target)) in enumerate(splits(X, y, count)):
+        began = time.process_time()
+        predict = fit(*train, number)
         took = time.process_time() - began
-        target, dist = y[test] / unit, predict(X[test])
+        dist = predict(rows)
         found.append({"rmse": bdkn.rmse(target, dist), "nll": bdkn.nll(target, dist), "cpu": took})
     return found
 
 
-def row(name: str, mine: dict[str, list[Scores]], found: dict[str, Any]) -> str:
+def row(name: str, found: Found) -> str:
     """Return one row of the table: means over sets, and how often CatBoost is worse and by what factor slower."""
 
     def mean(scored: list[Scores], key: str) -> float:
         return float(np.mean([score[key] for score in scored]))
 
+    mine = found[name]
     sets = [each for each in mine if all(each in found[rival] for rival in ("CatBoost", "CatBoost, stopped early"))]
     ratios = [mean(mine[each], "cpu") / mean(found["CatBoost"][each], "cpu") for each in sets]
     best = [min(mean(found[rival][each], "nll") for rival in found if rival.startswith("CatBoost")) for each in sets]
@@ -100,44 +93,13 @@ def row(name: str, mine: dict[str, list[Scores]], found: dict[str, Any]) -> str:
 
 def page(records: dict[str, Any]) -> str:
     """Return the tables."""
-    lines = [
-        "# What less effort costs and saves",
-        "",
-        "`python benchmarks/effort.py --write`. " + (__doc__ or "").split("\n\n")[2].replace("\n", " ").strip(),
-        "",
-        f"Machine: {records['machine']}",
-    ]
+    lines = page_head("effort", "What less effort costs and saves", __doc__ or "", records["machine"])
     head = "| variant | mean NLL | NLL below CatBoost's better one | mean CPU s | CPU / CatBoost's, median |"
     for group, found in records["scores"].items():
         lines += ["", f"## {group}", "", head, "| --- | ---: | ---: | ---: | ---: |"]
-        lines += [row(name, found[name], found) for name in VARIANTS if name in found]
+        lines += [row(name, found) for name in VARIANTS if name in found]
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    """Run the variants that are not recorded yet, and write the results."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--larger", action="store_true", help="the larger sets, one split each")
-    parser.add_argument("--only", nargs="*", default=list(VARIANTS), choices=list(VARIANTS))
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
-    group, sets = ("Larger sets", LARGER) if options.larger else ("Small sets", SMALL)
-    path = RESULTS / "effort.json"
-    records = json.loads(path.read_text()) if path.exists() else {"scores": {}}
-    records.setdefault("machine", describe_machine())
-    found = records["scores"].setdefault(group, {})
-    warnings.simplefilter("ignore")
-    for name in options.only:
-        mine = found.setdefault(name, {})
-        for dataset, rows in sets.items():
-            if dataset not in mine:
-                mine[dataset] = scores(VARIANTS[name], *rows(), splits=1 if options.larger else 2)
-                if options.write:
-                    path.write_text(json.dumps(records, indent=1) + "\n")
-        print(name, flush=True)
-    if options.write:
-        (RESULTS / "effort.md").write_text(page(records))
-
-
 if __name__ == "__main__":
-    main()
+    run_variants("effort", __doc__ or "", VARIANTS, scores, lambda name, _: name, page)

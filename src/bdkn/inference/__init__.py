@@ -4,13 +4,16 @@ import warnings
 from typing import Any
 
 from bdkn.inference.blocks import BlockPosterior, block_posterior
-from bdkn.inference.combination import Combination, Forecast, combine
+from bdkn.inference.combination import Combination
 from bdkn.inference.conjugate import Prior, log_evidence
-from bdkn.inference.evidence import Spectrum, choose_prior_variance
+from bdkn.inference.evidence import Spectrum
+from bdkn.inference.forecast import Forecast
 from bdkn.inference.kernel import StudentTProcess, induced_kernel, prior_mean, transformed_features
 from bdkn.inference.outside import Outside
 from bdkn.inference.posteriors import Posterior, leave_one_out, posterior
+from bdkn.inference.prior_variance import choose_prior_variance
 from bdkn.inference.published import published_combination
+from bdkn.inference.regression import combine
 from bdkn.inference.rowwise import compiled
 from bdkn.inference.statistics import Statistics
 from bdkn.inference.tails import Tails, fit_tails

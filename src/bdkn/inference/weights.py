@@ -17,10 +17,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bdkn.inference.combination import MAX_WEIGHT_VARIANCE, Combination, Forecast, features
+from bdkn.inference.combination import Combination, features
 from bdkn.inference.conjugate import Prior, condition
 from bdkn.inference.evidence import Spectrum
+from bdkn.inference.forecast import Forecast
 from bdkn.inference.posteriors import Posterior
+from bdkn.inference.regression import MAX_WEIGHT_VARIANCE
 from bdkn.inference.statistics import Statistics
 from bdkn.predictive import StudentT
 from bdkn.typing import FloatArray

@@ -18,7 +18,7 @@ from bdkn.errors import (
     warn_user,
 )
 from bdkn.inference import Combination, combine
-from bdkn.inference.combination import MAX_TEMPERING
+from bdkn.inference.regression import MAX_TEMPERING
 from bdkn.members.density import DENSITIES
 from bdkn.members.held_out import HeldOut
 from bdkn.typing import BoolArray, FloatArray, IndexArray

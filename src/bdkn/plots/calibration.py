@@ -48,7 +48,7 @@ def calibration_data(
     return CalibrationData(nominal, share, *binomial_envelope(len(dist), nominal, confidence), len(dist), confidence)
 
 
-class CalibrationDisplay(PredictionDisplay):
+class CalibrationDisplay(PredictionDisplay[CalibrationData]):
     """Observed against nominal coverage of central intervals.
 
     To compare models, draw each of them on the same ``ax``. The grey band shows how far a calibrated model may be from
@@ -74,9 +74,6 @@ class CalibrationDisplay(PredictionDisplay):
     >>> print(display.data.nominal, display.data.observed)
     [0.5 0.9] [0.5 1. ]
     """
-
-    def __init__(self, data: CalibrationData) -> None:
-        self.data = data
 
     @classmethod
     def from_predictions(

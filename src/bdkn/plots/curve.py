@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -10,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bdkn.errors import InvalidParameterError, OutsideDataWarning
-from bdkn.metrics import predictive_of
+from bdkn.errors import InvalidParameterError
 from bdkn.plots.bands import Band, central_bands, draw_bands
 from bdkn.plots.display import Display
+from bdkn.plots.grid import predict_beyond, spaced_over, table_like
 from bdkn.plots.style import BLUE, INK, VERMILION, draw_legend, label_axes, prepare_axes, require_matplotlib
 from bdkn.predictive.base import Predictive
 from bdkn.typing import FloatArray
@@ -63,13 +62,10 @@ def grid_over(X: Any, points: int, margin: float) -> Any:
     column = np.asarray(X, dtype=np.float64)
     if column.ndim != 2 or column.shape[1] != 1:
         raise InvalidParameterError(f"a curve needs X with one column; got shape {column.shape}")
-    low, high = column.min(), column.max()
-    x = np.linspace(low - margin * (high - low), high + margin * (high - low), points)
-    # Column names are kept, as the estimator was fitted with them.
-    return type(X)({X.columns[0]: x}) if hasattr(X, "columns") else x[:, None]
+    return table_like(X, spaced_over(column, points, margin))
 
 
-class CurveDisplay(Display):
+class CurveDisplay(Display[CurveData]):
     """Predicted mean and intervals as a function of one variable.
 
     Observations and the true function are drawn, too, if they are given.
@@ -94,9 +90,6 @@ class CurveDisplay(Display):
     >>> print(display.data.x, display.data.mean)
     [0. 1.] [2. 3.]
     """
-
-    def __init__(self, data: CurveData) -> None:
-        self.data = data
 
     @classmethod
     def from_predictions(
@@ -177,9 +170,7 @@ class CurveDisplay(Display):
         """
         require_matplotlib()
         table = grid_over(X, grid, margin)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OutsideDataWarning)  # the grid extends beyond the rows on purpose
-            dist, title = predictive_of(estimator, table), name or type(estimator).__name__
+        dist, title = predict_beyond(estimator, table), name or type(estimator).__name__
         return cls.from_predictions(
             np.asarray(table)[:, 0], dist, name=title, points=(np.asarray(X)[:, 0], y), **options
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from numpy.typing import ArrayLike
 
@@ -18,10 +18,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Display:
-    """Base class of displays: ``ax_`` are the axes it drew on, ``figure_`` is the figure that contains them."""
+Data = TypeVar("Data")
+
+
+class Display(Generic[Data]):
+    """Base class of displays of ``data``: ``ax_`` are the axes it drew on, ``figure_`` is the figure with them."""
 
     ax_: Axes
+
+    def __init__(self, data: Data) -> None:
+        self.data = data
 
     @property
     def figure_(self) -> Figure:
@@ -58,7 +64,7 @@ class Display:
         return buffer.getvalue()
 
 
-class PredictionDisplay(Display, ABC):
+class PredictionDisplay(Display[Data], ABC):
     """Base class of displays of observed targets and their predicted distributions."""
 
     @classmethod

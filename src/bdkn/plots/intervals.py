@@ -48,7 +48,7 @@ def interval_data(
     return IntervalData(kept + 1, values[rows], mean[rows], bands, bands[0].holds(values[rows]), share)
 
 
-class IntervalDisplay(PredictionDisplay):
+class IntervalDisplay(PredictionDisplay[IntervalData]):
     """Prediction intervals and observed targets of rows, in the order of the predicted mean.
 
     Observations outside the widest interval have another colour and shape.
@@ -73,9 +73,6 @@ class IntervalDisplay(PredictionDisplay):
     >>> display.data.share
     0.5
     """
-
-    def __init__(self, data: IntervalData) -> None:
-        self.data = data
 
     @classmethod
     def from_predictions(

@@ -43,7 +43,7 @@ def pit_data(y: ArrayLike, dist: Predictive, bins: int = 10, confidence: float =
     return PITData(edges, counts * bins / len(dist), float(lower) * bins, float(upper) * bins, confidence)
 
 
-class PITDisplay(PredictionDisplay):
+class PITDisplay(PredictionDisplay[PITData]):
     """Histogram of the probability integral transform F(y).
 
     It is flat for a calibrated model, low in the middle for an overconfident one (intervals too narrow) and high in the
@@ -69,9 +69,6 @@ class PITDisplay(PredictionDisplay):
     >>> print(display.data.density)
     [0. 2.]
     """
-
-    def __init__(self, data: PITData) -> None:
-        self.data = data
 
     @classmethod
     def from_predictions(

@@ -50,7 +50,7 @@ def weights_data(
     return WeightsData([names[row] for row in rows], mean[rows], bands, clear, 1 / len(names), len(names) - len(rows))
 
 
-class WeightsDisplay(Display):
+class WeightsDisplay(Display[WeightsData]):
     """Posterior mean and credible intervals of the weight of each member.
 
     Lines mark zero and the weight that members have in an equally weighted ensemble. Members whose widest interval
@@ -76,9 +76,6 @@ class WeightsDisplay(Display):
     >>> WeightsDisplay.from_posterior(weights, ["forest", "network"]).data.names
     ['network', 'forest']
     """
-
-    def __init__(self, data: WeightsData) -> None:
-        self.data = data
 
     @classmethod
     def from_posterior(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from bdkn.errors import InvalidParameterError, OutsideDataWarning, check_number
-from bdkn.metrics import predictive_of
+from bdkn.errors import InvalidParameterError, check_number
 from bdkn.plots.display import Display
+from bdkn.plots.grid import predict_beyond, spaced_over, table_like
 from bdkn.plots.style import INK, label_axes, prepare_axes, require_matplotlib
 from bdkn.typing import FloatArray
 
@@ -41,17 +40,13 @@ def width_data(estimator: Any, X: Any, level: float, grid: int, margin: float) -
     if points.ndim != 2 or points.shape[1] != 2:
         raise InvalidParameterError(f"a figure of widths needs X with two columns; got shape {points.shape}")
     check_number("level", level, low=0, high=1, strict=True)
-    low, high = points.min(axis=0), points.max(axis=0)
-    x, y = np.linspace(low - margin * (high - low), high + margin * (high - low), grid).T
-    table = np.stack([part.ravel() for part in np.meshgrid(x, y)], axis=1)
-    rows = type(X)(dict(zip(X.columns, table.T, strict=True))) if hasattr(X, "columns") else table
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OutsideDataWarning)  # that rows are outside is what the figure shows
-        ends = predictive_of(estimator, rows).interval(level)
+    x, y = spaced_over(points, grid, margin).T
+    table = table_like(X, np.stack([part.ravel() for part in np.meshgrid(x, y)], axis=1))
+    ends = predict_beyond(estimator, table).interval(level)
     return WidthData(x, y, (ends[1] - ends[0]).reshape(grid, grid), points, level)
 
 
-class WidthDisplay(Display):
+class WidthDisplay(Display[WidthData]):
     """Width of predicted intervals as a function of two variables, with the rows as dots.
 
     Parameters
@@ -77,9 +72,6 @@ class WidthDisplay(Display):
     >>> bool(display.data.width[0, 0] > display.data.width[15, 15])
     True
     """
-
-    def __init__(self, data: WidthData) -> None:
-        self.data = data
 
     @classmethod
     def from_estimator(

@@ -18,7 +18,10 @@ Support = tuple[float, float]
 
 
 class Link(Protocol):
-    """Increasing map g of the target y; its image is the line, or an interval if the target is bounded."""
+    """Increasing map g of the target y; its image is the line, or an interval if the target is bounded.
+
+    A class derived from it has no target on its bounds and a smooth g, unless it says otherwise.
+    """
 
     @property
     def support(self) -> Support:
@@ -27,10 +30,12 @@ class Link(Protocol):
     @property
     def near(self) -> Support:
         """The targets nearest to the bounds, but not on them; infinite for a bound that is not known."""
+        return self.support
 
     @property
     def breaks(self) -> tuple[float, ...]:
         """Targets at which g has no second derivative."""
+        return ()
 
     def forward(self, y: FloatArray) -> FloatArray:
         """Return g(y)."""
@@ -43,7 +48,7 @@ class Link(Protocol):
 
 
 @dataclass(frozen=True)
-class IdentityLink:
+class IdentityLink(Link):
     """The target itself, perhaps with bounds.
 
     Parameters
@@ -70,11 +75,6 @@ class IdentityLink:
         """The bounds of the target."""
         return self.lower, self.upper
 
-    @property
-    def breaks(self) -> tuple[float, ...]:
-        """Targets at which g has no second derivative."""
-        return ()
-
     def forward(self, y: FloatArray) -> FloatArray:
         """Return y."""
         return y
@@ -93,7 +93,7 @@ IDENTITY = IdentityLink()
 
 
 @dataclass(frozen=True)
-class LogLink:
+class LogLink(Link):
     """log(y - lower), for targets above ``lower``.
 
     Parameters
@@ -116,16 +116,6 @@ class LogLink:
         """The bounds of the target."""
         return self.lower, np.inf
 
-    @property
-    def near(self) -> Support:
-        """The bounds themselves: no target lies on them."""
-        return self.support
-
-    @property
-    def breaks(self) -> tuple[float, ...]:
-        """Targets at which g has no second derivative."""
-        return ()
-
     def forward(self, y: FloatArray) -> FloatArray:
         """Return g(y)."""
         with np.errstate(divide="ignore"):
@@ -142,7 +132,7 @@ class LogLink:
 
 
 @dataclass(frozen=True)
-class LogitLink:
+class LogitLink(Link):
     """log(y - lower) - log(upper - y), for targets between two bounds.
 
     Parameters
@@ -166,16 +156,6 @@ class LogitLink:
         """The bounds of the target."""
         return self.lower, self.upper
 
-    @property
-    def near(self) -> Support:
-        """The bounds themselves: no target lies on them."""
-        return self.support
-
-    @property
-    def breaks(self) -> tuple[float, ...]:
-        """Targets at which g has no second derivative."""
-        return ()
-
     def forward(self, y: FloatArray) -> FloatArray:
         """Return g(y)."""
         with np.errstate(divide="ignore"):
@@ -193,7 +173,7 @@ class LogitLink:
 
 
 @dataclass(frozen=True)
-class YeoJohnsonLink:
+class YeoJohnsonLink(Link):
     """The power transformation of Yeo and Johnson (2000) of (y - centre) / unit, perhaps with bounds of the target.
 
     ``power`` lies between 0 and 2: below 1 it pulls large targets in, above 1 small ones, and 1 is linear.
@@ -264,7 +244,7 @@ def _shrunk(z: FloatArray, power: float) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class MirroredLink:
+class MirroredLink(Link):
     """-g(-y) for another link g: that of a lower bound becomes that of an upper bound.
 
     Parameters
@@ -288,16 +268,6 @@ class MirroredLink:
         lower, upper = self.link.support
         return -upper, -lower
 
-    @property
-    def near(self) -> Support:
-        """The bounds themselves: no target lies on them."""
-        return self.support
-
-    @property
-    def breaks(self) -> tuple[float, ...]:
-        """Targets at which g has no second derivative."""
-        return ()
-
     def forward(self, y: FloatArray) -> FloatArray:
         """Return g(y)."""
         return -self.link.forward(-y)
@@ -312,7 +282,7 @@ class MirroredLink:
 
 
 @dataclass(frozen=True)
-class ContinuedLink:
+class ContinuedLink(Link):
     """Another link between two targets ``low`` and ``high``, continued outside by its tangents.
 
     The exponential of a Student-t has no mean; continued linearly it has every moment that the Student-t has. And the

@@ -13,26 +13,11 @@ from bdkn.predictive.base import Index, Predictive
 from bdkn.predictive.links import Link
 from bdkn.predictive.location_scale import LocationScale
 from bdkn.predictive.mixture import increasing_root
+from bdkn.predictive.quadrature import END, Beyond, Half, path
 from bdkn.typing import BoolArray, FloatArray
-
-_END = 2.0**-36
-"""The level of the outermost quantiles of the quadrature; beyond, the distribution is taken as a power law."""
-
-_PANELS, _ORDER = 4, 12
-"""Panels of each piece of a path, and the nodes of Gauss-Legendre quadrature in each."""
 
 _INSIDE = 1e-9
 """The centre of a distribution is at least this far inside the image of the link, relative to its ends."""
-
-
-def _panels() -> tuple[FloatArray, FloatArray]:
-    """Return nodes and weights on [0, 1]."""
-    nodes, weights = np.polynomial.legendre.leggauss(_ORDER)
-    x = (np.arange(_PANELS)[:, None] + (1.0 + nodes) / 2.0) / _PANELS
-    return x.ravel(), np.tile(weights / (2.0 * _PANELS), _PANELS)
-
-
-_NODES, _WEIGHTS = _panels()
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -179,25 +164,23 @@ class Transformed(Predictive):
         return self._target(self.base.median() + self._moved)
 
     @cached_property
-    def _halves(self) -> tuple[_Half, _Half]:
+    def _halves(self) -> tuple[Half, Half]:
         """The moments of the distances from the median, above it and below."""
-        return self._half(1.0 - np.array([_END, 2.0 * _END, 0.25]), 1.0), self._half(
-            np.array([_END, 2 * _END, 0.25]), -1.0
-        )
+        return self._half(1.0 - np.array([END, 2.0 * END, 0.25]), 1.0), self._half(np.array([END, 2 * END, 0.25]), -1.0)
 
-    def _half(self, levels: FloatArray, sign: float) -> _Half:
+    def _half(self, levels: FloatArray, sign: float) -> Half:
         centre = self._centre[:, None]
         z = self._image(levels)
         reach = np.abs(z - centre)
-        nodes, weights = _path(centre, z[:, :1], reach[:, 2:], self._breaks)
+        nodes, weights = path(centre, z[:, :1], reach[:, 2:], self._breaks)
         cdf = self._image_cdf(nodes)
         tail = 1.0 - cdf if sign > 0.0 else cdf
         mass = np.abs(weights) * tail * self._slope(nodes)
         apart = sign * (self._target(nodes) - self._median[:, None])
         last, rise = sign * (self._target(z[:, 0]) - self._median), self._slope(z[:, 0]) * reach[:, 0]
-        beyond = _Beyond.of(last, np.where(reach[:, 0] == 0.0, 0.0, rise), reach)
+        beyond = Beyond.of(last, np.where(reach[:, 0] == 0.0, 0.0, rise), reach)
         second = 2.0 * np.einsum("nk,nk->n", mass, apart)
-        return _Half(mass.sum(axis=1) + beyond.first, second + beyond.second, (mass * tail).sum(axis=1) + beyond.score)
+        return Half(mass.sum(axis=1) + beyond.first, second + beyond.second, (mass * tail).sum(axis=1) + beyond.score)
 
     def _target(self, z: FloatArray) -> FloatArray:
         """Return the target of g(y) = z."""
@@ -272,7 +255,7 @@ class Transformed(Predictive):
         return np.asarray(np.stack(columns, axis=1) + beyond) if columns else beyond
 
     def _rise_to(self, start: FloatArray, stop: FloatArray, width: FloatArray) -> FloatArray:
-        nodes, weights = _path(start, np.where(np.isfinite(stop), stop, start), width, self._breaks)
+        nodes, weights = path(start, np.where(np.isfinite(stop), stop, start), width, self._breaks)
         return np.asarray(np.sum(weights * (2.0 * self._image_cdf(nodes) - 1.0) * self._slope(nodes), axis=1))
 
     def _rvs(self, size: int, generator: np.random.Generator) -> FloatArray:
@@ -280,54 +263,6 @@ class Transformed(Predictive):
             return self._target(self.base._rvs(size, generator))
         draws = self._target(self._truncated(generator.random((len(self), size))))
         return np.where(self.scale[:, None] > 0.0, draws, self._point[:, None])
-
-
-@dataclass(frozen=True, eq=False)
-class _Half:
-    """Of one half of each distribution: ∫ P dy, 2 ∫ d P dy and ∫ P² dy, with d the distance of y from the median.
-
-    P is the probability of a value farther out than y. The first two are the moments of d in this half.
-    """
-
-    first: FloatArray
-    second: FloatArray
-    score: FloatArray
-
-
-class _Beyond(_Half):
-    """The same beyond the last quantile, at the level ε.
-
-    There P is ε w^(-1/κ), where w is the distance of z from its median in units of that of the last quantile, and g⁻¹
-    is linear: the distance of y is ``last`` + ``rise`` (w - 1).
-    """
-
-    @classmethod
-    def of(cls, last: FloatArray, rise: FloatArray, reach: FloatArray) -> _Beyond:
-        """Return the integrals from the distances (n, 2) of z at the levels ε and 2ε."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            κ = np.nan_to_num(np.log2(reach[:, 0] / reach[:, 1]), nan=0.0)
-            one, two = (np.where(κ < limit, κ / (1.0 - κ / limit), np.inf) for limit in (1.0, 0.5))
-            first, second = rise * one, 2.0 * rise * ((last - rise) * one + rise * two)
-        score, flat = rise * κ / np.maximum(2.0 - κ, 1e-9), rise == 0.0
-        first, second = (
-            np.where(flat, 0.0, first),
-            np.where(flat, 0.0, np.nan_to_num(second, nan=np.inf, posinf=np.inf)),
-        )
-        return cls(_END * first, _END * second, _END**2 * score)
-
-
-def _path(start: FloatArray, stop: FloatArray, width: FloatArray, breaks: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return nodes (n, k) from ``start`` to ``stop`` and their weights, denser within ``width`` of the start.
-
-    Quadrature is by pieces that end at the ``breaks`` on the way, where the integrand is not smooth.
-    """
-    unit = np.where(width > 0.0, width, 1.0)
-    far = np.arcsinh((stop - start) / unit)
-    between = np.clip(np.arcsinh((breaks - start) / unit), np.minimum(far, 0.0), np.maximum(far, 0.0))
-    edges = np.sort(np.abs(np.hstack([np.zeros_like(far), between, far])), axis=1) * np.where(far < 0.0, -1.0, 1.0)
-    length = np.diff(edges, axis=1)[:, :, None]
-    s = (edges[:, :-1, None] + length * _NODES).reshape(len(start), -1)
-    return start + unit * np.sinh(s), unit * np.cosh(s) * (length * _WEIGHTS).reshape(len(start), -1)
 
 
 def row_quantiles(dist: Predictive, levels: FloatArray) -> FloatArray:

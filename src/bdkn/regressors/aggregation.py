@@ -5,31 +5,31 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal, Self, overload
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import column_or_1d
 
 from bdkn.errors import InvalidParameterError, check_choice, check_number, warn_user
 from bdkn.inference import Combination, Forecast, WeightPosterior, average_weights
 from bdkn.inference.combination import student_t_covariance
-from bdkn.members import HeldOut, name_key
-from bdkn.members.density import NeighbourDensity, carry
+from bdkn.members import HeldOut, Splitting
+from bdkn.members.columns import take
+from bdkn.members.density import NeighbourDensity
 from bdkn.members.provenance import FitProvenance
-from bdkn.members.selection import CombinationSettings, select_and_combine
-from bdkn.members.shape import fit_density
+from bdkn.members.selection import CombinationSettings
 from bdkn.members.target_values import TargetValues
-from bdkn.members.value_model import ValueModel, learn_values
-from bdkn.predictive import Gaussian, Predictive, StudentT, StudentTMixture, Transformed
+from bdkn.predictive import Predictive, StudentT
 from bdkn.predictive.links import Link
 from bdkn.regressors.base import ProbabilisticRegressor, Table
+from bdkn.regressors.completion import combine_again, with_shape, with_widening
 from bdkn.regressors.fitted import Combined
-from bdkn.regressors.frames import as_frame, numeric_names, numeric_table
+from bdkn.regressors.frames import as_frame
+from bdkn.regressors.member_comparison import losses_without, scores_of_first, target_scores
+from bdkn.regressors.prediction import Prediction, widened_forecast
 from bdkn.regressors.support_report import SupportReport
-from bdkn.stages import stage
+from bdkn.regressors.value_prediction import ValuePrediction, require_values
 from bdkn.typing import Array, FloatArray, IndexArray
 
 ALIKE = "the data do not tell these members apart"
@@ -56,8 +56,8 @@ class CombiningRegressor(ProbabilisticRegressor):
         """Names of the members in use."""
 
     @abstractmethod
-    def _only(self, members: IndexArray, combined: Combined) -> object:
-        """Return the fitted state with some of the members, combined in this way."""
+    def _only(self, members: IndexArray, combined: Combined) -> Self:
+        """Return the regressor with some of its members, combined in this way."""
 
     @abstractmethod
     def _member_fit(self) -> dict[str, Any]:
@@ -231,7 +231,7 @@ class CombiningRegressor(ProbabilisticRegressor):
                 f"two of them; got {len(held_out.y)}: add rows, leave out a larger holdout_fraction, or cross-fit"
             )
         sizes = np.arange(1, len(self.member_names_) + 1)
-        log_score, rmse = np.transpose([self._left_one_out(held_out[np.arange(size)]) for size in sizes])
+        log_score, rmse = scores_of_first(held_out, self._combined.targets, CombinationSettings.of(self))
         return {"n_members": sizes, "log_score": log_score, "rmse": rmse}
 
     def drop_members(self, names: str | Sequence[str]) -> Self:
@@ -248,9 +248,10 @@ class CombiningRegressor(ProbabilisticRegressor):
         Returns
         -------
         model : object
-            A regressor of the same class.
+            A regressor of the same class. In a stack, these members are "drop" in its ``estimators``.
         """
-        held_out, all_names = self._require_held_out(), self.member_names_
+        self._require_held_out()
+        all_names = self.member_names_
         dropped = [names] if isinstance(names, str) else list(names)
         for name in dropped:
             check_choice("each member to drop", name, all_names)
@@ -259,15 +260,7 @@ class CombiningRegressor(ProbabilisticRegressor):
             raise InvalidParameterError(
                 f"at least one member must be left of {len(all_names)}; got all of them to drop"
             )
-        useful, combination = select_and_combine(held_out, kept, CombinationSettings.of(self))
-        kept = kept[useful]
-        targets = self._combined.targets
-        values = learn_values(CombinationSettings.of(self), combination, targets, held_out[kept])
-        widening = self._combined.widening and self._combined.widening.for_members(held_out[kept], combination)
-        combined = Combined(combination, targets, held_out[kept], self.provenance_, values, widening)
-        if self.density_ is not None:
-            combined = replace(combined, density=self.density_.with_errors(_errors(combined)))
-        return self._copy(self._only(kept, combined))
+        return self._only(*combine_again(self._combined, kept, CombinationSettings.of(self)))
 
     @overload
     def predict_var(self, X: Table, *, decompose: Literal[False] = False) -> FloatArray: ...
@@ -295,17 +288,7 @@ class CombiningRegressor(ProbabilisticRegressor):
             the Student-t, which may be negative. If the target is transformed, the variance is divided in proportion to
             the parts of the variance of the transformed target.
         """
-        rows, targets = self._rows(X), self._combined.targets
-        forecast = self._widened_forecast(rows)
-        parts = self.combination_.variance(forecast)
-        if self.density_ is not None:
-            student, mixture = self._scaled(forecast, rows)
-            parts["shape"] = mixture.var() - student.var()
-        unit: float | FloatArray = targets.squared
-        if not targets.is_linear:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                unit = np.nan_to_num(self._from_forecast(forecast, rows).var() / sum(parts.values()), nan=0.0)
-        parts = {name: unit * part for name, part in parts.items()}
+        parts = self._prediction(self._rows(X)).variances()
         return parts if decompose else np.asarray(sum(parts.values()))
 
     def predict_interval(self, X: Table, coverage: float = 0.9) -> FloatArray:
@@ -328,13 +311,10 @@ class CombiningRegressor(ProbabilisticRegressor):
         interval : ndarray of shape (n_samples, 2)
             Lower and upper ends.
         """
-        model = self._combined.values
-        if model is None:
+        if self._combined.values is None:
             return super().predict_interval(X, coverage)
         check_number("coverage", coverage, low=0.0, high=1.0)
-        logs, rest = self._values(self._rows(X), model)
-        ends = model.quantiles(np.array([1.0 - coverage, 1.0 + coverage]) / 2.0, logs, rest)
-        return np.stack(rest.to_bounds(*ends.T), axis=1) if isinstance(rest, Transformed) else ends
+        return ValuePrediction.of(self._prediction(self._rows(X))).interval(coverage)
 
     def predict_values(self, X: Table) -> dict[float, FloatArray]:
         """Predict the probability of each of the values that many targets share.
@@ -353,9 +333,8 @@ class CombiningRegressor(ProbabilisticRegressor):
         probabilities : dict of float to ndarray of shape (n_samples,)
             For each value, its probability in each row; ``pandas.DataFrame`` makes a table of it.
         """
-        model = self._require_values()
-        shares = np.exp(self._values(self._rows(X), model)[0])
-        return {float(value): shares[:, k] for k, value in enumerate(model.found.values)}
+        require_values(self._combined)
+        return ValuePrediction.of(self._prediction(self._rows(X))).probabilities()
 
     def value_log_score(self, X: Table, y: ArrayLike) -> float:
         """Return the mean log probability of the targets' values; greater is better.
@@ -376,47 +355,16 @@ class CombiningRegressor(ProbabilisticRegressor):
         score : float
             Mean log probability. A target that is no value of a lattice counts as one more row than those learned from.
         """
-        model, targets = self._require_values(), column_or_1d(np.asarray(y, dtype=np.float64))
-        logs, rest = self._values(self._rows(X), model)
-        numbers = model.numbers(targets, self._combined.targets)
-        if rest is None:
-            logs = np.hstack([logs, np.full((len(logs), 1), -np.log(1.0 + self.combination_.n))])
-        scores = logs[np.arange(len(numbers)), numbers]
-        others = numbers == len(model.found)
-        if rest is not None and others.any():
-            scores[others] += rest[others].logpdf(targets[others])
-        return float(scores.mean())
-
-    def _require_values(self) -> ValueModel:
-        """Return the probabilities of values; raise if there are none."""
-        model = self._combined.values
-        if model is None:
-            raise InvalidParameterError(
-                "probabilities of values need targets on a lattice, or a value that many of them share, and rows left "
-                "out of training; there are none: use predict_dist, predict_interval or predict_quantiles"
-            )
-        return model
-
-    def _values(self, X: Array, model: ValueModel) -> tuple[FloatArray, Predictive | None]:
-        """Return the log probabilities of values for checked rows, and the distribution of other targets."""
-        forecast, targets = self._widened_forecast(X), self._combined.targets
-        logs = model.log_probabilities(self.combination_.predictive(forecast), targets)
-        if model.rest is None:
-            return logs, None
-        return logs, targets.restore(model.rest.predictive(forecast, targets.scale, targets.mean))
+        require_values(self._combined)
+        targets = column_or_1d(np.asarray(y, dtype=np.float64))
+        return ValuePrediction.of(self._prediction(self._rows(X))).log_score(targets)
 
     def _target_scores(self) -> dict[str, FloatArray]:
         """Return RMSE and NLL of each member in the units of a transformed target; nothing if it is not transformed."""
         targets, held_out = self._combined.targets, self.held_out_
         if targets.is_linear or held_out is None:
             return {}
-        filled, y = held_out.filled(), targets.inverse(held_out.y)
-        errors, scores = [], []
-        for mean, variance in zip(filled.means.T, filled.variances.T, strict=True):
-            dist = targets.restore(Gaussian(targets.mean + targets.scale * mean, targets.scale * np.sqrt(variance)))
-            errors.append(np.sqrt(np.average((dist.mean() - y) ** 2, weights=held_out.counts)))
-            scores.append(-np.average(dist.logpdf(y), weights=held_out.counts))
-        return {"rmse": np.array(errors), "nll": np.array(scores)}
+        return target_scores(held_out, targets)
 
     def support(self, X: Table) -> SupportReport:
         """Return how far each row is from the training rows.
@@ -459,23 +407,11 @@ class CombiningRegressor(ProbabilisticRegressor):
         assert provenance is not None, "a fit with rows left out has a provenance"
         return provenance
 
-    def _left_one_out(self, held_out: HeldOut) -> tuple[float, float]:
-        """Return the log score and the RMSE of these members, each row predicted from the others."""
-        targets, y, counts = self._combined.targets, held_out.y, held_out.counts
-        dist = CombinationSettings.of(self).combine(held_out).leave_one_out(held_out.forecast(), y, counts)
-        if targets.is_linear:
-            log_score = np.average(dist.logpdf(y), weights=counts) - np.log(targets.scale)
-            return float(log_score), float(targets.scale * np.sqrt(np.average((dist.loc - y) ** 2, weights=counts)))
-        own, restored = targets.inverse(y), targets.restore(dist.affine(targets.scale, targets.mean))
-        error = np.sqrt(np.average((restored.mean() - own) ** 2, weights=counts))
-        return float(np.average(restored.logpdf(own), weights=counts)), float(error)
-
     def _losses_without(self) -> FloatArray:
-        members, held_out = np.arange(len(self.member_names_)), self.held_out_
-        if held_out is None or len(members) == 1 or np.isnan(self.combination_.score):
-            return np.full(len(members), np.nan)
-        without = [self._left_one_out(held_out[np.delete(members, h)])[0] for h in members]
-        return self._left_one_out(held_out)[0] - np.array(without)
+        held_out, H = self.held_out_, len(self.member_names_)
+        if held_out is None or H == 1 or np.isnan(self.combination_.score):
+            return np.full(H, np.nan)
+        return losses_without(held_out, self._combined.targets, CombinationSettings.of(self))
 
     def _copy(self, fitted: object, **parameters: Any) -> Self:
         """Return a copy with another fitted state and other values of some parameters."""
@@ -485,83 +421,33 @@ class CombiningRegressor(ProbabilisticRegressor):
             setattr(new, name, value)
         return new
 
-    def _widened_forecast(self, X: Array, *, joint: bool = False) -> Forecast:
-        """Return the members' forecast with the variance outside of the training rows; ``joint`` for all together."""
-        forecast, widening = self._forecast(X), self._combined.widening
-        return forecast if widening is None else widening.widen(X, forecast, self.combination_, joint=joint)
+    def _completed(self, combined: Combined, X: Any, numbers: IndexArray | None, splitting: Splitting) -> Combined:
+        """Return the combination with the widening outside of the training rows X, and the shape of predictions.
+
+        Held-out predictions are of the rows ``numbers`` (None: of all).
+        """
+        combined = with_widening(combined, X, numbers)
+        if numbers is None:
+            return self._shaped(combined, X, splitting.sets)
+        return self._shaped(combined, take(X, numbers), splitting.sets_of(numbers))
 
     def _shaped(self, combined: Combined, X: Any, sets: IndexArray | None = None) -> Combined:
-        """Return the combination with the shape of predictions, learned from the table of the held-out rows.
+        """Return the combination with the shape of predictions, learned from the table of the held-out rows."""
+        return combined if self.density == "student-t" else with_shape(combined, X, sets, self.n_jobs)
 
-        ``sets`` are the numbers of the sets of rows that belong together (None: each row is one).
-        """
-        held_out, provenance, table = combined.held_out, combined.provenance, numeric_table(X)
-        if self.density == "student-t" or table is None or held_out is None or provenance is None:
-            return combined
-        if np.isnan(combined.combination.score):
-            return combined
-        seed = np.random.SeedSequence(provenance.entropy, spawn_key=name_key("density"))
-        threads = int(effective_n_jobs(self.n_jobs))
-        with stage("shape"):
-            density = fit_density(table, held_out.y, held_out.counts, _left_out(combined), seed, threads, sets)
-        if density is not None and hasattr(X, "columns"):
-            density = replace(density, columns=numeric_names(X))
-        return replace(combined, density=density)
+    def _prediction(self, X: Array, *, joint: bool = False) -> Prediction:
+        """Return the prediction of checked rows; ``joint`` for all together."""
+        return Prediction(self._combined, self._widened_forecast(X, joint=joint), X)
 
-    def _scaled(self, forecast: Forecast, X: Array) -> tuple[StudentT, StudentT | StudentTMixture]:
-        """Return the Student-t and the mixture with neighbours, if there is one, of checked rows, in scaled units."""
-        student, density = self.combination_.predictive(forecast), self.density_
-        if density is None:
-            return student, student
-        return student, density.mix(student, numeric_table(X, density.columns), _inside(student, forecast))
+    def _widened_forecast(self, X: Array, *, joint: bool = False) -> Forecast:
+        """Return the members' forecast with the variance outside of the training rows."""
+        return widened_forecast(self._combined, self._forecast(X), X, joint=joint)
 
     def _predictive(self, X: Array) -> Predictive:
-        return self._from_forecast(self._widened_forecast(X), X)
-
-    def _from_forecast(self, forecast: Forecast, X: Array) -> Predictive:
-        targets = self._combined.targets
-        with stage("predict"):
-            if self.density_ is None:
-                return targets.restore(self.combination_.predictive(forecast, targets.scale, targets.mean))
-            return targets.restore(self._scaled(forecast, X)[1].affine(targets.scale, targets.mean))
+        return self._prediction(X).dist()
 
     def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
-        forecast, targets = self._widened_forecast(X, joint=True), self._combined.targets
-        covariance = self.combination_.covariance(forecast)
-        if targets.is_linear and self.density_ is None:
-            mean = self.combination_.predictive(forecast, targets.scale, targets.mean).loc
-            return mean, targets.squared * covariance
-        dist = self._from_forecast(forecast, X)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            slope = np.nan_to_num(dist.std() / np.sqrt(np.diag(covariance)), nan=0.0)
-        return dist.mean(), np.asarray(slope[:, None] * covariance * slope)
+        return self._prediction(X, joint=True).moments()
 
     def _joint_draws(self, X: Array, size: int, generator: np.random.Generator) -> FloatArray:
-        forecast, targets = self._widened_forecast(X, joint=True), self._combined.targets
-        student, shaped = self._scaled(forecast, X)
-        drawn = carry(student, shaped, self.combination_.draw(forecast, size, generator))
-        drawn = targets.mean + targets.scale * drawn
-        dist = targets.restore(shaped.affine(targets.scale, targets.mean))
-        return dist.carry(drawn) if isinstance(dist, Transformed) else drawn
-
-
-def _left_out(combined: Combined) -> StudentT:
-    """Return the prediction of each held-out row from the others."""
-    held_out = combined.held_out
-    assert held_out is not None
-    return combined.combination.leave_one_out(held_out.forecast(), held_out.y, held_out.counts)
-
-
-def _errors(combined: Combined) -> FloatArray:
-    """Return the errors of held-out rows, each predicted from the others, in units of the scale predicted."""
-    held_out, student = combined.held_out, _left_out(combined)
-    assert held_out is not None
-    return (held_out.y - student.loc) / np.where(student.scale > 0.0, student.scale, 1.0)
-
-
-def _inside(student: StudentT, forecast: Forecast) -> FloatArray | None:
-    """Return the share of each row's squared scale that is not due to its distance from the training rows."""
-    if forecast.outside is None:
-        return None
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.clip(1.0 - np.nan_to_num(forecast.outside.variance / student.scale**2), 0.0, 1.0)
+        return self._prediction(X, joint=True).draws(size, generator)

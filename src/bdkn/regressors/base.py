@@ -11,14 +11,14 @@ from typing import Any, Literal, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bdkn.errors import ExtremeTargetWarning, InvalidParameterError, check_number, warn_user
+from bdkn.errors import InvalidParameterError, check_number, warn_user
 from bdkn.members.provenance import Seed, seed_sequence
-from bdkn.members.robust_scale import robust_scale
 from bdkn.metrics import crps, nll
 from bdkn.predictive import Predictive
 from bdkn.regressors.serialization import save_model
+from bdkn.regressors.training_rows import check_counts, check_single_output, check_targets, tell_extreme_targets
 from bdkn.rows import Rows
 from bdkn.typing import Array, FloatArray
 
@@ -26,9 +26,6 @@ Table = Any  # a NumPy array, a pandas or a polars data frame
 
 DTYPES = (np.float64, np.float32)
 """Tables of these types are used as they are; all others are converted to double precision."""
-
-_EXTREME = 1e6
-"""A target is extreme if it is so many robust standard deviations away from the median."""
 
 
 class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
@@ -243,7 +240,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         score : float
             Mean log density.
         """
-        return -nll(_targets(y), self.predict_dist(X))
+        return -nll(check_targets(y), self.predict_dist(X))
 
     def crps(self, X: Table, y: ArrayLike) -> float:
         """Return the mean continuous ranked probability score in the units of the target; smaller is better.
@@ -260,7 +257,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         score : float
             Mean score.
         """
-        return crps(_targets(y), self.predict_dist(X))
+        return crps(check_targets(y), self.predict_dist(X))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, which ``bdkn.load`` reads.
@@ -283,12 +280,12 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
 
     def _all_rows(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool) -> Rows:
         """Return checked rows, targets and counts, which may be zero."""
-        _check_single_output(y)
+        check_single_output(y)
         table, targets = self._checked(X, y, reset=reset)
-        counts = None if sample_weight is None else _counts(sample_weight, len(targets))
+        counts = None if sample_weight is None else check_counts(sample_weight, len(targets))
         rows = Rows(table, np.asarray(targets, dtype=np.float64), counts)
         if reset:
-            _tell_extreme_targets(rows)
+            tell_extreme_targets(rows)
         return rows
 
     def _checked(self, X: Table, y: ArrayLike, *, reset: bool) -> tuple[Any, Any]:
@@ -312,58 +309,3 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
             and not hasattr(self, "feature_names_in_")
             and bool(np.isfinite(X).all())
         )
-
-
-def _check_single_output(y: ArrayLike) -> None:
-    shape = np.asarray(y).shape
-    if len(shape) > 1 and shape[1] != 1:
-        raise InvalidParameterError(
-            f"y must hold one target per row, shape (n_samples,); got shape {shape}: fit one regressor per target, "
-            "for example with sklearn.multioutput.MultiOutputRegressor"
-        )
-
-
-def _tell_extreme_targets(rows: Rows) -> None:
-    """Warn of targets that are so far from all others that they determine the scale of all predictions."""
-    counted = np.arange(len(rows)) if rows.counts is None else np.flatnonzero(rows.counts)
-    if not len(counted):
-        return
-    centre, spread = (float(part[0]) for part in robust_scale(rows.y[counted, None]))
-    with np.errstate(over="ignore"):
-        extreme = counted[np.abs(rows.y[counted] - centre) / _EXTREME > spread] if spread > 0 else counted[:0]
-    if 0 < len(extreme) <= max(1, len(counted) // 100):
-        named = ", ".join(f"y[{row}] = {rows.y[row]:.6g}" for row in extreme[:5])
-        warn_user(
-            f"{len(extreme)} of {len(counted)} targets {'is' if len(extreme) == 1 else 'are'} extreme: {named}"
-            f"{', ..' if len(extreme) > 5 else ''}; all others lie about {spread:.3g} around {centre:.3g}, which "
-            "predictions cannot resolve beside such numbers: correct or drop these rows, or fit to a logarithm of y",
-            ExtremeTargetWarning,
-        )
-
-
-def _counts(sample_weight: ArrayLike, n: int) -> FloatArray:
-    counts: FloatArray = check_array(
-        sample_weight, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name="sample_weight"
-    )
-    if counts.shape != (n,):
-        raise InvalidParameterError(f"sample_weight must hold one number per row, shape ({n},); got {counts.shape}")
-    if counts.min() < 0:
-        raise InvalidParameterError(f"sample_weight must be >= 0, as it counts rows; got {counts.min()}")
-    with np.errstate(over="ignore"):
-        total = counts.sum()
-    if not np.isfinite(total):
-        raise InvalidParameterError("sample_weight must have a finite sum, as it counts rows; divide it by its mean")
-    if 0 < total < n / 10:
-        warn_user(
-            f"sample_weight counts rows: these {n} rows count as {total:.3g}, so predictions will be very uncertain; "
-            f"if the weights are relative, multiply them by {n}/sum(sample_weight)",
-            UserWarning,
-        )
-    if not total:
-        raise InvalidParameterError("Sample weights must contain at least one non-zero number; got only zeros")
-    return counts
-
-
-def _targets(y: ArrayLike) -> FloatArray:
-    targets: FloatArray = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"))
-    return targets

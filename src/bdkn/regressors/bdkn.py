@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_number, warn_user
+from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_number
 from bdkn.inference import Forecast
 from bdkn.members import (
     DEPRECATED,
-    Candidates,
     CombinationSettings,
     Encoders,
     FitProvenance,
@@ -24,23 +22,18 @@ from bdkn.members import (
     NetworkMember,
     Seed,
     Splitting,
-    constant_variance,
     encode,
     fit_linear,
     needs_linear,
-    predict_held_out,
     seed_sequence,
-    select_and_combine,
-    sound_members,
-    train_folds,
 )
 from bdkn.members.splitting import check_cv
 from bdkn.members.target_choice import TargetSettings
-from bdkn.members.value_model import learn_values
 from bdkn.predictive import IdentityLink
 from bdkn.predictive.links import Link
 from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.base import Table
+from bdkn.regressors.candidate_networks import candidates_in_use, combine_candidates, train_candidates, within_limit
 from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks
 from bdkn.regressors.paper import paper_parameters
 from bdkn.regressors.published import fit_published
@@ -250,23 +243,21 @@ class BDKNRegressor(CombiningRegressor):
             encoded, encoders = encode(rows, standardize_y=settings.standardize_y, link=link)
         combining = CombinationSettings.of(self)
         if self.design == "in-sample":
-            settings = self._within_limit(settings, encoded, clock, len(rows))
+            settings = within_limit(settings, encoded, clock, len(rows))
             return fit_published(settings, combining, encoded, encoders, seed_sequence(self.random_state))
         provenance = FitProvenance.of(self, encoded, splitting.digest(self.cv))
         plan = FoldPlan.of(self, splitting, provenance.entropy, range(settings.size(len(rows)).n_members))
-        limited = self._within_limit(settings, encoded, clock, plan.rows_per_member)
+        limited = within_limit(settings, encoded, clock, plan.rows_per_member)
         if limited is not settings:
             settings, provenance = limited, provenance.with_parameters(epochs=limited.epochs)
             plan = FoldPlan.of(self, splitting, provenance.entropy, range(settings.size(len(rows)).n_members))
-        networks = train_folds(settings, encoded, plan)
-        held_out = predict_held_out(networks, encoded, plan)
-        candidates = Candidates(plan.names, networks.used, networks.is_finite, held_out, networks.own_variance)
+        candidates = train_candidates(settings, encoded, plan)
         if self._has_linear_member(*rows.X.shape):
-            candidates = fit_linear(encoded, plan, own_variance=networks.own_variance).join(candidates)
+            candidates = fit_linear(encoded, plan, own_variance=candidates.own_variance).join(candidates)
         del encoded  # a copy of the table, which is not needed further
-        fitted = self._select_and_combine(candidates, encoders, provenance, combining)
-        fitted = replace(fitted, n_trained=len(plan.names))
-        return self._completed(fitted, rows, splitting, plan.held_out)
+        fitted = combine_candidates(candidates, encoders, provenance, combining)
+        combined = self._completed(fitted.combined, rows.X, plan.held_out, splitting)
+        return replace(fitted, combined=combined, n_trained=len(plan.names))
 
     def _has_linear_member(self, n_rows: int, n_columns: int) -> bool:
         """Return whether a linear member is among the candidates."""
@@ -274,15 +265,8 @@ class BDKNRegressor(CombiningRegressor):
             return needs_linear(n_rows, n_columns)
         return bool(self.linear_member)
 
-    def _completed(
-        self, fitted: FittedBDKN, rows: Rows, splitting: Splitting, numbers: IndexArray | None
-    ) -> FittedBDKN:
-        """Return the state with the widening outside of the rows and, if rows were cross-fitted, the shape."""
-        combined = fitted.combined.widened(rows.X, numbers)
-        if self.design == "cross-fit":
-            X, sets = (rows.X, splitting.sets) if numbers is None else (rows.X[numbers], splitting.sets_of(numbers))
-            combined = self._shaped(combined, X, sets)
-        return replace(fitted, combined=combined)
+    def _shaped(self, combined: Combined, X: Any, sets: IndexArray | None = None) -> Combined:
+        return super()._shaped(combined, X, sets) if self.design == "cross-fit" else combined
 
     def _link(self, rows: Rows) -> Link:
         """Return the link of the targets; the published method has none."""
@@ -296,22 +280,6 @@ class BDKNRegressor(CombiningRegressor):
             )
         return IdentityLink()
 
-    def _within_limit(
-        self, settings: NetworkSettings, rows: Rows, clock: Clock, rows_per_member: float
-    ) -> NetworkSettings:
-        """Return the settings, with fewer members or epochs if there is no time for all; warn if so."""
-        if clock.seconds == inf:
-            return settings
-        limited = settings.within(clock, rows, rows_per_member)
-        if limited is not settings:
-            wanted, size = settings.size(len(rows)), limited.size(len(rows))
-            warn_user(
-                f"time_limit={self.time_limit:g}: {size.n_members} of {wanted.n_members} members are trained, for "
-                f"{size.epochs} of {wanted.epochs} epochs; results depend on the machine's speed",
-                UserWarning,
-            )
-        return limited
-
     def _settings(self) -> NetworkSettings:
         """Return the checked parameters of the networks, after checking those of the design."""
         settings = NetworkSettings.of(self)
@@ -324,36 +292,6 @@ class BDKNRegressor(CombiningRegressor):
         check_cv(self.cv)
         check_number("holdout_fraction", self.holdout_fraction, low=0, high=0.9, strict=True)
         return settings
-
-    def _select_and_combine(
-        self,
-        candidates: Candidates,
-        encoders: Encoders,
-        provenance: FitProvenance,
-        combining: CombinationSettings,
-    ) -> FittedBDKN:
-        """Return the state with those candidates that did not diverge and are best together, combined."""
-        names, held_out, own_variance = candidates.names, candidates.held_out, candidates.own_variance
-        scores = held_out.scores(own_variance=own_variance)
-        constant = constant_variance(scores.mse)
-        if not own_variance:
-            held_out = replace(held_out, variances=np.broadcast_to(constant, held_out.means.shape))
-        sound = sound_members(candidates.is_finite & scores.is_finite, names)
-        with stage("combine"):
-            useful, combination = select_and_combine(held_out, sound, combining)
-        members = sound[useful]
-        scores, chosen = scores[members], candidates.networks[members].trained
-        ensemble = NetworkEnsemble(
-            names=tuple(names[h] for h in members),
-            networks=chosen.networks,
-            inputs=encoders.inputs,
-            targets=encoders.targets,
-            variances=None if own_variance else constant[members],
-        )
-        curves, epochs = (chosen.loss_curves, chosen.validation_curves), np.array(chosen.best_epochs)
-        values = learn_values(combining, combination, encoders.targets, held_out[members])
-        combined = Combined(combination, encoders.targets, held_out[members], provenance, values)
-        return FittedBDKN(FittedNetworks(ensemble, scores, *curves, epochs), combined, n_trained=len(names))
 
     def add_members(
         self,
@@ -396,21 +334,11 @@ class BDKNRegressor(CombiningRegressor):
         rows, provenance = encoders.transform(used), self._require_provenance()
         provenance.check(self, rows, splitting.digest(self.cv))
         plan = FoldPlan.of(self, splitting, provenance.entropy, range(first, first + n))
-        networks = train_folds(self._settings(), rows, plan)
-        held_out = predict_held_out(networks, rows, plan)
-        new = Candidates(plan.names, networks.used, networks.is_finite, held_out, networks.own_variance)
-        candidates = self._candidates().join(new)
-        combining = CombinationSettings.of(self)
-        fitted = self._select_and_combine(candidates, encoders, provenance, combining)
-        fitted = self._completed(fitted, used, splitting, plan.held_out)
-        return self._copy(replace(fitted, n_trained=first + n), n_members=first + n)
-
-    def _candidates(self) -> Candidates:
-        """Return the members in use as candidates of another selection."""
-        networks = self._state.networks
-        is_finite = np.ones(len(networks.ensemble), dtype=bool)
-        own_variance = networks.ensemble.variances is None
-        return Candidates(networks.ensemble.names, networks.networks, is_finite, self._require_held_out(), own_variance)
+        new = train_candidates(self._settings(), rows, plan)
+        candidates = candidates_in_use(state.networks, self._require_held_out()).join(new)
+        fitted = combine_candidates(candidates, encoders, provenance, CombinationSettings.of(self))
+        combined = self._completed(fitted.combined, used.X, plan.held_out, splitting)
+        return self._copy(replace(fitted, combined=combined, n_trained=first + n), n_members=first + n)
 
     @property
     def n_trained_(self) -> int:
@@ -418,9 +346,9 @@ class BDKNRegressor(CombiningRegressor):
         n_trained: int = self._state.n_trained
         return n_trained
 
-    def _only(self, members: IndexArray, combined: Combined) -> FittedBDKN:
+    def _only(self, members: IndexArray, combined: Combined) -> Self:
         state: FittedBDKN = self._state
-        return FittedBDKN(state.networks[members], combined, state.n_trained)
+        return self._copy(FittedBDKN(state.networks[members], combined, state.n_trained))
 
     def _member_fit(self) -> dict[str, Any]:
         return {**self._networks.table(), **self._target_scores()}

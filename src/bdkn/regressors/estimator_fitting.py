@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import Parallel, delayed
 
-from bdkn.errors import InvalidParameterError
+from bdkn.errors import DivergedError, InvalidParameterError, warn_user
 from bdkn.members import (
     EstimatorMember,
     Folds,
@@ -90,7 +90,7 @@ class FoldFitter:
     ) -> FoldFits:
         """Fit one member after the other, without those whose first fit shows that there is no time for the others.
 
-        The first member is fitted whatever its time. No fit is begun after the limit.
+        The first member is fitted whatever its time. No fit is begun after the limit. A warning names those left out.
         """
         jobs: list[_Job] = []
         done: list[_Done] = []
@@ -104,6 +104,7 @@ class FoldFitter:
             if not jobs or waves * (began - clock.left) <= clock.left:
                 jobs += [first, *others]
                 done += result + self._run_all(others, n_jobs, verbose)
+        _warn_of_limit(clock, {name for name, _ in pairs} - {job.name for job in jobs})
         return self._gather(jobs, done)
 
     def _run_all(self, jobs: Sequence[_Job], n_jobs: int | None, verbose: int) -> list[_Done]:
@@ -155,6 +156,15 @@ class FoldFitter:
         except Exception as error:
             error.add_note(f"raised by member {name!r}, fitted to {len(rows)} rows")
             raise
+
+
+def _warn_of_limit(clock: Clock, left_out: Collection[str]) -> None:
+    if left_out:
+        warn_user(
+            f"time_limit={clock.seconds:g}: no time for the members {', '.join(map(repr, sorted(left_out)))}, "
+            "which are left out; which these are depends on the machine's speed",
+            UserWarning,
+        )
 
 
 def _std(means: FloatArray) -> FloatArray:
@@ -216,6 +226,22 @@ def used_rows(splitting: Splitting, routed: Parameters) -> tuple[Rows, Parameter
     """Return the rows that are used, and what ``fit`` of each member receives for them."""
     rows = splitting.used_rows()
     return rows, routed if rows is splitting.rows else take_parameters(routed, splitting.used, len(splitting.rows))
+
+
+def predict_by_fold(members: Sequence[EstimatorMember], X: Any) -> tuple[FloatArray, FloatArray]:
+    """Return means and standard deviations (folds, n, H) of the members' fits, nan where a member has none."""
+    predicted = [member.by_fold(X) for member in members]
+    K = max(len(means) for means, _ in predicted)
+    means, stds = np.full((2, K, X.shape[0], len(predicted)), np.nan)
+    for h, (mean, std) in enumerate(predicted):
+        means[..., h] = mean
+        stds[..., h] = np.nan if std is None else std
+        if not (np.isfinite(mean).all() and (std is None or np.isfinite(std).all())):
+            raise DivergedError(
+                f"member {members[h].name!r} must predict finite numbers; it does not on one of these rows: "
+                "check them, or use drop_members"
+            )
+    return means, stds
 
 
 def scale_predictions(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from bdkn.members import (
 from bdkn.members.density import NeighbourDensity
 from bdkn.members.provenance import FitProvenance
 from bdkn.members.value_model import ValueModel
-from bdkn.stages import stage
 from bdkn.training import Trained
 from bdkn.typing import Array, FloatArray, IndexArray
 
@@ -100,12 +99,6 @@ class Combined:
     values: ValueModel | None = None
     widening: Widening | None = None
     density: NeighbourDensity | None = None
-
-    def widened(self, X: Any, numbers: IndexArray | None) -> Combined:
-        """Return the same with the widening for training rows X; held-out predictions are of the rows ``numbers``."""
-        assert self.held_out is not None, "members that are combined by held-out rows have predictions of them"
-        with stage("support"):
-            return replace(self, widening=Widening.fit(X, numbers, self.held_out, self.combination))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Conversion to data frames, and of data frames to numbers."""
+"""Tables of any kind: as data frames, as numbers, and as members receive them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
-from bdkn.errors import missing_extra
+from bdkn.errors import InvalidParameterError, missing_extra
 from bdkn.typing import Array, FloatArray
 
 
@@ -19,6 +20,17 @@ def as_frame(columns: Mapping[str, Any]) -> Any:
     except ImportError as error:
         raise missing_extra("pandas", "frames") from error
     return DataFrame(columns)
+
+
+def as_table(X: Any) -> Any:
+    """Return the rows as members receive them: as they are, but as a table whose rows can be taken by number."""
+    table = X.tocsr() if issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
+    if len(table.shape) < 2:
+        raise InvalidParameterError(
+            f"X must be a table, shape (n_samples, n_features); got shape {table.shape}. Reshape your data: "
+            "X.reshape(-1, 1) is a single column, X.reshape(1, -1) a single row"
+        )
+    return table
 
 
 def numeric_names(X: Any) -> tuple[Any, ...]:

@@ -13,6 +13,8 @@ from sklearn.utils.validation import has_fit_parameter
 
 from bdkn.errors import InvalidParameterError
 from bdkn.members import check_model, is_fixed
+from bdkn.predictive import IdentityLink
+from bdkn.predictive.links import Link
 from bdkn.regressors.fitted import Pair
 from bdkn.typing import FloatArray
 
@@ -71,6 +73,21 @@ def route_parameters(
 def is_refitted(model: Any) -> bool:
     """Return whether a model is fitted to each fold: it has ``fit`` and is not frozen (its own clone)."""
     return not is_fixed(model) and clone(model) is not model
+
+
+def fixed_member(pairs: Sequence[Pair], cv: Any) -> str | None:
+    """Return the name of the first member that is used as it is."""
+    return next((name for name, model in pairs if isinstance(cv, str) or not is_refitted(model)), None)
+
+
+def check_refitted(pairs: Sequence[Pair], cv: Any, link: Link) -> None:
+    """Raise if members that are used as they are would have to predict a transformed target."""
+    name = fixed_member(pairs, cv)
+    if name is not None and not isinstance(link, IdentityLink):
+        raise InvalidParameterError(
+            f"member {name!r} is used as it is and predicts the target itself, but the members are to predict a "
+            "transformed one: use target='identity', or members that fit can fit"
+        )
 
 
 def set_input_tags(tags: Any, pairs: list[Pair]) -> Any:

@@ -147,6 +147,19 @@ def is_own(model: Any) -> bool:
     return isinstance(model, BaseEstimator) and type(model).__module__.partition(".")[0] == "bdkn"
 
 
+def check_savable(stack: FittedStack) -> None:
+    """Raise unless all members of a stack, and those of stacks among them, can be written to a file."""
+    fitted = [(member.name, model) for member in stack.members for model in member.models]
+    for name, model in [*stack.candidates, *fitted]:
+        if not (is_own(model) or isinstance(model, str)):
+            raise InvalidParameterError(
+                f"save writes regressors of bdkn and nothing else; member {name!r} is a {type(model).__name__}: "
+                "write the whole stack with joblib.dump, pickle or skops.io.dump, or save its members one by one"
+            )
+        if isinstance(state := getattr(model, "fitted_", None), FittedStack):
+            check_savable(state)
+
+
 def restore_model(classes: Mapping[str, type[BaseEstimator]], arrays: Arrays, document: Document) -> Any:
     """Return the model that ``save_model`` wrote; it and its members are of one of these classes."""
     fitted = {name: unpack(tree, TYPES, arrays, FORMER_TYPES) for name, tree in document["fitted"].items()}

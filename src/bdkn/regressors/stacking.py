@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
 from sklearn.utils import Bunch, assert_all_finite, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter
 from sklearn.utils.metaestimators import _BaseComposition
@@ -22,19 +21,18 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from bdkn.errors import DivergedError, InvalidParameterError, check_choice, check_number, warn_user
+from bdkn.errors import InvalidParameterError, check_choice, check_number
 from bdkn.inference import Forecast
 from bdkn.members import EstimatorMember, Folds, HeldOut, OwnFolds, TargetScaler
 from bdkn.members.provenance import FitProvenance, Seed
-from bdkn.members.selection import DEPRECATED, CombinationSettings, select_and_combine, sound_members
+from bdkn.members.selection import DEPRECATED, CombinationSettings, sound_members
 from bdkn.members.splitting import Splitting, is_fold_count
 from bdkn.members.target_choice import TargetSettings
 from bdkn.members.target_values import find_values
-from bdkn.members.value_model import learn_values
-from bdkn.predictive import IdentityLink
 from bdkn.predictive.links import Link
 from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.base import Table
+from bdkn.regressors.completion import combine_members
 from bdkn.regressors.deep_ensemble import DeepEnsembleRegressor
 from bdkn.regressors.defaults import default_estimators
 from bdkn.regressors.estimator_fitting import (
@@ -43,20 +41,22 @@ from bdkn.regressors.estimator_fitting import (
     Parameters,
     calibrate,
     make_folds,
+    predict_by_fold,
     scale_predictions,
-    take_rows,
     used_rows,
 )
 from bdkn.regressors.fitted import Combined, FittedStack, Pair
+from bdkn.regressors.frames import as_table
 from bdkn.regressors.named_estimators import (
     check_estimators,
+    check_refitted,
+    fixed_member,
     in_use,
-    is_refitted,
     route_metadata,
     route_parameters,
     set_input_tags,
 )
-from bdkn.regressors.serialization import is_own
+from bdkn.regressors.serialization import check_savable
 from bdkn.regressors.shared_docs import with_shared_docs
 from bdkn.rows import Rows
 from bdkn.stages import stage
@@ -254,13 +254,13 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         provenance.check(self, given, splitting.digest())
         rows, parameters = used_rows(splitting, routed)
         targets = self._combined.targets
-        _check_refitted(added, new.cv, targets)
+        check_refitted(added, new.cv, targets.link)
         rows = replace(rows, y=targets.link.forward(rows.y))
         fits = new._fit_members(added, rows, parameters, state.folds, provenance.seed)
         members, held_out = calibrate(fits, rows, state.folds, targets)
         members, held_out = [*state.members, *members], self._require_held_out().join(held_out)
         useful, combined = new._select_and_combine(members, held_out, targets, provenance)
-        combined = new._completed(combined, rows, splitting, state.folds)
+        combined = new._completed(combined, rows.X, state.folds.held_out, splitting)
         return new._copy(FittedStack([members[h] for h in useful], combined, candidates, state.folds))
 
     def _fit(self, rows: Rows, groups: ArrayLike | None = None, metadata: Metadata | None = None) -> FittedStack:
@@ -282,21 +282,16 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
             fits = self._fit_members(pairs, used, parameters, folds, provenance.seed, clock)
         members, held_out = calibrate(fits, used, folds, targets)
         useful, combined = self._select_and_combine(members, held_out, targets, provenance)
-        combined = self._completed(combined, used, splitting, folds)
+        combined = self._completed(combined, used.X, folds.held_out, splitting)
         return FittedStack([members[h] for h in useful], combined, candidates, folds)
-
-    def _completed(self, combined: Combined, rows: Rows, splitting: Splitting, folds: Folds | OwnFolds) -> Combined:
-        """Return the combination with the widening outside of the rows and the shape of predictions."""
-        combined, numbers = combined.widened(rows.X, folds.held_out), folds.held_out
-        return self._shaped(combined, take_rows(rows, numbers).X, splitting.sets_of(numbers))
 
     def _link(self, pairs: Sequence[Pair], rows: Rows) -> Link:
         """Return the link of the targets; members that are not fitted here predict the target itself."""
         settings = TargetSettings.of(self)
-        if settings.target == "auto" and _fixed_member(pairs, self.cv):
+        if settings.target == "auto" and fixed_member(pairs, self.cv):
             settings = replace(settings, target="identity")
         link = settings.link(rows)
-        _check_refitted(pairs, self.cv, TargetScaler(link=link))
+        check_refitted(pairs, self.cv, link)
         return link
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -310,7 +305,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
             File to write; an existing file is replaced.
         """
         check_is_fitted(self)
-        _check_savable(self)
+        check_savable(self._stack)
         super().save(path)
 
     @property
@@ -440,17 +435,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         ordered = (
             pairs if self.estimators else sorted(pairs, key=lambda pair: isinstance(pair[1], DeepEnsembleRegressor))
         )
-        fits = fitter.fit_within(ordered, clock, n_jobs=self.n_jobs, verbose=self.verbose)
-        self._warn_of_limit({name for name, _ in pairs} - {member.name for member in fits.members})
-        return fits
-
-    def _warn_of_limit(self, left_out: Collection[str]) -> None:
-        if left_out:
-            warn_user(
-                f"time_limit={self.time_limit:g}: no time for the members {', '.join(map(repr, sorted(left_out)))}, "
-                "which are left out; which these are depends on the machine's speed",
-                UserWarning,
-            )
+        return fitter.fit_within(ordered, clock, n_jobs=self.n_jobs, verbose=self.verbose)
 
     def _select_and_combine(
         self, members: Sequence[EstimatorMember], held_out: HeldOut, targets: TargetScaler, provenance: FitProvenance
@@ -458,38 +443,14 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         """Return the numbers of the members that did not diverge and are best together, and their combination."""
         names = [member.name for member in members]
         sound = sound_members(held_out.filled().scores().is_finite, names, _NOT_FINITE)
-        with stage("combine"):
-            settings = CombinationSettings.of(self)
-            useful, combination = select_and_combine(held_out, sound, settings)
-        useful = sound[useful]
-        values = learn_values(settings, combination, targets, held_out[useful])
-        return useful, Combined(combination, targets, held_out[useful], provenance, values)
+        return combine_members(held_out, sound, CombinationSettings.of(self), targets, provenance)
 
-    def _only(self, members: IndexArray, combined: Combined) -> FittedStack:
+    def _only(self, members: IndexArray, combined: Combined) -> Self:
         used = [self.members_[h] for h in members]
         dropped = {*self.member_names_} - {member.name for member in used}
         candidates = [(name, "drop" if name in dropped else model) for name, model in self.candidates_]
-        return replace(self._stack, members=used, candidates=candidates, combined=combined)
-
-    def drop_members(self, names: str | Sequence[str]) -> Self:
-        """Return the regressor without some of its members; this one does not change.
-
-        No member is fitted again: only the weights are learned again, from the same rows. If predictions are mixed with
-        densities of neighbours, the weights of these stay.
-
-        Parameters
-        ----------
-        names : str or sequence of str
-            Names of the members to drop, from ``member_names_``.
-
-        Returns
-        -------
-        model : BayesianStackingRegressor
-            The regressor with fewer members; they are "drop" in its ``estimators``.
-        """
-        new = super().drop_members(names)
-        new.estimators = new.candidates_
-        return new
+        state = replace(self._stack, members=used, candidates=candidates, combined=combined)
+        return self._copy(state, estimators=candidates)
 
     def _member_fit(self) -> dict[str, Any]:
         scores, scale = self._require_held_out().filled().scores(), self._combined.targets.scale
@@ -497,21 +458,11 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
 
     def _forecast(self, X: Any) -> Forecast:
         with stage("predict members"), bounded_threads(X.shape[0]):
-            predicted = [member.by_fold(X) for member in self.members_]
-        K = max(len(means) for means, _ in predicted)
-        means, stds = np.full((2, K, X.shape[0], len(predicted)), np.nan)
-        for h, (mean, std) in enumerate(predicted):
-            means[..., h] = mean
-            stds[..., h] = np.nan if std is None else std
-            if not (np.isfinite(mean).all() and (std is None or np.isfinite(std).all())):
-                raise DivergedError(
-                    f"member {self.member_names_[h]!r} must predict finite numbers; it does not on one of these rows: "
-                    "check them, or use drop_members"
-                )
+            means, stds = predict_by_fold(self.members_, X)
         return self._require_held_out().pool(*scale_predictions(means, stds, self._combined.targets))
 
     def _checked(self, X: Table, y: ArrayLike, *, reset: bool) -> tuple[Any, Any]:
-        table = _table(X)
+        table = as_table(X)
         validate_data(self, table, y, reset=reset, skip_check_array=True)
         targets = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True)
         check_consistent_length(table, targets)
@@ -519,46 +470,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
 
     def _rows(self, X: Table) -> Any:
         check_is_fitted(self)
-        table = validate_data(self, _table(X), reset=False, skip_check_array=True)
+        table = validate_data(self, as_table(X), reset=False, skip_check_array=True)
         if isinstance(table, np.ndarray) and not get_tags(self).input_tags.allow_nan:
             assert_all_finite(table, input_name="X")  # the members in use may all ignore such a column
         return table
-
-
-def _fixed_member(pairs: Sequence[Pair], cv: Any) -> str | None:
-    """Return the name of the first member that is used as it is."""
-    return next((name for name, model in pairs if isinstance(cv, str) or not is_refitted(model)), None)
-
-
-def _check_refitted(pairs: Sequence[Pair], cv: Any, targets: TargetScaler) -> None:
-    """Raise if members that are used as they are would have to predict a transformed target."""
-    name = _fixed_member(pairs, cv)
-    if name is not None and not isinstance(targets.link, IdentityLink):
-        raise InvalidParameterError(
-            f"member {name!r} is used as it is and predicts the target itself, but the members are to predict a "
-            "transformed one: use target='identity', or members that fit can fit"
-        )
-
-
-def _check_savable(stack: BayesianStackingRegressor) -> None:
-    """Raise unless all members, and those of stacks among them, can be written to a file."""
-    fitted = [(member.name, model) for member in stack.members_ for model in member.models]
-    for name, model in [*stack.candidates_, *fitted]:
-        if not (is_own(model) or isinstance(model, str)):
-            raise InvalidParameterError(
-                f"save writes regressors of bdkn and nothing else; member {name!r} is a {type(model).__name__}: "
-                "write the whole stack with joblib.dump, pickle or skops.io.dump, or save its members one by one"
-            )
-        if isinstance(model, BayesianStackingRegressor) and model.__sklearn_is_fitted__():
-            _check_savable(model)
-
-
-def _table(X: Table) -> Any:
-    """Return the rows as members receive them: as they are, but as a table whose rows can be taken by number."""
-    table = X.tocsr() if issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
-    if len(table.shape) < 2:
-        raise InvalidParameterError(
-            f"X must be a table, shape (n_samples, n_features); got shape {table.shape}. Reshape your data: "
-            "X.reshape(-1, 1) is a single column, X.reshape(1, -1) a single row"
-        )
-    return table

@@ -1,0 +1,133 @@
+"""The fit of the Bayesian linear model to what members predict for held-out rows; the model is in ``combination``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize_scalar
+
+from bdkn.errors import check_choice, check_number
+from bdkn.inference.combination import Combination, features
+from bdkn.inference.conjugate import Prior, condition, log_evidence
+from bdkn.inference.forecast import Forecast
+from bdkn.inference.posteriors import Posterior
+from bdkn.inference.prior_variance import choose_prior_variance, renamed_exact
+from bdkn.inference.rowwise import leave_out
+from bdkn.inference.statistics import Statistics
+from bdkn.inference.tails import Tails, best_tails, mean_log_density
+from bdkn.typing import FloatArray
+
+MAX_TEMPERING = 2.0
+
+MAX_WEIGHT_VARIANCE = 1.0
+"""The largest prior variance of a weight. Weights far beyond one have no meaning in an ensemble, but can undo the
+effect of held-out rows on members that predict little but a mean: they then err against the rows left out."""
+
+_TEMPERING_RATE = 3.0
+"""Rate of the exponential prior of τ: the log evidence that a noise variance v must gain over constant noise. Twenty
+rows are easily better described by some power of v; that of thousands is decided by the rows alone."""
+
+_EXACT = 1e100
+"""The log evidence of members that are exactly right, which is infinite, as a finite number for a search."""
+
+
+def combine(
+    forecast: Forecast,
+    y: ArrayLike,
+    counts: ArrayLike | None = None,
+    *,
+    prior_variance: str | float = "evidence",
+    tempering: str | float = "evidence",
+    tails: str = "loo",
+) -> Combination:
+    """Fit the Bayesian linear model to what members predict for held-out rows.
+
+    Parameters
+    ----------
+    forecast : Forecast
+        The members' predictions for rows that they were not trained on.
+    y : array-like (n,)
+        Targets of these rows.
+    counts : array-like (n,), optional
+        How often each row is counted.
+    prior_variance : {"evidence", "paper"} or float, default="evidence"
+        Prior variance of the weights in units of the noise, as in ``choose_prior_variance``; for "evidence" with a
+        prior by which weights deviate from 1/H by about 1/H.
+    tempering : "evidence" or float, default="evidence"
+        The power τ of the members' variance in the noise variance, from 0 to 2; "evidence" chooses it, under an
+        exponential prior that asks for three units of log evidence per unit of τ.
+    tails : {"loo", "posterior"}, default="loo"
+        Tails of the predictive: chosen by the leave-one-out score, or those of the posterior.
+
+    Returns
+    -------
+    Combination
+        The fitted model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.inference import Forecast, combine
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.normal(size=200)
+    >>> means = np.column_stack([truth, -truth]) + 0.3 * rng.normal(size=(200, 2))
+    >>> combination = combine(Forecast.of(means, np.full((200, 2), 0.1)), truth, tempering=0.0)
+    >>> print(combination.weights.round(1))
+    [ 0.5 -0.5]
+    """
+    check_choice("tails", tails, ("loo", "posterior"))
+    if prior_variance == "exact":
+        prior_variance = renamed_exact()
+    share = None if counts is None else np.asarray(counts, dtype=np.float64)
+    model = _Regression(
+        features(forecast.means), np.asarray(y, dtype=np.float64), forecast.variance, share, prior_variance
+    )
+    if isinstance(tempering, str):
+        check_choice("tempering", tempering, ("evidence",))
+        tempering = model.best_tempering()
+    else:
+        check_number("tempering", tempering, low=0.0, high=MAX_TEMPERING)
+    post, t, evidence = model.fit(float(tempering))
+    chosen, score = Tails(2.0 * post.a, 1.0), np.nan
+    if post.a > 0.5:  # a single observation has no others to be predicted by
+        df, loc, scale = leave_out(post, model.Phi, model.y, model.v**-tempering, share)
+        if tails == "loo" and (fitted := best_tails(df, loc, scale, model.y, share)):
+            chosen, df, scale = fitted, fitted.df, fitted.scale * scale
+        score = mean_log_density(df, loc, scale, model.y, share)
+    level = float(np.average(model.v**tempering, weights=share))
+    n = float(len(model.y) if share is None else share.sum())
+    return Combination(post, t, evidence, n, float(tempering), level, chosen, intercept=True, score=score)
+
+
+@dataclass(frozen=True, eq=False)
+class _Regression:
+    """The regression of y on the members' means and a constant, with noise variances σ² v^τ."""
+
+    Phi: FloatArray
+    y: FloatArray
+    v: FloatArray
+    counts: FloatArray | None
+    prior_variance: str | float
+
+    def fit(self, τ: float) -> tuple[Posterior, float, float]:
+        """Return the posterior, the prior variance and the log evidence for a given τ."""
+        stats = Statistics.from_rows(self.Phi, self.y, precision=self.v**-τ, counts=self.counts)
+        H = self.Phi.shape[1] - 1
+        μ0 = np.append(np.full(H, 1.0 / H), 0.0)
+        t = choose_prior_variance(stats, self.prior_variance, mean=μ0, widest=MAX_WEIGHT_VARIANCE, size=1.0 / H)
+        prior = Prior.shrinking(μ0, t)
+        post = Posterior(*condition(stats, prior), prior)
+        return post, t, log_evidence(stats, post)
+
+    def best_tempering(self) -> float:
+        """Return the most probable τ under its prior; one or the other end where that is as good."""
+
+        def log_posterior(τ: float) -> float:
+            return min(self.fit(τ)[2], _EXACT) - _TEMPERING_RATE * τ
+
+        best = minimize_scalar(
+            lambda τ: -log_posterior(τ), bounds=(0.0, MAX_TEMPERING), method="bounded", options={"xatol": 1e-3}
+        )
+        return max((0.0, float(best.x), MAX_TEMPERING), key=log_posterior)
