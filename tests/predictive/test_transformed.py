@@ -134,6 +134,16 @@ def test_a_row_far_beyond_a_bound_stays_a_distribution():
     np.testing.assert_allclose(dist.cdf(dist.ppf(0.3)), 0.3, rtol=1e-6)
 
 
+@EACH_LINK
+def test_only_a_known_bound_is_an_end_of_an_interval(link):
+    """Rows far up and far down, where a link is continued: intervals have finite ends."""
+    centre = link.forward(np.clip([-19.0, -54.0, 0.3, 39.0, 59.0], *link.support))
+    dist = Transformed(StudentT(4.0, centre, 3.0), link)
+    lower, upper = dist.interval(0.95)
+    assert np.isfinite(lower).all()
+    assert np.isfinite(upper).all()
+
+
 def test_ends_near_a_bound_move_to_it():
     dist = Transformed(StudentT(5.0, [-3.0, 3.0], [0.5, 0.1]), LINKS["log"])
     lower, upper = dist.interval(0.9)

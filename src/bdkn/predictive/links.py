@@ -7,6 +7,7 @@ Johnson. ``support`` are the bounds of the target, where the predicted distribut
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -314,8 +315,11 @@ class ContinuedLink(Link):
 
     @property
     def near(self) -> Support:
-        """The targets nearest to the bounds, but not on them."""
-        return self.link.near if isinstance(self.link, YeoJohnsonLink) else (self.low, self.high)
+        """The targets nearest to the bounds, but not on them; infinite for a bound that is not known."""
+        if isinstance(self.link, YeoJohnsonLink):
+            return self.link.near
+        lower, upper = self.support
+        return self.low if lower > -math.inf else lower, self.high if upper < math.inf else upper
 
     @property
     def breaks(self) -> tuple[float, ...]:
