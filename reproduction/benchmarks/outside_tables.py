@@ -9,7 +9,7 @@ are sorted by it, ties in the order of the draw: in the *gap* split the middle t
 parameters. The Gaussian process (RBF, one length scale per input, constant noise) and the quantile forest (500 trees,
 five rows a leaf; it has no density and so no NLL) are scikit-learn's.
 
-``run`` appends one line per fit to reproduction/results/outside.jsonl, and skips fits that are there already, so that
+``run`` appends one line per fit to reproduction/results/outside.ndjson, and skips fits that are there already, so that
 it can be stopped at any time; methods whose package is not installed are skipped with a message. ``page`` writes
 docs/outside.md.
 """
@@ -37,7 +37,7 @@ from bdkn.predictive import Gaussian
 from bdkn_paper.data import load_dataset
 
 ROOT = Path(__file__).parents[2]
-RECORDS = ROOT / "reproduction" / "results" / "outside.jsonl"
+RECORDS = ROOT / "reproduction" / "results" / "outside.ndjson"
 PAGE = ROOT / "docs" / "outside.md"
 SETS = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "wine", "yacht")
 KINDS = ("gap", "tail", "random")

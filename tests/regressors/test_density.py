@@ -54,6 +54,10 @@ def test_the_student_t_alone(model):
     assert isinstance(plain.predict_dist(NEW), StudentT)
     assert plain.combination_.score == model.combination_.score
     assert "shape" not in plain.predict_var(NEW, decompose=True)
+    same = model.without_shape()
+    assert (same.density, same.density_) == ("student-t", None)
+    assert model.density_ is not None
+    np.testing.assert_array_equal(same.predict_dist(NEW).logpdf(NEW_Y), plain.predict_dist(NEW).logpdf(NEW_Y))
 
 
 def test_parts_add_up_to_the_variance(model):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self, overload
 
 import numpy as np
@@ -389,6 +390,19 @@ class CombiningRegressor(ProbabilisticRegressor):
             )
         names = getattr(self, "feature_names_in_", None)
         return SupportReport.of(widening.support, self._rows(X), names)
+
+    def without_shape(self) -> Self:
+        """Return the regressor that predicts Student-t distributions alone; this one does not change.
+
+        It is the result of a fit with ``density="student-t"``, and predicts faster.
+
+        Returns
+        -------
+        model : object
+            The regressor without densities of neighbours.
+        """
+        state = self._state
+        return self._copy(replace(state, combined=replace(state.combined, density=None)), density="student-t")
 
     def _require_held_out(self) -> HeldOut:
         """Return the held-out predictions; raise if there are none."""

@@ -119,6 +119,7 @@ def _result(cell: Cell, task: Task, **means: Any) -> Record:
     record = {
         "rows": {"train": len(y), "test": len(y_test)},
         "metrics": metrics(y_test, dist),
+        **_student_t_alone(model, X_test, y_test),
         "model": _fitted(model),
         "seconds": fit_seconds | predict_seconds,
         **({"versions": model.versions_} if isinstance(model, Rival) else {}),
@@ -127,6 +128,13 @@ def _result(cell: Cell, task: Task, **means: Any) -> Record:
         return record
     rows = (X, y), (X_test, y_test)
     return record | {"curves": torch_curves(model, *rows) if seen is None else epoch_curves(model, seen, *rows)}
+
+
+def _student_t_alone(model: Any, X: FloatArray, y: FloatArray) -> dict[str, dict[str, float]]:
+    """Return the metrics of the same model without the densities of neighbours, under "student_t", if it has any."""
+    if getattr(model, "density_", None) is None:
+        return {}
+    return {"student_t": metrics(y, model.without_shape().predict_dist(X))}
 
 
 def _fitted(model: Any) -> dict[str, Any]:
