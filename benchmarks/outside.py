@@ -27,10 +27,11 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 import bdkn
 from bdkn.inference import Combination, Forecast, Outside
-from bdkn.members.widening import gate
+from bdkn.members.widening import Widening, gate
 from development_sets import BENCHMARK, DESIGNED, SMALL, training_rows
 from recorded_fits import Record, run_missing
 
@@ -50,6 +51,7 @@ class Parts:
     w: np.ndarray
     change: np.ndarray
     D: np.ndarray
+    G: np.ndarray
     q50: float
     q90: float
 
@@ -58,13 +60,22 @@ class Parts:
         """Return the parts for new rows."""
         widening, combination, forecast = model._combined.widening, model.combination_, model._forecast(X)
         ratio, change, _ = widening._far(widening.support.nearest(X), joint=False)
-        spread = combination.spread(forecast)
-        return cls(forecast, combination, ratio, gate(ratio), change, spread, widening.typical, widening.usual)
+        spread, G = combination.spread(forecast), squared_changes(widening, X)
+        return cls(forecast, combination, ratio, gate(ratio), change, spread, G, widening.typical, widening.usual)
 
     def scores(self, variance: np.ndarray, y: np.ndarray) -> dict[str, float]:
         """Return the NLL and the share of rows inside the 90 % intervals if this variance is added."""
         dist = self.combination.predictive(replace(self.forecast, outside=Outside(variance)))
         return {"nll": bdkn.nll(y, dist), "held": bdkn.coverage(y, dist, 0.9)}
+
+
+def squared_changes(widening: Widening, X: np.ndarray) -> np.ndarray:
+    """Return how much the square of Σ a²z², from the nearest prototype, exceeds what is usual among prototypes."""
+    known, new = (Z * widening.slopes for Z in (widening.support.prototypes, widening.support.nearest(X).Z))
+    between = cdist(known, known, "sqeuclidean")
+    np.fill_diagonal(between, np.inf)
+    usual = np.quantile(between.min(axis=1), 0.9)
+    return np.maximum(cdist(new, known, "sqeuclidean").min(axis=1) - usual, 0.0)
 
 
 def formula(
@@ -106,6 +117,12 @@ VARIANTS: dict[str, tuple[str, Variant]] = {
     ),
     "half beyond ranges": ("As the default, with half of its constant c (0.05).", partial(formula, beyond=0.05)),
     "double beyond ranges": ("As the default, with twice its constant c (0.2).", partial(formula, beyond=0.2)),
+    "or .01 of changes": (
+        "The default, or c G if that is larger, with c = .01 and G the squared change that usual slopes give from the "
+        "nearest training row, above the 90 % quantile of the same among training rows.",
+        lambda p: np.maximum(formula(p), 0.01 * p.G),
+    ),
+    "or .1 of changes": ("The same with c = .1.", lambda p: np.maximum(formula(p), 0.1 * p.G)),
     "default": (
         "The largest of min(4d, 1) {(1 + 2w) (D − q₉₀)₊ + 10 (D − 10 q₉₀)₊}, w (D − q₅₀)₊ and 0.1 w Σ a²B²: "
         "disagreement that is unusual counts once near training rows and three times far away, and what is more than "

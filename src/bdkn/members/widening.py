@@ -34,7 +34,7 @@ _EXCESS = 2.0
 """λ: disagreement in excess of that on held-out rows counts once near training rows and 1 + λ times far from them."""
 
 _EXTREME = 10.0
-"""γ: disagreement above so many times that on held-out rows says that members know nothing, and counts as often again."""
+"""γ: disagreement above γ times that on held-out rows says that members know nothing of a row; it counts γ times."""
 
 _SUDDEN = 4.0
 """The inverse of the ratio from which the excess counts in full; it is zero on prototypes."""
