@@ -67,13 +67,16 @@ class Parts:
         return {"nll": bdkn.nll(y, dist), "held": bdkn.coverage(y, dist, 0.9)}
 
 
-def formula(p: Parts, near: float = 1.0, far: float = 3.0, beyond: float = 0.1) -> np.ndarray:
+def formula(
+    p: Parts, near: float = 1.0, far: float = 3.0, beyond: float = 0.1, extreme: float = 10.0, from_: float = 10.0
+) -> np.ndarray:
     """Return the variance that is added; the excess counts ``near`` times at training rows, and ``far`` times far away.
 
-    ``beyond`` is the factor c of the change beyond the range of the columns.
+    ``beyond`` is the factor c of the change beyond the range of the columns; disagreement above ``from_`` times q₉₀
+    counts ``extreme`` times more.
     """
-    excess = (near + (far - near) * p.w) * np.minimum(4 * p.d, 1) * (p.D - p.q90)
-    return np.maximum(np.maximum(excess, p.w * (p.D - p.q50)), beyond * p.w * p.change)
+    excess = (near + (far - near) * p.w) * (p.D - p.q90) + extreme * np.maximum(p.D - from_ * p.q90, 0)
+    return np.maximum(np.maximum(np.minimum(4 * p.d, 1) * excess, p.w * (p.D - p.q50)), beyond * p.w * p.change)
 
 
 Variant = Callable[[Parts], np.ndarray]
@@ -86,8 +89,12 @@ VARIANTS: dict[str, tuple[str, Variant]] = {
     ),
     "far rows only": (
         "Nothing on rows as near as training rows are to each other; the default without its first term.",
-        lambda p: formula(p, near=0, far=0),
+        lambda p: formula(p, near=0, far=0, extreme=0),
     ),
+    "no extremes": ("As the default, without the second term of its first part (γ = 0).", partial(formula, extreme=0)),
+    "extremes half": ("As the default, with half of that term.", partial(formula, extreme=5)),
+    "extremes twice": ("As the default, with twice that term.", partial(formula, extreme=20)),
+    "extremes later": ("As the default, with that term from twenty times q₉₀ on.", partial(formula, from_=20)),
     "excess once": (
         "As the default, but D − q₉₀ counts once far away, too (λ = 0).",
         partial(formula, far=1),
@@ -100,9 +107,10 @@ VARIANTS: dict[str, tuple[str, Variant]] = {
     "half beyond ranges": ("As the default, with half of its constant c (0.05).", partial(formula, beyond=0.05)),
     "double beyond ranges": ("As the default, with twice its constant c (0.2).", partial(formula, beyond=0.2)),
     "default": (
-        "The largest of (1 + 2w) min(4d, 1) (D − q₉₀)₊, w (D − q₅₀)₊ and 0.1 w Σ a²B²: disagreement that is unusual "
-        "counts once near training rows and three times far away; far away any above the median counts; and what lies "
-        "beyond the range of the columns counts by its distance.",
+        "The largest of min(4d, 1) {(1 + 2w) (D − q₉₀)₊ + 10 (D − 10 q₉₀)₊}, w (D − q₅₀)₊ and 0.1 w Σ a²B²: "
+        "disagreement that is unusual counts once near training rows and three times far away, and what is more than "
+        "ten times the usual ten times more; far away any above the median counts; and what lies beyond the range of "
+        "the columns counts by its distance.",
         formula,
     ),
 }

@@ -3,7 +3,8 @@
 With d the distance to the nearest prototype in typical distances, the gate w = clip(d - 1, 0, 1) is closed on rows that
 are no farther than training rows are from each other. The variance that is added is
 
-    u(x) = max{(1 + λ w(x)) min(4d(x), 1) (D(x) - q₉₀)₊,  w(x) (D(x) - q₅₀)₊,  c w(x) Σⱼ aⱼ² Bⱼ(x)²}
+    u(x) = max{min(4d(x), 1) E(x),  w(x) (D(x) - q₅₀)₊,  c w(x) Σⱼ aⱼ² Bⱼ(x)²}
+    E(x) = (1 + λ w(x)) (D(x) - q₉₀)₊ + γ (D(x) - γ q₉₀)₊
 
 with D the variance among all fits of the members, q₅₀ and q₉₀ its quantiles on held-out rows, Bⱼ how far x lies beyond
 the range of column j, and aⱼ the slopes of the prediction, none of which is zero unless all predictions are equal. So u
@@ -31,6 +32,9 @@ from bdkn.typing import FloatArray, IndexArray
 
 _EXCESS = 2.0
 """λ: disagreement in excess of that on held-out rows counts once near training rows and 1 + λ times far from them."""
+
+_EXTREME = 10.0
+"""γ: disagreement above so many times that on held-out rows says that members know nothing, and counts as often again."""
 
 _SUDDEN = 4.0
 """The inverse of the ratio from which the excess counts in full; it is zero on prototypes."""
@@ -103,7 +107,8 @@ class Widening:
         if len(self.support.prototypes) >= _FEW_PROTOTYPES:
             _warn_if_many(ratio)
         D, w = combination.spread(forecast), gate(ratio)
-        excess = (1.0 + _EXCESS * w) * np.minimum(_SUDDEN * ratio, 1.0) * (D - self.usual)
+        excess = (1.0 + _EXCESS * w) * (D - self.usual) + _EXTREME * np.maximum(D - _EXTREME * self.usual, 0.0)
+        excess *= np.minimum(_SUDDEN * ratio, 1.0)
         variance = np.maximum(np.maximum(excess, w * (D - self.typical)), _BEYOND * w * change)
         return replace(forecast, outside=Outside(variance, paths if joint else None))
 
