@@ -11,7 +11,7 @@ five rows a leaf; it has no density and so no NLL) are scikit-learn's.
 
 ``run`` appends one line per fit to reproduction/results/outside.ndjson, and skips fits that are there already, so that
 it can be stopped at any time; methods whose package is not installed are skipped with a message. ``page`` writes
-docs/outside.md.
+docs/outside.md, as ``bdkn-paper results`` does.
 """
 
 from __future__ import annotations
@@ -34,14 +34,13 @@ import numpy as np
 
 import bdkn
 from bdkn.predictive import Gaussian
+from bdkn_paper.analysis.outside import FILE, KINDS, LEVELS, METHOD_TITLES, SETS, outside_results, read_outside
 from bdkn_paper.data import load_dataset
+from bdkn_paper.pages.outside import write_outside
 
 ROOT = Path(__file__).parents[2]
-RECORDS = ROOT / "reproduction" / "results" / "outside.ndjson"
+RECORDS = ROOT / "reproduction" / "results" / FILE
 PAGE = ROOT / "docs" / "outside.md"
-SETS = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "wine", "yacht")
-KINDS = ("gap", "tail", "random")
-LEVELS = (0.5, 0.9, 0.95)
 MOST_ROWS, LEAST_VALUES, RANDOM_SPLITS = 1000, 6, 5
 
 
@@ -159,7 +158,7 @@ def make(method: str) -> Any:
     return made[method]()
 
 
-METHODS = ("BDKN", "stack", "deep ensemble", "GP", "NGBoost", "CatBoost", "quantile forest")
+METHODS = tuple(METHOD_TITLES)
 
 
 def evaluate(name: str, split: Split, method: str, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
@@ -180,12 +179,6 @@ def evaluate(name: str, split: Split, method: str, X: np.ndarray, y: np.ndarray)
     return {"set": name, "split": split.name, "method": method, **scores, **held, "seconds": round(took, 2)}
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """Return the records; a line that was cut off when the run was stopped is left out."""
-    lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines if line.endswith("}")]
-
-
 def installed(methods: Sequence[str]) -> list[str]:
     """Return the methods that can be run here, and say why others cannot."""
     found = []
@@ -201,7 +194,7 @@ def installed(methods: Sequence[str]) -> list[str]:
 
 def run(options: argparse.Namespace) -> None:
     """Run all fits that are not recorded yet."""
-    done = {(r["set"], r["split"], r["method"]) for r in read(options.records)}
+    done = {(r["set"], r["split"], r["method"]) for r in read_outside(options.records)}
     methods, jobs = installed(options.methods), []
     for name in options.sets:
         X, y = load_rows(name)
@@ -217,38 +210,9 @@ def run(options: argparse.Namespace) -> None:
             file.flush()
 
 
-def averages(records: list[dict[str, Any]], kind: str, method: str, key: str) -> dict[str, float]:
-    """Return the mean of a score over the splits of each set."""
-    found: dict[str, list[float]] = {}
-    for r in records:
-        if r["method"] == method and r["split"].startswith(kind) and r[key] is not None:
-            found.setdefault(r["set"], []).append(r[key])
-    return {name: float(np.mean(values)) for name, values in found.items()}
-
-
-def table(records: list[dict[str, Any]], kind: str, key: str, digits: int, factor: float = 1.0) -> list[str]:
-    """Return the table of one score: a line per method, a column per set, and the mean."""
-    lines = [f"| | {' | '.join(SETS)} | mean |", f"| --- |{' ---: |' * (len(SETS) + 1)}"]
-    for method in METHODS:
-        found = averages(records, kind, method, key)
-        if found:
-            cells = [f"{factor * found[name]:.{digits}f}" if name in found else "–" for name in SETS]
-            mean = factor * float(np.mean(list(found.values())))
-            lines.append(f"| {method} | {' | '.join(cells)} | {mean:.{digits}f} |")
-    return lines
-
-
 def page(options: argparse.Namespace) -> None:
-    """Write the tables."""
-    records = read(options.records)
-    lines = ["# Random, gap and tail splits", "", (__doc__ or "").split("\n\n")[2]]
-    names = (("nll", "NLL", 2, 1.0), ("crps", "CRPS", 3, 1.0))
-    held = [(f"coverage_{level}", f"% held by {100 * level:g} % intervals", 0, 100.0) for level in LEVELS]
-    for kind in KINDS:
-        lines += ["", f"## {kind.capitalize()} splits"]
-        for key, title, digits, factor in (*names, *held):
-            lines += ["", f"{title}:", "", *table(records, kind, key, digits, factor)]
-    options.page.write_text("\n".join(lines) + "\n", "utf-8")
+    """Write the page."""
+    write_outside(outside_results(read_outside(options.records)), options.page)
 
 
 def main() -> None:

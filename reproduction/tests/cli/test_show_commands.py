@@ -109,6 +109,13 @@ def test_results(store, tmp_path):
     assert page.read_text().startswith("# The defaults compared with the paper, the literature and peers\n")
     assert "- BDKN: Boston 2 of 20; Concrete 0 of 20;" in page.read_text()
     assert (page.parent / "images" / "results.png").exists()
+    assert not (page.parent / "outside.md").exists()
+    (store / "outside.ndjson").write_text(
+        '{"set": "boston", "split": "gap 0", "method": "BDKN", "nll": 2.0, "crps": 1.0, "coverage_0.9": 0.8}\n'
+    )
+    assert run("results", "--source", store, "--out", page).exit_code == 0
+    assert "| gap | BDKN | 80.0 %, 1 set | Boston 80.0 % |" in page.read_text()
+    assert (page.parent / "outside.md").read_text().startswith("# Random, gap and tail splits\n")
 
 
 @pytest.mark.parametrize(

@@ -12,16 +12,26 @@ from scipy import stats
 from bdkn.errors import InvalidParameterError
 from bdkn_paper import paper
 from bdkn_paper.analysis.criteria import NINE, Tally, criteria_table
+from bdkn_paper.analysis.outside import FILE, outside_results, read_outside
 from bdkn_paper.analysis.paired import compare_pairs
 from bdkn_paper.analysis.peer_results import DATASETS, OURS, PEERS, TITLES, expected, peer_results
 from bdkn_paper.figures.differences import signed, view
+from bdkn_paper.pages.outside import PAGE, outside_page
 from bdkn_paper.pages.results import picture, results_page, write_results
 from bdkn_paper.pages.results_text import footnotes
-from bdkn_paper.paper.literature import Reference, best_published, literature, paper_best, published_datasets
+from bdkn_paper.paper.literature import (
+    Reference,
+    best_published,
+    literature,
+    paper_best,
+    printed_by,
+    published_datasets,
+)
 from bdkn_paper.store import records as read_records
 from bdkn_paper.tables.peers import (
     calibration_table,
     coverage_table,
+    cpu_table,
     fit_table,
     median_ratio,
     predict_table,
@@ -175,6 +185,15 @@ def test_bars():
     assert found["NLL below BDKN's"][1] == f"1 of 10, 1 significantly; {others}"
 
 
+def test_the_printed_scores_of_one_method():
+    name = "NLL below that printed for TabPFN v2"
+    sets = [dataset for dataset in NINE if printed_by(dataset, "nll", who="TabPFN v2")]
+    assert sets == ["concrete", "energy", "kin8nm", "naval", "power", "protein", "yacht"]
+    assert printed_by("yacht", "nll", who="TabPFN v2").value == -0.7313
+    records = [*score("bdkn", "concrete", nll=2.0), *score("bdkn", "yacht", nll=0.0), *score("bdkn", "wine", nll=-9.0)]
+    assert bars(records)[name][0] == ("1 of 7; above: Yacht; too few splits: Energy, Kin8nm, Naval, Power, Protein")
+
+
 def test_one_standard_error_above():
     level = [*score("bdkn", nll=2.0), *score("stack", nll=2.01, wiggle=0.1)]
     found = bars(level)
@@ -221,6 +240,18 @@ def test_calibration_and_cost():
     assert line(predict_table(found))["BDKN"] == "1.00"
     assert math.isnan(median_ratio(peer_results(score("bdkn")), "bdkn"))
     assert line(fit_table(peer_results(score("bdkn"))))["BDKN"] == "4.00"
+
+
+def test_processor_time_of_the_fits_that_have_it():
+    records = [*score("bdkn", splits=range(3)), *score("stack", "wine", splits=range(2))]
+    assert cpu_table(peer_results(records)).rows == ()
+    assert "processor time" not in results_page(records)
+    for record, seconds in zip(records, (9.0, 11.0), strict=False):
+        record["seconds"]["fit_cpu"] = seconds
+    (row,) = cpu_table(peer_results(records)).rows
+    assert dict(zip(("data set", *TITLES), row, strict=True))["bdkn"] == "10.0"
+    assert set(row) == {"Boston", "10.0", "–"}
+    assert "Median seconds of processor time per fit" in results_page(records)
 
 
 def test_scores_that_are_not_finite():
@@ -329,6 +360,11 @@ def test_the_experiments_have_what_the_page_shows(name, methods):
     assert tuple(document["methods"]) == methods
 
 
-def test_the_page_in_docs_is_that_of_the_records():
+def test_the_pages_in_docs_are_those_of_the_records():
     root = Path(__file__).parents[3]
-    assert results_page(read_records(root / "reproduction/results")) == (root / "docs/results.md").read_text()
+    results, docs = root / "reproduction/results", root / "docs"
+    outside = outside_results(read_outside(results / FILE))
+    assert results_page(read_records(results), outside) == (docs / "results.md").read_text()
+    assert (docs / PAGE).exists() == bool(outside)
+    if outside:
+        assert outside_page(outside) == (docs / PAGE).read_text()

@@ -11,12 +11,15 @@ from bdkn.report.tables import Table
 from bdkn_paper.analysis.peer_results import OURS, PEERS, TITLES, PeerResults
 from bdkn_paper.analysis.results import dataset_title
 from bdkn_paper.analysis.runtimes import TEN
-from bdkn_paper.paper.literature import Reference, best_published, paper_best, published_datasets
+from bdkn_paper.paper.literature import Reference, best_published, paper_best, printed_by, published_datasets
 
 METRICS = {"nll": "NLL", "rmse": "RMSE", "crps": "CRPS"}
 
 NINE = tuple(name for name in TEN if name in published_datasets())
 """The data sets that the literature has scores for."""
+
+FOUNDATION = "TabPFN v2"
+"""The model trained on other tables whose printed NLL ours are compared with."""
 
 Outcome = str
 """The outcome of a criterion on a data set: "met", another word to be printed, or empty if records are missing."""
@@ -127,6 +130,7 @@ def criteria() -> Sequence[Criterion]:
     ]
     return (
         *(Criterion(text, outcome, sets) for text, outcome, sets in against),
+        _below_foundation("nll"),
         *(
             Criterion(f"{METRICS[m]} significantly below the best peer's", partial(below_best_peer, metric=m))
             for m in METRICS
@@ -144,6 +148,16 @@ def criteria_table(results: PeerResults, title: str = "") -> Table:
         for each in criteria()
     )
     return Table(title, ("criterion", *(TITLES[name] for name in OURS)), tuple(lines))
+
+
+def _below_foundation(metric: str) -> Criterion:
+    find = partial(printed_by, who=FOUNDATION)
+    sets = tuple(name for name in TEN if find(name, metric))
+    return Criterion(
+        f"{METRICS[metric]} below that printed for {FOUNDATION}",
+        partial(below_reference, metric=metric, find=find),
+        sets,
+    )
 
 
 def _stacking_criteria() -> Sequence[Criterion]:

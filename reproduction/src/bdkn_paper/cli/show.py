@@ -121,12 +121,13 @@ def reproduction(
 def results(
     out: Annotated[Path, typer.Option(help="The page.")] = Path("docs/results.md"), source: SourceOption = RESULTS
 ) -> None:
-    """Write the page that compares the defaults with the paper, the literature and peers, and its figure."""
+    """Write the page that compares the defaults with the paper, the literature and others, its figure, outside.md."""
     with errors_as_messages():
+        from bdkn_paper.analysis.outside import FILE, outside_results, read_outside
         from bdkn_paper.pages.results import write_results
         from bdkn_paper.store import records
 
-        typer.echo(write_results(records(source), out))
+        typer.echo(write_results(records(source), out, outside_results(read_outside(source / FILE))))
 
 
 def _results(experiment: str, source: Path) -> Results:

@@ -11,15 +11,21 @@ from bdkn.errors import InvalidParameterError
 from bdkn.report.files import drafts, prepare_folder
 from bdkn.report.tables import to_markdown
 from bdkn_paper.analysis.criteria import METRICS, criteria_table
+from bdkn_paper.analysis.outside import Outside, outside_results
 from bdkn_paper.analysis.peer_results import DATASETS, OURS, PEERS, TITLES, PeerResults, peer_results
 from bdkn_paper.analysis.results import dataset_title
+from bdkn_paper.analysis.rivals import rival_results
 from bdkn_paper.pages import results_text as texts
+from bdkn_paper.pages.outside import PAGE, outside_page, outside_section
+from bdkn_paper.pages.rivals import rivals_section
 from bdkn_paper.pages.section import join_blocks
+from bdkn_paper.pages.shape import shape_section
 from bdkn_paper.store import Record
 from bdkn_paper.tables.peers import (
     REFERENCES,
     calibration_table,
     coverage_table,
+    cpu_table,
     fit_table,
     predict_table,
     score_table,
@@ -29,12 +35,23 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PICTURE = "results"
+NOTHING = outside_results(())
 
 
-def results_page(records: Sequence[Record], images: str = "images") -> str:
+def results_page(records: Sequence[Record], outside: Outside = NOTHING, images: str = "images") -> str:
     """Return the page as Markdown; ``images`` is the folder of the picture, seen from the page."""
     found = peer_results(records)
-    return join_blocks([*_head(found), *_picture(found, images), *_scores(found), *_calibration(found), *_cost(found)])
+    parts = (
+        _head(found),
+        _picture(found, images),
+        _scores(found),
+        _calibration(found),
+        shape_section(found),
+        rivals_section(rival_results(records)),
+        outside_section(outside),
+        _cost(found),
+    )
+    return join_blocks([block for part in parts for block in part])
 
 
 def picture(found: PeerResults) -> Figure | None:
@@ -54,8 +71,11 @@ def picture(found: PeerResults) -> Figure | None:
     return draw_differences([dataset_title(name) for name in sets], scores, names, TITLES[base], METRICS["nll"])
 
 
-def write_results(records: Sequence[Record], page: Path) -> Path:
-    """Write the page, and its picture into ``images/`` beside it; return the page's path."""
+def write_results(records: Sequence[Record], page: Path, outside: Outside = NOTHING) -> Path:
+    """Write the page, its picture into ``images/`` beside it, and outside.md if there are records for it.
+
+    Return the page's path.
+    """
     from bdkn.plots import save_figure
 
     found = peer_results(records)
@@ -68,7 +88,9 @@ def write_results(records: Sequence[Record], page: Path) -> Path:
     if figure is not None:
         save_figure(figure, folder / "images", PICTURE, ("png",))
     with drafts(folder) as draft:
-        (draft / page.name).write_text(results_page(records), "utf-8")
+        (draft / page.name).write_text(results_page(records, outside), "utf-8")
+        if outside:
+            (draft / PAGE).write_text(outside_page(outside), "utf-8")
     return page
 
 
@@ -115,6 +137,9 @@ def _cost(found: PeerResults) -> Iterator[str]:
     yield "## Cost"
     yield texts.on_fits(found)
     yield to_markdown(fit_table(found))
+    if (table := cpu_table(found)).rows:
+        yield texts.CPU
+        yield to_markdown(table)
     yield texts.on_predictions(found)
     yield to_markdown(predict_table(found))
 

@@ -25,7 +25,8 @@ CRITERIA = (
     "Counts are over the ten data sets of the paper, nine of which the literature has scores for. A mean over all "
     'splits counts as below a printed number if it is below it after rounding to the printed digits; "level" means '
     'equal after rounding. The best published number may be that of the paper; "verified only" leaves out the numbers '
-    "marked † below. Two methods are compared on the splits that both have."
+    "marked † below. A printed score of a density with spikes on a grid of targets is not compared. Two methods are "
+    "compared on the splits that both have."
 )
 GLANCE = "NLL of all methods on each data set, minus BDKN's"
 PICTURE = (
@@ -37,6 +38,10 @@ MARKS = (
     "row, or equal to it as printed; methods with missing splits are never bold. For ours, ▲ means significantly "
     "better and ▼ significantly worse than the best peer on the data set; + and − mean the same for Stacking compared "
     "with BDKN."
+)
+CPU = (
+    "Median seconds of processor time per fit, of all threads together, over the fits that recorded them. Unlike times "
+    "at the clock, they depend little on the number of threads and on what else the machine did."
 )
 PRINTED = (
     "The method is in parentheses; for the paper with its setting, and +k if k more of its scores are equal. The best "

@@ -75,6 +75,12 @@ def best_published(dataset: str, metric: str, *, verified: bool = False) -> Refe
     return best if ours is None or ours.standing(best.value) != "above" else ours
 
 
+def printed_by(dataset: str, metric: str, *, who: str) -> Reference | None:
+    """Return the comparable score of a method in the literature, the lowest of several, None if there is none."""
+    mine = [line for line in literature(dataset, metric) if line.who == who and line.comparable]
+    return min(mine, key=lambda line: line.value, default=None)
+
+
 def literature(dataset: str, metric: str) -> list[Reference]:
     """Return the scores of the literature, in the order of the file."""
     return [found for name, measure, found in _lines() if (name, measure) == (dataset, metric)]

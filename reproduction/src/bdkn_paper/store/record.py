@@ -8,14 +8,16 @@ A record is a dictionary of JSON values::
     rows        {"train": number of training rows, "test": number of test rows}
     metrics     on the test rows, in units of the target: rmse, nll, crps, coverage_50, coverage_90, coverage_95,
                 width_50, width_90, width_95, calibration_error
+    student_t   only if densities of neighbours were chosen: the metrics of the same fit without them
     model       facts about the fitted model: members (number in use), epochs (of the network trained longest); for BDKN
                 also dof, prior_scale (σ_β², the prior variance), evidence (log marginal likelihood), noise (variance),
                 weights (one per member in use)
-    seconds     fit (in total), and its parts: train (training of the networks), forward (predictions of trained
-                networks for training rows) and aggregate (statistics, evidence, posterior: everything closed form);
-                predict (in total), and its parts predict_forward and predict_aggregate. Parts that a method does not
-                have are missing. In cells of kind "curves", train includes the predictions after every epoch, so these
-                times say nothing about the method.
+    seconds     fit (in total), fit_cpu (processor time of all threads; older records do not have it), and the parts of
+                fit: train (training of the networks), forward (predictions of trained networks for training rows) and
+                aggregate (statistics, evidence, posterior: everything closed form); predict (in total), predict_cpu,
+                and the parts of predict, predict_forward and predict_aggregate. Parts that a method does not have are
+                missing. In cells of kind "curves", train includes the predictions after every epoch, so these times
+                say nothing about the method.
     curves      only for kind "curves": {"epoch": [1, 2, ..], "rmse": [..], "nll": [..]} on the test rows; NaN where all
                 networks had diverged. ``metrics`` are those after the last epoch, from an ordinary fit.
     warnings    texts of the warnings of the fit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from math import floor, isfinite, isnan, log10, nan
+from math import isfinite, nan
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from bdkn_paper.analysis.runtimes import TEN
 from bdkn_paper.analysis.sample import Sample
 from bdkn_paper.paper.literature import Reference, best_published, paper_best
 from bdkn_paper.store import Record
+from bdkn_paper.tables.cells import NONE, bold, brief, decimals, fixed, printed
 
 REFERENCES: dict[str, Callable[[str, str], Reference | None]] = {
     "the paper's best": paper_best,
@@ -21,17 +22,13 @@ REFERENCES: dict[str, Callable[[str, str], Reference | None]] = {
 }
 LEVELS = (50, 90, 95)
 AVERAGE = "**mean of ten**"
-NONE = "–"
-
-Printed = tuple[float, float]
-"""A number as printed, and the unit of its last digit."""
 
 
 def score_table(results: PeerResults, metric: str) -> Table:
     """Return mean ± standard error of all methods and the printed scores, the best in bold."""
-    printed = REFERENCES if metric != "crps" else {}
-    lines = tuple(_score_line(results, dataset, metric, list(printed.values())) for dataset in DATASETS)
-    return Table("", ("data set", *printed, *TITLES.values()), lines)
+    references = REFERENCES if metric != "crps" else {}
+    lines = tuple(_score_line(results, dataset, metric, list(references.values())) for dataset in DATASETS)
+    return Table("", ("data set", *references, *TITLES.values()), lines)
 
 
 def coverage_table(results: PeerResults) -> Table:
@@ -54,15 +51,22 @@ def calibration_table(results: PeerResults) -> Table:
 def fit_table(results: PeerResults) -> Table:
     """Return the median seconds per fit, their ratio to those of NGBoost, and the threads."""
     lines = [(dataset_title(name), *(_fit(results, name, method) for method in TITLES)) for name in DATASETS]
-    ratios = ("times NGBoost's, median", *(_fixed(median_ratio(results, method), 2) for method in TITLES))
+    ratios = ("times NGBoost's, median", *(fixed(median_ratio(results, method), 2) for method in TITLES))
     threads = ("threads", *(_threads(results, method) for method in TITLES))
     return Table("", ("data set", *TITLES.values()), (*lines, ratios, threads))
+
+
+def cpu_table(results: PeerResults) -> Table:
+    """Return the median seconds of processor time per fit; it has no rows if they were not recorded."""
+    found = {name: [cpu_seconds(results.done.get((name, method), ())) for method in TITLES] for name in DATASETS}
+    lines = ((dataset_title(name), *map(brief, each)) for name, each in found.items() if any(map(isfinite, each)))
+    return Table("", ("data set", *TITLES.values()), tuple(lines))
 
 
 def predict_table(results: PeerResults) -> Table:
     """Return the median microseconds of a prediction per row."""
     lines = (
-        (dataset_title(name), *(_brief(predict_microseconds(results, name, method)) for method in TITLES))
+        (dataset_title(name), *(brief(predict_microseconds(results, name, method)) for method in TITLES))
         for name in DATASETS
     )
     return Table("", ("data set", *TITLES.values()), tuple(lines))
@@ -80,6 +84,12 @@ def fit_seconds(results: PeerResults, dataset: str, method: str) -> float:
     return _median(results.done.get((dataset, method), ()), lambda record: float(record["seconds"]["fit"]))
 
 
+def cpu_seconds(records: Sequence[Record]) -> float:
+    """Return the median seconds of processor time of the fits that recorded them, NaN if there is none."""
+    timed = [record for record in records if "fit_cpu" in record["seconds"]]
+    return _median(timed, lambda record: float(record["seconds"]["fit_cpu"]))
+
+
 def predict_microseconds(results: PeerResults, dataset: str, method: str) -> float:
     """Return the median time of a prediction divided by its rows, NaN if there is none."""
     return _median(results.done.get((dataset, method), ()), _microseconds)
@@ -93,18 +103,18 @@ def median_ratio(results: PeerResults, method: str) -> float:
 
 
 def _score_line(
-    results: PeerResults, dataset: str, metric: str, printed: Sequence[Callable[[str, str], Reference | None]]
+    results: PeerResults, dataset: str, metric: str, finders: Sequence[Callable[[str, str], Reference | None]]
 ) -> tuple[str, ...]:
-    references = [find(dataset, metric) for find in printed]
+    references = [find(dataset, metric) for find in finders]
     samples = {method: results.sample(dataset, method, metric) for method in TITLES}
-    digits = _digits(metric, [sample.mean for sample in samples.values() if sample])
+    digits = decimals(metric, [sample.mean for sample in samples.values() if sample])
     texts = [_reference(reference) for reference in references]
     texts += [_score(results, dataset, method, sample, digits) for method, sample in samples.items()]
     complete = [results.complete(dataset, method, metric) for method in TITLES]
-    values = [_printed(reference.value, reference.digits) if reference else None for reference in references]
-    values += [_printed(sample.mean, digits) if sample else None for sample in complete]
+    values = [printed(reference.value, reference.digits) if reference else None for reference in references]
+    values += [printed(sample.mean, digits) if sample else None for sample in complete]
     marks = [""] * (len(texts) - len(OURS)) + [_marks(results, dataset, metric, method) for method in OURS]
-    return (dataset_title(dataset), *(text + mark for text, mark in zip(_bold(texts, values), marks, strict=True)))
+    return (dataset_title(dataset), *(text + mark for text, mark in zip(bold(texts, values), marks, strict=True)))
 
 
 def _reference(reference: Reference | None) -> str:
@@ -118,9 +128,9 @@ def _reference(reference: Reference | None) -> str:
 def _score(results: PeerResults, dataset: str, method: str, sample: Sample | None, digits: int) -> str:
     if sample is None:
         return NONE
-    error = f" ± {_fixed(sample.error, digits)}" if isfinite(sample.error) else ""
+    error = f" ± {fixed(sample.error, digits)}" if isfinite(sample.error) else ""
     part = f" ({len(sample)}/{expected(dataset)})" if results.missing(dataset, method) else ""
-    return f"{_fixed(sample.mean, digits)}{error}{part}"
+    return f"{fixed(sample.mean, digits)}{error}{part}"
 
 
 def _marks(results: PeerResults, dataset: str, metric: str, method: str) -> str:
@@ -132,23 +142,6 @@ def _marks(results: PeerResults, dataset: str, metric: str, method: str) -> str:
     return "".join(f" {word}" for word in words if word)
 
 
-def _bold(texts: Sequence[str], values: Sequence[Printed | None]) -> list[str]:
-    """Return the texts with the lowest values in bold: several if they are equal at the precision printed."""
-    found = [value for value in values if value]
-    best = [value and all(other[0] >= value[0] - max(value[1], other[1]) / 2 for other in found) for value in values]
-    return [f"**{text}**" if first else text for text, first in zip(texts, best, strict=True)]
-
-
-def _printed(value: float, digits: int) -> Printed | None:
-    return (round(value, digits), 10.0**-digits) if isfinite(value) else None
-
-
-def _digits(metric: str, means: Sequence[float]) -> int:
-    """Return the decimals of a row: three digits of the lowest error; two decimals for NLL, which is a logarithm."""
-    least = min((mean for mean in means if isfinite(mean) and mean > 0), default=1.0)
-    return 2 if metric == "nll" else min(6, max(2, 2 - floor(log10(least))))
-
-
 def _share(results: PeerResults, method: str) -> str:
     """Return on how many of the ten data sets there are records, if not on all."""
     there = sum((name, method) in results.done for name in TEN)
@@ -157,19 +150,19 @@ def _share(results: PeerResults, method: str) -> str:
 
 def _calibration_line(results: PeerResults, datasets: Sequence[str]) -> list[str]:
     means = [average(results, datasets, method, "calibration_error") for method in TITLES]
-    return _bold([_fixed(mean, 3) for mean in means], [_printed(mean, 3) for mean in means])
+    return bold([fixed(mean, 3) for mean in means], [printed(mean, 3) for mean in means])
 
 
 def _coverage(results: PeerResults, datasets: Sequence[str], method: str) -> str:
     shares = [average(results, datasets, method, f"coverage_{level}") for level in LEVELS]
-    return " / ".join(_fixed(100 * share, 0) for share in shares) if all(map(isfinite, shares)) else NONE
+    return " / ".join(fixed(100 * share, 0) for share in shares) if all(map(isfinite, shares)) else NONE
 
 
 def _fit(results: PeerResults, dataset: str, method: str) -> str:
     seconds, base = (fit_seconds(results, dataset, name) for name in (method, "ngboost"))
     if not isfinite(seconds):
         return NONE
-    return f"{_brief(seconds)} ({_brief(seconds / base)})" if isfinite(base) and base else _brief(seconds)
+    return f"{brief(seconds)} ({brief(seconds / base)})" if isfinite(base) and base else brief(seconds)
 
 
 def _threads(results: PeerResults, method: str) -> str:
@@ -184,15 +177,3 @@ def _microseconds(record: Record) -> float:
 
 def _median(records: Sequence[Record], number: Callable[[Record], float]) -> float:
     return float(np.median([number(record) for record in records])) if records else nan
-
-
-def _brief(value: float) -> str:
-    """Return three digits, or all digits before the decimal point."""
-    return NONE if not isfinite(value) else f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f}"
-
-
-def _fixed(value: float, digits: int) -> str:
-    """Return a number with the given decimals, without decimals from 100 on."""
-    if isnan(value):
-        return NONE
-    return f"{value:.{digits if abs(value) < 100 else 0}f}" if isfinite(value) else "∞"
