@@ -1,7 +1,7 @@
 """Densities of rivals that predict quantiles or samples.
 
 A rival's NLL should not depend on how its output is turned into a density more than it must; these rules are the same
-for all. None may gain by spikes where targets lie on a grid.
+for all. None may gain by spikes where targets lie on a grid or repeat.
 """
 
 from __future__ import annotations
@@ -12,21 +12,14 @@ from scipy.special import ndtri
 from bdkn.typing import FloatArray
 from bdkn_paper.peers.mixture import SampledMixture
 
-_GRID = 0.25
-"""Targets lie on a grid if the median distance between different ones is more than this, in standard deviations."""
-
 _LEAST = 0.6
-"""Least scale of a component where targets lie on a grid, in distances of the grid."""
-
-_TINY = 1e-9
-"""Least scale of a component elsewhere, in standard deviations of the targets."""
+"""Least scale of a component, in units of the median distance between different targets, as in bdkn's mixtures."""
 
 
 def least_scale(y: FloatArray) -> float:
     """Return the least scale that a component of a density may have, by the training targets."""
-    values, unit = np.unique(y), float(np.std(y)) or 1.0
-    gap = float(np.median(np.diff(values))) if len(values) > 1 else unit
-    return _LEAST * gap if gap > _GRID * unit else _TINY * unit
+    values = np.unique(y)
+    return _LEAST * (float(np.median(np.diff(values))) if len(values) > 1 else 1.0)
 
 
 def density_of_quantiles(quantiles: FloatArray, least: float) -> SampledMixture:
