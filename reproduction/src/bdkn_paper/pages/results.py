@@ -11,11 +11,13 @@ from bdkn.errors import InvalidParameterError
 from bdkn.report.files import drafts, prepare_folder
 from bdkn.report.tables import to_markdown
 from bdkn_paper.analysis.criteria import METRICS, criteria_table
+from bdkn_paper.analysis.former import former_results
 from bdkn_paper.analysis.outside import Outside, outside_results
 from bdkn_paper.analysis.peer_results import DATASETS, OURS, PEERS, TITLES, PeerResults, peer_results
 from bdkn_paper.analysis.results import dataset_title
 from bdkn_paper.analysis.rivals import rival_results
 from bdkn_paper.pages import results_text as texts
+from bdkn_paper.pages.former import former_section
 from bdkn_paper.pages.outside import PAGE, outside_page, outside_section
 from bdkn_paper.pages.rivals import rivals_section
 from bdkn_paper.pages.section import join_blocks
@@ -47,6 +49,7 @@ def results_page(records: Sequence[Record], outside: Outside = NOTHING, images: 
         _scores(found),
         _calibration(found),
         shape_section(found),
+        former_section(former_results(records)),
         rivals_section(rival_results(records)),
         outside_section(outside),
         _cost(found),
