@@ -161,7 +161,7 @@ class Gaussian(LocationScale):
         return generator.standard_normal(shape)
 
     def _positive_crps(self, y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
-        return scale * (normal_absolute_mean((y - loc) / scale) - 1 / np.sqrt(np.pi))
+        return np.asarray(scale * (normal_absolute_mean((y - loc) / scale) - 1 / np.sqrt(np.pi)))
 
 
 def normal_absolute_mean(z: FloatArray) -> FloatArray:
