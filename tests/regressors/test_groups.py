@@ -234,3 +234,21 @@ def test_the_limit_on_blas_ends_with_its_last_user():
             assert threads() <= {1}
         assert threads() <= {1}
     assert threads() == before
+
+
+def test_a_generator_of_row_numbers_is_read_once():
+    listed, read = network(cv=list(KFold(4).split(X))).fit(X, y), network(cv=KFold(4).split(X)).fit(X, y)
+    np.testing.assert_array_equal(listed.predict(NEW), read.predict(NEW))
+
+
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_a_missing_label_is_no_group(missing):
+    labels = np.array([missing, *["a", "b"] * 29, "a"], dtype=object)
+    with pytest.raises(InvalidParameterError, match="a label for every row; got nan or None: give such rows their own"):
+        network().fit(X, y, groups=labels)
+
+
+def test_a_splitter_by_groups_needs_groups():
+    for model in both(cv=GroupKFold(3)):
+        with pytest.raises(InvalidParameterError, match=r"divides rows by their groups; got none: fit\(X, y, groups="):
+            model.fit(X, y)

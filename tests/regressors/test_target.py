@@ -168,10 +168,14 @@ def test_errors():
         network(lower=30).fit(X, y)
     with pytest.raises(InvalidParameterError, match="lower must be < upper; got lower=3 and upper=2"):
         network(lower=3, upper=2).fit(X, y)
-    with pytest.raises(InvalidParameterError, match="target='log' needs targets above the bound 0; the least is"):
+    with pytest.raises(InvalidParameterError, match="target='log' needs targets above the bound 0; they extend"):
         network(target="log").fit(X, y - 50)
     with pytest.raises(InvalidParameterError, match="target='logit' needs targets between 0 and 1"):
         network(target="logit").fit(X, y)
+    with pytest.raises(InvalidParameterError, match="all of them lie on the bounds 0 and 1: use target='identity'"):
+        network(target="logit").fit(X, (y > y.mean()).astype(float))
+    with pytest.raises(InvalidParameterError, match="lower must be a finite number, or None for no bound; got -inf"):
+        network(lower=-np.inf).fit(X, y)
     with pytest.raises(InvalidParameterError, match="takes one bound; got lower and upper: use target='logit'"):
         network(target="log", lower=0, upper=1e9).fit(X, y)
     with pytest.raises(InvalidParameterError, match="design='in-sample' is the published method"):
@@ -184,6 +188,24 @@ def test_targets_on_the_bound_and_the_continued_logarithm():
     y = np.array([0.0, 0.0, 1.0, 2.0, 3.0, 10.0])
     assert log_link(y, 0.0) == ContinuedLink(LogLink(0.0), 1.0, 30.0)
     assert log_link(y[2:], 0.0) == ContinuedLink(LogLink(0.0), 1.0 / 3.0, 30.0)
+
+
+def test_members_are_compared_by_targets_on_the_bound():
+    model = network(target="log", density="student-t").fit(*zeros(200))
+    assert np.isfinite(model.member_table()["loss_without"]).all()
+    assert np.isfinite(model.member_curve()["log_score"]).all()
+
+
+def test_quantiles_are_the_ends_of_intervals_for_values_too():
+    X, y = counts(200)
+    model = network().fit(X, y)
+    assert model.target_values_ is not None
+    ends = model.predict_quantiles(X, [0.05, 0.95])
+    np.testing.assert_array_equal(ends, model.predict_interval(X, 0.9))
+    with pytest.raises(InvalidParameterError, match=r"one value for each of the 200 predicted rows; got shape \(10,\)"):
+        model.value_log_score(X, y[:10])
+    with pytest.raises(ValueError, match="y contains NaN"):
+        model.value_log_score(X[:2], [1.0, np.nan])
 
 
 def test_any_table_is_read():

@@ -174,7 +174,8 @@ class TargetScaler:
 
     def inverse(self, scaled: FloatArray) -> FloatArray:
         """Return the targets of numbers in scaled units."""
-        return self.link.inverse(self.mean + self.scale * scaled)
+        # A target on a bound, through its link and back, may be beyond it by rounding.
+        return np.clip(self.link.inverse(self.mean + self.scale * scaled), *self.link.support)
 
     def restore(self, linked: Predictive) -> Predictive:
         """Return the distribution of y for that of g(y)."""

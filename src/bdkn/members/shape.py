@@ -88,7 +88,7 @@ def fit_density(
     from bdkn.kernels import forest as kernel
     from bdkn.kernels.compiled import announce
 
-    if len(y) < FEWEST_ROWS or not (student.scale > 0.0).all() or student.df.min() <= 2.0:
+    if len(y) < FEWEST_ROWS or np.ptp(y) == 0.0 or not (student.scale > 0.0).all() or student.df.min() <= 2.0:
         return None
     announce(kernel.components, "the neighbours of rows", 20)
     rows = _used_rows(len(y), seed)

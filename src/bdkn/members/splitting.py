@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.model_selection._split import GroupsConsumerMixin
 from sklearn.utils import _safe_indexing
 
 from bdkn.errors import InvalidParameterError, RepeatedRowsWarning, check_number, warn_user
@@ -66,7 +67,10 @@ class Splitting:
         splits = cv
         if hasattr(cv, "split"):
             groups = {} if self.groups is None else {"groups": self.groups}
-            splits = cv.split(self.rows.X, self.rows.y, **{**groups, **(given or {})})
+            groups |= given or {}
+            if not groups and isinstance(cv, GroupsConsumerMixin):
+                raise InvalidParameterError(f"cv={cv!r} divides rows by their groups; got none: fit(X, y, groups=...)")
+            splits = cv.split(self.rows.X, self.rows.y, **groups)
         return Folds.of(len(self.rows), splits).only(self.used)
 
     def cross(self, cv: Any, generator: np.random.Generator) -> Folds:
@@ -126,13 +130,20 @@ def check_cv(cv: Any) -> None:
         check_number("cv", cv, low=2, whole=True)
 
 
+def _is_missing(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which labels are None or not equal to themselves, as nan is."""
+    if labels.dtype.kind not in "fO":
+        return np.zeros(len(labels), dtype=bool)
+    return np.array([label is None or label != label for label in labels], dtype=bool)
+
+
 def _labels(groups: ArrayLike, n: int) -> NDArray[Any]:
     """Return the checked labels of n rows."""
     labels = np.asarray(groups)
     if labels.shape != (n,):
         raise InvalidParameterError(f"groups must hold one label per row, shape ({n},); got shape {labels.shape}")
-    if labels.dtype.kind == "f" and np.isnan(labels).any():
-        raise InvalidParameterError("groups must hold a label for every row; got nan: give such rows their own")
+    if _is_missing(labels).any():
+        raise InvalidParameterError("groups must hold a label for every row; got nan or None: give such rows their own")
     labels = labels.astype(str) if labels.dtype.kind == "O" else labels
     if len(np.unique(labels)) < 2:
         raise InvalidParameterError(

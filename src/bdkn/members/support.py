@@ -51,10 +51,10 @@ class Nearest:
 class Support:
     """Prototypes (m, p) of training rows in standardized columns, and the typical distance between training rows.
 
-    Up to 1024 different rows are all prototypes, and the typical distance is the median distance of a row to the
-    nearest other one. Of more rows some are chosen at random, and then those that are farthest from them; the typical
-    distance is then at least the largest distance of a training row to the nearest prototype. So the ``ratio`` of a
-    training row is at most 1 in every case, and 0 if it is a prototype.
+    Up to 1024 different rows are all prototypes, and the typical distance is the 90 % quantile of the distances of rows
+    to the nearest other one. Of more rows some are chosen at random, and then those that are farthest from them; the
+    typical distance is then at least the largest distance of a training row to the nearest prototype. So the ``ratio``
+    of a training row is at most 1 in every case, and 0 if it is a prototype.
     """
 
     columns: Columns

@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from scipy.optimize import minimize
 from scipy.special import stdtr
 from scipy.stats import skew
 
-from bdkn.errors import InvalidParameterError, check_choice, check_number
+from bdkn.errors import InvalidParameterError, check_choice
 from bdkn.predictive import (
     ContinuedLink,
     IdentityLink,
@@ -69,8 +70,8 @@ class TargetSettings:
     def __post_init__(self) -> None:
         check_choice("target", self.target, TARGETS)
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
-            if bound is not None:
-                check_number(name, bound, low=-np.inf)
+            if bound is not None and not (isinstance(bound, Real) and np.isfinite(bound)):
+                raise InvalidParameterError(f"{name} must be a finite number, or None for no bound; got {bound!r}")
         if self.lower is not None and self.upper is not None and not self.lower < self.upper:
             raise InvalidParameterError(f"lower must be < upper; got lower={self.lower} and upper={self.upper}")
 
@@ -167,7 +168,8 @@ def log_link(y: FloatArray, lower: float) -> ContinuedLink:
     x = y - lower
     if x.min() < 0.0 or x.max() <= 0.0:
         raise InvalidParameterError(
-            f"target='log' needs targets above the bound {lower:g}; the least is {y.min():g}: give lower=, or use "
+            f"target='log' needs targets above the bound {lower:g}; they extend from {y.min() + 0.0:g} to "
+            f"{y.max() + 0.0:g}: give lower=, or use "
             "target='yeo-johnson'"
         )
     return ContinuedLink(LogLink(lower), lower + _knee(x), lower + _BEYOND * float(x.max()))
@@ -175,10 +177,15 @@ def log_link(y: FloatArray, lower: float) -> ContinuedLink:
 
 def logit_link(y: FloatArray, lower: float, upper: float) -> ContinuedLink:
     """Return the logit of targets between two bounds, continued linearly near the bounds."""
-    if y.min() < lower or y.max() > upper or not np.any((y > lower) & (y < upper)):
+    if y.min() < lower or y.max() > upper:
         raise InvalidParameterError(
             f"target='logit' needs targets between {lower:g} and {upper:g}; they extend from {y.min():g} to "
             f"{y.max():g}: give lower= and upper="
+        )
+    if not np.any((y > lower) & (y < upper)):
+        raise InvalidParameterError(
+            f"target='logit' needs targets between its bounds; all of them lie on the bounds {lower:g} and {upper:g}: "
+            "use target='identity', or a classifier"
         )
     middle = (upper - lower) / 4.0
     low, high = (min(_knee(x), middle) for x in (y - lower, upper - y))

@@ -22,7 +22,7 @@ from bdkn.members.selection import CombinationSettings
 from bdkn.members.target_values import TargetValues
 from bdkn.predictive import Predictive, StudentT
 from bdkn.predictive.transformed import row_quantiles
-from bdkn.typing import FloatArray, IndexArray
+from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 _MOST_ROWS = 20_000
 """Rows from which probabilities are learned."""
@@ -93,14 +93,14 @@ def learn_values(
     counts = np.ones(len(some)) if held_out.counts is None else held_out.counts[some]
     coefficients = _regression(value_features(found, dist[some], targets), numbers[some], counts, found)
     return ValueModel(
-        found, coefficients, None if found.is_lattice else _rest(settings, combination, held_out, numbers)
+        found, coefficients, None if found.is_lattice else _rest(settings, combination, held_out, numbers == len(found))
     )
 
 
 def _rest(
-    settings: CombinationSettings, combination: Combination, held_out: HeldOut, numbers: IndexArray
+    settings: CombinationSettings, combination: Combination, held_out: HeldOut, is_other: BoolArray
 ) -> Combination:
-    others = np.flatnonzero(numbers == numbers.max())
+    others = np.flatnonzero(is_other)
     return settings.combine(held_out.rows(others)) if len(others) >= _FEWEST_ROWS else combination
 
 

@@ -10,7 +10,6 @@ from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import column_or_1d
 
 from bdkn.errors import InvalidParameterError, check_choice, check_number, warn_user
 from bdkn.inference import Combination, Forecast, WeightPosterior, average_weights
@@ -30,6 +29,7 @@ from bdkn.regressors.frames import as_frame
 from bdkn.regressors.member_comparison import losses_without, scores_of_first, target_scores
 from bdkn.regressors.prediction import Prediction, widened_forecast
 from bdkn.regressors.support_report import SupportReport
+from bdkn.regressors.training_rows import check_targets
 from bdkn.regressors.value_prediction import ValuePrediction, require_values
 from bdkn.typing import Array, FloatArray, IndexArray
 
@@ -317,6 +317,12 @@ class CombiningRegressor(ProbabilisticRegressor):
         check_number("coverage", coverage, low=0.0, high=1.0)
         return ValuePrediction.of(self._prediction(self._rows(X))).interval(coverage)
 
+    def _quantiles(self, X: Table, levels: FloatArray) -> FloatArray:
+        """Return quantiles of the distribution whose intervals ``predict_interval`` returns."""
+        if self._combined.values is None:
+            return super()._quantiles(X, levels)
+        return ValuePrediction.of(self._prediction(self._rows(X))).quantiles(levels)
+
     def predict_values(self, X: Table) -> dict[float, FloatArray]:
         """Predict the probability of each of the values that many targets share.
 
@@ -357,8 +363,12 @@ class CombiningRegressor(ProbabilisticRegressor):
             Mean log probability. A target that is no value of a lattice counts as one more row than those learned from.
         """
         require_values(self._combined)
-        targets = column_or_1d(np.asarray(y, dtype=np.float64))
-        return ValuePrediction.of(self._prediction(self._rows(X))).log_score(targets)
+        targets, rows = check_targets(y), self._rows(X)
+        if len(targets) != len(rows):
+            raise InvalidParameterError(
+                f"y must hold one value for each of the {len(rows)} predicted rows; got shape {targets.shape}"
+            )
+        return ValuePrediction.of(self._prediction(rows)).log_score(targets)
 
     def _target_scores(self) -> dict[str, FloatArray]:
         """Return RMSE and NLL of each member in the units of a transformed target; nothing if it is not transformed."""

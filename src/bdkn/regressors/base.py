@@ -202,6 +202,9 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         levels = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
         for level in levels.ravel():
             check_number("each level in quantiles", float(level), low=0, high=1)
+        return self._quantiles(X, levels)
+
+    def _quantiles(self, X: Table, levels: FloatArray) -> FloatArray:
         return self.predict_dist(X).ppf(levels)
 
     def sample_y(self, X: Table, n_samples: int = 1, random_state: Seed = 0) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, Self
@@ -225,6 +225,8 @@ class BDKNRegressor(CombiningRegressor):
         self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None, *, reset: bool
     ) -> tuple[Rows, Splitting]:
         """Return the checked rows to use, and how they are divided into folds."""
+        if reset and isinstance(self.cv, Iterator):  # which can be read only once; this is the copy that is fitted
+            self.cv = list(self.cv)
         given = self._all_rows(X, y, sample_weight, reset=reset)
         if self.design != "in-sample":
             splitting = Splitting.of(given, groups, self.cv, warn=reset)

@@ -57,9 +57,12 @@ class ValuePrediction:
 
     def interval(self, coverage: float) -> FloatArray:
         """Return the ends (n, 2) of the central interval of each row."""
-        levels = np.array([1.0 - coverage, 1.0 + coverage]) / 2.0
-        ends = self.model.quantiles(levels, self.logs, self.rest)
+        ends = self.quantiles(np.array([1.0 - coverage, 1.0 + coverage]) / 2.0)
         return np.stack(self.rest.to_bounds(*ends.T), axis=1) if isinstance(self.rest, Transformed) else ends
+
+    def quantiles(self, levels: FloatArray) -> FloatArray:
+        """Return the quantiles (n, k) of each row."""
+        return self.model.quantiles(levels, self.logs, self.rest)
 
     def log_score(self, y: FloatArray) -> float:
         """Return the mean log probability of the targets' values."""
