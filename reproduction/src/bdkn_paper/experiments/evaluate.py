@@ -16,7 +16,7 @@ from joblib import effective_n_jobs
 
 from bdkn.metrics import calibration_error, coverage, crps, interval_width, nll, rmse
 from bdkn.predictive import Predictive
-from bdkn.regressors import TorchRegressor
+from bdkn.regressors import BayesianStackingRegressor, TorchRegressor
 from bdkn.report.environment import hardware, versions
 from bdkn.stages import StageTimer, observe_stages
 from bdkn.typing import FloatArray
@@ -115,6 +115,8 @@ def _result(cell: Cell, task: Task, **means: Any) -> Record:
         _, fit_seconds = timed(lambda: model.fit(X, y), "fit", FIT_STAGES)
         if isinstance(model, Rival):
             fit_seconds["fit_cpu"] = model.cpu_seconds_
+        elif isinstance(model, BayesianStackingRegressor) and effective_n_jobs(model.n_jobs) > 1:
+            del fit_seconds["fit_cpu"]  # its members are fitted by other processes, whose seconds are not known
         dist, predict_seconds = timed(lambda: model.predict_dist(X_test), "predict", PREDICT_STAGES)
     record = {
         "rows": {"train": len(y), "test": len(y_test)},
