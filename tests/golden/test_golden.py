@@ -40,10 +40,10 @@ def is_fused(x: float) -> bool:
     return bool(fma(x, x, -(x * x)) != 0)
 
 
-def assert_same(found: dict[str, np.ndarray], name: str, tolerance: float) -> None:
+def assert_same(found: dict[str, np.ndarray], name: str, tolerance: float, *, former: bool = False) -> None:
     kept = load_file(FOLDER / f"{name}.safetensors")
     assert found.keys() == kept.keys()
-    exact = fingerprint() == LIKE_THEN
+    exact = fingerprint() == LIKE_THEN and not former  # those were written on other machines
     for key, numbers in kept.items():
         if key == "draws" and not exact:
             continue  # the root of a covariance, through which they are drawn, is unique up to signs only
@@ -62,4 +62,4 @@ def test_a_fit_gives_the_kept_numbers(name: str) -> None:
 def test_a_kept_model_file_loads_and_predicts_the_kept_numbers(name: str) -> None:
     if name.startswith(("gp", "dkl")):
         pytest.importorskip("torch", reason="a Gaussian process computes with PyTorch")
-    assert_same(predictions(bdkn.load(FOLDER / f"{name}.bdkn")), name, LOADED_TOLERANCE)
+    assert_same(predictions(bdkn.load(FOLDER / f"{name}.bdkn")), name, LOADED_TOLERANCE, former=name in FORMER)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,6 +28,9 @@ effect of held-out rows on members that predict little but a mean: they then err
 _TEMPERING_RATE = 3.0
 """Rate of the exponential prior of τ: the log evidence that a noise variance v must gain over constant noise. Twenty
 rows are easily better described by some power of v; that of thousands is decided by the rows alone."""
+
+_ROUNDING = float((16.0 * np.finfo(np.float64).eps) ** 2)
+"""Share of the squared targets below which squared errors are rounding."""
 
 _EXACT = 1e100
 """The log evidence of members that are exactly right, which is infinite, as a finite number for a search."""
@@ -119,7 +122,15 @@ class _Regression:
         t = choose_prior_variance(stats, self.prior_variance, mean=μ0, widest=MAX_WEIGHT_VARIANCE, size=1.0 / H)
         prior = Prior.shrinking(μ0, t)
         post = Posterior(*condition(stats, prior), prior)
+        if 0.0 < post.b <= _ROUNDING * self._square(τ):  # rounding alone: the members are exactly right
+            post = replace(post, b=0.0)
         return post, t, log_evidence(stats, post)
+
+    def _square(self, τ: float) -> float:
+        """Return Σ y²/v^τ, zero if it is no finite number."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            total = np.sum(np.square(self.y) * self.v**-τ * (1.0 if self.counts is None else self.counts))
+        return float(total) if np.isfinite(total) else 0.0
 
     def best_tempering(self) -> float:
         """Return the most probable τ under its prior; one or the other end where that is as good."""
