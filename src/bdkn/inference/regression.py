@@ -98,7 +98,7 @@ def combine(
         df, loc, scale = leave_out(post, model.Phi, model.y, model.v**-tempering, share)
         if tails == "loo" and (fitted := best_tails(df, loc, scale, model.y, share)):
             chosen, df, scale = fitted, fitted.df, fitted.scale * scale
-        score = mean_log_density(df, loc, scale, model.y, share)
+        score = mean_log_density(df, loc, scale, model.y, share) if post.b > 0.0 else np.inf
     level = float(np.average(model.v**tempering, weights=share))
     n = float(len(model.y) if share is None else share.sum())
     return Combination(post, t, evidence, n, float(tempering), level, chosen, intercept=True, score=score)

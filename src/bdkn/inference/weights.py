@@ -116,12 +116,11 @@ def average_weights(
     """
     Phi, H, τ = features(forecast.means), forecast.means.shape[1], combination.tempering
     stats = Statistics.from_rows(Phi, y, precision=forecast.variance**-τ, counts=counts)
-    μ0 = np.append(np.full(H, 1.0 / H), 0.0)
-    t, prior = _grid(combination, H)
+    μ0, post = np.append(np.full(H, 1.0 / H), 0.0), combination.posterior
     spectrum = Spectrum.of(stats, μ0)
-    if spectrum.is_exact:
-        post = combination.posterior
+    if post.b == 0.0 or spectrum.is_exact:
         return WeightPosterior(post.df, combination.weights, post.scale_matrix[:H, :H], 0.0)
+    t, prior = _grid(combination, H)
     evidence = spectrum.log_evidence(t)
     highest = float(evidence.max())
     share = prior * np.exp(evidence - highest)
