@@ -187,7 +187,7 @@ class Transformed(Predictive):
         """Return them component by component: narrow Gaussians would be missed by a quadrature of all."""
         loc, scale = base.loc + self._moved, base.scale
         student = type(self)(StudentT(base.df, loc, scale), self.link, self.unit, self.shift)
-        student.__dict__["_moved"] = np.zeros(len(self))
+        student.__dict__["_moved"] = np.zeros(len(self))  # it is moved with the mixture, not by its own median
         first = student.mean() - self._median
         own = (
             base.kept
