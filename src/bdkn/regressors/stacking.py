@@ -468,7 +468,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
 
     def _checked(self, X: Table, y: ArrayLike, *, reset: bool) -> tuple[Any, Any]:
         if reset:
-            self.table_ = None
+            self.__dict__.pop("table_", None)
         if self._takes_frame(X, reset=reset):
             return self._checked_frame(X, y, reset=reset)
         table = as_table(X)
