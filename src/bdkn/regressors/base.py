@@ -45,9 +45,8 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
     def columns_(self) -> ColumnReport:
         """What each column of the training table became, and why; printed as a table."""
         check_is_fitted(self)
-        return (
-            ColumnReport.of_numbers(range(self.n_features_in_)) if self.table_ is None else ColumnReport.of(self.table_)
-        )
+        table = self.table_
+        return ColumnReport.of_numbers(range(self.n_features_in_)) if table is None else ColumnReport.of(table)
 
     @abstractmethod
     def _fit(self, rows: Rows) -> object:
@@ -327,10 +326,10 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
             self.__dict__.pop("feature_names_in_", None)
             if all(isinstance(name, str) for name in self.table_.names):
                 self.feature_names_in_ = np.array(self.table_.names, dtype=object)
-        return self._table.code(X), targets
+        return self._require_table().code(X), targets
 
-    @property
-    def _table(self) -> TableEncoder:
+    def _require_table(self) -> TableEncoder:
+        """Return the encoder of the training frame."""
         assert self.table_ is not None, "a model that was fitted to a frame has its encoder"
         return self.table_
 
@@ -350,7 +349,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
     def _rows(self, X: Table) -> Array:
         check_is_fitted(self)
         if self._takes_frame(X, reset=False):
-            return self._table.transform(X)
+            return self._require_table().transform(X)
         rows: Array = X if self._is_valid(X) else validate_data(self, X, reset=False, dtype=DTYPES)
         return rows
 
