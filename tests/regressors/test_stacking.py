@@ -57,6 +57,7 @@ UNEVEN = y + 3 * np.abs(X[:, 0] - 2) * np.random.default_rng(2).normal(size=150)
 CHECKED = [("line", Ridge()), ("tree", DecisionTreeRegressor(max_depth=3))]
 
 
+@pytest.mark.no_cover
 @parametrize_with_checks(
     [BayesianStackingRegressor(CHECKED), BayesianStackingRegressor(CHECKED, cv=2, predict_with="refit")]
 )
