@@ -4,12 +4,16 @@ VENV   ?= .venv
 BIN     = $(VENV)/bin
 PIP     = $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types layers tests tests-avx2 bare paper bench clean
+.PHONY: demo test lint types layers compile tests tests-avx2 bare paper bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/bdkn demo --out report
 
-test: lint types layers tests tests-avx2
+# Compiling keeps one core busy; the checks that run nothing have the other one meanwhile.
+test: $(VENV)/.test
+	$(MAKE) -j 2 compile lint types layers
+	$(RUN_TESTS)
+	$(MAKE) tests-avx2
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -23,17 +27,25 @@ layers: $(VENV)/.test
 
 # Two processes share the cores: a thread of OpenMP that waits must leave its core to others. Else small products and
 # trees, each a moment long, take many times as long.
-tests tests-avx2 bare: export OMP_WAIT_POLICY = passive
+test tests tests-avx2 bare: export OMP_WAIT_POLICY = passive
 
-# Numba's disk cache sees a change in a function's own file only: compiled code is made anew before it is tested.
-tests: $(VENV)/.test
+# worksteal: neighbours stay in one process, which keeps what they share; a process without work takes from the other.
+RUN_TESTS = $(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term --cov-fail-under=95
+
+# Numba's disk cache sees a change in a function's own file only: compiled code is made anew before it is tested, once
+# and before there are two processes, each of which would compile it.
+compile: $(VENV)/.test
 	find src -name '*.nb[ic]' -delete
-	$(BIN)/pytest -n 2 --cov --cov-report=term --cov-fail-under=95
+	$(BIN)/python tests/compile_all.py
 
-# Numbers must not depend on the width of vectors: the tests that compute most, as on a CPU without AVX-512.
+tests: compile
+	$(RUN_TESTS)
+
+# Numbers must not depend on the width of vectors: the tests that compute most, as on a CPU without AVX-512. On such a
+# CPU there is nothing to do, since all tests were run so.
 tests-avx2: $(VENV)/.test
 	rm -rf .numba-avx2
-	$(BIN)/python tests/on_avx2.py -n 2 -q tests/kernels tests/networks tests/inference tests/golden \
+	$(BIN)/python tests/on_avx2.py -n 2 --dist worksteal -q tests/kernels tests/networks tests/inference tests/golden \
 		tests/training/test_fused.py tests/training/test_gradients.py
 
 # What a user without PyTorch has: its own environment, nothing of the extras "torch" and "baselines".
@@ -41,7 +53,7 @@ bare:
 	$(PYTHON) -m venv .venv-bare
 	.venv-bare/bin/python -m pip --quiet --disable-pip-version-check install -c constraints.txt '.[test-core]'
 	.venv-bare/bin/python -c 'import importlib.util as u; assert not u.find_spec("torch"), "torch must not be there"'
-	.venv-bare/bin/pytest -n 2 tests --ignore tests/regressors/baselines
+	.venv-bare/bin/pytest -n 2 --dist worksteal tests --ignore tests/regressors/baselines
 
 # The experiments of the paper: see reproduction/README.md.
 paper: $(VENV)/.test

@@ -9,12 +9,11 @@ import re
 
 import pytest
 
+from bdkn.regressors import REGRESSORS
+
 PACKAGES = ("bdkn", "bdkn.inference", "bdkn.metrics", "bdkn.plots", "bdkn.predictive", "bdkn.testing")
 
-EXTRAS = {
-    **{f"bdkn.{name}Regressor": "gpytorch" for name in ("BLL", "DKL", "GP", "LDBLL", "MFVI", "VBLL")},
-    "bdkn.TorchEngine": "torch",
-}
+EXTRAS = {"bdkn.TorchEngine": "torch"}
 """Packages that the examples of some names need."""
 
 METHODS_OF = re.compile(r"bdkn\.(plots|training|regressors\.(?!baselines))")
@@ -86,7 +85,8 @@ def test_first_line_is_a_sentence(name):
     assert not rest or rest[0] == ""
 
 
-@pytest.mark.parametrize("name", NAMES)
+# Examples of the regressors and of load run in test_docstrings.py, those of their methods, too.
+@pytest.mark.parametrize("name", [name for name in NAMES if name.removeprefix("bdkn.") not in (*REGRESSORS, "load")])
 def test_examples_run(name):
     if name in EXTRAS:
         pytest.importorskip(EXTRAS[name])

@@ -12,19 +12,37 @@ from bdkn.report import ConstantGaussian
 SMALL = {"n_members": 3, "hidden_layer_sizes": (8,), "epochs": 5, "engine": "reference"}
 
 
-@pytest.fixture
-def small(monkeypatch):
-    """Let the demo fit small models."""
+def small_models(seed, verbose):
+    common = {**SMALL, "random_state": seed, "verbose": verbose}
+    return {
+        "BDKN": BDKNRegressor(**common),
+        "Deep ensemble": DeepEnsembleRegressor(**common),
+        "Constant Gaussian": ConstantGaussian(),
+    }
 
-    def models(seed, verbose):
-        common = {**SMALL, "random_state": seed, "verbose": verbose}
-        return {
-            "BDKN": BDKNRegressor(**common),
-            "Deep ensemble": DeepEnsembleRegressor(**common),
-            "Constant Gaussian": ConstantGaussian(),
-        }
 
-    monkeypatch.setattr("bdkn.cli.demo.models", models)
+def run_small(*words):
+    """Run the demo with small models."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bdkn.cli.demo.models", small_models)
+        return run(*words)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def loud(folder):
+    """The demo with seed 3, a picture and progress."""
+    return run_small("--out", folder / "report", "--picture", folder / "demo.png", "--seed", 3)
+
+
+@pytest.fixture(scope="module")
+def quiet(folder):
+    """The demo with seed 0, without progress."""
+    return run_small("--out", folder / "quiet", "--quiet")
 
 
 def run(*words):
@@ -35,42 +53,37 @@ def numbers(folder):
     return json.loads((folder / "summary.json").read_text("utf-8"))
 
 
-@pytest.mark.usefixtures("small")
-def test_demo_prints_tables_and_writes_the_report(tmp_path):
-    result = run("--out", tmp_path / "report", "--picture", tmp_path / "demo.png", "--seed", 3)
-    assert result.exit_code == 0, result.output
-    scores = numbers(tmp_path / "report")["scores"]
+def test_demo_prints_tables_and_writes_the_report(loud, folder):
+    assert loud.exit_code == 0, loud.output
+    scores = numbers(folder / "report")["scores"]
     for score in scores:
-        (line,) = [line for line in result.stdout.splitlines() if line.strip().startswith(score["model"] + "  ")]
+        (line,) = [line for line in loud.stdout.splitlines() if line.strip().startswith(score["model"] + "  ")]
         assert line.split()[-6:-5] == [f"{score['rmse']:#.4g}"]
         assert f"{score['coverage']:.1%}" in line
-    assert "95% interval" in result.stdout
-    assert result.stdout.count("network ") == len(numbers(tmp_path / "report")["weights"])
-    assert result.stdout.splitlines()[-2:] == [
-        f"Report: {tmp_path / 'report' / 'index.html'}",
-        f"Picture: {tmp_path / 'demo.png'}",
+    assert "95% interval" in loud.stdout
+    assert loud.stdout.count("network ") == len(numbers(folder / "report")["weights"])
+    assert loud.stdout.splitlines()[-2:] == [
+        f"Report: {folder / 'report' / 'index.html'}",
+        f"Picture: {folder / 'demo.png'}",
     ]
-    assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
-    assert "random_state=3" in numbers(tmp_path / "report")["models"]["BDKN"]
+    assert (folder / "demo.png").read_bytes().startswith(b"\x89PNG")
+    assert "random_state=3" in numbers(folder / "report")["models"]["BDKN"]
 
 
-@pytest.mark.usefixtures("small")
-def test_progress_goes_to_standard_error_unless_quiet(tmp_path):
-    loud, quiet = run("--out", tmp_path), run("--out", tmp_path, "--quiet")
+def test_progress_goes_to_standard_error_unless_quiet(loud, quiet):
     assert "fitting BDKN" in loud.stderr
     assert "fitting" not in loud.stdout
     assert quiet.stderr == ""
     assert "Scores on 111 test rows" in quiet.stdout
 
 
-@pytest.mark.usefixtures("small")
-def test_the_seed_determines_the_scores_and_a_second_run_replaces_the_first(tmp_path):
-    nll = []
-    for seed in (0, 0, 1):
-        assert run("--out", tmp_path, "--seed", seed, "--quiet").exit_code == 0
-        nll.append(numbers(tmp_path)["scores"][0]["nll"])
-    assert nll[0] == nll[1] != nll[2]
-    assert len(list(tmp_path.iterdir())) == 8
+def test_the_seed_determines_the_scores_and_a_second_run_replaces_the_first(loud, quiet, folder):
+    assert (loud.exit_code, quiet.exit_code) == (0, 0)
+    nll = [numbers(folder / name)["scores"][0]["nll"] for name in ("quiet", "report")]
+    assert run_small("--out", folder / "report", "--quiet").exit_code == 0
+    nll.append(numbers(folder / "report")["scores"][0]["nll"])
+    assert nll[0] == nll[2] != nll[1]
+    assert len(list((folder / "report").iterdir())) == 8
 
 
 @pytest.mark.parametrize("below", ["", "further/down"])
@@ -112,7 +125,7 @@ def test_a_seed_must_not_be_negative(tmp_path):
 def test_the_true_demo_is_calibrated(tmp_path):
     """Run the command as users do: 90 % intervals contain about 90 %, and scores are better than without inputs."""
     words = [sys.executable, "-m", "bdkn", "demo", "--out", str(tmp_path)]
-    shown = subprocess.run(words, capture_output=True, text=True, check=True, timeout=240)
+    shown = subprocess.run(words, capture_output=True, text=True, check=True, timeout=900)
     assert f"Report: {tmp_path / 'index.html'}" in shown.stdout
     bdkn, published, ensemble, constant = numbers(tmp_path)["scores"]
     assert 0.84 <= bdkn["coverage"] <= 0.96

@@ -51,6 +51,7 @@ def assert_same(found: dict[str, np.ndarray], name: str, tolerance: float, *, fo
         np.testing.assert_allclose(found[key], numbers, rtol=0.0 if exact else tolerance, atol=atol, err_msg=key)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", CASES)
 def test_a_fit_gives_the_kept_numbers(name: str) -> None:
     if name.startswith(_TORCH_CASES):

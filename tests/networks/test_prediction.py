@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -125,22 +121,3 @@ def test_any_kind_of_table() -> None:
 def test_rows_of_another_width_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(InvalidParameterError, match=r"rows must be of shape \(n, 3\); got shape"):
         packed(WIDE).outputs(np.zeros(shape))
-
-
-SCRIPT = """
-import numpy as np
-from bdkn.networks import NetworkSpec, initial_networks
-networks = initial_networks(NetworkSpec(n_inputs=2, activation="silu"), [np.random.default_rng(0)])
-print(*(part.sum().hex() for part in networks.outputs(np.linspace(-1, 1, 64).reshape(-1, 2))))
-"""
-
-
-def test_compiled_once_and_announced(tmp_path: os.PathLike[str]) -> None:
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    runs = [
-        subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True)
-        for _ in range(2)
-    ]
-    assert runs[0].stdout == runs[1].stdout
-    assert "bdkn: compiling prediction for this CPU" in runs[0].stderr
-    assert runs[1].stderr == ""

@@ -360,7 +360,7 @@ assert not {"matplotlib", "scoringrules", "numba", "sklearn", "torch", "scipy.st
 bdkn.plots.PITDisplay.from_predictions([0.0, 1.0], Gaussian([0.0, 0.0], 1.0))
 assert "matplotlib.pyplot" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
 
 
 # --- width over two columns -------------------------------------------------------------------------------------------

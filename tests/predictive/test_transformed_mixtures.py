@@ -19,6 +19,7 @@ def mixture(width, df=30.0):
     return StudentTMixture(df, [0.0, 0.3], 1.0, 0.1, [[-0.5, 1.3]] * 2, [[width, 2 * width]] * 2, [[0.45, 0.45]] * 2)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("width", [0.3, 0.02, 0.002])
 @pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
 def test_narrow_components_are_not_missed(link, width):

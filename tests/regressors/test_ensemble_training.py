@@ -46,6 +46,7 @@ def _student(model):
     return model.set_params(density="student-t") if hasattr(model, "density") else model
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("cls", EACH)
 @settings(max_examples=10, deadline=None)
 @given(scale=st.floats(1e-6, 1e6), shift=st.floats(-1e3, 1e3))
@@ -170,7 +171,8 @@ def test_many_rows_get_fewer_and_deeper_networks_and_fewer_epochs(cls, n_rows, n
     free = {"n_members": "auto", "hidden_layer_sizes": "auto", "epochs": "auto", "early_stopping": False}
     model = cls(**{**QUICK, **free}, engine=Idle())
     if hasattr(model, "select_members"):
-        model.set_params(select_members=False)
+        # Neither changes what is trained, and both take long with so many rows.
+        model.set_params(select_members=False, density="student-t")
     model.fit(*table(n_rows))
     assert asked == {(hidden, epochs)}
     assert len(model.member_names_) == n_members

@@ -44,6 +44,7 @@ def test_no_class_derives_from_more_than_two_of_ours(name):
     assert sum(cls.__module__.startswith("bdkn.") for cls in REGRESSORS[name].__mro__) <= 3
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: f"{type(model).__name__}{number(model)}")
 def test_regressors_conform(model):
     for package in getattr(model, "packages", ()):

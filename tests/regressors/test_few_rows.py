@@ -38,6 +38,7 @@ def test_a_stack_of_few_rows_warns():
         BayesianStackingRegressor([("column", lambda X: X[:, 0])], random_state=0).fit(*linear_rows(6, 2, 0))
 
 
+@pytest.mark.no_cover
 @pytest.mark.filterwarnings("ignore::bdkn.errors.OutsideDataWarning")
 @pytest.mark.parametrize(("n", "p"), [(12, 2), (15, 40)])
 def test_intervals_hold_with_few_rows(n, p):

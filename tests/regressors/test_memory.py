@@ -7,6 +7,7 @@ from quick import EACH
 from bdkn.training.fused.engine import prepare
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("cls", EACH)
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_a_fit_adds_less_than_one_and_a_half_times_the_table(cls, order):

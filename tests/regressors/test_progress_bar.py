@@ -18,7 +18,7 @@ def test_the_progress_bar_shows_network_epoch_loss_and_time():
     with training_progress(3, 40, console) as on_epoch:
         for epoch in range(20):
             on_epoch(EpochReport(job=1, epoch=epoch, loss=0.12345, validation_loss=None, mean=None, variance=None))
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while "epoch 20/40" not in shown.getvalue() and time.monotonic() < deadline:
             time.sleep(0.02)
     text = shown.getvalue()

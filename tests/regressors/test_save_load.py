@@ -29,9 +29,18 @@ def public(model):
     return {name: getattr(model, name) for name in names}
 
 
-@pytest.fixture(params=MODELS, ids=str)
+@pytest.fixture(scope="module", params=MODELS, ids=str)
 def model(request):
+    """A fitted model; not to be changed."""
     return request.param.fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """The file of a fitted model; not to be changed."""
+    path = tmp_path_factory.mktemp("kept") / "model.bdkn"
+    BDKNRegressor(**QUICK).fit(X, y).save(path)
+    return path
 
 
 def test_a_loaded_model_predicts_the_same_bits(model, tmp_path):
@@ -69,10 +78,9 @@ def test_column_names_are_kept_and_checked(tmp_path):
         loaded.predict(frame[["a", "c"]])
 
 
-def test_the_number_of_columns_is_kept_and_checked(tmp_path):
-    BDKNRegressor(**QUICK).fit(X, y).save(tmp_path / "model.bdkn")
+def test_the_number_of_columns_is_kept_and_checked(kept):
     with pytest.raises(ValueError, match="X has 2 features, but BDKNRegressor is expecting 3"):
-        bdkn.load(tmp_path / "model.bdkn").predict(X[:, :2])
+        bdkn.load(kept).predict(X[:, :2])
 
 
 def test_names_of_the_members_in_use_are_saved(tmp_path):
@@ -128,9 +136,8 @@ def test_a_model_unknown_to_this_version(tmp_path):
 @pytest.mark.parametrize(
     "change", [{"parameters": {"zeal": 3}}, {"fitted": {"fitted_": {"type": "NextState", "arguments": {}}}}]
 )
-def test_parts_unknown_to_this_version(tmp_path, change):
-    BDKNRegressor(**QUICK).fit(X, y).save(tmp_path / "model.bdkn")
-    arrays, document = read(tmp_path / "model.bdkn")
+def test_parts_unknown_to_this_version(tmp_path, kept, change):
+    arrays, document = read(kept)
     write(tmp_path / "model.bdkn", arrays, {**document, **change, "bdkn": "99.0"})
     with pytest.raises(ModelFileError, match=r"written by bdkn 99\.0 and does not fit this version, .*--upgrade"):
         bdkn.load(tmp_path / "model.bdkn")

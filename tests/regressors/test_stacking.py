@@ -57,8 +57,12 @@ UNEVEN = y + 3 * np.abs(X[:, 0] - 2) * np.random.default_rng(2).normal(size=150)
 CHECKED = [("line", Ridge()), ("tree", DecisionTreeRegressor(max_depth=3))]
 
 
+@pytest.mark.no_cover
 @parametrize_with_checks(
-    [BayesianStackingRegressor(CHECKED), BayesianStackingRegressor(CHECKED, cv=2, predict_with="refit")]
+    [
+        BayesianStackingRegressor(CHECKED),
+        BayesianStackingRegressor(CHECKED, cv=2, predict_with="refit", density="student-t"),
+    ]
 )
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
@@ -205,9 +209,14 @@ def too_sure(rows):
     return rows[:, 1], np.full(rows.shape[0], 1e-9)
 
 
+@pytest.fixture(scope="module")
+def plain():
+    """The pair, fitted; not to be changed."""
+    return stack().fit(X, y)
+
+
 @pytest.mark.parametrize("useless", [noise, constant, too_large, too_sure])
-def test_useless_members_do_next_to_no_harm(useless):
-    plain = stack().fit(X, y)
+def test_useless_members_do_next_to_no_harm(useless, plain):
     model = stack([*PAIR, ("useless", useless)]).fit(X, y)
     mean, std = model.predict(NEW, return_std=True)
     expected, expected_std = plain.predict(NEW, return_std=True)
@@ -244,33 +253,52 @@ USELESS = {
 }
 
 
+@pytest.fixture(scope="module")
+def silent():
+    """A fit with a member that tells no standard deviations; not to be changed."""
+    return _with_all_members(stack([*AWARE, ("told", Silent())]), X, UNEVEN)
+
+
 @pytest.mark.parametrize("std", USELESS.values(), ids=USELESS)
-def test_an_uninformative_standard_deviation_is_not_used(std):
+def test_an_uninformative_standard_deviation_is_not_used(std, silent):
     useless = _with_all_members(stack([*AWARE, ("told", told(std))]), X, UNEVEN)
-    silent = _with_all_members(stack([*AWARE, ("told", Silent())]), X, UNEVEN)
     assert np.isnan(useless.held_out_.variances).all(axis=0).tolist() == [True, False, True]
     np.testing.assert_array_equal(useless.predict_interval(NEW), silent.predict_interval(NEW))
     assert useless.members_[2].predict(NEW)[1] is None
 
 
+@pytest.fixture(scope="module")
+def expected():
+    """A fit with standard deviations of level one; not to be changed."""
+    return stack([PAIR[0], ("told", told(Aware.spread))]).fit(X, UNEVEN)
+
+
 @pytest.mark.parametrize("factor", [1e-9, 0.1, 1e6])
-def test_the_level_of_a_standard_deviation_does_not_matter(factor):
+def test_the_level_of_a_standard_deviation_does_not_matter(factor, expected):
     model = stack([PAIR[0], ("told", told(lambda X: factor * Aware.spread(X)))]).fit(X, UNEVEN)
-    expected = stack([PAIR[0], ("told", told(Aware.spread))]).fit(X, UNEVEN)
     np.testing.assert_allclose(model.predict_interval(NEW), expected.predict_interval(NEW), rtol=1e-9)
 
 
+def fitted_in(unit):
+    """Return a fit to targets in some unit."""
+
+    class Spread(KNeighborsRegressor):  # scikit-learn's lines would square the targets
+        def predict(self, X, return_std=False):
+            return (super().predict(X), unit * Aware.spread(X)) if return_std else super().predict(X)
+
+    members = [("near", Spread(5)), ("networks", DeepEnsembleRegressor(**QUICK))]
+    return _with_all_members(stack(members, cv=2), X, unit * UNEVEN)
+
+
+@pytest.fixture(scope="module")
+def usual():
+    """A fit in the usual unit; not to be changed."""
+    return fitted_in(1.0)
+
+
 @pytest.mark.parametrize("unit", [1e-160, 1e30, 1e160])
-def test_any_unit_of_the_target(unit):
-    def fitted(unit):
-        class Spread(KNeighborsRegressor):  # scikit-learn's lines would square the targets
-            def predict(self, X, return_std=False):
-                return (super().predict(X), unit * Aware.spread(X)) if return_std else super().predict(X)
-
-        members = [("near", Spread(5)), ("networks", DeepEnsembleRegressor(**QUICK))]
-        return _with_all_members(stack(members, cv=2), X, unit * UNEVEN)
-
-    model, plain = fitted(unit), fitted(1.0)
+def test_any_unit_of_the_target(unit, usual):
+    model, plain = fitted_in(unit), usual
     np.testing.assert_allclose(model.predict_interval(NEW) / unit, plain.predict_interval(NEW), rtol=1e-3)
     np.testing.assert_array_equal(np.isnan(model.held_out_.variances), np.isnan(plain.held_out_.variances))
     np.testing.assert_allclose(model.member_table()["rmse"] / unit, plain.member_table()["rmse"], rtol=1e-3)
@@ -281,11 +309,11 @@ def test_any_unit_of_the_target(unit):
             model.predict_var(NEW)
 
 
-def test_a_member_in_other_units_is_left_out():
+def test_a_member_in_other_units_is_left_out(plain):
     model = stack([*PAIR, ("large", too_large)]).fit(X, y)
     assert model.member_names_ == ("near", "line")
     assert model.named_estimators_["large"] == "drop"
-    np.testing.assert_array_equal(model.predict(NEW), stack().fit(X, y).predict(NEW))
+    np.testing.assert_array_equal(model.predict(NEW), plain.predict(NEW))
 
 
 def test_members_that_are_not_finite():

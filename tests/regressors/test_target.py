@@ -1,3 +1,5 @@
+from functools import cache
+
 import numpy as np
 import pytest
 from quick import QUICK
@@ -50,6 +52,13 @@ def stack(**parameters):
 BOTH = pytest.mark.parametrize("make", [network, stack])
 
 
+@cache
+def fit_to_prices(make, target):
+    """Return a model of prices, or by hand of their logarithms; it is shared and not to be changed."""
+    X, y = prices()
+    return make(target=target).fit(X, np.log(y) if target == "identity" else y)
+
+
 @BOTH
 @pytest.mark.parametrize(
     ("data", "parameters", "kind"),
@@ -84,7 +93,7 @@ def test_everything_is_in_the_units_of_the_target(make, data, parameters, kind, 
 @BOTH
 def test_reports_are_in_the_units_of_the_target(make):
     X, y = prices()
-    model = make(target="log").fit(X, y)
+    model, by_hand = fit_to_prices(make, "log"), fit_to_prices(make, "identity")
     table = model.member_table()
     assert np.all(table["rmse"] < 2 * y.std())
     assert np.all(table["rmse"] > 0.05 * y.std())
@@ -94,14 +103,13 @@ def test_reports_are_in_the_units_of_the_target(make):
     mean, _ = model.members_[0].predict(X)
     assert np.corrcoef(mean, y)[0, 1] > 0.5
     assert mean.min() > 0
-    by_hand = make(target="identity").fit(X, np.log(y))
     assert model.evidence_ == pytest.approx(by_hand.evidence_ - np.log(y).sum(), rel=1e-6)
 
 
 @BOTH
 def test_a_log_target_is_the_fit_to_logarithms(make):
-    X, y = prices()
-    model, by_hand = make(target="log").fit(X, y), make(target="identity").fit(X, np.log(y))
+    X, _ = prices()
+    model, by_hand = fit_to_prices(make, "log"), fit_to_prices(make, "identity")
     quantiles, expected = np.log(model.predict_quantiles(X)), by_hand.predict_quantiles(X)
     np.testing.assert_allclose(quantiles, expected, atol=1e-3)  # but for the truncation at zero
 

@@ -85,7 +85,7 @@ def test_processes_change_no_number(tmp_path, smoke):
 def test_two_runners_on_one_store(tmp_path, smoke):
     runners = [start(tmp_path, "--jobs", "1") for _ in range(2)]
     for runner in runners:
-        output, errors = runner.communicate(timeout=120)
+        output, errors = runner.communicate(timeout=600)
         assert runner.returncode == 0, errors
         assert output.startswith("20 cells: ")
     assert numbers(records(tmp_path)) == smoke
@@ -124,7 +124,7 @@ def count(folder):
     return len(list(folder.glob("??/*.json")))
 
 
-def until(holds, seconds=20):
+def until(holds, seconds=120):
     """Wait for something and tell whether it came."""
     deadline = time.monotonic() + seconds
     while not holds() and time.monotonic() < deadline:

@@ -29,6 +29,7 @@ each = pytest.mark.parametrize("cls", EVERY)
 STOPPED = {cls: {"early_stopping": False} for cls in (bdkn.LDBLLRegressor, bdkn.MFVIRegressor, bdkn.VBLLRegressor)}
 
 
+@pytest.mark.no_cover
 @parametrize_with_checks([quick(cls, random_state=None, **STOPPED.get(cls, {})) for cls in EVERY])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)

@@ -19,6 +19,7 @@ MODELS = [
 ]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_it_beats_a_constant_and_covers(model):
     (X, y), (X_test, y_test) = sine(300), sine(3000, seed=1)
