@@ -9,6 +9,7 @@ from bdkn.regressors.baselines.mfvi import MFVIRegressor
 from bdkn.regressors.baselines.torch_regressor import TorchRegressor
 from bdkn.regressors.baselines.vbll import VBLLRegressor
 from bdkn.regressors.bdkn import BDKNRegressor
+from bdkn.regressors.decisions import Order
 from bdkn.regressors.deep_ensemble import DeepEnsembleRegressor
 from bdkn.regressors.registry import REGRESSORS, load
 from bdkn.regressors.stacking import BayesianStackingRegressor
@@ -24,6 +25,7 @@ __all__ = [
     "GPRegressor",
     "LDBLLRegressor",
     "MFVIRegressor",
+    "Order",
     "ProbabilisticRegressor",
     "SupportReport",
     "TorchRegressor",

@@ -17,6 +17,8 @@ from bdkn.errors import InvalidParameterError, check_number, warn_user
 from bdkn.members.provenance import Seed, seed_sequence
 from bdkn.metrics import crps, nll
 from bdkn.predictive import Predictive
+from bdkn.regressors.decisions import CostGiven, Order, expected_cost, optimal_order, probability_above
+from bdkn.regressors.outcome import Outcome
 from bdkn.regressors.serialization import save_model
 from bdkn.regressors.training_rows import check_counts, check_single_output, check_targets, tell_extreme_targets
 from bdkn.rows import Rows
@@ -206,6 +208,79 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
 
     def _quantiles(self, X: Table, levels: FloatArray) -> FloatArray:
         return self.predict_dist(X).ppf(levels)
+
+    def predict_above(self, X: Table, threshold: ArrayLike) -> FloatArray:
+        """Predict the probability of a target above a threshold.
+
+        It is that of the distribution of which ``predict_interval`` returns intervals: where many targets share values,
+        the probabilities of those values count.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        threshold : float or array-like
+            A number for all rows; an array of shape (n_samples,), one for each row; or several, as a list such as
+            ``[1, 2, 3]`` or of shape (1, k) or (n_samples, k). A list as long as ``X`` could be either, and is an
+            error: ``[[1, 2, 3]]`` is several for any number of rows.
+
+        Returns
+        -------
+        probability : ndarray of shape (n_samples,) or (n_samples, k)
+            Probabilities of a target greater than the threshold; of shape (n_samples, k) for several thresholds.
+        """
+        return probability_above(self._outcome(X), threshold)
+
+    def expected_cost(
+        self, X: Table, cost: CostGiven, decision: ArrayLike | None = None, *, tolerance: float = 1e-6
+    ) -> FloatArray:
+        """Predict the average of a cost that depends on the target.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        cost : callable or (under, over)
+            A function ``cost(y)`` of an array of targets, or ``cost(y, decision)``; it may bend and jump. Or the pair
+            of the cost of each unit by which the target is above the decision, and of each unit by which it is below; a
+            number, or an array with one for each row. The average of such a cost has a closed form.
+        decision : float or array-like, optional
+            What was decided: a number, one for each row, or several, in the shapes of ``threshold`` in
+            ``predict_above``.
+        tolerance : float, default=1e-6
+            Error of the average of a function, relative to the average of its absolute value.
+
+        Returns
+        -------
+        cost : ndarray of shape (n_samples,) or (n_samples, k)
+            Average costs; of shape (n_samples, k) for several decisions.
+        """
+        return expected_cost(self._outcome(X), cost, decision, tolerance)
+
+    def optimal_order(self, X: Table, *, under: ArrayLike, over: ArrayLike) -> Order:
+        """Return the decision with the least average cost, if each unit too few and too many has its cost.
+
+        It is the quantile of the target at under / (under + over): what a newsvendor orders.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        under : float or array of shape (n_samples,)
+            Cost of each unit by which the target is above the order, greater than zero.
+        over : float or array of shape (n_samples,)
+            Cost of each unit by which it is below, greater than zero.
+
+        Returns
+        -------
+        order : Order
+            ``quantity``, ``cost``, its average cost, and ``level`` of each row; ``to_frame()`` is a table.
+        """
+        return optimal_order(self._outcome(X), under, over)
+
+    def _outcome(self, X: Table) -> Outcome:
+        """Return the distribution whose intervals ``predict_interval`` returns."""
+        return Outcome.of(self.predict_dist(X))
 
     def sample_y(self, X: Table, n_samples: int = 1, random_state: Seed = 0) -> FloatArray:
         """Draw joint samples of the targets of all rows.

@@ -1,0 +1,123 @@
+"""Expectations of functions of a prediction, by adaptive quadrature over its quantiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from bdkn.errors import InvalidParameterError
+from bdkn.predictive.base import Predictive
+from bdkn.predictive.transformed import row_quantiles
+from bdkn.typing import BoolArray, FloatArray, IndexArray
+
+Function = Callable[[FloatArray, IndexArray], FloatArray]
+"""A function of targets (m, k) and of the numbers (m,) of their rows, which returns (m, k)."""
+
+_END = 36.0
+"""Levels are expit(s) with s from -_END to _END, so that the last ones differ from 0 and 1 by a rounding error."""
+
+_PANELS = 12
+"""Pieces of the range of s at first."""
+
+_SHARES = 16.0
+"""A piece may have one part in so many of the tolerance."""
+
+_MOST_HALVINGS = 40
+_ROWS_AT_ONCE = 2048
+
+_HALF = np.array(
+    [
+        [0.991455371120812639206854697526329, 0.022935322010529224963732008058970, 0.0],
+        [0.949107912342758524526189684047851, 0.063092092629978553290700663189204, 0.129484966168869693270611432679082],
+        [0.864864423359769072789712788640926, 0.104790010322250183839876322541518, 0.0],
+        [0.741531185599394439863864773280788, 0.140653259715525918745189590510238, 0.279705391489276667901467771423780],
+        [0.586087235467691130294144691258380, 0.169004726639267902826583426598550, 0.0],
+        [0.405845151377397166906606412076961, 0.190350578064785409913256402421014, 0.381830050505118944950369775488975],
+        [0.207784955007898467600689403773245, 0.204432940075298892414161999234649, 0.0],
+        [0.0, 0.209482141084727828012999174891714, 0.417959183673469387755102040816327],
+    ]
+)
+NODES, KRONROD, GAUSS = np.vstack([_HALF * [-1.0, 1.0, 1.0], _HALF[-2::-1]]).T
+"""The rule of Gauss and Kronrod on [-1, 1]: 15 nodes, their weights, and those of the rule of Gauss among them."""
+
+
+def expectation(dist: Predictive, function: Function, tolerance: float = 1e-6) -> FloatArray:
+    """Return the expectation (n,) of a function of the target of each row.
+
+    Pieces are halved until the two rules of each agree, so that the function may jump and bend. The error is at most
+    about ``tolerance`` times the mean absolute value of the function; raise where that is not reached.
+    """
+    found = np.empty(len(dist))
+    for start in range(0, len(dist), _ROWS_AT_ONCE):
+        rows = np.arange(start, min(start + _ROWS_AT_ONCE, len(dist)))
+        found[rows] = _Integral(dist, function, tolerance).of(rows)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Integral:
+    """The integral of f(Q(u)) over the levels u = expit(s), in s."""
+
+    dist: Predictive
+    function: Function
+    tolerance: float
+
+    def of(self, rows: IndexArray) -> FloatArray:
+        """Return the expectations of some rows, numbered from the first of them."""
+        edges = np.linspace(-_END, _END, _PANELS + 1)
+        row = np.repeat(rows, _PANELS)
+        low, high = np.tile(edges[:-1], len(rows)), np.tile(edges[1:], len(rows))
+        value, error, size = self._pieces(row, low, high)
+        unit = np.asarray(np.bincount(row - rows[0], weights=size, minlength=len(rows)), dtype=np.float64)
+        total = np.zeros(len(rows))
+        for _ in range(_MOST_HALVINGS):
+            open_ = error > self.tolerance * unit[row - rows[0]] / _SHARES
+            total += np.bincount((row - rows[0])[~open_], weights=value[~open_], minlength=len(rows))
+            if not open_.any():
+                break
+            row, low, high = _halves(row[open_], low[open_], high[open_])
+            value, error, _ = self._pieces(row, low, high)
+        else:
+            self._refuse(row, error > 10.0 * self.tolerance * unit[row - rows[0]])
+            total += np.bincount(row - rows[0], weights=value, minlength=len(rows))
+        self._check_tails(rows, unit)
+        return total
+
+    def _pieces(self, row: IndexArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the integral over each piece, the difference of the two rules, and the integral of the size of f."""
+        half = (high - low) / 2.0
+        s = (low + high)[:, None] / 2.0 + half[:, None] * NODES
+        f = self._values(row, s) * expit(s) * expit(-s) * half[:, None]
+        return f @ KRONROD, np.abs(f @ (KRONROD - GAUSS)), np.abs(f) @ KRONROD
+
+    def _values(self, row: IndexArray, s: FloatArray) -> FloatArray:
+        y = row_quantiles(self.dist[row], expit(s))
+        f = self.function(y, row)
+        wrong = ~np.isfinite(f)
+        if wrong.any():
+            raise InvalidParameterError(
+                f"the function must be finite for every target; got {f[wrong][0]} at {y[wrong][0]:g}"
+            )
+        return f
+
+    def _check_tails(self, rows: IndexArray, unit: FloatArray) -> None:
+        """Raise if what lies beyond the last levels may count."""
+        ends = np.broadcast_to([-_END, _END], (len(rows), 2))
+        beyond = np.abs(self._values(rows, ends)).sum(axis=1) * expit(-_END)
+        self._refuse(rows, beyond > 10.0 * self.tolerance * unit)
+
+    def _refuse(self, row: IndexArray, failed: BoolArray) -> None:
+        if failed.any():
+            raise InvalidParameterError(
+                f"the expectation of row {row[failed][0]} cannot be computed to the tolerance {self.tolerance:g}: the "
+                "function grows too fast for the tails of the prediction, or jumps too often; bound it, for example "
+                "by np.minimum, or allow a larger tolerance"
+            )
+
+
+def _halves(row: IndexArray, low: FloatArray, high: FloatArray) -> tuple[IndexArray, FloatArray, FloatArray]:
+    middle = (low + high) / 2.0
+    return np.concatenate([row, row]), np.concatenate([low, middle]), np.concatenate([middle, high])
