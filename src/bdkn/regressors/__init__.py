@@ -11,6 +11,8 @@ from bdkn.regressors.baselines.vbll import VBLLRegressor
 from bdkn.regressors.bdkn import BDKNRegressor
 from bdkn.regressors.decisions import Order
 from bdkn.regressors.deep_ensemble import DeepEnsembleRegressor
+from bdkn.regressors.explanation import Explanation
+from bdkn.regressors.partial_dependence import PartialDependence
 from bdkn.regressors.registry import REGRESSORS, load
 from bdkn.regressors.stacking import BayesianStackingRegressor
 from bdkn.regressors.support_report import SupportReport
@@ -22,10 +24,12 @@ __all__ = [
     "BayesianStackingRegressor",
     "DKLRegressor",
     "DeepEnsembleRegressor",
+    "Explanation",
     "GPRegressor",
     "LDBLLRegressor",
     "MFVIRegressor",
     "Order",
+    "PartialDependence",
     "ProbabilisticRegressor",
     "SupportReport",
     "TorchRegressor",

@@ -324,10 +324,18 @@ class CombiningRegressor(ProbabilisticRegressor):
             return super()._quantiles(X, levels)
         return ValuePrediction.of(self._prediction(self._rows(X))).quantiles(levels)
 
-    def _outcome(self, X: Table) -> Outcome:
+    def _outcome_of(self, X: Array) -> Outcome:
         if self._combined.values is None:
-            return super()._outcome(X)
-        return ValuePrediction.of(self._prediction(self._rows(X))).outcome()
+            return super()._outcome_of(X)
+        return ValuePrediction.of(self._prediction(X)).outcome()
+
+    def _centres(self, X: Array) -> FloatArray:
+        return self.combination_.predictive(self._forecast(X)).loc
+
+    def _mean_and_variances(self, X: Array) -> dict[str, FloatArray]:
+        prediction = self._prediction(X)
+        parts = prediction.variances()
+        return {"mean": prediction.dist().mean(), "variance": np.asarray(sum(parts.values())), **parts}
 
     def predict_values(self, X: Table) -> dict[float, FloatArray]:
         """Predict the probability of each of the values that many targets share.
