@@ -61,3 +61,14 @@ def _refusal(estimator: Any) -> str:
 def regressor_of(estimator: Any) -> Any:
     """Return the regressor with ``predict_dist`` inside a fitted estimator."""
     return route_of(estimator, rows=False).regressor
+
+
+def plain_route_of(estimator: Any, X: Any) -> Route:
+    """Return the way to the regressor; raise if its target is transformed, so that its parts have other units."""
+    route = route_of(estimator, X)
+    if route.maps:
+        raise InvalidParameterError(
+            f"predictions of a transformed target are not explained in its units; got {type(estimator).__name__}: fit "
+            "the regressor to the target itself, or explain the regressor inside, in units of the transformed target"
+        )
+    return route

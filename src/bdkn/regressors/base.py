@@ -294,7 +294,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         return moments_of(self._predictive(X))
 
     def _centres(self, X: Array) -> FloatArray:
-        """Return numbers in the order of the means of checked rows, or nearly so; they may be cheaper than the means."""
+        """Return numbers in the order of the means of checked rows, or nearly so; perhaps cheaper than the means."""
         return self._predictive(X).mean()
 
     def explain(

@@ -182,7 +182,8 @@ def _evenly(means: FloatArray, size: int, generator: np.random.Generator) -> Ind
     """Return row numbers, one drawn from each of ``size`` equal shares of the rows in the order of their means."""
     edges = np.linspace(0, len(means), size + 1)
     places = (edges[:-1] + generator.random(size) * np.diff(edges)).astype(np.intp)
-    return np.argsort(means, kind="stable")[np.unique(np.minimum(places, len(means) - 1))]
+    order: IndexArray = np.argsort(means, kind="stable")
+    return np.asarray(order[np.unique(np.minimum(places, len(means) - 1))])
 
 
 def _check_finite(outputs: FloatArray) -> None:

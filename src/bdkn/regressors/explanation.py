@@ -71,7 +71,7 @@ class Explanation:
     def importance_error(self) -> FloatArray:
         """Return the standard errors (p, K) of ``importance``, as a sample of rows; those of the values for one row."""
         if len(self.rows) == 1:
-            return self.standard_error[0]
+            return np.asarray(self.standard_error[0])
         return np.asarray(np.abs(self.values).std(axis=0, ddof=1) / np.sqrt(len(self.rows)))
 
     def table(self) -> dict[str, Any]:

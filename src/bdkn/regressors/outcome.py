@@ -55,7 +55,7 @@ class Outcome:
         found = np.asarray(np.einsum("nv,nkv->nk", self.shares, self.values > threshold[:, :, None]))
         if self.rest is not None:
             found = found + self.others[:, None] * (1.0 - self.rest.cdf(threshold))
-        return np.clip(found, 0.0, 1.0)
+        return np.asarray(np.clip(found, 0.0, 1.0))
 
     def quantiles(self, levels: FloatArray) -> FloatArray:
         """Return the quantile (n,) of each row at its own level (n,)."""

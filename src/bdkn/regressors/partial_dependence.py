@@ -108,7 +108,7 @@ def partial_dependence(
     ends = [outcome.quantiles(np.full(m * size, level)).reshape(m, size) for level in levels]
     pooled = [_pooled_quantile(outcome, level, end) for level, end in zip(levels, ends, strict=True)]
     lower, upper = (end.mean(axis=1) for end in ends)
-    return PartialDependence(names[place], np.asarray(values), mean, lower, upper, *pooled, coverage)
+    return PartialDependence(names[place], np.asarray(values), mean, lower, upper, pooled[0], pooled[1], coverage)
 
 
 def column_number(table: Any, column: str | int, fitted_names: Any = None) -> int:
@@ -144,7 +144,7 @@ def default_grid(column: NDArray[Any]) -> Sequence[Any]:
 
 def _is_known(column: NDArray[Any]) -> NDArray[np.bool_]:
     if column.dtype.kind in "mM":
-        return ~np.isnat(column)
+        return np.asarray(~np.isnat(column))
     return np.array([value is not None and bool(value == value) for value in column.tolist()], dtype=bool)
 
 
@@ -160,7 +160,7 @@ def _pooled_quantile(outcome: Outcome, level: float, ends: FloatArray) -> FloatA
 
     ``ends`` (m, size) are the quantiles of the rows, between which it lies.
     """
-    low, high = ends.min(axis=1), ends.max(axis=1)
+    low, high = np.asarray(ends.min(axis=1)), np.asarray(ends.max(axis=1))
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
         above = outcome.above(np.repeat(middle, ends.shape[1])[:, None])[:, 0].reshape(ends.shape).mean(axis=1)
