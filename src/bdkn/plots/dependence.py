@@ -121,7 +121,7 @@ class DependenceDisplay(Display[PartialDependence]):
         draw = self._draw_line if data.grid.dtype.kind in "fiumM" else self._draw_points
         draw(labels)
         label_axes(self.ax_, data.column, "Prediction", name)
-        draw_legend(self.ax_, columns=3)
+        draw_legend(self.ax_, columns=2)
         return self
 
     def _draw_line(self, labels: list[str]) -> None:

@@ -22,8 +22,11 @@ _ROWS_AT_ONCE = 1 << 15
 _MOST_BACKGROUND = 512
 """Rows of the background that are predicted, to draw from them evenly."""
 
-_FOR_FEW, _FOR_MANY, _FEW_ROWS = 24, 12, 20
-"""Pairs of orders by default: for each of few rows, and for each of many."""
+_FOR_FEW, _FOR_MANY, _FEW_ROWS = 1000, 500, 20
+"""Predictions by default: for each of few rows, and for each of many."""
+
+_LEAST_SAMPLES, _MOST_SAMPLES = 8, 128
+"""Pairs of orders by default."""
 
 Outputs = Callable[[Any], FloatArray]
 """A function of a table (m, p) that returns what is explained (m, K)."""
@@ -54,7 +57,7 @@ def explain(
     others = table if background is None else dense(background)
     _check_background(others, background is None)
     rows = some_rows(table.shape[0], max_rows, generator)
-    n_samples = (_FOR_FEW if len(rows) <= _FEW_ROWS else _FOR_MANY) if n_samples is None else n_samples
+    n_samples = _default_samples(len(rows), table.shape[1]) if n_samples is None else n_samples
     check_number("n_samples", n_samples, low=2, whole=True)
     source = take_rows(others, some_rows(others.shape[0], max(n_samples, _MOST_BACKGROUND), generator))
     with warnings.catch_warnings():
@@ -63,6 +66,11 @@ def explain(
         mixed, names = mixed_rows(model, take_rows(table, rows), take_rows(source, chosen))
         predict = predictor(model, mixed, variance=variance)
         return _Sampler.of(mixed, predict, len(rows), len(chosen), n_samples, generator).explain(rows, names)
+
+
+def _default_samples(n_rows: int, n_columns: int) -> int:
+    predictions = _FOR_FEW if n_rows <= _FEW_ROWS else _FOR_MANY
+    return int(np.clip(predictions // max(1, 2 * (n_columns - 1)), _LEAST_SAMPLES, _MOST_SAMPLES))
 
 
 def some_rows(n: int, most: int | None, generator: np.random.Generator) -> IndexArray:
