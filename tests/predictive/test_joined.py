@@ -103,6 +103,13 @@ def test_expectations(joined, function, exact):
     np.testing.assert_allclose(expectation(joined, lambda y, rows: function(y)), exact(joined), rtol=3e-6, atol=1e-6)
 
 
+def test_jumps_are_found_wherever_they_are():
+    """A jump between two pieces, where no node of either is near, must not be missed."""
+    dist = StudentT(7.0, np.linspace(-3.0, 3.0, 2000), 1.0)
+    found = expectation(dist, lambda y, rows: (y > 0.3) * 1.0)
+    np.testing.assert_allclose(found, 1.0 - dist.cdf(0.3), atol=2e-6)
+
+
 def test_expectations_that_do_not_exist_are_refused():
     with pytest.raises(InvalidParameterError, match=r"row 0 cannot be computed to the tolerance 1e-06.*grows too fast"):
         expectation(StudentT(2.0, [0.0], 1.0), lambda y, rows: y**4)

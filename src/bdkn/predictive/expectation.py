@@ -1,4 +1,4 @@
-"""Expectations of functions of a prediction, by adaptive quadrature over its quantiles."""
+"""Expectations of functions of a prediction, by adaptive quadrature."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from scipy.special import expit
 
 from bdkn.errors import InvalidParameterError
 from bdkn.predictive.base import Predictive
+from bdkn.predictive.location_scale import LocationScale, StudentT
 from bdkn.predictive.transformed import row_quantiles
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
@@ -18,6 +19,9 @@ Function = Callable[[FloatArray, IndexArray], FloatArray]
 
 _END = 36.0
 """Levels are expit(s) with s from -_END to _END, so that the last ones differ from 0 and 1 by a rounding error."""
+
+_GAUSSIAN_END = 9.0
+"""Standard deviations beyond which a Gaussian has no probability."""
 
 _PANELS = 12
 """Pieces of the range of s at first."""
@@ -43,6 +47,11 @@ _HALF = np.array(
 NODES, KRONROD, GAUSS = np.vstack([_HALF * [-1.0, 1.0, 1.0], _HALF[-2::-1]]).T
 """The rule of Gauss and Kronrod on [-1, 1]: 15 nodes, their weights, and those of the rule of Gauss among them."""
 
+_CLOSED = np.concatenate([[-1.0], NODES, [1.0]])
+_BARYCENTRIC = 1.0 / np.prod(NODES[:, None] - NODES + np.eye(len(NODES)), axis=1)
+_AT_END = _BARYCENTRIC / (1.0 - NODES) / np.sum(_BARYCENTRIC / (1.0 - NODES))
+"""Weights by which values at the nodes give that of their polynomial at the end, 1."""
+
 
 def expectation(dist: Predictive, function: Function, tolerance: float = 1e-6) -> FloatArray:
     """Return the expectation (n,) of a function of the target of each row.
@@ -59,7 +68,7 @@ def expectation(dist: Predictive, function: Function, tolerance: float = 1e-6) -
 
 @dataclass(frozen=True, eq=False)
 class _Integral:
-    """The integral of f(Q(u)) over the levels u = expit(s), in s."""
+    """The integral of a function of the target over all levels, by a variable s that takes the ends to infinity."""
 
     dist: Predictive
     function: Function
@@ -67,9 +76,8 @@ class _Integral:
 
     def of(self, rows: IndexArray) -> FloatArray:
         """Return the expectations of some rows, numbered from the first of them."""
-        edges = np.linspace(-_END, _END, _PANELS + 1)
-        row = np.repeat(rows, _PANELS)
-        low, high = np.tile(edges[:-1], len(rows)), np.tile(edges[1:], len(rows))
+        edges = self._ends(rows)[:, None] * np.linspace(-1.0, 1.0, _PANELS + 1)
+        row, low, high = np.repeat(rows, _PANELS), edges[:, :-1].ravel(), edges[:, 1:].ravel()
         value, error, size = self._pieces(row, low, high)
         unit = np.asarray(np.bincount(row - rows[0], weights=size, minlength=len(rows)), dtype=np.float64)
         total = np.zeros(len(rows))
@@ -89,12 +97,34 @@ class _Integral:
     def _pieces(self, row: IndexArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the integral over each piece, the difference of the two rules, and the integral of the size of f."""
         half = (high - low) / 2.0
-        s = (low + high)[:, None] / 2.0 + half[:, None] * NODES
-        f = self._values(row, s) * expit(s) * expit(-s) * half[:, None]
-        return f @ KRONROD, np.abs(f @ (KRONROD - GAUSS)), np.abs(f) @ KRONROD
+        y, mass = self._targets(row, (low + high)[:, None] / 2.0 + half[:, None] * _CLOSED)
+        f = self._values(row, y) * mass * half[:, None]
+        inner = f[:, 1:-1]
+        # A jump beyond the outermost node is seen by neither rule: there the polynomial misses the value at the end.
+        missed = np.abs(inner @ _AT_END - f[:, -1]) + np.abs(inner @ _AT_END[::-1] - f[:, 0])
+        error = np.abs(inner @ (KRONROD - GAUSS)) + (1.0 - NODES[-1]) * missed
+        return inner @ KRONROD, error, np.abs(inner) @ KRONROD
 
-    def _values(self, row: IndexArray, s: FloatArray) -> FloatArray:
-        y = row_quantiles(self.dist[row], expit(s))
+    def _ends(self, rows: IndexArray) -> FloatArray:
+        """Return how far (m,) the variable of integration s extends to both sides, to levels of about 1e-16."""
+        if not isinstance(self.dist, LocationScale):
+            return np.full(len(rows), _END)
+        df = self.dist.df[rows] if isinstance(self.dist, StudentT) else np.full(len(rows), np.inf)
+        return np.arcsinh(np.maximum(_GAUSSIAN_END, 10.0 ** np.minimum(16.0 / df, 100.0)))
+
+    def _targets(self, row: IndexArray, s: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the targets at s (m, k), and the derivative of the level by s.
+
+        The level is expit(s); a location and scale have the target loc + scale sinh(s), as densities are cheaper than
+        quantiles.
+        """
+        if not isinstance(self.dist, LocationScale):
+            level = expit(s)
+            return row_quantiles(self.dist[row], level), level * expit(-s)
+        some, z = self.dist[row], np.sinh(s)
+        return some.loc[:, None] + some.scale[:, None] * z, np.exp(some._standard_logpdf(z)) * np.cosh(s)
+
+    def _values(self, row: IndexArray, y: FloatArray) -> FloatArray:
         f = self.function(y, row)
         wrong = ~np.isfinite(f)
         if wrong.any():
@@ -105,8 +135,8 @@ class _Integral:
 
     def _check_tails(self, rows: IndexArray, unit: FloatArray) -> None:
         """Raise if what lies beyond the last levels may count."""
-        ends = np.broadcast_to([-_END, _END], (len(rows), 2))
-        beyond = np.abs(self._values(rows, ends)).sum(axis=1) * expit(-_END)
+        y, _ = self._targets(rows, self._ends(rows)[:, None] * np.array([-1.0, 1.0]))
+        beyond = np.abs(self._values(rows, y)).sum(axis=1) * expit(-_END)
         self._refuse(rows, beyond > 10.0 * self.tolerance * unit)
 
     def _refuse(self, row: IndexArray, failed: BoolArray) -> None:

@@ -320,8 +320,8 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         background : array-like of shape (n_background, n_features), optional
             Rows to compare with, such as training rows; by default, the rows of ``X``. A model keeps no training rows.
         n_samples : int, optional
-            Pairs of opposite orders for each row; by default, what about 1000 predictions per row allow, and 500 if more
-            than 20 rows are explained: 26 and 13 for 20 columns. Each pair takes a row of the background, of which at
+            Pairs of opposite orders for each row; by default, what about 800 predictions per row allow, and 500 if more
+            than 20 rows are explained: 21 and 13 for 20 columns. Each pair takes a row of the background, of which at
             most so many are used: rows drawn evenly over their predicted means. Standard errors fall with the square
             root of this number.
         max_rows : int or None, default=100

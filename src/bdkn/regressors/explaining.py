@@ -19,10 +19,10 @@ from bdkn.typing import FloatArray, IndexArray
 _ROWS_AT_ONCE = 1 << 15
 """Rows that are predicted at once."""
 
-_MOST_BACKGROUND = 512
+_MOST_BACKGROUND = 384
 """Rows of the background that are predicted, to draw from them evenly."""
 
-_FOR_FEW, _FOR_MANY, _FEW_ROWS = 1000, 500, 20
+_FOR_FEW, _FOR_MANY, _FEW_ROWS = 800, 500, 20
 """Predictions by default: for each of few rows, and for each of many."""
 
 _LEAST_SAMPLES, _MOST_SAMPLES = 8, 128
