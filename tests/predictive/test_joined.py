@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.stats import norm
 
 from bdkn.errors import InvalidParameterError
 from bdkn.predictive import (
@@ -110,8 +111,20 @@ def test_jumps_are_found_wherever_they_are():
     np.testing.assert_allclose(found, 1.0 - dist.cdf(0.3), atol=2e-6)
 
 
+def test_rare_costs_are_small():
+    found = expectation(Gaussian([0.0, 4.0], 1.0), lambda y, rows: np.where(y > 7.0, 100.0, 0.0))
+    np.testing.assert_allclose(found, 100.0 * norm.sf([7.0, 3.0]), rtol=1e-4)
+
+
+def test_functions_are_asked_within_the_bounds_only():
+    dist = Transformed(Gaussian([0.0, 1.0], [0.5, 0.3]), LogLink())
+    np.testing.assert_allclose(expectation(dist, lambda y, rows: np.log(y)), [0.0, 1.0], atol=1e-5)
+
+
 def test_expectations_that_do_not_exist_are_refused():
     with pytest.raises(InvalidParameterError, match=r"row 0 cannot be computed to the tolerance 1e-06.*grows too fast"):
         expectation(StudentT(2.0, [0.0], 1.0), lambda y, rows: y**4)
+    with pytest.raises(InvalidParameterError, match="grows too fast"):
+        expectation(GaussianMixture([[0.0, 1.0]], 1.0), lambda y, rows: np.exp(y**2))
     with pytest.raises(InvalidParameterError, match="must be finite for every target; got inf at"):
         expectation(Gaussian([0.0], 1.0), lambda y, rows: np.where(y > 0.0, np.inf, 0.0))

@@ -9,13 +9,14 @@ import numpy as np
 from bdkn.metrics.estimators import plain_route_of
 from bdkn.plots.display import Display
 from bdkn.plots.style import BLUE, PALE, draw_legend, label_axes, prepare_axes, require_matplotlib, tint
-from bdkn.regressors.partial_dependence import PartialDependence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from bdkn.regressors.partial_dependence import PartialDependence
 
-class DependenceDisplay(Display[PartialDependence]):
+
+class DependenceDisplay(Display["PartialDependence"]):
     """Average prediction as a function of one column, with the average interval of rows and that of all rows together.
 
     Parameters

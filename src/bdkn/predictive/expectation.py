@@ -26,6 +26,9 @@ _GAUSSIAN_END = 9.0
 _PANELS = 12
 """Pieces of the range of s at first."""
 
+_OUTERMOST = np.array([-1.0, 1.0, -0.875, 0.875])
+"""Parts of the range of s from which tails are judged."""
+
 _SHARES = 16.0
 """A piece may have one part in so many of the tolerance."""
 
@@ -134,10 +137,18 @@ class _Integral:
         return f
 
     def _check_tails(self, rows: IndexArray, unit: FloatArray) -> None:
-        """Raise if what lies beyond the last levels may count."""
-        y, _ = self._targets(rows, self._ends(rows)[:, None] * np.array([-1.0, 1.0]))
-        beyond = np.abs(self._values(rows, y)).sum(axis=1) * expit(-_END)
-        self._refuse(rows, beyond > 10.0 * self.tolerance * unit)
+        """Raise if what lies beyond the last levels may count: if it is large, and grows as fast as tails fall."""
+        y, _ = self._targets(rows, self._ends(rows)[:, None] * _OUTERMOST)
+        centre, last = self.dist[rows].median()[:, None], y[:, :2]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            stretch = np.nan_to_num((last - centre) / (y[:, 2:] - centre), nan=1.0, posinf=1.0)
+        size = np.abs(self._values(rows, last))
+        bounds = np.hsplit(self.dist[rows].ppf([0.0, 1.0]), 2)
+        outside = np.clip(centre + np.clip(stretch, 1.0, 1e6) * (last - centre), *bounds)
+        farther = np.abs(self._values(rows, outside))
+        beyond = size.sum(axis=1) * expit(-_END)
+        grows = (farther > 10.0 * size).any(axis=1)  # levels fall by a factor of about 100 each way
+        self._refuse(rows, (beyond > 10.0 * self.tolerance * unit) & grows)
 
     def _refuse(self, row: IndexArray, failed: BoolArray) -> None:
         if failed.any():
