@@ -291,8 +291,9 @@ def cross_val_predict_dist(
     --------
     >>> import numpy as np
     >>> import bdkn
-    >>> X = np.linspace(0.0, 1.0, 60)[:, None]
-    >>> y = X[:, 0] + np.random.default_rng(0).normal(0.0, 0.1, 60)
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(60, 1))
+    >>> y = X[:, 0] + rng.normal(0.0, 0.1, 60)
     >>> model = bdkn.BayesianStackingRegressor([("line", lambda X: X[:, 0])], random_state=0)
     >>> dist = bdkn.cross_val_predict_dist(model, X, y, cv=3)
     >>> len(dist), bool(bdkn.coverage(y, dist, 0.9) > 0.8)
