@@ -34,6 +34,16 @@ if TYPE_CHECKING:
         VBLLRegressor,
         load,
     )
+    from bdkn.regressors.wrapped import (
+        cross_val_predict_dist,
+        expected_cost,
+        optimal_order,
+        predict_above,
+        predict_dist,
+        predict_interval,
+        predict_quantiles,
+        predict_std,
+    )
     from bdkn.training.torch_engine import TorchEngine
 
     __version__: str
@@ -65,11 +75,19 @@ __all__ = [
     "__version__",
     "calibration_error",
     "coverage",
+    "cross_val_predict_dist",
     "crps",
+    "expected_cost",
     "load",
     "neg_crps",
     "neg_nll",
     "nll",
+    "optimal_order",
+    "predict_above",
+    "predict_dist",
+    "predict_interval",
+    "predict_quantiles",
+    "predict_std",
     "rmse",
 ]
 
@@ -99,6 +117,16 @@ _HOME = {
         "MFVIRegressor",
         "VBLLRegressor",
         "load",
+    ),
+    "bdkn.regressors.wrapped": (
+        "cross_val_predict_dist",
+        "expected_cost",
+        "optimal_order",
+        "predict_above",
+        "predict_dist",
+        "predict_interval",
+        "predict_quantiles",
+        "predict_std",
     ),
     "bdkn.training.torch_engine": ("TorchEngine",),
 }

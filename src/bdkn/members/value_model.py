@@ -63,21 +63,31 @@ class ValueModel:
 
     def quantiles(self, levels: FloatArray, log_probabilities: FloatArray, rest: Predictive | None) -> FloatArray:
         """Return the quantiles (n, k) of the distribution of values and, between them, of the other targets."""
-        shares, values = np.exp(log_probabilities), self.found.values
-        if rest is None:
-            below = np.cumsum(shares, axis=1)[:, :-1]
-            return np.asarray(values[np.sum(below[:, None, :] < levels[:, None] - 1e-12, axis=2)])
-        cumulated = np.hstack([np.zeros((len(shares), 1)), np.cumsum(shares[:, :-1], axis=1)])
-        others = np.maximum(shares[:, -1:], 1e-300)
+        return quantiles_with_masses(levels, self.found.values, np.exp(log_probabilities), rest)
 
-        def among_others(below: int) -> FloatArray:
-            inner = np.clip((levels - cumulated[:, below : below + 1]) / others, 0.0, 1.0)
-            return row_quantiles(rest, inner)
 
-        found = among_others(len(values))
-        for j in range(len(values) - 1, -1, -1):
-            found = np.minimum(among_others(j), np.maximum(values[j], found))
-        return found
+def quantiles_with_masses(
+    levels: FloatArray, values: FloatArray, shares: FloatArray, rest: Predictive | None
+) -> FloatArray:
+    """Return the quantiles (n, k) at levels (k,) or (n, k) of values with probabilities, and of the rest between them.
+
+    Without a ``rest`` the probabilities ``shares`` (n, k) of the values add up to one; otherwise the last column is
+    the probability of the rest.
+    """
+    if rest is None:
+        below = np.cumsum(shares, axis=1)[:, :-1]
+        return np.asarray(values[np.sum(below[:, None, :] < levels[..., None] - 1e-12, axis=2)])
+    cumulated = np.hstack([np.zeros((len(shares), 1)), np.cumsum(shares[:, :-1], axis=1)])
+    others = np.maximum(shares[:, -1:], 1e-300)
+
+    def among_others(below: int) -> FloatArray:
+        inner = np.clip((levels - cumulated[:, below : below + 1]) / others, 0.0, 1.0)
+        return row_quantiles(rest, inner)
+
+    found = among_others(len(values))
+    for j in range(len(values) - 1, -1, -1):
+        found = np.minimum(among_others(j), np.maximum(values[j], found))
+    return found
 
 
 def learn_values(

@@ -6,18 +6,18 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from bdkn.errors import InvalidParameterError
+from bdkn.metrics.estimators import route_of
 from bdkn.metrics.scores import coverage, crps, nll
 from bdkn.predictive import Predictive
 
 
 def predictive_of(estimator: Any, X: Any) -> Predictive:
-    """Return the predicted distributions of a fitted estimator, a pipeline or a search.
+    """Return the predicted distributions of a fitted estimator, also inside a pipeline, search or transformed target.
 
     Parameters
     ----------
     estimator : estimator
-        A fitted regressor with ``predict_dist``, or a pipeline or search that ends with one.
+        A fitted regressor with ``predict_dist``, or a pipeline, search or transformed target that ends with one.
     X : array-like or data frame
         Rows.
 
@@ -38,18 +38,7 @@ def predictive_of(estimator: Any, X: Any) -> Predictive:
     >>> len(predictive_of(model, X))
     40
     """
-    if hasattr(estimator, "predict_dist"):
-        dist: Predictive = estimator.predict_dist(X)
-        return dist
-    if hasattr(estimator, "best_estimator_"):
-        return predictive_of(estimator.best_estimator_, X)
-    if hasattr(estimator, "steps"):
-        for _, step in estimator.steps[:-1]:
-            X = X if step is None or step == "passthrough" else step.transform(X)
-        return predictive_of(estimator.steps[-1][1], X)
-    raise InvalidParameterError(
-        f"the estimator must have predict_dist(X), as the regressors of bdkn have; got {type(estimator).__name__}"
-    )
+    return route_of(estimator, X).dist()
 
 
 def neg_nll(estimator: Any, X: Any, y: ArrayLike) -> float:
@@ -58,7 +47,7 @@ def neg_nll(estimator: Any, X: Any, y: ArrayLike) -> float:
     Parameters
     ----------
     estimator : estimator
-        A fitted regressor with ``predict_dist``, or a pipeline or search that ends with one.
+        A fitted regressor with ``predict_dist``, or a pipeline, search or transformed target that ends with one.
     X : array-like or data frame
         Rows.
     y : array-like (n,)
@@ -89,7 +78,7 @@ def neg_crps(estimator: Any, X: Any, y: ArrayLike) -> float:
     Parameters
     ----------
     estimator : estimator
-        A fitted regressor with ``predict_dist``, or a pipeline or search that ends with one.
+        A fitted regressor with ``predict_dist``, or a pipeline, search or transformed target that ends with one.
     X : array-like or data frame
         Rows.
     y : array-like (n,)
@@ -120,7 +109,7 @@ def neg_coverage_error(estimator: Any, X: Any, y: ArrayLike, level: float = 0.9)
     Parameters
     ----------
     estimator : estimator
-        A fitted regressor with ``predict_dist``, or a pipeline or search that ends with one.
+        A fitted regressor with ``predict_dist``, or a pipeline, search or transformed target that ends with one.
     X : array-like or data frame
         Rows.
     y : array-like (n,)

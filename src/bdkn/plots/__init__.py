@@ -2,6 +2,8 @@
 
 from bdkn.plots.calibration import CalibrationDisplay
 from bdkn.plots.curve import CurveDisplay
+from bdkn.plots.dependence import DependenceDisplay
+from bdkn.plots.explanation import ExplanationDisplay
 from bdkn.plots.files import save_figure
 from bdkn.plots.intervals import IntervalDisplay
 from bdkn.plots.pit import PITDisplay
@@ -11,6 +13,8 @@ from bdkn.plots.width import WidthDisplay
 __all__ = [
     "CalibrationDisplay",
     "CurveDisplay",
+    "DependenceDisplay",
+    "ExplanationDisplay",
     "IntervalDisplay",
     "PITDisplay",
     "WeightsDisplay",

@@ -149,7 +149,7 @@ class CurveDisplay(Display[CurveData]):
         Parameters
         ----------
         estimator : estimator
-            A fitted regressor with ``predict_dist``, or a pipeline or search that ends with one.
+            A fitted regressor with ``predict_dist``, or a pipeline, search or transformed target that ends with one.
         X : array-like or data frame of shape (n_samples, 1)
             Rows, to draw as dots.
         y : array-like of shape (n_samples,)

@@ -92,7 +92,7 @@ class PredictionDisplay(Display[Data], ABC):
         Parameters
         ----------
         estimator : estimator
-            A fitted regressor with ``predict_dist``, or a pipeline or search that ends with one.
+            A fitted regressor with ``predict_dist``, or a pipeline, search or transformed target that ends with one.
         X : array-like or data frame of shape (n_samples, n_features)
             Rows to predict.
         y : array-like of shape (n_samples,)

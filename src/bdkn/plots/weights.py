@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.errors import InvalidParameterError
+from bdkn.metrics.estimators import regressor_of
 from bdkn.plots.bands import Band, central_bands
 from bdkn.plots.display import Display
 from bdkn.plots.style import BLUE, GREY, ORANGE, draw_legend, label_axes, prepare_axes, require_matplotlib
@@ -119,7 +120,8 @@ class WeightsDisplay(Display[WeightsData]):
         Parameters
         ----------
         estimator : estimator
-            A fitted regressor with ``weight_posterior()`` and ``member_names_``, such as ``BDKNRegressor``.
+            A fitted regressor with ``weight_posterior()`` and ``member_names_``, such as ``BDKNRegressor``, or a
+            pipeline, search or transformed target that ends with one.
         name : str, optional
             Title of the figure; the name of the class by default.
         **options
@@ -131,8 +133,9 @@ class WeightsDisplay(Display[WeightsData]):
             The display, with the axes in ``ax_`` and the figure in ``figure_``.
         """
         require_matplotlib()
-        weights, names = estimator.weight_posterior(), estimator.member_names_
-        return cls.from_posterior(weights, names, name=name or type(estimator).__name__, **options)
+        model = estimator if hasattr(estimator, "weight_posterior") else regressor_of(estimator)
+        weights, names = model.weight_posterior(), model.member_names_
+        return cls.from_posterior(weights, names, name=name or type(model).__name__, **options)
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:
         """Draw the figure.

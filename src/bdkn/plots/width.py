@@ -91,7 +91,7 @@ class WidthDisplay(Display[WidthData]):
         Parameters
         ----------
         estimator : estimator
-            A fitted regressor with ``predict_dist``, or a pipeline or search that ends with one.
+            A fitted regressor with ``predict_dist``, or a pipeline, search or transformed target that ends with one.
         X : array-like or data frame of shape (n_samples, 2)
             Rows, to draw as dots.
         ax : matplotlib Axes, optional

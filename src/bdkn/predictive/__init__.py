@@ -1,6 +1,7 @@
 """Predictive distributions: the only form in which metrics, plots and reports see a prediction."""
 
 from bdkn.predictive.base import Predictive
+from bdkn.predictive.joined import JoinedPredictive, join
 from bdkn.predictive.links import (
     ContinuedLink,
     IdentityLink,
@@ -20,6 +21,7 @@ __all__ = [
     "Gaussian",
     "GaussianMixture",
     "IdentityLink",
+    "JoinedPredictive",
     "LogLink",
     "LogitLink",
     "MatrixT",
@@ -31,4 +33,5 @@ __all__ = [
     "Transformed",
     "VectorT",
     "YeoJohnsonLink",
+    "join",
 ]

@@ -240,8 +240,9 @@ def _grown(x: FloatArray, power: float) -> FloatArray:
 
 def _shrunk(z: FloatArray, power: float) -> FloatArray:
     """Return the inverse of ``_grown``."""
-    with np.errstate(over="ignore"):
-        return np.expm1(z) if power == 0.0 else np.expm1(np.log1p(power * z) / power)
+    with np.errstate(over="ignore", divide="ignore"):
+        # With a power below zero the image ends at -1 / power, where the target is infinite.
+        return np.expm1(z) if power == 0.0 else np.expm1(np.log1p(np.maximum(power * z, -1.0)) / power)
 
 
 @dataclass(frozen=True)

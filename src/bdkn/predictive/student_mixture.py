@@ -178,6 +178,14 @@ class StudentTMixture(Predictive):
         score -= (self.kept**2 * _half_distance(self.df))[:, None]
         return np.where(wide, self.scale[:, None] * score, np.abs(error))
 
+    def absolute_mean(self, y: FloatArray) -> FloatArray:
+        """Return E|Y - y| (n, k) at ``y`` (n, k)."""
+        from bdkn.kernels import student_mixture
+
+        error, wide = y - self.loc[:, None], self.scale[:, None] > 0.0
+        unit = np.where(wide, self.scale[:, None], 1.0)
+        return np.where(wide, unit * self._in_blocks(student_mixture.distances, error / unit), np.abs(error))
+
     def _in_blocks(self, function: Callable[..., FloatArray], *per_row: FloatArray) -> FloatArray:
         """Return the results of a compiled function, computed on several threads if rows are many."""
         parts = [slice(start, start + _BLOCK_ROWS) for start in range(0, len(self), _BLOCK_ROWS)] or [slice(0, 0)]

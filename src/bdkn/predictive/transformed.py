@@ -297,6 +297,10 @@ class Transformed(Predictive):
         width = np.abs(self._image(np.array([0.25, 0.75])) - start[:, None]).max(axis=1)
         with np.errstate(divide="ignore"):
             stop = self.link.forward(x)
+        if not np.isfinite(stop).all():  # a bound that the link moves to infinity: F is 0 or 1 beyond the last quantile
+            last = np.clip(stop, *np.hsplit(self._image(np.array([END, 1.0 - END])), 2))
+            beyond = np.where(np.isfinite(stop), beyond, np.abs(y - self._target(last)))
+            stop = np.where(np.isfinite(stop), stop, last)
         columns = [self._rise_to(start[:, None], stop[:, k : k + 1], width[:, None]) for k in range(y.shape[1])]
         return np.asarray(np.stack(columns, axis=1) + beyond) if columns else beyond
 

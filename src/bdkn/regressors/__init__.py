@@ -9,7 +9,10 @@ from bdkn.regressors.baselines.mfvi import MFVIRegressor
 from bdkn.regressors.baselines.torch_regressor import TorchRegressor
 from bdkn.regressors.baselines.vbll import VBLLRegressor
 from bdkn.regressors.bdkn import BDKNRegressor
+from bdkn.regressors.decisions import Order
 from bdkn.regressors.deep_ensemble import DeepEnsembleRegressor
+from bdkn.regressors.explanation import Explanation
+from bdkn.regressors.partial_dependence import PartialDependence
 from bdkn.regressors.registry import REGRESSORS, load
 from bdkn.regressors.stacking import BayesianStackingRegressor
 from bdkn.regressors.support_report import SupportReport
@@ -21,9 +24,12 @@ __all__ = [
     "BayesianStackingRegressor",
     "DKLRegressor",
     "DeepEnsembleRegressor",
+    "Explanation",
     "GPRegressor",
     "LDBLLRegressor",
     "MFVIRegressor",
+    "Order",
+    "PartialDependence",
     "ProbabilisticRegressor",
     "SupportReport",
     "TorchRegressor",

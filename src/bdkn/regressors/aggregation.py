@@ -27,6 +27,7 @@ from bdkn.regressors.completion import combine_again, with_shape, with_widening
 from bdkn.regressors.fitted import Combined
 from bdkn.regressors.frames import as_frame
 from bdkn.regressors.member_comparison import losses_without, scores_of_first, target_scores
+from bdkn.regressors.outcome import Outcome
 from bdkn.regressors.prediction import Prediction, widened_forecast
 from bdkn.regressors.support_report import SupportReport
 from bdkn.regressors.training_rows import check_targets
@@ -322,6 +323,19 @@ class CombiningRegressor(ProbabilisticRegressor):
         if self._combined.values is None:
             return super()._quantiles(X, levels)
         return ValuePrediction.of(self._prediction(self._rows(X))).quantiles(levels)
+
+    def _outcome_of(self, X: Array) -> Outcome:
+        if self._combined.values is None:
+            return super()._outcome_of(X)
+        return ValuePrediction.of(self._prediction(X)).outcome()
+
+    def _centres(self, X: Array) -> FloatArray:
+        return self.combination_.predictive(self._forecast(X)).loc
+
+    def _mean_and_variances(self, X: Array) -> dict[str, FloatArray]:
+        prediction = self._prediction(X)
+        parts = prediction.variances()
+        return {"mean": prediction.dist().mean(), "variance": np.asarray(sum(parts.values())), **parts}
 
     def predict_values(self, X: Table) -> dict[float, FloatArray]:
         """Predict the probability of each of the values that many targets share.

@@ -17,6 +17,11 @@ from bdkn.errors import InvalidParameterError, check_number, warn_user
 from bdkn.members.provenance import Seed, seed_sequence
 from bdkn.metrics import crps, nll
 from bdkn.predictive import Predictive
+from bdkn.regressors.decisions import CostGiven, Order, expected_cost, optimal_order, probability_above
+from bdkn.regressors.explaining import explain, moments_of
+from bdkn.regressors.explanation import Explanation
+from bdkn.regressors.outcome import Outcome
+from bdkn.regressors.partial_dependence import PartialDependence, partial_dependence
 from bdkn.regressors.serialization import save_model
 from bdkn.regressors.training_rows import check_counts, check_single_output, check_targets, tell_extreme_targets
 from bdkn.rows import Rows
@@ -217,6 +222,169 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
 
     def _quantiles(self, X: Table, levels: FloatArray) -> FloatArray:
         return self.predict_dist(X).ppf(levels)
+
+    def predict_above(self, X: Table, threshold: ArrayLike) -> FloatArray:
+        """Predict the probability of a target above a threshold.
+
+        It is that of the distribution of which ``predict_interval`` returns intervals: where many targets share values,
+        the probabilities of those values count.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        threshold : float or array-like
+            A number for all rows; an array of shape (n_samples,), one for each row; or several, as a list such as
+            ``[1, 2, 3]`` or of shape (1, k) or (n_samples, k). A list as long as ``X`` could be either, and is an
+            error: ``[[1, 2, 3]]`` is several for any number of rows.
+
+        Returns
+        -------
+        probability : ndarray of shape (n_samples,) or (n_samples, k)
+            Probabilities of a target greater than the threshold; of shape (n_samples, k) for several thresholds.
+        """
+        return probability_above(self._outcome(X), threshold)
+
+    def expected_cost(
+        self, X: Table, cost: CostGiven, decision: ArrayLike | None = None, *, tolerance: float = 1e-6
+    ) -> FloatArray:
+        """Predict the average of a cost that depends on the target.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        cost : callable or (under, over)
+            A function ``cost(y)`` of an array of targets, or ``cost(y, decision)``; it may bend and jump. Or the pair
+            of the cost of each unit by which the target is above the decision, and of each unit by which it is below; a
+            number, or an array with one for each row. The average of such a cost has a closed form.
+        decision : float or array-like, optional
+            What was decided: a number, one for each row, or several, in the shapes of ``threshold`` in
+            ``predict_above``.
+        tolerance : float, default=1e-6
+            Error of the average of a function, relative to the average of its absolute value.
+
+        Returns
+        -------
+        cost : ndarray of shape (n_samples,) or (n_samples, k)
+            Average costs; of shape (n_samples, k) for several decisions.
+        """
+        return expected_cost(self._outcome(X), cost, decision, tolerance)
+
+    def optimal_order(self, X: Table, *, under: ArrayLike, over: ArrayLike) -> Order:
+        """Return the decision with the least average cost, if each unit too few and too many has its cost.
+
+        It is the quantile of the target at under / (under + over): what a newsvendor orders.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        under : float or array of shape (n_samples,)
+            Cost of each unit by which the target is above the order, greater than zero.
+        over : float or array of shape (n_samples,)
+            Cost of each unit by which it is below, greater than zero.
+
+        Returns
+        -------
+        order : Order
+            ``quantity``, ``cost``, its average cost, and ``level`` of each row; ``to_frame()`` is a table.
+        """
+        return optimal_order(self._outcome(X), under, over)
+
+    def _outcome(self, X: Table) -> Outcome:
+        """Return the distribution whose intervals ``predict_interval`` returns."""
+        return self._outcome_of(self._rows(X))
+
+    def _outcome_of(self, X: Array) -> Outcome:
+        """Return that distribution for checked rows."""
+        return Outcome.of(self._predictive(X))
+
+    def _mean_and_variances(self, X: Array) -> dict[str, FloatArray]:
+        """Return "mean" and "variance" of checked rows, and the parts of the variance, if there are any."""
+        return moments_of(self._predictive(X))
+
+    def _centres(self, X: Array) -> FloatArray:
+        """Return numbers in the order of the means of checked rows, or nearly so; perhaps cheaper than the means."""
+        return self._predictive(X).mean()
+
+    def explain(
+        self,
+        X: Table,
+        background: Table | None = None,
+        *,
+        n_samples: int | None = None,
+        max_rows: int | None = 100,
+        variance: bool = True,
+        random_state: Seed = 0,
+    ) -> Explanation:
+        """Return what each column adds to the mean and to the parts of the variance of predictions.
+
+        The values are Shapley values: what a column adds to a prediction if the columns of a row replace those of a row
+        of the background one after the other, averaged over orders of the columns and over the background. For each
+        row, ``base`` plus the values of all columns is the prediction, up to rounding.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to explain.
+        background : array-like of shape (n_background, n_features), optional
+            Rows to compare with, such as training rows; by default, the rows of ``X``. A model keeps no training rows.
+        n_samples : int, optional
+            Pairs of opposite orders for each row; by default, what about 800 predictions per row allow, and 500 if more
+            than 20 rows are explained: 21 and 13 for 20 columns. Each pair takes a row of the background, of which at
+            most so many are used: rows drawn evenly over their predicted means. Standard errors fall with the square
+            root of this number.
+        max_rows : int or None, default=100
+            If ``X`` has more rows, so many of them are drawn and explained; None: all are.
+        variance : bool, default=True
+            Explain the parts of the variance, too; without, it is a little faster.
+        random_state : int, Generator, RandomState or None, default=0
+            Seed of the draws. It is fixed by default, so the same call gives the same values.
+
+        Returns
+        -------
+        explanation : Explanation
+            Values and their standard errors for each row; ``table()`` or ``to_frame()`` shows how much each column
+            matters overall, ``row(i)`` what it adds in one row.
+        """
+        return explain(self, X, background, n_samples, max_rows, variance, random_state)
+
+    def partial_dependence(
+        self,
+        X: Table,
+        column: str | int,
+        grid: ArrayLike | None = None,
+        *,
+        coverage: float = 0.9,
+        max_rows: int | None = 200,
+        random_state: Seed = 0,
+    ) -> PartialDependence:
+        """Return how predictions change on average if one column of all rows is set to one value after the other.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows whose other columns stay as they are.
+        column : str or int
+            Name of the column, or its number from 0.
+        grid : array-like, optional
+            Values of the column; by default some that it has in ``X``, from the 1 % to the 99 % quantile, or the most
+            frequent ones if it has few or holds no numbers.
+        coverage : float, default=0.9
+            Probability of the intervals.
+        max_rows : int or None, default=200
+            If ``X`` has more rows, so many of them are drawn and used; None: all are.
+        random_state : int, Generator, RandomState or None, default=0
+            Seed of the draw.
+
+        Returns
+        -------
+        dependence : PartialDependence
+            For each value of the grid: the average mean, the average ends of the intervals of rows, and the interval
+            of the target of a row drawn at random.
+        """
+        return partial_dependence(self, X, column, grid, coverage, max_rows, random_state)
 
     def sample_y(self, X: Table, n_samples: int = 1, random_state: Seed = 0) -> FloatArray:
         """Draw joint samples of the targets of all rows.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,18 +36,22 @@ class Prediction:
 
     def dist(self) -> Predictive:
         """Return the distribution of each row."""
+        return self._dist
+
+    @cached_property
+    def _dist(self) -> Predictive:
         combined, targets = self.combined, self.combined.targets
         with stage("predict"):
             if combined.density is None:
                 return targets.restore(combined.combination.predictive(self.forecast, targets.scale, targets.mean))
-            return targets.restore(self._scaled()[1].affine(targets.scale, targets.mean))
+            return targets.restore(self._scaled[1].affine(targets.scale, targets.mean))
 
     def variances(self) -> dict[str, FloatArray]:
         """Return the parts of the variance of each row, which add up to it."""
         combined, targets = self.combined, self.combined.targets
         parts = combined.combination.variance(self.forecast)
         if combined.density is not None:
-            student, mixture = self._scaled()
+            student, mixture = self._scaled
             parts["shape"] = mixture.var() - student.var()
         unit: float | FloatArray = targets.squared
         if not targets.is_linear:
@@ -69,14 +74,15 @@ class Prediction:
     def draws(self, size: int, generator: np.random.Generator) -> FloatArray:
         """Return draws (n, size) of a joint prediction; each column is one of all rows together."""
         targets = self.combined.targets
-        student, shaped = self._scaled()
+        student, shaped = self._scaled
         drawn = carry(student, shaped, self.combined.combination.draw(self.forecast, size, generator))
         drawn = targets.mean + targets.scale * drawn
         dist = targets.restore(shaped.affine(targets.scale, targets.mean))
         return dist.carry(drawn) if isinstance(dist, Transformed) else drawn
 
+    @cached_property
     def _scaled(self) -> tuple[StudentT, StudentT | StudentTMixture]:
-        """Return the Student-t and the mixture with neighbours, if there is one, in scaled units."""
+        """The Student-t and the mixture with neighbours, if there is one, in scaled units."""
         student, density = self.combined.combination.predictive(self.forecast), self.combined.density
         if density is None:
             return student, student

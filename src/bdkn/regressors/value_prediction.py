@@ -10,6 +10,7 @@ from bdkn.errors import InvalidParameterError
 from bdkn.members.value_model import ValueModel
 from bdkn.predictive import Predictive, Transformed
 from bdkn.regressors.fitted import Combined
+from bdkn.regressors.outcome import Outcome
 from bdkn.regressors.prediction import Prediction
 from bdkn.typing import FloatArray
 
@@ -54,6 +55,10 @@ class ValuePrediction:
         """Return the probability of each value in each row."""
         shares = np.exp(self.logs)
         return {float(value): shares[:, k] for k, value in enumerate(self.model.found.values)}
+
+    def outcome(self) -> Outcome:
+        """Return the distribution of values and of the rest."""
+        return Outcome(self.model.found.values, np.exp(self.logs)[:, : len(self.model.found)], self.rest)
 
     def interval(self, coverage: float) -> FloatArray:
         """Return the ends (n, 2) of the central interval of each row."""

@@ -1,0 +1,141 @@
+"""The dependence figure: how predictions change on average with one column."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from bdkn.metrics.estimators import plain_route_of
+from bdkn.plots.display import Display
+from bdkn.plots.style import BLUE, PALE, draw_legend, label_axes, prepare_axes, require_matplotlib, tint
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from bdkn.regressors.partial_dependence import PartialDependence
+
+
+class DependenceDisplay(Display["PartialDependence"]):
+    """Average prediction as a function of one column, with the average interval of rows and that of all rows together.
+
+    Parameters
+    ----------
+    data : PartialDependence
+        What the figure shows. Use ``from_estimator`` or ``from_dependence`` to draw it.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The axes that the display drew on.
+    figure_ : matplotlib Figure
+        The figure that contains them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn import BayesianStackingRegressor
+    >>> from bdkn.plots import DependenceDisplay
+    >>> X = np.random.default_rng(0).normal(size=(80, 2))
+    >>> model = BayesianStackingRegressor([("sum", lambda X: X @ [3.0, 1.0])], random_state=0).fit(X, X @ [3.0, 1.0])
+    >>> DependenceDisplay.from_estimator(model, X, 0).data.column
+    '0'
+    """
+
+    @classmethod
+    def from_dependence(cls, dependence: PartialDependence, *, ax: Axes | None = None, name: str | None = None) -> Self:
+        """Draw a partial dependence.
+
+        Parameters
+        ----------
+        dependence : PartialDependence
+            What ``partial_dependence`` returned.
+        ax : matplotlib Axes, optional
+            Axes to draw on; a new figure by default.
+        name : str, optional
+            Title of the figure.
+
+        Returns
+        -------
+        display : DependenceDisplay
+            The display, with the axes in ``ax_`` and the figure in ``figure_``.
+        """
+        return cls(dependence).plot(ax, name=name)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        column: str | int,
+        *,
+        ax: Axes | None = None,
+        name: str | None = None,
+        **options: Any,
+    ) -> Self:
+        """Draw the partial dependence of a fitted regressor of this library.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted regressor with ``partial_dependence``, or a pipeline or search that ends with one; columns are
+            those that the regressor receives.
+        X : array-like or data frame of shape (n_samples, n_features)
+            Rows whose other columns stay as they are.
+        column : str or int
+            Name of the column, or its number from 0.
+        ax : matplotlib Axes, optional
+            Axes to draw on; a new figure by default.
+        name : str, optional
+            Title of the figure; the name of the class by default.
+        **options
+            Other parameters of ``partial_dependence``.
+
+        Returns
+        -------
+        display : DependenceDisplay
+            The display, with the axes in ``ax_`` and the figure in ``figure_``.
+        """
+        require_matplotlib()
+        route = plain_route_of(estimator, X)
+        dependence = route.regressor.partial_dependence(route.X, column, **options)
+        return cls(dependence).plot(ax, name=name or type(route.regressor).__name__)
+
+    def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:
+        """Draw the figure.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to draw on; a new figure by default.
+        name : str, optional
+            Title of the figure.
+
+        Returns
+        -------
+        display : DependenceDisplay
+            The display, with the axes in ``ax_`` and the figure in ``figure_``.
+        """
+        data, self.ax_ = self.data, prepare_axes(ax)
+        words = f"{data.coverage:.0%} interval"
+        labels = [f"{words} of all rows", f"{words} of a row, average", "average prediction"]
+        draw = self._draw_line if data.grid.dtype.kind in "fiumM" else self._draw_points
+        draw(labels)
+        label_axes(self.ax_, data.column, "Prediction", name)
+        draw_legend(self.ax_, columns=2)
+        return self
+
+    def _draw_line(self, labels: list[str]) -> None:
+        """Draw a column of numbers or dates."""
+        data = self.data
+        self.ax_.fill_between(data.grid, data.all_lower, data.all_upper, color=PALE, label=labels[0], linewidth=0)
+        self.ax_.fill_between(data.grid, data.lower, data.upper, color=tint(BLUE, 0.3), label=labels[1], linewidth=0)
+        self.ax_.plot(data.grid, data.mean, color=BLUE, linewidth=1.8, label=labels[2])
+
+    def _draw_points(self, labels: list[str]) -> None:
+        """Draw a column of categories."""
+        data, place = self.data, np.arange(len(self.data.grid))
+        self.ax_.vlines(place, data.all_lower, data.all_upper, color=PALE, linewidth=9, label=labels[0])
+        self.ax_.vlines(place, data.lower, data.upper, color=tint(BLUE, 0.3), linewidth=5, label=labels[1])
+        self.ax_.scatter(place, data.mean, s=26, color=BLUE, zorder=3, label=labels[2])
+        self.ax_.set_xticks(place, [str(value) for value in data.grid])

@@ -1,0 +1,150 @@
+"""Predictions of several models, joined to one with the rows in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from bdkn.errors import InvalidParameterError
+from bdkn.predictive.base import Index, Predictive
+from bdkn.predictive.location_scale import Gaussian, StudentT
+from bdkn.typing import FloatArray, IndexArray
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class JoinedPredictive(Predictive):
+    """Distributions of any kinds, one per row, taken from several predictives.
+
+    Cross-validation makes it: each fold has a model of its own, whose predictions may be of another kind.
+
+    Parameters
+    ----------
+    parts : sequence of Predictive
+        The predictives.
+    part, row : array-like of int (n,)
+        For each row, the number of its predictive and its row there.
+
+    Examples
+    --------
+    >>> from bdkn.predictive import Gaussian, JoinedPredictive, StudentT
+    >>> dist = JoinedPredictive([Gaussian([0.0, 1.0], 1.0), StudentT(5.0, [2.0], 1.0)], [0, 1, 0], [0, 0, 1])
+    >>> print(dist.mean())
+    [0. 2. 1.]
+    """
+
+    parts: tuple[Predictive, ...]
+    part: IndexArray
+    row: IndexArray
+
+    def __init__(self, parts: Sequence[Predictive], part: IndexArray, row: IndexArray) -> None:
+        numbers = {"part": np.asarray(part, dtype=np.intp), "row": np.asarray(row, dtype=np.intp)}
+        self.__dict__.update(parts=tuple(parts), **numbers)
+
+    def __len__(self) -> int:
+        return len(self.part)
+
+    def __getitem__(self, rows: Index) -> Self:
+        index: Any = [rows] if isinstance(rows, (int, np.integer)) else rows
+        return type(self)(self.parts, self.part[index], self.row[index])
+
+    @cached_property  # type: ignore[misc]
+    def scale(self) -> FloatArray:
+        """Scale of each row; of a mixture, that of its widest component."""
+        return self._of_rows(lambda dist: dist.scale if dist.scale.ndim == 1 else dist.scale.max(axis=1))
+
+    def mean(self) -> FloatArray:
+        """Return the centre of each row, the point prediction."""
+        return self._of_rows(lambda dist: dist.mean())
+
+    def var(self) -> FloatArray:
+        """Return the variance of each row, infinite where it does not exist."""
+        return self._of_rows(lambda dist: dist.var())
+
+    def std(self) -> FloatArray:
+        """Return the standard deviation of each row, infinite where it does not exist."""
+        return self._of_rows(lambda dist: dist.std())
+
+    def median(self) -> FloatArray:
+        """Return the median of each row."""
+        return self._of_rows(lambda dist: dist.median())
+
+    def interval(self, coverage: float = 0.9) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of the interval of each row, as its own predictive gives it."""
+        ends = self._of_rows(lambda dist: np.stack(dist.interval(coverage), axis=1), (2,))
+        return ends[:, 0], ends[:, 1]
+
+    def affine(self, scale: float, shift: float) -> Self:
+        """Return the distribution of ``scale * Y + shift``, for ``scale > 0``."""
+        return type(self)([dist.affine(scale, shift) for dist in self.parts], self.part, self.row)
+
+    def _of_rows(self, function: Callable[[Predictive], FloatArray], shape: tuple[int, ...] = ()) -> FloatArray:
+        """Return a function (m, *shape) of some rows, for all rows."""
+        return self._gather(lambda dist, _: function(dist), shape)
+
+    def _gather(self, function: Callable[[Predictive, IndexArray], FloatArray], shape: tuple[int, ...]) -> FloatArray:
+        found = np.empty((len(self), *shape))
+        for k, dist in enumerate(self.parts):
+            rows = np.flatnonzero(self.part == k)
+            if len(rows):
+                found[rows] = function(dist[self.row[rows]], rows)
+        return found
+
+    def _logpdf(self, y: FloatArray) -> FloatArray:
+        return self._gather(lambda dist, rows: dist._logpdf(y[rows]), y.shape[1:])
+
+    def _cdf(self, y: FloatArray) -> FloatArray:
+        return self._gather(lambda dist, rows: dist._cdf(y[rows]), y.shape[1:])
+
+    def _ppf(self, q: FloatArray) -> FloatArray:
+        return self._gather(lambda dist, _: np.broadcast_to(dist._ppf(q), (len(dist), len(q))), q.shape)
+
+    def _crps(self, y: FloatArray) -> FloatArray:
+        return self._gather(lambda dist, rows: dist._crps(y[rows]), y.shape[1:])
+
+    def _rvs(self, size: int, generator: np.random.Generator) -> FloatArray:
+        return self._gather(lambda dist, _: dist._rvs(size, generator), (size,))
+
+
+def join(parts: Sequence[Predictive], rows: Sequence[IndexArray]) -> Predictive:
+    """Return one predictive of n rows, of which each predictive in ``parts`` has the row numbers in ``rows``.
+
+    Gaussians stay Gaussian and Student-t distributions Student-t; all others are joined as they are.
+
+    Parameters
+    ----------
+    parts : sequence of Predictive
+        The predictives.
+    rows : sequence of array of int
+        The row numbers of each, from 0 to n - 1, each of them once in all.
+
+    Returns
+    -------
+    dist : Predictive
+        The joined predictive.
+
+    Examples
+    --------
+    >>> from bdkn.predictive import Gaussian, join
+    >>> dist = join([Gaussian([0.0, 2.0], 1.0), Gaussian([1.0], 3.0)], [[0, 2], [1]])
+    >>> print(dist.mean(), dist.std())
+    [0. 1. 2.] [1. 3. 1.]
+    """
+    numbers = np.concatenate([np.asarray(part, dtype=np.intp) for part in rows])
+    if not np.array_equal(np.sort(numbers), np.arange(sum(len(dist) for dist in parts))):
+        raise InvalidParameterError(
+            f"each row must be predicted once; got {sum(map(len, parts))} predictions with {len(np.unique(numbers))} "
+            f"different row numbers"
+        )
+    order = np.argsort(numbers)
+    kinds = {type(dist) for dist in parts}
+    if kinds in ({Gaussian}, {StudentT}):
+        kind = kinds.pop()
+        names = [field.name for field in fields(kind)]
+        return kind(**{name: np.concatenate([getattr(dist, name) for dist in parts])[order] for name in names})
+    part = np.repeat(np.arange(len(parts)), [len(dist) for dist in parts])
+    row = np.concatenate([np.arange(len(dist)) for dist in parts])
+    return JoinedPredictive(parts, part[order], row[order])

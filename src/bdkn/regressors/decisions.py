@@ -1,0 +1,141 @@
+"""Probabilities, costs and orders: what a decision needs to know of a prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bdkn.errors import InvalidParameterError, check_number
+from bdkn.regressors.frames import as_frame
+from bdkn.regressors.outcome import Cost, Outcome, numbers_per_row
+from bdkn.typing import FloatArray, IndexArray
+
+CostGiven = Callable[..., Any] | tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """How much to order for each row, and what it costs on average. Made by ``optimal_order``.
+
+    Parameters
+    ----------
+    quantity : array (n,)
+        The order with the least expected cost: the quantile of the target at ``level``.
+    cost : array (n,)
+        Its expected cost.
+    level : array (n,)
+        under / (under + over): the probability that the order is enough.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn import BayesianStackingRegressor
+    >>> X = np.linspace(-1.0, 1.0, 60)[:, None]
+    >>> model = BayesianStackingRegressor([("line", lambda X: X[:, 0])], random_state=0).fit(X, X[:, 0] ** 3)
+    >>> order = model.optimal_order(X[:2], under=3.0, over=1.0)
+    >>> order.level.tolist()
+    [0.75, 0.75]
+    """
+
+    quantity: FloatArray
+    cost: FloatArray
+    level: FloatArray
+
+    def table(self) -> dict[str, FloatArray]:
+        """Return quantity, cost and level by name."""
+        return {"quantity": self.quantity, "cost": self.cost, "level": self.level}
+
+    def to_frame(self) -> Any:
+        """Return ``table`` as a pandas data frame, one row per order."""
+        return as_frame(self.table())
+
+
+def probability_above(outcome: Outcome, threshold: ArrayLike) -> FloatArray:
+    """Return P(y > threshold): (n,), or (n, k) for several thresholds."""
+    numbers, several = numbers_per_row("threshold", threshold, len(outcome))
+    found = outcome.above(numbers)
+    return found if several else found[:, 0]
+
+
+def expected_cost(
+    outcome: Outcome, cost: CostGiven, decision: ArrayLike | None = None, tolerance: float = 1e-6
+) -> FloatArray:
+    """Return the expectation of a cost: (n,), or (n, k) for several decisions."""
+    check_number("tolerance", tolerance, low=1e-12, high=0.1)
+    if not callable(cost):
+        return _linear_cost(outcome, cost, decision)
+    if decision is None:
+        return outcome.expected(_of_targets(cost), tolerance)
+    numbers, several = numbers_per_row("decision", decision, len(outcome))
+    columns = [outcome.expected(_of_decisions(cost, column), tolerance) for column in numbers.T]
+    return np.stack(columns, axis=1) if several else columns[0]
+
+
+def optimal_order(outcome: Outcome, under: ArrayLike, over: ArrayLike) -> Order:
+    """Return the orders with the least expected cost."""
+    n = len(outcome)
+    costs = [_unit_cost(name, given, n) for name, given in (("under", under), ("over", over))]
+    total = costs[0] + costs[1]
+    if not (total > 0.0).all():
+        raise InvalidParameterError("under and over must not both be 0, where every order costs nothing")
+    level = costs[0] / total
+    if not ((level > 0.0) & (level < 1.0)).all():
+        raise InvalidParameterError(
+            "under and over must be > 0: if one of them is free, the best order has no bound; got a least under of "
+            f"{costs[0].min():g} and a least over of {costs[1].min():g}"
+        )
+    quantity = outcome.quantiles(level)
+    return Order(quantity, outcome.linear_cost(quantity[:, None], *costs)[:, 0], level)
+
+
+def _linear_cost(outcome: Outcome, cost: Any, decision: ArrayLike | None) -> FloatArray:
+    if not (isinstance(cost, (tuple, list)) and len(cost) == 2):
+        raise InvalidParameterError(
+            "cost must be a function of the target, or a pair (under, over): the cost of each unit by which the "
+            f"target is above the decision, and of each unit by which it is below; got {cost!r}"
+        )
+    if decision is None:
+        raise InvalidParameterError("a cost (under, over) is that of a decision: give decision=, a number per row")
+    numbers, several = numbers_per_row("decision", decision, len(outcome))
+    if not np.isfinite(numbers).all():
+        raise InvalidParameterError("decision must be finite; some are not")
+    under, over = (_unit_cost(name, given, len(outcome)) for name, given in zip(("under", "over"), cost, strict=True))
+    found = outcome.linear_cost(numbers, under, over)
+    return found if several else found[:, 0]
+
+
+def _unit_cost(name: str, given: ArrayLike, n: int) -> FloatArray:
+    """Return the cost (n,) of a unit in each row."""
+    numbers, several = numbers_per_row(name, given, n)
+    if several:
+        raise InvalidParameterError(f"{name} must be a number, or an array with one number per row; got several")
+    if not (np.isfinite(numbers) & (numbers >= 0.0)).all():
+        raise InvalidParameterError(f"{name} must be finite and >= 0; got {numbers[~(numbers >= 0.0)][:1]}")
+    return np.ascontiguousarray(numbers[:, 0])
+
+
+def _of_targets(cost: Callable[..., Any]) -> Cost:
+    return lambda y, rows: _checked(cost(y), y)
+
+
+def _of_decisions(cost: Callable[..., Any], decision: FloatArray) -> Cost:
+    def of_rows(y: FloatArray, rows: IndexArray) -> FloatArray:
+        return _checked(cost(y, np.broadcast_to(decision[rows, None], y.shape)), y)
+
+    return of_rows
+
+
+def _checked(costs: Any, y: FloatArray) -> FloatArray:
+    found = np.asarray(costs, dtype=np.float64)
+    if found.ndim == 0:
+        return np.full(y.shape, found)
+    if found.shape != y.shape:
+        raise InvalidParameterError(
+            "cost must be a function of arrays that returns a cost for each number, such as "
+            f"lambda y: np.maximum(y - 10, 0); given shape {y.shape} it returned shape {found.shape}"
+        )
+    return found
