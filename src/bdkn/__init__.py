@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         OutsideDataWarning,
         RepeatedRowsWarning,
     )
-    from bdkn.metrics import calibration_error, coverage, crps, neg_crps, neg_nll, nll, rmse
+    from bdkn.metrics import Monitor, MonitorReport, calibration_error, coverage, crps, neg_crps, neg_nll, nll, rmse
     from bdkn.predictive import Gaussian, GaussianMixture, StudentT
     from bdkn.regressors import (
         BayesianStackingRegressor,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         VBLLRegressor,
         load,
     )
+    from bdkn.regressors.updating import RowStatistics
     from bdkn.training.torch_engine import TorchEngine
 
     __version__: str
@@ -55,8 +56,11 @@ __all__ = [
     "LDBLLRegressor",
     "MFVIRegressor",
     "ModelFileError",
+    "Monitor",
+    "MonitorReport",
     "OutsideDataWarning",
     "RepeatedRowsWarning",
+    "RowStatistics",
     "StudentT",
     "TorchEngine",
     "VBLLRegressor",
@@ -83,7 +87,17 @@ _HOME = {
         "OutsideDataWarning",
         "RepeatedRowsWarning",
     ),
-    "bdkn.metrics": ("calibration_error", "coverage", "crps", "neg_crps", "neg_nll", "nll", "rmse"),
+    "bdkn.metrics": (
+        "Monitor",
+        "MonitorReport",
+        "calibration_error",
+        "coverage",
+        "crps",
+        "neg_crps",
+        "neg_nll",
+        "nll",
+        "rmse",
+    ),
     "bdkn.predictive": ("Gaussian", "GaussianMixture", "StudentT"),
     "bdkn.regressors": (
         "BDKNRegressor",
@@ -97,6 +111,7 @@ _HOME = {
         "VBLLRegressor",
         "load",
     ),
+    "bdkn.regressors.updating": ("RowStatistics",),
     "bdkn.training.torch_engine": ("TorchEngine",),
 }
 
