@@ -71,7 +71,9 @@ def assert_posterior(post, expected, rtol=1e-10):
 
 
 def assert_same(one, two, rtol=1e-10):
-    assert_posterior(one.posterior, (two.posterior.mean, two.posterior.precision, two.posterior.a, two.posterior.b), rtol)
+    assert_posterior(
+        one.posterior, (two.posterior.mean, two.posterior.precision, two.posterior.a, two.posterior.b), rtol
+    )
     np.testing.assert_allclose(one.evidence, two.evidence, rtol=rtol)
     assert one.n == pytest.approx(two.n)
 
@@ -96,7 +98,9 @@ def test_absorbing_is_the_posterior_of_all_rows(seed, n, weighted, outside):
     new, z = rows_of(rng, n, outside=outside)
     counts = rng.uniform(0.5, 3.0, size=n) if weighted else None
     updated = state.add(state.statistics_of(new, z, counts))
-    expected = dense(state, [base_part(state, forecast, y), later_part(state, new, z, 1.0 if counts is None else counts)])
+    expected = dense(
+        state, [base_part(state, forecast, y), later_part(state, new, z, 1.0 if counts is None else counts)]
+    )
     assert_posterior(updated.combination().posterior, expected)
 
 

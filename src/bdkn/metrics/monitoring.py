@@ -46,7 +46,7 @@ class MonitorReport:
     alarm : bool
         Whether that wealth has reached 1/alpha, in this batch or before.
     alarm_row : int or None
-        The row, counted from 1 over all batches, at which it did; None without an alarm.
+        The row, counted from 1 since the last reset, at which it did; None without an alarm.
 
     Examples
     --------
@@ -94,6 +94,8 @@ class Monitor:
     ----------
     reports : list of MonitorReport
         One report per batch.
+    start : int
+        Rows watched before the last reset.
     alarm_row : int or None
         The row at which there was an alarm, counted from 1 since the last reset; None without.
 
@@ -118,7 +120,7 @@ class Monitor:
 
     def reset(self) -> None:
         """Begin anew, for example after a change of the model; the reports stay."""
-        self._wealth, self._start = Wealth(self.tolerance), self.n
+        self._wealth, self.start = Wealth(self.tolerance), self.n
         self.alarm_row: int | None = None
 
     @property
@@ -162,7 +164,7 @@ class Monitor:
         levels = _checked_pit(dist.cdf(values) if pit is None else pit, len(values))
         first, (logs, self._wealth) = self.n, self._wealth.after(levels)
         if self.alarm_row is None and (over := logs >= self.threshold).any():
-            self.alarm_row = first - self._start + int(np.argmax(over)) + 1
+            self.alarm_row = first - self.start + int(np.argmax(over)) + 1
         report = MonitorReport(
             first=first,
             n=len(values),
@@ -188,7 +190,7 @@ class Monitor:
         """
         reports = [{**asdict(report), "coverage": list(report.coverage.values())} for report in self.reports]
         wealth = {"n": self._wealth.n, "log_stakes": [x if np.isfinite(x) else None for x in self._wealth.log_stakes]}
-        state = {"alpha": self.alpha, "tolerance": self.tolerance, "alarm_row": self.alarm_row, "start": self._start}
+        state = {"alpha": self.alpha, "tolerance": self.tolerance, "alarm_row": self.alarm_row, "start": self.start}
         return json.dumps({**state, "wealth": wealth, "reports": reports})
 
     @classmethod
@@ -213,7 +215,7 @@ class Monitor:
                 f"a monitor has {N_BETS} bets; this text has {len(stakes)}: it is of another version"
             )
         monitor._wealth = Wealth(monitor.tolerance, wealth["n"], stakes)
-        monitor._start, monitor.alarm_row = state["start"], state["alarm_row"]
+        monitor.start, monitor.alarm_row = state["start"], state["alarm_row"]
         for report in state["reports"]:
             coverage = dict(zip(LEVELS, report["coverage"], strict=True))
             monitor.reports.append(

@@ -4,6 +4,7 @@ from bdkn.plots.calibration import CalibrationDisplay
 from bdkn.plots.curve import CurveDisplay
 from bdkn.plots.files import save_figure
 from bdkn.plots.intervals import IntervalDisplay
+from bdkn.plots.monitor import MonitorDisplay
 from bdkn.plots.pit import PITDisplay
 from bdkn.plots.weights import WeightsDisplay
 from bdkn.plots.width import WidthDisplay
@@ -12,6 +13,7 @@ __all__ = [
     "CalibrationDisplay",
     "CurveDisplay",
     "IntervalDisplay",
+    "MonitorDisplay",
     "PITDisplay",
     "WeightsDisplay",
     "WidthDisplay",

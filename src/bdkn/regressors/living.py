@@ -7,6 +7,7 @@ from typing import Any, Self, TypeVar, cast
 
 from numpy.typing import ArrayLike
 from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.metaestimators import available_if
 
 from bdkn.errors import InvalidParameterError, check_flag, check_number
 from bdkn.metrics import Monitor, MonitorReport
@@ -28,6 +29,16 @@ Table = Any
 Model = TypeVar("Model", bound="LivingRegressor")
 
 
+def _leaves_rows_out(model: object) -> bool:
+    """Return True if rows are left out of the fit of a model, raise AttributeError if none are."""
+    if getattr(model, "design", None) == "in-sample":
+        raise AttributeError(
+            "a model is updated by rows that its members were not trained on, beside those that were left out of the "
+            "fit; design='in-sample' leaves out none: fit with design='cross-fit' or 'hold-out'"
+        )
+    return True
+
+
 class LivingRegressor:
     """Methods by which a combining regressor absorbs rows after its fit; members never change.
 
@@ -42,6 +53,7 @@ class LivingRegressor:
         """What was absorbed since the fit; None if nothing was."""
         return _combining(self)._combined.updates
 
+    @available_if(_leaves_rows_out)  # type: ignore[untyped-decorator]
     def partial_fit(
         self,
         X: Table,
