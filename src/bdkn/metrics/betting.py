@@ -62,7 +62,7 @@ class Wealth:
 
     def _after_block(self, pit: FloatArray) -> tuple[FloatArray, Self]:
         """Return the same for a block: with products E of factors, stakes are E (before + Σ new stakes / E before)."""
-        rows = self.n + 1.0 + np.arange(len(pit))
+        rows = np.arange(1.0, len(pit) + 1.0, dtype=np.float64) + self.n
         factors = np.cumsum(log_factors(pit, self.tolerance), axis=0)
         before = np.vstack([np.zeros(N_BETS), factors[:-1]])
         new = -np.log(rows)[:, None] - np.log(rows + 1.0)[:, None] - np.log(N_BETS) - before

@@ -129,7 +129,8 @@ class FoldFitter:
             found[2, :, h] = _std(np.array([mean for job, _, (mean, _) in ours if job.is_used]))
         held_out = self.folds.held_out
         is_known = all(job.is_used for job in jobs)
-        return FoldFits(members, *found[:, held_out], fold_of[held_out] if is_known else None)
+        means, stds, fold_std = found[:, held_out]
+        return FoldFits(members, means, stds, fold_std, fold_of[held_out] if is_known else None)
 
     def _jobs(self, name: str, model: Any) -> list[_Job]:
         if self.prefit or not is_refitted(model):
