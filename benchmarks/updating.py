@@ -58,8 +58,12 @@ def measure_updates(rows: int, rounds: int) -> list[Record]:
         for _ in range(20):
             state.add(told).combination()
         merge = (time.perf_counter() - start) / 20
-        records.append({"members": H, "rows": rows, "seconds": best, "cpu_seconds": cpu, "rows_per_cpu_second": rows / cpu,
-                        "rows_per_second": rows / best, "milliseconds_per_merge": 1e3 * merge})  # fmt: skip
+        speed = {
+            "rows_per_second": rows / best,
+            "rows_per_cpu_second": rows / cpu,
+            "milliseconds_per_merge": 1e3 * merge,
+        }
+        records.append({"members": H, "rows": rows, "seconds": best, "cpu_seconds": cpu, **speed})
     return records
 
 

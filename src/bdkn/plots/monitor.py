@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from bdkn.typing import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_SMALL: dict[str, Any] = {"fontsize": 8.5, "handlelength": 1.6, "columnspacing": 1.4, "borderaxespad": 0.3}
 _LN10 = float(np.log(10.0))
 
 
@@ -146,7 +147,7 @@ class MonitorDisplay(Display[MonitorData]):
         ax.set(ylim=(-0.03, 1.03))
         percent_axis(ax, "y")
         label_axes(ax, "", "Share of rows", name)
-        draw_legend(ax, columns=2)
+        ax.legend(loc="upper left", bbox_to_anchor=(0.0, -0.04), ncols=4, frameon=False, **_SMALL)
 
     def _draw_wealth(self, name: str | None) -> None:
         data = self.data
@@ -154,5 +155,5 @@ class MonitorDisplay(Display[MonitorData]):
         self.ax_.axhline(data.threshold, color=VERMILION, linewidth=1, linestyle="--", label="alarm")
         if data.alarm_row is not None:
             self.ax_.axvline(data.alarm_row, color=VERMILION, linewidth=1)
-        label_axes(self.ax_, "Rows watched", "Evidence against calibration (log₁₀)", name)
+        label_axes(self.ax_, "Rows watched", "log₁₀ evidence of a change", name)
         draw_legend(self.ax_, columns=2)
