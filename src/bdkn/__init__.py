@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         OutsideDataWarning,
         RepeatedRowsWarning,
     )
-    from bdkn.metrics import calibration_error, coverage, crps, neg_crps, neg_nll, nll, rmse
+    from bdkn.metrics import Monitor, MonitorReport, calibration_error, coverage, crps, neg_crps, neg_nll, nll, rmse
     from bdkn.predictive import Gaussian, GaussianMixture, StudentT
     from bdkn.regressors import (
         BayesianStackingRegressor,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         VBLLRegressor,
         load,
     )
+    from bdkn.regressors.updating import RowStatistics
     from bdkn.regressors.wrapped import (
         cross_val_predict_dist,
         expected_cost,
@@ -67,8 +68,11 @@ __all__ = [
     "LDBLLRegressor",
     "MFVIRegressor",
     "ModelFileError",
+    "Monitor",
+    "MonitorReport",
     "OutsideDataWarning",
     "RepeatedRowsWarning",
+    "RowStatistics",
     "StudentT",
     "TorchEngine",
     "VBLLRegressor",
@@ -104,7 +108,17 @@ _HOME = {
         "OutsideDataWarning",
         "RepeatedRowsWarning",
     ),
-    "bdkn.metrics": ("calibration_error", "coverage", "crps", "neg_crps", "neg_nll", "nll", "rmse"),
+    "bdkn.metrics": (
+        "Monitor",
+        "MonitorReport",
+        "calibration_error",
+        "coverage",
+        "crps",
+        "neg_crps",
+        "neg_nll",
+        "nll",
+        "rmse",
+    ),
     "bdkn.predictive": ("Gaussian", "GaussianMixture", "StudentT"),
     "bdkn.regressors": (
         "BDKNRegressor",
@@ -128,6 +142,7 @@ _HOME = {
         "predict_quantiles",
         "predict_std",
     ),
+    "bdkn.regressors.updating": ("RowStatistics",),
     "bdkn.training.torch_engine": ("TorchEngine",),
 }
 

@@ -167,6 +167,7 @@ def test_the_contents_of_a_file(tmp_path):
         "fitted_.combined.held_out.means",
         "fitted_.combined.held_out.variances",
         "fitted_.combined.held_out.fold_variance",
+        "fitted_.combined.held_out.fold_of",
         "fitted_.combined.held_out.y",
         "fitted_.combined.combination.posterior.mean",
         "fitted_.combined.combination.posterior.root",

@@ -17,9 +17,11 @@ from bdkn.inference.regression import combine
 from bdkn.inference.rowwise import compiled
 from bdkn.inference.statistics import Statistics
 from bdkn.inference.tails import Tails, fit_tails
+from bdkn.inference.updating import Absorbed
 from bdkn.inference.weights import WeightPosterior, average_weights
 
 __all__ = [
+    "Absorbed",
     "BlockPosterior",
     "Combination",
     "Forecast",

@@ -29,7 +29,7 @@ _TEMPERING_RATE = 3.0
 """Rate of the exponential prior of τ: the log evidence that a noise variance v must gain over constant noise. Twenty
 rows are easily better described by some power of v; that of thousands is decided by the rows alone."""
 
-_ROUNDING = float((16.0 * np.finfo(np.float64).eps) ** 2)
+ROUNDING = float((16.0 * np.finfo(np.float64).eps) ** 2)
 """Share of the squared targets below which squared errors are rounding."""
 
 _EXACT = 1e100
@@ -122,7 +122,7 @@ class _Regression:
         t = choose_prior_variance(stats, self.prior_variance, mean=μ0, widest=MAX_WEIGHT_VARIANCE, size=1.0 / H)
         prior = Prior.shrinking(μ0, t)
         post = Posterior(*condition(stats, prior), prior)
-        if 0.0 < post.b <= _ROUNDING * self._square(τ):  # rounding alone: the members are exactly right
+        if 0.0 < post.b <= ROUNDING * self._square(τ):  # rounding alone: the members are exactly right
             post = replace(post, b=0.0)
         return post, t, log_evidence(stats, post)
 

@@ -167,6 +167,17 @@ class Statistics:
             raise not_contained()
         return type(self)(Factor.empty(np.zeros_like(self.ref)), 0.0, 0.0)
 
+    def discount(self, factor: float) -> Self:
+        """Return the statistics in which every row counts ``factor`` times as much as before.
+
+        Counts enter as Σ c over rows and as √c in the factor, so nothing is lost but for rounding.
+        """
+        check_number("the factor of a discount", factor, low=0.0, strict=True)
+        if factor == 1.0:
+            return self
+        root = np.sqrt(factor) * self.root
+        return type(self)(Factor(root, self.ref), factor * self.n, factor * self.sum_log_w)
+
     __add__ = merge
     __sub__ = remove
 

@@ -114,8 +114,15 @@ def average_weights(
     >>> weights.told_apart, weights.mean.round(1)
     (True, array([1., 0.]))
     """
-    Phi, H, τ = features(forecast.means), forecast.means.shape[1], combination.tempering
-    stats = Statistics.from_rows(Phi, y, precision=forecast.variance**-τ, counts=counts)
+    precision = forecast.variance**-combination.tempering
+    return weights_given(
+        combination, Statistics.from_rows(features(forecast.means), y, precision=precision, counts=counts)
+    )
+
+
+def weights_given(combination: Combination, stats: Statistics) -> WeightPosterior:
+    """Return ``average_weights`` for rows of which only the statistics are known."""
+    H = stats.n_weights - 1
     μ0, post = np.append(np.full(H, 1.0 / H), 0.0), combination.posterior
     spectrum = Spectrum.of(stats, μ0)
     if post.b == 0.0 or spectrum.is_exact:

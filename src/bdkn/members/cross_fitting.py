@@ -137,5 +137,5 @@ def predict_held_out(networks: FoldNetworks, rows: Rows, plan: FoldPlan) -> Held
             left_out = plan.fold_of[block, h], np.arange(by_fold.shape[1])
             means[block, h], variances[block, h] = by_fold[left_out], own[left_out]
             fold_variance[block, h] = 0.0 if plan.refit else by_fold.var(axis=0)
-    found = HeldOut(means, variances, fold_variance, rows.y, rows.counts)
+    found = HeldOut(means, variances, fold_variance, rows.y, rows.counts, None if plan.refit else plan.fold_of)
     return found if plan.held_out is None else found.rows(plan.held_out)

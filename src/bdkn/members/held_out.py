@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bdkn.inference import Forecast
 from bdkn.networks import MIN_VARIANCE
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
-_BY_MEMBER = ("means", "variances", "fold_variance")
+_BY_MEMBER = ("means", "variances", "fold_variance", "fold_of")
 
 ScoredPart = tuple[FloatArray, FloatArray | None, FloatArray, FloatArray]
 """Targets (n,), counts (None: once each), and the members' means and variances, each (H, n)."""
@@ -66,7 +67,9 @@ class HeldOut:
     """Means and variances (n, H) of held-out rows, the targets (n,) and counts of these rows.
 
     Variances are nan for a member that has none of its own. ``fold_variance`` (n, H) is the variance, over folds, of
-    the means that a member's fits give a row; it is zero for a member that predicts with a single fit.
+    the means that a member's fits give a row; it is zero for a member that predicts with a single fit. ``fold_of``
+    (n, H) is the number of the fit, among those that a member predicts with, that was made without a row; None if
+    members predict with other fits, and in files of earlier versions.
     """
 
     means: FloatArray
@@ -74,21 +77,29 @@ class HeldOut:
     fold_variance: FloatArray
     y: FloatArray
     counts: FloatArray | None = None
+    fold_of: NDArray[np.signedinteger] | None = None
 
     def __getitem__(self, members: IndexArray) -> Self:
         if np.array_equal(members, np.arange(self.means.shape[1])):
             return self  # tables of a million rows are not copied in vain
         # The memory layout is always the same, so that the same members give the same bits.
-        return replace(self, **{name: getattr(self, name).take(members, axis=1) for name in _BY_MEMBER})
+        return replace(self, **{name: part.take(members, axis=1) for name, part in self._by_member().items()})
 
     def rows(self, numbers: IndexArray) -> Self:
         """Return the predictions for some of the rows."""
-        taken = {name: getattr(self, name)[numbers] for name in (*_BY_MEMBER, "y")}
-        return replace(self, **taken, counts=None if self.counts is None else self.counts[numbers])
+        taken = {name: part[numbers] for name, part in self._by_member().items()}
+        counts = None if self.counts is None else self.counts[numbers]
+        return replace(self, **taken, y=self.y[numbers], counts=counts)
 
     def join(self, other: Self) -> Self:
         """Return the predictions of the members of both for the same rows."""
-        return replace(self, **{name: np.hstack([getattr(self, name), getattr(other, name)]) for name in _BY_MEMBER})
+        ours, theirs = self._by_member(), other._by_member()
+        joined: dict[str, Any] = {name: np.hstack([ours[name], theirs[name]]) for name in ours.keys() & theirs.keys()}
+        return replace(self, fold_of=joined.pop("fold_of", None), **joined)
+
+    def _by_member(self) -> dict[str, Any]:
+        """Return the arrays (n, H) that there are, by name."""
+        return {name: part for name in _BY_MEMBER if (part := getattr(self, name)) is not None}
 
     def forecast(self) -> Forecast:
         """Return the forecast of all members together for the held-out rows."""
@@ -100,12 +111,21 @@ class HeldOut:
         The noise is the average of the variances of those members that have one. If none has, it is the squared error
         of the equally weighted ensemble on the held-out rows.
         """
-        known = ~np.isnan(self.variances).any(axis=0)
+        return Forecast.of(means, self.pooled_variances(means, variances))
+
+    def pooled_variances(self, means: FloatArray, variances: FloatArray) -> FloatArray:
+        """Return the variances (.., n, V) whose average is the noise: those of the members that have one, or one."""
+        known = self.has_variance
         if known.all():
-            return Forecast.of(means, variances)
+            return variances
         if known.any():
-            return Forecast.of(means, variances[..., known])
-        return Forecast.of(means, np.full((*means.shape[:-1], 1), self._ensemble_error()))
+            return variances[..., known]
+        return np.full((*means.shape[:-1], 1), self._ensemble_error())
+
+    @property
+    def has_variance(self) -> BoolArray:
+        """Whether each member has a variance of its own."""
+        return np.asarray(~np.isnan(self.variances).any(axis=0))
 
     def variance_factors(self) -> FloatArray:
         """Return the factor for each member's variances, nan if they are not to be used.

@@ -87,6 +87,10 @@ class NetworkEnsemble:
         blocks = [table[start : start + _BLOCK_ROWS] for start in range(0, max(1, len(table)), _BLOCK_ROWS)]
         return Forecast.concatenate([Forecast.of(*self._by_fold(block)) for block in blocks])
 
+    def by_fold(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return means and variances of every network, each (folds, n, H), for table rows, in scaled units."""
+        return self._by_fold(self.inputs.check(X))
+
     def _by_fold(self, table: NDArray[np.generic]) -> tuple[FloatArray, FloatArray]:
         """Return means and variances of every network, each (folds, n, H)."""
         with np.errstate(over="ignore", invalid="ignore"):

@@ -6,6 +6,7 @@ from bdkn.plots.dependence import DependenceDisplay
 from bdkn.plots.explanation import ExplanationDisplay
 from bdkn.plots.files import save_figure
 from bdkn.plots.intervals import IntervalDisplay
+from bdkn.plots.monitor import MonitorDisplay
 from bdkn.plots.pit import PITDisplay
 from bdkn.plots.weights import WeightsDisplay
 from bdkn.plots.width import WidthDisplay
@@ -16,6 +17,7 @@ __all__ = [
     "DependenceDisplay",
     "ExplanationDisplay",
     "IntervalDisplay",
+    "MonitorDisplay",
     "PITDisplay",
     "WeightsDisplay",
     "WidthDisplay",

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from bdkn.errors import InvalidParameterError, check_choice, check_number, warn_user
 from bdkn.inference import Combination, Forecast, WeightPosterior, average_weights
 from bdkn.inference.combination import student_t_covariance
+from bdkn.inference.weights import weights_given
 from bdkn.members import HeldOut, Splitting
 from bdkn.members.columns import take
 from bdkn.members.density import NeighbourDensity
@@ -26,11 +27,14 @@ from bdkn.regressors.base import ProbabilisticRegressor, Table
 from bdkn.regressors.completion import combine_again, with_shape, with_widening
 from bdkn.regressors.fitted import Combined
 from bdkn.regressors.frames import as_frame
+from bdkn.regressors.guarantee import Shift, guaranteed_interval
+from bdkn.regressors.living import LivingRegressor
 from bdkn.regressors.member_comparison import losses_without, scores_of_first, target_scores
 from bdkn.regressors.outcome import Outcome
 from bdkn.regressors.prediction import Prediction, widened_forecast
 from bdkn.regressors.support_report import SupportReport
 from bdkn.regressors.training_rows import check_targets
+from bdkn.regressors.updating import check_not_updated, log_slopes
 from bdkn.regressors.value_prediction import ValuePrediction, require_values
 from bdkn.typing import Array, FloatArray, IndexArray
 
@@ -38,7 +42,7 @@ ALIKE = "the data do not tell these members apart"
 """What is said of members whose weights may as well be equal."""
 
 
-class CombiningRegressor(ProbabilisticRegressor):
+class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
     """Regressor that combines members by a Bayesian linear model.
 
     A subclass has the parameters of ``CombinationSettings``, a fitted state with an attribute ``combined``, and defines
@@ -51,6 +55,10 @@ class CombiningRegressor(ProbabilisticRegressor):
     @abstractmethod
     def _forecast(self, X: Array) -> Forecast:
         """Return the members' forecast for checked rows, in scaled units."""
+
+    @abstractmethod
+    def _by_fold(self, X: Array) -> tuple[FloatArray, FloatArray]:
+        """Return means and variances (folds, n, H) of every fit of every member for checked rows, in scaled units."""
 
     @property
     @abstractmethod
@@ -137,8 +145,7 @@ class CombiningRegressor(ProbabilisticRegressor):
         targets, held_out = self._combined.targets, self.held_out_
         if targets.is_linear or held_out is None:
             return self.combination_.evidence - self.combination_.n * float(np.log(targets.scale))
-        slopes = targets.log_derivative(held_out.y)
-        return self.combination_.evidence + float(slopes.sum() if held_out.counts is None else slopes @ held_out.counts)
+        return self.combination_.evidence + log_slopes(self._combined)
 
     @property
     def link_(self) -> Link:
@@ -187,6 +194,8 @@ class CombiningRegressor(ProbabilisticRegressor):
         if held_out is None or self.prior_variance != "evidence":
             post, H = combination.posterior, len(combination.weights)
             return WeightPosterior(post.df, combination.weights, post.scale_matrix[:H, :H], np.inf)
+        if (updates := self._combined.updates) is not None:
+            return weights_given(combination, updates.absorbed.total)
         return average_weights(combination, held_out.forecast(), held_out.y, held_out.counts)
 
     def member_table(self) -> dict[str, Any]:
@@ -253,6 +262,7 @@ class CombiningRegressor(ProbabilisticRegressor):
             A regressor of the same class. In a stack, these members are "drop" in its ``estimators``.
         """
         self._require_held_out()
+        check_not_updated(self._combined, "dropped")
         all_names = self.member_names_
         dropped = [names] if isinstance(names, str) else list(names)
         for name in dropped:
@@ -293,7 +303,9 @@ class CombiningRegressor(ProbabilisticRegressor):
         parts = self._prediction(self._rows(X)).variances()
         return parts if decompose else np.asarray(sum(parts.values()))
 
-    def predict_interval(self, X: Table, coverage: float = 0.9) -> FloatArray:
+    def predict_interval(
+        self, X: Table, coverage: float = 0.9, *, guarantee: bool = False, shift: Shift | None = None
+    ) -> FloatArray:
         """Predict the central interval of each row.
 
         If many targets share values (``target_values_``), the ends are quantiles of the distribution that
@@ -301,18 +313,34 @@ class CombiningRegressor(ProbabilisticRegressor):
         one of them. Such an interval holds at least the probability ``coverage``. Otherwise the ends are quantiles of
         the density of ``predict_dist``.
 
+        With ``guarantee=True`` intervals are cross-conformal (CV+): whatever the distribution of the rows, if new rows
+        are exchangeable with the training rows, an interval with ``coverage`` 1 - α contains a new target with a
+        probability of at least about 1 - 2α, and in practice of about 1 - α. They are as wide as the errors on rows
+        left out of the fit, in units of the members' own standard deviation. The guide on updating says what is
+        exact in this, and what is not.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows to predict.
         coverage : float, default=0.9
             Probability that each interval contains.
+        guarantee : bool, default=False
+            Whether to return cross-conformal intervals. They need ``predict_with="folds"``, and at least
+            ``1 / (1 - coverage)`` training rows: with fewer, an end is infinite or a bound of the target.
+        shift : pair of array-like, optional
+            With ``guarantee=True``: weights of the training rows, in the order of the fit, and of the rows of ``X``. A
+            weight says how many times more frequent such a row is among new rows than in training.
 
         Returns
         -------
         interval : ndarray of shape (n_samples, 2)
             Lower and upper ends.
         """
+        if guarantee:
+            return guaranteed_interval(self, self._rows(X), coverage, shift)
+        if shift is not None:
+            raise InvalidParameterError("shift weighs the rows of intervals with guarantee=True; got guarantee=False")
         if self._combined.values is None:
             return super().predict_interval(X, coverage)
         check_number("coverage", coverage, low=0.0, high=1.0)
@@ -441,8 +469,9 @@ class CombiningRegressor(ProbabilisticRegressor):
         return held_out
 
     def _require_provenance(self) -> FitProvenance:
-        """Return the provenance of a fit with rows left out."""
+        """Return the provenance of a fit with rows left out, to which members can be added."""
         self._require_held_out()
+        check_not_updated(self._combined, "added")
         provenance = self.provenance_
         assert provenance is not None, "a fit with rows left out has a provenance"
         return provenance

@@ -360,6 +360,9 @@ class BDKNRegressor(CombiningRegressor):
         with stage("predict members"):
             return self.ensemble_.forecast(X)
 
+    def _by_fold(self, X: Array) -> tuple[FloatArray, FloatArray]:
+        return self.ensemble_.by_fold(X)
+
     @property
     def _networks(self) -> FittedNetworks:
         networks: FittedNetworks = self._state.networks

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import _safe_indexing
@@ -45,13 +46,15 @@ class FoldFits:
     """Fitted members, and the means and standard deviations (n, H) that they predict for held-out rows.
 
     Standard deviations are nan for a member that has none. ``fold_std`` is the standard deviation, over folds, of the
-    means that a member's fits predict for a row.
+    means that a member's fits predict for a row. ``fold_of`` is the number of the fit that was made without a row, None
+    if some member predicts with other fits.
     """
 
     members: list[EstimatorMember]
     means: FloatArray
     stds: FloatArray
     fold_std: FloatArray
+    fold_of: NDArray[np.int16] | None = None
 
 
 def take_rows(rows: Rows, numbers: IndexArray) -> Rows:
@@ -115,14 +118,19 @@ class FoldFitter:
     def _gather(self, jobs: Sequence[_Job], done: Sequence[_Done]) -> FoldFits:
         names = list(dict.fromkeys(job.name for job in jobs))
         members, found = [], np.full((3, len(self.rows), len(names)), np.nan)
+        fold_of = np.full((len(self.rows), len(names)), -1, dtype=np.int16)
         for h, name in enumerate(names):
             ours = [(job, *result) for job, result in zip(jobs, done, strict=True) if job.name == name]
             members.append(EstimatorMember(name, tuple(model for job, model, _ in ours if job.is_used)))
-            for job, _, (mean, std) in ours:
+            for k, (job, _, (mean, std)) in enumerate(ours):
+                fold_of[job.left_out, h] = k
                 found[0, job.left_out, h] = mean[job.left_out]
                 found[1, job.left_out, h] = np.nan if std is None else std[job.left_out]
             found[2, :, h] = _std(np.array([mean for job, _, (mean, _) in ours if job.is_used]))
-        return FoldFits(members, *found[:, self.folds.held_out])
+        held_out = self.folds.held_out
+        is_known = all(job.is_used for job in jobs)
+        means, stds, fold_std = found[:, held_out]
+        return FoldFits(members, means, stds, fold_std, fold_of[held_out] if is_known else None)
 
     def _jobs(self, name: str, model: Any) -> list[_Job]:
         if self.prefit or not is_refitted(model):
@@ -263,7 +271,7 @@ def calibrate(
     counts = None if rows.counts is None else rows.counts[numbers]
     with np.errstate(over="ignore", under="ignore"):
         fold_variance = (fits.fold_std / targets.scale) ** 2
-    held_out = HeldOut(*predicted, fold_variance, targets.standardize(rows.y)[numbers], counts)
+    held_out = HeldOut(*predicted, fold_variance, targets.standardize(rows.y)[numbers], counts, fits.fold_of)
     factors = held_out.variance_factors()
     members = [
         replace(member, std_factor=float(np.sqrt(f)), link=targets.link)

@@ -22,6 +22,7 @@ from bdkn.members import (
 from bdkn.members.density import NeighbourDensity
 from bdkn.members.provenance import FitProvenance
 from bdkn.members.value_model import ValueModel
+from bdkn.regressors.update_state import Updates
 from bdkn.training import Trained
 from bdkn.typing import Array, FloatArray, IndexArray
 
@@ -89,7 +90,8 @@ class Combined:
 
     ``combination`` is in the scaled units of ``targets``. ``held_out`` and ``provenance`` are None if no rows were left
     out of training, as is ``widening``, which is None in files of earlier versions, too. ``values`` is None if there
-    are no values that many targets share, ``density`` if predictions are Student-t distributions.
+    are no values that many targets share, ``density`` if predictions are Student-t distributions, ``updates`` if no
+    rows were absorbed since the fit.
     """
 
     combination: Combination
@@ -99,6 +101,7 @@ class Combined:
     values: ValueModel | None = None
     widening: Widening | None = None
     density: NeighbourDensity | None = None
+    updates: Updates | None = None
 
 
 @dataclass(frozen=True, eq=False)

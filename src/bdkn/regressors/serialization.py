@@ -11,7 +11,8 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from bdkn.errors import InvalidParameterError
-from bdkn.inference import Combination, Posterior, Prior, Tails
+from bdkn.inference import Absorbed, Combination, Posterior, Prior, Statistics, Tails
+from bdkn.inference.factor import Factor
 from bdkn.members import (
     Columns,
     EstimatorMember,
@@ -29,6 +30,7 @@ from bdkn.members.density import NeighbourDensity
 from bdkn.members.forest import Forest
 from bdkn.members.neighbours import Neighbours
 from bdkn.members.provenance import FitProvenance, is_nested, plain_parameter
+from bdkn.members.row_memory import RowMemory
 from bdkn.members.target_values import TargetValues
 from bdkn.members.value_model import ValueModel
 from bdkn.networks import (
@@ -61,6 +63,7 @@ from bdkn.regressors.baselines.fitted import (
 )
 from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks, FittedStack
 from bdkn.regressors.former_files import FORMER_TYPES, state_of_attributes, today_parameters
+from bdkn.regressors.update_state import Updates
 from bdkn.tables import TableEncoder
 from bdkn.tables.columns import CategoryColumn, DateColumn, NumberColumn, UnusedColumn
 from bdkn.tables.text import TextColumn
@@ -77,6 +80,7 @@ class SavedModel:
 
 TYPES = (
     CategoryColumn,
+    Absorbed,
     Columns,
     Combination,
     Combined,
@@ -85,6 +89,7 @@ TYPES = (
     DateColumn,
     EncodedNetworks,
     EstimatorMember,
+    Factor,
     FeatureMap,
     FitProvenance,
     FittedBDKN,
@@ -115,8 +120,10 @@ TYPES = (
     PiecewiseLinear,
     Posterior,
     Prior,
+    RowMemory,
     SavedModel,
     Standardizer,
+    Statistics,
     Support,
     TableEncoder,
     Tails,
@@ -125,6 +132,7 @@ TYPES = (
     TextColumn,
     TrainingCourse,
     UnusedColumn,
+    Updates,
     ValueModel,
     VariationalLastLayer,
     Widening,

@@ -62,7 +62,7 @@ from bdkn.rows import Rows
 from bdkn.stages import stage
 from bdkn.threads import bounded_threads
 from bdkn.training.effort import Clock, check_time_limit, get_effort
-from bdkn.typing import IndexArray
+from bdkn.typing import FloatArray, IndexArray
 
 Metadata = Mapping[str, Any]
 
@@ -458,9 +458,12 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         return {"rmse": scale * scores.rmse, "nll": scores.nll + np.log(scale), **self._target_scores()}
 
     def _forecast(self, X: Any) -> Forecast:
+        return self._require_held_out().pool(*self._by_fold(X))
+
+    def _by_fold(self, X: Any) -> tuple[FloatArray, FloatArray]:
         with stage("predict members"), bounded_threads(X.shape[0]):
             means, stds = predict_by_fold(self.members_, X)
-        return self._require_held_out().pool(*scale_predictions(means, stds, self._combined.targets))
+        return scale_predictions(means, stds, self._combined.targets)
 
     def _takes_frame(self, X: Table, *, reset: bool) -> bool:
         """Return whether the columns of ``X`` are encoded; members that were given receive a frame as it is."""

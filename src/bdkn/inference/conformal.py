@@ -1,0 +1,144 @@
+"""Cross-conformal intervals (CV+) around a combination, from rows that its members' fits were made without.
+
+Row i of n has a predictor fᵢ: of every member the fit that was made without row i, with the weights of the posterior
+without row i. With centres fᵢ(x), scales sᵢ(x) and scores Rᵢ = |yᵢ - fᵢ(xᵢ)|/sᵢ(xᵢ), the interval of a new row x is
+
+    [⌊α(n + 1)⌋-th smallest of fᵢ(x) - Rᵢ sᵢ(x),   ⌈(1 - α)(n + 1)⌉-th smallest of fᵢ(x) + Rᵢ sᵢ(x)]
+
+(Barber, Candès, Ramdas and Tibshirani, 2021). Rows may have weights: those of a row x and the rows i then replace the
+shares 1/(n + 1) (Tibshirani et al., 2019; Prinster, Liu and Saria, 2022).
+
+A member's K fits have K outputs for a row x. Which of them belongs to fᵢ is a matrix of zeros and ones, so that all
+centres fᵢ(x) are one product of matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bdkn.inference.posteriors import Posterior, solve
+from bdkn.inference.rowwise import leverage, whitened
+from bdkn.typing import FloatArray
+
+_AT_ONCE = 2**22
+"""Numbers (rows of the fit times rows to predict) that are held at once."""
+
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class FoldOutputs:
+    """Means (K, m, H) and variances (K, m, V) that every fit of every member predicts for m rows.
+
+    ``extra`` (m,) is what is added to the squared scale of a row.
+    """
+
+    means: FloatArray
+    variances: FloatArray
+    extra: FloatArray
+
+    def blocks(self, size: int) -> Iterator[FoldOutputs]:
+        """Yield the rows in blocks."""
+        for start in range(0, len(self.extra), size):
+            part = slice(start, start + size)
+            yield FoldOutputs(self.means[:, part], self.variances[:, part], self.extra[part])
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOutPredictors:
+    """The n predictors fᵢ: which fits they consist of, their weights, and their scores on the row they leave out.
+
+    ``fits`` (n, H) and ``variance_fits`` (n, V) are numbers of fits, ``weights`` (n, H) and ``constants`` (n,) those of
+    the posterior without the row, ``scores`` (n,) are Rᵢ, and a scale is v^(``tempering``/2).
+    """
+
+    fits: NDArray[Any]
+    variance_fits: NDArray[Any]
+    weights: FloatArray
+    constants: FloatArray
+    scores: FloatArray
+    tempering: float
+
+    def ends(self, outputs: FoldOutputs) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Yield centres and widths (n, rows) of all predictors for rows, a block of rows at a time."""
+        K, _, H = outputs.means.shape
+        chosen, variance_of = _chosen(self.fits, K), _chosen(self.variance_fits, K) / self.variance_fits.shape[1]
+        weighted = chosen * np.tile(self.weights, (1, K))
+        for block in outputs.blocks(max(1, _AT_ONCE // len(self.scores))):
+            means = _flat(block.means)
+            middle = means.mean(axis=0)
+            apart = means - middle  # so that the variance among members keeps its digits
+            disagreement = chosen @ apart**2 / H - (chosen @ apart / H) ** 2
+            v = variance_of @ _flat(block.variances) + np.maximum(disagreement, 0.0)
+            scale = np.sqrt(v**self.tempering + block.extra)
+            yield weighted @ means + self.constants[:, None], self.scores[:, None] * scale
+
+    def interval(
+        self, outputs: FoldOutputs, coverage: float, weights: FloatArray | None = None, own: FloatArray | None = None
+    ) -> FloatArray:
+        """Return the ends (m, 2) of the interval of each row, infinite where n is too small for the coverage.
+
+        ``weights`` (n,) are those of the predictors' rows and ``own`` (m,) those of the rows to predict; None: equal.
+        """
+        found, start = np.empty((len(outputs.extra), 2)), 0
+        for centre, width in self.ends(outputs):
+            rows = slice(start, start := start + centre.shape[1])
+            theirs = None if own is None else own[rows]
+            found[rows, 0] = -upper_end(width - centre, coverage, weights, theirs)
+            found[rows, 1] = upper_end(centre + width, coverage, weights, theirs)
+        return np.sort(found, axis=1)
+
+
+def upper_end(
+    values: FloatArray, coverage: float, weights: FloatArray | None = None, own: FloatArray | None = None
+) -> FloatArray:
+    """Return, for each column, the ⌈coverage (n + 1)⌉-th smallest of n values, infinite if there are not so many.
+
+    With weights it is the smallest value up to which the values have a share of at least ``coverage``, where a column
+    has a weight of its ``own`` beside those of the n values.
+    """
+    n = len(values)
+    if weights is None:
+        k = int(np.ceil(coverage * (n + 1) * (1.0 - _ROUNDING)))
+        if k > n:
+            return np.full(values.shape[1], np.inf)
+        return np.asarray(np.partition(values, max(k, 1) - 1, axis=0)[max(k, 1) - 1])
+    order = np.argsort(values, axis=0)
+    sums = np.cumsum(weights[order], axis=0)
+    needed = coverage * (sums[-1] + (1.0 if own is None else own)) * (1.0 - _ROUNDING)
+    place = np.sum(sums < needed, axis=0)
+    columns = np.arange(values.shape[1])
+    found = values[order[np.minimum(place, n - 1), columns], columns]
+    return np.where(place < n, found, np.inf)
+
+
+def weights_without_each(
+    post: Posterior, Phi: FloatArray, y: FloatArray, precision: FloatArray, counts: FloatArray | None = None
+) -> FloatArray:
+    """Return the posterior means (n, H) of the weights without each of the rows, which the posterior knows.
+
+    With the residual e and the leverage h of a row, μ₋ᵢ = μₙ - Λₙ⁻¹φ w e/(1 - w h), by Sherman and Morrison.
+    """
+    w = precision if counts is None else precision * counts
+    h = leverage(post.root, np.ascontiguousarray(Phi))
+    left = np.maximum(1.0 - w * h, np.finfo(np.float64).eps)
+    steps = solve(post.root, whitened(post.root, np.ascontiguousarray(Phi))).T
+    return np.asarray(post.mean - steps * (w * (y - Phi @ post.mean) / left)[:, None])
+
+
+def _chosen(fits: NDArray[Any], K: int) -> FloatArray:
+    """Return the matrix (n, K·H) with a one for the fit of each member."""
+    n, H = fits.shape
+    chosen = np.zeros((n, K, H))
+    chosen[np.arange(n)[:, None], fits, np.arange(H)] = 1.0
+    return chosen.reshape(n, K * H)
+
+
+def _flat(outputs: FloatArray) -> FloatArray:
+    """Return outputs (K, m, H) as (K·H, m)."""
+    return np.ascontiguousarray(outputs.transpose(0, 2, 1).reshape(-1, outputs.shape[1]))

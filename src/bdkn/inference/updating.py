@@ -1,0 +1,144 @@
+"""Rows that join or leave a fitted combination: one conjugate posterior of the rows of the fit and all later ones.
+
+The tempering τ, the tails (ν, κ), the factor ζ = averaging² and the prior variance t are those of the fit. Given them
+the posterior depends on rows through their statistics only, which add, subtract and shrink:
+
+    S = f S_fit + S_later,    S_later ← λ S_later + S_new  and  f ← λ f   for a forgetting factor λ.
+
+A later row is predicted by the mean of each member's fits, which errs less than a single one, and it may lie outside of
+the training rows. So its noise variance is that of a prediction, ζ v^τ + u/(κ²b/a), in units of the σ² of the fit, with
+the variance u outside of the training rows and the κ²b/a of the fit. Nothing in it depends on rows absorbed before: the
+order in which rows come does not matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from bdkn.errors import check_number
+from bdkn.inference.combination import Combination, features
+from bdkn.inference.conjugate import Prior, condition, log_evidence
+from bdkn.inference.forecast import Forecast
+from bdkn.inference.posteriors import Posterior
+from bdkn.inference.prior_variance import choose_prior_variance
+from bdkn.inference.regression import MAX_WEIGHT_VARIANCE, ROUNDING
+from bdkn.inference.statistics import Statistics
+from bdkn.inference.tails import Tails
+from bdkn.typing import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Absorbed:
+    """The rows that a combination has absorbed since its fit, as statistics. Made by ``start``.
+
+    Parameters
+    ----------
+    fitted : Combination
+        The combination as it was fitted.
+    base : Statistics
+        Statistics of the rows that it was fitted to.
+    later : Statistics
+        Statistics of the rows absorbed since.
+    base_weight : float, default=1.0
+        How many times each row of the fit counts.
+    prior_variance : float or None, default=None
+        Prior variance of the weights; None: that of the fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.inference import Absorbed, Forecast, combine
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.normal(size=200)
+    >>> means = truth[:, None] + 0.3 * rng.normal(size=(200, 3))
+    >>> forecast = Forecast.of(means, np.full((200, 3), 0.1))
+    >>> fitted = combine(forecast, truth)
+    >>> state = Absorbed.start(fitted, forecast, truth)
+    >>> state = state.add(state.statistics_of(forecast, truth))
+    >>> print(fitted.n, state.combination().n)
+    200.0 400.0
+    """
+
+    fitted: Combination
+    base: Statistics
+    later: Statistics
+    base_weight: float = 1.0
+    prior_variance: float | None = None
+
+    @classmethod
+    def start(cls, fitted: Combination, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None) -> Self:
+        """Return the state of a combination, fitted to these rows, that has absorbed none."""
+        precision = forecast.variance**-fitted.tempering
+        base = Statistics.from_rows(features(forecast.means), y, precision=precision, counts=counts)
+        return cls(fitted, base, Statistics.empty(base.n_weights))
+
+    @property
+    def total(self) -> Statistics:
+        """Statistics of all rows that count."""
+        base = self.base.discount(self.base_weight)
+        return base + self.later if self.later.n else base
+
+    def precision(self, forecast: Forecast) -> FloatArray:
+        """Return the relative precision of later rows, 1/(ζ v^τ + u/(κ²b/a))."""
+        fitted = self.fitted
+        noise = fitted.averaging**2 * forecast.variance**fitted.tempering
+        unit = fitted.tails.scale**2 * fitted.posterior.b / fitted.posterior.a
+        if forecast.outside is not None and unit > 0.0:
+            noise = noise + forecast.outside.variance / unit
+        return np.asarray(1.0 / noise)
+
+    def statistics_of(self, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None) -> Statistics:
+        """Return the statistics of later rows."""
+        return Statistics.from_rows(features(forecast.means), y, precision=self.precision(forecast), counts=counts)
+
+    def add(self, rows: Statistics) -> Self:
+        """Return the state with more rows."""
+        return replace(self, later=self.later + rows if self.later.n else rows)
+
+    def remove(self, rows: Statistics) -> Self:
+        """Return the state without some of the later rows; raise if they cannot be among them."""
+        return replace(self, later=self.later - rows)
+
+    def discount(self, forgetting: float) -> Self:
+        """Return the state in which all rows, those of the fit included, count ``forgetting`` times as much."""
+        check_number("forgetting", forgetting, low=0.0, high=1.0, strict=True)
+        return replace(self, later=self.later.discount(forgetting), base_weight=forgetting * self.base_weight)
+
+    def with_prior(self, method: str | float) -> Self:
+        """Return the state with the prior variance chosen anew from all rows, as in ``combine``."""
+        μ0 = _prior_mean(self.base.n_weights)
+        size = 1.0 / (len(μ0) - 1)
+        found = choose_prior_variance(self.total, method, mean=μ0, widest=MAX_WEIGHT_VARIANCE, size=size)
+        return replace(self, prior_variance=found)
+
+    def combination(self) -> Combination:
+        """Return the combination of all rows that count; what is not its posterior is that of the fit.
+
+        Degrees of freedom are those of the fit, but no more than there are rows.
+        """
+        fitted, stats = self.fitted, self.total
+        t = fitted.prior_variance if self.prior_variance is None else self.prior_variance
+        prior = Prior.shrinking(_prior_mean(stats.n_weights), t)
+        post = Posterior(*condition(stats, prior), prior)
+        if 0.0 < post.b <= ROUNDING * _squared_targets(stats):  # rounding alone: the members are exactly right
+            post = replace(post, b=0.0)
+        has_own_tails = fitted.tails == Tails(fitted.posterior.df, 1.0)
+        df = post.df if has_own_tails else min(fitted.tails.df, post.df)
+        tails, evidence = Tails(df, fitted.tails.scale), log_evidence(stats, post)
+        return replace(fitted, posterior=post, prior_variance=t, evidence=evidence, n=stats.n, tails=tails)
+
+
+def _prior_mean(n_weights: int) -> FloatArray:
+    """Return the prior mean of H weights, 1/H each, and of the constant, zero."""
+    return np.append(np.full(n_weights - 1, 1.0 / (n_weights - 1)), 0.0)
+
+
+def _squared_targets(stats: Statistics) -> float:
+    """Return Σ w c y², zero if it is no finite number."""
+    H = stats.n_weights
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(np.sum(np.square(stats.root[:, H] + stats.root[:, :H] @ stats.ref)))
+    return total if np.isfinite(total) else 0.0

@@ -1,0 +1,231 @@
+"""Watching predictions over time: scores of each batch, and an alarm when predictions are no longer calibrated."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bdkn.errors import InvalidParameterError, check_number
+from bdkn.metrics.betting import N_BETS, Wealth
+from bdkn.metrics.rows import observed
+from bdkn.predictive import Predictive
+from bdkn.typing import FloatArray
+
+LEVELS = (0.5, 0.9, 0.95)
+"""Levels of the intervals whose coverage is reported."""
+
+_BINS = 10
+
+
+@dataclass(frozen=True)
+class MonitorReport:
+    """Scores of one batch, and what all batches so far say about calibration. Made by ``Monitor.add``.
+
+    Parameters
+    ----------
+    first : int
+        Number of rows watched before this batch.
+    n : int
+        Rows of this batch.
+    log_score : float
+        Mean log density of the targets; greater is better.
+    crps : float
+        Mean continuous ranked probability score; smaller is better.
+    coverage : dict of float to float
+        Share of the targets inside the central interval of 50, 90 and 95 %.
+    pit_counts : tuple of int
+        Number of rows with a probability integral transform in each tenth of [0, 1].
+    outside : float
+        Share of the rows that are farther from the training rows than those are from each other; nan if not known.
+    log_wealth : float
+        Logarithm of the wealth of bets against calibration, after this batch.
+    alarm : bool
+        Whether that wealth has reached 1/alpha, in this batch or before.
+    alarm_row : int or None
+        The row, counted from 1 since the last reset, at which it did; None without an alarm.
+
+    Examples
+    --------
+    >>> from bdkn import Gaussian, Monitor
+    >>> report = Monitor().add([0.1, 3.0], Gaussian([0.0, 2.0], [1.0, 1.0]))
+    >>> report.n, report.coverage[0.9], report.alarm
+    (2, 1.0, False)
+    """
+
+    first: int
+    n: int
+    log_score: float
+    crps: float
+    coverage: dict[float, float]
+    pit_counts: tuple[int, ...]
+    outside: float
+    log_wealth: float
+    alarm: bool
+    alarm_row: int | None
+
+    def __str__(self) -> str:
+        said = f"alarm at row {self.alarm_row}" if self.alarm else "no alarm"
+        shares = ", ".join(f"{share:.0%} inside {level:.0%}" for level, share in self.coverage.items())
+        return f"rows {self.first + 1} to {self.first + self.n}: log score {self.log_score:.3g}, {shares}; {said}"
+
+
+class Monitor:
+    """Watches whether predictions of new rows stay calibrated, batch after batch.
+
+    The alarm is valid at any time: as long as predictions are calibrated up to the tolerance, the probability that
+    there is ever an alarm, however many rows are watched and whenever one looks, is at most ``alpha``. After an alarm
+    it stays on until ``reset``.
+
+    Parameters
+    ----------
+    alpha : float, default=0.01
+        Largest probability of a false alarm, over all time.
+    tolerance : float, default=0.05
+        How far predictions may be from calibrated: the share of targets outside of their 90 % interval may differ from
+        10 % by that, and so may the means of 2p - 1 and 6p² - 6p + 1 from zero, where p is the probability predicted
+        for a value at most the observed one. 0.05 is an error of a tenth of the standard deviation. With 0, any
+        difference will be found, given enough rows.
+
+    Attributes
+    ----------
+    reports : list of MonitorReport
+        One report per batch.
+    start : int
+        Rows watched before the last reset.
+    alarm_row : int or None
+        The row at which there was an alarm, counted from 1 since the last reset; None without.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn import Gaussian, Monitor
+    >>> rng, monitor = np.random.default_rng(0), Monitor(alpha=0.01)
+    >>> predicted = Gaussian(np.zeros(200), np.ones(200))
+    >>> monitor.add(rng.normal(size=200), predicted).alarm
+    False
+    >>> monitor.add(rng.normal(0.0, 2.0, size=200), predicted).alarm
+    True
+    """
+
+    def __init__(self, alpha: float = 0.01, tolerance: float = 0.05) -> None:
+        check_number("alpha", alpha, low=0.0, high=1.0, strict=True)
+        check_number("tolerance", tolerance, low=0.0, high=0.5)
+        self.alpha, self.tolerance = float(alpha), float(tolerance)
+        self.reports: list[MonitorReport] = []
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew, for example after a change of the model; the reports stay."""
+        self._wealth, self.start = Wealth(self.tolerance), self.n
+        self.alarm_row: int | None = None
+
+    @property
+    def n(self) -> int:
+        """Rows watched so far."""
+        return sum(report.n for report in self.reports)
+
+    @property
+    def alarm(self) -> bool:
+        """Whether there has been an alarm since the last reset."""
+        return self.alarm_row is not None
+
+    @property
+    def threshold(self) -> float:
+        """Logarithm of the wealth that is an alarm, log(1/alpha)."""
+        return -float(np.log(self.alpha))
+
+    def add(
+        self, y: ArrayLike, dist: Predictive, *, pit: ArrayLike | None = None, outside: float = np.nan
+    ) -> MonitorReport:
+        """Watch one batch of rows, in the order in which they came.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,)
+            Observed targets.
+        dist : Predictive
+            Predicted distributions of these rows, made before the targets were known.
+        pit : array-like of shape (n_samples,), optional
+            Probability integral transforms; ``dist.cdf(y)`` by default. For distributions with point masses they must
+            be randomized, or are not uniform.
+        outside : float, optional
+            Share of the rows outside of the training rows, for the report.
+
+        Returns
+        -------
+        report : MonitorReport
+            Scores of the batch, and whether there is an alarm.
+        """
+        values = observed(y, dist)
+        levels = _checked_pit(dist.cdf(values) if pit is None else pit, len(values))
+        first, (logs, self._wealth) = self.n, self._wealth.after(levels)
+        if self.alarm_row is None and (over := logs >= self.threshold).any():
+            self.alarm_row = first - self.start + int(np.argmax(over)) + 1
+        report = MonitorReport(
+            first=first,
+            n=len(values),
+            log_score=float(dist.logpdf(values).mean()),
+            crps=float(dist.crps(values).mean()),
+            coverage={level: float(np.mean(np.abs(levels - 0.5) <= level / 2.0)) for level in LEVELS},
+            pit_counts=tuple(np.histogram(levels, _BINS, (0.0, 1.0))[0].tolist()),
+            outside=float(outside),
+            log_wealth=self._wealth.log,
+            alarm=self.alarm,
+            alarm_row=self.alarm_row,
+        )
+        self.reports.append(report)
+        return report
+
+    def to_json(self) -> str:
+        """Return the monitor with all reports as JSON text.
+
+        Returns
+        -------
+        text : str
+            Text that ``from_json`` reads.
+        """
+        reports = [{**asdict(report), "coverage": list(report.coverage.values())} for report in self.reports]
+        wealth = {"n": self._wealth.n, "log_stakes": [x if np.isfinite(x) else None for x in self._wealth.log_stakes]}
+        state = {"alpha": self.alpha, "tolerance": self.tolerance, "alarm_row": self.alarm_row, "start": self.start}
+        return json.dumps({**state, "wealth": wealth, "reports": reports})
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the monitor that ``to_json`` wrote.
+
+        Parameters
+        ----------
+        text : str
+            The JSON text.
+
+        Returns
+        -------
+        monitor : Monitor
+            The same monitor, which goes on where the other one was.
+        """
+        state = json.loads(text)
+        monitor, wealth = cls(state["alpha"], state["tolerance"]), state["wealth"]
+        stakes = np.array([-np.inf if x is None else x for x in wealth["log_stakes"]])
+        if stakes.shape != (N_BETS,):
+            raise InvalidParameterError(
+                f"a monitor has {N_BETS} bets; this text has {len(stakes)}: it is of another version"
+            )
+        monitor._wealth = Wealth(monitor.tolerance, wealth["n"], stakes)
+        monitor.start, monitor.alarm_row = state["start"], state["alarm_row"]
+        for report in state["reports"]:
+            coverage = dict(zip(LEVELS, report["coverage"], strict=True))
+            monitor.reports.append(
+                MonitorReport(**{**report, "coverage": coverage, "pit_counts": tuple(report["pit_counts"])})
+            )
+        return monitor
+
+
+def _checked_pit(pit: ArrayLike, n: int) -> FloatArray:
+    levels = np.asarray(pit, dtype=np.float64)
+    if levels.shape != (n,) or not np.all((levels >= 0.0) & (levels <= 1.0)):
+        raise InvalidParameterError(f"pit must hold one probability for each of {n} rows; got shape {levels.shape}")
+    return levels
