@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 
-from bdkn.cli import demo
+from bdkn.cli import demo, fit, predict
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
+app.command(help=fit.HELP)(fit.fit)
+app.command(help=predict.HELP)(predict.predict)
 app.command()(demo.demo)
 
 
@@ -26,4 +28,4 @@ def main(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Regression with honest uncertainty: Bayesian deep kernel networks."""
+    """Regression with honest uncertainty, for any table: learn, predict, judge, explain, keep up to date."""
