@@ -78,7 +78,7 @@ def tell_columns(model: Any, screen: Screen) -> None:
     """Note the columns that carry nothing, if the model says which."""
     for row in getattr(getattr(model, "columns_", None), "rows", ()):
         if row.get("kind") in ("constant", "identifier", "copy", "empty"):
-            screen.note(f"column {row['name']!r}: {row['becomes']}; {row['why']}")
+            screen.note(f"column {row['name']!r} is not used: {row['why']}")
 
 
 def _as_result(estimate: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ class PredictionPlan:
     """What is predicted for every row: by which model, from which columns, with which columns copied."""
 
     model: Any
-    inputs: tuple[str, ...]
+    inputs: Mapping[str, str]
     copied: tuple[str, ...]
     coverage: float
     quantiles: tuple[float, ...]
@@ -47,7 +47,7 @@ class PredictionPlan:
             )
         for level in quantiles:
             check_number("each level in --quantiles", level, low=0, high=1)
-        plan = cls(model, names, copied, coverage, quantiles, above, support and can_tell_support(model))
+        plan = cls(model, input_kinds(model, names), copied, coverage, quantiles, above, support and can_tell_support(model))
         taken = set(copied) & set(plan.output_names())
         if taken:
             raise InvalidParameterError(
@@ -63,7 +63,7 @@ class PredictionPlan:
 
     def kinds(self) -> dict[str, str]:
         """Return how each column is read: copied ones as they stand, inputs as in the fit."""
-        return {**{name: input_kind(self.model, name) for name in self.inputs}, **dict.fromkeys(self.copied, "text")}
+        return {**self.inputs, **dict.fromkeys(self.copied, "text")}
 
     def predicted(self, block: Any) -> Any:
         """Return the Arrow table of predictions for an Arrow table of rows."""
@@ -84,14 +84,14 @@ class PredictionPlan:
         return pa.table(arrays, names=[*self.copied, *self.output_names()])
 
     def _frame(self, block: Any) -> Any:
-        """Return the inputs as a data frame."""
-        from bdkn.table_files.frames import as_pandas
+        """Return the inputs as a table that the model knows."""
+        from bdkn.table_files.frames import as_pandas, plain_columns
 
         table = block.select(list(self.inputs))
-        for name in set(self.inputs) & set(self.copied):
-            if input_kind(self.model, name) == "number":
-                table = table.set_column(self.inputs.index(name), name, as_numbers(table[name], name))
-        return as_pandas(table)
+        for place, (name, kind) in enumerate(self.inputs.items()):
+            if name in self.copied and kind != "text":
+                table = table.set_column(place, name, from_text(table[name], kind, name))
+        return as_pandas(table) if getattr(self.model, "table_", None) is None else plain_columns(table)
 
     def _quantiles(self, X: Any, dist: Any, levels: Any) -> Any:
         """Return quantiles of each row, those of ``predict_quantiles``, without predicting again where they are equal."""
@@ -163,13 +163,11 @@ def in_order(work: Callable[[Part], Result], parts: Iterable[Part], workers: int
             yield waiting.popleft().result()
 
 
-def input_kind(model: Any, name: str) -> str:
-    """Return how an input column is read from a CSV file, by what it was in the fit: "number", "text" or "any"."""
-    found = {row["name"]: row["kind"] for row in getattr(getattr(model, "columns_", None), "rows", ())}
-    kind = found.get(name, "number")
-    if kind == "number":
-        return "number"
-    return "text" if kind in ("category", "text") else "any"
+def input_kinds(model: Any, names: Iterable[str]) -> dict[str, str]:
+    """Return how input columns are read from a CSV file, by what they were in the fit."""
+    found = {str(row["name"]): row["kind"] for row in getattr(getattr(model, "columns_", None), "rows", ())}
+    kinds = {name: found.get(name, "number") for name in names}
+    return {name: kind if kind in ("number", "boolean", "date") else "text" for name, kind in kinds.items()}
 
 
 def can_tell_support(model: Any) -> bool:
@@ -178,13 +176,21 @@ def can_tell_support(model: Any) -> bool:
     return combined is not None and combined.widening is not None
 
 
-def as_numbers(column: Any, name: str) -> Any:
-    """Return a column of texts as numbers."""
+def from_text(column: Any, kind: str, name: str) -> Any:
+    """Return a column of texts as numbers, booleans or dates; a column that holds no texts as it is."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    from bdkn.table_files.frames import without_missing
+    from bdkn.table_files.csv_files import read_dates, without_missing
 
+    if not pa.types.is_string(column.type) or kind == "text":
+        return column
+    if kind == "date":
+        return read_dates(column)
+    texts = without_missing(column)
     try:
-        return without_missing(column).cast(pa.float64())
+        return texts.cast(pa.bool_() if kind == "boolean" else pa.float64())
     except pa.ArrowInvalid as error:
-        raise InvalidParameterError(f"column {name!r} must hold numbers ({str(error).splitlines()[0]})") from error
+        if kind == "number" and pc.any(pc.match_substring(texts, ",")).as_py():
+            return from_text(pc.replace_substring(texts, ",", "."), kind, name)
+        raise InvalidParameterError(f"column {name!r} must hold {kind}s ({str(error).splitlines()[0]})") from error

@@ -16,7 +16,7 @@ from bdkn.errors import InvalidParameterError
 from bdkn.table_files.dialect import HEAD_BYTES, Dialect, detect_dialect
 from bdkn.table_files.formats import STREAM, TableFormat, format_of
 from bdkn.table_files.replayed import Replayed
-from bdkn.table_files.wrong_lines import NUMBER, TEXT, find_wrong_line
+from bdkn.table_files.wrong_lines import BOOLEAN, DATE, NUMBER, TEXT, find_wrong_line
 
 MISSING = ("", "#N/A", "N/A", "n/a", "NA", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None")
 """Texts that stand for a missing value."""
@@ -71,11 +71,14 @@ class CsvFile:
         import pyarrow as pa
         import pyarrow.csv as arrow_csv
 
-        types = {name: kind for name, kind in kinds.items() if kind in (NUMBER, TEXT)}
-        with self._errors(types), self._opened() as file:
-            for batch in arrow_csv.open_csv(file, *self._options(types, list(kinds))):
-                if len(batch):
-                    yield pa.Table.from_batches([batch])
+        dates = [name for name, kind in kinds.items() if kind == DATE]
+        with self._errors(kinds), self._opened() as file:
+            for batch in arrow_csv.open_csv(file, *self._options(kinds, list(kinds))):
+                table = pa.Table.from_batches([batch])
+                for name in dates:
+                    table = table.set_column(table.column_names.index(name), name, read_dates(table[name]))
+                if len(table):
+                    yield table
 
     def _with_zeros(self, table: Any, source: Any) -> list[str]:
         """Return the names of columns of whole numbers, some of which are written with leading zeros."""
@@ -94,7 +97,7 @@ class CsvFile:
         import pyarrow as pa
         import pyarrow.csv as arrow_csv
 
-        types = {NUMBER: pa.float64(), TEXT: pa.string()}
+        types = {NUMBER: pa.float64(), BOOLEAN: pa.bool_(), DATE: pa.string(), TEXT: pa.string()}
         dialect = self.dialect
         reading = arrow_csv.ReadOptions(
             encoding="utf8" if dialect.encoding.startswith("utf-8") else dialect.encoding,
@@ -170,6 +173,25 @@ def _head_of(path: str, form: TableFormat) -> bytes:
 def _binary(path: str, form: TableFormat) -> BinaryIO:
     file: Any = gzip.open(path, "rb") if form.gzip else open(path, "rb")  # noqa: SIM115
     return file  # type: ignore[no-any-return]
+
+
+def read_dates(column: Any) -> Any:
+    """Return a column of texts as moments, or as it is if not all of them are such as 2024-03-31 or 2024-03-31 12:00."""
+    import pyarrow as pa
+
+    try:
+        return without_missing(column).cast(pa.timestamp("us"))
+    except pa.ArrowInvalid:
+        return column
+
+
+def without_missing(column: Any) -> Any:
+    """Return a column of texts in which those that stand for a missing value are missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    absent = pc.is_in(column, value_set=pa.array(MISSING, column.type))
+    return pc.if_else(absent, pa.scalar(None, column.type), column)
 
 
 def _named(path: str) -> str:

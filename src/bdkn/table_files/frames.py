@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from bdkn.errors import InvalidParameterError
-from bdkn.table_files.csv_files import MISSING
+from bdkn.table_files.csv_files import without_missing
 
 _INDEX = re.compile(r"__index_level_\d+__")
 
@@ -17,16 +17,20 @@ def as_pandas(table: Any, place: str = "the table") -> Any:
     Dates are ``datetime64``, times of day and texts are texts, decimals are numbers in double precision, booleans with
     missing values are nullable, and columns without any value are missing numbers.
     """
-    names = [name for name in table.column_names if not _INDEX.fullmatch(name)]
-    converted = table.select(names)
-    for place_of, name in enumerate(names):
-        column = _plain(converted[name], name, place)
-        converted = converted.set_column(place_of, name, column)
+    converted = plain_columns(table, place)
     frame = converted.to_pandas(ignore_metadata=True)
-    for name in names:
+    for name in converted.column_names:
         if converted.schema.field(name).type == "bool" and converted[name].null_count:
             frame[name] = frame[name].astype("boolean")
     return frame
+
+
+def plain_columns(table: Any, place: str = "the table") -> Any:
+    """Return an Arrow table with columns of the types that regressors know, without the row names of pandas."""
+    import pyarrow as pa
+
+    names = [name for name in table.column_names if not _INDEX.fullmatch(name)]
+    return pa.table({name: _plain(table[name], name, place) for name in names})
 
 
 def _plain(column: Any, name: str, place: str) -> Any:
@@ -47,12 +51,3 @@ def _plain(column: Any, name: str, place: str) -> Any:
             f"columns must hold numbers, booleans, dates or text; {name!r} of {place} holds {kind}: drop that column"
         )
     return column
-
-
-def without_missing(column: Any) -> Any:
-    """Return a column of texts in which those that stand for a missing value are missing."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    absent = pc.is_in(column, value_set=pa.array(MISSING, column.type))
-    return pc.if_else(absent, pa.scalar(None, column.type), column)

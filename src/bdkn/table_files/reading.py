@@ -61,7 +61,8 @@ def open_blocks(
     path : str or path-like
         File to read; "-" is standard input, as CSV.
     kinds : mapping of str to str
-        For each column to read: "number"; "text", as it stands in the file; or "any", by the first rows.
+        For each column to read from a CSV file: "number", "boolean", "date", or "text", as it stands in the file. The
+        columns of a Parquet file have the types that they have.
     tell : callable
         Called with a note about everything that was guessed.
 

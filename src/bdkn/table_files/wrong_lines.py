@@ -10,7 +10,8 @@ from typing import BinaryIO
 from bdkn.errors import InvalidParameterError
 from bdkn.table_files.dialect import Dialect
 
-NUMBER, TEXT = "number", "text"
+NUMBER, BOOLEAN, DATE, TEXT = "number", "boolean", "date", "text"
+"""How a column of a CSV file is read."""
 
 
 def find_wrong_line(
