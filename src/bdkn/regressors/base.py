@@ -43,11 +43,10 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
 
     @property
     def columns_(self) -> ColumnReport:
-        """What each column of the training frame became, and why; printed as a table."""
+        """What each column of the training table became, and why; printed as a table."""
         check_is_fitted(self)
-        if self.table_ is None:
-            raise AttributeError("columns_ describes the columns of a data frame; this model was fitted to an array")
-        return ColumnReport.of(self.table_)
+        table = self.table_
+        return ColumnReport.of_numbers(range(self.n_features_in_)) if table is None else ColumnReport.of(table)
 
     @abstractmethod
     def _fit(self, rows: Rows) -> object:
@@ -307,7 +306,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
     def _checked(self, X: Table, y: ArrayLike, *, reset: bool) -> tuple[Any, Any]:
         """Return the checked table, of a data frame the codes of its columns, and the checked targets."""
         if reset:
-            self.table_ = None
+            self.__dict__.pop("table_", None)
         if self._takes_frame(X, reset=reset):
             return self._checked_frame(X, y, reset=reset)
         rows, targets = validate_data(self, X, y, reset=reset, dtype=DTYPES, y_numeric=True)
@@ -324,13 +323,13 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         if reset:
             self.table_ = TableEncoder.fit(X)
             self.n_features_in_ = len(self.table_.names)
-            vars(self).pop("feature_names_in_", None)
+            self.__dict__.pop("feature_names_in_", None)
             if all(isinstance(name, str) for name in self.table_.names):
                 self.feature_names_in_ = np.array(self.table_.names, dtype=object)
-        return self._table.code(X), targets
+        return self._require_table().code(X), targets
 
-    @property
-    def _table(self) -> TableEncoder:
+    def _require_table(self) -> TableEncoder:
+        """Return the encoder of the training frame."""
         assert self.table_ is not None, "a model that was fitted to a frame has its encoder"
         return self.table_
 
@@ -350,7 +349,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
     def _rows(self, X: Table) -> Array:
         check_is_fitted(self)
         if self._takes_frame(X, reset=False):
-            return self._table.transform(X)
+            return self._require_table().transform(X)
         rows: Array = X if self._is_valid(X) else validate_data(self, X, reset=False, dtype=DTYPES)
         return rows
 

@@ -468,7 +468,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
 
     def _checked(self, X: Table, y: ArrayLike, *, reset: bool) -> tuple[Any, Any]:
         if reset:
-            self.table_ = None
+            self.__dict__.pop("table_", None)
         if self._takes_frame(X, reset=reset):
             return self._checked_frame(X, y, reset=reset)
         table = as_table(X)
@@ -480,7 +480,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     def _rows(self, X: Table) -> Any:
         check_is_fitted(self)
         if self._takes_frame(X, reset=False):
-            return self._table.transform(X)
+            return self._require_table().transform(X)
         table = validate_data(self, as_table(X), reset=False, skip_check_array=True)
         if isinstance(table, np.ndarray) and not get_tags(self).input_tags.allow_nan:
             assert_all_finite(table, input_name="X")  # the members in use may all ignore such a column

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bdkn.errors import InvalidParameterError
 from bdkn.tables.reading import RawColumn
@@ -244,11 +245,11 @@ def check_finite(column: RawColumn) -> None:
         )
 
 
-def _frequent(size: Sequence[int] | FloatArray, most: int) -> list[int]:
+def _frequent(size: NDArray[Any], most: int) -> list[int]:
     """Return the numbers of the values that have an input: all if they are few, else the most frequent ones."""
     if len(size) <= most:
         return list(range(len(size)))
-    order = np.argsort(-np.asarray(size), kind="stable")[:most]
+    order = np.argsort(-size, kind="stable")[:most]
     return sorted(int(j) for j in order if size[j] >= _FREQUENT)
 
 

@@ -43,7 +43,7 @@ class RawColumn:
         """Which values are missing."""
         if self.kind == "text":
             return np.fromiter((value is None for value in self.values), bool, len(self.values))
-        return np.isnan(self.values)
+        return np.asarray(np.isnan(self.values))
 
 
 def is_frame(X: Any) -> bool:

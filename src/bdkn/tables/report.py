@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,22 @@ class ColumnReport:
         """
         notes = encoder.notes or ("",) * len(encoder.columns)
         return cls([_row(column, note) for column, note in zip(encoder.columns, notes, strict=True)])
+
+    @classmethod
+    def of_numbers(cls, names: Iterable[Any]) -> ColumnReport:
+        """Return the report about the columns of an array of numbers.
+
+        Parameters
+        ----------
+        names : iterable
+            Their names or numbers.
+
+        Returns
+        -------
+        report : ColumnReport
+            One entry per column.
+        """
+        return cls([{"name": name, "kind": "number", "becomes": "itself", "why": ""} for name in names])
 
     def to_frame(self) -> Any:
         """Return the report as a pandas data frame.

@@ -28,8 +28,8 @@ class TargetStatistics:
         The mean of a value with n rows is shrunk by n / (n + s), where s is the variance within values over that
         between values: the posterior mean under a Gaussian prior whose variance is estimated.
         """
-        size = np.bincount(codes, counts, n_values)
-        total = np.bincount(codes, counts * scores, n_values)
+        size: FloatArray = np.bincount(codes, counts, n_values).astype(np.float64)
+        total: FloatArray = np.bincount(codes, counts * scores, n_values).astype(np.float64)
         overall = float(total.sum() / max(size.sum(), 1e-300))
         raw = np.divide(total, size, out=np.full(n_values, overall), where=size > 0)
         within = float(counts @ (scores - raw[codes]) ** 2)

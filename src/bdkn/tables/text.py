@@ -48,7 +48,7 @@ class TextColumn:
     @property
     def n_codes(self) -> int:
         """The number of codes per text."""
-        return self.directions.shape[1]
+        return int(self.directions.shape[1])
 
     @property
     def features(self) -> tuple[str, ...]:
