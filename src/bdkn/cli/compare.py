@@ -14,7 +14,8 @@ from bdkn.cli.terminal import Screen, errors_as_messages
 HELP = """Compare methods on a table: those of bdkn, and those of other libraries that are installed.
 
 All are fitted with their defaults to the same folds and predict the rows left out. Other methods see the table behind
-the usual encoders. The best CRPS comes first.
+the usual encoders; CatBoost and NGBoost stop when a tenth of the rows, left out for this, is predicted worse. The best
+CRPS comes first.
 
 Methods: bdkn, stack, deep-ensemble, catboost, ngboost, boosting, process, ridge, mean.
 

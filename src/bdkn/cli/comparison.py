@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from bdkn.cli.labelled import Labelled
 from bdkn.cli.peers import Method
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 METRICS = ("nll", "crps", "rmse", "coverage", "seconds")
@@ -77,22 +78,37 @@ def draw_comparison(found: Sequence[Compared], target: str, coverage: float) -> 
     """Return a figure with a panel per metric: a dot for the mean of each method, small ones for its folds."""
     from matplotlib.figure import Figure
 
-    from bdkn.plots.style import BLUE, GREY, PALE, VERMILION, label_axes, prepare_axes
+    from bdkn.plots.style import GREY, label_axes, prepare_axes
 
     shown = [metric for metric in METRICS if metric != "seconds"]
     figure = Figure(figsize=(3.0 * len(shown) + 1.5, 0.42 * len(found) + 1.4), layout="constrained")
     for metric, ax in zip(shown, figure.subplots(1, len(shown), sharey=True), strict=True):
+        limit = _limit([one.mean(metric) for one in found])
         prepare_axes(ax)
-        for place, one in _upwards(found):
-            ax.axhline(place, color=PALE, lw=0.8, zorder=0)
-            ax.plot(one.scores(metric), [place] * len(one.folds), "o", ms=3.5, color=GREY, alpha=0.6)
-            ax.plot(one.mean(metric), place, "o", ms=8, color=VERMILION if _is_best(one, found, metric) else BLUE)
+        for place, one in enumerate(reversed(found)):
+            _draw_scores(ax, place, one.scores(metric), limit, best=_is_best(one, found, metric))
         if metric == "coverage":
             ax.axvline(coverage, color=GREY, lw=1, ls="--")
         label_axes(ax, _label(metric, coverage), "", None)
-    ax.set_yticks(range(len(found)), [one.title for one in reversed(found)])
-    figure.suptitle(f"Predictions of {target}, {len(found[0].folds)} folds left out in turn", x=0.01, ha="left", fontsize=12)
+        ax.set_yticks(range(len(found)), [one.title for one in reversed(found)])
+    title = f"Predictions of {target}, {len(found[0].folds)} folds left out in turn"
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12)
     return figure
+
+
+def _draw_scores(ax: Axes, place: int, scores: list[float], limit: float, *, best: bool) -> None:
+    """Draw the scores of one method at a height; a mean beyond the limit is an arrow with its number."""
+    from bdkn.plots.style import BLUE, GREY, PALE, VERMILION
+
+    mean, colour = sum(scores) / len(scores), VERMILION if best else BLUE
+    ax.axhline(place, color=PALE, lw=0.8, zorder=0)
+    if mean > limit:
+        ax.plot(limit, place, ">", ms=8, color=colour)
+        ax.annotate(f"{mean:.3g}", (limit, place), (-8, -3), textcoords="offset points", ha="right", fontsize=8)
+        return
+    near = [score for score in scores if score <= limit]
+    ax.plot(near, [place] * len(near), "o", ms=3.5, color=GREY, alpha=0.6)
+    ax.plot(mean, place, "o", ms=8, color=colour)
 
 
 def write_comparison(path: Path, figure: Figure) -> None:
@@ -115,12 +131,16 @@ def _one_fold(
     return Estimate.of(test.y, dist, coverage, method.title), time.perf_counter() - start
 
 
-def _upwards(found: Sequence[Compared]) -> Iterator[tuple[int, Compared]]:
-    return enumerate(reversed(found))
-
-
 def _is_best(one: Compared, found: Sequence[Compared], metric: str) -> bool:
     return metric != "coverage" and one.mean(metric) == min(other.mean(metric) for other in found)
+
+
+def _limit(means: list[float]) -> float:
+    """Return the largest mean that is drawn where it is: one far beyond the others would hide their differences."""
+    ordered = sorted(means)
+    middle = ordered[len(ordered) // 2]
+    near = [mean for mean in ordered if mean <= middle + 5 * (middle - ordered[0])]
+    return near[-1] if len(near) == len(ordered) else near[-1] + 0.1 * (near[-1] - ordered[0])
 
 
 def _label(metric: str, coverage: float) -> str:

@@ -10,12 +10,15 @@ if TYPE_CHECKING:
     from bdkn.typing import FloatArray
 
 
+LEFT_OUT = "rows left out of training"
+
+
 @dataclass(frozen=True)
 class Estimate:
     """Scores of predictions for ``rows`` rows; ``level`` is the probability that each interval should hold.
 
     ``typical_error`` is the median absolute error, ``r2`` the share of the squared error that is saved in comparison
-    with predicting the mean, ``how`` a sentence about where the rows come from.
+    with predicting the mean, ``how`` a sentence about where the rows come from, ``whose`` what they are called.
     """
 
     rows: int
@@ -28,10 +31,17 @@ class Estimate:
     coverage: float
     interval_width: float
     how: str
+    whose: str = "rows"
 
     @classmethod
     def of(
-        cls, y: FloatArray, dist: Predictive, level: float, how: str, counts: FloatArray | None = None
+        cls,
+        y: FloatArray,
+        dist: Predictive,
+        level: float,
+        how: str,
+        counts: FloatArray | None = None,
+        whose: str = "rows",
     ) -> Estimate:
         """Return the scores of predictions ``dist`` for targets ``y``."""
         import numpy as np
@@ -43,7 +53,7 @@ class Estimate:
         r2 = 1.0 - scores["rmse"] ** 2 / around if around > 0 else float("nan")
         typical = float(np.median(np.abs(y - dist.mean())))
         kept = {name: scores[name] for name in ("rmse", "nll", "crps", "coverage", "interval_width")}
-        return cls(rows=len(y), typical_error=typical, r2=float(r2), level=level, how=how, **kept)
+        return cls(rows=len(y), typical_error=typical, r2=float(r2), level=level, how=how, whose=whose, **kept)
 
     def sentences(self, target: str) -> list[str]:
         """Return the estimate in plain words."""
@@ -53,7 +63,7 @@ class Estimate:
             f"  Half of the predictions of {target!r} are off by less than {self.typical_error:.4g}; "
             f"the root mean squared error is {self.rmse:.4g}.",
             f"  {_explained(self.r2)} (R² = {self.r2:.3f}).",
-            f"  {inside:,} of {self.rows:,} rows left out, {self.coverage:.1%}, lay inside their {self.level:.0%} "
+            f"  {inside:,} of {self.rows:,} {self.whose} ({self.coverage:.1%}) lay inside their {self.level:.0%} "
             f"interval, which is {self.interval_width:.4g} wide on average.",
             f"  To compare models on the same rows, smaller is better: NLL {self.nll:.4g}, CRPS {self.crps:.4g}.",
         ]
@@ -76,7 +86,7 @@ def left_out_estimate(model: Any, level: float) -> Estimate | None:
     student = model.combination_.leave_one_out(held_out.forecast(), held_out.y, held_out.counts)
     dist = targets.restore(student.affine(targets.scale, targets.mean))
     how = "Estimated from rows that were left out of training in turn"
-    return Estimate.of(targets.inverse(held_out.y), dist, level, how, held_out.counts)
+    return Estimate.of(targets.inverse(held_out.y), dist, level, how, held_out.counts, LEFT_OUT)
 
 
 def _explained(r2: float) -> str:

@@ -22,7 +22,7 @@ def explain(
     model: Model,
     data: Data,
     row: Annotated[int | None, typer.Option(min=1, help="Number of a row, from 1; all rows if not given.")] = None,
-    rows: Annotated[int, typer.Option(min=1, help="Most rows to explain together, chosen at random.")] = 1000,
+    rows: Annotated[int, typer.Option(min=1, help="Most rows to explain, chosen at random.")] = 100,
     seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -33,8 +33,11 @@ def explain(
         fitted = explainable(load_model(model))
         X = read_inputs(fitted, data, screen)
         with screen.noting_warnings():
-            found = fitted.explain(chosen(X, row, rows, seed))
-        show(found, screen, row)
+            found = fitted.explain(one_row(X, row), X, max_rows=rows, random_state=seed)
+        if row is None:
+            show_all(found, screen)
+        else:
+            show_row(found, screen, row, X)
 
 
 def explainable(model: Any) -> Any:
@@ -59,17 +62,48 @@ def read_inputs(model: Any, data: Any, screen: Screen) -> Any:
     return frame[list(names)]
 
 
-def chosen(X: Any, row: int | None, most: int, seed: int) -> Any:
-    """Return one row, or at most so many, chosen at random."""
+def one_row(X: Any, row: int | None) -> Any:
+    """Return one row of a table as a table; all rows if none is named."""
     from bdkn.errors import InvalidParameterError
 
     if row is None:
-        return X if len(X) <= most else X.sample(most, random_state=seed)
+        return X
     if row > len(X):
         raise InvalidParameterError(f"--row must be at most {len(X)}, the number of rows; got {row}")
     return X.iloc[[row - 1]]
 
 
-def show(found: Any, screen: Screen, row: int | None) -> None:
-    """Print what an explanation says."""
-    raise NotImplementedError
+def show_all(found: Any, screen: Screen) -> None:
+    """Print how much each column changes predictions, and the standard deviation, on average over rows."""
+    import numpy as np
+
+    sizes = np.abs(found.values).mean(axis=0)
+    order = np.argsort(-sizes[:, 0], kind="stable")
+    rows = [{"column": found.columns[j], **dict(zip(found.parts, sizes[j].tolist(), strict=True))} for j in order]
+    title = f"How much each column changes a prediction, on average over {len(found.values)} rows"
+    screen.table(title, ("column", *found.parts), [_cells(row, "{:.4g}") for row in rows])
+    screen.finish({"rows": len(found.values), "columns": rows})
+
+
+def show_row(found: Any, screen: Screen, number: int, X: Any) -> None:
+    """Print what each column adds to the prediction of one row, from the average prediction to its own."""
+    import numpy as np
+
+    values = found.values[0]
+    order = np.argsort(-np.abs(values[:, 0]), kind="stable")
+    rows = [{"column": found.columns[j], **dict(zip(found.parts, values[j].tolist(), strict=True))} for j in order]
+    given = X.iloc[number - 1]
+    cells = [(f"{row['column']} = {given[row['column']]}", *_cells(row, "{:+.4g}")[1:]) for row in rows]
+    ends = [("average prediction", *_plain(found.base)), *cells, (f"row {number}", *_plain(found.prediction[0]))]
+    screen.table(f"What each column adds to the prediction of row {number}", ("", *found.parts), ends)
+    totals = {"average": found.base, "prediction": found.prediction[0]}
+    named = {key: dict(zip(found.parts, total.tolist(), strict=True)) for key, total in totals.items()}
+    screen.finish({"row": number, **named, "columns": rows})
+
+
+def _cells(row: dict[str, Any], layout: str) -> tuple[str, ...]:
+    return tuple(cell if isinstance(cell, str) else layout.format(cell) for cell in row.values())
+
+
+def _plain(numbers: Any) -> tuple[str, ...]:
+    return tuple(f"{number:.4g}" for number in numbers)

@@ -28,7 +28,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         columns = column_rows(fitted)
         if columns:
             cells = [tuple(str(row.get(key, "")) for key in ("name", "kind", "becomes", "why")) for row in columns]
-            screen.table("\nColumns", ("column", "kind", "becomes", "why"), cells)
+            screen.table("\nColumns", ("column", "kind", "becomes", "why"), cells, texts=True)
         members = member_rows(fitted)
         if members:
             screen.table("\nMembers", ("member", "weight"), [(name, f"{weight:.3f}") for name, weight in members])

@@ -145,7 +145,9 @@ def _texts(column: Any, option: str) -> Any:
     """Return a column as labels; raise if one is missing."""
     if column.isna().any():
         row = int(column.isna().to_numpy().argmax()) + 1
-        raise InvalidParameterError(f"{option} must have a label in every row; column {column.name!r} has none in row {row}")
+        raise InvalidParameterError(
+            f"{option} must have a label in every row; column {column.name!r} lacks one in row {row}"
+        )
     return column.astype(str).to_numpy()
 
 

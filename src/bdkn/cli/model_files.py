@@ -15,7 +15,9 @@ def load_model(path: Path) -> Any:
     from bdkn.regressors import load
 
     if not path.exists():
-        raise InvalidParameterError(f"there is no model file {path}; make one: bdkn fit DATA --target COLUMN --out {path}")
+        raise InvalidParameterError(
+            f"there is no model file {path}; make one: bdkn fit DATA --target COLUMN --out MODEL"
+        )
     return load(path)
 
 

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 Moments = Callable[[Any, Any], tuple[Any, Any]]
 """A function from a fitted model and rows to means and standard deviations."""
 
+Stop = Callable[[Any, Any], dict[str, Any]]
+"""A function from rows and targets left out to the arguments of a fit that stops when they are predicted worse."""
+
+_LEAST_ROWS = 50
+"""With fewer rows than this none is left out to stop a fit."""
+
 _FEW_VALUES = 12
 """Categories with more values than this are encoded by the mean target of a value."""
 
@@ -38,13 +44,19 @@ class Method:
 class EncodedPeer:
     """A regressor of another library behind the usual encoders, that predicts Gaussians."""
 
-    def __init__(self, model: Any, moments: Moments) -> None:
-        self.model, self.moments = model, moments
+    def __init__(self, model: Any, moments: Moments, stop: Stop | None = None) -> None:
+        self.model, self.moments, self.stop = model, moments, stop
 
     def fit(self, X: Any, y: FloatArray) -> Self:
-        """Fit encoders and model to training rows."""
+        """Fit encoders and model to training rows; a model that is stopped early, to nine tenths of them."""
         self.encoder = usual_encoder(X)
-        self.model.fit(self.encoder.fit_transform(plain_frame(X), y), y)
+        inputs, validation = self.encoder.fit_transform(plain_frame(X), y), {}
+        if self.stop is not None and len(y) >= _LEAST_ROWS:
+            from sklearn.model_selection import train_test_split
+
+            inputs, left_X, y, left_y = train_test_split(inputs, y, test_size=0.1, random_state=0)
+            validation = self.stop(left_X, left_y)
+        self.model.fit(inputs, y, **validation)
         return self
 
     def predict_dist(self, X: Any) -> Gaussian:
@@ -139,7 +151,10 @@ def _ngboost(seed: int, effort: str) -> Any:
         found = model.pred_dist(X)
         return found.loc, found.scale
 
-    return EncodedPeer(NGBRegressor(verbose=False, random_state=seed), moments)
+    def stop(X: Any, y: Any) -> dict[str, Any]:
+        return {"X_val": X, "Y_val": y, "early_stopping_rounds": 50}
+
+    return EncodedPeer(NGBRegressor(n_estimators=1000, verbose=False, random_state=seed), moments, stop)
 
 
 def _catboost(seed: int, effort: str) -> Any:
@@ -153,7 +168,10 @@ def _catboost(seed: int, effort: str) -> Any:
         mean, variance = model.predict(X).T
         return mean, variance**0.5
 
-    return EncodedPeer(model, moments)
+    def stop(X: Any, y: Any) -> dict[str, Any]:
+        return {"eval_set": (X, y), "early_stopping_rounds": 50}
+
+    return EncodedPeer(model, moments, stop)
 
 
 def _boosting(seed: int, effort: str) -> Any:

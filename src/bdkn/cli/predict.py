@@ -72,4 +72,6 @@ def _numbers(option: str, text: str | None) -> tuple[float, ...]:
     try:
         return tuple(float(word) for word in names_of(text))
     except ValueError as error:
-        raise InvalidParameterError(f"{option} must be numbers separated by commas, as 0.1,0.9; got {text!r}") from error
+        raise InvalidParameterError(
+            f"{option} must be numbers separated by commas, as 0.1,0.9; got {text!r}"
+        ) from error

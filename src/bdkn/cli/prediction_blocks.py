@@ -47,7 +47,9 @@ class PredictionPlan:
             )
         for level in quantiles:
             check_number("each level in --quantiles", level, low=0, high=1)
-        plan = cls(model, input_kinds(model, names), copied, coverage, quantiles, above, support and can_tell_support(model))
+        plan = cls(
+            model, input_kinds(model, names), copied, coverage, quantiles, above, support and can_tell_support(model)
+        )
         taken = set(copied) & set(plan.output_names())
         if taken:
             raise InvalidParameterError(
@@ -94,7 +96,7 @@ class PredictionPlan:
         return as_pandas(table) if getattr(self.model, "table_", None) is None else plain_columns(table)
 
     def _quantiles(self, X: Any, dist: Any, levels: Any) -> Any:
-        """Return quantiles of each row, those of ``predict_quantiles``, without predicting again where they are equal."""
+        """Return the quantiles of ``predict_quantiles``; rows are predicted again only if targets share values."""
         if getattr(self.model, "target_values_", None) is None:
             return dist.ppf(levels)
         return self.model.predict_quantiles(X, levels)

@@ -89,15 +89,15 @@ class Screen:
         if not self.json:
             typer.echo("\n".join(lines))
 
-    def table(self, title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-        """Print a table of the result, unless it is to be JSON."""
+    def table(self, title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]], *, texts: bool = False) -> None:
+        """Print a table of the result, unless it is to be JSON; ``texts`` if its cells are no numbers."""
         if self.json:
             return
         from rich.console import Console
 
         from bdkn.report import Table
 
-        print_table(Console(highlight=False, markup=False), Table(title, columns, tuple(rows)))
+        print_table(Console(highlight=False, markup=False), Table(title, columns, tuple(rows)), texts=texts)
 
     def finish(self, result: Mapping[str, Any]) -> None:
         """Print the result as JSON, if it is to be JSON; the notes are part of it."""
@@ -119,14 +119,14 @@ class Screen:
                     self.note(str(warning.message))
 
 
-def print_table(console: Console, table: Table) -> None:
-    """Print a table, names aligned left and numbers aligned right."""
+def print_table(console: Console, table: Table, *, texts: bool = False) -> None:
+    """Print a table, names aligned left and numbers aligned right; ``texts`` if there are no numbers."""
     from rich import box
     from rich.table import Table as Grid
 
     grid = Grid(title=table.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for place, column in enumerate(table.columns):
-        grid.add_column(column, justify="right" if place else "left")
+        grid.add_column(column, justify="right" if place and not texts else "left")
     for row in table.rows:
         grid.add_row(*row)
     console.print(grid)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from bdkn.cli.estimate import Estimate, left_out_estimate
+from bdkn.cli.estimate import LEFT_OUT, Estimate, left_out_estimate
 from bdkn.cli.labelled import Labelled
 from bdkn.errors import InvalidParameterError, check_choice
 
@@ -74,7 +74,7 @@ class Training:
         train, test = self._split(rows)
         model = self._model().fit(train.X, train.y, sample_weight=train.weights)
         how = "Estimated from a fifth of the rows, left out of a fit for this purpose"
-        return Estimate.of(test.y, model.predict_dist(test.X), self.coverage, how, test.weights)
+        return Estimate.of(test.y, model.predict_dist(test.X), self.coverage, how, test.weights, LEFT_OUT)
 
     def _split(self, rows: Labelled) -> tuple[Labelled, Labelled]:
         import numpy as np

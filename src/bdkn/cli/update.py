@@ -13,6 +13,8 @@ from bdkn.cli.model_files import load_model, making, record_making, target_of
 from bdkn.cli.options import AsJson, Coverage, Data, KnownTarget, Model, Quiet
 from bdkn.cli.terminal import Screen, errors_as_messages
 
+HOW = "The new rows, before they were absorbed"
+
 HELP = """Absorb new rows with known targets into a model, and write the model that knows them too.
 
 The networks stay as they are; how they are weighted, and how large the noise is, is learned from all rows, exactly as
@@ -30,7 +32,8 @@ def update(
     out: Annotated[Path, typer.Option(help="Model file to write; it may be the one that is read.", show_default=False)],
     target: KnownTarget = None,
     forgetting: Annotated[
-        float, typer.Option(min=0.001, max=1.0, help="Factor by which all earlier rows count less; 1: none is forgotten.")
+        float,
+        typer.Option(min=0.001, max=1.0, help="Factor by which earlier rows count less; 1: none is forgotten."),
     ] = 1.0,
     coverage: Coverage = 0.9,
     as_json: AsJson = False,
@@ -46,14 +49,18 @@ def update(
         name = target_of(fitted, target)
         rows = labelled_for(fitted, data, name, screen)
         with screen.noting_warnings():
-            before = Estimate.of(rows.y, fitted.predict_dist(rows.X), coverage, "The new rows, before they were absorbed")
+            before = Estimate.of(
+                rows.y, fitted.predict_dist(rows.X), coverage, HOW
+            )
             former = state_of(fitted)
             fitted.partial_fit(rows.X, rows.y, forgetting=forgetting)
         changes = changed_state(former, state_of(fitted))
         note_update(fitted, data, len(rows))
         fitted.save(out)
         screen.say(*before.sentences(name), "")
-        screen.table("What changed", ("", "before", "after"), [(key, f"{a:.4g}", f"{b:.4g}") for key, (a, b) in changes.items()])
+        screen.table(
+            "What changed", ("", "before", "after"), [(key, f"{a:.4g}", f"{b:.4g}") for key, (a, b) in changes.items()]
+        )
         screen.say(f"Model: {out}")
         screen.finish({"model": str(out), "rows": len(rows), "before": before.numbers(), "changes": changes})
 

@@ -53,13 +53,14 @@ class CsvFile:
 
     def read(self) -> Any:
         """Return the whole file as an Arrow table; columns of whole numbers with leading zeros are text."""
+        import pyarrow as pa
         import pyarrow.csv as arrow_csv
 
-        with self._errors({}), self._opened() as file:
-            data = file.read() if self.path == STREAM else None
-        source = self if data is None else _InMemory(data)
+        source = self if self.head is None else _InMemory(self.head + sys.stdin.buffer.read())
         with self._errors({}), source._opened() as file:
             table = arrow_csv.read_csv(file, *self._options())
+            if any(pa.types.is_binary(field.type) for field in table.schema):
+                raise pa.ArrowInvalid("some text is not in UTF-8")
         codes = [name for name in self._with_zeros(table, source) if name in table.column_names]
         if not codes:
             return table
@@ -176,7 +177,7 @@ def _binary(path: str, form: TableFormat) -> BinaryIO:
 
 
 def read_dates(column: Any) -> Any:
-    """Return a column of texts as moments, or as it is if not all of them are such as 2024-03-31 or 2024-03-31 12:00."""
+    """Return a column of texts as moments, or as it is if not all are such as 2024-03-31 or 2024-03-31 12:00:00."""
     import pyarrow as pa
 
     try:

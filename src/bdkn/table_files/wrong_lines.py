@@ -36,23 +36,27 @@ def find_wrong_line(
                         f"column {dialect.names[j]!r} of {place} must hold numbers; line {line} has "
                         f"{_shortened(row[j])!r}. Correct that cell, or leave it empty if the number is missing"
                     )
-    except UnicodeDecodeError as error:
+    except UnicodeDecodeError:
         return InvalidParameterError(
-            f"{place} must be text in one encoding; it begins as {dialect.encoding}, but byte {error.start} of a line "
-            "is none of it: save it again as UTF-8"
+            f"{place} must be text in one encoding; it begins as {dialect.encoding}, but a line further down is not "
+            "in it: save it again as UTF-8"
         )
     return None
 
 
 def _rows(file: BinaryIO, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of the line and the cells of each row after the header."""
-    reader = csv.reader(io.TextIOWrapper(file, encoding=dialect.encoding, newline=""), delimiter=dialect.delimiter)
+    text = io.TextIOWrapper(file, encoding=dialect.encoding, newline="")
+    reader = csv.reader(text, delimiter=dialect.delimiter)
     header = False
-    for row in reader:
-        if row and not header:
-            header = True
-        elif row:
-            yield reader.line_num, row
+    try:
+        for row in reader:
+            if row and not header:
+                header = True
+            elif row:
+                yield reader.line_num, row
+    finally:
+        text.detach()  # whoever opened the file closes it
 
 
 def _is_number(cell: str, decimal: str, missing: frozenset[str]) -> bool:

@@ -1,0 +1,22 @@
+import pytest
+
+from bdkn.errors import InvalidParameterError
+from bdkn.table_files import check_output
+
+
+def test_an_output_must_be_a_file_in_a_folder_that_exists(tmp_path):
+    with pytest.raises(InvalidParameterError, match="which is a folder: name a file in it"):
+        check_output(tmp_path)
+    with pytest.raises(InvalidParameterError, match=r"the folder .* does not exist; create it first"):
+        check_output(tmp_path / "none" / "table.csv")
+
+
+def test_an_output_must_not_be_the_input(tmp_path):
+    path, link = tmp_path / "table.csv", tmp_path / "link.csv"
+    path.write_text("a\n1\n")
+    link.symlink_to(path)
+    with pytest.raises(InvalidParameterError, match="the output must not be the input"):
+        check_output(path, path)
+    with pytest.raises(InvalidParameterError, match="the output must not be the input"):
+        check_output(link, tmp_path / "other.csv", path)
+    check_output(tmp_path / "other.csv", path)
