@@ -27,7 +27,18 @@ def test_methods_are_compared_on_the_same_folds(home, run, tmp_path):
 
 @pytest.mark.parametrize("options", [("--time", "built"), ("--groups", "rooms")])
 def test_folds_by_time_and_by_group(home, run, options):
-    words = ("compare", home / "flats.csv", "--target", "price", "--features", "area", "--folds", 2, "--methods", "ridge")
+    words = (
+        "compare",
+        home / "flats.csv",
+        "--target",
+        "price",
+        "--features",
+        "area",
+        "--folds",
+        2,
+        "--methods",
+        "ridge",
+    )
     result = run(*words, *options, "-q")
     assert result.exit_code == 0, result.output
     assert "Bayesian ridge" in result.stdout

@@ -117,7 +117,14 @@ WRONG = {
     ("--target", "price", "--time", "built", "--groups", "district"): "--time and --groups cannot both",
     ("--target", "price", "--method", "deep-ensemble", "--lower", "0"): "--lower and --upper need --method bdkn",
     ("--target", "price", "--jobs", "0"): "--jobs must be an integer other than 0",
-    ("--target", "price", "--features", "area", "--drop", "area,id,district,rooms,lift,built"): "there must be an input",
+    (
+        "--target",
+        "price",
+        "--features",
+        "area",
+        "--drop",
+        "area,id,district,rooms,lift,built",
+    ): "there must be an input",
 }
 
 

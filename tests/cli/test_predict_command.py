@@ -29,7 +29,19 @@ def test_predictions_are_those_of_the_model_in_the_order_of_the_rows(home, run, 
     assert "120 rows predicted" in result.stderr
     assert result.stdout == ""
     found = read_table(out)
-    names = ["id", "mean", "std", "lower", "upper", "q0.1", "q0.5", "above_200", "above_300", "support", "support_column"]
+    names = [
+        "id",
+        "mean",
+        "std",
+        "lower",
+        "upper",
+        "q0.1",
+        "q0.5",
+        "above_200",
+        "above_300",
+        "support",
+        "support_column",
+    ]
     assert list(found.columns) == names
     assert found["id"].tolist() == [f"{i:05d}" for i in range(120)]
     dist, support = model.predict_dist(inputs), model.support(inputs)
@@ -111,7 +123,9 @@ def test_rows_unlike_the_training_rows_are_told(home, run, tmp_path):
     table.to_csv(tmp_path / "large.csv", index=False)
     result = run("predict", home / "flats.bdkn", tmp_path / "large.csv", "--out", tmp_path / "out.csv")
     assert result.exit_code == 0, result.output
-    assert "120 of 120 rows of large.csv are unlike the training rows (120 beyond the range of a column)" in result.stderr
+    assert (
+        "120 of 120 rows of large.csv are unlike the training rows (120 beyond the range of a column)" in result.stderr
+    )
     found = read_table(tmp_path / "out.csv")
     assert set(found["support"]) == {"outside"}
     assert set(found["support_column"]) == {"area"}

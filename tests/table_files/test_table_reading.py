@@ -34,7 +34,11 @@ def test_columns_keep_their_types(tmp_path):
     assert frame["area"].tolist()[::2] == [54.5, 81.25]
     assert np.isnan(frame["area"][1])
     assert frame["rooms"].dtype == np.int64
-    assert frame["sold"].tolist() == [pd.Timestamp("2024-03-31"), pd.Timestamp("2024-04-01"), pd.Timestamp("2024-04-02")]
+    assert frame["sold"].tolist() == [
+        pd.Timestamp("2024-03-31"),
+        pd.Timestamp("2024-04-01"),
+        pd.Timestamp("2024-04-02"),
+    ]
     assert frame["when"][2] == pd.Timestamp("2024-04-02 23:59:59")
     assert frame["heated"].dtype == "boolean"
     assert frame["heated"].isna().tolist() == [False, True, False]
@@ -80,7 +84,9 @@ def test_the_encoding_is_detected(tmp_path, encoded):
     notes = []
     path = write(tmp_path, "table.csv", encoded)
     assert read_table(path, notes.append).to_dict("list") == {"name": ["München"], "n": [1]}
-    assert [note.partition(";")[0] for note in notes] == ([f"{path} is not in UTF-8"] if b"M\xfc" in encoded[:12] and encoded[0] == ord("n") else [])
+    assert [note.partition(";")[0] for note in notes] == (
+        [f"{path} is not in UTF-8"] if b"M\xfc" in encoded[:12] and encoded[0] == ord("n") else []
+    )
 
 
 @pytest.mark.parametrize("name", ["table.csv", "table.tsv", "table.csv.gz", "table.tsv.gz", "table.parquet"])
@@ -238,5 +244,5 @@ def test_formats():
 
 
 def test_a_dialect_of_a_cut_head():
-    dialect = detect_dialect("a;b\n1,5;2\n3,5".encode(), "table")
+    dialect = detect_dialect(b"a;b\n1,5;2\n3,5", "table")
     assert (dialect.delimiter, dialect.decimal, dialect.names) == (";", ",", ("a", "b"))

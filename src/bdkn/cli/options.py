@@ -7,9 +7,7 @@ from typing import Annotated
 
 import typer
 
-Data = Annotated[
-    Path, typer.Argument(help="Table: .csv, .tsv (also .gz) or .parquet.", show_default=False)
-]
+Data = Annotated[Path, typer.Argument(help="Table: .csv, .tsv (also .gz) or .parquet.", show_default=False)]
 Model = Annotated[Path, typer.Argument(help="Model file that `bdkn fit` wrote.", show_default=False)]
 Target = Annotated[str, typer.Option(help="Column to predict; it must hold numbers.", show_default=False)]
 KnownTarget = Annotated[

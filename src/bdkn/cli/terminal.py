@@ -93,11 +93,9 @@ class Screen:
         """Print a table of the result, unless it is to be JSON; ``texts`` if its cells are no numbers."""
         if self.json:
             return
-        from rich.console import Console
-
         from bdkn.report import Table
 
-        print_table(Console(highlight=False, markup=False), Table(title, columns, tuple(rows)), texts=texts)
+        print_table(plain_console(), Table(title, columns, tuple(rows)), texts=texts)
 
     def finish(self, result: Mapping[str, Any]) -> None:
         """Print the result as JSON, if it is to be JSON; the notes are part of it."""
@@ -117,6 +115,13 @@ class Screen:
             finally:
                 for warning in caught:
                     self.note(str(warning.message))
+
+
+def plain_console() -> Console:
+    """Return a console for tables on standard output: as wide as the terminal, or wide enough if there is none."""
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 140)
 
 
 def print_table(console: Console, table: Table, *, texts: bool = False) -> None:

@@ -49,9 +49,7 @@ def update(
         name = target_of(fitted, target)
         rows = labelled_for(fitted, data, name, screen)
         with screen.noting_warnings():
-            before = Estimate.of(
-                rows.y, fitted.predict_dist(rows.X), coverage, HOW
-            )
+            before = Estimate.of(rows.y, fitted.predict_dist(rows.X), coverage, HOW)
             former = state_of(fitted)
             fitted.partial_fit(rows.X, rows.y, forgetting=forgetting)
         changes = changed_state(former, state_of(fitted))
