@@ -16,7 +16,8 @@ def test_the_session_of_the_guide_runs(tmp_path):
     script.parent.mkdir()
     script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m bdkn "$@"\n')
     script.chmod(0o755)
-    (tmp_path / "bin" / "python").symlink_to(sys.executable)
+    (tmp_path / "bin" / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (tmp_path / "bin" / "python").chmod(0o755)
     environment = os.environ | {
         "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "VIRTUAL_ENV": sys.prefix,

@@ -105,7 +105,7 @@ def test_a_deep_ensemble_is_judged_by_a_fifth_of_the_rows(home, run, tmp_path):
 WRONG = {
     ("--target", "prise"): "--target must be one of 'id', 'area', 'district', 'rooms', 'lift', 'built', 'price'; got "
     "'prise'; did you mean 'price'?",
-    ("--target", "district"): "--target must name a column of numbers; column 'district' holds text; row 1 has 'south'",
+    ("--target", "district"): "column of numbers; column 'district' holds text; row 1 has 'south'",
     ("--target", "lift"): "holds true and false, which is a matter of classification",
     ("--target", "built"): "column 'built' holds dates",
     ("--target", "price", "--features", "price"): "--features must not contain the target",

@@ -84,8 +84,12 @@ def test_notes_are_told_once_and_kept(capsys):
 def test_a_signal_in_this_process_is_an_exit_code():
     import typer
 
-    with pytest.raises(typer.Exit) as caught, errors_as_messages():
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(1)
+    def be_terminated():
+        with errors_as_messages():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(1)
+
+    with pytest.raises(typer.Exit) as caught:
+        be_terminated()
     assert caught.value.exit_code == 143
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -34,11 +34,7 @@ def test_columns_keep_their_types(tmp_path):
     assert frame["area"].tolist()[::2] == [54.5, 81.25]
     assert np.isnan(frame["area"][1])
     assert frame["rooms"].dtype == np.int64
-    assert frame["sold"].tolist() == [
-        pd.Timestamp("2024-03-31"),
-        pd.Timestamp("2024-04-01"),
-        pd.Timestamp("2024-04-02"),
-    ]
+    assert [str(day.date()) for day in frame["sold"]] == ["2024-03-31", "2024-04-01", "2024-04-02"]
     assert frame["when"][2] == pd.Timestamp("2024-04-02 23:59:59")
     assert frame["heated"].dtype == "boolean"
     assert frame["heated"].isna().tolist() == [False, True, False]
@@ -84,9 +80,8 @@ def test_the_encoding_is_detected(tmp_path, encoded):
     notes = []
     path = write(tmp_path, "table.csv", encoded)
     assert read_table(path, notes.append).to_dict("list") == {"name": ["München"], "n": [1]}
-    assert [note.partition(";")[0] for note in notes] == (
-        [f"{path} is not in UTF-8"] if b"M\xfc" in encoded[:12] and encoded[0] == ord("n") else []
-    )
+    is_guessed = encoded == "name,n\nMünchen,1\n".encode("windows-1252")
+    assert [note.partition(";")[0] for note in notes] == [f"{path} is not in UTF-8"] * is_guessed
 
 
 @pytest.mark.parametrize("name", ["table.csv", "table.tsv", "table.csv.gz", "table.tsv.gz", "table.parquet"])
@@ -111,9 +106,14 @@ def test_what_is_written_is_read_again(tmp_path, name):
 @pytest.mark.parametrize("name", ["table.csv", "table.csv.gz", "table.parquet"])
 def test_an_error_while_writing_leaves_the_former_file(tmp_path, name):
     path = write(tmp_path, name, "former")
-    with pytest.raises(RuntimeError, match="stopped"), writing(path) as file:
-        file.write(pa.table({"a": [1.0]}))
-        raise RuntimeError("stopped")
+
+    def stop():
+        with writing(path) as file:
+            file.write(pa.table({"a": [1.0]}))
+            raise RuntimeError("stopped")
+
+    with pytest.raises(RuntimeError, match="stopped"):
+        stop()
     assert path.read_text() == "former"
     assert [item.name for item in tmp_path.iterdir()] == [name]
 
@@ -178,7 +178,7 @@ def test_types_of_parquet(tmp_path):
     assert frame["kind"].dtype == "category"
     assert frame["nothing"].isna().all()
     pq.write_table(pa.table({"lists": [[1, 2]]}), tmp_path / "lists.parquet")
-    with pytest.raises(InvalidParameterError, match="'lists' of .* holds list"):
+    with pytest.raises(InvalidParameterError, match=r"'lists' of .* holds list"):
         read_table(tmp_path / "lists.parquet")
 
 

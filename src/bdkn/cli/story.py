@@ -26,9 +26,7 @@ TRAINING, SOLD, OFFERED = 1500, 400, 6
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder to write to; files of an earlier demo are replaced.")] = Path(
-        "report"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder to write to; earlier files are replaced.")] = Path("report"),
     rows: Annotated[int, typer.Option(min=50, help="Number of flats to learn from.")] = TRAINING,
     effort: Annotated[str, typer.Option(help="fast, balanced or best.")] = "balanced",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the table and of the networks.")] = 0,
