@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 from bdkn.cli.model_files import input_names
 from bdkn.errors import InvalidParameterError, OutsideDataWarning, check_number
 
-Part, Result = TypeVar("Part"), TypeVar("Result")
+Part = TypeVar("Part")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)

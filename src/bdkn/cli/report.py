@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -34,7 +35,6 @@ def report(
     """Write one HTML page about a model."""
     with errors_as_messages():
         from bdkn.errors import require
-        from bdkn.report import write_page
         from bdkn.table_files import check_output
 
         require("matplotlib", "jinja2", extra="report")
@@ -46,9 +46,20 @@ def report(
         rows = labelled_for(fitted, data, name, screen)
         screen.progress(f"Writing the page about {len(rows):,} rows of {data}")
         with screen.noting_warnings():
-            write_page(fitted, rows.X, rows.y, out, title=title, target_name=name)
+            page_writer()(fitted, rows.X, rows.y, out, title=title, target_name=name)
         screen.say(f"Page: {out}")
         screen.finish({"page": str(out), "rows": len(rows)})
+
+
+def page_writer() -> Callable[..., None]:
+    """Return the function that writes a page."""
+    from bdkn import report as pages
+    from bdkn.errors import InvalidParameterError
+
+    write: Callable[..., None] | None = getattr(pages, "write_page", None)
+    if write is None:
+        raise InvalidParameterError("this version of bdkn writes no pages; run: pip install --upgrade bdkn")
+    return write
 
 
 def check_page(path: Path) -> None:
