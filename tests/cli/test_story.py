@@ -49,7 +49,7 @@ def test_the_story_runs_the_commands_that_it_prints(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     commands = [line for line in result.stdout.splitlines() if line.startswith("$ ")]
     assert [command.split()[2] for command in commands] == ["fit", "predict", "evaluate", "report"]
-    assert commands[0].endswith(f"--out {tmp_path / 'report' / 'flats.bdkn'} --effort balanced --seed 3")
+    assert commands[0].endswith(f"--out {tmp_path / 'report' / 'flats.bdkn'} --seed 3")
     assert len(read_table(tmp_path / "report" / "predicted.csv")) == story.OFFERED
     assert "above_400000" in result.stdout.replace("\n", "")
     assert json.loads((tmp_path / "report" / "index.html").read_text())["target_name"] == "price"

@@ -10,6 +10,7 @@ import typer
 from bdkn.cli.labelled import Roles, read_labelled
 from bdkn.cli.options import AsJson, Coverage, Data, Quiet, Seed, Target, names_of
 from bdkn.cli.terminal import Screen, errors_as_messages
+from bdkn.cli.wording import number
 
 HELP = """Compare methods on a table: those of bdkn, and those of other libraries that are installed.
 
@@ -69,7 +70,7 @@ def compare(
                 tell=screen.progress,
             )
         title = f"Predictions of {target!r} for rows left out, averages of {folds} folds"
-        cells = [(one.title, *(f"{one.mean(metric):.4g}" for metric in METRICS)) for one in found]
+        cells = [(one.title, *(number(one.mean(metric)) for metric in METRICS)) for one in found]
         screen.table(title, ("method", *TITLES.values()), cells)
         if picture is not None:
             write_comparison(picture, draw_comparison(found, target, coverage))

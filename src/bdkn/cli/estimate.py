@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from bdkn.cli.wording import number
+
 if TYPE_CHECKING:
     from bdkn.predictive import Predictive
     from bdkn.typing import FloatArray
@@ -60,12 +62,13 @@ class Estimate:
         inside = round(self.coverage * self.rows)
         return [
             f"{self.how} ({self.rows:,} rows):",
-            f"  Half of the predictions of {target!r} are off by less than {self.typical_error:.4g}; "
-            f"the root mean squared error is {self.rmse:.4g}.",
+            f"  Half of the predictions of {target!r} are off by less than {number(self.typical_error)}; "
+            f"the root mean squared error is {number(self.rmse)}.",
             f"  {_explained(self.r2)} (R² = {self.r2:.3f}).",
             f"  {inside:,} of {self.rows:,} {self.whose} ({self.coverage:.1%}) lay inside their {self.level:.0%} "
-            f"interval, which is {self.interval_width:.4g} wide on average.",
-            f"  To compare models on the same rows, smaller is better: NLL {self.nll:.4g}, CRPS {self.crps:.4g}.",
+            f"interval, which is {number(self.interval_width)} wide on average.",
+            f"  To compare models on the same rows; smaller is better: NLL {number(self.nll)}, "
+            f"CRPS {number(self.crps)}.",
         ]
 
     def numbers(self) -> dict[str, Any]:

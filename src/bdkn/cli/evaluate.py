@@ -11,6 +11,7 @@ from bdkn.cli.labelled import Labelled, Roles, read_labelled
 from bdkn.cli.model_files import choose_density, input_names, load_model, target_of
 from bdkn.cli.options import AsJson, Coverage, Data, Density, KnownTarget, Model, Quiet
 from bdkn.cli.terminal import Screen, errors_as_messages
+from bdkn.cli.wording import number
 
 if TYPE_CHECKING:
     from bdkn.predictive import Predictive
@@ -91,4 +92,4 @@ def worst_rows(rows: Labelled, dist: Predictive, coverage: float, count: int) ->
 
 def _cells(row: dict[str, float]) -> tuple[str, ...]:
     numbers = (row[key] for key in ("target", "mean", "lower", "upper", "log_density"))
-    return (str(row["row"]), *(f"{number:.4g}" for number in numbers))
+    return (str(row["row"]), *map(number, numbers))

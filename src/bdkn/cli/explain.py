@@ -9,6 +9,7 @@ import typer
 from bdkn.cli.model_files import input_names, load_model
 from bdkn.cli.options import AsJson, Data, Model, Quiet, Seed
 from bdkn.cli.terminal import Screen, errors_as_messages
+from bdkn.cli.wording import cell, number
 
 HELP = """Say what each column adds to the prediction and to its uncertainty, for one row or for all.
 
@@ -81,7 +82,7 @@ def show_all(found: Any, screen: Screen) -> None:
     order = np.argsort(-sizes[:, 0], kind="stable")
     rows = [{"column": found.columns[j], **dict(zip(found.parts, sizes[j].tolist(), strict=True))} for j in order]
     title = f"How much each column changes a prediction, on average over {len(found.values)} rows"
-    screen.table(title, ("column", *found.parts), [_cells(row, "{:.4g}") for row in rows])
+    screen.table(title, ("column", *found.parts), [_cells(row) for row in rows])
     screen.finish({"rows": len(found.values), "columns": rows})
 
 
@@ -93,7 +94,7 @@ def show_row(found: Any, screen: Screen, number: int, X: Any) -> None:
     order = np.argsort(-np.abs(values[:, 0]), kind="stable")
     rows = [{"column": found.columns[j], **dict(zip(found.parts, values[j].tolist(), strict=True))} for j in order]
     given = X.iloc[number - 1]
-    cells = [(f"{row['column']} = {given[row['column']]}", *_cells(row, "{:+.4g}")[1:]) for row in rows]
+    cells = [(_given(row["column"], given[row["column"]]), *_cells(row, sign=True)[1:]) for row in rows]
     ends = [("average prediction", *_plain(found.base)), *cells, (f"row {number}", *_plain(found.prediction[0]))]
     screen.table(f"What each column adds to the prediction of row {number}", ("", *found.parts), ends)
     totals = {"average": found.base, "prediction": found.prediction[0]}
@@ -101,9 +102,13 @@ def show_row(found: Any, screen: Screen, number: int, X: Any) -> None:
     screen.finish({"row": number, **named, "columns": rows})
 
 
-def _cells(row: dict[str, Any], layout: str) -> tuple[str, ...]:
-    return tuple(cell if isinstance(cell, str) else layout.format(cell) for cell in row.values())
+def _cells(row: dict[str, Any], *, sign: bool = False) -> tuple[str, ...]:
+    return tuple(value if isinstance(value, str) else number(value, sign=sign) for value in row.values())
+
+
+def _given(name: str, value: Any) -> str:
+    return f"{name} = {cell(value)}" if cell(value) else f"{name} is missing"
 
 
 def _plain(numbers: Any) -> tuple[str, ...]:
-    return tuple(f"{number:.4g}" for number in numbers)
+    return tuple(map(number, numbers))

@@ -8,6 +8,7 @@ from typing import Any
 from bdkn.cli.model_files import input_names, load_model, making
 from bdkn.cli.options import AsJson, Model
 from bdkn.cli.terminal import Screen, errors_as_messages
+from bdkn.cli.wording import number
 
 HELP = """Say what is in a model file: what it predicts, from which columns, how and when it was made.
 
@@ -53,7 +54,7 @@ def facts_of(path: Path, model: Any) -> dict[str, str]:
         "Input columns": _listed(model),
         "Other than default": ", ".join(f"{name}={value}" for name, value in changed(model).items()) or "nothing",
         "Versions": ", ".join(f"{name} {text}" for name, text in made.get("versions", {}).items()),
-        "Error when fitted": f"RMSE {estimate['rmse']:.4g}, R² {estimate['r2']:.3f}" if estimate else "",
+        "Error when fitted": f"RMSE {number(estimate['rmse'])}, R² {estimate['r2']:.3f}" if estimate else "",
     }
     return {name: text for name, text in facts.items() if text}
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from bdkn.cli.terminal import errors_as_messages
+from bdkn.cli.wording import cell
 from bdkn.errors import require
 
 HELP = """Show what bdkn does with a table of flats: fit, predict, evaluate, report.
@@ -69,7 +70,8 @@ def write_tables(folder: Path, rows: int, seed: int) -> None:
 def steps(folder: Path, effort: str, seed: int) -> list[tuple[str, list[str]]]:
     """Return the commands of the story, each with a comment."""
     flats, sold, offers, model = (str(folder / name) for name in ("flats.csv", "sold.csv", "offers.csv", "flats.bdkn"))
-    common = ["--effort", effort, "--seed", str(seed)] if (effort, seed) != ("balanced", 0) else []
+    common = [] if effort == "balanced" else ["--effort", effort]
+    common += [] if seed == 0 else ["--seed", str(seed)]
     return [
         ("Learn to predict the price.", ["fit", flats, "--target", "price", "--out", model, *common]),
         (
@@ -99,7 +101,7 @@ def show_table(path: Path, lines: int = 6) -> None:
     from bdkn.table_files import read_table
 
     frame = read_table(path)
-    rows = [tuple(_shown(cell) for cell in row) for row in frame.head(lines).itertuples(index=False)]
+    rows = [tuple(map(cell, row)) for row in frame.head(lines).itertuples(index=False)]
     title = f"\n{path}, the first of {len(frame):,} rows" if len(frame) > lines else f"\n{path}"
     print_table(plain_console(), Table(title, tuple(frame.columns), tuple(rows)))
 
@@ -112,11 +114,3 @@ def _with_days(table: Any) -> Any:
         if pa.types.is_timestamp(item.type):
             table = table.set_column(place, item.name, table[item.name].cast(pa.date32()))
     return table
-
-
-def _shown(cell: Any) -> str:
-    if cell is None or cell != cell:
-        return ""
-    if isinstance(cell, float):
-        return f"{cell:,.0f}" if abs(cell) >= 1000 else f"{cell:.3g}"
-    return str(cell.date()) if hasattr(cell, "date") else str(cell)

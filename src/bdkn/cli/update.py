@@ -12,6 +12,7 @@ from bdkn.cli.evaluate import labelled_for
 from bdkn.cli.model_files import load_model, making, record_making, target_of
 from bdkn.cli.options import AsJson, Coverage, Data, KnownTarget, Model, Quiet
 from bdkn.cli.terminal import Screen, errors_as_messages
+from bdkn.cli.wording import number
 
 HOW = "The new rows, before they were absorbed"
 
@@ -57,7 +58,7 @@ def update(
         fitted.save(out)
         screen.say(*before.sentences(name), "")
         screen.table(
-            "What changed", ("", "before", "after"), [(key, f"{a:.4g}", f"{b:.4g}") for key, (a, b) in changes.items()]
+            "What changed", ("", "before", "after"), [(key, number(a), number(b)) for key, (a, b) in changes.items()]
         )
         screen.say(f"Model: {out}")
         screen.finish({"model": str(out), "rows": len(rows), "before": before.numbers(), "changes": changes})
