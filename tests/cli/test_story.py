@@ -2,9 +2,13 @@ import json
 
 import numpy as np
 import pytest
+import typer
+from typer.main import get_command
+from typer.models import CommandInfo
+from typer.testing import CliRunner
 
 import bdkn.report
-from bdkn.cli import story
+from bdkn.cli import app, story
 from bdkn.cli.flats import DISTRICTS, make_flats
 from bdkn.table_files import read_table
 
@@ -36,16 +40,13 @@ def test_tables_of_the_story(tmp_path):
 
 @pytest.mark.usefixtures("small_fits")
 def test_the_story_runs_the_commands_that_it_prints(tmp_path, monkeypatch):
-    import typer
-    from typer.testing import CliRunner
-
     def write_page(model, X, y, path, **options):
         path.write_text(json.dumps({"rows": len(y), **options}))
 
     monkeypatch.setattr(bdkn.report, "write_page", write_page, raising=False)
-    app = typer.Typer()
-    app.command()(story.demo)
-    result = CliRunner().invoke(app, ["--out", str(tmp_path / "report"), "--rows", "100", "--seed", "3"])
+    with_story = [*app.registered_commands, CommandInfo(name="story", callback=story.demo)]
+    monkeypatch.setattr(app, "registered_commands", with_story)
+    result = CliRunner().invoke(app, ["story", "--out", str(tmp_path / "report"), "--rows", "100", "--seed", "3"])
     assert result.exit_code == 0, result.output
     commands = [line for line in result.stdout.splitlines() if line.startswith("$ ")]
     assert [command.split()[2] for command in commands] == ["fit", "predict", "evaluate", "report"]
@@ -56,9 +57,7 @@ def test_the_story_runs_the_commands_that_it_prints(tmp_path, monkeypatch):
     assert result.stdout.endswith(f"Open {tmp_path / 'report' / 'index.html'} in a browser.\n")
 
 
-def test_a_step_that_fails_ends_the_story(tmp_path, monkeypatch):
-    import typer
-
+def test_a_step_that_fails_ends_the_story(tmp_path):
     with pytest.raises(typer.Exit) as caught:
-        story.run_verb(["inspect", str(tmp_path / "none.bdkn")])
+        story.run_verb(get_command(app), ["inspect", str(tmp_path / "none.bdkn")])
     assert caught.value.exit_code == 2

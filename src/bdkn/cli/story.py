@@ -27,6 +27,7 @@ TRAINING, SOLD, OFFERED = 1500, 400, 6
 
 
 def demo(
+    context: typer.Context,
     out: Annotated[Path, typer.Option(help="Folder to write to; earlier files are replaced.")] = Path("report"),
     rows: Annotated[int, typer.Option(min=50, help="Number of flats to learn from.")] = TRAINING,
     effort: Annotated[str, typer.Option(help="fast, balanced or best.")] = "balanced",
@@ -43,7 +44,7 @@ def demo(
         show_table(folder / "flats.csv")
         for comment, words in steps(folder, effort, seed):
             typer.echo(f"\n# {comment}\n$ bdkn {shlex.join(words)}")
-            run_verb(words)
+            run_verb(context.find_root().command, words)
             if words[0] == "predict":
                 show_table(folder / "predicted.csv")
         typer.echo(f"\nOpen {folder / 'index.html'} in a browser.")
@@ -83,13 +84,9 @@ def steps(folder: Path, effort: str, seed: int) -> list[tuple[str, list[str]]]:
     ]
 
 
-def run_verb(words: list[str]) -> None:
+def run_verb(command: Any, words: list[str]) -> None:
     """Run a verb of the command in this process; exit as it does if it fails."""
-    from typer.main import get_command
-
-    from bdkn.cli import app
-
-    code = get_command(app).main(args=words, prog_name="bdkn", standalone_mode=False)
+    code = command.main(args=words, prog_name="bdkn", standalone_mode=False)
     if code:
         raise typer.Exit(int(code))
 
