@@ -6,9 +6,17 @@ from typing import Annotated
 
 import typer
 
-from bdkn.cli import demo
+from bdkn.cli import compare, demo, evaluate, explain, fit, inspect, predict, report, update
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
+app.command(help=fit.HELP)(fit.fit)
+app.command(help=predict.HELP)(predict.predict)
+app.command(help=evaluate.HELP)(evaluate.evaluate)
+app.command(help=report.HELP)(report.report)
+app.command(help=explain.HELP)(explain.explain)
+app.command(help=inspect.HELP)(inspect.inspect)
+app.command(help=update.HELP)(update.update)
+app.command(help=compare.HELP)(compare.compare)
 app.command()(demo.demo)
 
 
@@ -26,4 +34,4 @@ def main(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Regression with honest uncertainty: Bayesian deep kernel networks."""
+    """Regression with honest uncertainty, for any table: learn, predict, judge, explain, keep up to date."""

@@ -1,10 +1,19 @@
-"""Output of commands: results to standard output, progress and errors to standard error."""
+"""Output of commands: results to standard output, progress and errors to standard error; and exit codes.
+
+0: done. 2: the command or its input must be corrected; one paragraph says how. 130 and 143: interrupted by SIGINT or
+SIGTERM; no file is half-written. 1: anything unexpected, with a traceback.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -15,25 +24,127 @@ if TYPE_CHECKING:
 
     from bdkn.report import Table
 
+INTERRUPTED, TERMINATED = 130, 143
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end by SIGTERM."""
+
 
 @contextmanager
 def errors_as_messages() -> Iterator[None]:
-    """Print errors that the user can correct as one line on standard error, and exit with code 2."""
+    """Print errors that the user can correct as one paragraph on standard error, and exit with code 2."""
     try:
-        yield
+        with _terminable():
+            yield
+    except BrokenPipeError as error:
+        # Who read the output wants no more of it; else Python complains once more when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from error
     except (BDKNError, OSError) as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(2) from error
+    except KeyboardInterrupt as error:
+        typer.echo("Interrupted: no output was written.", err=True)
+        raise typer.Exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED) from error
 
 
-def print_table(console: Console, table: Table) -> None:
-    """Print a table, names aligned left and numbers aligned right."""
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Turn SIGTERM into an exception, so that temporary files are removed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def terminate(*_: object) -> None:
+        raise Terminated
+
+    former = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
+
+
+class Screen:
+    """Where a command writes: its result to standard output, as text or as one JSON object; notes to standard error."""
+
+    def __init__(self, *, json: bool = False, quiet: bool = False) -> None:
+        self.json, self.quiet = json, quiet
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        """Print a note on standard error, once, and keep it."""
+        if text not in self.notes:
+            self.notes.append(text)
+            self.progress(f"Note: {text}")
+
+    def progress(self, text: str) -> None:
+        """Print a line on standard error, unless quiet."""
+        if not self.quiet:
+            typer.echo(text, err=True)
+
+    def say(self, *lines: str) -> None:
+        """Print lines of the result, unless it is to be JSON."""
+        if not self.json:
+            typer.echo("\n".join(lines))
+
+    def table(self, title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]], *, texts: bool = False) -> None:
+        """Print a table of the result, unless it is to be JSON; ``texts`` if its cells are no numbers."""
+        if self.json:
+            return
+        from bdkn.report import Table
+
+        print_table(plain_console(), Table(title, columns, tuple(rows)), texts=texts)
+
+    def finish(self, result: Mapping[str, Any]) -> None:
+        """Print the result as JSON, if it is to be JSON; the notes are part of it."""
+        if self.json:
+            import json
+
+            typer.echo(json.dumps({**_plain(result), "notes": self.notes}, indent=2, allow_nan=False))
+
+    @contextmanager
+    def noting_warnings(self) -> Iterator[None]:
+        """Turn warnings into notes, also if the block fails."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            warnings.filterwarnings("ignore", category=DeprecationWarning)
+            try:
+                yield
+            finally:
+                for warning in caught:
+                    self.note(str(warning.message))
+
+
+def plain_console() -> Console:
+    """Return a console for tables on standard output: as wide as the terminal, or wide enough if there is none."""
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 140)
+
+
+def print_table(console: Console, table: Table, *, texts: bool = False) -> None:
+    """Print a table, names aligned left and numbers aligned right; ``texts`` if there are no numbers."""
     from rich import box
     from rich.table import Table as Grid
 
     grid = Grid(title=table.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for place, column in enumerate(table.columns):
-        grid.add_column(column, justify="right" if place else "left")
+        grid.add_column(column, justify="right" if place and not texts else "left")
     for row in table.rows:
         grid.add_row(*row)
     console.print(grid)
+
+
+def _plain(value: Any) -> Any:
+    """Return the value as JSON can hold it: numbers that are not finite are None."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if hasattr(value, "tolist"):  # an array or a number of NumPy
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return value if abs(value) < float("inf") else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)

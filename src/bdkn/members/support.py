@@ -29,7 +29,7 @@ _SAME = 1e-4
 _JUMP = 2.0
 """What a changed value in a column that was constant counts at least, in typical distances."""
 
-_AT_ONCE = 256
+_AT_ONCE = 128
 """Rows that are compared with all prototypes at once."""
 
 
@@ -108,8 +108,13 @@ def nearest_number(Z: FloatArray, closeness: FloatArray) -> IndexArray:
     """Return the number of the prototype nearest to each row, by the matrix that ``closeness_of`` returns."""
     if len(Z) <= _AT_ONCE:
         return np.asarray(np.argmax(Z @ closeness[:-1] + closeness[-1], axis=1))
-    parts = (Z[start : start + _AT_ONCE] for start in range(0, len(Z), _AT_ONCE))
-    return np.concatenate([nearest_number(part, closeness) for part in parts])
+    numbers, scores = np.empty(len(Z), dtype=np.intp), np.empty((_AT_ONCE, closeness.shape[1]))
+    for start in range(0, len(Z), _AT_ONCE):
+        part = Z[start : start + _AT_ONCE]
+        some = np.matmul(part, closeness[:-1], out=scores[: len(part)])  # new memory each time would take longer
+        some += closeness[-1]
+        np.argmax(some, axis=1, out=numbers[start : start + _AT_ONCE])
+    return numbers
 
 
 def closeness_of(prototypes: FloatArray) -> FloatArray:

@@ -231,7 +231,7 @@ class StudentT(LocationScale):
         return cumulative
 
     def _standard_ppf(self, q: FloatArray) -> FloatArray:
-        ν = self.df[:, None]
+        ν = (self.df[:1] if self.df.strides == (0,) else self.df)[:, None]  # one number for all rows is computed once
         inner: FloatArray = stdtrit(ν, q)
         # Far down, stdtrit gives up; there F(-t) = ½ I_x(ν/2, ½) with x = ν/(ν + t²) is inverted instead.
         x = betaincinv(np.minimum(ν, 1e8) / 2, 0.5, 2 * np.minimum(q, _FAR_DOWN))

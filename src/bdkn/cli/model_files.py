@@ -1,0 +1,59 @@
+"""Model files: what `bdkn fit` adds to a model about how it was made, and loading with clear errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bdkn.errors import InvalidParameterError
+
+
+def load_model(path: Path) -> Any:
+    """Return the model in a file; nothing in the file is executed."""
+    from bdkn.regressors import load
+
+    if not path.exists():
+        raise InvalidParameterError(
+            f"there is no model file {path}; make one: bdkn fit DATA --target COLUMN --out MODEL"
+        )
+    return load(path)
+
+
+def record_making(model: Any, **facts: Any) -> None:
+    """Note on a model when and from what it was made; this becomes part of its file."""
+    from bdkn.report.environment import versions
+
+    made = {"when": datetime.now(UTC).isoformat(timespec="seconds"), **facts, "versions": versions()}
+    model.made_ = {name: value for name, value in made.items() if value is not None}
+
+
+def making(model: Any) -> Mapping[str, Any]:
+    """Return what is known of how a model was made; empty if it was made in Python."""
+    made: Mapping[str, Any] = getattr(model, "made_", {})
+    return made
+
+
+def target_of(model: Any, given: str | None) -> str:
+    """Return the name of the target: the one given, or that of the fit."""
+    name = given or making(model).get("target")
+    if name is None:
+        raise InvalidParameterError("--target must be given: the model does not say which column it was fitted to")
+    return str(name)
+
+
+def input_names(model: Any) -> tuple[str, ...] | None:
+    """Return the names of a model's input columns; None if it was fitted to an array without names."""
+    names = getattr(model, "feature_names_in_", None)
+    return None if names is None else tuple(map(str, names))
+
+
+def choose_density(model: Any, density: str | None) -> Any:
+    """Return the model with the density that was asked for."""
+    from bdkn.errors import check_choice
+
+    if density is None:
+        return model
+    check_choice("--density", density, ("auto", "student-t"))
+    return model.without_shape() if density == "student-t" and hasattr(model, "without_shape") else model

@@ -1,0 +1,122 @@
+"""Tables read from files: whole, as a pandas data frame, or in blocks, as Arrow tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from bdkn.errors import InvalidParameterError, check_choice, require
+from bdkn.table_files.csv_files import CsvFile
+from bdkn.table_files.dialect import check_header
+from bdkn.table_files.formats import STREAM, check_input, format_of
+from bdkn.table_files.frames import as_pandas
+
+_BLOCK_ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class TableBlocks:
+    """A table that is read in blocks of rows: an iterator of Arrow tables that have the columns asked for."""
+
+    blocks: Iterator[Any]
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.blocks
+
+
+def column_names(path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Return the names of the columns of a table file."""
+    require("pyarrow", extra="files")
+    check_input(path)
+    if format_of(path).kind == "csv":
+        return CsvFile.of(path).dialect.names
+    with _parquet_file(path) as file:
+        return tuple(file.schema_arrow.names)
+
+
+def read_table(path: str | os.PathLike[str], tell: Callable[[str], None] = lambda note: None) -> Any:
+    """Return the whole table as a pandas data frame; call ``tell`` with a note about everything that was guessed."""
+    require("pyarrow", "pandas", extra="files")
+    if os.fspath(path) != STREAM:
+        check_input(path)
+    if format_of(path).kind == "csv":
+        file = CsvFile.of(path)
+        if file.note:
+            tell(file.note)
+        return as_pandas(file.read(), str(path))
+    with _parquet_file(path) as file:
+        return as_pandas(file.read(), str(path))
+
+
+def open_blocks(
+    path: str | os.PathLike[str], kinds: Mapping[str, str], tell: Callable[[str], None] = lambda note: None
+) -> TableBlocks:
+    """Return the columns ``kinds`` of a table in blocks of rows, which take little memory.
+
+    Parameters
+    ----------
+    path : str or path-like
+        File to read; "-" is standard input, as CSV.
+    kinds : mapping of str to str
+        For each column to read from a CSV file: "number", "boolean", "date", or "text", as it stands in the file. The
+        columns of a Parquet file have the types that they have.
+    tell : callable
+        Called with a note about everything that was guessed.
+
+    Returns
+    -------
+    blocks : TableBlocks
+        An iterator of Arrow tables.
+    """
+    require("pyarrow", extra="files")
+    if os.fspath(path) != STREAM:
+        check_input(path)
+    if format_of(path).kind == "csv":
+        file = CsvFile.of(path)
+        if file.note:
+            tell(file.note)
+        check_columns(kinds, file.dialect.names, path)
+        return TableBlocks(file.blocks(kinds))
+    check_columns(kinds, column_names(path), path)
+    return TableBlocks(_parquet_blocks(path, list(kinds)))
+
+
+def check_columns(
+    wanted: Mapping[str, str] | Sequence[str], names: Sequence[str], path: str | os.PathLike[str]
+) -> None:
+    """Raise unless a table has the columns ``wanted``; the message lists what is missing and what there is."""
+    missing = [name for name in wanted if name not in names]
+    if len(missing) == 1:
+        check_choice(f"a column of {os.fspath(path)}", missing[0], names)
+    if missing:
+        raise InvalidParameterError(
+            f"{os.fspath(path)} must have the columns {', '.join(map(repr, missing))}; it has "
+            f"{', '.join(map(repr, names))}"
+        )
+
+
+def _parquet_blocks(path: str | os.PathLike[str], columns: list[str]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    with _parquet_file(path) as file:
+        for batch in file.iter_batches(batch_size=_BLOCK_ROWS, columns=columns):
+            yield pa.Table.from_batches([batch]).select(columns)
+
+
+@contextmanager
+def _parquet_file(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """Yield an open Parquet file; errors of it name the file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+            check_header(file.schema_arrow.names, os.fspath(path))
+            yield file
+    except pa.ArrowInvalid as error:
+        raise InvalidParameterError(
+            f"{os.fspath(path)} cannot be read as Parquet ({error}); it is damaged, incomplete or of another kind"
+        ) from error

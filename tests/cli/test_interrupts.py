@@ -1,0 +1,95 @@
+"""Signals end a command without leaving a broken or a temporary file."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from bdkn.cli.terminal import Screen, errors_as_messages
+
+FIT = ["fit", "flats.csv", "--target", "price", "--drop", "id", "--out", "model.bdkn", "--effort", "best"]
+
+
+def start(folder, words):
+    command = [sys.executable, "-m", "bdkn", *words]
+    return subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def wait_for(condition, process):
+    for _ in range(2400):
+        if condition():
+            return
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    pytest.fail("it did not begin")
+
+
+def test_interrupting_a_fit_keeps_the_former_model(home, tmp_path):
+    (tmp_path / "flats.csv").write_text((home / "flats.csv").read_text())
+    (tmp_path / "model.bdkn").write_text("former")
+    process = start(tmp_path, FIT)
+    for line in process.stderr:
+        if line.startswith("Fitting bdkn to 119 rows"):
+            break
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert err == "Interrupted: no output was written.\n"
+    assert (tmp_path / "model.bdkn").read_text() == "former"
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["flats.csv", "model.bdkn"]
+
+
+def test_interrupting_a_prediction_leaves_no_file(home, tmp_path):
+    lines = (home / "flats.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "flats.csv").write_text(lines[0] + "".join(lines[1:]) * 20_000)
+    (tmp_path / "model.bdkn").write_bytes((home / "flats.bdkn").read_bytes())
+    process = start(tmp_path, ["predict", "model.bdkn", "flats.csv", "--out", "out.csv"])
+    wait_for(lambda: any(item.name.startswith(".out.csv") for item in tmp_path.iterdir()), process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert err.endswith("Interrupted: no output was written.\n")
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["flats.csv", "model.bdkn"]
+
+
+def test_a_reader_that_wants_no_more_is_no_error(home, tmp_path):
+    lines = (home / "flats.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "flats.csv").write_text(lines[0] + "".join(lines[1:]) * 100)
+    process = start(tmp_path, ["predict", str(home / "flats.bdkn"), "flats.csv", "--quiet"])
+    assert process.stdout.readline().startswith('"mean"')
+    process.stdout.close()
+    assert process.wait(timeout=120) == 0
+    assert process.stderr.read() == ""
+    process.stderr.close()
+
+
+def test_notes_are_told_once_and_kept(capsys):
+    import warnings
+
+    screen = Screen(json=True)
+    with screen.noting_warnings():
+        warnings.warn("odd", UserWarning, stacklevel=1)
+        warnings.warn("odd", UserWarning, stacklevel=1)
+    screen.finish({"value": float("nan")})
+    shown = capsys.readouterr()
+    assert shown.err == "Note: odd\n"
+    assert '"value": null' in shown.out
+    assert '"odd"' in shown.out
+
+
+def test_a_signal_in_this_process_is_an_exit_code():
+    import typer
+
+    def be_terminated():
+        with errors_as_messages():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(1)
+
+    with pytest.raises(typer.Exit) as caught:
+        be_terminated()
+    assert caught.value.exit_code == 143
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
