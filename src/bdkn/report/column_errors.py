@@ -11,7 +11,8 @@ from scipy import stats
 
 from bdkn.report.evaluation import Evaluation
 from bdkn.report.wording import number
-from bdkn.typing import FloatArray
+from bdkn.tables.reading import RawColumn
+from bdkn.typing import BoolArray, FloatArray
 
 _BINS = 5
 """Ranges of a column of numbers, each with equally many rows."""
@@ -45,15 +46,15 @@ def errors_by_column(evaluation: Evaluation) -> list[ColumnErrors]:
     return sorted((errors for errors in found if errors is not None), key=lambda errors: errors.chance)
 
 
-def _along(evaluation: Evaluation, name: str) -> ColumnErrors | None:
+def _along(evaluation: Evaluation, name: Any) -> ColumnErrors | None:
     size = evaluation.own_scores["absolute"]
-    groups = [(label, at) for label, at in divide(evaluation.view.values(name)) if at.sum() >= _FEWEST]
+    groups = [(label, at) for label, at in divide(evaluation.view.column(name)) if at.sum() >= _FEWEST]
     if len(groups) < 2:
         return None
     parts = [size[at] for _, at in groups]
     chance = float(stats.kruskal(*parts).pvalue) if np.ptp(size) > 0 else 1.0
     return ColumnErrors(
-        name,
+        str(name),
         tuple(label for label, _ in groups),
         tuple(len(part) for part in parts),
         np.array([part.mean() for part in parts]),
@@ -63,45 +64,52 @@ def _along(evaluation: Evaluation, name: str) -> ColumnErrors | None:
     )
 
 
-def divide(values: NDArray[Any]) -> list[tuple[str, NDArray[np.bool_]]]:
+def divide(column: RawColumn) -> list[tuple[str, BoolArray]]:
     """Return labels, and which rows they are for: ranges of numbers, or values, most frequent first."""
-    if values.dtype.kind == "f":
-        return _ranges(values)
-    if values.dtype.kind in "mM":
-        return _ranges(values.astype("int64").astype(np.float64), values)
-    text = np.array([_label(value) for value in values], dtype=object)
-    return _by_value(text)
+    if column.kind in ("text", "boolean"):
+        return _by_value(np.array([cell(column, i) for i in range(len(column.values))]))
+    return _ranges(column)
 
 
-def _label(value: Any) -> str:
-    return "missing" if value is None or value != value else str(value)
+def cell(column: RawColumn, i: int) -> str:
+    """Return a value of a column in words."""
+    value = column.values[i]
+    if value is None or value != value:
+        return "missing"
+    if column.kind == "boolean":
+        return "yes" if value else "no"
+    if column.kind == "date":
+        return day(float(value))
+    return str(value) if column.kind == "text" else number(float(value))
 
 
-def _by_value(text: NDArray[Any]) -> list[tuple[str, NDArray[np.bool_]]]:
-    found, counts = np.unique(text.astype(str), return_counts=True)
+def day(days: float) -> str:
+    """Return the date that is so many days after the beginning of 1970."""
+    return str(np.datetime64(0, "D") + np.timedelta64(int(np.floor(days)), "D"))
+
+
+def _by_value(text: NDArray[np.str_]) -> list[tuple[str, BoolArray]]:
+    found, counts = np.unique(text, return_counts=True)
     first = found[np.argsort(-counts, kind="stable")][:_MOST_VALUES]
     groups = [(str(value), np.asarray(text == value)) for value in first]
-    others = ~np.isin(text.astype(str), first)
+    others = ~np.isin(text, first)
     return [*groups, ("others", others)] if others.any() else groups
 
 
-def _ranges(numbers: FloatArray, shown: NDArray[Any] | None = None) -> list[tuple[str, NDArray[np.bool_]]]:
+def _ranges(column: RawColumn) -> list[tuple[str, BoolArray]]:
     """Return ranges of equally many rows, or single values if there are few; missing numbers by themselves."""
-    known = ~np.isnan(numbers)
+    numbers, known = column.values, ~column.missing
     distinct = np.unique(numbers[known])
-    if len(distinct) <= _MOST_VALUES and shown is None:
-        groups = [(number(float(value)), np.asarray(numbers == value)) for value in distinct]
+    if len(distinct) <= _MOST_VALUES:
+        groups = [(cell(column, int(np.argmax(numbers == value))), numbers == value) for value in distinct]
     else:
         edges = np.unique(np.quantile(numbers[known], np.linspace(0.0, 1.0, _BINS + 1)))
-        groups = [
-            (_range_label(numbers, shown, at), at)
-            for k in range(len(edges) - 1)
-            if (at := (numbers >= edges[k]) & ((numbers < edges[k + 1]) | (k == len(edges) - 2))).any()
-        ]
-    return [*groups, ("missing", ~known)] if not known.all() else groups
+        bins = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, len(edges) - 2)
+        groups = [(_range_label(column, at), at) for k in range(len(edges) - 1) if (at := known & (bins == k)).any()]
+    return groups if known.all() else [*groups, ("missing", ~known)]
 
 
-def _range_label(numbers: FloatArray, shown: NDArray[Any] | None, at: NDArray[np.bool_]) -> str:
-    if shown is not None:
-        return f"{str(shown[at].min())[:10]} to {str(shown[at].max())[:10]}"
-    return f"{number(float(numbers[at].min()))} to {number(float(numbers[at].max()))}"
+def _range_label(column: RawColumn, at: BoolArray) -> str:
+    rows = np.flatnonzero(at)
+    ends = rows[column.values[rows].argmin()], rows[column.values[rows].argmax()]
+    return " to ".join(cell(column, int(i)) for i in ends)

@@ -27,7 +27,7 @@ class Driver:
     deviation.
     """
 
-    name: str
+    name: Any
     mean: float
     spread: float
 

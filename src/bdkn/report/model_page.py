@@ -22,7 +22,7 @@ from bdkn.report.table_view import TableView
 from bdkn.report.tracks import driver_lines, error_lines, member_lines, support_lines, variance_lines
 from bdkn.report.verdict import key_numbers, tiles, verdict_of
 from bdkn.report.what_if import Payload, payload_of
-from bdkn.report.what_if.inputs import describe_inputs, starting_rows
+from bdkn.report.what_if.inputs import describe_inputs
 
 _MOST_COLUMNS = 6
 """Columns whose errors are shown."""
@@ -101,7 +101,8 @@ def render_page(
 
 def evaluate(model: Any, X: Any, y: ArrayLike, rows: int) -> tuple[Evaluation, int]:
     """Return the model with the rows to judge it by, at most so many, and how many were given."""
-    view = TableView.of(X, getattr(model, "feature_names_in_", None))
+    table = getattr(model, "table_", None)
+    view = TableView.of(X, getattr(model, "feature_names_in_", None) if table is None else table.names)
     targets = np.asarray(y, dtype=np.float64)
     if targets.shape != (len(view),) or len(view) < 2:
         raise InvalidParameterError(
@@ -147,10 +148,10 @@ def what_if_data(
     """Return the model, its inputs and rows to start from; None if the page does not contain the model."""
     if payload.model is None:
         return None
+    order = [driver.name for driver in drivers]
     return {
         "model": payload.model,
-        "columns": describe_inputs(evaluation.view, [driver.name for driver in drivers]),
-        "rows": starting_rows(evaluation),
+        **describe_inputs(evaluation, order),
         "target": target,
         "range": [float(evaluation.y.min()), float(evaluation.y.max())],
         "threshold": float(np.median(evaluation.y)),

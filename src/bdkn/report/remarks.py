@@ -10,6 +10,7 @@ import numpy as np
 
 from bdkn.predictive.links import IDENTITY, ContinuedLink, IdentityLink, LogitLink, LogLink, MirroredLink, YeoJohnsonLink
 from bdkn.regressors.aggregation import ALIKE, CombiningRegressor
+from bdkn.report.column_errors import cell
 from bdkn.report.environment import versions
 from bdkn.report.evaluation import LEVEL, Evaluation, chance_of
 from bdkn.report.verdict import pit_chance
@@ -84,22 +85,18 @@ def _outside(evaluation: Evaluation) -> str:
     )
 
 
-def least_sure(evaluation: Evaluation, columns: Sequence[str]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def least_sure(evaluation: Evaluation, columns: Sequence[Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return a table of the rows with the largest standard deviation, and why, with some columns."""
     order = np.argsort(-evaluation.std, kind="stable")[:_LEAST_SURE]
     shown = list(columns)[:3]
-    values = {name: evaluation.view.values(name) for name in shown}
-    head = ("row", "predicted", f"{percent(LEVEL)} interval", "observed", "why", *shown)
+    values = [evaluation.view.column(name) for name in shown]
+    head = ("row", "predicted", f"{percent(LEVEL)} interval", "observed", "why", *map(str, shown))
     rows = []
     for i in order:
         ends = f"{number(evaluation.interval[i, 0])} to {number(evaluation.interval[i, 1])}"
         cells = (str(i), number(evaluation.mean[i]), ends, number(evaluation.y[i]), _why(evaluation, int(i)))
-        rows.append((*cells, *(_cell(values[name][i]) for name in shown)))
+        rows.append((*cells, *(cell(column, int(i)) for column in values)))
     return head, rows
-
-
-def _cell(value: Any) -> str:
-    return number(float(value)) if isinstance(value, float | np.floating) else str(value)
 
 
 def _why(evaluation: Evaluation, i: int) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bdkn.errors import InvalidParameterError
+from bdkn.tables import is_frame
+from bdkn.tables.reading import RawColumn, column_names, read_column
 from bdkn.typing import IndexArray
 
 
@@ -17,28 +19,32 @@ class TableView:
     """A table with the names of its columns."""
 
     table: Any
-    names: tuple[str, ...]
+    names: tuple[Any, ...]
 
     @classmethod
-    def of(cls, X: Any, names: Any = None) -> TableView:
+    def of(cls, X: Any, names: Sequence[Any] | None = None) -> TableView:
         """Return the view of a table; ``names`` are the columns to look at, or names for those of an array."""
-        if _is_frame(X):
-            own = tuple(str(name) for name in _frame_names(X))
-            return cls(X, own if names is None else tuple(str(name) for name in names))
+        if is_frame(X):
+            wanted = tuple(column_names(X) if names is None else names)
+            lacking = [name for name in wanted if name not in set(column_names(X))]
+            if lacking:
+                raise InvalidParameterError(
+                    f"X must have the columns of the fit; missing: {', '.join(map(repr, lacking))}"
+                )
+            return cls(X[list(wanted)] if hasattr(X, "iloc") else X.select(list(wanted)), wanted)
         table = np.asarray(X)
         if table.ndim != 2:
             raise InvalidParameterError(f"X must be a table, shape (n_samples, n_features); got shape {table.shape}")
-        plain = tuple(f"column {j}" for j in range(table.shape[1]))
-        return cls(table, plain if names is None else tuple(str(name) for name in names))
+        return cls(table, tuple(f"column {j}" for j in range(table.shape[1])) if names is None else tuple(names))
 
     def __len__(self) -> int:
         return int(self.table.shape[0])
 
-    def values(self, name: str) -> NDArray[Any]:
-        """Return the values of a column: numbers in double precision, or objects."""
-        if not _is_frame(self.table):
-            return np.asarray(self.table[:, self.names.index(name)])
-        return _as_array(self.table[name])
+    def column(self, name: Any) -> RawColumn:
+        """Return the values of a column: numbers with nan where they are missing, or text with None."""
+        if is_frame(self.table):
+            return read_column(self.table, name)
+        return RawColumn(name, "number", np.asarray(self.table[:, self.names.index(name)], dtype=np.float64))
 
     def rows(self, numbers: IndexArray) -> TableView:
         """Return some rows."""
@@ -48,38 +54,17 @@ class TableView:
             return TableView(self.table.take(numbers), self.names)
         return TableView(self.table[numbers], self.names)
 
-    def with_column_of(self, name: str, numbers: IndexArray) -> Any:
+    def with_column_of(self, name: Any, numbers: IndexArray) -> Any:
         """Return the table in which one column has the values of the rows ``numbers``."""
-        table = self.table
+        table, place = self.table, self.names.index(name)
         if hasattr(table, "iloc"):
-            return table.assign(**{name: table[name].iloc[numbers].set_axis(table.index)})
+            changed = table.copy()
+            changed[name] = table[name].iloc[numbers].set_axis(table.index)
+            return changed
         if hasattr(table, "set_column"):
-            place = table.column_names.index(name)
-            return table.set_column(place, name, table.column(name).take(numbers))
+            return table.set_column(place, name, table.column(place).take(numbers))
         if hasattr(table, "with_columns"):
             return table.with_columns(table[name][numbers])
         changed = table.copy()
-        changed[:, self.names.index(name)] = table[numbers, self.names.index(name)]
+        changed[:, place] = table[numbers, place]
         return changed
-
-
-def _is_frame(X: Any) -> bool:
-    return hasattr(X, "columns") or hasattr(X, "column_names")
-
-
-def _frame_names(X: Any) -> list[Any]:
-    return list(X.column_names if hasattr(X, "column_names") else X.columns)
-
-
-def _as_array(column: Any) -> NDArray[Any]:
-    """Return a column of a frame as an array; numbers and truth values in double precision, missing ones as nan."""
-    values = np.asarray(column.to_numpy(zero_copy_only=False) if hasattr(column, "chunks") else column)
-    if values.dtype.kind in "iufb":
-        return values.astype(np.float64)
-    if values.dtype.kind != "O":
-        return values
-    try:
-        numbers = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-    except (TypeError, ValueError):
-        return values
-    return values if any(isinstance(value, bool | np.bool_) for value in values) else numbers

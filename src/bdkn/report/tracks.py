@@ -67,8 +67,8 @@ def driver_lines(drivers: Sequence[Driver], most: int = 12) -> tuple[Lines, Line
     """Return how much the strongest columns drive the mean, and the spread."""
     spread = sorted(drivers, key=lambda driver: -driver.spread)
     return (
-        _bars("The mean", [(d.name, d.mean, percent(d.mean)) for d in drivers[:most]], "column"),
-        _bars("The width", [(d.name, d.spread, f"± {percent(d.spread)}") for d in spread[:most]], "column second"),
+        _bars("The mean", [(str(d.name), d.mean, percent(d.mean)) for d in drivers[:most]], "column"),
+        _bars("The width", [(str(d.name), d.spread, f"± {percent(d.spread)}") for d in spread[:most]], "column second"),
     )
 
 

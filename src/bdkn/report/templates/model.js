@@ -547,6 +547,27 @@ const bdkn = (() => {
       return { dist: restore(affine(base, targets.scale, targets.mean)), parts, place: where };
     };
   }
-  return { modelOf, unpack };
+  // ---- columns of a data frame as inputs; a value is a number, a number of a category, a date, or codes that are given
+  function columnOf(data) {
+    const flagged = (value) => (data.missing ? [value === null ? data.fill : value, value === null ? 1 : 0] : [value === null ? data.fill : value]);
+    if (data.kind === "number") return flagged;
+    if (data.kind === "date") {
+      return (value) => {
+        const codes = flagged(value === null ? null : Date.parse(value.length > 10 ? `${value}Z` : value) / 86400e3);
+        return [...codes, ...data.cycles.flatMap((length) => { const turn = codes[0] * (2 * Math.PI / length); return [Math.sin(turn), Math.cos(turn)]; })];
+      };
+    }
+    if (data.kind === "category") {
+      const inputs = unpack(data.inputs);
+      return (value) => Array.from(inputs.slice(value * data.width, (value + 1) * data.width));
+    }
+    return data.kind === "given" ? (value) => value.codes : () => [];
+  }
+  function encoderOf(table) {
+    if (!table) return (values) => values;
+    const columns = table.map(columnOf);
+    return (values) => columns.flatMap((column, j) => column(values[j]));
+  }
+  return { modelOf, encoderOf, unpack };
 })();
 if (typeof module !== "undefined") module.exports = bdkn;

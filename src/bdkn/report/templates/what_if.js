@@ -6,7 +6,7 @@ const whatIf = (() => {
   const PARTS = ["noise", "disagreement", "weights", "outside", "shape"], COVERAGE = 0.9, POINTS = 220, SHOWN = 8;
   const SVG = "http://www.w3.org/2000/svg";
   const state = { values: [], threshold: data.threshold, observed: null };
-  const encode = bdkn.encoderOf ? bdkn.encoderOf(data.table, data.columns) : (values) => values;
+  const encode = bdkn.encoderOf(data.table);
   const predict = (values) => predictMatrix(encode(values));
 
   function number(value, digits = 3) {
@@ -89,16 +89,66 @@ const whatIf = (() => {
   }
   function drawPlace(place) {
     if (!place) { $("place").textContent = ""; return; }
-    const names = data.table ? data.table.names : data.columns.map((column) => column.name), name = names[place.column];
+    const name = data.features[place.column];
     $("place").textContent = place.status === "inside" ? "Near rows that the model has learned from."
       : place.status === "outside" ? `Outside of the training rows, by ${name}: the interval is widened.` : `In a gap between training rows, by ${name}: the interval is widened.`;
     $("place").style.color = place.status === "inside" ? "" : "var(--warn)";
+  }
+  // ---- along one column
+  let along = null, later = 0;
+  function choices(column) {
+    if (column.kind === "menu") return column.values.slice(0, 10);
+    const wide = column.high - column.low;
+    return Array.from({ length: 37 }, (_, k) => ({ value: column.low + wide * k / 36 }));
+  }
+  function sweepSoon() { clearTimeout(later); later = setTimeout(drawSweep, 60); }
+  function drawSweep() {
+    const column = data.columns[along], place = $("sweep");
+    if (!column || !["number", "menu"].includes(column.kind)) { place.replaceChildren(); $("sweep-words").textContent = ""; return; }
+    const found = choices(column).map((choice) => {
+      const values = [...state.values];
+      values[along] = choice.value;
+      const { dist } = predict(values);
+      return { ...choice, mid: dist.ppf(0.5), ends: dist.interval(COVERAGE) };
+    });
+    const width = place.clientWidth, height = place.clientHeight, left = 44, base = height - 24, top = 8;
+    const ys = [...found.flatMap((f) => f.ends), ...data.range].filter(Number.isFinite), low = Math.min(...ys), high = Math.max(...ys);
+    const y = (value) => base - (Math.min(Math.max(value, low), high) - low) / (high - low || 1) * (base - top);
+    const menu = column.kind === "menu", n = found.length;
+    const x = menu ? (k) => left + (k + 0.5) / n * (width - left) : (value) => left + (value - column.low) / (column.high - column.low) * (width - left);
+    const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Prediction along ${column.name}` });
+    for (const value of ticks(low, high, 4)) {
+      element("line", { class: "grid-line", x1: left, x2: width, y1: y(value), y2: y(value) }, svg);
+      element("text", { x: left - 7, y: y(value) + 4, "text-anchor": "end" }, svg, number(value));
+    }
+    if (menu) {
+      found.forEach((f, k) => {
+        const tip = `${f.label}: ${number(f.mid)} (${number(f.ends[0])} to ${number(f.ends[1])})`, mark = { "data-tip": tip };
+        element("line", { class: "span faint", x1: x(k), x2: x(k), y1: y(f.ends[0]), y2: y(f.ends[1]), ...mark }, svg);
+        element("circle", { class: state.values[along] === f.value ? "handle" : "centre", cx: x(k), cy: y(f.mid), r: 5, ...mark }, svg);
+        const room = (width - left) / n, word = f.label.length * 6.2 > room ? `${f.label.slice(0, Math.max(1, Math.floor(room / 6.2) - 1))}…` : f.label;
+        element("text", { x: x(k), y: height - 5, "text-anchor": "middle" }, svg, word);
+      });
+    } else {
+      const at = (f) => x(f.value).toFixed(1), up = found.map((f) => `${at(f)},${y(f.ends[1]).toFixed(1)}`), down = found.map((f) => `${at(f)},${y(f.ends[0]).toFixed(1)}`).reverse();
+      element("polygon", { class: "curve-area", points: [...up, ...down].join(" ") }, svg);
+      element("polyline", { class: "curve-line", points: found.map((f) => `${at(f)},${y(f.mid).toFixed(1)}`).join(" ") }, svg);
+      for (const value of ticks(column.low, column.high, Math.max(3, Math.floor(width / 90)))) {
+        const place = x(value), anchor = place > width - 16 ? "end" : "middle";
+        element("text", { x: place, y: height - 5, "text-anchor": anchor }, svg, number(value));
+      }
+      const now = state.values[along];
+      if (now !== null && now >= column.low && now <= column.high) element("line", { class: "at", x1: x(now), x2: x(now), y1: top, y2: base }, svg);
+    }
+    place.replaceChildren(svg);
+    $("sweep-words").textContent = `Along ${column.name}, all else as set: median and 90 % interval`;
   }
   function update() {
     const found = predict(state.values), interval = found.dist.interval(COVERAGE), mean = found.dist.mean();
     drawDensity(found, interval, mean);
     drawSplit(found.parts);
     drawPlace(found.place);
+    sweepSoon();
     $("expected").textContent = number(mean);
     $("between").textContent = `${number(interval[0])} to ${number(interval[1])}`;
     $("above-label").textContent = `chance above ${number(state.threshold)}`;
@@ -121,7 +171,7 @@ const whatIf = (() => {
     made.appendChild(words);
     return made;
   }
-  function changed(j, value) { state.values[j] = value; state.observed = null; $("start").value = ""; soon(); }
+  function changed(j, value) { state.values[j] = value; along = j; state.observed = null; $("start").value = ""; soon(); }
   function numberField(column, j, field) {
     const id = `input-${j}`, row = document.createElement("div"), slider = document.createElement("input"), box = document.createElement("input");
     row.className = "row";
@@ -148,22 +198,22 @@ const whatIf = (() => {
   }
   function dateField(column, j, field) {
     const id = `input-${j}`, box = document.createElement("input");
-    Object.assign(box, { type: "date", id });
+    Object.assign(box, { type: column.hours ? "datetime-local" : "date", id });
     box.addEventListener("input", () => changed(j, box.value || null));
-    setters[j] = (value) => { box.value = value === null ? "" : value.slice(0, 10); };
+    setters[j] = (value) => { box.value = value === null ? "" : value.slice(0, column.hours ? 16 : 10); };
     field.append(label(column.name, id), box);
   }
   function fixedField(column, j, field) {
-    const words = label(column.name, ""), value = document.createElement("span");
+    const words = document.createElement("p"), value = document.createElement("span");
+    words.textContent = column.name;
     value.className = "small";
-    words.removeAttribute("for");
     words.appendChild(value);
-    setters[j] = (given) => { value.textContent = given === null ? "missing" : String(given).slice(0, 60); };
+    setters[j] = (given) => { value.textContent = ` ${given.label.slice(0, 80)}`; };
     field.append(words);
   }
   const FIELDS = { number: numberField, menu: menuField, date: dateField, fixed: fixedField };
   function build() {
-    const order = data.columns.map((column, j) => [column.place, j]).sort((a, b) => a[0] - b[0]).map(([, j]) => j), form = $("inputs");
+    const order = data.columns.map((_, j) => j).filter((j) => data.columns[j].kind !== "unused").sort((a, b) => data.columns[a].place - data.columns[b].place), form = $("inputs");
     const more = document.createElement("details"), summary = document.createElement("summary");
     more.className = "more";
     summary.textContent = `${order.length - SHOWN} more inputs`;
@@ -185,7 +235,7 @@ const whatIf = (() => {
   function set(row) {
     state.values = [...row.values];
     state.observed = row.observed;
-    state.values.forEach((value, j) => setters[j](value));
+    state.values.forEach((value, j) => { if (setters[j]) setters[j](value); });
     update();
   }
   function setThreshold(value) { if (Number.isFinite(value)) { state.threshold = value; soon(); } }
@@ -199,6 +249,7 @@ const whatIf = (() => {
   density.addEventListener("pointerdown", (event) => { density.setPointerCapture(event.pointerId); dragged(event); });
   density.addEventListener("pointermove", (event) => { if (event.buttons & 1) dragged(event); });
   build();
+  along = data.columns.map((column, j) => [column.place, j]).filter(([, j]) => ["number", "menu"].includes(data.columns[j].kind)).sort((a, b) => a[0] - b[0]).map(([, j]) => j)[0] ?? null;
   $("start").value = "0";
   set(data.rows[0]);
   addEventListener("resize", soon);
