@@ -36,16 +36,20 @@ class Figure:
 def draw_predictions(evaluation: Evaluation, target: str) -> Figure:
     """Draw rows in the order of their predicted mean: bands, means, and what was observed."""
     order = np.argsort(evaluation.mean, kind="stable")
-    shown = order[np.unique(np.linspace(0, len(order) - 1, min(len(order), _MOST_DOTS)).astype(int))]
+    shown, fewer = _spaced(order, _MOST_DOTS), _spaced(order, _MOST_DOTS // 3)
     title = f"Predictions of {target} with intervals"
     about = f"{len(shown)} rows in the order of their predicted mean, with 50 % and 90 % intervals and observed values."
     both = tuple(
-        _predictions(evaluation, shown, width, target).render(f"predictions-{kind}", title, about, kind)
-        for width, kind in ((WIDE, "wide"), (NARROW, "narrow"))
+        _predictions(evaluation, some, width, target).render(f"predictions-{kind}", title, about, kind)
+        for some, width, kind in ((shown, WIDE, "wide"), (fewer, NARROW, "narrow"))
     )
-    few = shown[np.unique(np.linspace(0, len(shown) - 1, min(len(shown), 25)).astype(int))]
-    rows = tuple(_prediction_cells(evaluation, i) for i in few)
+    rows = tuple(_prediction_cells(evaluation, i) for i in _spaced(shown, 25))
     return Figure(both, ("row", "mean", "lower 90 %", "upper 90 %", "observed"), rows)
+
+
+def _spaced(order: IndexArray, most: int) -> IndexArray:
+    """Return evenly spaced ones of these rows."""
+    return np.asarray(order[np.unique(np.linspace(0, len(order) - 1, min(len(order), most)).astype(int))])
 
 
 def _prediction_cells(evaluation: Evaluation, i: int) -> tuple[str, ...]:
@@ -57,7 +61,7 @@ def _predictions(evaluation: Evaluation, shown: IndexArray, width: float, target
     y, held = evaluation.y[shown], evaluation.held[shown]
     ends, half = evaluation.interval[shown], evaluation.half[shown]
     low, high = _drawn_range(y, ends)
-    place = np.arange(len(shown)) + 0.5
+    place: FloatArray = np.arange(len(shown), dtype=np.float64) + 0.5
     chart = Chart(width, 330.0 if width == WIDE else 280.0, (0.0, float(len(shown))), (low, high), left=54.0)
     chart.axes(f"{len(shown)} rows, in the order of the prediction", target)
     steps = np.repeat(np.arange(len(shown) + 1.0), 2)[1:-1]  # a step per row, so that single rows can be seen
@@ -65,11 +69,10 @@ def _predictions(evaluation: Evaluation, shown: IndexArray, width: float, target
         lower, upper = (np.repeat(np.clip(pair[:, k], low, high), 2) for k in (0, 1))
         chart.area(steps, lower, upper, kind)
     chart.line(place, np.clip(evaluation.mean[shown], low, high), "mean")
-    size = 2.6 if len(shown) < 150 or width == WIDE else 1.9
     for x, value, inside, i in zip(place, y, held, shown, strict=True):
         mean, (lower, upper) = evaluation.mean[i], evaluation.interval[i]
         tip = f"row {i}: observed {number(value)}, predicted {number(mean)} ({number(lower)} to {number(upper)})"
-        chart.dot(x, float(np.clip(value, low, high)), "dot" if inside else "dot missed", tip, size)
+        chart.dot(x, float(np.clip(value, low, high)), "dot" if inside else "dot missed", tip)
     return chart
 
 

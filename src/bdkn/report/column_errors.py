@@ -112,4 +112,5 @@ def _ranges(column: RawColumn) -> list[tuple[str, BoolArray]]:
 def _range_label(column: RawColumn, at: BoolArray) -> str:
     rows = np.flatnonzero(at)
     ends = rows[column.values[rows].argmin()], rows[column.values[rows].argmax()]
-    return " to ".join(cell(column, int(i)) for i in ends)
+    first, last = (cell(column, int(i)) for i in ends)
+    return first if first == last else f"{first} to {last}"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from bdkn.errors import InvalidParameterError, check_number, require
 from bdkn.members.widening import as_a_member
@@ -26,6 +29,42 @@ from bdkn.report.what_if.inputs import describe_inputs
 
 _MOST_COLUMNS = 6
 """Columns whose errors are shown."""
+
+
+@dataclass(frozen=True, repr=False)
+class Page:
+    """A page about a model, as text; notebooks show it.
+
+    Parameters
+    ----------
+    html : str
+        The page.
+    """
+
+    html: str
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page to a file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write; an existing file is replaced.
+        """
+        target = Path(path)
+        if target.is_dir() or not target.parent.is_dir():
+            raise InvalidParameterError(
+                f"the page must be written to a file in a folder that exists; got {str(target)!r}: name a file such as "
+                "'report.html', or make the folder first"
+            )
+        replace_file(target, self.html.encode("utf-8"))
+
+    def _repr_html_(self) -> str:
+        """Return a frame with the page, for notebooks."""
+        return f'<iframe srcdoc="{escape(self.html)}" style="width:100%;height:48rem;border:0"></iframe>'
+
+    def __repr__(self) -> str:
+        return f"Page of {len(self.html) / 1e6:.2f} MB; save(path) writes it to a file"
 
 
 def write_page(
@@ -77,11 +116,10 @@ def write_page(
     >>> page.read_text("utf-8")[:15]
     '<!doctype html>'
     """
-    text = render_page(model, X, y, title=title, target_name=target_name, rows=rows, what_if=what_if)
-    replace_file(Path(path), text.encode("utf-8"))
+    make_page(model, X, y, title=title, target_name=target_name, rows=rows, what_if=what_if).save(path)
 
 
-def render_page(
+def make_page(
     model: Any,
     X: Any,
     y: ArrayLike,
@@ -90,13 +128,14 @@ def render_page(
     target_name: str = "y",
     rows: int = 5000,
     what_if: bool = True,
-) -> str:
-    """Return the page as text; see ``write_page``."""
+) -> Page:
+    """Return the page; see ``write_page``."""
     require("jinja2", extra="report")
     check_number("rows", rows, low=2, whole=True)
+    check_is_fitted(model)
     evaluation, given = evaluate(model, X, y, rows)
     content = page_content(evaluation, given, target_name, what_if=what_if)
-    return _fill({**content, "title": title or f"Predictions of {target_name}", "target": target_name})
+    return Page(_fill({**content, "title": title or f"Predictions of {target_name}", "target": target_name}))
 
 
 def evaluate(model: Any, X: Any, y: ArrayLike, rows: int) -> tuple[Evaluation, int]:
@@ -142,9 +181,7 @@ def page_content(evaluation: Evaluation, given: int, target: str, *, what_if: bo
         }
 
 
-def what_if_data(
-    evaluation: Evaluation, payload: Payload, drivers: list[Driver], target: str
-) -> dict[str, Any] | None:
+def what_if_data(evaluation: Evaluation, payload: Payload, drivers: list[Driver], target: str) -> dict[str, Any] | None:
     """Return the model, its inputs and rows to start from; None if the page does not contain the model."""
     if payload.model is None:
         return None
@@ -153,7 +190,7 @@ def what_if_data(
         "model": payload.model,
         **describe_inputs(evaluation, order),
         "target": target,
-        "range": [float(evaluation.y.min()), float(evaluation.y.max())],
+        "range": np.quantile(evaluation.y, (0.02, 0.98)).tolist(),
         "threshold": float(np.median(evaluation.y)),
     }
 

@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from bdkn.predictive.links import IDENTITY, ContinuedLink, IdentityLink, LogitLink, LogLink, MirroredLink, YeoJohnsonLink
+from bdkn.predictive.links import (
+    IDENTITY,
+    ContinuedLink,
+    IdentityLink,
+    LogitLink,
+    LogLink,
+    MirroredLink,
+    YeoJohnsonLink,
+)
 from bdkn.regressors.aggregation import ALIKE, CombiningRegressor
 from bdkn.report.column_errors import cell
 from bdkn.report.environment import versions
@@ -60,8 +68,8 @@ def _calibration(evaluation: Evaluation) -> list[str]:
     low, high = chance_of(n, LEVEL)
     if share < low:
         found.append(
-            f"Intervals are too narrow: {percent(LEVEL)} intervals held {percent(share)} of the rows, and chance allows "
-            f"{percent(low)} at least. New rows may differ from the training rows."
+            f"Intervals are too narrow: {percent(LEVEL)} intervals held {percent(share)} of the rows, and chance "
+            f"allows {percent(low)} at least. New rows may differ from the training rows."
         )
     error = evaluation.y - evaluation.mean
     bias, spread = float(error.mean()), float(error.std() / np.sqrt(n))
@@ -153,13 +161,14 @@ def describe_link(link: Any) -> str:
     if link == IDENTITY:
         return "predicted as it is"
     inner = link.link if isinstance(link, ContinuedLink) else link
-    words = {
+    words: dict[type, str] = {
         IdentityLink: "predicted as it is",
         LogLink: "predicted by its logarithm",
         MirroredLink: "predicted by the logarithm of its distance to the upper bound",
         LogitLink: "predicted by its logit",
         YeoJohnsonLink: "predicted by a power of it",
-    }.get(type(inner), "transformed")
+    }
+    told = words.get(type(inner), "transformed")
     lower, upper = link.support
     bounds = [f"{name} {number(end)}" for name, end in (("from", lower), ("to", upper)) if np.isfinite(end)]
-    return f"{words}, bounds {' '.join(bounds)}" if bounds else words
+    return f"{told}, bounds {' '.join(bounds)}" if bounds else told

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from bdkn.report.wording import number
 from bdkn.typing import FloatArray
 
 Range = tuple[float, float]
@@ -27,6 +26,13 @@ def ticks(low: float, high: float, most: int) -> list[float]:
     step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor >= raw * 0.999)
     first = math.ceil(low / step - 1e-9)
     return [round(k * step, 12) + 0.0 for k in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def tick_label(value: float) -> str:
+    """Return a round number with as many digits as it has."""
+    if value == 0 or 1e-4 <= abs(value) < 1e7:
+        return f"{value:,.10g}".replace("-", "−").replace(",", "\u2009")
+    return f"{value:g}".replace("-", "−")
 
 
 def padded_range(low: float, high: float, share: float = 0.04) -> Range:
@@ -64,7 +70,7 @@ class Chart:
         x_label: str,
         y_label: str,
         x_ticks: Sequence[tuple[float, str]] = (),
-        y_format: Callable[[float], str] = number,
+        y_format: Callable[[float], str] = tick_label,
         n_ticks: int = 5,
     ) -> None:
         """Draw horizontal grid lines, the labels of both axes, and their ticks."""

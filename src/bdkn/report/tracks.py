@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -119,19 +119,23 @@ def support_lines(evaluation: Evaluation) -> Lines | None:
 def member_lines(table: Mapping[str, Any], most: int = 24) -> Lines:
     """Return the weight of each member with its 95 % interval; of an unweighted ensemble, the error of each."""
     names = list(table["member"])[:most]
+    left = len(table["member"]) - len(names)
+    note = f"{count(left, 'more member')} not shown." if left else ""
     if "weight" not in table:
         values = [(name, float(rmse), number(float(rmse))) for name, rmse in zip(names, table["rmse"], strict=False)]
-        return _bars("RMSE on the training rows", values, "column")
+        return replace(_bars("RMSE on the training rows", values, "column"), note=note)
     lower, upper, weights = (np.asarray(table[key], dtype=float)[:most] for key in ("lower", "upper", "weight"))
-    low, high = min(0.0, float(lower.min())), max(float(upper.max()), 1e-12)
-    place = lambda value: (value - low) / (high - low)  # noqa: E731
-    equal = 1.0 / len(table["member"])
-    lines = []
-    for name, weight, first, last in zip(names, weights, lower, upper, strict=True):
-        marks = [rule(place(0.0), "zero"), rule(place(equal)), segment(place(first), place(last), "whisker", thin=True)]
-        text = f"{first:.2f} to {last:.2f}".replace("-", "−")
-        lines.append(
-            Line(name, track([*marks, point(place(weight), "")]), f"{weight:.2f}".replace("-", "−"), f"95 % interval {text}")
-        )
-    left = len(table["member"]) - len(names)
-    return Lines("", lines, ("member", "weight"), f"{left} more members are not shown." if left else "")
+    ends = min(0.0, float(lower.min())), max(float(upper.max()), 1e-12)
+    lines = [
+        _weight_line(name, (weight, first, last), ends, 1.0 / len(table["member"]))
+        for name, weight, first, last in zip(names, weights, lower, upper, strict=True)
+    ]
+    return Lines("", lines, ("member", "weight"), note)
+
+
+def _weight_line(name: str, weight: tuple[float, float, float], ends: tuple[float, float], equal: float) -> Line:
+    """Return the line of a weight, which comes with the ends of its interval."""
+    zero, even, value, first, last = ((x - ends[0]) / (ends[1] - ends[0]) for x in (0.0, equal, *weight))
+    marks = [rule(zero, "zero"), rule(even), segment(first, last, "whisker", thin=True), point(value, "")]
+    shown = [f"{x:.2f}".replace("-", "−") for x in weight]
+    return Line(name, track(marks), shown[0], f"95 % interval {shown[1]} to {shown[2]}")

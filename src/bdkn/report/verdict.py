@@ -41,9 +41,7 @@ class KeyNumber:
 
 def verdict_of(evaluation: Evaluation, target: str) -> Verdict:
     """Return how far off predictions are, beside the mean, and whether intervals hold as often as they should."""
-    own, base = (
-        float(np.mean(scores["absolute"])) for scores in (evaluation.own_scores, evaluation.baseline_scores)
-    )
+    own, base = (float(np.mean(scores["absolute"])) for scores in (evaluation.own_scores, evaluation.baseline_scores))
     held, n = int(evaluation.held.sum()), len(evaluation.y)
     calibration, state = judge_calibration(evaluation)
     gain = 1.0 - own / base if base > 0 else 0.0

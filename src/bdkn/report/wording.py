@@ -6,12 +6,14 @@ import math
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Return a number with some significant digits, large ones with separators and without an exponent."""
+    """Return a number with some significant digits; whole ones, and large ones, without decimals or an exponent."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "–∞" if value < 0 else "–"
     if value == 0:
         return "0"
     size = math.floor(math.log10(abs(value)))
+    if size < 7 and value == round(value):
+        return f"{value:,.0f}".replace("-", "−").replace(",", "\u2009")
     if size >= 7 or size < -4:
         return f"{value:.{digits - 1}e}".replace("-", "−")
     text = f"{value:,.{max(0, digits - 1 - size)}f}" if size >= digits - 1 or size >= 0 else f"{value:.{digits}g}"

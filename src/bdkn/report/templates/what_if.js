@@ -9,12 +9,13 @@ const whatIf = (() => {
   const encode = bdkn.encoderOf(data.table);
   const predict = (values) => predictMatrix(encode(values));
 
+  const tick = (value) => { const text = String(Math.abs(Number(value.toPrecision(10)))), [whole, part] = text.split("."); return (value < 0 ? "−" : "") + whole.replace(/\B(?=(\d{3})+$)/g, "\u2009") + (part ? `.${part}` : ""); };
   function number(value, digits = 3) {
     if (!Number.isFinite(value)) return value > 0 ? "∞" : "–∞";
     if (value === 0) return "0";
     const size = Math.floor(Math.log10(Math.abs(value)));
     if (size >= 7 || size < -4) return value.toExponential(digits - 1).replace("-", "−");
-    return value.toFixed(Math.max(0, Math.min(12, digits - 1 - size))).replace("-", "−").replace(/\B(?=(\d{3})+(?!\d))/g, size >= 3 ? "\u2009" : "");
+    return tick(Number(value.toFixed(Math.max(0, Math.min(12, digits - 1 - size)))));
   }
   const percent = (share) => (share > 0.9995 ? "> 99.9" : share < 0.0005 ? "< 0.1" : (100 * share).toFixed(1)) + "\u202f%";
   function element(name, attributes = {}, parent = null, text = null) {
@@ -58,7 +59,7 @@ const whatIf = (() => {
     element("line", { class: "grid-line", x1: 0, x2: width, y1: base, y2: base }, svg);
     for (const value of ticks(low, high, Math.max(3, Math.floor(width / 80)))) {
       const at = x(value), anchor = at < 18 ? "start" : at > width - 18 ? "end" : "middle";
-      element("text", { x: at, y: height - 6, "text-anchor": anchor }, svg, number(value));
+      element("text", { x: at, y: height - 6, "text-anchor": anchor }, svg, tick(value));
     }
     const bar = base + 10, clip = (v) => Math.min(Math.max(x(v), 2), width - 2);
     element("line", { class: "span", x1: clip(interval[0]), x2: clip(interval[1]), y1: bar, y2: bar }, svg);
@@ -84,14 +85,21 @@ const whatIf = (() => {
       made.dataset.tip = `${name}: ${percent(Math.max(parts[name], 0) / whole)} of the variance`;
       return made;
     }));
-    const told = PARTS.filter((name) => Math.abs(parts[name] || 0) / whole > 0.005).map((name) => `${name} ${(100 * parts[name] / whole).toFixed(0).replace("-", "−")}\u202f%`);
-    $("split-words").textContent = `Uncertainty: ${told.join(", ")}`;
+    $("split-words").replaceChildren(...PARTS.filter((name) => Math.abs(parts[name] || 0) / whole > 0.005).map((name) => {
+      const word = document.createElement("span"), sign = document.createElement("i");
+      sign.className = `part-${name}`;
+      word.append(sign, `${name} ${(100 * parts[name] / whole).toFixed(0).replace("-", "−")}\u202f%`);
+      return word;
+    }));
   }
   function drawPlace(place) {
-    if (!place) { $("place").textContent = ""; return; }
+    const seen = state.observed === null ? "" : ` Observed in this row: ${number(state.observed)} (dashed).`;
+    $("place").style.color = "";
+    if (!place) { $("place").textContent = seen; return; }
     const name = data.features[place.column];
     $("place").textContent = place.status === "inside" ? "Near rows that the model has learned from."
       : place.status === "outside" ? `Outside of the training rows, by ${name}: the interval is widened.` : `In a gap between training rows, by ${name}: the interval is widened.`;
+    $("place").textContent += seen;
     $("place").style.color = place.status === "inside" ? "" : "var(--warn)";
   }
   // ---- along one column
@@ -119,7 +127,7 @@ const whatIf = (() => {
     const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Prediction along ${column.name}` });
     for (const value of ticks(low, high, 4)) {
       element("line", { class: "grid-line", x1: left, x2: width, y1: y(value), y2: y(value) }, svg);
-      element("text", { x: left - 7, y: y(value) + 4, "text-anchor": "end" }, svg, number(value));
+      element("text", { x: left - 7, y: y(value) + 4, "text-anchor": "end" }, svg, tick(value));
     }
     if (menu) {
       found.forEach((f, k) => {
@@ -135,7 +143,7 @@ const whatIf = (() => {
       element("polyline", { class: "curve-line", points: found.map((f) => `${at(f)},${y(f.mid).toFixed(1)}`).join(" ") }, svg);
       for (const value of ticks(column.low, column.high, Math.max(3, Math.floor(width / 90)))) {
         const place = x(value), anchor = place > width - 16 ? "end" : "middle";
-        element("text", { x: place, y: height - 5, "text-anchor": anchor }, svg, number(value));
+        element("text", { x: place, y: height - 5, "text-anchor": anchor }, svg, tick(value));
       }
       const now = state.values[along];
       if (now !== null && now >= column.low && now <= column.high) element("line", { class: "at", x1: x(now), x2: x(now), y1: top, y2: base }, svg);
@@ -143,17 +151,19 @@ const whatIf = (() => {
     place.replaceChildren(svg);
     $("sweep-words").textContent = `Along ${column.name}, all else as set: median and 90 % interval`;
   }
+  function fill(slider) { slider.style.setProperty("--fill", `${100 * (slider.value - slider.min) / (slider.max - slider.min || 1)}%`); }
   function update() {
     const found = predict(state.values), interval = found.dist.interval(COVERAGE), mean = found.dist.mean();
     drawDensity(found, interval, mean);
     drawSplit(found.parts);
     drawPlace(found.place);
     sweepSoon();
+    document.querySelectorAll("#what-if input[type=range]").forEach(fill);
     $("expected").textContent = number(mean);
     $("between").textContent = `${number(interval[0])} to ${number(interval[1])}`;
     $("above-label").textContent = `chance above ${number(state.threshold)}`;
     $("above").textContent = percent(1 - found.dist.cdf(state.threshold));
-    if (document.activeElement !== $("threshold-number")) $("threshold-number").value = Number(state.threshold.toPrecision(5));
+    if (document.activeElement !== $("threshold-number")) $("threshold-number").value = Number(state.threshold.toPrecision(4));
   }
   let waiting = false;
   function soon() {
