@@ -326,7 +326,11 @@ def test_numbers_in_words_are_near(value):
 
 def test_numbers_and_their_errors():
     assert with_error(43.123, 3.14) == "43.1 ± 3.1"
-    assert with_error(1234.5, 120.0) == "1\u2009234 ± 120"
+    assert with_error(12345.6, 120.0) == "12\u2009350 ± 120"
+    assert with_error(-0.01234, 0.00045) == "−0.01234 ± 0.00045"
+    assert [number(value) for value in (1995.0, 22986.3, 270200.0, 0.0, 43.04)] == [
+        "1995", "23\u2009000", "270\u2009200", "0", "43.0",
+    ]  # fmt: skip
     assert number(float("nan")) == "–"
     assert percent(0.881) == "88\u202f%"
 

@@ -43,7 +43,7 @@ def frame(n, seed):
             "garden": rng.random(n) < 0.4,
         }
     )
-    return X, np.exp(0.01 * area + 0.3 * X["garden"] + 0.3 * np.sin(street) + 0.1 * rng.normal(size=n)).to_numpy()
+    return X, 1e5 * np.exp(0.01 * area + 0.3 * X["garden"] + 0.3 * np.sin(street) + 0.1 * rng.normal(size=n)).to_numpy()
 
 
 def fitted(name):

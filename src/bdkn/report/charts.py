@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bdkn.report.evaluation import LEVELS, Evaluation, chance_of
-from bdkn.report.svg import Chart, padded_range
+from bdkn.report.evaluation import CHANCE, LEVELS, Evaluation, chance_of
+from bdkn.report.svg import Chart, label_room, padded_range
 from bdkn.report.wording import number, percent
 from bdkn.typing import FloatArray, IndexArray
 
@@ -62,7 +62,8 @@ def _predictions(evaluation: Evaluation, shown: IndexArray, width: float, target
     ends, half = evaluation.interval[shown], evaluation.half[shown]
     low, high = _drawn_range(y, ends)
     place: FloatArray = np.arange(len(shown), dtype=np.float64) + 0.5
-    chart = Chart(width, 330.0 if width == WIDE else 280.0, (0.0, float(len(shown))), (low, high), left=54.0)
+    chart = Chart(width, 330.0 if width == WIDE else 280.0, (0.0, float(len(shown))), (low, high))
+    chart.left = label_room((low, high))
     chart.axes(f"{len(shown)} rows, in the order of the prediction", target)
     steps = np.repeat(np.arange(len(shown) + 1.0), 2)[1:-1]  # a step per row, so that single rows can be seen
     for pair, kind in ((ends, "band90"), (half, "band50")):
@@ -108,7 +109,7 @@ def draw_pit(evaluation: Evaluation) -> Figure:
     """Draw where targets lie in their predicted distributions, with what chance allows."""
     n = len(evaluation.y)
     shares = np.histogram(np.clip(evaluation.pit, 0.0, 1.0), bins=_BINS, range=(0.0, 1.0))[0] / n
-    low, high = chance_of(n, 1.0 / _BINS)
+    low, high = chance_of(n, 1.0 / _BINS, 1.0 - (1.0 - CHANCE) / _BINS)  # of all bars together
     chart = Chart(NARROW, 300.0, (0.0, 1.0), (0.0, max(1.15 * float(shares.max()), 1.3 * high)), left=40.0)
     chart.axes("probability predicted below the target", "share of rows, %", _SHARES, _plain_percent)
     for k, share in enumerate(shares):

@@ -133,7 +133,7 @@ def resample(n: int) -> FloatArray:
     return np.random.default_rng(0).multinomial(n, np.full(n, 1.0 / n), size=_RESAMPLES) / n
 
 
-def chance_of(n: int, share: float) -> tuple[float, float]:
-    """Return the range of shares that n rows show by chance, with probability ``CHANCE``, if each counts so often."""
-    low, high = stats.binom.interval(CHANCE, n, share)
+def chance_of(n: int, share: float, probability: float = CHANCE) -> tuple[float, float]:
+    """Return the range of shares that n rows show by chance, with this probability, if each counts so often."""
+    low, high = stats.binom.interval(probability, n, share)
     return float(low / n), float(high / n)

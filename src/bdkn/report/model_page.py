@@ -159,7 +159,6 @@ def page_content(evaluation: Evaluation, given: int, target: str, *, what_if: bo
         drivers = drivers_of(evaluation)
         payload = payload_of(evaluation.model) if what_if else Payload(None)
         overall = float(evaluation.own_scores["absolute"].mean())
-        table = evaluation.model.member_table()
         return {
             "verdict": verdict_of(evaluation, target),
             "tiles": tiles(evaluation),
@@ -170,7 +169,7 @@ def page_content(evaluation: Evaluation, given: int, target: str, *, what_if: bo
             "drivers": driver_lines(drivers),
             "variance": variance_lines(evaluation.parts, evaluation.std),
             "support": support_lines(evaluation),
-            "members": member_lines(table),
+            "members": member_lines(evaluation.model),
             "alike": members_alike(evaluation.model),
             "least_sure": least_sure(evaluation, [driver.name for driver in drivers]),
             "warnings": warnings_of(evaluation),

@@ -31,8 +31,13 @@ def ticks(low: float, high: float, most: int) -> list[float]:
 def tick_label(value: float) -> str:
     """Return a round number with as many digits as it has."""
     if value == 0 or 1e-4 <= abs(value) < 1e7:
-        return f"{value:,.10g}".replace("-", "−").replace(",", "\u2009")
+        return f"{value:,.10g}".replace("-", "−").replace(",", "\u2009" if abs(value) >= 10_000 else "")
     return f"{value:g}".replace("-", "−")
+
+
+def label_room(y_range: Range) -> float:
+    """Return the room that the labels of a vertical axis need, and its name."""
+    return 28.0 + 6.4 * max(len(tick_label(value)) for value in ticks(*y_range, 5))
 
 
 def padded_range(low: float, high: float, share: float = 0.04) -> Range:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.report.column_errors import ColumnErrors
 from bdkn.report.drivers import Driver
 from bdkn.report.evaluation import Evaluation
@@ -65,6 +66,7 @@ def error_lines(errors: ColumnErrors, overall: float) -> Lines:
 
 def driver_lines(drivers: Sequence[Driver], most: int = 12) -> tuple[Lines, Lines]:
     """Return how much the strongest columns drive the mean, and the spread."""
+    drivers = [driver for driver in drivers if driver.mean > 0.0 or driver.spread > 0.0]  # others are not used
     spread = sorted(drivers, key=lambda driver: -driver.spread)
     return (
         _bars("The mean", [(str(d.name), d.mean, percent(d.mean)) for d in drivers[:most]], "column"),
@@ -116,19 +118,20 @@ def support_lines(evaluation: Evaluation) -> Lines | None:
     return Lines("", lines, ("where", "rows"))
 
 
-def member_lines(table: Mapping[str, Any], most: int = 24) -> Lines:
+def member_lines(model: Any, most: int = 24) -> Lines:
     """Return the weight of each member with its 95 % interval; of an unweighted ensemble, the error of each."""
-    names = list(table["member"])[:most]
-    left = len(table["member"]) - len(names)
+    names = list(model.member_names_)[:most]
+    left = len(model.member_names_) - len(names)
     note = f"{count(left, 'more member')} not shown." if left else ""
-    if "weight" not in table:
-        values = [(name, float(rmse), number(float(rmse))) for name, rmse in zip(names, table["rmse"], strict=False)]
+    if not isinstance(model, CombiningRegressor):
+        errors = model.member_table()["rmse"][:most]
+        values = [(name, float(rmse), number(float(rmse))) for name, rmse in zip(names, errors, strict=True)]
         return replace(_bars("RMSE on the training rows", values, "column"), note=note)
-    lower, upper, weights = (np.asarray(table[key], dtype=float)[:most] for key in ("lower", "upper", "weight"))
+    lower, upper = (part[:most] for part in model.weight_posterior().interval(0.95))
     ends = min(0.0, float(lower.min())), max(float(upper.max()), 1e-12)
     lines = [
-        _weight_line(name, (weight, first, last), ends, 1.0 / len(table["member"]))
-        for name, weight, first, last in zip(names, weights, lower, upper, strict=True)
+        _weight_line(name, (weight, first, last), ends, 1.0 / len(model.member_names_))
+        for name, weight, first, last in zip(names, model.weights_[:most], lower, upper, strict=True)
     ]
     return Lines("", lines, ("member", "weight"), note)
 

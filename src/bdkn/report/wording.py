@@ -6,26 +6,34 @@ import math
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Return a number with some significant digits; whole ones, and large ones, without decimals or an exponent."""
+    """Return a number with some significant digits; a whole one with all of its digits, if they are not too many."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "–∞" if value < 0 else "–"
-    if value == 0:
-        return "0"
-    size = math.floor(math.log10(abs(value)))
-    if size < 7 and value == round(value):
-        return f"{value:,.0f}".replace("-", "−").replace(",", "\u2009")
-    if size >= 7 or size < -4:
+    size = math.floor(math.log10(abs(value))) if value else 0
+    if size >= 9 or size < -4:
         return f"{value:.{digits - 1}e}".replace("-", "−")
-    text = f"{value:,.{max(0, digits - 1 - size)}f}" if size >= digits - 1 or size >= 0 else f"{value:.{digits}g}"
-    return text.replace("-", "−").replace(",", "\u2009")
+    if value == round(value):
+        return _plain(value, 0)
+    return _plain(_rounded(value, size - digits + 1), digits - 1 - size)
 
 
 def with_error(value: float, error: float) -> str:
     """Return a number and its standard error, both to the second digit of the error."""
     if not (math.isfinite(value) and math.isfinite(error)) or error <= 0:
         return number(value)
-    places = max(0, 1 - math.floor(math.log10(error)))
-    return f"{value:,.{places}f} ± {error:,.{places}f}".replace("-", "−").replace(",", "\u2009")
+    place = math.floor(math.log10(error)) - 1
+    return " ± ".join(_plain(_rounded(part, place), -place) for part in (value, error))
+
+
+def _rounded(value: float, place: int) -> float:
+    """Return the value to the digit of 10^place."""
+    return round(value, -place) if place < 0 else float(round(value / 10**place) * 10**place)
+
+
+def _plain(value: float, places: int) -> str:
+    """Return a number with decimal places, if it is not whole, and thousands apart if it has five digits."""
+    text = f"{value:,.{max(0, places)}f}".replace("-", "−")
+    return text.replace(",", "\u2009" if abs(value) >= 10_000 else "")
 
 
 def percent(share: float, digits: int = 0) -> str:

@@ -9,13 +9,13 @@ const whatIf = (() => {
   const encode = bdkn.encoderOf(data.table);
   const predict = (values) => predictMatrix(encode(values));
 
-  const tick = (value) => { const text = String(Math.abs(Number(value.toPrecision(10)))), [whole, part] = text.split("."); return (value < 0 ? "−" : "") + whole.replace(/\B(?=(\d{3})+$)/g, "\u2009") + (part ? `.${part}` : ""); };
+  const tick = (value) => { const text = String(Math.abs(Number(value.toPrecision(10)))), [whole, part] = text.split("."); return (value < 0 ? "−" : "") + (whole.length > 4 ? whole.replace(/\B(?=(\d{3})+$)/g, "\u2009") : whole) + (part ? `.${part}` : ""); };
   function number(value, digits = 3) {
     if (!Number.isFinite(value)) return value > 0 ? "∞" : "–∞";
-    if (value === 0) return "0";
+    if (Number.isInteger(value) && Math.abs(value) < 1e9) return tick(value);
     const size = Math.floor(Math.log10(Math.abs(value)));
-    if (size >= 7 || size < -4) return value.toExponential(digits - 1).replace("-", "−");
-    return tick(Number(value.toFixed(Math.max(0, Math.min(12, digits - 1 - size)))));
+    if (size >= 9 || size < -4) return value.toExponential(digits - 1).replace("-", "−");
+    return tick(Number(value.toPrecision(digits)));
   }
   const percent = (share) => (share > 0.9995 ? "> 99.9" : share < 0.0005 ? "< 0.1" : (100 * share).toFixed(1)) + "\u202f%";
   function element(name, attributes = {}, parent = null, text = null) {
@@ -119,8 +119,9 @@ const whatIf = (() => {
       const { dist } = predict(values);
       return { ...choice, mid: dist.ppf(0.5), ends: dist.interval(COVERAGE) };
     });
-    const width = place.clientWidth, height = place.clientHeight, left = 44, base = height - 24, top = 8;
+    const width = place.clientWidth, height = place.clientHeight, base = height - 24, top = 8;
     const ys = [...found.flatMap((f) => f.ends), ...data.range].filter(Number.isFinite), low = Math.min(...ys), high = Math.max(...ys);
+    const left = 12 + 6.6 * Math.max(...ticks(low, high, 4).map((value) => tick(value).length));
     const y = (value) => base - (Math.min(Math.max(value, low), high) - low) / (high - low || 1) * (base - top);
     const menu = column.kind === "menu", n = found.length;
     const x = menu ? (k) => left + (k + 0.5) / n * (width - left) : (value) => left + (value - column.low) / (column.high - column.low) * (width - left);
@@ -187,14 +188,16 @@ const whatIf = (() => {
     row.className = "row";
     Object.assign(slider, { type: "range", id, min: column.low, max: column.high, step: column.step });
     Object.assign(box, { type: "number", step: "any" });
+    if (column.missing) box.placeholder = "missing";
     box.setAttribute("aria-label", `${column.name} as a number`);
-    slider.addEventListener("input", () => { box.value = Number(Number(slider.value).toPrecision(6)); changed(j, Number(slider.value)); });
+    slider.addEventListener("input", () => { box.value = Number(Number(slider.value).toPrecision(6)); slider.classList.remove("missing"); changed(j, Number(slider.value)); });
     box.addEventListener("input", () => {
       if (box.value === "" && !column.missing) return;
       slider.value = box.value;
+      slider.classList.toggle("missing", box.value === "");
       changed(j, box.value === "" ? null : Number(box.value));
     });
-    setters[j] = (value) => { slider.value = value; box.value = value === null ? "" : Number(Number(value).toPrecision(6)); };
+    setters[j] = (value) => { slider.value = value; box.value = value === null ? "" : Number(Number(value).toPrecision(6)); slider.classList.toggle("missing", value === null); };
     row.append(slider, box);
     field.append(label(column.name, id), row);
   }
