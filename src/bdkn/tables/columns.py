@@ -213,6 +213,9 @@ class CategoryColumn:
                 inputs[at, -2:] = _statistics(known, share)[number[at]]
         learned = self.inputs.copy()
         learned[:, -2:] = _statistics(TargetStatistics.of(number, scores, counts, k), 1.0)
+        if not inputs[:, -1].any():  # rows of one value are in one part, so that no training row has seen its value
+            learned[:, -2:] = learned[-1, -2:]
+            inputs[:, -2:] = learned[-1, -2:]
         return replace(self, inputs=learned), inputs
 
 

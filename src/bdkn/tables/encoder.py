@@ -200,9 +200,7 @@ def _fit_column(column: RawColumn, one_hot: int, targets: bool | None) -> Column
         return UnusedColumn(column.name, "constant", f"all values are {str(known[0])!r}")
     if n_values > max(_FEWEST_TEXTS, _FREE_TEXT * len(known)):
         if np.mean([" " in text.strip() for text in known]) < 0.5:
-            return UnusedColumn(
-                column.name, "identifier", f"{n_values} of {len(known)} values are different, single words"
-            )
+            return UnusedColumn(column.name, "identifier", f"{n_values} of {len(known)} are different single words")
         return TextColumn.fit(column)
     return CategoryColumn.fit(column, one_hot=one_hot, targets=targets)
 
