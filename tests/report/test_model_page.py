@@ -320,16 +320,16 @@ def test_data_cannot_end_a_script():
 def test_numbers_in_words_are_near(value):
     if abs(value) < 1e-12:
         return
-    text = number(value).replace("−", "-").replace("\u2009", "")
+    text = number(value).replace("−", "-").replace("\u202f", "")
     assert float(text) == pytest.approx(value, rel=5.1e-3)
 
 
 def test_numbers_and_their_errors():
     assert with_error(43.123, 3.14) == "43.1 ± 3.1"
-    assert with_error(12345.6, 120.0) == "12\u2009350 ± 120"
+    assert with_error(12345.6, 120.0) == "12\u202f350 ± 120"
     assert with_error(-0.01234, 0.00045) == "−0.01234 ± 0.00045"
     assert [number(value) for value in (1995.0, 22986.3, 270200.0, 0.0, 43.04)] == [
-        "1995", "23\u2009000", "270\u2009200", "0", "43.0",
+        "1995", "23\u202f000", "270\u202f200", "0", "43.0",
     ]  # fmt: skip
     assert number(float("nan")) == "–"
     assert percent(0.881) == "88\u202f%"

@@ -31,7 +31,7 @@ def ticks(low: float, high: float, most: int) -> list[float]:
 def tick_label(value: float) -> str:
     """Return a round number with as many digits as it has."""
     if value == 0 or 1e-4 <= abs(value) < 1e7:
-        return f"{value:,.10g}".replace("-", "−").replace(",", "\u2009" if abs(value) >= 10_000 else "")
+        return f"{value:,.10g}".replace("-", "−").replace(",", "\u202f" if abs(value) >= 10_000 else "")
     return f"{value:g}".replace("-", "−")
 
 

@@ -33,7 +33,7 @@ def _rounded(value: float, place: int) -> float:
 def _plain(value: float, places: int) -> str:
     """Return a number with decimal places, if it is not whole, and thousands apart if it has five digits."""
     text = f"{value:,.{max(0, places)}f}".replace("-", "−")
-    return text.replace(",", "\u2009" if abs(value) >= 10_000 else "")
+    return text.replace(",", "\u202f" if abs(value) >= 10_000 else "")
 
 
 def percent(share: float, digits: int = 0) -> str:
@@ -43,4 +43,4 @@ def percent(share: float, digits: int = 0) -> str:
 
 def count(n: int, noun: str) -> str:
     """Return "1 row", "2 rows"."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}".replace(",", "\u2009")
+    return f"{n:,} {noun}{'' if n == 1 else 's'}".replace(",", "\u202f")
