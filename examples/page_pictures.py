@@ -13,7 +13,7 @@ from pathlib import Path
 PICTURES = {
     "page-light.png": {"viewport": {"width": 1180, "height": 1380}, "color_scheme": "light"},
     "page-dark.png": {"viewport": {"width": 1180, "height": 1380}, "color_scheme": "dark"},
-    "page-phone.png": {"viewport": {"width": 360, "height": 800}, "color_scheme": "light", "device_scale_factor": 2},
+    "page-phone.png": {"viewport": {"width": 360, "height": 1240}, "color_scheme": "light", "device_scale_factor": 2},
 }
 
 

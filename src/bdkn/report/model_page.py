@@ -75,7 +75,7 @@ def write_page(
     *,
     title: str | None = None,
     target_name: str = "y",
-    rows: int = 5000,
+    rows: int = 3000,
     what_if: bool = True,
 ) -> None:
     """Write a page about a fitted model, by rows that it has not seen.
@@ -97,7 +97,7 @@ def write_page(
         Title of the page; by default the name of the target.
     target_name : str, default="y"
         Name of the target.
-    rows : int, default=5000
+    rows : int, default=3000
         Rows that are used, at most; of more, so many are drawn at random, always the same ones.
     what_if : bool, default=True
         Whether the page contains the model, to predict rows of your choice; at most 8 MB of it.
@@ -126,7 +126,7 @@ def make_page(
     *,
     title: str | None = None,
     target_name: str = "y",
-    rows: int = 5000,
+    rows: int = 3000,
     what_if: bool = True,
 ) -> Page:
     """Return the page; see ``write_page``."""
@@ -190,7 +190,7 @@ def what_if_data(evaluation: Evaluation, payload: Payload, drivers: list[Driver]
         **describe_inputs(evaluation, order),
         "target": target,
         "range": np.quantile(evaluation.y, (0.02, 0.98)).tolist(),
-        "threshold": float(np.median(evaluation.y)),
+        "threshold": float(f"{np.quantile(evaluation.y, 0.7):.2g}"),
     }
 
 

@@ -21,6 +21,8 @@ def with_error(value: float, error: float) -> str:
     """Return a number and its standard error, both to the second digit of the error."""
     if not (math.isfinite(value) and math.isfinite(error)) or error <= 0:
         return number(value)
+    if abs(value) >= 1e9:
+        return f"{number(value)} ± {number(error, 2)}"
     place = math.floor(math.log10(error)) - 1
     return " ± ".join(_plain(_rounded(part, place), -place) for part in (value, error))
 

@@ -9,7 +9,7 @@ const whatIf = (() => {
   const encode = bdkn.encoderOf(data.table);
   const predict = (values) => predictMatrix(encode(values));
 
-  const tick = (value) => { const text = String(Math.abs(Number(value.toPrecision(10)))), [whole, part] = text.split("."); return (value < 0 ? "−" : "") + (whole.length > 4 ? whole.replace(/\B(?=(\d{3})+$)/g, "\u202f") : whole) + (part ? `.${part}` : ""); };
+  const tick = (value) => { if (Math.abs(value) >= 1e7) return value.toExponential().replace("-", "−").replace("+", ""); const text = String(Math.abs(Number(value.toPrecision(10)))), [whole, part] = text.split("."); return (value < 0 ? "−" : "") + (whole.length > 4 ? whole.replace(/\B(?=(\d{3})+$)/g, "\u202f") : whole) + (part ? `.${part}` : ""); };
   function number(value, digits = 3) {
     if (!Number.isFinite(value)) return value > 0 ? "∞" : "–∞";
     if (Number.isInteger(value) && Math.abs(value) < 1e9) return tick(value);

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from bdkn.report.column_errors import cell, day
+from bdkn.report.column_errors import cell
 from bdkn.report.evaluation import Evaluation
 from bdkn.report.what_if.arrays import packed
 from bdkn.tables import TableEncoder
 from bdkn.tables.columns import CategoryColumn, DateColumn, NumberColumn, UnusedColumn
+from bdkn.tables.reading import DAY
 from bdkn.typing import FloatArray
 
 _STEPS = 200
@@ -124,9 +125,7 @@ def _value(evaluation: Evaluation, j: int, codes: FloatArray, i: int) -> Any:
 
 def _moment(days: float) -> str:
     """Return a moment as the date field of a page has it, to the second."""
-    second = round((days - np.floor(days)) * 86_400)
-    clock = f"{second // 3600:02d}:{second % 3600 // 60:02d}:{second % 60:02d}"
-    return f"{day(days)}T{clock}"
+    return str(np.datetime64(round(days * DAY), "s"))
 
 
 def _starting_rows(evaluation: Evaluation) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ MOST_BYTES = 8_000_000
 
 @dataclass(frozen=True)
 class Payload:
-    """A model as JSON, or None with the reason in ``note``.
+    """A model as JSON, or None with the reason in ``note``, which also says what else is left out.
 
     ``has_shape`` is False where the model has a shape of its own which was left out: the page then computes what
     ``model.without_shape()`` predicts.
@@ -39,15 +39,25 @@ def payload_of(model: Any, *, most_bytes: int = MOST_BYTES) -> Payload:
         return Payload(None, f"The what-if is left out: {_megabytes(size)}, and the limit is {_limit(most_bytes)}.")
     density = None if isinstance(model, DeepEnsembleRegressor) else model.density_
     if density is None:
-        return Payload(plain)
+        return Payload(plain, _about_values(model))
     shape = describe_shape(density)
     if size + size_of(shape) <= most_bytes:
-        return Payload({**plain, "shape": shape})
+        return Payload({**plain, "shape": shape}, _about_values(model))
     note = (
         "The what-if shows the Student-t distribution alone. The model itself mixes it with densities of neighbours, "
         f"but with these {_megabytes(size + size_of(shape))}, and the limit is {_limit(most_bytes)}."
     )
-    return Payload(plain, note, has_shape=False)
+    return Payload(plain, f"{note} {_about_values(model)}".strip(), has_shape=False)
+
+
+def _about_values(model: Any) -> str:
+    """Return what is left out if many targets share values."""
+    if getattr(model, "target_values_", None) is None:
+        return ""
+    return (
+        "Many targets share values. The what-if shows a density, which knows no single values; in Python, "
+        "predict_values has their probabilities."
+    )
 
 
 def _describe(model: Any) -> dict[str, Any]:
