@@ -43,9 +43,7 @@ def frame(n, seed):
             "sold": pd.Timestamp("2020-01-01") + pd.to_timedelta(days, unit="D"),
             "garden": rng.random(n) < 0.4,
             "seen": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 86_400 * 30, n), unit="s"),
-            "notes": [
-                f"a flat with {word} windows, number {k}" for k, word in enumerate(rng.choice(["new", "old"], n))
-            ],
+            "notes": [f"a flat with {word} windows, number {k}" for k, word in enumerate(words)],
             "took": pd.to_timedelta(rng.integers(60, 9000, n), unit="s"),
         }
     )

@@ -184,13 +184,14 @@ def what_if_data(evaluation: Evaluation, payload: Payload, drivers: list[Driver]
     """Return the model, its inputs and rows to start from; None if the page does not contain the model."""
     if payload.model is None:
         return None
-    order = [driver.name for driver in drivers]
+    inputs = describe_inputs(evaluation, [driver.name for driver in drivers])
+    upper = evaluation.half[inputs["rows"][0]["row"], 1]
     return {
         "model": payload.model,
-        **describe_inputs(evaluation, order),
+        **inputs,
         "target": target,
         "range": np.quantile(evaluation.y, (0.02, 0.98)).tolist(),
-        "threshold": float(f"{np.quantile(evaluation.y, 0.7):.2g}"),
+        "threshold": float(f"{upper:.2g}"),
     }
 
 
