@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,6 +32,7 @@ from bdkn.regressors.guarantee import Shift, guaranteed_interval
 from bdkn.regressors.living import LivingRegressor
 from bdkn.regressors.member_comparison import losses_without, scores_of_first, target_scores
 from bdkn.regressors.outcome import Outcome
+from bdkn.regressors.page import report_on
 from bdkn.regressors.prediction import Prediction, widened_forecast
 from bdkn.regressors.support_report import SupportReport
 from bdkn.regressors.training_rows import check_targets
@@ -444,6 +446,27 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
         if self.table_ is not None:
             names = np.array(self.table_.names, dtype=object)[self.table_.column_of_feature]
         return SupportReport.of(widening.support, self._rows(X), names)
+
+    def report(self, X: Table, y: ArrayLike, path: str | os.PathLike[str] | None = None, **options: Any) -> Any:
+        """Make a page about the model, by rows that it has not seen: one HTML file that needs no network.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to judge the model by.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        path : str or path-like, optional
+            File to write; an existing file is replaced.
+        **options
+            ``title``, ``target_name``, ``rows`` and ``what_if``, as in ``bdkn.report.write_page``.
+
+        Returns
+        -------
+        page : bdkn.report.Page
+            The page. Notebooks show it, and its ``save(path)`` writes it.
+        """
+        return report_on(self, X, y, path, **options)
 
     def without_shape(self) -> Self:
         """Return the regressor that predicts Student-t distributions alone; this one does not change.

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bdkn.errors import check_choice
 from bdkn.members import MemberScores, NetworkEnsemble, NetworkMember, encode
 from bdkn.members.provenance import Seed, seed_sequence
 from bdkn.predictive import Gaussian, GaussianMixture
-from bdkn.regressors.base import ProbabilisticRegressor
+from bdkn.regressors.base import ProbabilisticRegressor, Table
 from bdkn.regressors.fitted import FittedNetworks
 from bdkn.regressors.frames import as_frame
+from bdkn.regressors.page import report_on
 from bdkn.regressors.paper import paper_parameters
 from bdkn.regressors.published import fit_all_rows
 from bdkn.regressors.shared_docs import with_shared_docs
@@ -137,6 +140,27 @@ class DeepEnsembleRegressor(ProbabilisticRegressor):
             One row per network.
         """
         return as_frame(self.member_table())
+
+    def report(self, X: Table, y: ArrayLike, path: str | os.PathLike[str] | None = None, **options: Any) -> Any:
+        """Make a page about the model, by rows that it has not seen: one HTML file that needs no network.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to judge the model by.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        path : str or path-like, optional
+            File to write; an existing file is replaced.
+        **options
+            ``title``, ``target_name``, ``rows`` and ``what_if``, as in ``bdkn.report.write_page``.
+
+        Returns
+        -------
+        page : bdkn.report.Page
+            The page. Notebooks show it, and its ``save(path)`` writes it.
+        """
+        return report_on(self, X, y, path, **options)
 
     def _fit(self, rows: Rows) -> FittedNetworks:
         check_choice("predictive", self.predictive, PREDICTIVES)

@@ -1,0 +1,70 @@
+"""Columns and rows of a table of any kind: a NumPy array, or a frame of pandas, polars or pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bdkn.errors import InvalidParameterError
+from bdkn.tables import is_frame
+from bdkn.tables.reading import RawColumn, column_names, read_column
+from bdkn.typing import IndexArray
+
+
+@dataclass(frozen=True, eq=False)
+class TableView:
+    """A table with the names of its columns."""
+
+    table: Any
+    names: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, X: Any, names: Sequence[Any] | None = None) -> TableView:
+        """Return the view of a table; ``names`` are the columns to look at, or names for those of an array."""
+        if is_frame(X):
+            wanted = tuple(column_names(X) if names is None else names)
+            lacking = [name for name in wanted if name not in set(column_names(X))]
+            if lacking:
+                raise InvalidParameterError(
+                    f"X must have the columns of the fit; missing: {', '.join(map(repr, lacking))}"
+                )
+            return cls(X[list(wanted)] if hasattr(X, "iloc") else X.select(list(wanted)), wanted)
+        table = np.asarray(X)
+        if table.ndim != 2:
+            raise InvalidParameterError(f"X must be a table, shape (n_samples, n_features); got shape {table.shape}")
+        return cls(table, tuple(f"column {j}" for j in range(table.shape[1])) if names is None else tuple(names))
+
+    def __len__(self) -> int:
+        return int(self.table.shape[0])
+
+    def column(self, name: Any) -> RawColumn:
+        """Return the values of a column: numbers with nan where they are missing, or text with None."""
+        if is_frame(self.table):
+            return read_column(self.table, name)
+        return RawColumn(name, "number", np.asarray(self.table[:, self.names.index(name)], dtype=np.float64))
+
+    def rows(self, numbers: IndexArray) -> TableView:
+        """Return some rows."""
+        if hasattr(self.table, "iloc"):
+            return TableView(self.table.iloc[numbers], self.names)
+        if hasattr(self.table, "set_column"):
+            return TableView(self.table.take(numbers), self.names)
+        return TableView(self.table[numbers], self.names)
+
+    def with_column_of(self, name: Any, numbers: IndexArray) -> Any:
+        """Return the table in which one column has the values of the rows ``numbers``."""
+        table, place = self.table, self.names.index(name)
+        if hasattr(table, "iloc"):
+            changed = table.copy()
+            changed[name] = table[name].iloc[numbers].set_axis(table.index)
+            return changed
+        if hasattr(table, "set_column"):
+            return table.set_column(place, name, table.column(place).take(numbers))
+        if hasattr(table, "with_columns"):
+            return table.with_columns(table[name][numbers])
+        changed = table.copy()
+        changed[:, place] = table[numbers, place]
+        return changed
