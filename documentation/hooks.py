@@ -46,7 +46,9 @@ def _expanded(nav: list[Any], pages: list[str]) -> list[Any]:
     entries: list[Any] = []
     for entry in nav:
         if isinstance(entry, dict):
-            entries += [{name: _expanded(part, pages) if isinstance(part, list) else part for name, part in entry.items()}]
+            entries += [
+                {name: _expanded(part, pages) if isinstance(part, list) else part for name, part in entry.items()}
+            ]
         elif entry.endswith("*.md"):
             entries += [page for page in pages if page.startswith(entry[:-4]) and page not in nav]
         else:
