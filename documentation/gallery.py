@@ -139,9 +139,9 @@ def index(examples: list[Example]) -> str:
     )
     return (
         "# Gallery\n\n"
-        "Every example is a short script in `examples/gallery` with a seed and data that need no download. Each takes a few\n"
-        'seconds, because it trains fewer networks for fewer epochs than the defaults do (`effort="fast"`, `epochs=`). Pages and\n'
-        "pictures are written by running the scripts, and a test runs them again.\n\n"
+        "Every example is a short script in `examples/gallery` with a seed and data that need no download. Each takes\n"
+        "a few seconds, as it trains fewer networks for fewer epochs than the defaults do. Pages and pictures are\n"
+        "written by running the scripts, and a test runs them again.\n\n"
         f'<div class="cards">\n{cards}\n</div>\n'
     )
 

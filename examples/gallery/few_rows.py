@@ -36,7 +36,6 @@ for axes, n in zip(grid, (15, 40, 150), strict=True):
     axes.set_ylim(-4, 4)
     axes.get_legend().remove()
     low, high = model.predict_interval(np.array([[0.0], [2.8]])).T
-    print(
-        f"{n} rows: {model.dof_:.0f} degrees of freedom; width {high[0] - low[0]:.2f} at 0, {high[1] - low[1]:.2f} at 2.8"
-    )
+    widths = f"width {high[0] - low[0]:.2f} at 0, {high[1] - low[1]:.1f} at 2.8"
+    print(f"{n} rows: {model.dof_:.0f} degrees of freedom; {widths}")
 plt.show()

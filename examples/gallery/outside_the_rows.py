@@ -36,10 +36,8 @@ for place, status, ratio, column in zip(places, report.status, report.ratio, rep
 # such rows matter, use networks, or put one into the stack. (Many rows that are far away warn; here they are meant.)
 warnings.simplefilter("ignore", OutsideDataWarning)
 for name, model in (("networks", networks), ("trees", trees)):
-    low, high = model.predict_interval(places).T
-    print(
-        f"{name}: on the ring {high[0] - low[0]:.2f}, in the hole {high[1] - low[1]:.2f}, outside {high[2] - low[2]:.2f}"
-    )
+    ring, hole, outside = model.predict_interval(places) @ [-1, 1]
+    print(f"{name}: on the ring {ring:.2f}, in the hole {hole:.2f}, outside {outside:.2f}")
 
 figure, both = plt.subplots(1, 2, figsize=(9, 4), sharey=True, layout="constrained")
 for axes, name, model in zip(both, ("Networks", "A stack of one boosting"), (networks, trees), strict=True):

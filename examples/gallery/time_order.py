@@ -1,7 +1,7 @@
 """Time: train on the past, predict the future.
 
-Rows in the order of time must not be shuffled. `cv=TimeSeriesSplit()` leaves out rows that are later than those it trains on, so
-that the noise and the weights of members are learned from forecasts.
+Rows in the order of time must not be shuffled. `cv=TimeSeriesSplit()` leaves out rows that are later than those it
+trains on, so that the noise and the weights of members are learned from forecasts.
 """
 
 # %%
