@@ -1,13 +1,15 @@
 """Docstrings as they are at run time, for the API reference.
 
 The docstrings of regressors share parts, which a decorator puts in when the class is made. MkDocs reads the source
-without running it and would show the names of these parts.
+without running it and would show the names of these parts. And of choices, ``{"a", "b"} or None, default="b"``, its
+reader takes the first one for the default, so braces are taken away.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from typing import Any
 
 import griffe
@@ -16,11 +18,14 @@ import griffe
 class RuntimeDocstrings(griffe.Extension):
     """Replaces docstrings that have shared parts, written as ``<name>``, by those of the imported classes."""
 
-    def on_class(self, *, cls: griffe.Class, **_: Any) -> None:
-        """Replace the docstring of ``cls`` and those of its methods, if they have shared parts."""
-        for member in (cls, *cls.functions.values()):
-            if member.docstring and "\n<" in inspect.cleandoc(member.docstring.value):
-                member.docstring.value = inspect.getdoc(_runtime(member.module.path, member.path)) or ""
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Replace shared parts of the docstring of ``obj``, and braces around choices."""
+        if obj.docstring is None:
+            return
+        text = inspect.cleandoc(obj.docstring.value)
+        if re.search(r"^<\w+>$", text, flags=re.MULTILINE):
+            text = inspect.getdoc(_runtime(obj.module.path, obj.path)) or ""
+        obj.docstring.value = re.sub(r"^(\*{0,2}\w+ : .*?)\{(.*?)\}", r"\1\2", text, flags=re.MULTILINE)
 
 
 def _runtime(module: str, path: str) -> Any:

@@ -132,9 +132,8 @@ def _open_figures() -> list[Picture]:
 
 def index(examples: list[Example]) -> str:
     """Return the page that lists all examples, each with its first picture."""
-    cards = "\n".join(
-        f'<a href="{example.name}.html"><img src="images/{example.name}-1.png" alt="" loading="lazy">'
-        f"<strong>{example.title}</strong><span>{_first_sentence(example.text)}</span></a>"
+    cards = "\n\n".join(
+        f"[![](images/{example.name}-1.png) **{example.title}** {_beginning(example.text)}]({example.name}.md)"
         for example in examples
     )
     return (
@@ -142,13 +141,18 @@ def index(examples: list[Example]) -> str:
         "Every example is a short script in `examples/gallery` with a seed and data that need no download. Each takes\n"
         "a few seconds, as it trains fewer networks for fewer epochs than the defaults do. Pages and pictures are\n"
         "written by running the scripts, and a test runs them again.\n\n"
-        f'<div class="cards">\n{cards}\n</div>\n'
+        f'<div class="cards" markdown>\n\n{cards}\n\n</div>\n'
     )
 
 
-def _first_sentence(text: str) -> str:
-    """Return the first sentence of a text, without marks of code."""
-    return re.split(r"(?<=[.?])\s", " ".join(text.split()), maxsplit=1)[0].replace("`", "")
+def _beginning(text: str, most: int = 150) -> str:
+    """Return the first sentences of a text, at least one, with at most ``most`` letters, and without marks of code."""
+    first, *others = re.split(r"(?<=[.?])\s", " ".join(text.split()).replace("`", ""))
+    for sentence in others:
+        if len(first) + len(sentence) >= most:
+            break
+        first = f"{first} {sentence}"
+    return first
 
 
 if __name__ == "__main__":

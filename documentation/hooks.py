@@ -25,6 +25,10 @@ ELSEWHERE = {
 """Texts outside of ``docs``, and the pages they are on the site."""
 
 
+ALONE = ("index.md", "start.md")
+"""Pages that are a tab of their own, beside which a list of pages would have one entry."""
+
+
 def pages_elsewhere() -> dict[str, str]:
     """Return the texts outside of ``docs`` by their paths in the repository, records of benchmarks among them."""
     pages = dict(ELSEWHERE)
@@ -66,9 +70,12 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Return the text of a page with lists of names, and links as they work on the site."""
     uri = page.file.src_uri
+    if uri in ALONE:
+        page.meta["hide"] = ["navigation"]
     sources = {page: source for source, page in pages_elsewhere().items()}
     source = sources.get(uri, f"docs/{uri}")
-    return _with_links(_with_names(markdown), source, uri, set(files.src_uris))
+    indented = re.sub(r"^  (?=- )", "    ", markdown, flags=re.MULTILINE)  # lists in lists, as MkDocs reads them
+    return _with_links(_with_names(indented), source, uri, set(files.src_uris))
 
 
 def _with_links(markdown: str, source: str, uri: str, on_site: set[str]) -> str:
