@@ -48,7 +48,7 @@ def flats(n, seed):
 def main(folder="examples/data"):
     """Write ``flats.csv``, ``sold.csv`` and ``new.csv``."""
     Path(folder).mkdir(parents=True, exist_ok=True)
-    flats(300, seed=0).to_csv(Path(folder) / "flats.csv", index=False)
+    flats(200, seed=0).to_csv(Path(folder) / "flats.csv", index=False)
     flats(80, seed=2).to_csv(Path(folder) / "sold.csv", index=False)
     flats(12, seed=1).drop(columns="price").to_csv(Path(folder) / "new.csv", index=False)
 
