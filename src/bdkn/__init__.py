@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bdkn.errors import (
         BDKNError,
+        ColumnsWarning,
         DivergedError,
         DivergedMemberWarning,
         ExtremeTargetWarning,
@@ -42,6 +43,7 @@ __all__ = [
     "BDKNRegressor",
     "BLLRegressor",
     "BayesianStackingRegressor",
+    "ColumnsWarning",
     "DKLRegressor",
     "DeepEnsembleRegressor",
     "DivergedError",
@@ -74,6 +76,7 @@ __all__ = [
 _HOME = {
     "bdkn.errors": (
         "BDKNError",
+        "ColumnsWarning",
         "DivergedError",
         "DivergedMemberWarning",
         "ExtremeTargetWarning",

@@ -113,6 +113,23 @@ class RepeatedRowsWarning(UserWarning):
     """
 
 
+class ColumnsWarning(UserWarning):
+    """Columns of a table are not used, or should not be: they were not there in the fit, or repeat the target.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import pandas as pd
+    >>> from bdkn.tables import TableEncoder
+    >>> encoder = TableEncoder.fit(pd.DataFrame({"area": [50.0, 60.0]}))
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     inputs = encoder.transform(pd.DataFrame({"area": [55.0], "colour": ["red"]}))
+    >>> print(caught[0].message)
+    1 columns that the fit did not have are ignored: 'colour'
+    """
+
+
 class ExtremeTargetWarning(UserWarning):
     """Few training targets are so far from all others that they determine the scale of all predictions.
 

@@ -138,8 +138,9 @@ def _numbers(X: Any, known: tuple[tuple[str, ...] | None, ...]) -> FloatArray:
 
 def _column(column: Any, values: tuple[str, ...] | None) -> FloatArray:
     if values is None:
-        numbers = column.astype(np.int64) if column.dtype.kind in "mM" else column
-        return np.asarray(numbers, dtype=np.float64)
+        if column.dtype.kind in "mM":
+            return np.where(np.isnat(column), np.nan, column.astype(np.int64))
+        return np.asarray(column, dtype=np.float64)
     return np.asarray(~np.isin(column.astype(str), values), dtype=np.float64)
 
 

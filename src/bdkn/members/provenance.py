@@ -103,8 +103,8 @@ def digest(rows: Rows) -> str:
     for part in (*_arrays(rows.X), rows.y, *(() if rows.counts is None else (rows.counts,))):
         seen.update(f"{part.dtype.str} {part.shape}".encode())
         for start in range(0, len(part), BLOCK_ROWS):
-            block = part[start : start + BLOCK_ROWS]
-            seen.update(repr(block.tolist()).encode() if block.dtype == object else np.ascontiguousarray(block).data)
+            block = np.ascontiguousarray(part[start : start + BLOCK_ROWS])
+            seen.update(repr(block.tolist()).encode() if block.dtype == object else block.tobytes())
     return seen.hexdigest()
 
 

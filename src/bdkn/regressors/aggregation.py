@@ -399,6 +399,8 @@ class CombiningRegressor(ProbabilisticRegressor):
                 "design='in-sample' or saved by an earlier version; fit it again with design='cross-fit'"
             )
         names = getattr(self, "feature_names_in_", None)
+        if self.table_ is not None:
+            names = np.array(self.table_.names, dtype=object)[self.table_.column_of_feature]
         return SupportReport.of(widening.support, self._rows(X), names)
 
     def without_shape(self) -> Self:

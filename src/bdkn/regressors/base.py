@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from bdkn.errors import InvalidParameterError, check_number, warn_user
 from bdkn.members.provenance import Seed, seed_sequence
@@ -20,9 +20,11 @@ from bdkn.predictive import Predictive
 from bdkn.regressors.serialization import save_model
 from bdkn.regressors.training_rows import check_counts, check_single_output, check_targets, tell_extreme_targets
 from bdkn.rows import Rows
-from bdkn.typing import Array, FloatArray
+from bdkn.tables import ColumnReport, TableEncoder, is_frame
+from bdkn.tables.report import tell_copies
+from bdkn.typing import Array, FloatArray, IndexArray
 
-Table = Any  # a NumPy array, a pandas or a polars data frame
+Table = Any  # a NumPy array, or a data frame of pandas, polars or pyarrow
 
 DTYPES = (np.float64, np.float32)
 """Tables of these types are used as they are; all others are converted to double precision."""
@@ -37,6 +39,14 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
     """
 
     fitted_: Any
+    table_: TableEncoder | None = None
+
+    @property
+    def columns_(self) -> ColumnReport:
+        """What each column of the training table became, and why; printed as a table."""
+        check_is_fitted(self)
+        table = self.table_
+        return ColumnReport.of_numbers(range(self.n_features_in_)) if table is None else ColumnReport.of(table)
 
     @abstractmethod
     def _fit(self, rows: Rows) -> object:
@@ -59,8 +69,9 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            A NumPy array, or a pandas or polars data frame, of finite numbers.
+        X : array-like or data frame of shape (n_samples, n_features)
+            An array of finite numbers; or a data frame of pandas, polars or pyarrow, with columns of numbers, booleans,
+            categories, text, dates and durations, in which values may be missing.
         y : array-like of shape (n_samples,)
             Targets.
         sample_weight : array-like of shape (n_samples,), optional
@@ -279,10 +290,11 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
     def _training_rows(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool = True) -> Rows:
         """Return the checked rows that are counted at least once; ``reset`` for the rows of a fit."""
         rows = self._all_rows(X, y, sample_weight, reset=reset)
-        return rows if rows.counts is None or rows.counts.all() else rows[np.flatnonzero(rows.counts)]
+        used = rows if rows.counts is None or rows.counts.all() else rows[np.flatnonzero(rows.counts)]
+        return self._as_inputs(used, reset=reset)
 
     def _all_rows(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool) -> Rows:
-        """Return checked rows, targets and counts, which may be zero."""
+        """Return checked rows, targets and counts, which may be zero; of a data frame, the codes of its columns."""
         check_single_output(y)
         table, targets = self._checked(X, y, reset=reset)
         counts = None if sample_weight is None else check_counts(sample_weight, len(targets))
@@ -292,12 +304,52 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         return rows
 
     def _checked(self, X: Table, y: ArrayLike, *, reset: bool) -> tuple[Any, Any]:
-        """Return the checked table and the checked targets."""
+        """Return the checked table, of a data frame the codes of its columns, and the checked targets."""
+        if reset:
+            self.__dict__.pop("table_", None)
+        if self._takes_frame(X, reset=reset):
+            return self._checked_frame(X, y, reset=reset)
         rows, targets = validate_data(self, X, y, reset=reset, dtype=DTYPES, y_numeric=True)
         return rows, targets
 
+    def _takes_frame(self, X: Table, *, reset: bool) -> bool:
+        """Return whether the columns of ``X`` are encoded: in a fit those of any frame, then as in the fit."""
+        return is_frame(X) if reset else self.table_ is not None and (is_frame(X) or not self.table_.is_plain)
+
+    def _checked_frame(self, X: Table, y: ArrayLike, *, reset: bool) -> tuple[FloatArray, FloatArray]:
+        """Return the codes of a frame's columns and the checked targets."""
+        targets: FloatArray = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True)
+        check_consistent_length(X, targets)
+        if reset:
+            self.table_ = TableEncoder.fit(X)
+            self.n_features_in_ = len(self.table_.names)
+            self.__dict__.pop("feature_names_in_", None)
+            if all(isinstance(name, str) for name in self.table_.names):
+                self.feature_names_in_ = np.array(self.table_.names, dtype=object)
+        return self._require_table().code(X), targets
+
+    def _require_table(self) -> TableEncoder:
+        """Return the encoder of the training frame."""
+        assert self.table_ is not None, "a model that was fitted to a frame has its encoder"
+        return self.table_
+
+    def _as_inputs(self, rows: Rows, sets: IndexArray | None = None, *, reset: bool) -> Rows:
+        """Return training rows with inputs in place of the codes of a frame; rows of an array are what they are.
+
+        In a fit, statistics of targets are learned; those of a row are computed from rows of other ``sets``.
+        """
+        if self.table_ is None:
+            return rows
+        table, inputs = self.table_.learn(rows.X, rows.y, rows.counts, sets)
+        if reset:
+            self.table_ = table
+            tell_copies(table, inputs, rows.y)
+        return Rows(inputs, rows.y, rows.counts)
+
     def _rows(self, X: Table) -> Array:
         check_is_fitted(self)
+        if self._takes_frame(X, reset=False):
+            return self._require_table().transform(X)
         rows: Array = X if self._is_valid(X) else validate_data(self, X, reset=False, dtype=DTYPES)
         return rows
 

@@ -203,8 +203,9 @@ class BDKNRegressor(CombiningRegressor):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            A NumPy array, or a pandas or polars data frame, of finite numbers.
+        X : array-like or data frame of shape (n_samples, n_features)
+            An array of finite numbers; or a data frame of pandas, polars or pyarrow, with columns of numbers, booleans,
+            categories, text, dates and durations, in which values may be missing.
         y : array-like of shape (n_samples,)
             Targets.
         sample_weight : array-like of shape (n_samples,), optional
@@ -234,7 +235,7 @@ class BDKNRegressor(CombiningRegressor):
             splitting = Splitting.plain(given)
         else:
             raise InvalidParameterError("groups divide rows into folds, of which design='in-sample' has none; got some")
-        return splitting.used_rows(), splitting
+        return self._as_inputs(splitting.used_rows(), splitting.sets, reset=reset), splitting
 
     def _fit(self, rows: Rows, splitting: Splitting | None = None) -> FittedBDKN:
         settings, splitting = self._settings(), splitting or Splitting.plain(rows)

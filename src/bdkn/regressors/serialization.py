@@ -61,6 +61,9 @@ from bdkn.regressors.baselines.fitted import (
 )
 from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks, FittedStack
 from bdkn.regressors.former_files import FORMER_TYPES, state_of_attributes, today_parameters
+from bdkn.tables import TableEncoder
+from bdkn.tables.columns import CategoryColumn, DateColumn, NumberColumn, UnusedColumn
+from bdkn.tables.text import TextColumn
 
 
 @dataclass(frozen=True)
@@ -73,11 +76,13 @@ class SavedModel:
 
 
 TYPES = (
+    CategoryColumn,
     Columns,
     Combination,
     Combined,
     ConditionedGP,
     ContinuedLink,
+    DateColumn,
     EncodedNetworks,
     EstimatorMember,
     FeatureMap,
@@ -105,6 +110,7 @@ TYPES = (
     NetworkEnsemble,
     NetworkSpec,
     Networks,
+    NumberColumn,
     OwnFolds,
     PiecewiseLinear,
     Posterior,
@@ -112,10 +118,13 @@ TYPES = (
     SavedModel,
     Standardizer,
     Support,
+    TableEncoder,
     Tails,
     TargetScaler,
     TargetValues,
+    TextColumn,
     TrainingCourse,
+    UnusedColumn,
     ValueModel,
     VariationalLastLayer,
     Widening,

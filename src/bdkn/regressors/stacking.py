@@ -253,6 +253,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         splitting = Splitting.of(given, groups, self.cv, warn=False)
         provenance.check(self, given, splitting.digest())
         rows, parameters = used_rows(splitting, routed)
+        rows = self._as_inputs(rows, splitting.sets, reset=False)
         targets = self._combined.targets
         check_refitted(added, new.cv, targets.link)
         rows = replace(rows, y=targets.link.forward(rows.y))
@@ -265,15 +266,15 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
 
     def _fit(self, rows: Rows, groups: ArrayLike | None = None, metadata: Metadata | None = None) -> FittedStack:
         clock, splitting = Clock.start(self.time_limit or inf), Splitting.of(rows, groups, self.cv)
-        n_rows, weighted = len(splitting.used), rows.counts is not None
+        used = self._as_inputs(splitting.used_rows(), splitting.sets, reset=True)
         candidates = self.estimators or default_estimators(
-            n_rows, rows.X.shape[1], weighted=weighted, effort=self.effort
+            len(used), used.X.shape[1], weighted=rows.counts is not None, effort=self.effort
         )
         pairs = in_use(self.estimators) or candidates
         provenance = FitProvenance.of(self, rows, splitting.digest())
         routed = route_parameters(self, pairs, rows.counts, groups, metadata or {})
         folds = make_folds(self.cv, splitting, routed, provenance.seed)
-        used, parameters = used_rows(splitting, routed)
+        parameters = used_rows(splitting, routed)[1]
         with stage("choose link"):
             link = self._link(pairs, used)
         targets = TargetScaler.fit(used.y, used.counts, link, find_values(used.y, used.counts))
@@ -461,7 +462,15 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
             means, stds = predict_by_fold(self.members_, X)
         return self._require_held_out().pool(*scale_predictions(means, stds, self._combined.targets))
 
+    def _takes_frame(self, X: Table, *, reset: bool) -> bool:
+        """Return whether the columns of ``X`` are encoded; members that were given receive a frame as it is."""
+        return not (reset and self.estimators) and super()._takes_frame(X, reset=reset)
+
     def _checked(self, X: Table, y: ArrayLike, *, reset: bool) -> tuple[Any, Any]:
+        if reset:
+            self.__dict__.pop("table_", None)
+        if self._takes_frame(X, reset=reset):
+            return self._checked_frame(X, y, reset=reset)
         table = as_table(X)
         validate_data(self, table, y, reset=reset, skip_check_array=True)
         targets = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True)
@@ -470,6 +479,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
 
     def _rows(self, X: Table) -> Any:
         check_is_fitted(self)
+        if self._takes_frame(X, reset=False):
+            return self._require_table().transform(X)
         table = validate_data(self, as_table(X), reset=False, skip_check_array=True)
         if isinstance(table, np.ndarray) and not get_tags(self).input_tags.allow_nan:
             assert_all_finite(table, input_name="X")  # the members in use may all ignore such a column

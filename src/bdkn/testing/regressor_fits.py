@@ -104,7 +104,18 @@ def _check_frames_of(library: Any, case: Case, names: list[str]) -> None:
     require(list(model.feature_names_in_) == names, "feature_names_in_ holds the names of a data frame's columns")
     expected, small = case.fitted.predict_interval(case.new), 1e-6 * case.unit
     require_close(model.predict_interval(new), expected, "a data frame is predicted as an array is", atol=small)
-    require_error(ValueError, "feature names should match", model.predict, new[names[::-1]])
+    _check_other_order(model, new, names)
+    missing = "feature names should match|must have the columns of the fit"
+    require_error(ValueError, missing, model.predict, new[names[1:]])
+
+
+def _check_other_order(model: Any, new: Any, names: list[str]) -> None:
+    try:
+        reordered = model.predict(new[names[::-1]])
+    except ValueError as error:
+        require("feature names should match" in str(error), "columns in another order are found by name, or refused")
+    else:
+        require_close(reordered, model.predict(new), "columns in another order are found by name, or refused")
 
 
 def check_bad_tables(case: Case) -> None:
