@@ -71,3 +71,10 @@ def test_nothing_is_loaded_from_elsewhere():
     assert not re.search(r"https?://", settings)
     assert "font: false" in settings
     assert "http" not in (ROOT / "docs" / "stylesheets" / "site.css").read_text("utf-8")
+
+
+def test_scores_on_the_page_about_other_tools_are_those_of_the_results():
+    scores = runpy.run_path(str(ROOT / "documentation" / "scores.py"))
+    page, results = scores["PAGE"].read_text("utf-8"), (ROOT / "docs" / "results.md").read_text("utf-8")
+    assert "| Concrete |" in scores["table"](results)
+    assert page == scores["with_table"](page, results), "run: python documentation/scores.py"
