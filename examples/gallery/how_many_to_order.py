@@ -13,10 +13,10 @@ from bdkn import BDKNRegressor
 from bdkn.plots.style import BLUE, GREY, VERMILION
 
 rng = np.random.default_rng(0)
-weekday, warmth = rng.integers(0, 7, 500), rng.uniform(0, 30, 500)
-demand = np.maximum(0, 40 + 25 * (weekday >= 5) + warmth + (4 + warmth / 2) * rng.normal(size=500))
+weekday, warmth = rng.integers(0, 7, 2350), rng.uniform(0, 30, 2350)
+demand = np.maximum(0, 40 + 25 * (weekday >= 5) + warmth + (4 + warmth / 2) * rng.normal(size=2350))
 X = np.column_stack([weekday, warmth])
-model = BDKNRegressor(lower=0, effort="fast", epochs=60, random_state=0).fit(X[:350], demand[:350])
+model = BDKNRegressor(lower=0, effort="fast", epochs=60, density="student-t", random_state=0).fit(X[:350], demand[:350])
 
 # %%
 # One more piece is worth ordering as long as it is sold with a probability of at least cost / price: the order is the
@@ -35,8 +35,8 @@ for name, order in orders.items():
     print(f"{name:13} order {order.mean():5.1f}, profit of a day {profit(order):6.1f}")
 
 # %%
-# The profit of ordering any other quantile on the same 150 days.
-levels = np.linspace(0.05, 0.95, 37)
+# The profit of ordering any other quantile on the same 2000 days.
+levels = np.linspace(0.05, 0.95, 19)
 figure, axes = plt.subplots(figsize=(8, 3.6), layout="constrained")
 axes.plot(levels, [profit(dist.ppf(level)) for level in levels], color=BLUE)
 axes.axvline(1 - COST / PRICE, color=VERMILION, linestyle="--", label="1 - cost / price")
