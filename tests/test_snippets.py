@@ -58,22 +58,28 @@ def blocks_of(page: Path) -> list[Block]:
     ]
 
 
-def commands_of(block: Block) -> list[str]:
-    """Return the commands of a block without comments, those that go on in the next line as one."""
+def script_of(block: Block) -> str:
+    """Return the commands of a block that are not covered elsewhere, those that go on in the next line as one."""
     lines = block.code.replace("\\\n", " ").splitlines()
-    return [command for line in lines if (command := re.sub(r"\s+#.*$", "", line).strip()) and command[0] != "#"]
+    return "\n".join(line for line in lines if not is_covered(re.sub(r"(^|\s+)#.*$", "", line).strip()))
 
 
 def is_covered(command: str) -> bool:
-    return any(re.fullmatch(pattern, command) for pattern in COVERED)
+    return not command or any(re.fullmatch(pattern, command) for pattern in COVERED)
 
 
-def run_command(command: str, folder: Path) -> None:
+def run_script(script: str, folder: Path) -> None:
+    """Run the commands of a block in one shell, which stops at the first that fails."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        command, shell=True, cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=600
+        ["bash", "-eu", "-o", "pipefail", "-c", script],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=600,
     )
-    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
 
 
 def runnable(page: Path) -> list[Block]:
@@ -96,10 +102,8 @@ def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytes
         if block.language == "python":
             code = compile("\n" * block.line + block.code, name, "exec", dont_inherit=True)
             exec(code, namespace)
-        else:
-            for command in commands_of(block):
-                if not is_covered(command):
-                    run_command(command, tmp_path)
+        elif script := script_of(block):
+            run_script(script, tmp_path)
 
 
 def test_languages_of_blocks_are_known() -> None:
@@ -125,9 +129,13 @@ def test_install_lines_name_extras_that_exist() -> None:
     assert named <= set(extras)
 
 
-def test_commands_are_read_with_their_continuations() -> None:
+def test_scripts_are_blocks_without_what_is_covered() -> None:
     block = Block("sh", "# words\nmake demo    # and more\nbdkn fit a.csv \\\n  --out b\n", 0, None)
-    assert commands_of(block) == ["make demo", "bdkn fit a.csv    --out b"]
-    assert is_covered("make demo")
-    assert not is_covered("bdkn fit a.csv")
+    assert script_of(block) == "bdkn fit a.csv    --out b"
     assert not is_covered("make demo && bdkn fit a.csv")
+
+
+def test_a_command_that_fails_is_told(tmp_path: Path) -> None:
+    run_script("python - <<'END'\nprint(1)\nEND\ntrue", tmp_path)
+    with pytest.raises(AssertionError, match="no-such-file"):
+        run_script("ls no-such-file\ntrue", tmp_path)
