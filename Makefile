@@ -4,14 +4,14 @@ VENV   ?= .venv
 BIN     = $(VENV)/bin
 PIP     = $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types layers compile tests tests-avx2 bare paper bench clean
+.PHONY: demo test lint types layers compile docs gallery tests tests-avx2 bare paper bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/bdkn demo --out report
 
 # Compiling keeps one core busy; the checks that run nothing have the other one meanwhile.
 test: $(VENV)/.test
-	$(MAKE) -j 2 compile lint types layers
+	$(MAKE) -j 2 compile lint types layers docs
 	$(RUN_TESTS)
 	$(MAKE) tests-avx2
 
@@ -24,6 +24,13 @@ types: $(VENV)/.test
 
 layers: $(VENV)/.test
 	$(BIN)/lint-imports
+
+# The site, into build/site: any warning is an error, and nothing is downloaded. "make gallery" runs its examples again.
+docs: $(VENV)/.test
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+gallery: $(VENV)/.test
+	$(BIN)/python documentation/gallery.py
 
 # Two processes share the cores: a thread of OpenMP that waits must leave its core to others. Else small products and
 # trees, each a moment long, take many times as long.

@@ -1,4 +1,4 @@
-"""The Python of docs/extending.md runs, the glossary names existing code, and links of all documents lead to files."""
+"""The glossary names existing code, and links of all documents lead to files. ``test_snippets.py`` runs their code."""
 
 from __future__ import annotations
 
@@ -15,19 +15,6 @@ LINKS = [
     for link in sorted(set(re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8"))))
     if not re.match(r"https?:|mailto:", link)
 ]
-
-
-def blocks_of(page: str) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
-
-
-def test_python_blocks_of_extending_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    blocks = blocks_of("docs/extending.md")
-    assert len(blocks) >= 3
-    namespace: dict[str, object] = {"__name__": "__main__"}
-    for block in blocks:
-        exec(compile(block, "docs/extending.md", "exec", dont_inherit=True), namespace)
 
 
 @pytest.mark.parametrize(("page", "link"), LINKS, ids=[f"{page.name}: {link}" for page, link in LINKS])

@@ -1,0 +1,45 @@
+"""A stack: which members matter?
+
+Any models can be combined: scikit-learn's, networks, functions. Weights have a posterior, so the stack tells which
+members it needs and which it cannot tell apart.
+"""
+
+# %%
+# A line with a bend. Four members, one of them useless.
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.linear_model import RidgeCV
+from sklearn.neighbors import KNeighborsRegressor
+
+from bdkn import BayesianStackingRegressor
+from bdkn.plots import WeightsDisplay
+
+rng = np.random.default_rng(0)
+X = rng.uniform(-2, 2, size=(300, 4))
+y = X[:, 0] + np.maximum(X[:, 1], 0) * 2 + 0.3 * rng.normal(size=300)
+members = [
+    ("ridge", RidgeCV()),
+    ("extra trees", ExtraTreesRegressor(50)),
+    ("neighbours", KNeighborsRegressor(5)),
+    ("a guess", lambda X: X[:, 2] ** 2),
+]
+stack = BayesianStackingRegressor(members, select_members=False, density="student-t", random_state=0)
+stack.fit(X[:200], y[:200])
+
+# %%
+# Each member's weight with its 95 % credible interval, and its RMSE on rows left out.
+table = stack.member_table()
+for name, weight, low, high in zip(stack.member_names_, stack.weights_, table["lower"], table["upper"], strict=True):
+    print(f"{name:12} {weight:5.2f}  [{low:5.2f}, {high:5.2f}]")
+print("does the data tell members apart?", "yes" if stack.members_told_apart_ else "no")
+
+# %%
+# Without the guess nothing is lost. `drop_members` computes this without training anything again; by default
+# (`select_members=True`) such members are left out by the fit itself.
+smaller = stack.drop_members("a guess")
+print(f"log score with {stack.log_score(X[200:], y[200:]):.2f}, without {smaller.log_score(X[200:], y[200:]):.2f}")
+
+figure, axes = plt.subplots(figsize=(8, 3), layout="constrained")
+WeightsDisplay.from_estimator(stack, ax=axes)
+plt.show()

@@ -1,0 +1,141 @@
+"""Every Python block and every command of README and documentation runs as it stands, page by page.
+
+The blocks of a page run in its order, in one namespace and one folder, which holds the tables of ``examples/data``. A
+block below a line ``<!-- not run: reason -->`` is shown only. Pages of the gallery are run by ``test_gallery.py``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+TEXTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "reproduction/README.md")]
+PAGES = [*TEXTS, *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.parent.name != "gallery")]
+
+FENCE = re.compile(
+    r"(?:^<!-- not run: (?P<why>.+?) -->\n+)?^```(?P<language>\w+)\n(?P<code>.*?)^```", re.DOTALL | re.MULTILINE
+)
+
+COVERED = {
+    r"pip install .*": "the environments that make creates",
+    r"make demo": "tests/cli/test_demo.py",
+    r"make (test|docs|bare|paper|bench)": "the rules of the Makefile",
+    r"python3? -m venv .*|/tmp/fresh/bin/.*|\.rivals/.*/pip .*|du -sm .*": "installations, which need a network",
+    r"(OMP_NUM_THREADS=1 )?bdkn-paper .*": "reproduction/tests/cli",
+    r"python (reproduction/)?benchmarks/.*": "records, which take minutes to hours",
+}
+"""Commands that are not run here, and what covers them."""
+
+LATER = {"README.md": ("bdkn.tables", "bdkn.cli.fit"), "docs/start.md": ("bdkn.tables", "bdkn.cli.fit")}
+"""Pages about modules that are in another branch; they run as soon as the modules are there."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    language: str
+    code: str
+    line: int
+    why_not: str | None
+
+
+def blocks_of(page: Path) -> list[Block]:
+    text = page.read_text("utf-8")
+    return [
+        Block(found["language"], found["code"], text[: found.start("code")].count("\n"), found["why"])
+        for found in FENCE.finditer(text)
+    ]
+
+
+def script_of(block: Block) -> str:
+    """Return the commands of a block that are not covered elsewhere, those that go on in the next line as one."""
+    lines = block.code.replace("\\\n", " ").splitlines()
+    return "\n".join(line for line in lines if not is_covered(re.sub(r"(^|\s+)#.*$", "", line).strip()))
+
+
+def is_covered(command: str) -> bool:
+    return not command or any(re.fullmatch(pattern, command) for pattern in COVERED)
+
+
+def run_script(script: str, folder: Path) -> None:
+    """Run the commands of a block in one shell, which stops at the first that fails."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-eu", "-o", "pipefail", "-c", script],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+
+
+def runnable(page: Path) -> list[Block]:
+    return [block for block in blocks_of(page) if block.language in ("python", "sh", "bash") and block.why_not is None]
+
+
+WITH_BLOCKS = [page for page in PAGES if runnable(page)]
+
+
+@pytest.mark.parametrize("page", WITH_BLOCKS, ids=[str(page.relative_to(ROOT)) for page in WITH_BLOCKS])
+def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = str(page.relative_to(ROOT))
+    missing = [module for module in LATER.get(name, ()) if find_spec(module) is None]
+    if missing:
+        pytest.skip(f"needs {', '.join(missing)}, which is not there yet")
+    shutil.copytree(ROOT / "examples" / "data", tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for block in runnable(page):
+        if block.language == "python":
+            code = compile("\n" * block.line + block.code, name, "exec", dont_inherit=True)
+            exec(code, namespace)
+        elif script := script_of(block):
+            run_script(script, tmp_path)
+
+
+def test_languages_of_blocks_are_known() -> None:
+    known = {"python", "sh", "text", "toml", "json", "html", "csv"}
+    for page in PAGES:
+        assert {block.language for block in blocks_of(page)} <= known, page
+
+
+def test_every_page_with_a_fence_is_read() -> None:
+    for page in PAGES:
+        assert page.read_text("utf-8").count("\n```") <= 2 * len(blocks_of(page)) + 1, page
+
+
+def test_install_lines_name_extras_that_exist() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    named = {
+        extra
+        for page in PAGES
+        for group in re.findall(r'pip install "bdkn\[([\w,-]+)\]"', page.read_text("utf-8"))
+        for extra in group.split(",")
+    }
+    assert named
+    assert named <= set(extras)
+
+
+def test_scripts_are_blocks_without_what_is_covered() -> None:
+    block = Block("sh", "# words\nmake demo    # and more\nbdkn fit a.csv \\\n  --out b\n", 0, None)
+    assert script_of(block) == "bdkn fit a.csv    --out b"
+    assert not is_covered("make demo && bdkn fit a.csv")
+
+
+def test_a_command_that_fails_is_told(tmp_path: Path) -> None:
+    run_script("python - <<'END'\nprint(1)\nEND\ntrue", tmp_path)
+    with pytest.raises(AssertionError, match="no-such-file"):
+        run_script("ls no-such-file\ntrue", tmp_path)
