@@ -129,6 +129,7 @@ def main() -> None:
     if arguments.write:
         record = {
             "machine": machine,
+            "options": options,
             "rows": ROWS,
             "columns": COLUMNS,
             "about": about,
