@@ -122,12 +122,14 @@ def main() -> None:
         results["mixture"] = measure(model, X, arguments.rounds)
     results["Student-t alone"] = measure(model.without_shape(), X, arguments.rounds)
     machine = describe_machine()
+    options = f"--rounds {arguments.rounds} --epochs {arguments.epochs}"
     about = f"{ROWS:,} rows of {COLUMNS} columns; {len(model.member_names_)} members of {model.n_folds} networks each."
     text = table(machine, about, results)
     print(text)
     if arguments.write:
         record = {
             "machine": machine,
+            "options": options,
             "rows": ROWS,
             "columns": COLUMNS,
             "about": about,
@@ -135,7 +137,7 @@ def main() -> None:
             "seconds": results,
         }
         (RESULTS / "explain.json").write_text(json.dumps(record, indent=1) + "\n")
-        heading = "# Time of explanations\n\n`python benchmarks/explain.py --write`\n\n"
+        heading = f"# Time of explanations\n\n`python benchmarks/explain.py --write {options}`\n\n"
         (RESULTS / "explain.md").write_text(heading + text)
 
 
