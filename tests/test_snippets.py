@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tomllib
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -35,9 +34,6 @@ COVERED = {
     r"python (reproduction/)?benchmarks/.*": "records, which take minutes to hours",
 }
 """Commands that are not run here, and what covers them."""
-
-LATER = {"README.md": ("bdkn.tables", "bdkn.cli.fit"), "docs/start.md": ("bdkn.tables", "bdkn.cli.fit")}
-"""Pages about modules that are in another branch; they run as soon as the modules are there."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +88,6 @@ WITH_BLOCKS = [page for page in PAGES if runnable(page)]
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=[str(page.relative_to(ROOT)) for page in WITH_BLOCKS])
 def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = str(page.relative_to(ROOT))
-    missing = [module for module in LATER.get(name, ()) if find_spec(module) is None]
-    if missing:
-        pytest.skip(f"needs {', '.join(missing)}, which is not there yet")
     shutil.copytree(ROOT / "examples" / "data", tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}

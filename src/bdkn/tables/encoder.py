@@ -94,6 +94,12 @@ class TableEncoder:
         """The number of the column that each input comes from."""
         return np.repeat(np.arange(len(self.columns)), [len(column.features) for column in self.columns])
 
+    @property
+    def column_groups(self) -> list[list[int]]:
+        """The numbers of the inputs that each column becomes."""
+        owner = self.column_of_feature
+        return [np.flatnonzero(owner == number).tolist() for number in range(len(self.columns))]
+
     def code(self, X: Any) -> FloatArray:
         """Return the codes of a frame's rows, which do not depend on targets.
 
