@@ -136,3 +136,19 @@ def test_members_that_are_given_receive_the_frame_as_it_is():
     of_trees = BayesianStackingRegressor([("trees", trees)], random_state=0).fit(frame[["area", "heating"]], y)
     assert np.isfinite(of_trees.predict(frame[["area", "heating"]])).all()
     assert np.isfinite(more.predict(frame)).all()
+
+
+def test_a_model_of_a_frame_lives_and_decides(model, tmp_path):
+    if not hasattr(model, "partial_fit"):
+        pytest.skip("a deep ensemble is not updated")
+    new, targets = FRAME.iloc[:20].assign(area=60.0), y[:20]
+    before = model.predict(FRAME)
+    model.partial_fit(new, targets)
+    assert (model.predict(FRAME) != before).any()
+    model.forget(new, targets)
+    np.testing.assert_allclose(model.predict(FRAME), before, rtol=1e-8)
+    assert model.predict_above(FRAME, float(np.median(y))).shape == (N,)
+    explained = model.explain(FRAME.iloc[:5], background=FRAME)
+    assert list(explained.columns) == list(FRAME.columns)
+    model.report(FRAME, y, tmp_path / "page.html")
+    assert (tmp_path / "page.html").stat().st_size > 10_000

@@ -471,6 +471,11 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
             tell_extreme_targets(rows)
         return rows
 
+    def _later_rows(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None) -> Rows:
+        """Return checked rows that were not in the fit, as inputs, with targets and counts."""
+        rows = self._all_rows(X, y, sample_weight, reset=False)
+        return rows if self.table_ is None else Rows(self.table_.expand(rows.X), rows.y, rows.counts)
+
     def _checked(self, X: Table, y: ArrayLike, *, reset: bool) -> tuple[Any, Any]:
         """Return the checked table, of a data frame the codes of its columns, and the checked targets."""
         if reset:

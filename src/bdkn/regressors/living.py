@@ -96,7 +96,7 @@ class LivingRegressor:
         check_flag("refit_prior", refit_prior)
         if not model.__sklearn_is_fitted__():
             return cast(Self, model.fit(X, y, sample_weight))
-        rows = counted(model._all_rows(X, y, sample_weight, reset=False))
+        rows = counted(model._later_rows(X, y, sample_weight))
         return _publish(self, absorb(model, rows, forgetting, refit_prior))
 
     def forget(self, X: Table = None, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -126,7 +126,7 @@ class LivingRegressor:
             return _publish(self, remove_all(model._combined))
         if X is None or y is None:
             raise InvalidParameterError("forget takes rows X with their targets y, or neither; got only one of them")
-        rows = counted(model._all_rows(X, y, sample_weight, reset=False))
+        rows = counted(model._later_rows(X, y, sample_weight))
         if model._combined.updates is None:
             raise InvalidParameterError(
                 "forget removes rows that partial_fit absorbed; this model has absorbed none: fit again without these "

@@ -70,7 +70,7 @@ def read_column(X: Any, name: Any) -> RawColumn:
     """Return a column of a frame; raise if it holds neither numbers, nor dates, nor text."""
     import narwhals.stable.v2 as nw
 
-    series = nw.from_native(X, eager_only=True)[name]
+    series = nw.from_native(X, eager_only=True).get_column(name)
     dtype = series.dtype
     if dtype.is_numeric() or dtype == nw.Boolean:
         kind = "boolean" if dtype == nw.Boolean else "number"
