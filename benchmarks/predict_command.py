@@ -142,7 +142,7 @@ def table(machine: str, measured: Sequence[Measured], shown: dict[str, float]) -
 def _rates(before: Measured, now: Measured) -> tuple[str, str]:
     more = now.rows - before.rows
     wall, cpu = now.ran.wall - before.ran.wall, now.ran.cpu - before.ran.cpu
-    return f"{more / wall:,.0f}", f"{more / cpu:,.0f}"
+    return f"{more / wall:,.0f}" if wall > 0.0 else "", f"{more / cpu:,.0f}"
 
 
 def main() -> None:
