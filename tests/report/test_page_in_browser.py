@@ -57,6 +57,7 @@ def fitted(name):
         return BDKNRegressor(target="log", density="student-t", **SMALL).fit(X, y), *frame(100, 1)
     (X, f, rng), (X_new, f_new, _) = numbers(150, 0), numbers(100, 1)
     X_new[:20] *= 3.0  # outside of the training rows
+    X_new[20:25] *= 30.0  # and far away
     noise, noise_new = 0.2 * rng.normal(size=150), 0.2 * rng.normal(size=100)
     if name == "plain":
         model = BDKNRegressor(target="identity", density="student-t", activation=("relu", "leaky_relu"), **SMALL)
