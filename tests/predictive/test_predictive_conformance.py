@@ -31,6 +31,7 @@ PREDICTIVES = {
 }
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("dist", PREDICTIVES.values(), ids=PREDICTIVES)
 def test_ours_conform(dist):
     check_predictive(dist)
