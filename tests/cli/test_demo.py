@@ -1,137 +1,61 @@
 import json
-import subprocess
-import sys
 
+import numpy as np
 import pytest
+import typer
+from typer.main import get_command
 from typer.testing import CliRunner
 
+import bdkn.report
 from bdkn.cli import app
-from bdkn.regressors import BDKNRegressor, DeepEnsembleRegressor
-from bdkn.report import ConstantGaussian
-
-SMALL = {"n_members": 3, "hidden_layer_sizes": (8,), "epochs": 5, "engine": "reference"}
-
-
-def small_models(seed, verbose):
-    common = {**SMALL, "random_state": seed, "verbose": verbose}
-    return {
-        "BDKN": BDKNRegressor(**common),
-        "Deep ensemble": DeepEnsembleRegressor(**common),
-        "Constant Gaussian": ConstantGaussian(),
-    }
+from bdkn.cli import demo as story
+from bdkn.cli.flats import DISTRICTS, make_flats
+from bdkn.table_files import read_table
 
 
-def run_small(*words):
-    """Run the demo with small models."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bdkn.cli.demo.models", small_models)
-        return run(*words)
+def test_flats_are_the_same_for_the_same_seed():
+    flats = make_flats(300, seed=1)
+    assert flats.equals(make_flats(300, seed=1))
+    assert not flats.equals(make_flats(300, seed=2))
+    assert flats["id"].is_unique
+    assert set(flats["district"]) == set(DISTRICTS)
+    for name in ("heating", "distance", "renovated"):
+        assert 0 < flats[name].isna().mean() < 0.7
+    assert flats["price"].between(10_000, 3_000_000).all()
+    metre = (flats["price"] / flats["area"]).groupby(flats["district"]).mean()
+    assert metre["Old Town"] > metre["Airfield"]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("demo")
+def test_tables_of_the_story(tmp_path):
+    story.write_tables(tmp_path, 80, 0)
+    assert len(read_table(tmp_path / "flats.csv")) == 80
+    assert len(read_table(tmp_path / "sold.csv")) == story.SOLD
+    offers = read_table(tmp_path / "offers.csv")
+    assert "price" not in offers
+    flats = read_table(tmp_path / "flats.csv")
+    assert flats["id"].str.len().eq(6).all()
+    assert flats["lift"].dtype == np.bool_
+    assert flats["built"].dtype.kind == "M"
 
 
-@pytest.fixture(scope="module")
-def loud(folder):
-    """The demo with seed 3, a picture and progress."""
-    return run_small("--out", folder / "report", "--picture", folder / "demo.png", "--seed", 3)
+@pytest.mark.usefixtures("small_fits")
+def test_the_story_runs_the_commands_that_it_prints(tmp_path, monkeypatch):
+    def write_page(model, X, y, path, **options):
+        path.write_text(json.dumps({"rows": len(y), **options}))
+
+    monkeypatch.setattr(bdkn.report, "write_page", write_page, raising=False)
+    result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "report"), "--rows", "100", "--seed", "3"])
+    assert result.exit_code == 0, result.output
+    commands = [line for line in result.stdout.splitlines() if line.startswith("$ ")]
+    assert [command.split()[2] for command in commands] == ["fit", "predict", "evaluate", "report"]
+    assert commands[0].endswith(f"--out {tmp_path / 'report' / 'flats.bdkn'} --seed 3")
+    assert len(read_table(tmp_path / "report" / "predicted.csv")) == story.OFFERED
+    assert "above_400000" in result.stdout.replace("\n", "")
+    assert json.loads((tmp_path / "report" / "index.html").read_text())["target_name"] == "price"
+    assert result.stdout.endswith(f"Open {tmp_path / 'report' / 'index.html'} in a browser.\n")
 
 
-@pytest.fixture(scope="module")
-def quiet(folder):
-    """The demo with seed 0, without progress."""
-    return run_small("--out", folder / "quiet", "--quiet")
-
-
-def run(*words):
-    return CliRunner().invoke(app, ["demo", *map(str, words)])
-
-
-def numbers(folder):
-    return json.loads((folder / "summary.json").read_text("utf-8"))
-
-
-def test_demo_prints_tables_and_writes_the_report(loud, folder):
-    assert loud.exit_code == 0, loud.output
-    scores = numbers(folder / "report")["scores"]
-    for score in scores:
-        (line,) = [line for line in loud.stdout.splitlines() if line.strip().startswith(score["model"] + "  ")]
-        assert line.split()[-6:-5] == [f"{score['rmse']:#.4g}"]
-        assert f"{score['coverage']:.1%}" in line
-    assert "95% interval" in loud.stdout
-    assert loud.stdout.count("network ") == len(numbers(folder / "report")["weights"])
-    assert loud.stdout.splitlines()[-2:] == [
-        f"Report: {folder / 'report' / 'index.html'}",
-        f"Picture: {folder / 'demo.png'}",
-    ]
-    assert (folder / "demo.png").read_bytes().startswith(b"\x89PNG")
-    assert "random_state=3" in numbers(folder / "report")["models"]["BDKN"]
-
-
-def test_progress_goes_to_standard_error_unless_quiet(loud, quiet):
-    assert "fitting BDKN" in loud.stderr
-    assert "fitting" not in loud.stdout
-    assert quiet.stderr == ""
-    assert "Scores on 111 test rows" in quiet.stdout
-
-
-def test_the_seed_determines_the_scores_and_a_second_run_replaces_the_first(loud, quiet, folder):
-    assert (loud.exit_code, quiet.exit_code) == (0, 0)
-    nll = [numbers(folder / name)["scores"][0]["nll"] for name in ("quiet", "report")]
-    assert run_small("--out", folder / "report", "--quiet").exit_code == 0
-    nll.append(numbers(folder / "report")["scores"][0]["nll"])
-    assert nll[0] == nll[2] != nll[1]
-    assert len(list((folder / "report").iterdir())) == 8
-
-
-@pytest.mark.parametrize("below", ["", "further/down"])
-def test_a_file_at_the_path_of_the_folder_is_an_error(tmp_path, below, monkeypatch):
-    monkeypatch.setattr("bdkn.cli.demo.fit", lambda *args, **kwargs: pytest.fail("fitted before looking"))
-    (tmp_path / "report").write_text("mine")
-    place = tmp_path / "report" / below
-    result = run("--out", place)
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    assert result.stderr == (
-        f"Error: the report must be written to a folder; got {place}, which is a file or below one: name another "
-        "folder\n"
-    )
-    assert (tmp_path / "report").read_text() == "mine"
-
-
-def test_a_picture_of_unknown_kind_is_refused_before_anything_is_made(tmp_path):
-    result = run("--out", tmp_path / "report", "--picture", tmp_path / "demo.jpg")
-    assert result.exit_code == 2
-    assert "must be one of '.png', '.svg', '.pdf'; got '.jpg'" in result.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_errors_of_the_operating_system_are_printed_without_a_traceback(tmp_path, monkeypatch):
-    def refuse(*args, **kwargs):
-        raise PermissionError(13, "Permission denied", "report")
-
-    monkeypatch.setattr("bdkn.report.prepare_folder", refuse)
-    result = run("--out", tmp_path)
-    assert result.exit_code == 2
-    assert result.stderr == "Error: [Errno 13] Permission denied: 'report'\n"
-
-
-def test_a_seed_must_not_be_negative(tmp_path):
-    assert run("--out", tmp_path, "--seed", "-1").exit_code == 2
-
-
-def test_the_true_demo_is_calibrated(tmp_path):
-    """Run the command as users do: 90 % intervals contain about 90 %, and scores are better than without inputs."""
-    words = [sys.executable, "-m", "bdkn", "demo", "--out", str(tmp_path)]
-    shown = subprocess.run(words, capture_output=True, text=True, check=True, timeout=900)
-    assert f"Report: {tmp_path / 'index.html'}" in shown.stdout
-    bdkn, published, ensemble, constant = numbers(tmp_path)["scores"]
-    assert 0.84 <= bdkn["coverage"] <= 0.96
-    assert bdkn["calibration_error"] < 0.05
-    assert bdkn["rmse"] < 0.85 * constant["rmse"]
-    assert bdkn["nll"] < constant["nll"] - 0.2
-    for other in (published, ensemble):
-        assert bdkn["nll"] < other["nll"]
-        assert bdkn["crps"] < other["crps"]
+def test_a_step_that_fails_ends_the_story(tmp_path):
+    with pytest.raises(typer.Exit) as caught:
+        story.run_verb(get_command(app), ["inspect", str(tmp_path / "none.bdkn")])
+    assert caught.value.exit_code == 2

@@ -17,7 +17,7 @@ app.command(help=explain.HELP)(explain.explain)
 app.command(help=inspect.HELP)(inspect.inspect)
 app.command(help=update.HELP)(update.update)
 app.command(help=compare.HELP)(compare.compare)
-app.command()(demo.demo)
+app.command(help=demo.HELP)(demo.demo)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,8 +1,7 @@
-"""A report as files. Each file is complete before it gets its name, so that no incomplete file can be read."""
+"""Folders and pictures of reports. A file is complete before it gets its name."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,23 +11,9 @@ from typing import TYPE_CHECKING
 
 from bdkn.errors import InvalidParameterError, check_choice
 from bdkn.plots import save_figure
-from bdkn.report.document import Report
-from bdkn.report.page import render_page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-def write_report(folder: str | Path, report: Report) -> Path:
-    """Write page, figures and numbers to ``folder``, replacing those of an earlier report; return the page's path."""
-    place = prepare_folder(folder)
-    with drafts(place) as draft:
-        for item in report.illustrations:
-            save_figure(item.figure, draft, item.stem)
-        drawings = {item.stem: (draft / f"{item.stem}.svg").read_text("utf-8") for item in report.illustrations}
-        (draft / "index.html").write_text(render_page(report, drawings), "utf-8")
-        (draft / "summary.json").write_text(json.dumps(report.numbers, indent=2, allow_nan=False) + "\n", "utf-8")
-    return place / "index.html"
 
 
 def write_picture(path: str | Path, figure: Figure) -> Path:
