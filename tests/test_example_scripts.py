@@ -11,6 +11,7 @@ FOLDER = Path(__file__).parent.parent / "examples"
 NEEDS = [name for name in ("torch", "gpytorch", "pyro", "vbll") if find_spec(name) is None]
 
 
+@pytest.mark.no_cover
 @pytest.mark.skipif(bool(NEEDS), reason=f"needs {', '.join(NEEDS)}; run: pip install 'bdkn[baselines]'")
 def test_eight_methods_on_one_curve(tmp_path, capsys):
     example = runpy.run_path(str(FOLDER / "plot_eight_methods.py"))
@@ -23,6 +24,7 @@ def test_eight_methods_on_one_curve(tmp_path, capsys):
     assert len(example["METHODS"]) == 8
 
 
+@pytest.mark.no_cover
 def test_width_over_two_columns(tmp_path, capsys):
     example = runpy.run_path(str(FOLDER / "plot_width.py"))
     for name in ("BDKN", "Deep ensemble"):

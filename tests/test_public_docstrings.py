@@ -86,6 +86,7 @@ def test_first_line_is_a_sentence(name):
 
 
 # Examples of the regressors and of load run in test_docstrings.py, those of their methods, too.
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", [name for name in NAMES if name.removeprefix("bdkn.") not in (*REGRESSORS, "load")])
 def test_examples_run(name):
     if name in EXTRAS:

@@ -53,6 +53,7 @@ def test_no_shared_text_is_missing(cls: type) -> None:
     assert not re.search(r"^ *<\w+>$", cls.__doc__ or "", flags=re.MULTILINE)
 
 
+@pytest.mark.no_cover
 @each
 def test_examples_run(cls: type) -> None:
     for package in getattr(cls, "packages", ()):

@@ -154,6 +154,7 @@ def test_weight_decays_are_taken_in_turn():
     assert not np.array_equal(none.members_[1].predict(NEW), strong.members_[1].predict(NEW))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("cls", EACH)
 @pytest.mark.parametrize(
     ("n_rows", "n_members", "hidden", "epochs"),

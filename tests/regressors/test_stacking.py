@@ -259,6 +259,7 @@ def silent():
     return _with_all_members(stack([*AWARE, ("told", Silent())]), X, UNEVEN)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("std", USELESS.values(), ids=USELESS)
 def test_an_uninformative_standard_deviation_is_not_used(std, silent):
     useless = _with_all_members(stack([*AWARE, ("told", told(std))]), X, UNEVEN)

@@ -193,6 +193,7 @@ for name in {[cls.__name__ for cls in EVERY]}:
     assert run.stdout.splitlines() == [message] * len(EVERY)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("cls", [BLLRegressor, DKLRegressor])
 def test_weight_decay_is_of_weights_and_not_of_the_noise(cls):
     """It pulled the logarithm of the noise to that of one."""
