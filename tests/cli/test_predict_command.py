@@ -51,7 +51,8 @@ def test_predictions_are_those_of_the_model_in_the_order_of_the_rows(home, run, 
     np.testing.assert_allclose(found[["q0.1", "q0.5"]], model.predict_quantiles(inputs, (0.1, 0.5)), rtol=1e-9)
     np.testing.assert_allclose(found["above_300"], 1 - dist.cdf(300.0), atol=1e-12)
     assert found["support"].tolist() == support.status.tolist()
-    assert found["support_column"].where(found["support_column"].notna(), None).tolist() == support.column.tolist()
+    columns = found["support_column"].astype(object)
+    assert columns.where(columns.notna(), None).tolist() == support.column.tolist()
 
 
 @pytest.mark.parametrize("name", ["out.tsv", "out.csv.gz", "out.parquet"])

@@ -67,7 +67,7 @@ def test_inputs_are_finite_and_named():
     np.testing.assert_array_equal(by_name["heating is missing"], FRAME["heating"].isna())
     np.testing.assert_array_equal(by_name["lease"], FRAME["lease"].dt.total_seconds())
     sine, cosine = by_name["built: weekday (sine)"], by_name["built: weekday (cosine)"]
-    weekday = FRAME["built"].dt.dayofweek.to_numpy()
+    weekday = FRAME["built"].dt.day_of_week.to_numpy()
     same = weekday[:, None] == weekday
     apart = np.hypot(sine[:, None] - sine, cosine[:, None] - cosine)
     np.testing.assert_array_equal(apart < 1e-6, same)
