@@ -35,8 +35,15 @@ from bdkn.typing import BoolArray, FloatArray
 
 TARGETS = ("auto", "identity", "log", "logit", "yeo-johnson")
 
+_ABOVE = 1.0
+"""A logarithm is continued linearly beyond this multiple of the largest target.
+
+Far outside of the training rows predictions are so wide that, with 3 in place of 1, the mean of an exponential was many
+times the largest target.
+"""
+
 _BEYOND = 3.0
-"""A link is continued linearly beyond this multiple of the largest target, and below the smallest divided by it."""
+"""Other links are continued linearly beyond this multiple of the largest target, below the smallest divided by it."""
 
 _MOST_ROWS = 2000
 """Rows on which links are compared."""
@@ -172,7 +179,7 @@ def log_link(y: FloatArray, lower: float) -> ContinuedLink:
             f"{y.max() + 0.0:g}: give lower=, or use "
             "target='yeo-johnson'"
         )
-    return ContinuedLink(LogLink(lower), lower + _knee(x), lower + _BEYOND * float(x.max()))
+    return ContinuedLink(LogLink(lower), lower + _knee(x), lower + _ABOVE * float(x.max()))
 
 
 def logit_link(y: FloatArray, lower: float, upper: float) -> ContinuedLink:
