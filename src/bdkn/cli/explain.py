@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bdkn.cli.model_files import input_names, load_model
+from bdkn.cli.model_files import load_model, used_names
 from bdkn.cli.options import AsJson, Data, Model, Quiet, Seed
 from bdkn.cli.terminal import Screen, errors_as_messages
 from bdkn.cli.wording import cell, number
@@ -58,7 +58,7 @@ def read_inputs(model: Any, data: Any, screen: Screen) -> Any:
     from bdkn.table_files import read_table
     from bdkn.table_files.reading import check_columns
 
-    frame, names = read_table(data, screen.note), input_names(model) or ()
+    frame, names = read_table(data, screen.note), used_names(model) or ()
     check_columns(names, list(frame.columns), data)
     return frame[list(names)]
 

@@ -49,6 +49,14 @@ def input_names(model: Any) -> tuple[str, ...] | None:
     return None if names is None else tuple(map(str, names))
 
 
+def used_names(model: Any) -> tuple[str, ...] | None:
+    """Return the names of the input columns that predictions depend on, as those of a fit may be empty or constant."""
+    table, names = getattr(model, "table_", None), input_names(model)
+    if table is None or names is None:
+        return names
+    return tuple(name for name, column in zip(names, table.columns, strict=True) if column.n_codes)
+
+
 def choose_density(model: Any, density: str | None) -> Any:
     """Return the model with the density that was asked for."""
     from bdkn.errors import check_choice

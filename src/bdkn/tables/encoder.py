@@ -18,9 +18,19 @@ from bdkn.tables.columns import (
     UnusedColumn,
     check_finite,
 )
-from bdkn.tables.reading import RawColumn, column_names, dates_in_text, is_frame, read_column, read_text
+from bdkn.tables.reading import (
+    RawColumn,
+    as_numbers,
+    as_text,
+    column_names,
+    is_frame,
+    read_column,
+    read_text,
+    reader_of,
+)
 from bdkn.tables.target_statistics import normal_scores, parts_of_rows
 from bdkn.tables.text import TextColumn
+from bdkn.tables.written import first_wrong, shown
 from bdkn.typing import FloatArray, IndexArray
 
 _FREE_TEXT = 0.5
@@ -66,7 +76,10 @@ class TableEncoder:
         encoder : TableEncoder
             The encoder.
         """
-        raw = [_checked(read_column(X, name)) for name in column_names(X)]
+        names = column_names(X)
+        if not names:
+            raise InvalidParameterError("X must have at least one column; got a data frame without columns")
+        raw = [_checked(read_column(X, name)) for name in names]
         columns = tuple(_fit_column(column, one_hot, targets) for column in raw)
         if not sum(column.n_codes for column in columns):
             raise InvalidParameterError(
@@ -116,10 +129,14 @@ class TableEncoder:
         if not is_frame(X):
             raise InvalidParameterError(
                 f"X must be a data frame with the columns of the fit, {_some(self.names)}; got a "
-                f"{type(X).__name__}: pandas.DataFrame(X, columns=[...]) makes one"
+                f"{type(X).__name__}: {_as_frame(X)} makes one"
             )
-        _check_names(self.names, column_names(X))
-        return np.hstack([column.code(_as_fitted(column, read_column(X, column.name))) for column in self.columns])
+        used = [column for column in self.columns if column.n_codes]
+        _check_names([column.name for column in used], self.names, column_names(X))
+        parts = [_code(column, _as_fitted(column, read_column(X, column.name))) for column in used]
+        if not len(parts[0]):
+            raise InvalidParameterError("X must have at least one row; got a data frame without rows")
+        return np.hstack(parts)
 
     def expand(self, codes: FloatArray) -> FloatArray:
         """Return the inputs of codes.
@@ -206,7 +223,9 @@ def _fit_column(column: RawColumn, one_hot: int, targets: bool | None) -> Column
         return UnusedColumn(column.name, "constant", f"all values are {str(known[0])!r}")
     if n_values > max(_FEWEST_TEXTS, _FREE_TEXT * len(known)):
         if np.mean([" " in text.strip() for text in known]) < 0.5:
-            return UnusedColumn(column.name, "identifier", f"{n_values} of {len(known)} are different single words")
+            return UnusedColumn(
+                column.name, "identifier", f"{n_values} of {len(known)} values are different single words"
+            )
         return TextColumn.fit(column)
     return CategoryColumn.fit(column, one_hot=one_hot, targets=targets)
 
@@ -220,39 +239,43 @@ def _checked(column: RawColumn) -> RawColumn:
 def _as_fitted(encoder: ColumnEncoder, column: RawColumn) -> RawColumn:
     """Return a column to predict as the kind that it had in training; raise if it cannot be."""
     check_finite(column)
-    wants_text = isinstance(encoder, CategoryColumn | TextColumn)
-    if isinstance(encoder, UnusedColumn) or wants_text == (column.kind == "text"):
-        return column
-    if wants_text:
-        text = np.empty(len(column.values), dtype=object)
-        text[:] = [None if np.isnan(value) else _plain(value, column.kind) for value in column.values]
-        return RawColumn(column.name, "text", text)
-    if isinstance(encoder, DateColumn) and (dates := dates_in_text(column)) is not None:
-        return dates
-    known = [value is not None for value in column.values]
-    try:
-        values = np.array([float(v) if k else np.nan for v, k in zip(column.values, known, strict=True)])
-    except ValueError:
-        row = next(j for j, value in enumerate(column.values) if value is not None and not _is_number(value))
+    if isinstance(encoder, CategoryColumn | TextColumn):
+        return column if column.kind == "text" else _as_words(column)
+    if column.kind == "text":
+        return _read_as(encoder, column)
+    kinds = {_kind(encoder), column.kind}
+    if len(kinds) > 1 and kinds & {"date", "duration"} and not column.missing.all():
+        row = int(np.flatnonzero(~column.missing)[0])
         raise InvalidParameterError(
-            f"column {column.name!r} held {_kind(encoder)}s in training; row {row} is {column.values[row]!r}: "
+            f"column {column.name!r} held {_kind(encoder)}s in training; it holds {column.kind}s now, as in row "
+            f"{row}: convert it"
+        )
+    return column
+
+
+def _as_words(column: RawColumn) -> RawColumn:
+    """Return a column of numbers as text."""
+    text = np.empty(len(column.values), dtype=object)
+    text[:] = [None if np.isnan(value) else _plain(value, column.kind) for value in column.values]
+    return RawColumn(column.name, "text", text)
+
+
+def _read_as(encoder: ColumnEncoder, column: RawColumn) -> RawColumn:
+    """Return a column of text as numbers of the kind that it had in training; raise if one is none."""
+    kind, form = _kind(encoder), str(getattr(encoder, "form", ""))
+    try:
+        return as_numbers(replace(column, form=form), kind)
+    except ValueError:
+        row = first_wrong(column.values, reader_of(kind, form))
+        how = f", written as {shown(form)}" if kind == "date" and form else ""
+        raise InvalidParameterError(
+            f"column {column.name!r} held {kind}s in training{how}; row {row} is {column.values[row]!r}: "
             "correct it, or leave it missing"
         ) from None
-    return RawColumn(column.name, _kind(encoder), values)
 
 
 def _plain(value: float, kind: str) -> str:
-    if kind == "boolean":
-        return str(bool(value))
-    return str(int(value)) if float(value).is_integer() else str(value)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return str(bool(value)) if kind == "boolean" else as_text(value)
 
 
 def _kind(encoder: ColumnEncoder) -> str:
@@ -267,9 +290,51 @@ def _some(names: Sequence[Any]) -> str:
     return ", ".join(map(repr, names[:5])) + (", .." if len(names) > 5 else "")
 
 
-def _check_names(fitted: Sequence[Any], given: Sequence[Any]) -> None:
-    """Raise if columns are missing, and tell which are not used."""
-    missing = [name for name in fitted if name not in set(given)]
+def _as_frame(X: Any) -> str:
+    """Return the Python code that makes a data frame of an object that is none."""
+    if hasattr(X, "to_frame"):
+        return "X.to_frame().T, for one row,"
+    if isinstance(X, dict):
+        return "pandas.DataFrame([X]), for one row,"
+    if isinstance(X, list) and X and isinstance(X[0], dict):
+        return "pandas.DataFrame(X)"
+    return "pandas.DataFrame(X, columns=[...])"
+
+
+def _code(encoder: ColumnEncoder, column: RawColumn) -> FloatArray:
+    """Return the codes of a column to predict; tell if they stand for what training did not have."""
+    codes = encoder.code(column)
+    if isinstance(encoder, NumberColumn | DateColumn) and not encoder.some_missing:
+        _tell_newly_missing(encoder, column)
+    if isinstance(encoder, CategoryColumn):
+        _tell_unseen(encoder, column, codes)
+    return codes
+
+
+def _tell_newly_missing(encoder: NumberColumn | DateColumn, column: RawColumn) -> None:
+    n = int(column.missing.sum())
+    if n:
+        warn_user(
+            f"column {column.name!r} is missing in {n} of {len(column.values)} rows, and was never in training; "
+            "these rows are predicted with its median in training, and their intervals do not know that it is missing",
+            ColumnsWarning,
+        )
+
+
+def _tell_unseen(encoder: CategoryColumn, column: RawColumn, codes: FloatArray) -> None:
+    """Warn if no value of a column was in training: perhaps they are written in another way."""
+    given = [value for value in dict.fromkeys(column.values) if value is not None]
+    if given and (codes >= len(encoder.values)).all():
+        warn_user(
+            f"column {column.name!r} holds no value that it had in training: {_some(given)} in place of "
+            f"{_some(encoder.values)}. If they are the same written in another way, correct them",
+            ColumnsWarning,
+        )
+
+
+def _check_names(used: Sequence[Any], fitted: Sequence[Any], given: Sequence[Any]) -> None:
+    """Raise if columns that are used are missing, and tell which given ones are not used."""
+    missing = [name for name in used if name not in set(given)]
     extra = [name for name in given if name not in set(fitted)]
     if missing:
         has = f"; it has {', '.join(map(repr, extra[:10]))}, which the fit did not" if extra else ""
@@ -278,8 +343,6 @@ def _check_names(fitted: Sequence[Any], given: Sequence[Any]) -> None:
             "columns (missing values are allowed), or fit again without them"
         )
     if extra:
-        warn_user(
-            f"{len(extra)} columns that the fit did not have are ignored: {', '.join(map(repr, extra[:10]))}"
-            f"{', ..' if len(extra) > 10 else ''}",
-            ColumnsWarning,
-        )
+        names = ", ".join(map(repr, extra[:10])) + (", .." if len(extra) > 10 else "")
+        verb = "columns that the fit did not have are" if len(extra) > 1 else "column that the fit did not have is"
+        warn_user(f"{len(extra)} {verb} ignored: {names}", ColumnsWarning)

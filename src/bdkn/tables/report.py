@@ -138,7 +138,11 @@ def _words(column: ColumnEncoder) -> tuple[str, str, str]:
     if isinstance(column, DateColumn):
         return "date", ", ".join(("the day as a number", *_cycles(column))), _missing(column)
     if isinstance(column, CategoryColumn):
-        return "category", _category(column), f"{len(column.values)} values" + _also(_missing(column))
+        return (
+            "category",
+            _category(column),
+            _n_values(column) + _also(_missing(column)),
+        )
     assert isinstance(column, NumberColumn)
     return column.kind, "itself" + (", and whether it is missing" if column.some_missing else ""), _missing(column)
 
@@ -152,6 +156,10 @@ def _category(column: CategoryColumn) -> str:
     if column.n_target:
         parts.append("the mean target of other rows with this value, and how many there are")
     return ", ".join(parts)
+
+
+def _n_values(column: CategoryColumn) -> str:
+    return "1 value" if len(column.values) == 1 else f"{len(column.values)} values"
 
 
 def _cycles(column: DateColumn) -> tuple[str, ...]:
