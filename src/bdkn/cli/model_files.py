@@ -57,6 +57,15 @@ def used_names(model: Any) -> tuple[str, ...] | None:
     return tuple(name for name, column in zip(names, table.columns, strict=True) if column.n_codes)
 
 
+def with_inputs(model: Any, frame: Any, place: Any) -> Any:
+    """Return a data frame that has all input columns of a model, empty ones for those that predictions do not need."""
+    from bdkn.table_files.reading import check_columns
+
+    check_columns(used_names(model) or (), list(frame.columns), place)
+    lacking = [name for name in input_names(model) or () if name not in frame.columns]
+    return frame.assign(**dict.fromkeys(lacking)) if lacking else frame
+
+
 def choose_density(model: Any, density: str | None) -> Any:
     """Return the model with the density that was asked for."""
     from bdkn.errors import check_choice

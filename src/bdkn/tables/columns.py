@@ -104,7 +104,8 @@ class DateColumn:
         days = column.values[~column.missing]
         span = float(np.ptp(days)) if len(days) else 0.0
         weekdays = len(np.unique(np.floor(days) % _WEEK)) > 1 and span >= 2 * _WEEK
-        hours = bool((np.abs(days - np.round(days)) > 1e-9).any()) and span >= 2.0
+        moment = np.exp(2j * np.pi * days)  # the time of day on its circle, where those around midnight are close
+        hours = bool((np.abs(moment - moment[:1]) > 1e-6).any()) and span >= 2.0
         varied = ((_YEAR, span >= 1.5 * _YEAR), (_WEEK, weekdays), (1.0, hours))
         cycles = tuple(length for length, varies in varied if varies)
         return cls(column.name, plain.fill, plain.some_missing, cycles, column.form)

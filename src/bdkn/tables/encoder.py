@@ -138,6 +138,27 @@ class TableEncoder:
             raise InvalidParameterError("X must have at least one row; got a data frame without rows")
         return np.hstack(parts)
 
+    def numbers(self, X: Any, name: Any) -> FloatArray | None:
+        """Return a column of text that was read as numbers or dates in training as these.
+
+        Parameters
+        ----------
+        X : data frame
+            Rows.
+        name : object
+            The name of the column.
+
+        Returns
+        -------
+        numbers : ndarray of shape (n_samples,) or None
+            Numbers, or days since 1970, nan where they are missing; None if the column is no such text.
+        """
+        encoder = self.columns[self.names.index(name)] if name in self.names else None
+        if not isinstance(encoder, NumberColumn | DateColumn) or not is_frame(X):
+            return None
+        column = read_column(X, name)
+        return _as_fitted(encoder, column).values if column.kind == "text" else None
+
     def expand(self, codes: FloatArray) -> FloatArray:
         """Return the inputs of codes.
 
@@ -322,11 +343,13 @@ def _tell_newly_missing(encoder: NumberColumn | DateColumn, column: RawColumn) -
 
 
 def _tell_unseen(encoder: CategoryColumn, column: RawColumn, codes: FloatArray) -> None:
-    """Warn if no value of a column was in training: perhaps they are written in another way."""
-    given = [value for value in dict.fromkeys(column.values) if value is not None]
-    if given and (codes >= len(encoder.values)).all():
+    """Warn if no value of a column was in training, or if it is neither of two: perhaps it is written otherwise."""
+    k = len(encoder.values)
+    odd = codes[:, 0] == k + 1
+    given = list(dict.fromkeys(column.values[odd]))
+    if given and ((codes >= k).all() or k == 2):
         warn_user(
-            f"column {column.name!r} holds no value that it had in training: {_some(given)} in place of "
+            f"column {column.name!r} holds values that it did not have in training: {_some(given)} in place of "
             f"{_some(encoder.values)}. If they are the same written in another way, correct them",
             ColumnsWarning,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -30,6 +31,8 @@ from bdkn.typing import FloatArray
 
 DAY = 86_400.0
 """Seconds of a day."""
+
+_ROW_NAMES = re.compile(r"__index_level_\d+__")
 
 _NO_SINGLE_VALUE = (complex, bytes, bytearray, list, tuple, dict, set, frozenset, np.ndarray)
 """Types of objects that are neither a number nor a text."""
@@ -76,7 +79,10 @@ def is_frame(X: Any) -> bool:
 
 def column_names(X: Any) -> list[Any]:
     """Return the names of a frame's columns; raise if some are equal."""
-    names = list(X.column_names if hasattr(X, "column_names") else X.columns)
+    if hasattr(X, "column_names"):  # row names of pandas are no column
+        names = [name for name in X.column_names if not _ROW_NAMES.fullmatch(name)]
+    else:
+        names = list(X.columns)
     twice = sorted({str(name) for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if twice:
         raise InvalidParameterError(
