@@ -108,7 +108,10 @@ def test_unseen_and_newly_missing_values():
         by_name = dict(zip(ENCODER.features, ENCODER.transform(new).T, strict=True))
     told = " ".join(str(warning.message) for warning in caught)
     assert "column 'rooms' is missing in 1 of 2 rows, and was never in training" in told
-    assert "column 'heating' holds values that it did not have in training: 'coal' in place of 'gas', 'oil', 'pump'" in told
+    assert (
+        "column 'heating' holds values that it did not have in training: 'coal' in place of 'gas', 'oil', 'pump'"
+        in told
+    )
     assert [by_name[f"heating = {value}"].tolist() for value in ("gas", "oil", "pump")] == [[0, 0]] * 3
     assert by_name["rooms"].tolist() == [FRAME["rooms"].median(), 3]
 

@@ -62,7 +62,9 @@ def predict(
             counts = predict_file(plan, data, out, jobs if jobs > 0 else os.cpu_count() or 1, screen.note)
         for note in counts.notes(Path(data).name):
             screen.note(note)
-        screen.progress(f"{counts.rows:,} row{'s' if counts.rows != 1 else ''} predicted" + ("" if out == STREAM else f": {out}"))
+        screen.progress(
+            f"{counts.rows:,} row{'s' if counts.rows != 1 else ''} predicted" + ("" if out == STREAM else f": {out}")
+        )
         screen.finish({"rows": counts.rows, "support": counts.status, "out": out})
 
 

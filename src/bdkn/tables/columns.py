@@ -217,8 +217,11 @@ class CategoryColumn:
                 share = counts.sum() / counts[others].sum()
                 inputs[at, -2:] = _statistics(known, share)[number[at]]
         learned = self.inputs.copy()
-        learned[:, -2:] = _statistics(TargetStatistics.of(number, scores, counts, k), 1.0)
-        if not inputs[:, -1].any():  # rows of one value are in one part, so that no training row has seen its value
+        whole = TargetStatistics.of(number, scores, counts, k)
+        learned[:, -2:] = _statistics(whole, 1.0)
+        # Without a difference between values, statistics are noise, which inputs of equal scale would magnify. And if
+        # rows of one value are in one part, no training row has seen its value.
+        if not whole.differ or not inputs[:, -1].any():
             learned[:, -2:] = learned[-1, -2:]
             inputs[:, -2:] = learned[-1, -2:]
         return replace(self, inputs=learned), inputs
