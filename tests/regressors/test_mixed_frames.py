@@ -64,7 +64,9 @@ def test_a_loaded_model_has_its_columns(model, tmp_path):
 
 def test_what_new_rows_may_hold(model):
     new = FRAME.iloc[:3].assign(heating=["coal", None, "gas"], street="elsewhere", area=[None, 70.0, 80.0])
-    with pytest.warns(ColumnsWarning, match="column 'street' holds values that it did not have in training: 'elsewhere'"):
+    with pytest.warns(
+        ColumnsWarning, match="column 'street' holds values that it did not have in training: 'elsewhere'"
+    ):
         assert np.isfinite(model.predict_interval(new)).all()
     with pytest.warns(ColumnsWarning, match="'colour'"):
         model.predict(FRAME.assign(colour="red"))
