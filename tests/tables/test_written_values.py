@@ -178,5 +178,7 @@ def test_statistics_of_targets_that_are_noise_are_constant():
     for _ in range(8):
         spread.append(np.ptp(encoder.learn(codes, generator.normal(size=300))[1][:, -2:], axis=0).max())
     assert 2 <= np.count_nonzero(spread) <= 6  # the estimated variance between values is zero in about half of them
+    told = [str(ColumnReport.of(encoder.learn(codes, y)[0])) for y in generator.normal(size=(8, 300))]
+    assert any("nothing: targets of its values differ no more than by chance" in text for text in told)
     effect = codes[:, 0] / 5 + generator.normal(size=300)
     assert np.ptp(encoder.learn(codes, effect)[1][:, -2]) > 0.5

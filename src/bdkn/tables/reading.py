@@ -150,7 +150,8 @@ def _several_values(name: Any, kind: Any) -> InvalidParameterError:
 
 def _has_no_text(value: Any) -> bool:
     """Return whether an object says nothing about itself but where it is in memory."""
-    return type(value).__str__ is object.__str__ and type(value).__repr__ is object.__repr__
+    kind: Any = type(value)
+    return kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
 
 
 def _texts(values: list[Any]) -> NDArray[Any]:
@@ -162,9 +163,9 @@ def _texts(values: list[Any]) -> NDArray[Any]:
 
 def as_text(value: Any) -> str:
     """Return a value as text; 1 and 1.0 are both "1"."""
-    if isinstance(value, Real) and not isinstance(value, bool | np.bool_) and float(value).is_integer():
-        return str(int(value))
-    return str(value).strip()
+    number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+    whole: Any = value if number and float(value).is_integer() else None
+    return str(value).strip() if whole is None else str(int(whole))
 
 
 def read_text(column: RawColumn) -> RawColumn:

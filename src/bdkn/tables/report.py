@@ -153,9 +153,15 @@ def _category(column: CategoryColumn) -> str:
     parts = [f"one input for {whole}"] if hot else []
     if column.ordered:
         parts.append("the number of its level")
-    if column.n_target:
+    if _has_statistics(column):
         parts.append("the mean target of other rows with this value, and how many there are")
-    return ", ".join(parts)
+    return ", ".join(parts) or "nothing: targets of its values differ no more than by chance"
+
+
+def _has_statistics(column: CategoryColumn) -> bool:
+    """Return whether statistics of targets are inputs; they are equal if the targets of values do not differ."""
+    learned = column.inputs[:, -2:]
+    return column.n_target > 0 and (not learned.any() or bool(np.ptp(learned, axis=0).any()))
 
 
 def _n_values(column: CategoryColumn) -> str:
