@@ -95,8 +95,7 @@ def check_columns(
         raise InvalidParameterError(
             f"{os.fspath(path)} must have the column{'s' if len(missing) > 1 else ''} "
             f"{', '.join(map(repr, missing))}; it has {', '.join(map(repr, names))}"
-            + (f"; is it {near[0]!r}?" if near else "")
-            + ". Add what is missing; its cells may be empty"
+            + (f"; did you mean {near[0]!r}?" if near else ". Add what is missing; its cells may be empty")
         )
 
 

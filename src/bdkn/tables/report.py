@@ -103,7 +103,7 @@ def tell_copies(encoder: TableEncoder, inputs: FloatArray, y: FloatArray) -> Non
         names = ", ".join(map(repr, found))
         warn_user(
             f"column{'s' if len(found) > 1 else ''} {names} repeat{'' if len(found) > 1 else 's'} the target: it can "
-            "be computed from one of them. If it will not be known when you predict, drop it and fit again",
+            f"be computed from {'one of them' if len(found) > 1 else 'it'}. If it will not be known when you predict, drop it and fit again",
             ColumnsWarning,
         )
 
