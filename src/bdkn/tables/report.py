@@ -100,10 +100,10 @@ def tell_copies(encoder: TableEncoder, inputs: FloatArray, y: FloatArray) -> Non
     numbers = [(c.name, inputs[:, j]) for c, j in zip(encoder.columns, places, strict=True) if _is_number(c)]
     found = [name for name, values in numbers if _repeats(values, y)]
     if found:
-        names = ", ".join(map(repr, found))
+        names, source = ", ".join(map(repr, found)), "one of them" if len(found) > 1 else "it"
         warn_user(
             f"column{'s' if len(found) > 1 else ''} {names} repeat{'' if len(found) > 1 else 's'} the target: it can "
-            f"be computed from {'one of them' if len(found) > 1 else 'it'}. If it will not be known when you predict, drop it and fit again",
+            f"be computed from {source}. If it will not be known when you predict, drop it and fit again",
             ColumnsWarning,
         )
 
