@@ -126,7 +126,7 @@ class ColumnsWarning(UserWarning):
     ...     warnings.simplefilter("always")
     ...     inputs = encoder.transform(pd.DataFrame({"area": [55.0], "colour": ["red"]}))
     >>> print(caught[0].message)
-    1 columns that the fit did not have are ignored: 'colour'
+    1 column that the fit did not have is ignored: 'colour'
     """
 
 

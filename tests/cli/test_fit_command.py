@@ -7,6 +7,7 @@ import pytest
 import bdkn
 from bdkn.cli.estimate import Estimate, left_out_estimate
 from bdkn.predictive import Gaussian
+from conftest import mixed_table
 
 
 def test_a_fit_ends_with_an_honest_estimate(home):
@@ -159,3 +160,39 @@ def test_columns_that_are_not_used_are_told(home, run, tmp_path):
     result = run("fit", home / "flats.csv", "--target", "price", "--features", "area,id", "--out", tmp_path / "m.bdkn")
     assert result.exit_code == 0, result.output
     assert "Note: column 'id' is not used: 119 of 119 are different single words" in result.stderr
+
+
+def test_a_table_as_people_write_it(home, run, tmp_path, small_fits):
+    frame = mixed_table(80).drop(columns="id").assign(nothing=None)
+    frame["built"], frame["area"] = frame["built"].dt.strftime("%d.%m.%Y"), frame["area"].map("{:,.1f}".format)
+    frame["price"] = frame["price"].map("CHF {:,.2f}".format, na_action="ignore")
+    data, model = tmp_path / "written.csv", tmp_path / "written.bdkn"
+    frame.to_csv(data, index=False)
+    fitted = run("fit", data, "--target", "price", "--out", model)
+    assert fitted.exit_code == 0, fitted.output
+    assert "column 'price' is text that reads as numbers, with separators of thousands or units" in fitted.stderr
+    assert {row["name"]: row["kind"] for row in bdkn.load(model).columns_.rows}["built"] == "date"
+    new = frame.drop(columns=["nothing", "price"]).iloc[:1].assign(lift=None, built="03.04.2020")
+    new.to_csv(tmp_path / "new.csv", index=False)
+    predicted = run("predict", model, tmp_path / "new.csv")
+    assert predicted.exit_code == 0, predicted.output
+    assert "Note: column 'lift' is missing in 1 of 1 rows, and was never in training" in predicted.stderr
+    assert "1 row predicted" in predicted.stderr
+
+
+def test_a_page_about_equal_targets(run, tmp_path, small_fits):
+    data, model = tmp_path / "equal.csv", tmp_path / "equal.bdkn"
+    mixed_table(40).assign(price=5.0).to_csv(data, index=False)
+    fitted = run("fit", data, "--target", "price", "--drop", "id", "--out", model)
+    assert "All rows have the same target" in fitted.stdout
+    assert "nan" not in fitted.stdout
+    page = run("report", model, data, "--out", tmp_path / "equal.html")
+    assert page.exit_code == 0, page.output
+    assert "invalid value" not in page.stderr
+
+
+def test_a_table_with_names_only(run, tmp_path):
+    (tmp_path / "names.csv").write_text("a,b\n")
+    result = run("fit", tmp_path / "names.csv", "--target", "b", "--out", tmp_path / "m.bdkn")
+    assert result.exit_code == 2
+    assert "must have at least one row; it has a line of names only" in result.stderr

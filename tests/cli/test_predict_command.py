@@ -133,7 +133,7 @@ def test_rows_unlike_the_training_rows_are_told(home, run, tmp_path):
 
 
 WRONG = {
-    ("--keep", "are"): "a column of",
+    ("--keep", "are"): "must have the column 'are'",
     ("--quantiles", "0.5;0.9"): "--quantiles must be numbers separated by commas, as 0.1,0.9; got '0.5;0.9'",
     ("--quantiles", "1.5"): "each level in --quantiles must be a number >= 0 and <= 1; got 1.5",
     ("--density", "normal"): "--density must be one of 'auto', 'student-t'",

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import bdkn
-from bdkn import BayesianStackingRegressor, ColumnsWarning, RepeatedRowsWarning
+from bdkn import BayesianStackingRegressor, BDKNRegressor, ColumnsWarning, RepeatedRowsWarning
 
 RNG = np.random.default_rng(3)
 N = 150
@@ -64,7 +64,10 @@ def test_a_loaded_model_has_its_columns(model, tmp_path):
 
 def test_what_new_rows_may_hold(model):
     new = FRAME.iloc[:3].assign(heating=["coal", None, "gas"], street="elsewhere", area=[None, 70.0, 80.0])
-    assert np.isfinite(model.predict_interval(new)).all()
+    with pytest.warns(
+        ColumnsWarning, match="column 'street' holds values that it did not have in training: 'elsewhere'"
+    ):
+        assert np.isfinite(model.predict_interval(new)).all()
     with pytest.warns(ColumnsWarning, match="'colour'"):
         model.predict(FRAME.assign(colour="red"))
     with pytest.raises(ValueError, match="missing: 'area'"):
@@ -152,3 +155,38 @@ def test_a_model_of_a_frame_lives_and_decides(model, tmp_path):
     assert list(explained.columns) == list(FRAME.columns)
     model.report(FRAME, y, tmp_path / "page.html")
     assert (tmp_path / "page.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("targets", "message"),
+    [
+        (["1,045", *["900"] * (len(FRAME) - 1)], "y must hold numbers; row 0 is '1,045': convert them"),
+        ([1.0, None, *[2.0] * (len(FRAME) - 2)], f"1 of {len(FRAME)} are missing or infinite, the first in row 1"),
+        (pd.date_range("2024-01-01", periods=len(FRAME)), "y must hold numbers; got dates or durations"),
+    ],
+)
+def test_targets_that_are_no_numbers_are_named(targets, message):
+    with pytest.raises(ValueError, match=message):
+        BDKNRegressor().fit(FRAME, targets)
+
+
+def test_names_of_columns_are_no_weights_and_no_groups():
+    y = np.arange(float(len(FRAME)))
+    with pytest.raises(ValueError, match=r"sample_weight must hold one number.*if this is a column, X\['area'\]"):
+        BDKNRegressor().fit(FRAME, y, sample_weight="area")
+    with pytest.raises(ValueError, match=r"groups must hold one label per row.*if this is a column, X\['heating'\]"):
+        BDKNRegressor().fit(FRAME, y, groups="heating")
+
+
+def test_dependence_on_dates_and_numbers_in_text_is_in_their_order():
+    days = pd.date_range("2023-01-01", periods=80, freq="9D")
+    frame = pd.DataFrame({"day": days.strftime("%d.%m.%Y"), "tax": [f"{9000 + 37 * j:,}" for j in range(80)]})
+    model = BDKNRegressor(n_members=2, epochs=5, effort="fast", random_state=0, n_jobs=1).fit(
+        frame, np.arange(80.0) ** 2
+    )
+    grid = pd.to_datetime(pd.Series(model.partial_dependence(frame, "day").grid), format="%d.%m.%Y")
+    assert grid.is_monotonic_increasing
+    assert grid.iloc[-1] > days[75]
+    taxes = [int(text.replace(",", "")) for text in model.partial_dependence(frame, "tax").grid]
+    assert taxes == sorted(taxes)
+    assert taxes[-1] > 11_000

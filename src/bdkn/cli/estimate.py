@@ -64,7 +64,7 @@ class Estimate:
             f"{self.how} ({self.rows:,} rows):",
             f"  Half of the predictions of {target!r} are off by less than {number(self.typical_error)}; "
             f"the root mean squared error is {number(self.rmse)}.",
-            f"  {_explained(self.r2)} (R² = {self.r2:.3f}).",
+            f"  {_explained(self.r2)}",
             f"  {inside:,} of {self.rows:,} {self.whose} ({self.coverage:.1%}) lay inside their {self.level:.0%} "
             f"interval, which is {number(self.interval_width)} wide on average.",
             f"  To compare models on the same rows; smaller is better: NLL {number(self.nll)}, "
@@ -93,6 +93,8 @@ def left_out_estimate(model: Any, level: float) -> Estimate | None:
 
 
 def _explained(r2: float) -> str:
+    if r2 != r2:
+        return "All rows have the same target, so there is nothing to explain."
     if not r2 > 0.0:
-        return "The inputs tell nothing about it: predicting the mean for every row is as good"
-    return f"The squared error is {r2:.0%} smaller than that of predicting the mean for every row"
+        return f"The inputs tell nothing about it: predicting the mean for every row is as good (R² = {r2:.3f})."
+    return f"The squared error is {r2:.0%} smaller than that of predicting the mean for every row (R² = {r2:.3f})."

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bdkn.cli.estimate import Estimate
-from bdkn.cli.labelled import Labelled, Roles, read_labelled
-from bdkn.cli.model_files import choose_density, input_names, load_model, target_of
+from bdkn.cli.labelled import Labelled, Roles, labelled
+from bdkn.cli.model_files import choose_density, input_names, load_model, target_of, with_inputs
 from bdkn.cli.options import AsJson, Coverage, Data, Density, KnownTarget, Model, Quiet
 from bdkn.cli.terminal import Screen, errors_as_messages
 from bdkn.cli.wording import number
@@ -60,8 +60,11 @@ def evaluate(
 
 def labelled_for(model: Any, data: Any, target: str, screen: Screen) -> Labelled:
     """Return the rows of a table that have a target, with the columns of a model."""
-    names = input_names(model) or ()
-    return read_labelled(data, Roles(target, features=names), screen)
+    from bdkn.table_files import read_table
+
+    roles = Roles(target, features=input_names(model) or ())
+    frame = with_inputs(model, read_table(data, screen.note), data)
+    return labelled(frame, roles, roles.inputs(list(frame.columns)), screen)
 
 
 def observed_coverages(rows: Labelled, dist: Predictive) -> list[tuple[float, float]]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bdkn.cli.model_files import input_names, load_model
+from bdkn.cli.model_files import input_names, load_model, with_inputs
 from bdkn.cli.options import AsJson, Data, Model, Quiet, Seed
 from bdkn.cli.terminal import Screen, errors_as_messages
 from bdkn.cli.wording import cell, number
@@ -56,11 +56,8 @@ def explainable(model: Any) -> Any:
 def read_inputs(model: Any, data: Any, screen: Screen) -> Any:
     """Return the columns of a table that a model needs, as a data frame."""
     from bdkn.table_files import read_table
-    from bdkn.table_files.reading import check_columns
 
-    frame, names = read_table(data, screen.note), input_names(model) or ()
-    check_columns(names, list(frame.columns), data)
-    return frame[list(names)]
+    return with_inputs(model, read_table(data, screen.note), data)[list(input_names(model) or ())]
 
 
 def one_row(X: Any, row: int | None) -> Any:

@@ -97,7 +97,9 @@ def labelled(frame: Any, roles: Roles, inputs: list[str], screen: Screen) -> Lab
     """Return the rows of a data frame that have a target."""
     import numpy as np
 
-    y = numbers_of(frame[roles.target], "--target")
+    if not len(frame):
+        raise InvalidParameterError("the table must have at least one row; it has a line of names only")
+    y = targets_of(frame[roles.target], screen)
     known = ~np.isnan(y)
     if not known.any():
         raise InvalidParameterError(f"--target must have values; column {roles.target!r} is empty in all {len(y)} rows")
@@ -110,6 +112,20 @@ def labelled(frame: Any, roles: Roles, inputs: list[str], screen: Screen) -> Lab
     if roles.time is not None:
         order = order[np.argsort(_moments(frame[roles.time])[order], kind="stable")]
     return rows[order]
+
+
+def targets_of(column: Any, screen: Screen) -> FloatArray:
+    """Return the targets, nan where missing; text such as "1,234" and "CHF 1'234" is read as numbers, with a note."""
+    from pandas.api.types import is_object_dtype, is_string_dtype
+
+    from bdkn.tables.reading import read_column, read_text
+
+    if is_object_dtype(column.dtype) or is_string_dtype(column.dtype):
+        read = read_text(read_column(column.to_frame(), column.name))
+        if read.kind == "number":
+            screen.note(f"column {column.name!r} is {read.note}; row 1 of it is read as {read.values[0]:g}")
+            return read.values
+    return numbers_of(column, "--target")
 
 
 def numbers_of(column: Any, option: str) -> FloatArray:

@@ -49,6 +49,23 @@ def input_names(model: Any) -> tuple[str, ...] | None:
     return None if names is None else tuple(map(str, names))
 
 
+def used_names(model: Any) -> tuple[str, ...] | None:
+    """Return the names of the input columns that predictions depend on, as those of a fit may be empty or constant."""
+    table, names = getattr(model, "table_", None), input_names(model)
+    if table is None or names is None:
+        return names
+    return tuple(name for name, column in zip(names, table.columns, strict=True) if column.n_codes)
+
+
+def with_inputs(model: Any, frame: Any, place: Any) -> Any:
+    """Return a data frame that has all input columns of a model, empty ones for those that predictions do not need."""
+    from bdkn.table_files.reading import check_columns
+
+    check_columns(used_names(model) or (), list(frame.columns), place)
+    lacking = [name for name in input_names(model) or () if name not in frame.columns]
+    return frame.assign(**dict.fromkeys(lacking)) if lacking else frame
+
+
 def choose_density(model: Any, density: str | None) -> Any:
     """Return the model with the density that was asked for."""
     from bdkn.errors import check_choice

@@ -58,10 +58,13 @@ def predict(
         plan = PredictionPlan.of(
             fitted, copied, coverage, _numbers("--quantiles", quantiles), _numbers("--above", above), support=support
         )
-        counts = predict_file(plan, data, out, jobs if jobs > 0 else os.cpu_count() or 1, screen.note)
+        with screen.noting_warnings():
+            counts = predict_file(plan, data, out, jobs if jobs > 0 else os.cpu_count() or 1, screen.note)
         for note in counts.notes(Path(data).name):
             screen.note(note)
-        screen.progress(f"{counts.rows:,} rows predicted" + ("" if out == STREAM else f": {out}"))
+        screen.progress(
+            f"{counts.rows:,} row{'s' if counts.rows != 1 else ''} predicted" + ("" if out == STREAM else f": {out}")
+        )
         screen.finish({"rows": counts.rows, "support": counts.status, "out": out})
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from bdkn.cli.model_files import input_names
+from bdkn.cli.model_files import used_names
 from bdkn.errors import InvalidParameterError, OutsideDataWarning, check_number
 
 Part = TypeVar("Part")
@@ -40,7 +40,7 @@ class PredictionPlan:
         support: bool,
     ) -> PredictionPlan:
         """Return the checked plan."""
-        names = input_names(model)
+        names = used_names(model)
         if names is None:
             raise InvalidParameterError(
                 "the model must know the names of its columns; it was fitted to an array without names: fit it to a "
@@ -169,6 +169,10 @@ def in_order(work: Callable[[Part], Result], parts: Iterable[Part], workers: int
 def input_kinds(model: Any, names: Iterable[str]) -> dict[str, str]:
     """Return how input columns are read from a CSV file, by what they were in the fit."""
     found = {str(row["name"]): row["kind"] for row in getattr(getattr(model, "columns_", None), "rows", ())}
+    table = getattr(model, "table_", None)
+    for column in () if table is None else table.columns:
+        if getattr(column, "form", ""):  # numbers or dates that are written in a way that Arrow does not read
+            found[str(column.name)] = "text"
     kinds = {name: found.get(name, "number") for name in names}
     return {name: kind if kind in ("number", "boolean", "date") else "text" for name, kind in kinds.items()}
 

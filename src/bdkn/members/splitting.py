@@ -141,7 +141,8 @@ def _labels(groups: ArrayLike, n: int) -> NDArray[Any]:
     """Return the checked labels of n rows."""
     labels = np.asarray(groups)
     if labels.shape != (n,):
-        raise InvalidParameterError(f"groups must hold one label per row, shape ({n},); got shape {labels.shape}")
+        got = f"{groups!r}: if this is a column, X[{groups!r}]" if isinstance(groups, str) else f"shape {labels.shape}"
+        raise InvalidParameterError(f"groups must hold one label per row, shape ({n},); got {got}")
     if _is_missing(labels).any():
         raise InvalidParameterError("groups must hold a label for every row; got nan or None: give such rows their own")
     labels = labels.astype(str) if labels.dtype.kind == "O" else labels

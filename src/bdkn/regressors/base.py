@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from bdkn.errors import InvalidParameterError, check_number, warn_user
 from bdkn.members.provenance import Seed, seed_sequence
@@ -23,7 +23,13 @@ from bdkn.regressors.explanation import Explanation
 from bdkn.regressors.outcome import Outcome
 from bdkn.regressors.partial_dependence import PartialDependence, partial_dependence
 from bdkn.regressors.serialization import save_model
-from bdkn.regressors.training_rows import check_counts, check_single_output, check_targets, tell_extreme_targets
+from bdkn.regressors.training_rows import (
+    check_counts,
+    check_single_output,
+    check_targets,
+    check_targets_of_frame,
+    tell_extreme_targets,
+)
 from bdkn.rows import Rows
 from bdkn.tables import ColumnReport, TableEncoder, is_frame
 from bdkn.tables.report import tell_copies
@@ -491,7 +497,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
 
     def _checked_frame(self, X: Table, y: ArrayLike, *, reset: bool) -> tuple[FloatArray, FloatArray]:
         """Return the codes of a frame's columns and the checked targets."""
-        targets: FloatArray = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True)
+        targets = check_targets_of_frame(y)
         check_consistent_length(X, targets)
         if reset:
             self.table_ = TableEncoder.fit(X)

@@ -91,7 +91,7 @@ def partial_dependence(
     check_number("coverage", coverage, low=0.0, high=1.0, strict=True)
     table, generator = dense(X), np.random.default_rng(seed_sequence(random_state))
     j, n = column_number(table, column, getattr(model, "feature_names_in_", None)), table.shape[0]
-    values = default_grid(np.asarray(column_of(table, j, np.arange(n)))) if grid is None else _checked_grid(grid)
+    values = _grid_of(model, table, j) if grid is None else _checked_grid(grid)
     rows = take_rows(table, some_rows(n, max_rows, generator))
     mixed, names = mixed_rows(model, rows, with_column(table, j, values))
     place = names.index(str(column_names(table)[j])) if hasattr(model, "feature_names_in_") else j
@@ -124,12 +124,23 @@ def column_number(table: Any, column: str | int, fitted_names: Any = None) -> in
     return int(column)
 
 
-def default_grid(column: NDArray[Any]) -> Sequence[Any]:
+def _grid_of(model: Any, table: Any, j: int) -> Sequence[Any]:
+    """Return the values at which predictions are averaged; of numbers and dates in text, those at some quantiles."""
+    name, encoder = column_names(table)[j], getattr(model, "table_", None)
+    column = np.asarray(column_of(table, j, np.arange(table.shape[0])))
+    numbers = None if encoder is None else encoder.numbers(table, name)
+    if numbers is None:
+        return default_grid(column, repr(name))
+    chosen = default_grid(numbers, repr(name))
+    return [column[np.flatnonzero(numbers == value)[0]] for value in chosen]
+
+
+def default_grid(column: NDArray[Any], name: str = "") -> Sequence[Any]:
     """Return values of a column: some of its quantiles, or its most frequent values."""
     known = column[_is_known(column)]
     if not len(known):
         raise InvalidParameterError(
-            "the column must have a value to start from; all of its values are missing: give grid="
+            f"column {name} must have a value to start from; all of its values are missing: give grid="
         )
     values, counts = np.unique(known if known.dtype.kind != "O" else known.astype(str), return_counts=True)
     if known.dtype.kind == "O":  # the values themselves, not their texts

@@ -15,6 +15,41 @@ _EXTREME = 1e6
 """A target is extreme if it is so many robust standard deviations away from the median."""
 
 
+def check_targets_of_frame(y: ArrayLike) -> FloatArray:
+    """Return the targets of the rows of a data frame; raise, naming the first row whose target is no number."""
+    if np.asarray(y).dtype.kind in "mM":
+        raise InvalidParameterError(
+            "y must hold numbers; got dates or durations: subtract a date, and divide by a unit of time, such as "
+            "pandas.Timedelta(days=1)"
+        )
+    try:
+        targets: FloatArray = column_or_1d(
+            check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_all_finite=False), warn=True
+        )
+    except ValueError as error:
+        raise _no_number(y) or error from error
+    wrong = np.flatnonzero(~np.isfinite(targets))
+    if len(wrong):
+        raise InvalidParameterError(
+            f"y must hold a finite number for every row; {len(wrong)} of {len(targets)} are missing or infinite, the "
+            f"first in row {wrong[0]}: leave out such rows, known = numpy.isfinite(y), fit(X[known], y[known])"
+        )
+    return targets
+
+
+def _no_number(y: ArrayLike) -> InvalidParameterError | None:
+    """Return the error that names the first target that is no number; None if there is none."""
+    for row, value in enumerate(np.asarray(y, dtype=object).ravel()):
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            return InvalidParameterError(
+                f"y must hold numbers; row {row} is {value!r}: convert them, as with pandas.to_numeric, without "
+                "separators of thousands and units"
+            )
+    return None
+
+
 def check_single_output(y: ArrayLike) -> None:
     """Raise if there are several targets per row."""
     shape = np.asarray(y).shape
@@ -45,6 +80,11 @@ def tell_extreme_targets(rows: Rows) -> None:
 
 def check_counts(sample_weight: ArrayLike, n: int) -> FloatArray:
     """Return how many times each of n rows is counted; raise unless these are such numbers."""
+    if isinstance(sample_weight, str):
+        raise InvalidParameterError(
+            f"sample_weight must hold one number per row, shape ({n},); got {sample_weight!r}: if this is a column, "
+            f"X[{sample_weight!r}]"
+        )
     counts: FloatArray = check_array(
         sample_weight, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name="sample_weight"
     )

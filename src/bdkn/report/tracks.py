@@ -52,7 +52,7 @@ class Lines:
 
 def error_lines(errors: ColumnErrors, overall: float) -> Lines:
     """Return the mean absolute error in each range of a column, with its standard error, beside that of all rows."""
-    most = max(float(np.max(errors.error + 2.0 * errors.spread)), 1.2 * overall)
+    most = max(float(np.max(errors.error + 2.0 * errors.spread)), 1.2 * overall) or 1.0
     lines = []
     for k, label in enumerate(errors.labels):
         value, spread = float(errors.error[k]), float(errors.spread[k])

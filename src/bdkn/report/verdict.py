@@ -123,8 +123,9 @@ def tiles(evaluation: Evaluation) -> list[dict[str, Any]]:
     own, base = evaluation.own_scores, evaluation.baseline_scores
     weights = resample(len(evaluation.y))
     errors = weights @ own["absolute"]
-    gains = 1.0 - errors / (weights @ base["absolute"])
-    gain = 1.0 - own["absolute"].mean() / base["absolute"].mean()
+    least = np.finfo(np.float64).tiny  # if all targets are equal, there is no error to compare with
+    gains = 1.0 - errors / np.maximum(weights @ base["absolute"], least)
+    gain = 1.0 - own["absolute"].mean() / max(base["absolute"].mean(), least)
     low, high = chance_of(len(evaluation.y), LEVEL)
     return [
         _tile(number(own["absolute"].mean()), "mean absolute error", f"± {number(float(errors.std()), 2)}"),

@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
-from bdkn.errors import InvalidParameterError, check_choice, require
+from bdkn.errors import InvalidParameterError, require
 from bdkn.table_files.csv_files import CsvFile
 from bdkn.table_files.dialect import check_header
 from bdkn.table_files.formats import STREAM, check_input, format_of
@@ -89,12 +90,12 @@ def check_columns(
 ) -> None:
     """Raise unless a table has the columns ``wanted``; the message lists what is missing and what there is."""
     missing = [name for name in wanted if name not in names]
-    if len(missing) == 1:
-        check_choice(f"a column of {os.fspath(path)}", missing[0], names)
     if missing:
+        near = get_close_matches(missing[0], names, 1) if len(missing) == 1 else []
         raise InvalidParameterError(
-            f"{os.fspath(path)} must have the columns {', '.join(map(repr, missing))}; it has "
-            f"{', '.join(map(repr, names))}"
+            f"{os.fspath(path)} must have the column{'s' if len(missing) > 1 else ''} "
+            f"{', '.join(map(repr, missing))}; it has {', '.join(map(repr, names))}"
+            + (f"; did you mean {near[0]!r}?" if near else ". Add what is missing; its cells may be empty")
         )
 
 

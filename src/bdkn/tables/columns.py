@@ -57,13 +57,14 @@ class NumberColumn:
     fill: float
     some_missing: bool = False
     kind: str = "number"
+    form: str = ""
 
     @classmethod
     def fit(cls, column: RawColumn) -> NumberColumn:
         """Return the encoder of training values."""
         missing = column.missing
         fill = 0.0 if missing.all() else float(np.median(column.values[~missing]))
-        return cls(column.name, fill, bool(missing.any()), column.kind)
+        return cls(column.name, fill, bool(missing.any()), column.kind, column.form)
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -94,6 +95,7 @@ class DateColumn:
     fill: float
     some_missing: bool
     cycles: tuple[float, ...]
+    form: str = ""
 
     @classmethod
     def fit(cls, column: RawColumn) -> DateColumn:
@@ -102,9 +104,11 @@ class DateColumn:
         days = column.values[~column.missing]
         span = float(np.ptp(days)) if len(days) else 0.0
         weekdays = len(np.unique(np.floor(days) % _WEEK)) > 1 and span >= 2 * _WEEK
-        hours = bool((np.abs(days - np.round(days)) > 1e-9).any()) and span >= 2.0
+        moment = np.exp(2j * np.pi * days)  # the time of day on its circle, where those around midnight are close
+        hours = bool((np.abs(moment - moment[:1]) > 1e-6).any()) and span >= 2.0
         varied = ((_YEAR, span >= 1.5 * _YEAR), (_WEEK, weekdays), (1.0, hours))
-        return cls(column.name, plain.fill, plain.some_missing, tuple(length for length, varies in varied if varies))
+        cycles = tuple(length for length, varies in varied if varies)
+        return cls(column.name, plain.fill, plain.some_missing, cycles, column.form)
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -162,6 +166,7 @@ class CategoryColumn:
         blocks, features = [_one_hot(len(values), hot, n_missing)], [f"{column.name} = {values[j]}" for j in hot]
         if len(values) == 2 and not n_missing:  # one input tells two values apart
             blocks, features = [blocks[0][:, 1:]], features[1:]
+            blocks[0][2:] = size[1] / size.sum()  # a value that is neither is between them
         if n_missing:
             features.append(f"{column.name} is missing")
         if column.levels and len(values) > 2:
@@ -212,8 +217,11 @@ class CategoryColumn:
                 share = counts.sum() / counts[others].sum()
                 inputs[at, -2:] = _statistics(known, share)[number[at]]
         learned = self.inputs.copy()
-        learned[:, -2:] = _statistics(TargetStatistics.of(number, scores, counts, k), 1.0)
-        if not inputs[:, -1].any():  # rows of one value are in one part, so that no training row has seen its value
+        whole = TargetStatistics.of(number, scores, counts, k)
+        learned[:, -2:] = _statistics(whole, 1.0)
+        # Without a difference between values, statistics are noise, which inputs of equal scale would magnify. And if
+        # rows of one value are in one part, no training row has seen its value.
+        if not whole.differ or not inputs[:, -1].any():
             learned[:, -2:] = learned[-1, -2:]
             inputs[:, -2:] = learned[-1, -2:]
         return replace(self, inputs=learned), inputs

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from bdkn.errors import ColumnsWarning, InvalidParameterError, warn_user
+from bdkn.errors import InvalidParameterError
 from bdkn.tables.columns import (
     ONE_HOT,
     CategoryColumn,
@@ -18,7 +17,14 @@ from bdkn.tables.columns import (
     UnusedColumn,
     check_finite,
 )
-from bdkn.tables.reading import RawColumn, column_names, dates_in_text, is_frame, read_column, read_text
+from bdkn.tables.new_rows import as_fitted, check_names, code_for_frame, code_of, some_of
+from bdkn.tables.reading import (
+    RawColumn,
+    column_names,
+    is_frame,
+    read_column,
+    read_text,
+)
 from bdkn.tables.target_statistics import normal_scores, parts_of_rows
 from bdkn.tables.text import TextColumn
 from bdkn.typing import FloatArray, IndexArray
@@ -66,7 +72,10 @@ class TableEncoder:
         encoder : TableEncoder
             The encoder.
         """
-        raw = [_checked(read_column(X, name)) for name in column_names(X)]
+        names = column_names(X)
+        if not names:
+            raise InvalidParameterError("X must have at least one column; got a data frame without columns")
+        raw = [_checked(read_column(X, name)) for name in names]
         columns = tuple(_fit_column(column, one_hot, targets) for column in raw)
         if not sum(column.n_codes for column in columns):
             raise InvalidParameterError(
@@ -115,11 +124,36 @@ class TableEncoder:
         """
         if not is_frame(X):
             raise InvalidParameterError(
-                f"X must be a data frame with the columns of the fit, {_some(self.names)}; got a "
-                f"{type(X).__name__}: pandas.DataFrame(X, columns=[...]) makes one"
+                f"X must be a data frame with the columns of the fit, {some_of(self.names)}; got a "
+                f"{type(X).__name__}: {code_for_frame(X)} makes one"
             )
-        _check_names(self.names, column_names(X))
-        return np.hstack([column.code(_as_fitted(column, read_column(X, column.name))) for column in self.columns])
+        used = [column for column in self.columns if column.n_codes]
+        check_names([column.name for column in used], self.names, column_names(X))
+        parts = [code_of(column, as_fitted(column, read_column(X, column.name))) for column in used]
+        if not len(parts[0]):
+            raise InvalidParameterError("X must have at least one row; got a data frame without rows")
+        return np.hstack(parts)
+
+    def numbers(self, X: Any, name: Any) -> FloatArray | None:
+        """Return a column of text that was read as numbers or dates in training as these.
+
+        Parameters
+        ----------
+        X : data frame
+            Rows.
+        name : object
+            The name of the column.
+
+        Returns
+        -------
+        numbers : ndarray of shape (n_samples,) or None
+            Numbers, or days since 1970, nan where they are missing; None if the column is no such text.
+        """
+        encoder = self.columns[self.names.index(name)] if name in self.names else None
+        if not isinstance(encoder, NumberColumn | DateColumn) or not is_frame(X):
+            return None
+        column = read_column(X, name)
+        return as_fitted(encoder, column).values if column.kind == "text" else None
 
     def expand(self, codes: FloatArray) -> FloatArray:
         """Return the inputs of codes.
@@ -206,7 +240,9 @@ def _fit_column(column: RawColumn, one_hot: int, targets: bool | None) -> Column
         return UnusedColumn(column.name, "constant", f"all values are {str(known[0])!r}")
     if n_values > max(_FEWEST_TEXTS, _FREE_TEXT * len(known)):
         if np.mean([" " in text.strip() for text in known]) < 0.5:
-            return UnusedColumn(column.name, "identifier", f"{n_values} of {len(known)} are different single words")
+            return UnusedColumn(
+                column.name, "identifier", f"{n_values} of {len(known)} values are different single words"
+            )
         return TextColumn.fit(column)
     return CategoryColumn.fit(column, one_hot=one_hot, targets=targets)
 
@@ -217,69 +253,5 @@ def _checked(column: RawColumn) -> RawColumn:
     return read_text(column) if column.kind == "text" else column
 
 
-def _as_fitted(encoder: ColumnEncoder, column: RawColumn) -> RawColumn:
-    """Return a column to predict as the kind that it had in training; raise if it cannot be."""
-    check_finite(column)
-    wants_text = isinstance(encoder, CategoryColumn | TextColumn)
-    if isinstance(encoder, UnusedColumn) or wants_text == (column.kind == "text"):
-        return column
-    if wants_text:
-        text = np.empty(len(column.values), dtype=object)
-        text[:] = [None if np.isnan(value) else _plain(value, column.kind) for value in column.values]
-        return RawColumn(column.name, "text", text)
-    if isinstance(encoder, DateColumn) and (dates := dates_in_text(column)) is not None:
-        return dates
-    known = [value is not None for value in column.values]
-    try:
-        values = np.array([float(v) if k else np.nan for v, k in zip(column.values, known, strict=True)])
-    except ValueError:
-        row = next(j for j, value in enumerate(column.values) if value is not None and not _is_number(value))
-        raise InvalidParameterError(
-            f"column {column.name!r} held {_kind(encoder)}s in training; row {row} is {column.values[row]!r}: "
-            "correct it, or leave it missing"
-        ) from None
-    return RawColumn(column.name, _kind(encoder), values)
-
-
-def _plain(value: float, kind: str) -> str:
-    if kind == "boolean":
-        return str(bool(value))
-    return str(int(value)) if float(value).is_integer() else str(value)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _kind(encoder: ColumnEncoder) -> str:
-    return "date" if isinstance(encoder, DateColumn) else str(getattr(encoder, "kind", "number"))
-
-
 def _why(column: ColumnEncoder) -> str:
     return column.why if isinstance(column, UnusedColumn) else "used"
-
-
-def _some(names: Sequence[Any]) -> str:
-    return ", ".join(map(repr, names[:5])) + (", .." if len(names) > 5 else "")
-
-
-def _check_names(fitted: Sequence[Any], given: Sequence[Any]) -> None:
-    """Raise if columns are missing, and tell which are not used."""
-    missing = [name for name in fitted if name not in set(given)]
-    extra = [name for name in given if name not in set(fitted)]
-    if missing:
-        has = f"; it has {', '.join(map(repr, extra[:10]))}, which the fit did not" if extra else ""
-        raise InvalidParameterError(
-            f"X must have the columns of the fit; missing: {', '.join(map(repr, missing))}{has}. Add the missing "
-            "columns (missing values are allowed), or fit again without them"
-        )
-    if extra:
-        warn_user(
-            f"{len(extra)} columns that the fit did not have are ignored: {', '.join(map(repr, extra[:10]))}"
-            f"{', ..' if len(extra) > 10 else ''}",
-            ColumnsWarning,
-        )

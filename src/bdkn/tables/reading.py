@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Real
@@ -12,13 +13,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.errors import InvalidParameterError
+from bdkn.errors import ColumnsWarning, InvalidParameterError, warn_user
+from bdkn.tables.written import (
+    Writing,
+    are_clocks,
+    boolean_in,
+    moment_in,
+    number_in,
+    numbers_of,
+    seconds_in,
+    shown,
+    without_absent,
+    writing_of_dates,
+    writing_of_numbers,
+)
 from bdkn.typing import FloatArray
 
 DAY = 86_400.0
 """Seconds of a day."""
 
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_ROW_NAMES = re.compile(r"__index_level_\d+__")
+
+_NO_SINGLE_VALUE = (complex, bytes, bytearray, list, tuple, dict, set, frozenset, np.ndarray)
+"""Types of objects that are neither a number nor a text."""
 
 _LEAST_NUMBERS = 10
 """Text that reads as numbers is a column of numbers if it has more different values than this."""
@@ -29,7 +46,8 @@ class RawColumn:
     """The values of one column: numbers with nan where they are missing, or text with None.
 
     ``kind`` is "number", "boolean", "date" (in days since 1970), "duration" (in seconds) or "text". ``levels`` are the
-    values of an ordered category, in their order.
+    values of an ordered category, in their order. ``form`` is how numbers or dates are written, if as text and not in
+    the usual way; ``categories`` says that the frame calls it a column of categories.
     """
 
     name: Any
@@ -37,6 +55,8 @@ class RawColumn:
     values: NDArray[Any]
     levels: tuple[str, ...] = ()
     note: str = ""
+    form: str = ""
+    categories: bool = False
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -48,6 +68,8 @@ class RawColumn:
 
 def is_frame(X: Any) -> bool:
     """Return whether ``X`` is a data frame or a table of pandas, polars, pyarrow or a library that narwhals knows."""
+    if type(X).__name__ == "LazyFrame":
+        raise InvalidParameterError("X must be a table in memory; got a LazyFrame: X.collect() makes one")
     if isinstance(X, np.ndarray | list | tuple) or not (hasattr(X, "columns") or hasattr(X, "column_names")):
         return False
     import narwhals.stable.v2 as nw
@@ -57,7 +79,10 @@ def is_frame(X: Any) -> bool:
 
 def column_names(X: Any) -> list[Any]:
     """Return the names of a frame's columns; raise if some are equal."""
-    names = list(X.column_names if hasattr(X, "column_names") else X.columns)
+    if hasattr(X, "column_names"):  # row names of pandas are no column
+        names = [name for name in X.column_names if not _ROW_NAMES.fullmatch(name)]
+    else:
+        names = list(X.columns)
     twice = sorted({str(name) for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if twice:
         raise InvalidParameterError(
@@ -80,68 +105,120 @@ def read_column(X: Any, name: Any) -> RawColumn:
     if dtype == nw.Duration:
         return RawColumn(name, "duration", _seconds(series.to_numpy()))
     if isinstance(dtype, nw.List | nw.Array | nw.Struct):
-        raise InvalidParameterError(
-            f"column {name!r} must hold one value per row; got {dtype}: make columns of its parts, or drop it"
-        )
-    column = _from_values(name, series.to_list())
-    return RawColumn(name, "text", column.values, _levels(X, name)) if column.kind == "text" else column
+        raise _several_values(name, dtype)
+    if dtype in (nw.Categorical, nw.Enum):
+        return _from_categories(name, series.to_list(), _levels(X, name))
+    return _from_values(name, series.to_list())
+
+
+def _from_categories(name: Any, values: list[Any], levels: tuple[str, ...]) -> RawColumn:
+    """Return a column that its frame calls one of categories as text, also if these are numbers; dates stay dates."""
+    column = _from_values(name, values)
+    if column.kind in ("date", "duration"):
+        return column
+    return RawColumn(name, "text", _texts(values), levels, categories=True)
 
 
 def _from_values(name: Any, values: list[Any]) -> RawColumn:
     """Return a column of Python objects as numbers, dates or durations if all are, else as text."""
     known = [value for value in values if not _is_missing(value)]
-    if known and all(isinstance(value, bool | np.bool_) for value in known):
+    if not known:
+        return RawColumn(name, "text", _texts(values))
+    if all(isinstance(value, bool | np.bool_) for value in known):
         return RawColumn(name, "boolean", _floats(values))
-    if known and all(isinstance(value, Real | Decimal) for value in known):
+    if all(isinstance(value, Real | Decimal) for value in known):
         return RawColumn(name, "number", _floats(values))
-    if known and all(isinstance(value, datetime.date) for value in known):
+    if all(hasattr(value, "start_time") for value in known):  # periods of pandas
+        values = [None if _is_missing(value) else value.start_time for value in values]
+    if all(_is_missing(value) or isinstance(value, datetime.date) for value in values):
         return RawColumn(name, "date", _days(np.array([_stamp(value) for value in values], dtype="datetime64[us]")))
-    if known and all(isinstance(value, datetime.timedelta) for value in known):
+    if all(isinstance(value, datetime.timedelta) for value in known):
         given = [np.timedelta64("NaT") if _is_missing(value) else np.timedelta64(value) for value in values]
         return RawColumn(name, "duration", _seconds(np.array(given, dtype="timedelta64[us]")))
+    odd = next((value for value in known if isinstance(value, _NO_SINGLE_VALUE) or _has_no_text(value)), None)
+    if odd is not None:
+        raise _several_values(name, type(odd).__name__)
+    return RawColumn(name, "text", _texts(values))
+
+
+def _several_values(name: Any, kind: Any) -> InvalidParameterError:
+    return InvalidParameterError(
+        f"column {name!r} must hold one value per row, a number, a date or a text; got {kind}: make columns of its "
+        "parts, or drop it"
+    )
+
+
+def _has_no_text(value: Any) -> bool:
+    """Return whether an object says nothing about itself but where it is in memory."""
+    kind: Any = type(value)
+    return kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
+
+
+def _texts(values: list[Any]) -> NDArray[Any]:
+    """Return values as text without space around it; None where they are missing or empty."""
     text = np.empty(len(values), dtype=object)
-    text[:] = [None if _is_missing(value) else str(value) for value in values]
-    return RawColumn(name, "text", text)
+    text[:] = [None if _is_missing(value) else as_text(value) or None for value in values]
+    return text
+
+
+def as_text(value: Any) -> str:
+    """Return a value as text; 1 and 1.0 are both "1"."""
+    number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+    whole: Any = value if number and float(value).is_integer() else None
+    return str(value).strip() if whole is None else str(int(whole))
 
 
 def read_text(column: RawColumn) -> RawColumn:
-    """Return a column of text that reads as numbers, or as dates such as 2026-01-31, as one of these; else itself."""
-    return numbers_in_text(column) or dates_in_text(column) or column
+    """Return a column of text that reads as numbers, dates or times of day as one of these; else itself."""
+    if column.categories:
+        return column
+    texts, absent = without_absent(column.values)
+    note = f"; {', '.join(sorted(map(repr, absent)))} in it is a missing value" if absent else ""
+    numbers = writing_of_numbers(texts) if len(texts) > _LEAST_NUMBERS else None
+    if numbers is not None:
+        form = numbers.form if absent or numbers.form != "plain" else ""
+        how = {"thousands": ", with separators of thousands or units", "decimal comma": ", with a decimal comma"}
+        words = "text that reads as numbers" + how.get(form, "") + note
+        return as_numbers(RawColumn(column.name, "text", column.values, note=words, form=form), "number")
+    dates = writing_of_dates(texts)
+    if dates is not None:
+        _tell_other_order(column.name, dates)
+        form = "" if dates.form == "iso" else dates.form
+        words = "text that reads as dates" + (f", written as {shown(form)}" if form else "") + note
+        return as_numbers(RawColumn(column.name, "text", column.values, note=words, form=form), "date")
+    if len(texts) > _LEAST_NUMBERS and are_clocks(texts):
+        words = "times of day, in seconds since midnight" + note
+        return as_numbers(RawColumn(column.name, "text", column.values, note=words, form="clock"), "duration")
+    return column
 
 
-def dates_in_text(column: RawColumn) -> RawColumn | None:
-    """Return a column of text in which all values are dates or moments of ISO 8601 as dates; None if it is not one."""
-    known = {value for value in column.values if value is not None}
-    if column.levels or not known or not all(_DATE.match(value) for value in known):
-        return None
-    try:
-        stamps = [None if value is None else datetime.datetime.fromisoformat(value) for value in column.values]
-    except ValueError:
-        return None
-    values = _days(np.array([_stamp(value) for value in stamps], dtype="datetime64[us]"))
-    return RawColumn(column.name, "date", values, note="text that reads as dates")
+def as_numbers(column: RawColumn, kind: str) -> RawColumn:
+    """Return a column of text, written in its ``form``, as one of numbers of a kind; ValueError if a text is none."""
+    return RawColumn(
+        column.name, kind, numbers_of(column.values, reader_of(kind, column.form)), (), column.note, column.form
+    )
 
 
-def numbers_in_text(column: RawColumn) -> RawColumn | None:
-    """Return a column of text that reads as numbers as a column of numbers; None if it does not.
+def reader_of(kind: str, form: str) -> Callable[[str], float]:
+    """Return the function that reads a value of a kind from a text."""
+    if kind == "date":
+        return lambda text: float(_days(np.array([_stamp(moment_in(text, form or "iso"))]))[0])
+    if kind == "boolean":
+        return boolean_in
+    if form == "clock":
+        return seconds_in
+    return lambda text: number_in(text, form)
 
-    Codes such as "00123" are no numbers.
-    """
-    known = {value for value in column.values if value is not None}
-    if column.levels or len(known) <= _LEAST_NUMBERS or not all(map(_reads_as_number, known)):
-        return None
-    values = np.array([np.nan if value is None else float(value) for value in column.values])
-    return RawColumn(column.name, "number", values, note="text that reads as numbers")
 
-
-def _reads_as_number(text: str) -> bool:
-    digits = text.strip().lstrip("+-")
-    if not digits[:1].isdigit() or (digits[0] == "0" and digits[1:2].isdigit()):
-        return False
-    try:
-        return bool(np.isfinite(float(text)))
-    except ValueError:
-        return False
+def _tell_other_order(name: Any, dates: Writing) -> None:
+    """Warn of dates in which day and month could be either."""
+    if dates.other:
+        form, other = shown(dates.form), shown(dates.other)
+        warn_user(
+            f"column {name!r} holds dates that could be written as {form} or as {other}; they are read as {form}. If "
+            "that is wrong, write them as 2026-01-31",
+            ColumnsWarning,
+        )
 
 
 def _is_missing(value: Any) -> bool:
@@ -179,6 +256,6 @@ def _seconds(values: NDArray[Any]) -> FloatArray:
 def _levels(X: Any, name: Any) -> tuple[str, ...]:
     """Return the values of an ordered category of pandas, or of an Enum of polars, in their order; else none."""
     dtype = getattr(X[name] if hasattr(X, "columns") else None, "dtype", None)
-    if getattr(dtype, "ordered", False):
-        return tuple(map(str, dtype.categories))  # type: ignore[union-attr]
+    if getattr(dtype, "ordered", False) or type(dtype).__name__ == "Enum":
+        return tuple(map(as_text, dtype.categories))  # type: ignore[union-attr]
     return ()

@@ -100,10 +100,10 @@ def tell_copies(encoder: TableEncoder, inputs: FloatArray, y: FloatArray) -> Non
     numbers = [(c.name, inputs[:, j]) for c, j in zip(encoder.columns, places, strict=True) if _is_number(c)]
     found = [name for name, values in numbers if _repeats(values, y)]
     if found:
-        names = ", ".join(map(repr, found))
+        names, source = ", ".join(map(repr, found)), "one of them" if len(found) > 1 else "it"
         warn_user(
             f"column{'s' if len(found) > 1 else ''} {names} repeat{'' if len(found) > 1 else 's'} the target: it can "
-            "be computed from one of them. If it will not be known when you predict, drop it and fit again",
+            f"be computed from {source}. If it will not be known when you predict, drop it and fit again",
             ColumnsWarning,
         )
 
@@ -138,7 +138,11 @@ def _words(column: ColumnEncoder) -> tuple[str, str, str]:
     if isinstance(column, DateColumn):
         return "date", ", ".join(("the day as a number", *_cycles(column))), _missing(column)
     if isinstance(column, CategoryColumn):
-        return "category", _category(column), f"{len(column.values)} values" + _also(_missing(column))
+        return (
+            "category",
+            _category(column),
+            _n_values(column) + _also(_missing(column)),
+        )
     assert isinstance(column, NumberColumn)
     return column.kind, "itself" + (", and whether it is missing" if column.some_missing else ""), _missing(column)
 
@@ -149,9 +153,19 @@ def _category(column: CategoryColumn) -> str:
     parts = [f"one input for {whole}"] if hot else []
     if column.ordered:
         parts.append("the number of its level")
-    if column.n_target:
+    if _has_statistics(column):
         parts.append("the mean target of other rows with this value, and how many there are")
-    return ", ".join(parts)
+    return ", ".join(parts) or "nothing: targets of its values differ no more than by chance"
+
+
+def _has_statistics(column: CategoryColumn) -> bool:
+    """Return whether statistics of targets are inputs; they are equal if the targets of values do not differ."""
+    learned = column.inputs[:, -2:]
+    return column.n_target > 0 and (not learned.any() or bool(np.ptp(learned, axis=0).any()))
+
+
+def _n_values(column: CategoryColumn) -> str:
+    return "1 value" if len(column.values) == 1 else f"{len(column.values)} values"
 
 
 def _cycles(column: DateColumn) -> tuple[str, ...]:

@@ -12,14 +12,21 @@ from bdkn.typing import FloatArray, IndexArray
 FOLDS = 5
 """Number of parts of the training rows; what a row receives is computed from the other parts."""
 
+_LARGEST_RATIO = 1000.0
+"""The variance within values over that between values, if the latter cannot be told from zero."""
+
 
 @dataclass(frozen=True, eq=False)
 class TargetStatistics:
-    """For each of k values, the mean score (k,) of its rows, shrunk towards that of all rows, and the rows (k,)."""
+    """For each of k values, the mean score (k,) of its rows, shrunk towards that of all rows, and the rows (k,).
+
+    ``differ`` says whether means of values differ by more than chance explains.
+    """
 
     mean: FloatArray
     count: FloatArray
     overall: float
+    differ: bool = True
 
     @classmethod
     def of(cls, codes: IndexArray, scores: FloatArray, counts: FloatArray, n_values: int) -> TargetStatistics:
@@ -35,17 +42,17 @@ class TargetStatistics:
         within = float(counts @ (scores - raw[codes]) ** 2)
         free = max(float(size.sum() - (size > 0).sum()), 1.0)
         s = _ratio(size, raw, overall, within / free)
-        return cls(overall + size / (size + s) * (raw - overall), size, overall)
+        return cls(overall + size / (size + s) * (raw - overall), size, overall, s < _LARGEST_RATIO)
 
 
 def _ratio(size: FloatArray, raw: FloatArray, overall: float, within: float) -> float:
-    """Return the variance within values over that between values, at least 1 and at most 1000."""
+    """Return the variance within values over that between values, at least 1 and at most ``_LARGEST_RATIO``."""
     total = size.sum()
     spread = float(size @ (raw - overall) ** 2)
     seen = int((size > 0).sum())
     room = total - float(size @ size) / total if total > 0 else 0.0
     between = (spread - (seen - 1) * within) / room if room > 0 else 0.0
-    return float(np.clip(within / between, 1.0, 1000.0)) if between > 0 else 1000.0
+    return float(np.clip(within / between, 1.0, _LARGEST_RATIO)) if between > 0 else _LARGEST_RATIO
 
 
 def normal_scores(y: FloatArray, counts: FloatArray) -> FloatArray:
