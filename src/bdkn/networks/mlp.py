@@ -81,15 +81,19 @@ class Networks:
         double precision, which only a reference has, and heads other than the usual one are left to NumPy. The outputs
         for a row do not depend on the other rows.
         """
-        if self.layers[0][0].dtype == np.float32 and self.spec.head == MEAN_VARIANCE:
-            return self._packed.outputs(X)
-        return exact_outputs(self.spec, self.layers, X)
+        return self.packed.outputs(X) if self.is_compiled else exact_outputs(self.spec, self.layers, X)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether compiled code can predict with these networks."""
+        return bool(self.layers[0][0].dtype == np.float32 and self.spec.head == MEAN_VARIANCE)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"spec": self.spec, "layers": self.layers}  # what is packed can be packed again
 
     @cached_property
-    def _packed(self) -> Packed:
+    def packed(self) -> Packed:
+        """The networks as compiled code takes them."""
         from bdkn.networks.compiled import Packed, prepare
 
         prepare()
