@@ -32,8 +32,11 @@ _JUMP = 2.0
 _AT_ONCE = 128
 """Rows that are compared with all prototypes at once."""
 
-_SOME = 64
+_SOME = (64, 256)
 """About how many of the prototypes are compared first; one of them that is near enough says that a row is inside."""
+
+_BOUNDED = 512
+"""Rows that are compared with some prototypes at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,18 +95,19 @@ class Support:
 
         Most rows lie inside, and the distance to one of a few prototypes is enough to say so.
         """
-        if len(self.prototypes) <= 2 * _SOME:
-            return self._ratio(self._step(Z))
-        bounds = self._bounds(Z)
+        bounds = np.full(len(Z), np.inf)
+        for closeness in self._some_closeness:
+            unsure = np.flatnonzero(~(exact | (bounds <= 1.0)))
+            bounds[unsure] = self._bounds(Z[unsure], closeness)
         unsure = np.flatnonzero(exact | ~(bounds <= 1.0))
         bounds[unsure] = self._ratio(self._step(Z[unsure]))
         return bounds
 
-    def _bounds(self, Z: FloatArray) -> FloatArray:
+    def _bounds(self, Z: FloatArray, closeness: FloatArray) -> FloatArray:
         """Return upper bounds of the ratios, by some prototypes c: d² ≤ |z|² - 2(zᵀc - |c|²/2), plus rounding."""
-        closeness, squares = self._some_closeness, np.einsum("ij,ij->i", Z, Z)
+        squares = np.einsum("ij,ij->i", Z, Z)
         size = squares - 2.0 * closeness[-1].min()
-        best = np.concatenate([best_score(Z[at : at + _MOST], closeness) for at in range(0, max(1, len(Z)), _MOST)])
+        best = np.concatenate([best_score(Z[at : at + _BOUNDED], closeness) for at in range(0, max(1, len(Z)), _BOUNDED)])
         rounding = 8.0 * (Z.shape[1] + 4) * np.finfo(np.float64).eps * size
         return np.asarray(np.sqrt(np.maximum(squares - 2.0 * best, 0.0) + rounding) / self.typical)
 
@@ -115,8 +119,9 @@ class Support:
         return np.asarray(np.linalg.norm(step, axis=1) / self.typical)
 
     @cached_property
-    def _some_closeness(self) -> FloatArray:
-        return closeness_of(self.prototypes[:: len(self.prototypes) // _SOME])
+    def _some_closeness(self) -> list[FloatArray]:
+        steps = [len(self.prototypes) // some for some in _SOME]
+        return [closeness_of(self.prototypes[::step]) for step in steps if step > 1]
 
     @cached_property
     def _closeness(self) -> FloatArray:

@@ -131,8 +131,13 @@ class MixedNetworks:
 
     def outputs(self, X: Array) -> tuple[Array, Array]:
         """Return the means and variances of rows, each (H, n)."""
-        means, variances = zip(*(stack.outputs(X) for stack in self.stacks), strict=True)
-        return np.concatenate(means)[self.order], np.concatenate(variances)[self.order]
+        means, variances = np.empty((2, len(self), len(X)))
+        places, start = np.argsort(self.order), 0
+        for stack in self.stacks:
+            numbers = places[start : start + len(stack)]
+            means[numbers], variances[numbers] = stack.outputs(X)
+            start += len(stack)
+        return means, variances
 
 
 def join(parts: Sequence[Predictor]) -> Predictor:
