@@ -67,8 +67,10 @@ def run(words: Sequence[str]) -> Ran:
     start = time.perf_counter()
     process = subprocess.Popen([sys.executable, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert process.stderr is not None
-    text = process.stderr.read()
+    with process.stderr as stream:
+        text = stream.read()
     _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)  # the process is not waited for again
     if status:
         raise RuntimeError(text.decode())
     return Ran(time.perf_counter() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)

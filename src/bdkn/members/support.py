@@ -107,7 +107,9 @@ class Support:
         """Return upper bounds of the ratios, by some prototypes c: d² ≤ |z|² - 2(zᵀc - |c|²/2), plus rounding."""
         squares = np.einsum("ij,ij->i", Z, Z)
         size = squares - 2.0 * closeness[-1].min()
-        best = np.concatenate([best_score(Z[at : at + _BOUNDED], closeness) for at in range(0, max(1, len(Z)), _BOUNDED)])
+        best = np.concatenate(
+            [best_score(Z[at : at + _BOUNDED], closeness) for at in range(0, max(1, len(Z)), _BOUNDED)]
+        )
         rounding = 8.0 * (Z.shape[1] + 4) * np.finfo(np.float64).eps * size
         return np.asarray(np.sqrt(np.maximum(squares - 2.0 * best, 0.0) + rounding) / self.typical)
 

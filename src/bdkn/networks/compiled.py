@@ -267,7 +267,11 @@ class Packed:
 
         The inputs of the networks are the columns of ``X``, then the features of ``bins``.
         """
-        rows, size, activation = self._checked(X, len(bins.columns)), packing_of(self.spec).size, ACTIVATIONS[self.spec.activation].code
+        rows, size, activation = (
+            self._checked(X, len(bins.columns)),
+            packing_of(self.spec).size,
+            ACTIVATIONS[self.spec.activation].code,
+        )
         n = len(rows)
         means = np.empty((len(self.weights) // size, n))
         variances = np.empty_like(means)
