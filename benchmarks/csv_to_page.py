@@ -3,8 +3,8 @@
     python benchmarks/csv_to_page.py [--write] [--rows 10000] [--effort balanced]
 
 The table has 20 columns: numbers, some with gaps, categories of 5 and of 200 values, dates and booleans. A fifth of the
-rows is kept for the page. Each command runs in a process of its own; the seconds are those by the clock, and CPU seconds
-are those of all threads. ``--write`` writes results/csv_to_page.json and .md.
+rows is kept for the page. Each command runs in a process of its own; CPU seconds are those of all threads. With
+``--write`` the results are written to results/csv_to_page.json and .md.
 """
 
 from __future__ import annotations
@@ -122,9 +122,9 @@ def text_of(machine: str, rows: int, effort: str, steps: Sequence[Step]) -> str:
         "",
         f"Machine: {machine}",
         "",
-        f"A table of {rows:,} rows and 20 columns of all kinds, effort {effort!r}; a fifth of the rows is for the page. "
-        f"All steps took {total:.0f} s by the clock (aim: {BAR:.0f} s). Where CPU seconds of one thread are fewer than "
-        "those by the clock, the machine was busy with other work.",
+        f"A table of {rows:,} rows and 20 columns of all kinds, effort {effort!r}; a fifth of the rows is for the "
+        f"page. All steps took {total:.0f} s by the clock (aim: {BAR:.0f} s). Where CPU seconds are "
+        "fewer than those by the clock, the machine was busy with other work.",
         "",
         "| step | clock, s | CPU, s |",
         "| --- | ---: | ---: |",

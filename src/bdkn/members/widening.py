@@ -103,7 +103,8 @@ class Widening:
     def widen(self, X: Any, forecast: Forecast, combination: Combination, *, joint: bool = False) -> Forecast:
         """Return the forecast of rows with the variance outside of the training rows; warn if many are far away."""
         D = combination.spread(forecast)
-        ratio, change, paths = self._far(X, D > self.usual, joint=joint)
+        excessive = np.greater(D, self.usual)
+        ratio, change, paths = self._far(X, excessive, joint=joint)
         if len(self.support.prototypes) >= _FEW_PROTOTYPES:
             _warn_if_many(ratio)
         w = gate(ratio)
