@@ -131,3 +131,17 @@ def test_wild_values_do_not_determine_the_scale_of_a_column():
     wild[5] = 1e9
     scales = [Columns.fit(table, np.arange(200)).scale[0] for table in (X, wild)]
     assert scales[1] == pytest.approx(scales[0], rel=0.1)
+
+
+@given(n=st.integers(60, 1500), p=st.integers(1, 6), seed=st.integers(0, 99), size=st.sampled_from([1.0, 1e8]))
+@settings(max_examples=15, deadline=None)
+def test_bounds_by_some_prototypes_say_of_no_row_outside_that_it_is_inside(n, p, seed, size):
+    generator = np.random.default_rng(seed)
+    support = Support.fit(size * generator.normal(size=(n, p)) ** 3)
+    new = size * generator.normal(size=(700, p)) ** 3
+    exact = generator.random(len(new)) < 0.2
+    expected, found = support.nearest(new).ratio, support.ratio(support.place(new)[1], exact)
+    needed = exact | (expected > 1.0)
+    np.testing.assert_array_equal(found[needed], expected[needed])
+    assert (found >= expected - 1e-12).all()
+    assert (found[~needed] <= 1.0).all()

@@ -172,3 +172,16 @@ def test_reports_have_the_numbers_of_all_networks() -> None:
     assert report is not None
     report(EpochReport(1, 0, 0.5, None, None, None))
     assert seen[0].job == 5
+
+
+@pytest.mark.parametrize("n", [1, 7, 64, 200])
+def test_compiled_features_have_the_bits_of_the_encoding(n: int) -> None:
+    """Compiled code encodes a batch by itself; values beyond all bins and on their ends are among the rows."""
+    X = table(n)
+    encoding = PiecewiseLinear.fit(table(), 5)
+    X[0], X[-1, 0] = [9.0, -9.0, 0.0], encoding.lower[2]
+    spec = NetworkSpec(n_inputs=3 + len(encoding))
+    networks = initial_networks(spec, [np.random.default_rng(seed) for seed in (0, 1)])
+    own = EncodedNetworks(encoding, networks).outputs(X)
+    for mine, expected in zip(own, networks.outputs(encoding.transform(X)), strict=True):
+        assert_array_equal(mine, expected)

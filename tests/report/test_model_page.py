@@ -16,13 +16,13 @@ from bdkn.members.widening import as_a_member
 from bdkn.predictive import Gaussian
 from bdkn.report import Page, make_page, write_page
 from bdkn.report.column_errors import divide, errors_by_column
-from bdkn.report.drivers import drivers_of
+from bdkn.report.drivers import drivers_of, fast_model
 from bdkn.report.evaluation import Evaluation, chance_of, resample
 from bdkn.report.model_page import as_script, evaluate
 from bdkn.report.remarks import least_sure, warnings_of
 from bdkn.report.svg import ticks
 from bdkn.report.table_view import TableView
-from bdkn.report.tracks import variance_lines
+from bdkn.report.tracks import driver_lines, variance_lines
 from bdkn.report.verdict import judge_calibration, key_numbers, verdict_of
 from bdkn.report.what_if import payload_of
 from bdkn.report.wording import number, percent, with_error
@@ -228,10 +228,19 @@ def test_the_column_where_errors_differ_comes_first():
     assert sum(first.rows) == 500
 
 
-def test_drivers_are_shares_of_the_variance():
-    found = {driver.name: driver.mean for driver in drivers_of(told(n=400))}
-    assert found["column 0"] == pytest.approx(1.0, abs=0.15)
-    assert found["column 1"] == found["column 2"] == 0.0
+def test_drivers_are_what_explain_returns(model, rows):
+    X, y = rows
+    found = drivers_of(Evaluation(model, TableView.of(X), y))
+    table = fast_model(model).explain(X, max_rows=100).table()
+    assert [driver.name for driver in found] == table["column"]
+    np.testing.assert_allclose([driver.mean for driver in found], table["mean"])
+    np.testing.assert_allclose([driver.mean_error for driver in found], table["mean_error"])
+    assert sum(driver.variance_error > 0.0 for driver in found) > 1
+
+
+def test_models_that_cannot_be_explained_have_no_drivers():
+    assert {driver.mean for driver in drivers_of(told(n=40))} == {0.0}
+    assert driver_lines(drivers_of(told(n=40))) == ()
 
 
 def test_warnings_in_plain_words(model, rows):

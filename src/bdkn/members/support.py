@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bdkn.members.columns import Columns, row_blocks, take
-from bdkn.typing import FloatArray, IndexArray
+from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 _MOST = 1024
 """The largest number of prototypes."""
@@ -31,6 +31,12 @@ _JUMP = 2.0
 
 _AT_ONCE = 128
 """Rows that are compared with all prototypes at once."""
+
+_SOME = (64, 256)
+"""About how many of the prototypes are compared first; one of them that is near enough says that a row is inside."""
+
+_BOUNDED = 512
+"""Rows that are compared with some prototypes at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +81,49 @@ class Support:
 
     def nearest(self, X: Any) -> Nearest:
         """Return how far rows are from the nearest prototype."""
+        table, Z = self.place(X)
+        step = self._step(Z)
+        return Nearest(table, Z, step, self._ratio(step))
+
+    def place(self, X: Any) -> tuple[FloatArray, FloatArray]:
+        """Return rows to predict as numbers, in units of the columns and standardized."""
         table = self.columns.numbers(X)
-        Z = self.columns.standardize(table, _JUMP * self.typical)
-        step = Z - self.prototypes[nearest_number(Z, self._closeness)]
-        return Nearest(table, Z, step, np.linalg.norm(step, axis=1) / self.typical)
+        return table, self.columns.standardize(table, _JUMP * self.typical)
+
+    def ratio(self, Z: FloatArray, exact: BoolArray) -> FloatArray:
+        """Return the ratio of standardized rows (n, p), or a bound on it that is at most 1 where ``exact`` (n,) is not.
+
+        Most rows lie inside, and the distance to one of a few prototypes is enough to say so.
+        """
+        bounds = np.full(len(Z), np.inf)
+        for closeness in self._some_closeness:
+            unsure = np.flatnonzero(~(exact | (bounds <= 1.0)))
+            bounds[unsure] = self._bounds(Z[unsure], closeness)
+        unsure = np.flatnonzero(exact | ~(bounds <= 1.0))
+        bounds[unsure] = self._ratio(self._step(Z[unsure]))
+        return bounds
+
+    def _bounds(self, Z: FloatArray, closeness: FloatArray) -> FloatArray:
+        """Return upper bounds of the ratios, by some prototypes c: d² ≤ |z|² - 2(zᵀc - |c|²/2), plus rounding."""
+        squares = np.einsum("ij,ij->i", Z, Z)
+        size = squares - 2.0 * closeness[-1].min()
+        best = np.concatenate(
+            [best_score(Z[at : at + _BOUNDED], closeness) for at in range(0, max(1, len(Z)), _BOUNDED)]
+        )
+        rounding = 8.0 * (Z.shape[1] + 4) * np.finfo(np.float64).eps * size
+        return np.asarray(np.sqrt(np.maximum(squares - 2.0 * best, 0.0) + rounding) / self.typical)
+
+    def _step(self, Z: FloatArray) -> FloatArray:
+        """Return what leads from the nearest prototype to each standardized row."""
+        return np.asarray(Z - self.prototypes[nearest_number(Z, self._closeness)])
+
+    def _ratio(self, step: FloatArray) -> FloatArray:
+        return np.asarray(np.linalg.norm(step, axis=1) / self.typical)
+
+    @cached_property
+    def _some_closeness(self) -> list[FloatArray]:
+        steps = [len(self.prototypes) // some for some in _SOME]
+        return [closeness_of(self.prototypes[::step]) for step in steps if step > 1]
 
     @cached_property
     def _closeness(self) -> FloatArray:
@@ -90,8 +135,7 @@ class Support:
 
     def _distances(self, X: Any) -> FloatArray:
         """Return the distance of each row to the nearest prototype."""
-        parts = (self.standardize(block) for block in row_blocks(X))
-        steps = (Z - self.prototypes[nearest_number(Z, self._closeness)] for Z in parts)
+        steps = (self._step(self.standardize(block)) for block in row_blocks(X))
         return np.concatenate([np.linalg.norm(step, axis=1) for step in steps])
 
     def _with_far_rows(self, X: Any) -> Support:
@@ -115,6 +159,13 @@ def nearest_number(Z: FloatArray, closeness: FloatArray) -> IndexArray:
         some += closeness[-1]
         np.argmax(some, axis=1, out=numbers[start : start + _AT_ONCE])
     return numbers
+
+
+def best_score(Z: FloatArray, closeness: FloatArray) -> FloatArray:
+    """Return the largest entry of (z, 1)C for each row."""
+    scores = Z @ closeness[:-1]
+    scores += closeness[-1]
+    return np.asarray(scores.max(axis=1))
 
 
 def closeness_of(prototypes: FloatArray) -> FloatArray:

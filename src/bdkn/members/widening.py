@@ -27,8 +27,8 @@ from bdkn.inference import Combination, Forecast, Outside
 from bdkn.inference.outside import directions
 from bdkn.members.columns import row_blocks, take
 from bdkn.members.held_out import HeldOut
-from bdkn.members.support import Nearest, Support
-from bdkn.typing import FloatArray, IndexArray
+from bdkn.members.support import Support
+from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 _EXCESS = 2.0
 """λ: disagreement in excess of that on held-out rows counts once near training rows and 1 + λ times far from them."""
@@ -102,20 +102,36 @@ class Widening:
 
     def widen(self, X: Any, forecast: Forecast, combination: Combination, *, joint: bool = False) -> Forecast:
         """Return the forecast of rows with the variance outside of the training rows; warn if many are far away."""
-        parts = [self._far(self.support.nearest(block), joint=joint) for block in row_blocks(X)]
-        ratio, change, paths = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+        D = combination.spread(forecast)
+        excessive = np.greater(D, self.usual)
+        ratio, change, paths = self._far(X, excessive, joint=joint)
         if len(self.support.prototypes) >= _FEW_PROTOTYPES:
             _warn_if_many(ratio)
-        D, w = combination.spread(forecast), gate(ratio)
+        w = gate(ratio)
         excess = (1.0 + _EXCESS * w) * (D - self.usual) + _EXTREME * np.maximum(D - _EXTREME * self.usual, 0.0)
         excess *= np.minimum(_SUDDEN * ratio, 1.0)
         variance = np.maximum(np.maximum(excess, w * (D - self.typical)), _BEYOND * w * change)
         return replace(forecast, outside=Outside(variance, paths if joint else None))
 
-    def _far(self, nearest: Nearest, *, joint: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the ratio of rows, Σⱼ aⱼ²Bⱼ² and, for joint predictions, directions."""
-        change = np.square(self.support.columns.beyond(nearest.table) * self.slopes).sum(axis=1)
-        return nearest.ratio, change, directions(nearest.Z) if joint else np.empty((0, 0))
+    def _far(self, X: Any, excess: BoolArray, *, joint: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the ratio of rows, Σⱼ aⱼ²Bⱼ² and, for joint predictions, directions.
+
+        Ratios up to 1 matter for rows with an ``excess`` of disagreement only; of the others they are bounds.
+        """
+        parts, start = [], 0
+        for block in row_blocks(X):
+            table, Z = self.support.place(block)
+            ratio = self.support.ratio(Z, excess[start : start + len(Z)])
+            parts.append((ratio, self._change(table, ratio), directions(Z) if joint else np.empty((0, 0))))
+            start += len(Z)
+        ratio, change, paths = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+        return ratio, change, paths
+
+    def _change(self, table: FloatArray, ratio: FloatArray) -> FloatArray:
+        """Return Σⱼ aⱼ²Bⱼ² of rows; it is not needed of those inside, and 0."""
+        change, far = np.zeros(len(ratio)), np.flatnonzero(ratio > 1.0)
+        change[far] = np.square(self.support.columns.beyond(table[far]) * self.slopes).sum(axis=1)
+        return change
 
 
 def gate(ratio: FloatArray) -> FloatArray:

@@ -204,8 +204,22 @@ def _workspace(layers: Table, ld: int) -> Floats:
 
 
 @compiled
+def _encode(mem: Floats, ld: int, n_columns: int, columns: Line, bins: Floats) -> None:
+    """Write the features of the bins of a batch behind its columns; see ``PiecewiseLinear``, whose bits these have."""
+    for k in range(len(columns)):
+        lower, width, mean, scale = bins[0, k], bins[1, k], bins[2, k], bins[3, k]
+        x = mem[columns[k] * ld : (columns[k] + 1) * ld]
+        feature = mem[(n_columns + k) * ld : (n_columns + k + 1) * ld]
+        for b in range(ld):
+            share = (x[b] - lower) / width
+            share = f4(0) if share < f4(0) else share
+            share = f4(1) if share > f4(1) else share
+            feature[b] = (share - mean) / scale
+
+
+@compiled
 def _predict(
-    X: Floats, weights: Floats, size: int, layers: Table, ld: int, activation: int,
+    X: Floats, columns: Line, bins: Floats, weights: Floats, size: int, layers: Table, ld: int, activation: int,
     first: int, stop: int, means: Doubles, variances: Doubles,
 ) -> None:  # fmt: skip
     """Write the outputs of every network, each ``size`` floats of ``weights``, on the rows from first to stop."""
@@ -215,11 +229,23 @@ def _predict(
         for b in range(rows):
             for k in range(X.shape[1]):
                 mem[k * ld + b] = X[start + b, k]
+        _encode(mem, ld, X.shape[1], columns, bins)
         for h in range(len(means)):
             forward(mem, layers, ld, weights, h * size, activation, rows)
             for b in range(rows):
                 means[h, start + b] = mem[out + b]
                 variances[h, start + b] = elementary.softplus(mem[out + ld + b]) + MIN_VARIANCE
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """The bins of a piecewise-linear encoding: the column of each, and its lower end, width, mean and scale (4, m)."""
+
+    columns: Line
+    numbers: Floats
+
+
+NO_BINS = Bins(np.zeros(0, dtype=np.int64), np.zeros((4, 0), dtype=np.float32))
 
 
 @dataclass(frozen=True)
@@ -236,9 +262,16 @@ class Packed:
         parts = [packing.pack([(W[h], b[h]) for W, b in layers]) for h in range(n_networks)]
         return cls(spec, np.concatenate(parts) if parts else np.empty(0, dtype=np.float32))
 
-    def outputs(self, X: ArrayLike, threads: int | None = None) -> tuple[Doubles, Doubles]:
-        """Return the means and variances, each (H, n); many rows are divided among threads, by default all cores."""
-        rows, size, activation = self._checked(X), packing_of(self.spec).size, ACTIVATIONS[self.spec.activation].code
+    def outputs(self, X: ArrayLike, threads: int | None = None, bins: Bins = NO_BINS) -> tuple[Doubles, Doubles]:
+        """Return the means and variances, each (H, n); many rows are divided among threads, by default all cores.
+
+        The inputs of the networks are the columns of ``X``, then the features of ``bins``.
+        """
+        rows, size, activation = (
+            self._checked(X, len(bins.columns)),
+            packing_of(self.spec).size,
+            ACTIVATIONS[self.spec.activation].code,
+        )
         n = len(rows)
         means = np.empty((len(self.weights) // size, n))
         variances = np.empty_like(means)
@@ -246,7 +279,10 @@ class Packed:
 
         def fill(first: int) -> None:
             stop = min(first + step, n)
-            _predict(rows, self.weights, size, layers, ld, activation, first, stop, means, variances)
+            _predict(
+                rows, bins.columns, bins.numbers, self.weights, size, layers, ld, activation, first, stop, means,
+                variances,
+            )  # fmt: skip
 
         step = max(1, _PART_PRODUCTS // max(1, len(self.weights)) // _BATCH) * _BATCH
         if n <= step:
@@ -255,10 +291,10 @@ class Packed:
             run_on_threads(fill, range(0, n, step), threads)
         return means, variances
 
-    def _checked(self, X: ArrayLike) -> Floats:
-        rows = np.ascontiguousarray(X, dtype=np.float32)
-        if rows.ndim != 2 or rows.shape[1] != self.spec.n_inputs:
-            raise InvalidParameterError(f"rows must be of shape (n, {self.spec.n_inputs}); got shape {np.shape(X)}")
+    def _checked(self, X: ArrayLike, n_features: int) -> Floats:
+        rows, wanted = np.ascontiguousarray(X, dtype=np.float32), self.spec.n_inputs - n_features
+        if rows.ndim != 2 or rows.shape[1] != wanted:
+            raise InvalidParameterError(f"rows must be of shape (n, {wanted}); got shape {np.shape(X)}")
         # Numba would compile anew for arrays that are read-only.
         return rows if rows.flags.writeable else rows.copy()
 

@@ -81,15 +81,19 @@ class Networks:
         double precision, which only a reference has, and heads other than the usual one are left to NumPy. The outputs
         for a row do not depend on the other rows.
         """
-        if self.layers[0][0].dtype == np.float32 and self.spec.head == MEAN_VARIANCE:
-            return self._packed.outputs(X)
-        return exact_outputs(self.spec, self.layers, X)
+        return self.packed.outputs(X) if self.is_compiled else exact_outputs(self.spec, self.layers, X)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether compiled code can predict with these networks."""
+        return bool(self.layers[0][0].dtype == np.float32 and self.spec.head == MEAN_VARIANCE)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"spec": self.spec, "layers": self.layers}  # what is packed can be packed again
 
     @cached_property
-    def _packed(self) -> Packed:
+    def packed(self) -> Packed:
+        """The networks as compiled code takes them."""
         from bdkn.networks.compiled import Packed, prepare
 
         prepare()
@@ -127,8 +131,13 @@ class MixedNetworks:
 
     def outputs(self, X: Array) -> tuple[Array, Array]:
         """Return the means and variances of rows, each (H, n)."""
-        means, variances = zip(*(stack.outputs(X) for stack in self.stacks), strict=True)
-        return np.concatenate(means)[self.order], np.concatenate(variances)[self.order]
+        means, variances = np.empty((2, len(self), len(X)))
+        places, start = np.argsort(self.order), 0
+        for stack in self.stacks:
+            numbers = places[start : start + len(stack)]
+            means[numbers], variances[numbers] = stack.outputs(X)
+            start += len(stack)
+        return means, variances
 
 
 def join(parts: Sequence[Predictor]) -> Predictor:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bdkn.networks.mlp import MixedNetworks, Predictor
+from bdkn.networks.mlp import MixedNetworks, Networks, Predictor
 from bdkn.typing import Array, BoolArray, Float32Array, FloatArray, IndexArray
+
+if TYPE_CHECKING:
+    from bdkn.networks.compiled import Bins
 
 _FIT_ROWS = 50_000
 """Rows from which quantiles are computed; of a larger table, evenly spaced rows are taken."""
@@ -73,6 +77,17 @@ class PiecewiseLinear:
         np.divide(features, self.scale, out=features)
         return inputs
 
+    @cached_property
+    def bins(self) -> Bins:
+        """The bins as compiled code takes them."""
+        from bdkn.networks.compiled import Bins
+
+        numbers = np.stack([self.lower, self.width, self.mean, self.scale])
+        return Bins(np.array(self.columns, dtype=np.int64), numbers.astype(np.float32))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "bins"}  # they can be made again
+
     @property
     def _key(self) -> tuple[bytes, ...]:
         return tuple(part.tobytes() for part in (self.columns, self.lower, self.width, self.mean, self.scale))
@@ -108,7 +123,10 @@ class EncodedNetworks:
 
     def outputs(self, X: Array) -> tuple[Array, Array]:
         """Return the means and variances of rows, each (H, n)."""
-        return self.networks.outputs(self.encoding.transform(X))
+        networks = self.networks
+        if isinstance(networks, Networks) and networks.is_compiled:
+            return networks.packed.outputs(X, bins=self.encoding.bins)
+        return networks.outputs(self.encoding.transform(X))
 
 
 def with_encoding(encoding: PiecewiseLinear, networks: Predictor) -> Predictor:

@@ -1,4 +1,4 @@
-"""What drives the mean and the spread of predictions: how much they change when a column is shuffled."""
+"""What drives the mean and the variance of predictions: Shapley values of some rows, as ``explain`` returns them."""
 
 from __future__ import annotations
 
@@ -7,47 +7,50 @@ from typing import Any
 
 import numpy as np
 
-from bdkn.members.widening import as_a_member
 from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.report.evaluation import Evaluation
 from bdkn.typing import FloatArray
 
-_MOST_ROWS = 400
-"""Rows on which columns are shuffled."""
-
-_SHUFFLES = 3
+_MOST_ROWS = 100
+"""Rows that are explained."""
 
 
 @dataclass(frozen=True)
 class Driver:
-    """How much a column drives predictions.
+    """How much a column drives predictions, on average over rows, with standard errors.
 
-    ``mean`` is the share of the variance of the predicted means that goes when the column is not known: half the mean
-    squared change by shuffling it, over that variance. ``spread`` is the rms relative change of the standard
-    deviation.
+    ``mean`` is how much it moves the mean, in units of the target; ``variance`` how much it moves the variance, as a
+    share of the average variance.
     """
 
     name: Any
-    mean: float
-    spread: float
+    mean: float = 0.0
+    mean_error: float = 0.0
+    variance: float = 0.0
+    variance_error: float = 0.0
 
 
 def drivers_of(evaluation: Evaluation) -> list[Driver]:
-    """Return how much each column drives predictions, the strongest first; of many rows, some are used."""
-    model = fast_model(evaluation.model)
-    rng = np.random.default_rng(0)
-    view = evaluation.view.rows(np.sort(rng.permutation(len(evaluation.y))[:_MOST_ROWS]))
-    with as_a_member():
-        mean, width = _moments(model, view.table)
-        total = float(mean.var()) or 1.0
-        found = []
-        for name in view.names:
-            shuffles = [rng.permutation(len(view)) for _ in range(_SHUFFLES)]
-            changed = [_moments(model, view.with_column_of(name, order)) for order in shuffles]
-            moved = np.mean([(other - mean) ** 2 for other, _ in changed]) / 2.0
-            spread = np.sqrt(np.mean([np.log(other / width) ** 2 for _, other in changed]) / 2.0)
-            found.append(Driver(name, float(moved / total), float(spread)))
-    return sorted(found, key=lambda driver: -driver.mean)
+    """Return how much each column drives predictions, the strongest first; zeros if the model cannot explain them."""
+    names = evaluation.view.names
+    if not hasattr(evaluation.model, "explain"):
+        return [Driver(name) for name in names]
+    found = fast_model(evaluation.model).explain(evaluation.view.table, max_rows=_MOST_ROWS)
+    value, error = _known(found.importance()), _known(found.importance_error())
+    mean, variance = found.number_of("mean"), found.number_of("variance")
+    unit = float(_known(found.base[variance : variance + 1])[0]) or 1.0
+    given = {str(name): name for name in names}
+    drivers = [
+        Driver(
+            given.get(column, names[j]),
+            float(value[j, mean]),
+            float(error[j, mean]),
+            float(value[j, variance] / unit),
+            float(error[j, variance] / unit),
+        )
+        for j, column in enumerate(found.columns)
+    ]
+    return sorted(drivers, key=lambda driver: -driver.mean)
 
 
 def fast_model(model: Any) -> Any:
@@ -55,7 +58,6 @@ def fast_model(model: Any) -> Any:
     return model.without_shape() if isinstance(model, CombiningRegressor) and model.density_ is not None else model
 
 
-def _moments(model: Any, table: Any) -> tuple[FloatArray, FloatArray]:
-    dist = model.predict_dist(table)
-    lower, upper = dist.interval(0.9)
-    return dist.median(), np.maximum(upper - lower, 1e-300)
+def _known(values: FloatArray) -> FloatArray:
+    """Return values, with 0 in place of what is not finite: variances of few degrees of freedom are infinite."""
+    return np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)

@@ -53,18 +53,3 @@ class TableView:
         if hasattr(self.table, "set_column"):
             return TableView(self.table.take(numbers), self.names)
         return TableView(self.table[numbers], self.names)
-
-    def with_column_of(self, name: Any, numbers: IndexArray) -> Any:
-        """Return the table in which one column has the values of the rows ``numbers``."""
-        table, place = self.table, self.names.index(name)
-        if hasattr(table, "iloc"):
-            changed = table.copy()
-            changed[name] = table[name].iloc[numbers].set_axis(table.index)
-            return changed
-        if hasattr(table, "set_column"):
-            return table.set_column(place, name, table.column(place).take(numbers))
-        if hasattr(table, "with_columns"):
-            return table.with_columns(table[name][numbers])
-        changed = table.copy()
-        changed[:, place] = table[numbers, place]
-        return changed

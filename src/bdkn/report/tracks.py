@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -64,20 +64,30 @@ def error_lines(errors: ColumnErrors, overall: float) -> Lines:
     return Lines(errors.name, lines, (errors.name, "mean absolute error"))
 
 
-def driver_lines(drivers: Sequence[Driver], most: int = 12) -> tuple[Lines, Lines]:
-    """Return how much the strongest columns drive the mean, and the spread."""
-    drivers = [driver for driver in drivers if driver.mean > 0.0 or driver.spread > 0.0]  # others are not used
-    spread = sorted(drivers, key=lambda driver: -driver.spread)
-    return (
-        _bars("The mean", [(str(d.name), d.mean, percent(d.mean)) for d in drivers[:most]], "column"),
-        _bars("The width", [(str(d.name), d.spread, f"± {percent(d.spread)}") for d in spread[:most]], "column second"),
-    )
+def driver_lines(drivers: Sequence[Driver], most: int = 12) -> tuple[Lines, ...]:
+    """Return how much the strongest columns drive the mean, and the variance; nothing if that is not known."""
+    means = [(str(d.name), d.mean, d.mean_error, number) for d in drivers if d.mean > 0.0]
+    variances = [(str(d.name), d.variance, d.variance_error, percent) for d in drivers if d.variance > 0.0]
+    variances = sorted(variances, key=lambda line: -line[1])
+    groups = (("The mean", means[:most], "column"), ("The variance", variances[:most], "column second"))
+    return tuple(_whiskers(title, values, kind) for title, values, kind in groups if values)
+
+
+def _whiskers(title: str, values: Sequence[tuple[str, float, float, Callable[[float], str]]], kind: str) -> Lines:
+    """Return bars with whiskers of two standard errors."""
+    most = max(value + 2.0 * error for _, value, error, _ in values)
+    lines = []
+    for name, value, error, shown in values:
+        ends = max(0.0, value - 2.0 * error) / most, (value + 2.0 * error) / most
+        marks = [segment(0.0, value / most, kind), segment(*ends, "whisker", thin=True)]
+        lines.append(Line(name, track(marks), shown(value), f"standard error {shown(error)}"))
+    return Lines(title, lines, ("column", "how much it moves predictions"))
 
 
 def _bars(title: str, values: Sequence[tuple[str, float, str]], kind: str) -> Lines:
     most = max((value for _, value, _ in values), default=1.0) or 1.0
     lines = [Line(name, track([segment(0.0, value / most, kind)]), text) for name, value, text in values]
-    return Lines(title, lines, ("column", "change by shuffling it"))
+    return Lines(title, lines, ("member", title))
 
 
 def variance_lines(parts: Mapping[str, FloatArray], std: FloatArray) -> Lines | None:

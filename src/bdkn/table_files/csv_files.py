@@ -7,7 +7,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -22,6 +22,13 @@ MISSING = ("", "#N/A", "N/A", "n/a", "NA", "<NA>", "NaN", "nan", "-NaN", "-nan",
 """Texts that stand for a missing value."""
 
 _BLOCK_BYTES = 8 << 20
+"""Bytes that Arrow parses at a time, if a whole file is read."""
+
+_STREAM_BYTES = 2 << 20
+"""The same if it is read in blocks: Arrow reads up to 32 of them ahead, whatever their size."""
+
+_BLOCK_ROWS = 1 << 16
+"""About how many rows a block has."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +81,12 @@ class CsvFile:
 
         dates = [name for name, kind in kinds.items() if kind == DATE]
         with self._errors(kinds), self._opened() as file:
-            for batch in arrow_csv.open_csv(file, *self._options(kinds, list(kinds))):
-                table = pa.Table.from_batches([batch])
+            reader = arrow_csv.open_csv(file, *self._options(kinds, list(kinds), _STREAM_BYTES))
+            for batches in _grouped(reader, _BLOCK_ROWS):
+                table = pa.Table.from_batches(batches).combine_chunks()
                 for name in dates:
                     table = table.set_column(table.column_names.index(name), name, read_dates(table[name]))
-                if len(table):
-                    yield table
+                yield table
 
     def _with_zeros(self, table: Any, source: Any) -> list[str]:
         """Return the names of columns of whole numbers, some of which are written with leading zeros."""
@@ -94,7 +101,12 @@ class CsvFile:
             texts = arrow_csv.read_csv(file, *self._options(dict.fromkeys(whole, TEXT), whole))
         return [name for name in whole if pc.any(pc.match_substring_regex(texts[name], r"^\s*[+-]?0[0-9]")).as_py()]
 
-    def _options(self, kinds: Mapping[str, str] | None = None, columns: list[str] | None = None) -> tuple[Any, ...]:
+    def _options(
+        self,
+        kinds: Mapping[str, str] | None = None,
+        columns: list[str] | None = None,
+        block_bytes: int = _BLOCK_BYTES,
+    ) -> tuple[Any, ...]:
         import pyarrow as pa
         import pyarrow.csv as arrow_csv
 
@@ -105,7 +117,7 @@ class CsvFile:
             column_names=list(dialect.names),
             skip_rows=dialect.blank,
             skip_rows_after_names=1,
-            block_size=_BLOCK_BYTES,
+            block_size=block_bytes,
         )
         parsing = arrow_csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=dialect.multiline)
         converting = arrow_csv.ConvertOptions(
@@ -161,6 +173,19 @@ class _InMemory:
         import pyarrow as pa
 
         yield pa.BufferReader(self.data)
+
+
+def _grouped(batches: Iterable[Any], rows: int) -> Iterator[list[Any]]:
+    """Yield batches together until they have so many rows; never none."""
+    group: list[Any] = []
+    for batch in batches:
+        if batch.num_rows:
+            group.append(batch)
+        if sum(part.num_rows for part in group) >= rows:
+            yield group
+            group = []
+    if group:
+        yield group
 
 
 def _head_of(path: str, form: TableFormat) -> bytes:

@@ -168,6 +168,8 @@ class TableEncoder:
         inputs : ndarray of shape (n_samples, n_inputs)
             Finite numbers.
         """
+        if all(isinstance(column, NumberColumn) for column in self.columns):
+            return codes
         return np.hstack([column.expand(part) for column, part in zip(self.columns, self._parts(codes), strict=True)])
 
     def transform(self, X: Any) -> FloatArray:
