@@ -159,7 +159,7 @@ def test_an_empty_target_and_infinite_numbers(run, tmp_path):
 def test_columns_that_are_not_used_are_told(home, run, tmp_path):
     result = run("fit", home / "flats.csv", "--target", "price", "--features", "area,id", "--out", tmp_path / "m.bdkn")
     assert result.exit_code == 0, result.output
-    assert "Note: column 'id' is not used: 119 of 119 are different single words" in result.stderr
+    assert "Note: column 'id' is not used: 119 of 119 values are different single words" in result.stderr
 
 
 def test_a_table_as_people_write_it(home, run, tmp_path, small_fits):
