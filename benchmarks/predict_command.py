@@ -131,8 +131,8 @@ def table(machine: str, measured: Sequence[Measured], shown: dict[str, float]) -
         "The aim is 300,000 rows per second on two idle cores, 150,000 per CPU second. Networks set the limit: those "
         "of the default model have 333,000 weights, of effort 'fast' 114,000, of the small one 3,700. One "
         "multiplication per weight and row takes 8.0, 2.7 and 0.1 µs at the rate of BLAS on one of these cores "
-        "(83 GFLOP/s), so with dense products the default model cannot exceed 125,000 rows per CPU second; its networks "
-        "alone take 12 µs.",
+        "(83 GFLOP/s), so with dense products the default model cannot exceed 125,000 rows per CPU second; its "
+        "networks alone take 12 µs.",
         "",
         "| model | file | rows | clock, s | CPU, s | rows per second | rows per CPU second | peak memory, MB |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
