@@ -187,14 +187,14 @@ class TestCalls:
         numbers = np.arange(12).reshape(3, 4) % 5
         expected = np.column_stack([data[0][numbers[:, j], j] for j in range(4)])
         for table in (frame, polars.from_pandas(frame), pyarrow.table(frame)):
-            mixed = MixedRows(table, None).take(numbers)
+            mixed = MixedRows(table, None, numbers.shape[1]).take(numbers)
             assert type(mixed) is type(table)
             shown = mixed if isinstance(mixed, pandas.DataFrame) else mixed.to_pandas()
             np.testing.assert_array_equal(shown.to_numpy(), expected)
 
     def test_columns_of_several_inputs_are_replaced_together(self):
         table = np.arange(12.0).reshape(3, 4)
-        mixed = MixedRows(table, np.array([0, 1, 1, 0]))
+        mixed = MixedRows(table, np.array([0, 1, 1, 0]), 2)
         found = mixed.take(np.array([[0, 2], [1, 0]]))
         np.testing.assert_array_equal(found, [[0.0, 9.0, 10.0, 3.0], [4.0, 1.0, 2.0, 7.0]])
 

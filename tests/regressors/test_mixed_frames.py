@@ -153,6 +153,7 @@ def test_a_model_of_a_frame_lives_and_decides(model, tmp_path):
     assert model.predict_above(FRAME, float(np.median(y))).shape == (N,)
     explained = model.explain(FRAME.iloc[:5], background=FRAME)
     assert list(explained.columns) == list(FRAME.columns)
+    assert explained.importance().shape[0] == FRAME.shape[1]  # the last column is not used
     model.report(FRAME, y, tmp_path / "page.html")
     assert (tmp_path / "page.html").stat().st_size > 10_000
 

@@ -92,8 +92,9 @@ def mixed_rows(model: Any, X: Any, source: Any) -> tuple[MixedRows, tuple[str, .
         owner = np.empty(first.shape[1], dtype=np.intp)
         for j, group in enumerate(groups):
             owner[list(group)] = j
-        return MixedRows(stack_rows(first, second), owner), names
-    return MixedRows(stack_rows(X, source), None), tuple(map(str, column_names(X)))
+        return MixedRows(stack_rows(first, second), owner, len(names)), names
+    given = tuple(map(str, column_names(X)))
+    return MixedRows(stack_rows(X, source), None, len(given)), given
 
 
 def predictor(model: Any, mixed: MixedRows, *, variance: bool) -> Outputs:

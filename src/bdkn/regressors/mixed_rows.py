@@ -19,16 +19,13 @@ class MixedRows:
     """A table, an array or a data frame, of which new rows are made column by column.
 
     ``owner`` (q,) is the number of the column that each input of an array belongs to: a category or a date may have
-    become several inputs. It is None for a data frame, each of whose columns is one.
+    become several inputs, and a column that is not used has none. It is None for a data frame, each of whose columns is
+    one.
     """
 
     table: Any
     owner: IndexArray | None
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns."""
-        return int(self.table.shape[1] if self.owner is None else self.owner.max(initial=-1) + 1)
+    n_columns: int
 
     def take(self, numbers: IndexArray) -> Any:
         """Return the rows (m, p) whose column j is that of the row ``numbers[:, j]`` of the table."""
