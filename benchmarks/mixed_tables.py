@@ -205,16 +205,35 @@ def run(options: argparse.Namespace) -> None:
             file.flush()
 
 
-def ranks(records: list[dict[str, Any]], methods: list[str], score: str) -> dict[str, float]:
-    """Return the mean rank of each method over tables and splits that all of them have."""
-    found = []
-    for name in EVALUATION:
-        for split in range(SPLITS):
-            row = {r["method"]: r[score] for r in records if (r["set"], r["split"]) == (name, split)}
-            if all(method in row for method in methods):
-                order = sorted(methods, key=row.__getitem__)
-                found.append([order.index(method) + 1 for method in methods])
-    return dict(zip(methods, np.mean(found, axis=0).tolist(), strict=True)) if found else {}
+def common(records: list[dict[str, Any]], methods: list[str]) -> list[dict[str, Any]]:
+    """Return the records of these methods on the tables and splits that all of them have."""
+    of_all = set.intersection(*({(r["set"], r["split"]) for r in records if r["method"] == m} for m in methods))
+    return [r for r in records if r["method"] in methods and (r["set"], r["split"]) in of_all]
+
+
+def ranks(records: list[dict[str, Any]], methods: list[str], score: str) -> list[float]:
+    """Return the mean rank of each method over tables and splits, which all of them have."""
+    rows: dict[tuple[str, int], dict[str, float]] = {}
+    for r in records:
+        rows.setdefault((r["set"], r["split"]), {})[r["method"]] = r[score]
+    orders = [sorted(methods, key=row.__getitem__) for row in rows.values()]
+    return [float(np.mean([order.index(m) + 1 for order in orders])) for m in methods]
+
+
+def summary(records: list[dict[str, Any]], methods: list[str]) -> list[str]:
+    """Return the lines of a table of mean ranks, relative errors, coverage and cost."""
+
+    def means(value: Callable[[dict[str, Any]], float]) -> list[float]:
+        return [float(np.mean([value(r) for r in records if r["method"] == m])) for m in methods]
+
+    lines = ["| | " + " | ".join(methods) + " |", "| :-- |" + " --: |" * len(methods)]
+    for title, score in (("mean rank, NLL", "nll"), ("mean rank, CRPS", "crps"), ("mean rank, RMSE", "rmse")):
+        lines.append(f"| {title} | " + " | ".join(f"{rank:.2f}" for rank in ranks(records, methods, score)) + " |")
+    relative = means(lambda r: r["rmse"] / r["spread"])
+    lines.append("| RMSE in standard deviations | " + " | ".join(f"{value:.3f}" for value in relative) + " |")
+    held = means(lambda r: 100 * r["coverage_0.9"])
+    lines.append("| held by 90 % intervals | " + " | ".join(f"{value:.1f} %" for value in held) + " |")
+    return [*lines, "| CPU seconds | " + " | ".join(f"{value:.1f}" for value in means(lambda r: r["cpu"])) + " |"]
 
 
 def table(records: list[dict[str, Any]], methods: list[str], score: str, digits: int) -> list[str]:
@@ -233,25 +252,17 @@ def table(records: list[dict[str, Any]], methods: list[str], score: str, digits:
 def page(options: argparse.Namespace) -> None:
     """Write the page."""
     records = [r for r in read(options.records) if r["set"] in EVALUATION]
-    methods = [m for m in METHODS if any(r["method"] == m for r in records)]
-    held = {m: np.mean([r["coverage_0.9"] for r in records if r["method"] == m]) for m in methods}
-    cpu = {m: np.mean([r["cpu"] for r in records if r["method"] == m]) for m in methods}
-    relative = {m: np.mean([r["rmse"] / r["spread"] for r in records if r["method"] == m]) for m in methods}
+    everywhere = [m for m in METHODS if {r["set"] for r in records if r["method"] == m} == {*EVALUATION}]
     lines = ["# Tables with columns of several kinds", "", "Written by `python benchmarks/mixed_tables.py page`.", ""]
-    lines += [(__doc__ or "").split("\n\n", 2)[2].replace("\n", " ").strip(), ""]
-    lines += ["| | " + " | ".join(methods) + " |", "| :-- |" + " --: |" * len(methods)]
-    for title, score in (("mean rank, NLL", "nll"), ("mean rank, CRPS", "crps"), ("mean rank, RMSE", "rmse")):
-        found = ranks(records, methods, score)
-        lines.append(f"| {title} | " + " | ".join(f"{found[m]:.2f}" if found else "–" for m in methods) + " |")
-    lines.append(
-        "| RMSE over the standard deviation of the targets | "
-        + " | ".join(f"{relative[m]:.3f}" for m in methods)
-        + " |"
-    )
-    lines.append("| held by 90 % intervals | " + " | ".join(f"{100 * held[m]:.1f} %" for m in methods) + " |")
-    lines.append("| CPU seconds | " + " | ".join(f"{cpu[m]:.1f}" for m in methods) + " |")
+    lines += [(__doc__ or "").split("\n\n", 2)[2].replace("\n", " ").strip()]
+    for methods in (everywhere, list(METHODS)):
+        same = common(records, methods)
+        tables = len({r["set"] for r in same})
+        lines += ["", f"## {', '.join(methods)}: {tables} tables, {len(same) // len(methods)} splits", ""]
+        lines += summary(same, methods)
+    same = common(records, everywhere)
     for title, score, digits in (("NLL", "nll", 3), ("CRPS", "crps", 4), ("RMSE", "rmse", 4)):
-        lines += ["", f"## {title}", "", *table(records, methods, score, digits)]
+        lines += ["", f"## {title}", "", *table(same, everywhere, score, digits)]
     PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
