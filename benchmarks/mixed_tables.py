@@ -9,7 +9,9 @@ and the stack are called without arguments on the raw frame. CatBoost (RMSEWithU
 categories and missing values, and stops early on a tenth of the training rows, as NGBoost does. NGBoost and histogram
 boosting are behind the usual encoders: one input per value of a category (up to 20 values, else their number), missing
 numbers as the median (NGBoost) or as they are. For all three, dates are day numbers. Histogram boosting predicts a
-mean, with the standard deviation of its errors on a tenth of the training rows.
+mean, with the standard deviation of its errors on a tenth of the training rows. BDKN was run twice: errors on one of
+these tables (rice) led to a change of how the logarithm of a target is continued, which was chosen on other tables, and
+BDKN was then run again on all of them. The stack was run before that change.
 """
 
 from __future__ import annotations
