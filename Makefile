@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN     = $(VENV)/bin
 PIP     = $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types layers compile docs gallery tests tests-avx2 bare paper bench clean
+.PHONY: demo test lint types layers compile docs gallery tests tests-avx2 torture bare paper bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/bdkn demo --out report
@@ -54,6 +54,12 @@ tests-avx2: $(VENV)/.test
 	rm -rf .numba-avx2
 	$(BIN)/python tests/on_avx2.py -n 2 --dist worksteal -q tests/kernels tests/networks tests/inference tests/golden \
 		tests/training/test_fused.py tests/training/test_gradients.py
+
+# What is done to break the library, and how often it breaks: docs/reliability.md. Takes hours.
+torture: $(VENV)/.test
+	for script in torture/[a-z]*.py; do case $$script in torture/record.py|torture/page.py) ;; \
+		*) $(BIN)/python $$script --write || exit 1 ;; esac; done
+	$(BIN)/python torture/page.py
 
 # What a user without PyTorch has: its own environment, nothing of the extras "torch" and "baselines".
 bare:
