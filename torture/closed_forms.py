@@ -3,14 +3,16 @@
     python torture/closed_forms.py [--write] [--scale 1] [--seed 0]
 
 Features have columns of sizes from 1e-8 to 1e8, nearly equal ones (apart by 1 to 1e-13 of their size, or equal; what
-lies between the library takes for equal), dead ones, an
-offset of up to 1e6 standard deviations, and now and then fewer rows than columns; rows have precisions over up to
-twelve orders of magnitude; the prior variance is between 1e-12 and 1e20; some targets are fitted exactly. The
-reference takes the floating-point inputs as exact. Errors are in units that matter to a user: of a prediction's
-location in units of its own scale plus one part in 1e8 of the sizes of the products that it sums, of a scale and of b
-relative to themselves, of the log evidence absolute up to one and relative above. Leave-one-out predictions in closed
-form divide by 1 - h, where h is the leverage of the row: their errors may grow as 1e-14 / (1 - h). Where the fit is
-exact but for 1e-7 of the targets or less, errors may grow as 1e-20 Σ w y² / b.
+lies between the library takes for equal), dead ones, an offset of up to 1e6 standard deviations, and now and then fewer
+rows than columns; rows have precisions over up to twelve orders of magnitude; the prior variance is between 1e-12 and
+1e20; some targets are fitted exactly. The reference takes the floating-point inputs as exact.
+
+Errors are in units that matter to a user: of a prediction's location in units of its own scale plus one part in 1e8 of
+the sizes of the products that it sums, of a scale and of b relative to themselves, of the log evidence absolute up to
+one and relative above. They may grow in three places: leave-one-out predictions in closed form divide by 1 - h, where h
+is the leverage of the row, and may err by 1e-10 / (1 - h); where the fit is exact but for 1e-7 of the targets or less,
+errors may be 1e-20 Σ w y² / b; the log evidence of targets that are nearly combinations of one another may err by 1e-15
+times the condition number of b.
 
 A trial is wrong if one of these errors exceeds 1e-6 and also exceeds a hundred times what the exact answer itself
 changes by if Φ, y and the precisions are rounded otherwise (each number moved by up to one part in 2^52): what rounding
@@ -209,7 +211,7 @@ class SeveralTargets:
             "b": np.full_like(found.b, np.diag(found.b).max()),
             "location": deviation + 1e-8 * np.abs(case.Phi) @ np.abs(found.mean),
             "shape": deviation[:, :, None] * deviation[:, None, :],
-            "log evidence": np.maximum(1.0, np.abs(evidence)),
+            "log evidence": np.maximum(1.0, np.abs(evidence)) + 1e-9 * np.linalg.cond(found.b),
         }
         return answer, units
 
@@ -252,7 +254,7 @@ class LeftOut:
         scale = np.sqrt(found.scale**2 + (1.0 / w[i] - 1.0) * found.b / found.a)
         left = found.b / found.a / (w[i] * scale**2)
         units = {"location": scale + 1e-8 * np.abs(Phi[i : i + 1]) @ np.abs(found.mean), "scale": scale}
-        units = {name: unit * (1.0 + 1e-8 / left) for name, unit in units.items()}
+        units = {name: unit * (1.0 + 1e-4 / left) for name, unit in units.items()}
         return {"location": found.loc, "scale": scale}, units
 
 
