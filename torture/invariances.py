@@ -3,9 +3,10 @@
     python torture/invariances.py [--write] [--scale 1] [--seed 0]
 
 The number of jobs and threads, and the memory layout and type of the inputs: predictions must be the same to the last
-bit. The other rows of a call: within 1e-12, as NumPy sums a single row in another order than many. The order and blocks of rows in statistics, combinations and scores: the same up to
-rounding, 1e-9 of the scale of a prediction. Networks predict in single precision: within 1e-5 of the spread of the
-targets of the same networks in double precision.
+bit. The other rows of a call: within 1e-12, as NumPy sums a single row in another order than many. The order and
+blocks of rows in statistics, combinations and scores: the same up to rounding, 1e-9 of the scale of a prediction.
+Networks predict in single precision: within 1e-5 of the spread of the targets of the same networks in double
+precision.
 """
 
 from __future__ import annotations
