@@ -8,7 +8,8 @@
 Rows are lists of numbers in the order of the training table's columns, or objects with the names of its columns.
 ``GET /health`` tells which model is served. The model is loaded again when its file is replaced, or on SIGHUP: until
 the new one is loaded, and if it cannot be loaded, the former one serves. On SIGTERM or SIGINT requests that have
-arrived are answered, and the process ends.
+arrived are answered, and the process ends. To restart without a gap, start the next one with the same port before you
+end the former one, both with ``--share-port``.
 """
 
 from __future__ import annotations
@@ -263,7 +264,8 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads, request_queue_size = False, 128
 
-    def __init__(self, address: tuple[str, int], path: Path) -> None:
+    def __init__(self, address: tuple[str, int], path: Path, *, share_port: bool = False) -> None:
+        self.allow_reuse_port = share_port
         self.path, self.seen, self.failed = path, _signature(path), ""
         self.served, self.started = Served.load(path), time.time()
         self.ending, self.pending, self.counts = False, True, dict[int, int]()
@@ -374,11 +376,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("model", type=Path, help="file that save() wrote")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000, help="0: any free one")
+    parser.add_argument("--share-port", action="store_true", help="let the next process listen before this one ends")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     for told in (OutsideDataWarning, ColumnsWarning):  # answers say which rows are outside; nobody reads warnings here
         warnings.simplefilter("ignore", told)
-    server, wake, wishes = Server((options.host, options.port), options.model), threading.Event(), set[int]()
+    server = Server((options.host, options.port), options.model, share_port=options.share_port)
+    wake, wishes = threading.Event(), set[int]()
 
     def wish(number: int, frame: object) -> None:
         wishes.add(number)

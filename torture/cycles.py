@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from record import Figure, Found, Record, arguments, recording
 from sklearn.linear_model import Ridge
 
 import bdkn
 from bdkn import BayesianStackingRegressor, BDKNRegressor, DeepEnsembleRegressor
+from record import Figure, Found, Record, arguments, recording
 
 TITLE = "Two hours of fits, predictions and updates"
 COMMAND = "python torture/cycles.py --write"
@@ -120,11 +120,17 @@ def memory_figures(readings: list[Reading]) -> list[Figure]:
     settled = readings[len(readings) // 10 :]
     quarter = max(1, len(settled) // 4)
     figures = []
-    for what, name, most in (("memory", "megabytes", GROWTH), ("open files", "files", 0.0), ("threads", "threads", 0.0)):
+    for what, name, most in (
+        ("memory", "megabytes", GROWTH),
+        ("open files", "files", 0.0),
+        ("threads", "threads", 0.0),
+    ):
         values = [getattr(reading, name) for reading in settled]
         first, last = float(np.median(values[:quarter])), float(np.median(values[-quarter:]))
         unit = " MB" if name == "megabytes" else ""
-        remark = f"median of the first and last quarter {first:.4g} and {last:.4g}{unit}, at most {max(values):.4g}{unit}"
+        remark = (
+            f"median of the first and last quarter {first:.4g} and {last:.4g}{unit}, at most {max(values):.4g}{unit}"
+        )
         figures.append(Figure(f"{what}, read once a minute", len(values), int(last > first * (1 + most)), remark))
     return figures
 

@@ -9,6 +9,7 @@ last bit.
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
 import os
@@ -26,10 +27,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from record import Found, Record, arguments, recording
 
 import bdkn
 from bdkn import BDKNRegressor
+from record import Found, Record, arguments, recording
 
 TITLE = "A server under load"
 COMMAND = "python torture/serve.py --write"
@@ -71,7 +72,7 @@ class World:
             self.right[digest(path)] = [expected(bdkn.load(path), part) for part in rows]
         self.lock, self.counts, self.times = threading.Lock(), Counter[str](), list[float]()
         self.wrong: list[str] = []
-        self.restarting, self.over = threading.Event(), threading.Event()
+        self.restarting, self.over, self.files_lock = threading.Event(), threading.Event(), threading.Lock()
         replace(self.served, self.files[0].read_bytes())
 
     def count(self, what: str, wrong: str = "") -> None:
@@ -91,8 +92,6 @@ class World:
 
 def digest(path: Path) -> str:
     """Return what the server calls a model."""
-    import hashlib
-
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
@@ -112,32 +111,39 @@ def replace(path: Path, data: bytes) -> None:
 
 
 class Process:
-    """The server as a process on one port."""
+    """The server as a process on one port, and the processor time that it has used."""
 
     def __init__(self, world: World) -> None:
-        self.world, self.port = world, 0
-        self.start()
+        self.world, self.port, self.cpu = world, 0, 0.0
+        self.process = self.start()
 
-    def start(self) -> None:
-        """Start, and wait until it listens; the port stays that of the first start."""
-        command = [sys.executable, str(SCRIPT), str(self.world.served), "--port", str(self.port)]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-        assert self.process.stderr is not None
-        self.port = int(self.process.stderr.readline().rpartition(":")[2])
-        threading.Thread(target=self._read, args=(self.process.stderr,), daemon=True).start()
+    def start(self) -> subprocess.Popen[str]:
+        """Start a process and wait until it listens; the port stays that of the first start."""
+        command = [sys.executable, str(SCRIPT), str(self.world.served), "--share-port", "--port", str(self.port)]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        assert process.stderr is not None
+        self.port = int(process.stderr.readline().rpartition(":")[2])
+        threading.Thread(target=self._read, args=(process.stderr,), daemon=True).start()
+        return process
 
     def _read(self, lines: Any) -> None:
         for line in lines:
             if "failed" in line or "Traceback" in line:
                 self.world.count("lines of the log", line.strip())
 
-    def end(self) -> str:
-        """Terminate; return what is wrong with the end, or nothing."""
-        self.process.send_signal(signal.SIGTERM)
+    def renew(self) -> str:
+        """Start another process, then terminate the former one; return what is wrong with its end, or nothing."""
+        former, self.process = self.process, self.start()
+        return self.end(former)
+
+    def end(self, process: subprocess.Popen[str]) -> str:
+        """Terminate a process; return what is wrong with its end, or nothing."""
+        self.cpu += _processor_seconds(process.pid)
+        process.send_signal(signal.SIGTERM)
         try:
-            code = self.process.wait(60)
+            code = process.wait(60)
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            process.kill()
             return "it did not end within a minute"
         return "" if code == 0 else f"exit status {code}"
 
@@ -155,6 +161,12 @@ class Process:
             return told
         finally:
             connection.close()
+
+
+def _processor_seconds(number: int) -> float:
+    """Return the processor time that a process has used."""
+    parts = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+    return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Client:
@@ -201,13 +213,11 @@ def send(world: World, server: Process, due: queue.SimpleQueue[tuple[float, int]
                 right = found == status and isinstance(answer.get("error"), str)
                 world.count("bad requests", "" if right else f"{found} {answer} to {body[:60]!r}")
                 continue
-            before = world.restarting.is_set()
             status, answer = client.ask("POST", "/predict", world.bodies[number % BODIES])
             wrong = f"{status} {answer}" if status != 200 else world.check(number % BODIES, answer)
             world.count("requests", wrong)
-            if not (before or world.restarting.is_set()):
-                with world.lock:
-                    world.times.append(time.monotonic() - when)
+            with world.lock:
+                world.times.append(time.monotonic() - when)
         except Exception as error:
             client.connection = None
             world.count("requests", repr(error))
@@ -237,11 +247,12 @@ def replace_models(world: World, server: Process) -> None:
         number += 1
         good = world.files[number % 2].read_bytes()
         damaged = number % 5 == 0
-        replace(world.served, good[: len(good) // 2] if damaged else good)
         what = "replacements by a damaged file" if damaged else "replacements of the model"
-        world.count(what, _await(world, server, digest(world.files[number % 2]), damaged=damaged))
-        if damaged:
-            replace(world.served, good)
+        with world.files_lock:  # a server does not start with a damaged file
+            replace(world.served, good[: len(good) // 2] if damaged else good)
+            world.count(what, _await(world, server, digest(world.files[number % 2]), damaged=damaged))
+            if damaged:
+                replace(world.served, good)
 
 
 def _await(world: World, server: Process, name: str, *, damaged: bool) -> str:
@@ -259,17 +270,13 @@ def _await(world: World, server: Process, name: str, *, damaged: bool) -> str:
     return "" if world.over.is_set() else "not noticed within a minute"
 
 
-def restart(world: World, server: Process, started: float) -> None:
-    """Terminate the server once a minute, while requests go on, and start it again."""
+def restart(world: World, server: Process) -> None:
+    """Once a minute, while requests go on, start the server anew and terminate the former process."""
     while not world.over.wait(RESTART_EVERY):
-        while server.health()["load_error"] is not None:
-            time.sleep(0.2)
-        world.restarting.set()
-        wrong = server.end()
-        server.start()
-        world.count("restarts", wrong)
-        time.sleep(1.0)
-        world.restarting.clear()
+        with world.files_lock:
+            world.restarting.set()
+            world.count("restarts", server.renew())
+            world.restarting.clear()
 
 
 def drive(world: World, server: Process, seconds: float, rate: float) -> float:
@@ -278,7 +285,7 @@ def drive(world: World, server: Process, seconds: float, rate: float) -> float:
     senders = [threading.Thread(target=send, args=(world, server, due)) for _ in range(CLIENTS)]
     others = [threading.Thread(target=dawdle, args=(world, server)) for _ in range(3)]
     others.append(threading.Thread(target=replace_models, args=(world, server)))
-    others.append(threading.Thread(target=restart, args=(world, server, time.monotonic())))
+    others.append(threading.Thread(target=restart, args=(world, server)))
     for thread in senders + others:
         thread.start()
     start, most = time.monotonic(), 0.0
@@ -305,18 +312,19 @@ def run(record: Record, seconds: float, rate: float) -> None:
         try:
             most = drive(world, server, seconds, rate)
         finally:
-            wrong = server.end()
+            wrong = server.end(server.process)
     world.count("restarts", wrong)
     p50, p99, worst = (1e3 * float(value) for value in np.quantile(world.times, (0.5, 0.99, 1.0)))
     load = f"{rate:g} requests/s of {ROWS} rows for {seconds:.0f} s on {CLIENTS} connections"
     remarks = {
-        "requests": f"{load}: p50 {p50:.1f} ms, p99 {p99:.1f} ms, max {worst:.0f} ms outside of restarts; "
-        f"{world.counts['requests asked again']} asked again during restarts; at most {most:.0f} MB of memory",
+        "requests": f"{load}: p50 {p50:.1f} ms, p99 {p99:.1f} ms, max {worst:.0f} ms; "
+        f"{world.counts['requests asked again']} asked again; {1e3 * server.cpu / world.counts['requests']:.1f} ms of "
+        f"processor time per request, at most {most:.0f} MB of memory",
         "bad requests": "not JSON, NaN, wrong columns, too large, wrong path: each has its status and says why",
         "slow clients": "a byte each tenth of a second: ended by the server within its time for a request",
         "replacements of the model": "the new one answers; until then the former one",
         "replacements by a damaged file": "told by GET /health; the former model goes on",
-        "restarts": "SIGTERM under load: requests that had arrived were answered, exit status 0",
+        "restarts": "the next process listens, then SIGTERM: requests that had arrived were answered, exit status 0",
     }
     for what, remark in remarks.items():
         if world.counts[what]:
