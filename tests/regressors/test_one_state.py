@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from threading import Barrier, Event, Thread
 from typing import Any
@@ -304,3 +305,31 @@ def test_sixty_four_threads_predict_the_bits_of_one(pairs: dict[str, tuple[Any, 
         expected = bits(snapshot(model).predict_interval(X))
         results = hammer([lambda model=model, X=X: iter([bits(model.predict_interval(X))])] * 64)
         assert {found for part in results for found in part} == {expected}
+
+
+def test_a_prediction_does_not_wait_for_that_of_another_thread(
+    model: BayesianStackingRegressor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, go_on, first = Event(), Event(), []
+
+    @contextmanager
+    def slow(name: str) -> Iterator[None]:
+        if name == "predict" and not first:
+            first.append(True)
+            started.set()
+            assert go_on.wait(60)
+        yield
+
+    monkeypatch.setattr("bdkn.regressors.prediction.stage", slow)
+    found: list[np.ndarray] = []
+    waiting, other = (Thread(target=lambda: found.append(model.predict(X_ARRAY))) for _ in range(2))
+    waiting.start()
+    assert started.wait(60)
+    other.start()
+    other.join(30)
+    before = len(found)
+    go_on.set()
+    waiting.join()
+    other.join()
+    assert before == 1
+    assert np.array_equal(*found)
