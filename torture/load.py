@@ -8,6 +8,7 @@ states that were published.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import warnings
@@ -160,7 +161,8 @@ def change(record: Record, seconds: float) -> None:
 def run(record: Record, scale: float) -> None:
     """Fill the record."""
     warnings.simplefilter("ignore", OutsideDataWarning)
-    print(f"{joblib.cpu_count()} cores")
+    cores, busy = joblib.cpu_count(), os.getloadavg()[1]
+    record.title += f" (on {cores} cores, with a load average of {busy:.1f} before the run)"
     for name, model in models().items():
         hold(record, name, model, 10, int(1280 * scale))
         hold(record, name, model, 1000, int(128 * scale))
@@ -169,5 +171,6 @@ def run(record: Record, scale: float) -> None:
 
 if __name__ == "__main__":
     options = arguments(__doc__).parse_args()
-    with recording("load", TITLE, COMMAND, FOUND, write=options.write) as record:
+    said = COMMAND if options.scale == 1.0 else f"{COMMAND} --scale {options.scale:g}"
+    with recording("load", TITLE, said, FOUND, write=options.write) as record:
         run(record, options.scale)

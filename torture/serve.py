@@ -64,7 +64,7 @@ class World:
         for seed, path in enumerate(self.files):
             X = rng.normal(size=(200, 3))
             y = 10.0 * seed + np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=200)
-            BDKNRegressor(effort="fast", n_members=4, epochs=30, n_jobs=1, random_state=seed).fit(X, y).save(path)
+            BDKNRegressor(effort="fast", n_members=3, epochs=20, n_jobs=1, random_state=seed).fit(X, y).save(path)
         rows = [rng.normal(0.0, 1.5, size=(ROWS, 3)) for _ in range(BODIES)]
         self.bodies = [json.dumps({"rows": part.tolist()}).encode() for part in rows]
         self.right: dict[str, list[dict[str, Any]]] = {}
@@ -114,7 +114,7 @@ class Process:
     """The server as a process on one port, and the processor time that it has used."""
 
     def __init__(self, world: World) -> None:
-        self.world, self.port, self.cpu = world, 0, 0.0
+        self.world, self.port, self.cpu, self.renewed = world, 0, 0.0, 0.0
         self.process = self.start()
 
     def start(self) -> subprocess.Popen[str]:
@@ -127,14 +127,17 @@ class Process:
         return process
 
     def _read(self, lines: Any) -> None:
-        for line in lines:
-            if "failed" in line or "Traceback" in line:
-                self.world.count("lines of the log", line.strip())
+        with lines:
+            for line in lines:
+                if "failed" in line or "Traceback" in line:
+                    self.world.count("lines of the log", line.strip())
 
     def renew(self) -> str:
         """Start another process, then terminate the former one; return what is wrong with its end, or nothing."""
         former, self.process = self.process, self.start()
-        return self.end(former)
+        wrong = self.end(former)
+        self.renewed = time.monotonic()
+        return wrong
 
     def end(self, process: subprocess.Popen[str]) -> str:
         """Terminate a process; return what is wrong with its end, or nothing."""
@@ -173,32 +176,37 @@ class Client:
     """One connection that is kept open, and the requests sent on it."""
 
     def __init__(self, server: Process) -> None:
-        self.server, self.connection = server, None
+        self.server, self.opened = server, 0.0
+        self.connection: http.client.HTTPConnection | None = None
 
     def ask(self, method: str, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
-        """Return the status and the JSON of an answer; ask again while the server restarts."""
+        """Return the status and the JSON of an answer; ask again if the process that was connected has ended."""
         while True:
             try:
                 return self._once(method, path, body)
             except (OSError, http.client.HTTPException) as error:
-                self.connection = None
-                stale = isinstance(error, http.client.RemoteDisconnected | ConnectionResetError | BrokenPipeError)
-                if not self.server.world.restarting.is_set() and not (stale and self.kept):
+                self.close()
+                if not (self.server.world.restarting.is_set() or self.opened < self.server.renewed):
                     raise
                 self.server.world.count("requests asked again")
                 time.sleep(0.05)
 
     def _once(self, method: str, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
-        self.kept = self.connection is not None
         if self.connection is None:
+            self.opened = time.monotonic()
             self.connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
         self.connection.request(method, path, body)
         reply = self.connection.getresponse()
         answer = reply.status, json.loads(reply.read())
         if reply.will_close:
-            self.connection.close()
-            self.connection = None
+            self.close()
         return answer
+
+    def close(self) -> None:
+        """Close the connection; the next request opens another one."""
+        if self.connection is not None:
+            self.connection.close()
+        self.connection = None
 
 
 def send(world: World, server: Process, due: queue.SimpleQueue[tuple[float, int] | None]) -> None:
@@ -219,8 +227,9 @@ def send(world: World, server: Process, due: queue.SimpleQueue[tuple[float, int]
             with world.lock:
                 world.times.append(time.monotonic() - when)
         except Exception as error:
-            client.connection = None
+            client.close()
             world.count("requests", repr(error))
+    client.close()
 
 
 def dawdle(world: World, server: Process) -> None:
@@ -231,7 +240,8 @@ def dawdle(world: World, server: Process) -> None:
             with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
                 for byte in b"POST /predict HTTP/1.1\r\nContent-Length: 1000\r\n\r\n" + b" " * 900:
                     connection.sendall(bytes([byte]))
-                    time.sleep(0.1)
+                    if world.over.wait(0.1):
+                        return
         except OSError:
             pass
         took = time.monotonic() - start
@@ -314,11 +324,12 @@ def run(record: Record, seconds: float, rate: float) -> None:
         finally:
             wrong = server.end(server.process)
     world.count("restarts", wrong)
+    busy = os.getloadavg()[1]  # of the last five minutes, this run included
     p50, p99, worst = (1e3 * float(value) for value in np.quantile(world.times, (0.5, 0.99, 1.0)))
-    load = f"{rate:g} requests/s of {ROWS} rows for {seconds:.0f} s on {CLIENTS} connections"
+    load = f"{rate:g} requests/s of {ROWS} rows for {seconds:.0f} s on {CLIENTS} connections, load average {busy:.0f}"
     remarks = {
         "requests": f"{load}: p50 {p50:.1f} ms, p99 {p99:.1f} ms, max {worst:.0f} ms; "
-        f"{world.counts['requests asked again']} asked again; {1e3 * server.cpu / world.counts['requests']:.1f} ms of "
+        f"{world.counts['requests asked again']} asked again, as the process had ended; {1e3 * server.cpu / world.counts['requests']:.1f} ms of "
         f"processor time per request, at most {most:.0f} MB of memory",
         "bad requests": "not JSON, NaN, wrong columns, too large, wrong path: each has its status and says why",
         "slow clients": "a byte each tenth of a second: ended by the server within its time for a request",

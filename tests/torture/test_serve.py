@@ -18,6 +18,7 @@ def test_two_seconds_of_load(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FOLDER.parent / "src"), os.environ.get("PYTHONPATH", "")]))
     serve, record = importlib.import_module("serve"), importlib.import_module("record").Record("serve", "", "")
     monkeypatch.setattr(serve, "REPLACE_EVERY", 0.5)
+    monkeypatch.setattr(serve, "CLIENTS", 2)
     monkeypatch.setattr(serve, "BODIES", 5)
     serve.run(record, 2.0, 20.0)
     assert {figure.wrong for figure in record.figures} == {0}
