@@ -184,7 +184,7 @@ class Client:
         while True:
             try:
                 return self._once(method, path, body)
-            except (OSError, http.client.HTTPException) as error:
+            except (OSError, http.client.HTTPException):
                 self.close()
                 if not (self.server.world.restarting.is_set() or self.opened < self.server.renewed):
                     raise
@@ -329,8 +329,8 @@ def run(record: Record, seconds: float, rate: float) -> None:
     load = f"{rate:g} requests/s of {ROWS} rows for {seconds:.0f} s on {CLIENTS} connections, load average {busy:.0f}"
     remarks = {
         "requests": f"{load}: p50 {p50:.1f} ms, p99 {p99:.1f} ms, max {worst:.0f} ms; "
-        f"{world.counts['requests asked again']} asked again, as the process had ended; {1e3 * server.cpu / world.counts['requests']:.1f} ms of "
-        f"processor time per request, at most {most:.0f} MB of memory",
+        f"{world.counts['requests asked again']} asked again, as the process had ended; "
+        f"{1e3 * server.cpu / world.counts['requests']:.1f} ms of processor time per request, at most {most:.0f} MB",
         "bad requests": "not JSON, NaN, wrong columns, too large, wrong path: each has its status and says why",
         "slow clients": "a byte each tenth of a second: ended by the server within its time for a request",
         "replacements of the model": "the new one answers; until then the former one",
