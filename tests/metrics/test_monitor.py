@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from threading import Barrier, Thread
 
 import numpy as np
 import pytest
@@ -158,3 +160,43 @@ def test_figure():
     assert display.data.alarm_row == monitor.alarm_row
     alone = MonitorDisplay.from_monitor(monitor, ax=display.ax_)
     assert alone.coverage_ax_ is None
+
+
+def test_a_batch_that_cannot_be_scored_is_not_added_in_part() -> None:
+    class Broken(Gaussian):
+        def crps(self, y):
+            raise ArithmeticError("no score")
+
+    monitor = Monitor()
+    before = monitor.to_json()
+    with pytest.raises(ArithmeticError, match="no score"):
+        monitor.add([3.0, 4.0], Broken([0.0, 0.0], [1.0, 1.0]))
+    assert monitor.to_json() == before
+
+
+def test_batches_of_several_threads_are_all_watched() -> None:
+    monitor, start, switching = Monitor(), Barrier(8), sys.getswitchinterval()
+
+    def watch() -> None:
+        start.wait()
+        for _ in range(25):
+            monitor.add([0.1, -0.2], Gaussian([0.0, 0.0], [1.0, 1.0]))
+
+    threads = [Thread(target=watch) for _ in range(8)]
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(switching)
+    assert [report.first for report in monitor.reports] == list(range(0, 400, 2))
+    assert monitor.reports[-1].log_wealth == _one_after_the_other().reports[-1].log_wealth
+
+
+def _one_after_the_other() -> Monitor:
+    monitor = Monitor()
+    for _ in range(200):
+        monitor.add([0.1, -0.2], Gaussian([0.0, 0.0], [1.0, 1.0]))
+    return monitor

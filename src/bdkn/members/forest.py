@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bdkn.lazy import lazy
 from bdkn.threads import run_on_threads
 from bdkn.typing import BoolArray, Float32Array, FloatArray, IndexArray
 
@@ -43,7 +43,7 @@ class Forest:
     rows: Ints
     copies: Float32Array
 
-    @cached_property
+    @lazy
     def nodes(self) -> Ints:
         """The nodes as compiled code reads them: feature, key of the threshold, right child, number of rows."""
         columns = (self.feature, sortable(self.threshold), self.right, self.stop - self.start)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from bdkn.lazy import lazy
 from bdkn.members.encoding import LIMIT, Standardizer
 from bdkn.members.forest import Forest, Ints, sortable
 from bdkn.predictive import StudentT
@@ -86,7 +86,7 @@ class Neighbours:
     kinds: FloatArray
     rows: IndexArray | None = None
 
-    @cached_property
+    @lazy
     def _plan(self) -> tuple[IndexArray, IndexArray, IndexArray, IndexArray, FloatArray, FloatArray]:
         of_errors, is_broad, slots, bandwidth, *powers = self.kinds.T  # files of earlier versions have no powers
         power = powers[0] if powers else np.zeros(len(bandwidth))

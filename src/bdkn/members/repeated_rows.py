@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bdkn.lazy import lazy
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 NEAR = 1e-3
@@ -107,7 +107,7 @@ class _TableKeys:
     def of(cls, X: Any, y: FloatArray, width: float | None) -> _TableKeys:
         return cls(_keys(_parts(X), len(y), width), _keys([y[:, None]], len(y), width))
 
-    @cached_property
+    @lazy
     def rows(self) -> Keys:
         """One number for inputs and target together."""
         return _mixed(self.inputs) + self.targets

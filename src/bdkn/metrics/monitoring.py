@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import asdict, dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +20,9 @@ LEVELS = (0.5, 0.9, 0.95)
 """Levels of the intervals whose coverage is reported."""
 
 _BINS = 10
+
+_ADDING = threading.Lock()
+"""Held while a batch joins a monitor, so that batches of several threads come one after the other."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +124,9 @@ class Monitor:
 
     def reset(self) -> None:
         """Begin anew, for example after a change of the model; the reports stay."""
-        self._wealth, self.start = Wealth(self.tolerance), self.n
-        self.alarm_row: int | None = None
+        with _ADDING:
+            self._wealth, self.start = Wealth(self.tolerance), self.n
+            self.alarm_row: int | None = None
 
     @property
     def n(self) -> int:
@@ -162,20 +167,24 @@ class Monitor:
         """
         values = observed(y, dist)
         levels = _checked_pit(dist.cdf(values) if pit is None else pit, len(values))
+        scores: dict[str, Any] = {
+            "n": len(values),
+            "log_score": float(dist.logpdf(values).mean()),
+            "crps": float(dist.crps(values).mean()),
+            "coverage": {level: float(np.mean(np.abs(levels - 0.5) <= level / 2.0)) for level in LEVELS},
+            "pit_counts": tuple(np.histogram(levels, _BINS, (0.0, 1.0))[0].tolist()),
+            "outside": float(outside),
+        }
+        with _ADDING:
+            return self._watch(levels, scores)
+
+    def _watch(self, levels: FloatArray, scores: dict[str, Any]) -> MonitorReport:
+        """Bet on a batch and keep its report; nothing in here fails, so that a batch is added whole or not at all."""
         first, (logs, self._wealth) = self.n, self._wealth.after(levels)
         if self.alarm_row is None and (over := logs >= self.threshold).any():
             self.alarm_row = first - self.start + int(np.argmax(over)) + 1
         report = MonitorReport(
-            first=first,
-            n=len(values),
-            log_score=float(dist.logpdf(values).mean()),
-            crps=float(dist.crps(values).mean()),
-            coverage={level: float(np.mean(np.abs(levels - 0.5) <= level / 2.0)) for level in LEVELS},
-            pit_counts=tuple(np.histogram(levels, _BINS, (0.0, 1.0))[0].tolist()),
-            outside=float(outside),
-            log_wealth=self._wealth.log,
-            alarm=self.alarm,
-            alarm_row=self.alarm_row,
+            first=first, **scores, log_wealth=self._wealth.log, alarm=self.alarm, alarm_row=self.alarm_row
         )
         self.reports.append(report)
         return report
@@ -188,10 +197,12 @@ class Monitor:
         text : str
             Text that ``from_json`` reads.
         """
-        reports = [{**asdict(report), "coverage": list(report.coverage.values())} for report in self.reports]
-        wealth = {"n": self._wealth.n, "log_stakes": [x if np.isfinite(x) else None for x in self._wealth.log_stakes]}
-        state = {"alpha": self.alpha, "tolerance": self.tolerance, "alarm_row": self.alarm_row, "start": self.start}
-        return json.dumps({**state, "wealth": wealth, "reports": reports})
+        with _ADDING:
+            seen, reports = self._wealth, list(self.reports)
+            state = {"alpha": self.alpha, "tolerance": self.tolerance, "alarm_row": self.alarm_row, "start": self.start}
+        told = [{**asdict(report), "coverage": list(report.coverage.values())} for report in reports]
+        wealth = {"n": seen.n, "log_stakes": [x if np.isfinite(x) else None for x in seen.log_stakes]}
+        return json.dumps({**state, "wealth": wealth, "reports": told})
 
     @classmethod
     def from_json(cls, text: str) -> Self:

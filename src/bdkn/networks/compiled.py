@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,7 @@ from bdkn.kernels import elementary
 from bdkn.kernels.compiled import announce, compiled, inlined
 from bdkn.kernels.product import main_height, product
 from bdkn.kernels.tile import padded
+from bdkn.lazy import lazy
 from bdkn.networks.activation import ACTIVATIONS, LEAK
 from bdkn.networks.head import MIN_VARIANCE
 from bdkn.networks.spec import Layer, NetworkSpec
@@ -79,16 +80,16 @@ class Packing:
             line[TALLEST_OUT] = main_height(n_out)
         return table
 
-    @cached_property
+    @lazy
     def size(self) -> int:
         """Floats of the padded weights, a whole number of vectors."""
         return multiple(self._ends[-1], CACHE_LINE)
 
-    @cached_property
+    @lazy
     def _ends(self) -> list[int]:
         return [0, *np.cumsum([rows * columns for rows, columns in self._shapes]).tolist()]
 
-    @cached_property
+    @lazy
     def _shapes(self) -> list[tuple[int, int]]:
         return [(n_out, padded(n_in + 1)) for n_out, n_in in self.spec.shapes]
 

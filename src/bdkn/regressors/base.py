@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -22,6 +21,7 @@ from bdkn.regressors.explaining import explain, moments_of
 from bdkn.regressors.explanation import Explanation
 from bdkn.regressors.outcome import Outcome
 from bdkn.regressors.partial_dependence import PartialDependence, partial_dependence
+from bdkn.regressors.publication import of_one_state, publish, publish_update
 from bdkn.regressors.serialization import save_model
 from bdkn.regressors.training_rows import (
     check_counts,
@@ -45,14 +45,16 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
     """Base class of regressors that predict a distribution for each row.
 
     A subclass defines ``_fit``, which returns the fitted state, and three methods that predict from that state:
-    ``_predictive``, ``_moments`` and ``_joint_draws``. The state is one frozen object, ``fitted_``. A fit assigns it
-    once, at its end, so that a fit that fails changes nothing.
+    ``_predictive``, ``_moments`` and ``_joint_draws``. The state is one frozen object, ``fitted_``. A fit publishes it
+    once, at its end, so that a fit that fails changes nothing, and public methods that read it more than once, or
+    attributes beside it, are ``of_one_state``: a thread that predicts during a fit sees the old state or the new one.
     """
 
     fitted_: Any
     table_: TableEncoder | None = None
 
     @property
+    @of_one_state
     def columns_(self) -> ColumnReport:
         """What each column of the training table became, and why; printed as a table."""
         check_is_fitted(self)
@@ -101,9 +103,12 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
 
         A fit that fails changes nothing, and a thread that predicts meanwhile sees the old state or the new one.
         """
-        model = copy.copy(self)
-        model.fitted_ = fit(model)
-        self.__dict__ = model.__dict__
+        publish(self, fit)
+        return self
+
+    def _publish_update(self, change: Callable[[Self], object]) -> Self:
+        """Do the same with a state that depends on the former one, of which no update may be lost."""
+        publish_update(self, change)
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -116,6 +121,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
             check_is_fitted(self)  # raises; it takes longer than the prediction of a row
         return self.fitted_
 
+    @of_one_state
     def predict_dist(self, X: Table) -> Predictive:
         """Predict the distribution of each row.
 
@@ -147,6 +153,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         self, X: Table, return_std: Literal[False] = False, *, return_cov: Literal[True]
     ) -> tuple[FloatArray, FloatArray]: ...
 
+    @of_one_state
     def predict(
         self, X: Table, return_std: bool = False, return_cov: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
@@ -178,6 +185,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         dist = self._predictive(rows)
         return (dist.mean(), dist.std()) if return_std else dist.mean()
 
+    @of_one_state
     def predict_interval(self, X: Table, coverage: float = 0.9) -> FloatArray:
         """Predict the central interval of each row.
 
@@ -195,6 +203,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """
         return np.stack(self.predict_dist(X).interval(coverage), axis=1)
 
+    @of_one_state
     def predict_quantiles(
         self,
         X: Table,
@@ -229,6 +238,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
     def _quantiles(self, X: Table, levels: FloatArray) -> FloatArray:
         return self.predict_dist(X).ppf(levels)
 
+    @of_one_state
     def predict_above(self, X: Table, threshold: ArrayLike) -> FloatArray:
         """Predict the probability of a target above a threshold.
 
@@ -251,6 +261,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """
         return probability_above(self._outcome(X), threshold)
 
+    @of_one_state
     def expected_cost(
         self, X: Table, cost: CostGiven, decision: ArrayLike | None = None, *, tolerance: float = 1e-6
     ) -> FloatArray:
@@ -277,6 +288,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """
         return expected_cost(self._outcome(X), cost, decision, tolerance)
 
+    @of_one_state
     def optimal_order(self, X: Table, *, under: ArrayLike, over: ArrayLike) -> Order:
         """Return the decision with the least average cost, if each unit too few and too many has its cost.
 
@@ -314,6 +326,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """Return numbers in the order of the means of checked rows, or nearly so; perhaps cheaper than the means."""
         return self._predictive(X).mean()
 
+    @of_one_state
     def explain(
         self,
         X: Table,
@@ -356,6 +369,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """
         return explain(self, X, background, n_samples, max_rows, variance, random_state)
 
+    @of_one_state
     def partial_dependence(
         self,
         X: Table,
@@ -392,6 +406,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """
         return partial_dependence(self, X, column, grid, coverage, max_rows, random_state)
 
+    @of_one_state
     def sample_y(self, X: Table, n_samples: int = 1, random_state: Seed = 0) -> FloatArray:
         """Draw joint samples of the targets of all rows.
 
@@ -413,6 +428,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         generator = np.random.default_rng(seed_sequence(random_state))
         return self._joint_draws(self._rows(X), n_samples, generator)
 
+    @of_one_state
     def log_score(self, X: Table, y: ArrayLike) -> float:
         """Return the mean log density of the targets, the negative of the NLL; greater is better.
 
@@ -430,6 +446,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """
         return -nll(check_targets(y), self.predict_dist(X))
 
+    @of_one_state
     def crps(self, X: Table, y: ArrayLike) -> float:
         """Return the mean continuous ranked probability score in the units of the target; smaller is better.
 
@@ -447,6 +464,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """
         return crps(check_targets(y), self.predict_dist(X))
 
+    @of_one_state
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, which ``bdkn.load`` reads.
 

@@ -36,6 +36,7 @@ from bdkn.regressors.base import Table
 from bdkn.regressors.candidate_networks import candidates_in_use, combine_candidates, train_candidates, within_limit
 from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks
 from bdkn.regressors.paper import paper_parameters
+from bdkn.regressors.publication import of_one_state
 from bdkn.regressors.published import fit_published
 from bdkn.regressors.shared_docs import with_shared_docs
 from bdkn.rows import Rows
@@ -296,6 +297,7 @@ class BDKNRegressor(CombiningRegressor):
         check_number("holdout_fraction", self.holdout_fraction, low=0, high=0.9, strict=True)
         return settings
 
+    @of_one_state
     def add_members(
         self,
         n: int,

@@ -19,6 +19,7 @@ from bdkn.regressors.fitted import FittedNetworks
 from bdkn.regressors.frames import as_frame
 from bdkn.regressors.page import report_on
 from bdkn.regressors.paper import paper_parameters
+from bdkn.regressors.publication import of_one_state
 from bdkn.regressors.published import fit_all_rows
 from bdkn.regressors.shared_docs import with_shared_docs
 from bdkn.rows import Rows
@@ -141,6 +142,7 @@ class DeepEnsembleRegressor(ProbabilisticRegressor):
         """
         return as_frame(self.member_table())
 
+    @of_one_state
     def report(self, X: Table, y: ArrayLike, path: str | os.PathLike[str] | None = None, **options: Any) -> Any:
         """Make a page about the model, by rows that it has not seen: one HTML file that needs no network.
 

@@ -56,6 +56,7 @@ from bdkn.regressors.named_estimators import (
     route_parameters,
     set_input_tags,
 )
+from bdkn.regressors.publication import of_one_state
 from bdkn.regressors.serialization import check_savable
 from bdkn.regressors.shared_docs import with_shared_docs
 from bdkn.rows import Rows
@@ -209,6 +210,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         self._check_parameters()
         return self._publish(lambda model: model._fit(model._all_rows(X, y, sample_weight, reset=True), groups, params))
 
+    @of_one_state
     def add_members(
         self,
         estimators: list[Pair],
@@ -295,6 +297,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         check_refitted(pairs, self.cv, link)
         return link
 
+    @of_one_state
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, which ``bdkn.load`` reads, if all its members are bdkn's own.
 
@@ -345,6 +348,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         return [member.models[0] if len(member.models) == 1 else member.models for member in self.members_]
 
     @property
+    @of_one_state
     def named_estimators_(self) -> Bunch:
         """The fitted estimators by name, "drop" for those not in use."""
         fitted = dict(zip(self.member_names_, self.estimators_, strict=True))

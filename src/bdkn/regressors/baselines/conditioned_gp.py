@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bdkn.errors import check_choice, check_number
+from bdkn.lazy import lazy
 from bdkn.predictive import Gaussian, MultivariateT
 from bdkn.typing import FloatArray
 
@@ -80,7 +80,7 @@ class ConditionedGP:
         step = max(1, _BLOCK_CELLS // len(self._anchors))
         return (X[start : start + step] for start in range(0, len(X), step))
 
-    @cached_property
+    @lazy
     def _solved(self) -> tuple[Tensor, Tensor | None, Tensor]:
         """L with L Lᵀ = K + noise I, None, and L⁻¹(y - mean); with inducing points L, LB and c of ``condition``."""
         import torch
