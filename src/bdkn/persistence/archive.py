@@ -77,7 +77,7 @@ def from_bytes(content: bytes, path: str) -> tuple[Arrays, Document]:
     from safetensors import SafetensorError, deserialize
 
     try:
-        tensors = deserialize(content)
+        tensors = deserialize(content)  # type: ignore[no-untyped-call]
     except SafetensorError as error:
         raise _damaged(path, str(error)) from error
     metadata = _metadata(content, path)

@@ -159,7 +159,7 @@ class Items:
     content: Content
     size: str | int = "*"
     least: int = 0
-    container: type = tuple
+    container: type[list[Any]] | type[tuple[Any, ...]] = tuple
 
     def check(self, value: Any, sizes: Sizes) -> None:
         """Raise unless the value is such a sequence."""

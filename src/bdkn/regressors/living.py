@@ -14,6 +14,7 @@ from bdkn.metrics import Monitor, MonitorReport
 from bdkn.regressors.combining_model import CombiningModel
 from bdkn.regressors.fitted import Combined
 from bdkn.regressors.monitoring import watch_batch
+from bdkn.regressors.row_free import check_has_rows
 from bdkn.regressors.update_state import Updates
 from bdkn.regressors.updating import (
     RowStatistics,
@@ -127,6 +128,7 @@ class LivingRegressor:
         if X is None or y is None:
             raise InvalidParameterError("forget takes rows X with their targets y, or neither; got only one of them")
         rows = counted(model._later_rows(X, y, sample_weight))
+        check_has_rows(model._combined)
         if model._combined.updates is None:
             raise InvalidParameterError(
                 "forget removes rows that partial_fit absorbed; this model has absorbed none: fit again without these "

@@ -8,13 +8,13 @@ import numpy as np
 
 from bdkn.members import Standardizer, TargetScaler
 from bdkn.members.target_values import TargetValues
-from bdkn.persistence.schema import Flag, Maybe, Number, Pair, Part, Schema, flags, floats, must
+from bdkn.persistence.schema import Content, Flag, Maybe, Number, Pair, Part, Schema, flags, floats, must
 from bdkn.predictive import ContinuedLink, IdentityLink, LogitLink, LogLink, MirroredLink, YeoJohnsonLink
 from bdkn.predictive.links import Link
 
 _BOUND = Number(infinite=True)
 _POSITIVE = Number(above=0.0)
-_BOUNDS = {"lower": _BOUND, "upper": _BOUND, "near": Pair(_BOUND, _BOUND)}
+_BOUNDS: dict[str, Content] = {"lower": _BOUND, "upper": _BOUND, "near": Pair(_BOUND, _BOUND)}
 
 LINKS = (ContinuedLink, IdentityLink, LogLink, LogitLink, MirroredLink, YeoJohnsonLink)
 """The classes of links."""

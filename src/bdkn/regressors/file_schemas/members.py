@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bdkn.inference import Combination
 from bdkn.members import (
     Columns,
     Folds,
@@ -18,9 +19,8 @@ from bdkn.members import (
 )
 from bdkn.members.provenance import FitProvenance
 from bdkn.members.row_memory import RowMemory
-from bdkn.members.value_model import ValueModel
-from bdkn.inference import Combination
 from bdkn.members.target_values import TargetValues
+from bdkn.members.value_model import ValueModel
 from bdkn.persistence.schema import (
     Array,
     Flag,

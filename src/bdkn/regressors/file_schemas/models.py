@@ -1,4 +1,4 @@
-"""What must hold for a regressor in a file: its parameters, its attributes, and that all parts have the same columns."""
+"""What must hold for a regressor in a file: for its parameters and attributes, and for the columns of all parts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bdkn.persistence.schema import Maybe, Number, Part, Sizes, Text, must, with_place
+from bdkn.persistence.schema import Content, Maybe, Number, Part, Sizes, Text, must, with_place
 from bdkn.regressors.baselines.fitted import FittedBLL, FittedDKL, FittedGP, FittedMFVI, FittedVBLL
 from bdkn.regressors.file_schemas.saved import ESTIMATORS, NAMED, PLAIN_NAMED, SavedModel, check_parameter
 from bdkn.regressors.file_schemas.states import columns_of
@@ -47,13 +47,13 @@ class _Nested:
             must(plain or isinstance(value, np.ndarray), f"must hold numbers; got a {type(value).__name__}")
 
 
-_ATTRIBUTES = {
+_ATTRIBUTES: dict[str, Content] = {
     "n_features_in_": Number(low=1, whole=True),
     "feature_names_in_": _Names(),
     "table_": Maybe(Part(TableEncoder)),
     "made_": PLAIN_NAMED,
 }
-_DOCUMENT = {"model": Text(), "bdkn": Text(), "parameters": PLAIN_NAMED, "fitted": NAMED}
+_DOCUMENT: dict[str, Content] = {"model": Text(), "bdkn": Text(), "parameters": PLAIN_NAMED, "fitted": NAMED}
 
 
 def check_document(document: Mapping[str, Any]) -> None:
@@ -114,6 +114,6 @@ def _inputs_of(state: Any) -> set[int]:
 
 
 def _columns_of_member(model: SavedModel) -> int:
-    n = model.fitted.get("n_features_in_")
-    must(type(n) is int, "a member must know the number of its columns")
+    n = model.fitted.get("n_features_in_", 0)
+    must(type(n) is int and "fitted_" in model.fitted, "a member must be fitted, and know the number of its columns")
     return int(n)

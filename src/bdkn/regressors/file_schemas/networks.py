@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bdkn.errors import InvalidParameterError
 from bdkn.networks import (
     EncodedNetworks,
     FeatureMap,
@@ -24,6 +25,7 @@ from bdkn.persistence.schema import (
     Schema,
     Sizes,
     Text,
+    WrongContentError,
     integers,
     must,
     singles,
@@ -55,14 +57,12 @@ _LAYERS = Items(Pair(_Weights(), _Weights()))
 
 def _check_networks(networks: Networks) -> None:
     """Raise unless weights have the shapes that are declared: nothing of a declared size is made before."""
-    spec, layers = networks.spec, networks.layers
-    must(len(layers) == len(spec.shapes), f"must have {len(spec.shapes)} layers; got {len(layers)}")
-    must(layers[0][0].ndim == 3 and len(layers[0][0]) > 0, "must have at least one network")
-    n, kind = len(layers[0][0]), layers[0][0].dtype
-    for (W, b), shape in zip(layers, spec.shapes, strict=True):
-        must(W.shape == (n, *shape), f"weights must have shape {(n, *shape)}; got {W.shape}")
-        must(b.shape == (n, shape[0]), f"biases must have shape {(n, shape[0])}; got {b.shape}")
-        must(W.dtype == kind and b.dtype == kind, "all weights must have one type")
+    try:
+        networks.spec.check_layers(networks.layers)
+    except InvalidParameterError as error:
+        raise WrongContentError(str(error)) from error
+    must(len(networks) > 0, "must have at least one network")
+    must(len({part.dtype for layer in networks.layers for part in layer}) == 1, "all weights must have one type")
 
 
 def _check_map(features: FeatureMap) -> None:

@@ -9,7 +9,19 @@ from functools import cache
 from typing import Any
 
 from bdkn.members import EstimatorMember
-from bdkn.persistence.schema import Either, Items, Number, Pair, Part, Plain, Schema, Sizes, Text, must
+from bdkn.persistence.schema import (
+    Either,
+    Items,
+    Number,
+    Pair,
+    Part,
+    Plain,
+    Schema,
+    Sizes,
+    Text,
+    WrongContentError,
+    must,
+)
 from bdkn.regressors.file_schemas.links import LINKS
 
 
@@ -59,8 +71,8 @@ def check_parameter(kind: type, name: str, value: Any) -> None:
     declared = _declared(kind)
     must(name in declared, f"{kind.__name__} has no parameter {name!r:.80}")
     allowed = declared[name]
-    if "Any" not in allowed:
-        must(any(_conforms(value, each) for each in allowed), f"{name} must be {' or '.join(allowed)}; got {value!r:.80}")
+    if "Any" not in allowed and not any(_conforms(value, each) for each in allowed):
+        raise WrongContentError(f"{name} must be {' or '.join(allowed)}; got {value!r:.80}")
 
 
 @cache

@@ -26,26 +26,13 @@ from bdkn.persistence.schema import (
 
 _SIZE = Number(low=0.0)
 _POSITIVE = Number(above=0.0)
-_MOST_SLOTS = 1 << 16
-
-
-def _check_forest(forest: Forest) -> None:
-    try:
-        forest.check()
-    except InvalidParameterError as error:
-        raise WrongContentError(str(error)) from error
 
 
 def _check_neighbours(neighbours: Neighbours) -> None:
-    n, kinds, p = len(neighbours.targets), neighbours.kinds, neighbours.inputs.n_columns
-    must(int(neighbours.forest.rows.max()) < n, f"the rows of the forest must be from 0 to {n - 1}")
-    must(int(neighbours.forest.feature.max()) < p, f"the trees must divide columns from 0 to {p - 1}")
-    must(kinds.shape[1] in (4, 5), f"kinds must have 4 or 5 columns; got {kinds.shape[1]}")
-    must(bool(np.isin(kinds[:, :2], (0.0, 1.0)).all()), "kinds must say 0 or 1 of errors and broad nodes")
-    slots, bandwidth, rest = kinds[:, 2], kinds[:, 3], kinds[:, 3:]
-    must(bool(((slots >= 1.0) & (slots == np.floor(slots))).all()), "kinds must have whole slots >= 1")
-    must(float(slots.sum()) <= _MOST_SLOTS, f"kinds must have at most {_MOST_SLOTS} slots")
-    must(bool((bandwidth > 0.0).all() and (rest >= 0.0).all()), "kinds must have bandwidths > 0 and powers >= 0")
+    try:
+        neighbours.check()
+    except InvalidParameterError as error:
+        raise WrongContentError(str(error)) from error
 
 
 def _check_density(density: NeighbourDensity) -> None:
@@ -70,8 +57,7 @@ SCHEMAS = (
             "rows": integers("D", types=_INTS),
             "copies": Array(("D",), ("f4",), above=0.0),
         },
-        _check_forest,
-        {"N": 1, "T": 1, "D": 1},
+        least={"N": 1, "T": 1, "D": 1},
     ),
     Schema(
         Neighbours,
