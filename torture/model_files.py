@@ -22,7 +22,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from model_file_trials import Trials, describe, make_files
+from _model_file_trials import Trials, describe, make_files
 from record import Found, arguments, recording
 
 CHUNK = 2000
@@ -108,7 +108,7 @@ def main() -> None:
         work(Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))
         return
     parser = arguments(__doc__ or "")
-    parser.add_argument("--jobs", type=int, default=1, help="processes at the same time (default 1)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at the same time (default: all)")
     parser.add_argument("--folder", type=Path, help="folder of the files and of what is done (default: a new one)")
     parser.add_argument("--show", type=int, help="show one trial, in this process")
     given = parser.parse_args()

@@ -24,7 +24,7 @@ def open_part(target: Path) -> tuple[Path, BinaryIO]:
     while True:
         part = target.with_name(f".{start}.{os.getpid()}.{os.urandom(4).hex()}.part")
         try:
-            file = open(part, "xb")
+            file = open(part, "xb")  # noqa: SIM115
         except FileExistsError:
             continue
         if _locked(file):

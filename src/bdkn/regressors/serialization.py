@@ -69,7 +69,10 @@ def restore_model(classes: Mapping[str, type[BaseEstimator]], arrays: Arrays, do
 
     def restored(value: Any) -> Any:
         if not isinstance(value, SavedModel):
-            return _map_parts(restored, value)
+            made = _map_parts(restored, value)
+            models = made.models if isinstance(made, EstimatorMember) else ()
+            must(all("fitted_" in vars(model) for model in models), "a member is not fitted")
+            return made
         must(value.model in classes, f"there is no regressor {value.model!r:.80}")
         cls, parameters = classes[value.model], today_parameters(value.model, _with_tuples(value.parameters))
         check_parameters(cls, parameters)

@@ -16,7 +16,7 @@ import bdkn
 from bdkn.errors import BDKNError, ModelFileError
 from bdkn.persistence.archive import from_bytes, read
 from bdkn.regressors.registry import restore
-from model_file_changes import CHANGES, Content, container
+from _model_file_changes import CHANGES, Content, container
 
 GOLDEN = Path(__file__).parent.parent / "tests" / "golden" / "files"
 TINY = {"n_members": 2, "epochs": 2, "hidden_layer_sizes": (3,), "n_folds": 2, "random_state": 0, "n_jobs": 1}
