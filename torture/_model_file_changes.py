@@ -116,12 +116,13 @@ def change_value(changed: Content, chance: Random) -> None:
     if not array.size:
         return
     at = np.unravel_index(chance.randrange(array.size), array.shape)
-    new: Any = chance.choice((array[at] * 1.01, -array[at], array[at] + 1, None) if array.dtype != bool else (True,))
+    old = array[at].item()
+    new: Any = True if array.dtype == bool else chance.choice((old * 1.01, -old, old + 1, None))
     new = _number(changed, chance) if new is None else new
     with np.errstate(all="ignore"):
         try:
             array[at] = new
-        except OverflowError:
+        except (OverflowError, ValueError):  # NaN is no whole number
             array[at] = np.iinfo(array.dtype).max if array.dtype.kind in "iu" else np.inf
             changed.is_extreme = True
     changed.arrays[name] = array

@@ -108,7 +108,7 @@ def main() -> None:
         work(Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))
         return
     parser = arguments(__doc__ or "")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at the same time (default: all)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at once (default: all cores)")
     parser.add_argument("--folder", type=Path, help="folder of the files and of what is done (default: a new one)")
     parser.add_argument("--show", type=int, help="show one trial, in this process")
     given = parser.parse_args()

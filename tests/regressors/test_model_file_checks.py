@@ -251,7 +251,7 @@ class TestDoorsOfCompiledCode:
     )
     def test_ways_through_a_forest_end(self, change):
         self.forest().check()
-        with pytest.raises(InvalidParameterError, match="a forest must have .* this one is damaged"):
+        with pytest.raises(InvalidParameterError, match=r"a forest must have .* this one is damaged"):
             _ = self.forest(**change).nodes
 
 
