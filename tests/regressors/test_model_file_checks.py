@@ -66,6 +66,13 @@ def field(*path, to):
     return changed
 
 
+def made(**facts):
+    def changed(arrays, document):
+        document["fitted"]["made_"] = {"dict": facts}
+
+    return changed
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [
@@ -93,6 +100,11 @@ def field(*path, to):
         (lambda _, document: document["parameters"].update(epochs=[{}]), "epochs must be int or str"),
         (lambda _, document: document["parameters"].update(verbose="much"), "verbose must be int"),
         (lambda _, document: document["parameters"].update(early_stopping=1), "early_stopping must be bool"),
+        (made(when=3), "made_ when must be a text; got a int"),
+        (made(data="a.csv"), "made_ data must have a number of rows"),
+        (made(rows="many"), "made_ rows must be a whole number"),
+        (made(estimate={"dict": {"rmse": 1.0, "r2": "good"}}), "made_ r2 must be a number"),
+        (made(versions=3), "made_ versions must have names and values"),
         (lambda _, document: document.update(parameters=[]), "parameters must have names and values"),
         (lambda _, document: document.update(fitted="x"), "fitted must have names and values"),
         (lambda _, document: document.pop("fitted"), "the part 'fitted' is missing"),

@@ -39,6 +39,9 @@ _TYPES = {
 }
 """Types of arrays by their names in a file."""
 
+_LONGEST_HEADER = 100_000_000
+"""Bytes of the header of a safetensors file, at most."""
+
 _MOST_AXES, _LONGEST = 8, 2**40
 """Axes of an array, and entries along one of them, at most; an array without entries may declare any."""
 
@@ -55,7 +58,14 @@ def read(path: str | os.PathLike[str]) -> tuple[Arrays, Document]:
         raise IsADirectoryError(f"{os.fspath(path)} is a folder; give the name of a file in it")
     if not target.is_file():
         raise FileNotFoundError(f"there is no file {os.fspath(path)}")
-    return from_bytes(target.read_bytes(), os.fspath(path))
+    try:
+        with open(target, "rb") as file:
+            start = file.read(8)
+            _check_start(start, os.fstat(file.fileno()).st_size, os.fspath(path))
+            return from_bytes(start + file.read(), os.fspath(path))
+    except MemoryError as error:
+        size = target.stat().st_size
+        raise ModelFileError(f"{path} takes {size / 1e9:.3g} GB of memory, which is more than there is") from error
 
 
 def to_bytes(arrays: Mapping[str, NDArray[Any]], document: Document) -> bytes:
@@ -90,6 +100,13 @@ def from_bytes(content: bytes, path: str) -> tuple[Arrays, Document]:
     if not isinstance(document, dict):
         raise _damaged(path, "its document does not consist of names and values")
     return arrays, document
+
+
+def _check_start(start: bytes, size: int, path: str) -> None:
+    """Raise unless a file can be a safetensors file by its first bytes: a large file of another kind is not read."""
+    length = int.from_bytes(start, "little")
+    if len(start) < 8 or not 2 <= length <= min(size - 8, _LONGEST_HEADER):
+        raise _damaged(path, "it does not begin as a safetensors file")
 
 
 def _metadata(content: bytes, path: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bdkn.persistence.schema import Content, Maybe, Number, Part, Sizes, Text, must, with_place
+from bdkn.persistence.schema import Content, Items, Maybe, Number, Part, Sizes, Text, must, with_place
 from bdkn.regressors.baselines.fitted import FittedBLL, FittedDKL, FittedGP, FittedMFVI, FittedVBLL
 from bdkn.regressors.file_schemas.saved import ESTIMATORS, NAMED, PLAIN_NAMED, SavedModel, check_parameter
 from bdkn.regressors.file_schemas.states import columns_of
@@ -47,11 +47,34 @@ class _Nested:
             must(plain or isinstance(value, np.ndarray), f"must hold numbers; got a {type(value).__name__}")
 
 
+class _Made:
+    """How the command made a model: names it knows have values of their kind, any others are plain."""
+
+    def check(self, value: Any, sizes: Sizes) -> None:
+        PLAIN_NAMED.check(value, sizes)
+        for name, content in _MADE.items():
+            if name in value:
+                with_place(name, content, value[name], sizes)
+        must("rows" in value or "data" not in value, "data must have a number of rows")
+        for name in ("rmse", "r2"):
+            if estimate := value.get("estimate"):
+                with_place(name, Number(nan=True, infinite=True), estimate.get(name), sizes)
+
+
+_MADE: dict[str, Content] = {
+    "when": Text(),
+    "data": Text(),
+    "target": Text(),
+    "rows": Number(low=0, whole=True),
+    "estimate": PLAIN_NAMED,
+    "versions": PLAIN_NAMED,
+    "absorbed": Items(Text(), container=list),
+}
 _ATTRIBUTES: dict[str, Content] = {
     "n_features_in_": Number(low=1, whole=True),
     "feature_names_in_": _Names(),
     "table_": Maybe(Part(TableEncoder)),
-    "made_": PLAIN_NAMED,
+    "made_": _Made(),
 }
 _DOCUMENT: dict[str, Content] = {"model": Text(), "bdkn": Text(), "parameters": PLAIN_NAMED, "fitted": NAMED}
 
