@@ -184,7 +184,7 @@ def test_arrays_of_unknown_types_and_impossible_shapes_are_refused(tmp_path):
         read(tmp_path / "odd.bdkn")
     for shape in ([0, 2**60], [1] * 40):
         made("a", "U8", shape, int(np.prod(shape)))
-        with pytest.raises(ModelFileError, match="an array of the impossible shape|cannot be read"):
+        with pytest.raises(ModelFileError, match=r"an array of the impossible shape|cannot be read"):
             read(tmp_path / "odd.bdkn")
     made("a", "BOOL", [1], 1)
     with pytest.raises(ModelFileError, match="a truth value is neither 0 nor 1"):
