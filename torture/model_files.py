@@ -46,8 +46,16 @@ FOUND = [
         "declared sizes must be those of the arrays in the file before anything of that size is made",
     ),
     Found(
-        "a forest whose children lead back to their parents kept compiled code busy for ever",
+        "nothing kept a forest in a file from having children that lead back to their parents, or rows that there are not",
         "children must follow their node inside of their tree, for files and in front of the compiled code",
+    ),
+    Found(
+        "a model written over a private file was readable for everyone; a link or a device was replaced by the model",
+        "a file keeps its mode, links are followed, and what is no file is refused",
+    ),
+    Found(
+        "saves that were killed left hidden files for ever",
+        "each save removes those whose writer no longer lives, which a lock tells",
     ),
 ]
 

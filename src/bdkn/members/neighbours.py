@@ -149,7 +149,7 @@ class Neighbours:
         ):
             raise InvalidParameterError(f"rows must be (n, {self.inputs.n_columns}); got {keys.shape}, {len(student)}")
         with np.errstate(all="ignore"):
-            farthest = (np.abs(student.loc).max(initial=0.0) + self._largest) / student.scale.min(initial=1.0)
+            farthest = (np.abs(student.loc).max(initial=0.0) + self._largest) / student.scale.min(initial=np.inf)
         if not farthest < _FARTHEST:
             raise DivergedError(
                 "predictions are infinite, or so far from the training targets that their distance is no number: check "
