@@ -21,7 +21,7 @@ from bdkn.regressors.registry import restore
 GOLDEN = Path(__file__).parent.parent / "tests" / "golden" / "files"
 TINY = {"n_members": 2, "epochs": 2, "hidden_layer_sizes": (3,), "n_folds": 2, "random_state": 0, "n_jobs": 1}
 SLOW = 20.0
-MEMORY = 8 << 30
+MEMORY = 4 << 30
 
 
 def rows(n: int = 40) -> tuple[Any, Any]:
@@ -146,7 +146,7 @@ class Trials:
         self.originals = [Original(path) for path in names]
         for original in self.originals:  # what is imported and compiled once is no part of a trial
             _ = original.expected
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        _limit_memory()
 
     def content(self, number: int) -> tuple[Original, str, bytes, bool, list[str]]:
         """Return the file that is changed, the kind of change, the changed file, if it was extreme, and notes."""
@@ -166,6 +166,14 @@ class Trials:
         if time.process_time() - started > SLOW:
             what = "WRONG slow"
         return f"{what} in trial {number}:{kind}" if what.startswith("WRONG") else f"{what}:{kind}"
+
+
+def _limit_memory() -> None:
+    """Let this process take ``MEMORY`` more than it has, where the system tells how much that is."""
+    sizes = Path("/proc/self/statm")
+    if sizes.exists():
+        most = int(sizes.read_text().split()[0]) * resource.getpagesize() + MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def judge(original: Original, content: bytes, is_extreme: bool) -> str:
