@@ -46,7 +46,7 @@ FOUND = [
         "declared sizes must be those of the arrays in the file before anything of that size is made",
     ),
     Found(
-        "nothing kept a forest in a file from having children that lead back to their parents, or rows that do not exist",
+        "a forest in a file could have children that lead back to their parents, or rows that are not there",
         "children must follow their node inside of their tree, for files and in front of the compiled code",
     ),
     Found(
