@@ -245,6 +245,19 @@ class Bins:
     columns: Line
     numbers: Floats
 
+    def fit(self, n_columns: int) -> bool:
+        """Return whether all bins are of columns of a table: compiled code does not check where it reads."""
+        m = len(self.columns)
+        return m == 0 or (self.numbers.shape == (4, m) and self._first >= 0 and self._last < n_columns)
+
+    @lazy
+    def _first(self) -> int:
+        return int(self.columns.min())
+
+    @lazy
+    def _last(self) -> int:
+        return int(self.columns.max())
+
 
 NO_BINS = Bins(np.zeros(0, dtype=np.int64), np.zeros((4, 0), dtype=np.float32))
 
@@ -259,6 +272,7 @@ class Packed:
     @classmethod
     def of(cls, spec: NetworkSpec, layers: Sequence[Layer]) -> Packed:
         """Pack stacked layers."""
+        spec.check_layers(layers)
         packing, n_networks = packing_of(spec), len(layers[0][0])
         parts = [packing.pack([(W[h], b[h]) for W, b in layers]) for h in range(n_networks)]
         return cls(spec, np.concatenate(parts) if parts else np.empty(0, dtype=np.float32))
@@ -269,7 +283,7 @@ class Packed:
         The inputs of the networks are the columns of ``X``, then the features of ``bins``.
         """
         rows, size, activation = (
-            self._checked(X, len(bins.columns)),
+            self._checked(X, bins),
             packing_of(self.spec).size,
             ACTIVATIONS[self.spec.activation].code,
         )
@@ -292,8 +306,10 @@ class Packed:
             run_on_threads(fill, range(0, n, step), threads)
         return means, variances
 
-    def _checked(self, X: ArrayLike, n_features: int) -> Floats:
-        rows, wanted = np.ascontiguousarray(X, dtype=np.float32), self.spec.n_inputs - n_features
+    def _checked(self, X: ArrayLike, bins: Bins) -> Floats:
+        rows, wanted = np.ascontiguousarray(X, dtype=np.float32), self.spec.n_inputs - len(bins.columns)
+        if not bins.fit(wanted):
+            raise InvalidParameterError(f"bins must be of columns from 0 to {wanted - 1}")
         if rows.ndim != 2 or rows.shape[1] != wanted:
             raise InvalidParameterError(f"rows must be of shape (n, {wanted}); got shape {np.shape(X)}")
         # Numba would compile anew for arrays that are read-only.

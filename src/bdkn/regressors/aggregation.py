@@ -35,6 +35,7 @@ from bdkn.regressors.outcome import Outcome
 from bdkn.regressors.page import report_on
 from bdkn.regressors.prediction import Prediction, widened_forecast
 from bdkn.regressors.publication import of_one_state
+from bdkn.regressors.row_free import check_has_rows
 from bdkn.regressors.support_report import SupportReport
 from bdkn.regressors.training_rows import check_targets
 from bdkn.regressors.updating import check_not_updated, log_slopes
@@ -89,6 +90,7 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
     @property
     def held_out_(self) -> HeldOut | None:
         """Predictions of the members in use for held-out rows, and the targets; None if no rows were left out."""
+        check_has_rows(self._combined)
         return self._combined.held_out
 
     @property

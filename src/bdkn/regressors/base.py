@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from bdkn.errors import InvalidParameterError, check_number, warn_user
+from bdkn.errors import InvalidParameterError, check_flag, check_number, warn_user
 from bdkn.members.provenance import Seed, seed_sequence
 from bdkn.metrics import crps, nll
 from bdkn.predictive import Predictive
@@ -22,6 +22,7 @@ from bdkn.regressors.explanation import Explanation
 from bdkn.regressors.outcome import Outcome
 from bdkn.regressors.partial_dependence import PartialDependence, partial_dependence
 from bdkn.regressors.publication import of_one_state, publish, publish_update
+from bdkn.regressors.row_free import without_rows as row_free
 from bdkn.regressors.serialization import save_model
 from bdkn.regressors.training_rows import (
     check_counts,
@@ -465,19 +466,30 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         return crps(check_targets(y), self.predict_dist(X))
 
     @of_one_state
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, without_rows: bool = False) -> None:
         """Write the fitted model to one file, which ``bdkn.load`` reads.
 
         The file holds arrays and JSON, no code. A parameter that is an object is written as its nearest plain form: an
-        engine as its name, anything else (an engine of your own, a random generator) as the default.
+        engine as its name, anything else (an engine of your own, a random generator) as the default. It also holds
+        targets of training rows, of a Gaussian process inputs, too.
 
         Parameters
         ----------
         path : str or path-like
-            File to write; an existing file is replaced.
+            File to write. An existing file is replaced, and keeps its mode; a link stays one.
+        without_rows : bool, default=False
+            Leave the targets of training rows out. The loaded model predicts the same, but what takes these rows raises
+            an error: intervals with a guarantee, updates, comparing, adding and dropping members. Models that predict
+            from training rows cannot be written so. Up to 1024 rows of standardized inputs stay, which tell how far a
+            new row is from the training rows.
         """
         check_is_fitted(self)
-        save_model(self, path)
+        check_flag("without_rows", without_rows)
+        model = self
+        if without_rows:
+            model = copy.copy(self)
+            model.fitted_ = row_free(self._state)
+        save_model(model, path)
 
     def _training_rows(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool = True) -> Rows:
         """Return the checked rows that are counted at least once; ``reset`` for the rows of a fit."""

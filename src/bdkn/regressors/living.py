@@ -16,6 +16,7 @@ from bdkn.regressors.combining_model import CombiningModel
 from bdkn.regressors.fitted import Combined
 from bdkn.regressors.monitoring import watch_batch
 from bdkn.regressors.publication import of_one_state
+from bdkn.regressors.row_free import check_has_rows
 from bdkn.regressors.update_state import Updates
 from bdkn.regressors.updating import (
     RowStatistics,
@@ -208,6 +209,7 @@ def _with(model: CombiningModel, combined: Combined) -> object:
 def _forgotten(model: CombiningModel, X: Table, y: ArrayLike, sample_weight: ArrayLike | None) -> Combined:
     """Return the combination without rows that were absorbed."""
     rows = counted(model._later_rows(X, y, sample_weight))
+    check_has_rows(model._combined)
     if model._combined.updates is None:
         raise InvalidParameterError(
             "forget removes rows that partial_fit absorbed; this model has absorbed none: fit again without these "

@@ -298,7 +298,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         return link
 
     @of_one_state
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, without_rows: bool = False) -> None:
         """Write the fitted model to one file, which ``bdkn.load`` reads, if all its members are bdkn's own.
 
         The file holds arrays and JSON, no code, and so no object of another library.
@@ -306,11 +306,13 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         Parameters
         ----------
         path : str or path-like
-            File to write; an existing file is replaced.
+            File to write. An existing file is replaced, and keeps its mode; a link stays one.
+        without_rows : bool, default=False
+            Must be False: a stack predicts with the help of rows that were left out of its fit.
         """
         check_is_fitted(self)
         check_savable(self._stack)
-        super().save(path)
+        super().save(path, without_rows=without_rows)
 
     @property
     def _stack(self) -> FittedStack:
