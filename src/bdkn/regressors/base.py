@@ -485,11 +485,9 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """
         check_is_fitted(self)
         check_flag("without_rows", without_rows)
-        model = self
         if without_rows:
-            model = copy.copy(self)
-            model.fitted_ = row_free(self._state)
-        save_model(model, path)
+            self.fitted_ = row_free(self._state)  # of a snapshot: the model itself keeps its rows
+        save_model(self, path)
 
     def _training_rows(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool = True) -> Rows:
         """Return the checked rows that are counted at least once; ``reset`` for the rows of a fit."""
