@@ -1,7 +1,7 @@
 """Check files before a commit: python .ci/check_files.py FILE ...
 
-A file is smaller than 1 MB. A text has lines that end with "\\n" alone and, but for Markdown, without spaces, one such end
-at its own end, and no marks of an unfinished merge. Other files are only measured.
+A file is smaller than 1 MB. A text has lines that end with "\\n" alone and, but for Markdown, without spaces, one such
+end at its own end, and no marks of an unfinished merge. Other files are only measured.
 """
 
 from __future__ import annotations

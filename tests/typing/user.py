@@ -1,6 +1,6 @@
 """What a user writes, for type checkers: each expression has the type that is asserted.
 
-mypy --strict checks this file in ``tests/test_types_of_user.py``, pyright in ``make types-user``. It can be run, too.
+mypy --strict checks this file in ``make types``, pyright in ``make types-user``; a test runs it.
 """
 
 from __future__ import annotations
@@ -75,11 +75,16 @@ def files(model: BDKNRegressor, X: Numbers, folder: Path) -> Numbers:
     return loaded.predict(X)
 
 
+def first_column(X: Numbers) -> Numbers:
+    """A function of rows can be a member."""
+    return X[:, 0]
+
+
 def other_models(X: Numbers, y: Numbers) -> None:
     """Stacks, ensembles and functions for any estimator."""
     ensemble = DeepEnsembleRegressor(n_members=2, epochs=5)
     assert_type(ensemble.fit(X, y), DeepEnsembleRegressor)
-    stack = BayesianStackingRegressor([("networks", ensemble), ("column", lambda rows: rows[:, 0])], random_state=0)
+    stack = BayesianStackingRegressor([("networks", ensemble), ("column", first_column)], random_state=0)
     assert_type(stack.fit(X, y), BayesianStackingRegressor)
     assert_type(bdkn.predict_interval(stack, X), Numbers)
     assert_type(bdkn.predict_dist(stack, X), Predictive)
@@ -91,9 +96,12 @@ def other_models(X: Numbers, y: Numbers) -> None:
 
 
 def mistakes(model: BDKNRegressor, X: Numbers) -> None:
-    """What a type checker must refuse: each comment would be a complaint itself if the line were right."""
-    BDKNRegressor(n_member=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    BDKNRegressor(n_members="three")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    """What a type checker must refuse: each comment would be a complaint itself if the line were right.
+
+    Of names of parameters mypy knows too little to complain, since scikit-learn's classes have no types.
+    """
+    BDKNRegressor(n_member=3)  # pyright: ignore[reportCallIssue]
+    BDKNRegressor(n_folds="three")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     model.save(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     model.predict_dist(X).quantile(0.5)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     bdkn.load()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
