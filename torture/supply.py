@@ -159,9 +159,11 @@ def try_tests(environment: Environment, tests: Sequence[str]) -> Outcome:
     """Run tests in an environment."""
     report = environment.folder / "report.xml"
     ignored = [word for warning in OTHERS_WARNINGS for word in ("-W", warning)]
-    options = ("-q", "-p", "no:cacheprovider", "--tb=short", f"--junitxml={report}", *ignored)
+    options = ("-q", "-p", "no:cacheprovider", "--tb=short", f"--junitxml={report}", *ignored, "-n", "2")
     variables = os.environ | {"OMP_WAIT_POLICY": "passive", "PYTHONUTF8": "1", "OMP_NUM_THREADS": "1"}
     variables.pop("PYTHONPATH", None)
+    # Compiled once, before there are two processes, each of which would compile.
+    subprocess.run([environment.executable, "tests/compile_all.py"], cwd=ROOT, env=variables, check=False)
     command = [environment.executable, "-m", "pytest", *options, *tests]
     ran = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
     if not report.exists():
