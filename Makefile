@@ -73,9 +73,10 @@ torture: $(VENV)/.test $(VENV)/.release
 		*) $(BIN)/python $$script --write || exit 1 ;; esac; done
 	$(BIN)/python torture/page.py
 
-# Lowest and newest versions of all dependencies, on each Python from 3.11 to 3.14 that is here.
+# Lowest and newest versions of all dependencies, on each Python from 3.11 to 3.14 that is here: on the path, or kept by
+# pyenv. Another one: make matrix MATRIX="--python PATH".
 matrix: $(VENV)/.release
-	$(BIN)/python torture/supply.py --write
+	$(BIN)/python torture/supply.py --write $(MATRIX)
 
 # What would be released, into dist: built, checked, installed into empty environments, the demo run. Nothing is uploaded.
 release: $(VENV)/.release

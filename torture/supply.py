@@ -104,20 +104,28 @@ def uv(*words: str | Path) -> str:
     return done.stdout.strip()
 
 
-def pythons(given: Sequence[str]) -> dict[str, str]:
-    """Return the interpreters to try, by version: those given, else each of ``PYTHONS`` that uv finds here."""
+def pythons(given: Sequence[str] = ()) -> dict[str, str]:
+    """Return the interpreters to try, by version: each of ``PYTHONS`` that is here, and those given."""
     found = {}
-    for name in given or PYTHONS:
-        command = [sys.executable, "-m", "uv", "python", "find", "--no-python-downloads", "--system", name]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode == 0:
-            path = done.stdout.strip()
-            code = "import platform; print(platform.python_version())"
-            version = subprocess.run([path, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
-            found[version] = path
-        else:
+    for name in (*PYTHONS, *given):
+        path = find_python(name)
+        if path is None:
             print(f"Python {name} is not on this machine", flush=True)
+            continue
+        code = "import platform; print(platform.python_version())"
+        version = subprocess.run([path, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+        found[version] = path
     return found
+
+
+def find_python(name: str) -> str | None:
+    """Return the path of an interpreter: where uv finds one, or among those that pyenv keeps; nothing is downloaded."""
+    command = [sys.executable, "-m", "uv", "python", "find", "--no-python-downloads", "--system", name]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return done.stdout.strip()
+    kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    return next((str(path) for path in sorted(kept.glob(f"{name}.*/bin/python"), reverse=True)), None)
 
 
 def build_wheel(folder: Path) -> Path:
@@ -213,7 +221,7 @@ def run(record: Record, given: Namespace, tests: Sequence[str] = TESTS) -> dict[
 def main() -> None:
     """Run the matrix that the command line asks for."""
     parser = arguments(__doc__ or "")
-    parser.add_argument("--python", action="append", default=[], help="an interpreter or version; may be repeated")
+    parser.add_argument("--python", action="append", default=[], help="another interpreter; may be repeated")
     given = parser.parse_args()
     command = "make matrix"
     title = "Versions of Python and of dependencies"
