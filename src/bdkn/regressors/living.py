@@ -30,6 +30,7 @@ from bdkn.regressors.updating import (
 
 Table = Any
 Model = TypeVar("Model", bound="LivingRegressor")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def _leaves_rows_out(model: object) -> bool:
@@ -40,6 +41,11 @@ def _leaves_rows_out(model: object) -> bool:
             "fit; design='in-sample' leaves out none: fit with design='cross-fit' or 'hold-out'"
         )
     return True
+
+
+def _if_rows_are_left_out(method: Method) -> Method:
+    """Return a method that models lack whose fit leaves no rows out; type checkers see it as it is."""
+    return cast("Method", available_if(_leaves_rows_out)(method))
 
 
 class LivingRegressor:
@@ -56,7 +62,7 @@ class LivingRegressor:
         """What was absorbed since the fit; None if nothing was."""
         return _combining(self)._combined.updates
 
-    @available_if(_leaves_rows_out)  # type: ignore[untyped-decorator]
+    @_if_rows_are_left_out
     def partial_fit(
         self,
         X: Table,
