@@ -117,7 +117,7 @@ import sys
 from tiny import cell
 from bdkn_paper.store import Store
 store, padding = Store(sys.argv[1]), "x" * 200_000
-for i in range(150):
+for i in range(100):
     store.put({"cell": cell().as_dict(), "status": "done", "metrics": {}, "padding": padding})
 """
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
