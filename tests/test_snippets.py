@@ -1,7 +1,8 @@
 """Every Python block and every command of README and documentation runs as it stands, page by page.
 
 The blocks of a page run in its order, in one namespace and one folder, which holds the tables of ``examples/data``. A
-block below a line ``<!-- not run: reason -->`` is shown only. Pages of the gallery are run by ``test_gallery.py``.
+block below a line ``<!-- not run: reason -->`` is shown only. Pages of the gallery are run by ``test_gallery.py``, two
+other pages by tests that also look at what is printed or written. Networks are trained for a few epochs.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+
+from bdkn.training import settings as training_settings
 
 ROOT = Path(__file__).parent.parent
 TEXTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "reproduction/README.md")]
@@ -82,9 +85,29 @@ def runnable(page: Path) -> list[Block]:
     return [block for block in blocks_of(page) if block.language in ("python", "sh", "bash") and block.why_not is None]
 
 
-WITH_BLOCKS = [page for page in PAGES if runnable(page)]
+RUN_ELSEWHERE = {
+    "command-line.md": "tests/cli/test_command_line_guide.py",
+    "report.md": "tests/report/test_report_guide.py",
+}
+"""Pages of the guide that are run by other tests."""
+
+WITH_BLOCKS = [page for page in PAGES if runnable(page) and page.name not in RUN_ELSEWHERE]
 
 
+@pytest.fixture
+def short_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let networks whose epochs are not given be trained for a few: no word of a page depends on them."""
+    usual = training_settings.default_size
+    monkeypatch.setattr(training_settings, "default_size", lambda n_rows: replace(usual(n_rows), epochs=30))
+
+
+def test_pages_that_are_run_elsewhere_are() -> None:
+    for page, test in RUN_ELSEWHERE.items():
+        assert page in (ROOT / test).read_text("utf-8")
+
+
+@pytest.mark.no_cover
+@pytest.mark.usefixtures("short_training")
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=[str(page.relative_to(ROOT)) for page in WITH_BLOCKS])
 def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = str(page.relative_to(ROOT))

@@ -13,7 +13,7 @@ from bdkn.training.fused.engine import prepare
 def test_a_fit_adds_less_than_one_and_a_half_times_the_table(cls, order):
     prepare()
     rng = np.random.default_rng(0)
-    X = np.asarray(rng.standard_normal((100_000, 90), dtype=np.float32), order=order)
+    X = np.asarray(rng.standard_normal((25_000, 90), dtype=np.float32), order=order)
     model = cls(n_members=2, hidden_layer_sizes=(4,), epochs=1, random_state=0)
     if hasattr(model, "density"):
         model.set_params(density="student-t")  # a forest of so many rows has a size of its own
