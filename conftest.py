@@ -18,7 +18,7 @@ settings.register_profile("search", **ANY_SPEED, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "any machine"))
 
 _FOLLOWED_S = 0.25
-"""Seconds of the processor for which coverage follows one test function; its other cases run as quickly as they can."""
+"""Seconds of the processor for which coverage follows one test function; its other cases run as fast as they can."""
 
 _followed: Counter[str] = Counter()
 
@@ -34,6 +34,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Take coverage off the cases of a test that has run for long: it makes them half as long again."""
-    if _followed[item.nodeid.partition("[")[0]] > _FOLLOWED_S:
+    """Take coverage off many cases and examples of one test: it makes them half as long again."""
+    test = getattr(item, "obj", None)
+    if hasattr(test, "hypothesis") or _followed[item.nodeid.partition("[")[0]] > _FOLLOWED_S:
         item.add_marker("no_cover")

@@ -18,7 +18,7 @@ MODELS = [BDKNRegressor(**BRIEF), BDKNRegressor(design="in-sample"), DeepEnsembl
 def test_a_fit_adds_less_than_one_and_a_half_times_the_table(model, order):
     prepare()
     rng = np.random.default_rng(0)
-    X = np.asarray(rng.standard_normal((50_000, 90), dtype=np.float32), order=order)
+    X = np.asarray(rng.standard_normal((60_000, 180), dtype=np.float32), order=order)
     model = clone(model).set_params(n_members=2, hidden_layer_sizes=(4,), epochs=1, random_state=0)
     tracemalloc.start()
     try:
