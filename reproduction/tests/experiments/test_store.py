@@ -123,7 +123,8 @@ for i in range(100):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     store = Store(tmp_path)
     store.put(record())
-    words = [sys.executable, "-c", script, str(tmp_path), json.dumps({"cell": cell().as_dict(), "status": "done"})]
+    written = json.dumps({"cell": cell().as_dict(), "status": "done", "metrics": {}})
+    words = [sys.executable, "-c", script, str(tmp_path), written]
     writers = [subprocess.Popen(words, env=environment) for _ in range(2)]
     while any(writer.poll() is None for writer in writers):
         assert store.get(cell())["status"] == "done"
