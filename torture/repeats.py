@@ -148,12 +148,14 @@ def main() -> None:
     )
     parser.add_argument("--first", type=int, default=1, help="number of the first run (default 1)")
     parser.add_argument("--minutes", type=float, default=120.0, help="after so many, a run has failed (default 120)")
+    parser.add_argument("--not-busy", action="store_true", help="leave out the runs on a busy machine")
     given = parser.parse_args()
     seeds = range(given.first, given.first + max(1, round(RUNS * given.scale)))
     words, cores = shlex.split(given.select), os.cpu_count() or 1
     command = "python torture/repeats.py" + (f' --select "{given.select}"' if given.select else "")
     with recording("repeats", TITLE, command, [Found(*one) for one in FOUND], write=given.write) as record:
-        for what, beside in (("random order", 0), ("random order, four processes on each core", BUSY * cores)):
+        busy = [] if given.not_busy else [("random order, four processes on each core", BUSY * cores)]
+        for what, beside in [("random order", 0), *busy]:
             outcome = repeat(seeds, words, jobs=given.jobs, beside=beside, minutes=given.minutes)
             record.add(f"Tests in {what}", outcome.tests, outcome.failed.total(), outcome.remark())
 
