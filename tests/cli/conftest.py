@@ -1,8 +1,7 @@
 """A small mixed table, and a model that was fitted to it by the command; both made once."""
 
-import numpy as np
-import pandas as pd
 import pytest
+from flats_table import mixed_table
 from typer.testing import CliRunner
 
 from bdkn.cli import app
@@ -22,27 +21,6 @@ def make_fits_small(monkeypatch):
 
     former = training.Training._model
     monkeypatch.setattr(training.Training, "_model", lambda self: former(self).set_params(**FAST))
-
-
-def mixed_table(n=120, seed=0):
-    """Return a table with an identifier, numbers with gaps, categories, dates and true/false."""
-    rng = np.random.default_rng(seed)
-    area, district = rng.uniform(20, 150, n).round(1), rng.choice(["north", "south", "east"], n)
-    frame = pd.DataFrame(
-        {
-            "id": [f"{i:05d}" for i in range(n)],
-            "area": area,
-            "district": district,
-            "rooms": rng.integers(1, 6, n),
-            "lift": rng.choice([True, False], n),
-            "built": pd.date_range("1950-01-01", periods=n, freq="90D")[rng.permutation(n)],
-        }
-    )
-    frame["price"] = (3 * area + 40 * (district == "south") + rng.normal(0, 10, n)).round(2)
-    frame.loc[3, "price"] = np.nan
-    frame.loc[[5, 7], "area"] = np.nan
-    frame.loc[9, "district"] = None
-    return frame
 
 
 @pytest.fixture(scope="session")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from bdkn.inference.pooling import interpolation, stack_densities
+from bdkn.inference.pooling import _mixed, interpolation, stack_densities
 
 few = settings(max_examples=20, deadline=None)
 
@@ -57,3 +58,11 @@ def test_shares_of_knots_sum_to_one_and_give_back_a_line(g):
     assert shares.min() >= 0.0
     np.testing.assert_allclose(shares.sum(axis=1), 1.0)
     np.testing.assert_allclose(shares @ knots, np.clip(g, -2.0, 3.0), atol=1e-12)
+
+
+@pytest.mark.parametrize(("J", "K"), [(1, 1), (1, 4), (3, 2), (3, 3), (3, 5)])
+def test_the_density_of_a_mixture_is_the_sum_over_knots_and_components(J, K):
+    rng = np.random.default_rng(0)
+    shares, weights, density = rng.random((40, J)), rng.random((J, K)), rng.random((40, K))
+    expected = np.einsum("nj,jk,nk->n", shares, weights, density)
+    np.testing.assert_allclose(_mixed(shares, weights, density), expected, rtol=1e-14)

@@ -50,6 +50,8 @@ def test_coverage_and_width_by_hand() -> None:
     assert coverage([0.0, half - 1e-9, half + 1e-9, 10.0], dist) == 0.75
     assert interval_width(dist) == pytest.approx(2 * half * 1.25)
     assert coverage([0.0, 0.0, 5.0, 90.0], dist, level=1.0) == 1.0
+    for n in range(1, 100):  # rounded, 1/n added up n times may exceed one
+        assert coverage(np.zeros(n), Gaussian(np.zeros(n), np.ones(n))) == 1.0
 
 
 def test_calibration_curve_counts_rows_inside_each_interval() -> None:

@@ -3,6 +3,7 @@ import math
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -113,21 +114,21 @@ def test_what_is_no_record_counts_as_not_run(tmp_path, text):
 
 def test_writers_and_readers_at_once_never_see_a_part(tmp_path):
     script = """
-import sys
-from tiny import cell
+import json, sys
 from bdkn_paper.store import Store
-store, padding = Store(sys.argv[1]), "x" * 200_000
-for i in range(150):
-    store.put({"cell": cell().as_dict(), "status": "done", "metrics": {}, "padding": padding})
+store, record = Store(sys.argv[1]), json.loads(sys.argv[2]) | {"padding": "x" * 200_000}
+for i in range(100):
+    store.put(record)
 """
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     store = Store(tmp_path)
     store.put(record())
-    writers = [
-        subprocess.Popen([sys.executable, "-c", script, str(tmp_path), str(i)], env=environment) for i in range(2)
-    ]
+    written = json.dumps({"cell": cell().as_dict(), "status": "done", "metrics": {}})
+    words = [sys.executable, "-c", script, str(tmp_path), written]
+    writers = [subprocess.Popen(words, env=environment) for _ in range(2)]
     while any(writer.poll() is None for writer in writers):
         assert store.get(cell())["status"] == "done"
+        time.sleep(0.001)
     assert [writer.returncode for writer in writers] == [0, 0]
     assert [path.suffix for path in tmp_path.glob("??/*")] == [".json"]
 

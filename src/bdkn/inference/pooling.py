@@ -55,7 +55,7 @@ def stack_densities(
     J, K = shares.shape[1], density.shape[1]
     weights, last = np.full((J, K), 1.0 / K), -np.inf
     for _ in range(_STEPS):
-        mixed = np.einsum("nj,jk,nk->n", shares, weights, density, optimize=True)
+        mixed = _mixed(shares, weights, density)
         gain = float(total @ np.log(mixed)) / total.sum()
         weights = weights * ((shares * (total / mixed)[:, None]).T @ density) + prior
         weights /= weights.sum(axis=1, keepdims=True)
@@ -63,3 +63,11 @@ def stack_densities(
             break
         last = gain
     return weights
+
+
+def _mixed(shares: FloatArray, weights: FloatArray, density: FloatArray) -> FloatArray:
+    """Return the density of the mixture of each row, Σ_jk u_j w_jk p_k: the shorter of j and k is summed over last."""
+    J, K = weights.shape
+    if K > J:
+        return np.asarray(np.vecdot(density @ weights.T, shares))
+    return np.asarray(np.vecdot((weights.T @ shares.T).T, density))

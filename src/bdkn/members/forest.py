@@ -109,11 +109,12 @@ def grow_forest(
     n_trees = n_trees or int(np.clip(_MOST_DRAWN // len(y), _FEWEST_TREES, _MOST_TREES))
     grown: list[Any] = [None] * n_trees
     seeds = [np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, k)) for k in range(n_trees)]
-    weights = np.ones(len(y)) if counts is None else counts
+    weights, finite = np.ones(len(y)) if counts is None else counts, bool(np.isfinite(inputs).all())
 
     def grow(k: int) -> None:
         rng = np.random.default_rng(seeds[k])
-        grown[k] = _grow_tree(inputs, y, _draw_rows(weights, groups, rng), int(rng.integers(2**31)))
+        drawn = _draw_rows(weights, groups, rng)
+        grown[k] = _grow_tree(inputs, y, drawn, int(rng.integers(2**31)), finite=finite)
 
     run_on_threads(grow, range(n_trees), n_jobs)
     return _join(grown)
@@ -126,14 +127,19 @@ def _draw_rows(weights: FloatArray, groups: IndexArray | None, rng: np.random.Ge
     return drawn if groups is None else drawn[groups] * (weights * np.bincount(groups)[groups] / total[groups])
 
 
-def _grow_tree(inputs: Float32Array, y: FloatArray, drawn: FloatArray, seed: int) -> tuple[Any, ...]:
-    """Return the arrays of one tree: feature, threshold, right, start, stop, rows, copies."""
+def _grow_tree(inputs: Float32Array, y: FloatArray, drawn: FloatArray, seed: int, *, finite: bool) -> tuple[Any, ...]:
+    """Return the arrays of one tree: feature, threshold, right, start, stop, rows, copies.
+
+    Neither the parameters nor finite inputs are checked for each tree again, which takes as long as a small tree.
+    """
+    from sklearn import config_context
     from sklearn.tree import DecisionTreeRegressor
 
     rows = np.flatnonzero(drawn)
     tried = max(1, min(round(_SHARE_OF_INPUTS * inputs.shape[1]), _MOST_INPUTS))
     model = DecisionTreeRegressor(max_features=tried, random_state=seed)
-    tree = model.fit(inputs[rows], y[rows], sample_weight=drawn[rows]).tree_
+    with config_context(skip_parameter_validation=True):
+        tree = model.fit(inputs[rows], y[rows], sample_weight=drawn[rows], check_input=not finite).tree_
     leaves = tree.apply(inputs[rows])
     order = np.argsort(leaves, kind="stable")
     start = np.searchsorted(leaves[order], np.arange(tree.node_count)).astype(np.int32)

@@ -39,4 +39,5 @@ def average(values: FloatArray, sample_weight: ArrayLike | None) -> float:
     counted = weights > 0
     if np.isposinf(values[counted]).any():
         return float("inf")
-    return float(weights[counted] @ values[counted])
+    mean, least, most = weights[counted] @ values[counted], values[counted].min(), values[counted].max()
+    return float(np.clip(mean, least, most))  # weights that add up to a little more than one do not make it larger
