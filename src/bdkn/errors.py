@@ -15,6 +15,9 @@ from typing import Any
 MOST_WHOLE = 2**63 - 1
 """The largest integer of 64 bits."""
 
+_MOST_NAMES = 50
+"""Names that a message lists."""
+
 _LONGEST = 200
 """Characters of a value that a message shows."""
 
@@ -223,7 +226,8 @@ def check_choice(name: str, given: object, allowed: Iterable[str]) -> None:
         return
     near = difflib.get_close_matches(given, names, n=1) if isinstance(given, str) else []
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise InvalidParameterError(f"{name} must be one of {', '.join(map(repr, names))}; got {shown(given)}{hint}")
+    listed = ", ".join(map(shown, names[:_MOST_NAMES])) + (", ..." if len(names) > _MOST_NAMES else "")
+    raise InvalidParameterError(f"{name} must be one of {listed}; got {shown(given)}{hint}")
 
 
 def check_number(

@@ -241,7 +241,11 @@ parameters = { epochs = 2 }
         ('"bridges.csv"', '"/etc/passwd"', "path of a table must name a file in the folder of the experiment"),
         ('"bridges.csv"', '"a\\u0000b"', "path of a table must name a file in the folder of the experiment"),
         ('target = "load"', 'target = "load"\nfolder = "/etc"', "a key of tables.bridges must be one of"),
-        ('target = "load"', 'target = "load"\nsplits = 1000000000', r"splits of a table must be .* <= 1000; got 1000000"),
+        (
+            'target = "load"',
+            'target = "load"\nsplits = 1000000000',
+            r"splits of a table must be .* <= 1000; got 1000000",
+        ),
         ('target = "load"', f'target = "load"\nsplits = 1{"0" * 400}', "splits of a table must be an integer"),
         ('name = "mine"', 'name = "../../x"', "a name must be letters"),
         ('name = "mine"', 'name = "con"', "a name must not be one that Windows reserves"),

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from bdkn.errors import InvalidParameterError
 
-LEAST_BYTES = 1 << 28
+LEAST_BYTES = 1 << 26
 """A compressed file may always expand to so many bytes."""
 
 MOST_FACTOR = 200

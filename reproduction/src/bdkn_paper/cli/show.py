@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bdkn.cli.terminal import echo, errors_as_messages, print_table
+from bdkn.cli.terminal import echo, errors_as_messages, print_table, printable
 from bdkn_paper.cli.run import tell
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _print_grid(grid: Grid) -> None:
 
     print_table(console, grid_table(grid), style=style)
     legend = ["Bold: best; underlined: second best."] if console.is_terminal else []
-    console.print(*legend, *grid.notes, sep="\n", markup=False, soft_wrap=True)
+    console.print(*legend, *map(printable, grid.notes), sep="\n", markup=False, soft_wrap=True)
 
 
 def _print_tables(tables: Iterable[Table], form: str, notes: Iterable[str]) -> None:
@@ -173,7 +173,7 @@ def _print_tables(tables: Iterable[Table], form: str, notes: Iterable[str]) -> N
     console = _console()
     for table in tables:
         print_table(console, table)
-    console.print(*notes, sep="\n", markup=False, soft_wrap=True)
+    console.print(*map(printable, notes), sep="\n", markup=False, soft_wrap=True)
 
 
 def _console() -> Console:
