@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bdkn.cli.options import MOST_SEED
 from bdkn.cli.terminal import errors_as_messages
 from bdkn.cli.wording import cell
 from bdkn.errors import require
@@ -32,9 +33,9 @@ TRAINING, SOLD, OFFERED = 1500, 400, 6
 def demo(
     context: typer.Context,
     out: Annotated[Path, typer.Option(help="Folder to write to; earlier files are replaced.")] = Path("report"),
-    rows: Annotated[int, typer.Option(min=50, help="Number of flats to learn from.")] = TRAINING,
+    rows: Annotated[int, typer.Option(min=50, max=1_000_000, help="Number of flats to learn from.")] = TRAINING,
     effort: Annotated[str, typer.Option(help="fast, balanced or best.")] = "balanced",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the table and of the networks.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Seed of the table and of the networks.")] = 0,
 ) -> None:
     """Show what bdkn does with a table of flats."""
     with errors_as_messages():

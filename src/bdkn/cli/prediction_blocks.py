@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -48,9 +49,17 @@ class PredictionPlan:
             )
         for level in quantiles:
             check_number("each level in --quantiles", level, low=0, high=1)
+        for threshold in above:
+            check_number("each threshold in --above", threshold, low=-math.inf)
         plan = cls(
             model, input_kinds(model, names), copied, coverage, quantiles, above, support and can_tell_support(model)
         )
+        repeated = [name for name, count in Counter(plan.output_names()).items() if count > 1]
+        if repeated:
+            raise InvalidParameterError(
+                f"levels in --quantiles and thresholds in --above must differ in their first six digits, which name their "
+                f"columns; got {', '.join(repeated)} more than once"
+            )
         taken = set(copied) & set(plan.output_names())
         if taken:
             raise InvalidParameterError(
