@@ -6,13 +6,13 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import make_fits_small
 from typer.testing import CliRunner
 
 from bdkn.cli import app
 from bdkn.cli.terminal import print_table, printable
 from bdkn.report import Table
 from bdkn.table_files import read_table
+from conftest import make_fits_small
 
 MARKUP, RED, SCRIPT, FORMULA = "[/bold]", "\x1b[31mred\x07", "<script>window.hacked = 1</script>", "=cmd|' /C calc'!A0"
 TARGET = "cost $a_{ [/red] \u202e\x1b]0;title\x07"

@@ -280,7 +280,7 @@ def test_a_table_that_is_no_ordinary_file_is_told(tmp_path):
     (tmp_path / "mine.toml").write_text(TEXT)
     (tmp_path / "bridges.csv").symlink_to("/dev/zero")
     experiment = load_experiment(tmp_path / "mine.toml")
-    with pytest.raises(DataError, match="bridges.csv must be a CSV file; it must be an ordinary file"):
+    with pytest.raises(DataError, match=r"bridges\.csv must be a CSV file; it must be an ordinary file"):
         experiment.cells(experiment.source())
 
 

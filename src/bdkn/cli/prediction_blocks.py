@@ -57,8 +57,8 @@ class PredictionPlan:
         repeated = [name for name, count in Counter(plan.output_names()).items() if count > 1]
         if repeated:
             raise InvalidParameterError(
-                f"levels in --quantiles and thresholds in --above must differ in their first six digits, which name their "
-                f"columns; got {', '.join(repeated)} more than once"
+                "levels in --quantiles and thresholds in --above must differ in their first six digits, which name "
+                f"their columns; got {', '.join(repeated)} more than once"
             )
         taken = set(copied) & set(plan.output_names())
         if taken:
@@ -142,8 +142,8 @@ class Counts:
             )
         if self.marked:
             notes.append(
-                f"{self.marked:,} copied texts would be computed by a spreadsheet, as they begin with =, +, - or @; they "
-                "have a ' in front of them now. --formulas copies them as they stand"
+                f"{self.marked:,} copied texts would be computed by a spreadsheet, as they begin with =, +, - or @; "
+                "they have a ' in front of them now. --formulas copies them as they stand"
             )
         return notes
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-
 _MARKDOWN = re.compile(r"[\\`*_\[\]|~$]")
 
 

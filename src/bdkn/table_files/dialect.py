@@ -53,8 +53,8 @@ def detect_dialect(head: bytes, place: str, *, delimiter: str | None = None, who
     encoding, text = _decode(head)
     if "\0" in text:
         raise InvalidParameterError(
-            f"{place} must be text; it contains zeros, as files of other kinds do, and texts in UTF-16 that do not begin "
-            "with a mark: save it as UTF-8"
+            f"{place} must be text; it contains zeros, as files of other kinds do, and texts in UTF-16 that do not "
+            "begin with a mark: save it as UTF-8"
         )
     lines = list(io.StringIO(text, newline=""))
     if not whole:

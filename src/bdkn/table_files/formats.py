@@ -56,8 +56,8 @@ def check_input(path: str | os.PathLike[str]) -> None:
         raise InvalidParameterError(f"a table must be a file; got {place}, which is a folder: name a file in it")
     if not stat.S_ISREG(mode):
         raise InvalidParameterError(
-            f"a table must be an ordinary file; got {place}, which is a pipe or a device: `bdkn predict` reads a pipe by "
-            "the name -, as standard input; for all else write it to a file first"
+            f"a table must be an ordinary file; got {place}, which is a pipe or a device: `bdkn predict` reads a pipe "
+            "by the name -, as standard input; for all else write it to a file first"
         )
     if not os.access(place, os.R_OK):
         raise InvalidParameterError(f"{place} cannot be read; check its permissions")

@@ -53,7 +53,7 @@ def open_line(text: io.TextIOWrapper, delimiter: str) -> int | None:
             if found[0] == "\n":
                 line += 1
             elif start is not None:
-                start, closed_at, first = None, base + at, start
+                first, closed_at, start = start, base + at, None
             elif base + at == closed_at + 1:
                 start = first
             elif previous in (delimiter, "\n", "\r"):

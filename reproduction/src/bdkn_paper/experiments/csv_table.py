@@ -17,7 +17,6 @@ from bdkn_paper.data.split_rules import Shuffled
 from bdkn_paper.experiments.tasks import Task
 from bdkn_paper.store.files import read_file
 
-
 MOST_SPLITS = 1000
 """Most splits of a table."""
 

@@ -147,7 +147,7 @@ class Experiment:
         n = sum(self._n_splits(source.n_splits(name)) for name in self.datasets) * len(self.methods)
         if n > MOST_CELLS:
             raise InvalidParameterError(
-                f"an experiment must have at most {MOST_CELLS:,} cells; {self.name} has about {n:,}: give it fewer splits"
+                f"an experiment must have at most {MOST_CELLS:,} cells; {self.name} has about {n:,}: name fewer splits"
             )
 
     def _n_splits(self, available: int) -> int:

@@ -19,8 +19,8 @@ def check_name(given: Any) -> None:
         raise InvalidParameterError(f"a name must be text; got {_shortened(given)}")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", given) or len(given) > MOST_CHARACTERS or given[-1] == ".":
         raise InvalidParameterError(
-            "a name must be letters, digits, '.', '_' and '-', begin with a letter or digit, not end with '.', and have "
-            f"at most {MOST_CHARACTERS} characters; got {_shortened(given)}"
+            "a name must be letters, digits, '.', '_' and '-', begin with a letter or digit, not end with '.', and "
+            f"have at most {MOST_CHARACTERS} characters; got {_shortened(given)}"
         )
     if given.partition(".")[0].lower() in _RESERVED:
         raise InvalidParameterError(f"a name must not be one that Windows reserves for devices; got {given!r}")

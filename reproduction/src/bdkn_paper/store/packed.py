@@ -32,8 +32,8 @@ def records(source: str | os.PathLike[str], tell: Callable[[str], None] = lambda
     """Return the records of a store or of a folder of packed files, by experiment, method, data set and split.
 
     A file of a store that is not a record is left out, and ``tell`` is called with a sentence about it; a packed file
-    that is damaged raises an error that names it. Records of cells that today's experiment files no longer contain are returned too: ``Cell.of(record).key``
-    identifies the cell.
+    that is damaged raises an error that names it. Records of cells that today's experiment files no longer contain are
+    returned too: ``Cell.of(record).key`` identifies the cell.
     """
     folder = record_folder(source)
     return sorted([*Store(folder, tell), *packed(folder)], key=place)
@@ -94,8 +94,8 @@ def read_packed(path: Path) -> Iterator[Record]:
             yield record
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise InvalidParameterError(
-            f"{path} must hold records as 'bdkn-paper pack' writes them; got {error}: restore it, or remove it and pack "
-            "it again"
+            f"{path} must hold records as 'bdkn-paper pack' writes them; got {error}: restore it, or remove it and "
+            "pack it again"
         ) from error
 
 

@@ -19,9 +19,17 @@ _LATEX: Mapping[Mark, str] = {"best": r"\textbf{{{}}}", "second": r"\underline{{
 _SPECIAL = str.maketrans(
     {
         **{c: rf"\{c}" for c in "&%$#_{}"},
-        **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
-        **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}"},
-        **{"±": r"$\pm$", "–": "--", "−": "-", "×": r"$\times$"},
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        '"': r"\textquotedbl{}",
+        "±": r"$\pm$",
+        "–": "--",
+        "−": "-",
+        "×": r"$\times$",
         **dict.fromkeys("\n\r\t", " "),
     }
 )

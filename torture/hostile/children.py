@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import hostile_values as hostile
+from hostile import values
 
 Line = tuple[str, int, list[str], str]
 """What was tried, how many times, what was wrong, and a remark."""
@@ -79,7 +79,7 @@ def parquet_files(place: Path, scale: float) -> Iterator[Line]:
 
     def some(first: int) -> str:
         for i in range(first, min(first + 100, count)):
-            path.write_bytes(hostile.damaged(whole, random.Random(f"parquet/{i}")))
+            path.write_bytes(values.damaged(whole, random.Random(f"parquet/{i}")))
             if found := read_both_ways(path):
                 return f"{i}: {found}"
         return ""
@@ -147,7 +147,7 @@ def bombs(place: Path, scale: float) -> Iterator[Line]:
         wrong += [f"{path.name}: {used} MiB"] if used > MOST_MIB else []
     shutil.rmtree(place / "bombs")
     yield (
-        "files of up to 4 GB when expanded, endless lines, 100 000 columns: told or read in bounded memory",
+        "files of up to 2 GB when expanded, endless lines, 100 000 columns: told or read in bounded memory",
         len(made),
         wrong,
         f"at most {most} MiB more than before",
@@ -165,7 +165,7 @@ def _bombs(folder: Path, scale: float) -> Iterator[tuple[str, Path]]:
         packer, content = zlib.compressobj(9, zlib.DEFLATED, 31), block * ((1 << 20) // len(block))
         with path.open("wb") as file:
             file.write(packer.compress(b"a,b\n"))
-            for _ in range(round(4096 * scale)):
+            for _ in range(round(2048 * scale)):
                 file.write(packer.compress(content))
             file.write(packer.flush())
         yield name, path
@@ -193,7 +193,7 @@ def _bombs(folder: Path, scale: float) -> Iterator[tuple[str, Path]]:
 
 def commands(place: Path, scale: float) -> Iterator[Line]:
     """Predict hostile tables by the command; the output is complete or not there, and nothing else is written."""
-    folder, count, wrong, ends = place / "commands", max(1, round(300 * scale)), [], {0: 0, 2: 0}
+    folder, count, wrong, ends = place / "commands", max(1, round(100 * scale)), [], {0: 0, 2: 0}
     folder.mkdir()
     said, _ = in_child(lambda: _fit(folder))
     if said:
@@ -243,12 +243,12 @@ def _predict(folder: Path, rng: random.Random) -> str:
     from bdkn.table_files import read_table
 
     rows = [
-        [f"{rng.uniform(-2, 2):.2f}", rng.choice(("x", "y", rng.choice(hostile.TEXTS).replace("\0", "")))]
+        [f"{rng.uniform(-2, 2):.2f}", rng.choice(("x", "y", rng.choice(values.TEXTS).replace("\0", "")))]
         for _ in range(rng.randrange(1, 9))
     ]
-    ending, content = hostile.written(["a", "b"], rows, rng)
+    ending, content = values.written(["a", "b"], rows, rng)
     data, out = folder / f"in{ending}", folder / "out.csv"
-    data.write_bytes(content if rng.random() < 0.4 else hostile.damaged(content, rng))
+    data.write_bytes(content if rng.random() < 0.4 else values.damaged(content, rng))
     out.unlink(missing_ok=True)
     ran = CliRunner().invoke(
         app, ["predict", str(folder / "m.bdkn"), str(data), "--keep", "b", "--out", str(out), "--jobs", "1"]
@@ -277,8 +277,8 @@ def pages(place: Path, scale: float) -> Iterator[Line]:
     from bdkn import BDKNRegressor
     from bdkn.report.model_page import make_page
 
-    rng, count, wrong = np.random.default_rng(0), max(1, round(20 * scale)), []
-    texts = [text for text in hostile.TEXTS if text.strip()]
+    rng, count, wrong = np.random.default_rng(0), max(1, round(10 * scale)), []
+    texts = [text for text in values.TEXTS if text.strip()]
     X = pd.DataFrame({name: rng.choice(texts, 150) for name in texts[14:18]})
     X[texts[10]] = rng.normal(size=150)
     y = X[texts[10]].to_numpy() + rng.normal(size=150)

@@ -130,7 +130,7 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
 def table(rng: random.Random) -> tuple[list[str], list[list[str]]]:
     """Return the names and cells of a table: texts of any kind, and columns of numbers."""
     width, height = rng.randrange(2, 7), rng.randrange(1, 12)
-    names = [f"{_cell(rng)[:50]} {j}".strip() for j in range(width)]
+    names = [f"{_cell(rng)[:50]} c{j}".strip() for j in range(width)]
     numbers = [rng.random() < 0.4 for _ in range(width)]
     rows = [[f"{rng.uniform(-9, 9):.3f}" if plain else f"t{_cell(rng)}" for plain in numbers] for _ in range(height)]
     return names, rows
