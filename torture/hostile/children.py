@@ -147,7 +147,7 @@ def bombs(place: Path, scale: float) -> Iterator[Line]:
         wrong += [f"{path.name}: {used} MiB"] if used > MOST_MIB else []
     shutil.rmtree(place / "bombs")
     yield (
-        "files of up to 2 GB when expanded, endless lines, 100 000 columns: told or read in bounded memory",
+        f"files of {1024 * min(1.0, scale):.0f} MiB or more when expanded, endless lines, 100 000 columns: bounded memory",
         len(made),
         wrong,
         f"at most {most} MiB more than before",
@@ -165,7 +165,7 @@ def _bombs(folder: Path, scale: float) -> Iterator[tuple[str, Path]]:
         packer, content = zlib.compressobj(9, zlib.DEFLATED, 31), block * ((1 << 20) // len(block))
         with path.open("wb") as file:
             file.write(packer.compress(b"a,b\n"))
-            for _ in range(round(2048 * scale)):
+            for _ in range(round(1024 * scale)):
                 file.write(packer.compress(content))
             file.write(packer.flush())
         yield name, path

@@ -13,7 +13,7 @@ from bdkn.errors import InvalidParameterError
 LEAST_BYTES = 1 << 26
 """A compressed file may always expand to so many bytes."""
 
-MOST_FACTOR = 200
+MOST_FACTOR = 100
 """Beyond these, it may expand to so many times its size; tables of numbers and words expand to 3 to 20 times theirs."""
 
 DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
