@@ -147,7 +147,7 @@ def bombs(place: Path, scale: float) -> Iterator[Line]:
         wrong += [f"{path.name}: {used} MiB"] if used > MOST_MIB else []
     shutil.rmtree(place / "bombs")
     yield (
-        f"files of {1024 * min(1.0, scale):.0f} MiB or more when expanded, endless lines, 100 000 columns: bounded memory",
+        f"files of {1024 * min(1.0, scale):.0f} MiB when expanded, endless lines, 100 000 columns: bounded memory",
         len(made),
         wrong,
         f"at most {most} MiB more than before",
