@@ -287,7 +287,7 @@ def test_a_table_that_is_no_ordinary_file_is_told(tmp_path):
 def test_numbers_of_processes_have_a_bound(tmp_path):
     ran = CliRunner().invoke(app, ["run", str(tmp_path / "mine.toml"), "--jobs", "1000000000"])
     assert ran.exit_code == 2
-    assert "up to 1024" in " ".join(ran.stderr.replace("│", " ").split())
+    assert "at most 1024" in " ".join(ran.stderr.replace("│", " ").split())
 
 
 def test_dumps_is_one_line():

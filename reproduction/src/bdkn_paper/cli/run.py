@@ -23,7 +23,9 @@ MOST_JOBS = 1024
 
 def _not_zero(jobs: int) -> int:
     if jobs == 0 or jobs > MOST_JOBS:
-        raise typer.BadParameter(f"must be a number of processes up to {MOST_JOBS}, or -1 for one per core; got {jobs}")
+        raise typer.BadParameter(
+            f"must be a number of processes, or -1 for one per core; at most {MOST_JOBS}; got {jobs}"
+        )
     return jobs
 
 
