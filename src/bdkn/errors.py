@@ -245,7 +245,7 @@ def check_number(
         high = min(high, MOST_WHOLE)
     if isinstance(given, numbers.Integral if whole else numbers.Real) and not isinstance(given, bool):
         value: Any = int(given) if isinstance(given, numbers.Integral) else _as_float(given)
-        if (low < value if strict else low <= value) and value <= high and (infinite or math.isfinite(value)):
+        if (low < value if strict else low <= value) and value <= high and (infinite or math.isfinite(_as_float(value))):
             return
     what = "an integer" if whole else "a number"
     too_large = isinstance(given, numbers.Integral) and given > high

@@ -90,7 +90,8 @@ class Predictive(ABC):
         if widest == 0.0 or 1e-150 < widest < 1e150:
             return np.sqrt(self.var())
         unit = max(widest, 1e-300)  # in its own units no variance leaves the range of floats
-        return unit * np.sqrt(self.affine(1.0 / unit, 0.0).var())
+        with np.errstate(over="ignore"):
+            return np.asarray(unit * np.sqrt(self.affine(1.0 / unit, 0.0).var()))
 
     def median(self) -> FloatArray:
         """Return the median of each row."""
@@ -158,6 +159,13 @@ def generator_of(random_state: Any) -> np.random.Generator:
 def check_draws(name: str, rows: int, size: int) -> None:
     """Raise if draws of so many rows do not fit into memory."""
     check_memory(f"{name}={size} draws of {rows} rows", 8.0 * rows * size, "draw fewer at once")
+
+
+def check_affine(scale: float, shift: float) -> tuple[float, float]:
+    """Return the factor and the number to add of an affine map; raise unless they are finite, and the factor > 0."""
+    check_number("scale", scale, low=0.0, strict=True)
+    check_number("shift", shift, low=-np.finfo(np.float64).max)
+    return float(scale), float(shift)
 
 
 def repeated(number: FloatArray, shape: tuple[int, ...]) -> FloatArray:

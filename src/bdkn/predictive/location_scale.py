@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from scipy.special import betaincinv, betaln, ndtr, ndtri, stdtr, stdtrit
 
 from bdkn.arrays import read_numbers
-from bdkn.errors import InvalidParameterError, check_number
-from bdkn.predictive.base import Predictive, check_location_scale, repeated
+from bdkn.errors import InvalidParameterError
+from bdkn.predictive.base import Predictive, check_affine, check_location_scale, repeated
 from bdkn.typing import FloatArray
 
 _NARROW = 1e-100  # a scale this small beside the error is a point mass, and its square would leave the range of floats
@@ -63,8 +63,9 @@ class LocationScale(Predictive):
 
     def affine(self, scale: float, shift: float) -> Self:
         """Return the distribution of ``scale * Y + shift``, for ``scale > 0``."""
-        check_number("scale", scale, low=0.0, strict=True)
-        moved = {"loc": scale * self.loc + shift, "scale": scale * self.scale}
+        scale, shift = check_affine(scale, shift)
+        with np.errstate(over="ignore"):  # what overflows is refused
+            moved = {"loc": scale * self.loc + shift, "scale": scale * self.scale}
         return replace(self, **moved)
 
     def _store(self, **parameters: ArrayLike) -> None:
@@ -86,18 +87,22 @@ class LocationScale(Predictive):
         return self._standard_cdf(standardise(y, self.loc[:, None], self.scale[:, None]))
 
     def _ppf(self, q: FloatArray) -> FloatArray:
-        with np.errstate(invalid="ignore"):  # the far ends of a point mass: 0 * inf
+        with np.errstate(invalid="ignore", over="ignore"):  # the far ends of a point mass: 0 * inf
             quantiles = self.loc[:, None] + self.scale[:, None] * self._standard_ppf(q)
         return np.where(self.scale[:, None] > 0, quantiles, self.loc[:, None])
 
     def _rvs(self, size: int, generator: np.random.Generator) -> FloatArray:
         draws = self._standard_rvs((len(self), size), generator)
-        return self.loc[:, None] + self.scale[:, None] * draws
+        with np.errstate(over="ignore"):
+            return np.asarray(self.loc[:, None] + self.scale[:, None] * draws)
 
     def _crps(self, y: FloatArray) -> FloatArray:
-        loc, error = self.loc[:, None], np.abs(y - self.loc[:, None])
-        wide = self.scale[:, None] > _NARROW * error
-        return np.where(wide, self._positive_crps(y, loc, np.where(wide, self.scale[:, None], 1.0)), error)
+        loc = self.loc[:, None]
+        with np.errstate(over="ignore"):
+            error = np.abs(y - loc)
+            wide = self.scale[:, None] > _NARROW * error
+            scale = np.where(wide, self.scale[:, None], 1.0)
+            return np.where(wide, self._positive_crps(np.where(wide, y, loc), loc, scale), error)
 
 
 def standardise(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
@@ -146,7 +151,8 @@ class Gaussian(LocationScale):
 
     def var(self) -> FloatArray:
         """Return ``scale²``."""
-        return self.scale**2
+        with np.errstate(over="ignore"):
+            return np.asarray(self.scale**2)
 
     def _standard_logpdf(self, z: FloatArray) -> FloatArray:
         return normal_logpdf(z)
@@ -222,7 +228,8 @@ class StudentT(LocationScale):
         """Return ``scale² df / (df - 2)``, infinite for ``df <= 2``; a point mass has none at any ``df``."""
         heavy = self.df <= 2
         inflation = 1 / (1 - 2 / np.where(heavy, np.inf, self.df))
-        return self.scale**2 * inflation + np.where(heavy & (self.scale > 0), np.inf, 0.0)
+        with np.errstate(over="ignore"):
+            return np.asarray(self.scale**2 * inflation + np.where(heavy & (self.scale > 0), np.inf, 0.0))
 
     def _standard_logpdf(self, z: FloatArray) -> FloatArray:
         return _standard_t_logpdf(z, self.df[:, None])

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from bdkn.arrays import read_numbers
-from bdkn.errors import InvalidParameterError, check_number
-from bdkn.predictive.base import Predictive, check_location_scale
+from bdkn.errors import InvalidParameterError
+from bdkn.predictive.base import Predictive, check_affine, check_location_scale
 from bdkn.predictive.location_scale import (
     Gaussian,
     log_density,
@@ -78,8 +78,9 @@ class GaussianMixture(Predictive):
 
     def var(self) -> FloatArray:
         """Return ``Σ_h w_h (scale_h² + (loc_h - mean)²)``, the variance within the components plus that between."""
-        between = self.loc - self.mean()[:, None]
-        return self._mix(self.scale**2 + between**2)
+        with np.errstate(over="ignore"):
+            between = self.loc - self.mean()[:, None]
+            return self._mix(self.scale**2 + between**2)
 
     def moment_matched(self) -> Gaussian:
         """Return the Gaussian with the mean and the variance of the mixture."""
@@ -87,8 +88,10 @@ class GaussianMixture(Predictive):
 
     def affine(self, scale: float, shift: float) -> Self:
         """Return the distribution of ``scale * Y + shift``, for ``scale > 0``."""
-        check_number("scale", scale, low=0.0, strict=True)
-        return replace(self, loc=scale * self.loc + shift, scale=scale * self.scale)
+        scale, shift = check_affine(scale, shift)
+        with np.errstate(over="ignore"):  # what overflows is refused
+            loc, width = scale * self.loc + shift, scale * self.scale
+        return replace(self, loc=loc, scale=width)
 
     def _mix(self, values: FloatArray) -> FloatArray:
         mixed: FloatArray = np.einsum("nh,n...h->n...", self.weights, values)
@@ -137,7 +140,8 @@ class GaussianMixture(Predictive):
         chosen = np.sum(level[:, :, None] >= steps[:, None, :-1], axis=2)
         loc: FloatArray = np.take_along_axis(self.loc, chosen, axis=1)
         scale: FloatArray = np.take_along_axis(self.scale, chosen, axis=1)
-        return np.asarray(loc + scale * generator.standard_normal(chosen.shape))
+        with np.errstate(over="ignore"):
+            return np.asarray(loc + scale * generator.standard_normal(chosen.shape))
 
     def _crps(self, y: FloatArray) -> FloatArray:
         rows = max(1, _PAIRS_AT_ONCE // max(1, y.shape[1] * self.loc.shape[1] ** 2))
