@@ -15,17 +15,20 @@ sys.path.insert(0, str(Path(__file__).parent))
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from record import Found, arguments, recording
-from sent import predictives
+from sent import predictives, regressors
 from sent.judge import Judge
 
 Trial = Callable[[Judge, Any], None]
 
 PARTS: dict[str, tuple[Trial, int]] = {
-    "metrics": (predictives.try_metric, 30_000),
-    "constructors": (predictives.try_constructor, 20_000),
-    "methods": (predictives.try_method, 25_000),
+    "metrics": (predictives.try_metric, 6_000),
+    "constructors": (predictives.try_constructor, 10_000),
+    "methods": (predictives.try_method, 5_000),
     "joint": (predictives.try_joint, 3_000),
     "monitor": (predictives.try_monitor, 4_000),
+    "parameters": (regressors.try_parameter, 4_000),
+    "fits": (regressors.try_fit, 3_000),
+    "questions": (regressors.try_question, 15_000),
 }
 """What is tried, and how many times."""
 

@@ -34,6 +34,9 @@ from bdkn.threads import bounded_threads
 from bdkn.training.effort import Clock
 from bdkn.typing import FloatArray, IndexArray
 
+_LARGEST = 1e140
+"""Predictions of members are at most so large, in units of the targets' standard deviation."""
+
 _Done = tuple[Any, MeanStd]
 """A fitted model, and its predictions for all rows."""
 
@@ -250,6 +253,16 @@ def predict_by_fold(members: Sequence[EstimatorMember], X: Any) -> tuple[FloatAr
                 "check them, or use drop_members"
             )
     return means, stds
+
+
+def check_size(members: Sequence[EstimatorMember], means: FloatArray) -> None:
+    """Raise if a member's prediction, in scaled units, is so large that its square would overflow."""
+    for h, member in enumerate(members):
+        if np.abs(means[..., h]).max(initial=0.0) > _LARGEST:
+            raise DivergedError(
+                f"member {member.name!r} must predict numbers of the size of the targets; on one of these rows it "
+                f"predicts one {_LARGEST:g} times as large: check this row, or use drop_members"
+            )
 
 
 def scale_predictions(

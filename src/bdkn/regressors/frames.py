@@ -11,6 +11,7 @@ from scipy.sparse import issparse
 
 from bdkn.arrays import check_readable
 from bdkn.errors import InvalidParameterError, missing_extra
+from bdkn.tables.reading import column_names, is_frame
 from bdkn.typing import Array, FloatArray
 
 
@@ -28,6 +29,8 @@ def as_table(X: Any) -> Any:
     if isinstance(X, np.ma.MaskedArray):
         check_readable("X", X)
         X = np.asarray(X)
+    if hasattr(X, "columns") and is_frame(X):
+        column_names(X)  # which raises if some are equal
     table = X.tocsr() if issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
     if isinstance(table, np.ndarray) and table.dtype.kind in "mMV":
         check_readable("X", table)

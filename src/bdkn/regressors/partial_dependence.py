@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bdkn.errors import InvalidParameterError, OutsideDataWarning, check_choice, check_number
+from bdkn.errors import InvalidParameterError, OutsideDataWarning, check_choice, check_number, shown
 from bdkn.members.provenance import Seed, seed_sequence
 from bdkn.regressors.explaining import mixed_rows, some_rows
 from bdkn.regressors.frames import as_frame
@@ -160,7 +160,9 @@ def _is_known(column: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _checked_grid(grid: ArrayLike) -> Sequence[Any]:
-    values = list(np.asarray(grid).tolist()) if isinstance(grid, np.ndarray) and grid.dtype.kind != "M" else list(grid)  # type: ignore[arg-type]
+    if isinstance(grid, str | bytes) or not isinstance(grid, Iterable) or np.ndim(grid) > 1:  # type: ignore[arg-type]
+        raise InvalidParameterError(f"grid must be a list of values of the column; got {shown(grid)}")
+    values = list(np.asarray(grid).tolist()) if isinstance(grid, np.ndarray) and grid.dtype.kind != "M" else list(grid)
     if not values:
         raise InvalidParameterError("grid must hold a value at least; got none")
     return values

@@ -21,7 +21,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from bdkn.errors import InvalidParameterError, check_choice, check_number
+from bdkn.errors import InvalidParameterError, check_choice, check_n_jobs, check_number, check_verbosity
 from bdkn.inference import Forecast
 from bdkn.members import EstimatorMember, Folds, HeldOut, OwnFolds, TargetScaler
 from bdkn.members.provenance import FitProvenance, Seed
@@ -40,6 +40,7 @@ from bdkn.regressors.estimator_fitting import (
     FoldFitter,
     Parameters,
     calibrate,
+    check_size,
     make_folds,
     predict_by_fold,
     scale_predictions,
@@ -411,6 +412,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     def _check_parameters(self) -> None:
         check_estimators(self.estimators, self._validate_names)
         CombinationSettings.of(self)
+        check_n_jobs(self.n_jobs)
+        check_verbosity(self.verbose)
         get_effort(self.effort)
         check_time_limit(self.time_limit)
         check_choice("predict_with", self.predict_with, ("folds", "refit"))
@@ -465,7 +468,9 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     def _by_fold(self, X: Any) -> tuple[FloatArray, FloatArray]:
         with stage("predict members"), bounded_threads(X.shape[0]):
             means, stds = predict_by_fold(self.members_, X)
-        return scale_predictions(means, stds, self._combined.targets)
+        means, variances = scale_predictions(means, stds, self._combined.targets)
+        check_size(self.members_, means)
+        return means, variances
 
     def _takes_frame(self, X: Table, *, reset: bool) -> bool:
         """Return whether the columns of ``X`` are encoded; members that were given receive a frame as it is."""
