@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from record import Found, arguments, recording
-from sent import predictives, regressors
+from sent import outer, predictives, regressors
 from sent.judge import Judge
 
 Trial = Callable[[Judge, Any], None]
@@ -28,7 +28,14 @@ PARTS: dict[str, tuple[Trial, int]] = {
     "monitor": (predictives.try_monitor, 4_000),
     "parameters": (regressors.try_parameter, 4_000),
     "fits": (regressors.try_fit, 3_000),
+    "baselines": (regressors.try_baseline, 400),
+    "wide": (regressors.try_wide, 30),
     "questions": (regressors.try_question, 15_000),
+    "figures": (outer.try_figure, 300),
+    "pages": (outer.try_page, 150),
+    "commands": (outer.try_command, 600),
+    "experiments": (outer.try_experiment, 3_000),
+    "model files": (outer.try_load, 500),
 }
 """What is tried, and how many times."""
 

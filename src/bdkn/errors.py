@@ -244,15 +244,17 @@ def check_number(
     if whole:
         high = min(high, MOST_WHOLE)
     if isinstance(given, numbers.Integral if whole else numbers.Real) and not isinstance(given, bool):
-        value: Any = int(given) if isinstance(given, numbers.Integral) else _as_float(given)
-        if (low < value if strict else low <= value) and value <= high and (infinite or math.isfinite(_as_float(value))):
+        is_integer = isinstance(given, numbers.Integral)
+        value: Any = int(given) if is_integer else _as_float(given)
+        finite = math.isfinite(_as_float(value)) or (infinite and not is_integer)
+        if (low < value if strict else low <= value) and value <= high and finite:
             return
     what = "an integer" if whole else "a number"
     too_large = isinstance(given, numbers.Integral) and given > high
     bounded = too_large or (high < math.inf and high != MOST_WHOLE)
     bound = f"{'>' if strict else '>='} {low:g}" + (f" and <= {high:g}" if bounded else "")
-    finite = " and finite" if isinstance(given, float) and given == math.inf else ""
-    raise InvalidParameterError(f"{name} must be {what} {bound}{finite}; got {shown(given)}")
+    end = " and finite" if isinstance(given, float) and given == math.inf else ""
+    raise InvalidParameterError(f"{name} must be {what} {bound}{end}; got {shown(given)}")
 
 
 def _as_float(given: Any) -> float:

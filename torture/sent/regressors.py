@@ -89,6 +89,51 @@ def try_fit(judge: Judge, data: Any) -> None:
     judge.call("fits", name, fit, given=given, check=lambda dist: check_finite(dist, n), must=must)
 
 
+BASELINES = ("GPRegressor", "BLLRegressor", "MFVIRegressor", "VBLLRegressor", "LDBLLRegressor", "DKLRegressor")
+
+
+def try_baseline(judge: Judge, data: Any) -> None:
+    """Fit a regressor to compare with to odd rows or targets."""
+    seed, n, name = data.draw(seeds), data.draw(st.integers(8, 20)), data.draw(st.sampled_from(BASELINES))
+    X, y = ordinary(seed, n)
+    odd = data.draw(st.sampled_from(("X", "y")))
+    rows = table(data.draw(st.sampled_from(TABLES)), X) if odd == "X" else Given("float64", X, X)
+    targets = vector(data.draw(kinds), y) if odd == "y" else Given("float64", y, y)
+
+    def fit() -> Any:
+        model = getattr(bdkn, name)(epochs=1, random_state=0).fit(rows.value, targets.value)
+        return model.predict_dist(rows.value)
+
+    bad = rows.means is None or targets.means is None
+    must = "refuse" if bad else "either" if rows.may_refuse or targets.may_refuse else "answer"
+    given = f"{name} n={n} X={rows.kind} y={targets.kind}"
+    judge.call("fits of baselines", name, fit, given=given, check=lambda dist: check_finite(dist, n), must=must)
+
+
+def try_wide(judge: Judge, data: Any) -> None:
+    """Fit to tables of thousands of columns, and the default stack to odd targets."""
+    seed, wide = data.draw(seeds), data.draw(st.booleans())
+    X, y = ordinary(seed, 12 if wide else 24, data.draw(st.sampled_from((2000, 10_000))) if wide else 2)
+    targets = Given("float64", y, y) if wide else vector(data.draw(kinds), y)
+
+    def fit() -> Any:
+        model = (
+            make("ensemble") if wide else bdkn.BayesianStackingRegressor(random_state=0, cv=2, effort="fast", n_jobs=1)
+        )
+        return model.fit(X, targets.value).predict_dist(X)
+
+    must = "refuse" if targets.means is None else "either"
+    given = f"{X.shape} y={targets.kind}"
+    judge.call(
+        "wide tables and default stacks",
+        "fit",
+        fit,
+        given=given,
+        check=lambda dist: check_finite(dist, len(X)),
+        must=must,
+    )
+
+
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "bdkn": tuple(bdkn.BDKNRegressor().get_params()),
     "ensemble": tuple(bdkn.DeepEnsembleRegressor().get_params()),

@@ -152,7 +152,8 @@ class StudentTMixture(Predictive):
         loc, scale = self.loc[:, None], self.scale[:, None]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             density = self._in_blocks(student_mixture.log_density, (y - loc) / scale) - np.log(scale)
-        return np.where(scale > 0.0, density, np.where(y == loc, np.inf, -np.inf))
+        density = np.where(scale > 0.0, density, np.where(y == loc, np.inf, -np.inf))
+        return np.where(np.isnan(y), np.nan, density)
 
     def _cdf(self, y: FloatArray) -> FloatArray:
         from bdkn.kernels import student_mixture

@@ -114,7 +114,7 @@ def partial_dependence(
 def column_number(table: Any, column: str | int, fitted_names: Any = None) -> int:
     """Return the number of a column, given by its name or number."""
     names = column_names(table)
-    if column in names and not isinstance(column, bool):
+    if _is_name(column) and column in names:
         return names.index(column)
     if isinstance(column, str):
         known = list(map(str, names if fitted_names is None else fitted_names))
@@ -122,6 +122,12 @@ def column_number(table: Any, column: str | int, fitted_names: Any = None) -> in
         return known.index(column)
     check_number("column, if not a name,", column, low=0, high=len(names) - 1, whole=True)
     return int(column)
+
+
+def _is_name(column: Any) -> bool:
+    """Return whether a value can be compared with names of columns."""
+    comparable = isinstance(column, tuple) or np.ndim(column) == 0
+    return comparable and not isinstance(column, bool) and type(column).__name__ != "NAType"
 
 
 def _grid_of(model: Any, table: Any, j: int) -> Sequence[Any]:
