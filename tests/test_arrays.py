@@ -50,7 +50,11 @@ def test_missing_values_of_pandas_and_sparse_matrices_are_refused():
     pd = pytest.importorskip("pandas")
     from scipy.sparse import csr_matrix
 
-    with pytest.raises(InvalidParameterError, match=r"X must hold a number everywhere; row 0, column 1 is missing \(<NA>\)"):
+    with pytest.raises(
+        InvalidParameterError, match=r"X must hold a number everywhere; row 0, column 1 is missing \(<NA>\)"
+    ):
         check_readable("X", np.array([[1.0, pd.NA]], dtype=object))
-    with pytest.raises(InvalidParameterError, match=r"y must be an array; got a sparse matrix: y\.toarray\(\) makes one"):
+    with pytest.raises(
+        InvalidParameterError, match=r"y must be an array; got a sparse matrix: y\.toarray\(\) makes one"
+    ):
         read_numbers("y", csr_matrix(np.eye(2)))

@@ -14,7 +14,9 @@ X, Y = np.linspace(0.0, 1.0, 20)[:, None], np.linspace(0.0, 1.0, 20)
 
 @pytest.mark.parametrize("cls", [BDKNRegressor, DeepEnsembleRegressor])
 def test_a_million_members_are_refused_at_once(cls):
-    with pytest.raises(InvalidParameterError, match=r"10000000 members of .* would take about .* GB of memory; .* fewer"):
+    with pytest.raises(
+        InvalidParameterError, match=r"10000000 members of .* would take about .* GB of memory; .* fewer"
+    ):
         cls(n_members=10**7, epochs=1).fit(X, Y)
 
 

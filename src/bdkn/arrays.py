@@ -1,4 +1,4 @@
-"""Numbers that a user gives, read as arrays: masked, missing, complex ones, dates and text are not taken for numbers."""
+"""Numbers that a user gives, read as arrays: masked, missing and complex ones, dates and text are no numbers."""
 
 from __future__ import annotations
 

@@ -43,7 +43,9 @@ def _no_arithmetic_warnings():
 @EACH
 @pytest.mark.parametrize("weight", [1e-300, 5e-324, 1e-9])
 def test_weights_that_count_as_no_rows_are_refused(model, weight):
-    with pytest.raises(InvalidParameterError, match=r"sample_weight counts rows: these 40 rows count as .* nothing can be"):
+    with pytest.raises(
+        InvalidParameterError, match=r"sample_weight counts rows: these 40 rows count as .* nothing can be"
+    ):
         model.fit(X, Y, sample_weight=np.full(40, weight))
 
 
@@ -61,7 +63,9 @@ def test_some_weights_may_be_tiny(model):
 
 @EACH
 def test_targets_near_the_largest_number_are_refused_by_row(model):
-    with pytest.raises(InvalidParameterError, match=r"y must be within ±1e\+\d+; row \d+ is .*: fit to targets in other units"):
+    with pytest.raises(
+        InvalidParameterError, match=r"y must be within ±1e\+\d+; row \d+ is .*: fit to targets in other units"
+    ):
         model.fit(X, np.sign(Y) * 1.79e308)
 
 
@@ -76,10 +80,14 @@ def test_the_score_of_targets_in_any_unit(model, unit):
 @EACH
 def test_a_patience_beyond_all_numbers_and_a_coverage_that_is_an_array(model):
     if hasattr(model, "patience"):
-        with pytest.raises(InvalidParameterError, match=r"patience must be an integer >= 1 and <= 9\.22337e\+18; got 1000"):
+        with pytest.raises(
+            InvalidParameterError, match=r"patience must be an integer >= 1 and <= 9\.22337e\+18; got 1000"
+        ):
             type(model)(**{**QUICK, "early_stopping": True, "patience": 10**30}).fit(X, Y)
     model.fit(X, Y)
-    with pytest.raises(InvalidParameterError, match=r"coverage must be a number >= 0 and <= 1; got array\(\[0\.5, 0\.9\]\)"):
+    with pytest.raises(
+        InvalidParameterError, match=r"coverage must be a number >= 0 and <= 1; got array\(\[0\.5, 0\.9\]\)"
+    ):
         model.predict_interval(X, np.array([0.5, 0.9]))
 
 
@@ -111,7 +119,9 @@ def test_missing_labels_of_every_kind_are_refused():
         np.where(labels == 1, np.datetime64("NaT"), np.datetime64("2026-01-01")),
         np.array([pd.NA if label == 1 else label for label in labels], dtype=object),
     ):
-        with pytest.raises(InvalidParameterError, match="groups must hold a label for every row; got nan, None or masked"):
+        with pytest.raises(
+            InvalidParameterError, match="groups must hold a label for every row; got nan, None or masked"
+        ):
             BDKNRegressor(**QUICK).fit(X, Y, groups=groups)
 
 
@@ -138,5 +148,7 @@ def test_odd_questions_are_refused_by_name():
         model.drop_members(1.5)
     with pytest.raises(InvalidParameterError, match="grid must be a list of values of the column; got 0.5"):
         model.partial_dependence(X, 0, 0.5)
-    with pytest.raises(InvalidParameterError, match=r"quantiles must be a level, or a list of levels; got shape \(1, 1\)"):
+    with pytest.raises(
+        InvalidParameterError, match=r"quantiles must be a level, or a list of levels; got shape \(1, 1\)"
+    ):
         model.predict_quantiles(X, [[0.5]])

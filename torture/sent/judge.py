@@ -97,6 +97,8 @@ def _unclear(error: Exception) -> str:
         return "" if len(text) > 20 else "says too little"
     if isinstance(error, RuntimeWarning):
         return "warning of arithmetic"
+    if isinstance(error, OSError) and ("there is no file" in text or "name too long" in text):
+        return ""
     if isinstance(error, _BARE):
         return "bare error"
     if isinstance(error, (ValueError, TypeError)) and _CUSTOMARY.search(text) and "ambiguous" not in text:

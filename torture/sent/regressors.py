@@ -272,7 +272,7 @@ def try_question(judge: Judge, data: Any) -> None:
         if name == "stack":
             must = "either"
         else:
-            must = "refuse" if rows.means is None else "either"
+            must = "refuse" if rows.means is None and rows.kind != "sparse" else "either"
         call: Callable[[], Any] = lambda: ROW_QUESTIONS[what](model, rows.value, y, None)
         given, n_rows = f"{name} n={n} {what} X={rows.kind}", None
     elif sort == "targets":
@@ -298,7 +298,7 @@ def try_question(judge: Judge, data: Any) -> None:
         given, n_rows = f"{name} n={n} {what}={value!r:.150}", None
     if not hasattr(model, what) and name == "ensemble" and what in _ONLY_COMBINING:
         return
-    if n == 1 and what == "score":
+    if n == 1 and what in ("score", "score with weights"):  # which need two rows
         return
     judge.call(
         "questions to fitted models", what, call, given=given, check=lambda r: _check_numbers(r, n_rows), must=must

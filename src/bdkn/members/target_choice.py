@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 from scipy.special import stdtr
 from scipy.stats import skew
 
-from bdkn.errors import InvalidParameterError, check_choice
+from bdkn.errors import InvalidParameterError, check_choice, shown
 from bdkn.predictive import (
     ContinuedLink,
     IdentityLink,
@@ -57,6 +57,8 @@ _ERRORS, _LEAST = 4.0, 0.03
 _HEAP, _HEAP_ROWS = 0.02, 5
 """Share and number of the targets on 0 or 1 from which on it is taken for a bound."""
 
+_MOST = float(np.finfo(np.float64).max)
+
 _SKEWED = 0.5
 """Skewness of the targets from which on powers are tried."""
 
@@ -77,8 +79,8 @@ class TargetSettings:
     def __post_init__(self) -> None:
         check_choice("target", self.target, TARGETS)
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
-            if bound is not None and not (isinstance(bound, Real) and np.isfinite(bound)):
-                raise InvalidParameterError(f"{name} must be a finite number, or None for no bound; got {bound!r}")
+            if bound is not None and not (isinstance(bound, Real) and -_MOST <= bound <= _MOST):
+                raise InvalidParameterError(f"{name} must be a finite number, or None for no bound; got {shown(bound)}")
         if self.lower is not None and self.upper is not None and not self.lower < self.upper:
             raise InvalidParameterError(f"lower must be < upper; got lower={self.lower} and upper={self.upper}")
 

@@ -118,7 +118,9 @@ class Predictive(ABC):
         """Return the quantiles: ``(n,)`` for one level ``q``, ``(n, k)`` for k levels."""
         levels = read_numbers("q", q)
         if levels.ndim > 1 or not np.all((levels >= 0) & (levels <= 1)):
-            raise InvalidParameterError(f"q must be one probability or a list of them, each within [0, 1]; got {shown(q)}")
+            raise InvalidParameterError(
+                f"q must be one probability or a list of them, each within [0, 1]; got {shown(q)}"
+            )
         quantiles = self._ppf(np.atleast_1d(levels))
         return quantiles if levels.ndim else quantiles[:, 0]
 

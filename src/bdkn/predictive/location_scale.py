@@ -21,6 +21,8 @@ _NARROW = 1e-100  # a scale this small beside the error is a point mass, and its
 # while (1 + z²/df)^df starts to lose digits.
 _GAUSSIAN_DF = 1e8
 
+_FAR_OUT = 1e3  # beyond it the tail of the Gaussian differs from that of a Student-t with many degrees of freedom
+
 _FAR_DOWN = 1e-100  # a level below which quantiles are computed in another way
 
 
@@ -271,7 +273,7 @@ def _standard_t_logpdf(z: FloatArray, df: float | FloatArray) -> FloatArray:
         tail: FloatArray = (ν + 1) / 2 * np.log1p(z**2 / ν)
     # log B(1/2, ν/2) keeps its digits at large ν, where log Γ((ν+1)/2) - log Γ(ν/2) cancels.
     normaliser: FloatArray = np.log(ν) / 2 + betaln(0.5, ν / 2)
-    return -tail - normaliser
+    return np.where(np.isinf(df) & (np.abs(z) > _FAR_OUT), normal_logpdf(z), -tail - normaliser)
 
 
 def _standard_t_crps(z: FloatArray, df: FloatArray) -> FloatArray:

@@ -184,7 +184,8 @@ def increasing_root(
     it stays inside the bracket and is at most half as long as the step before; otherwise the bracket is halved. A row
     rests once its value is zero up to rounding or it moves by no more than ``tolerance`` or the last digit of x.
     """
-    x, last = (lower + upper) / 2, upper - lower
+    with np.errstate(over="ignore"):
+        x, last = lower / 2 + upper / 2, upper - lower
     resting = np.zeros(x.shape, dtype=bool)
     for _ in range(_MOST_STEPS):
         value, slope = function(x)

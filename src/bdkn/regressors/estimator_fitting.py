@@ -30,6 +30,7 @@ from bdkn.members.splitting import Splitting, is_fold_count
 from bdkn.networks import MIN_VARIANCE
 from bdkn.regressors.named_estimators import is_refitted
 from bdkn.rows import Rows
+from bdkn.tables.reading import column_names, is_frame, read_column
 from bdkn.threads import bounded_threads
 from bdkn.training.effort import Clock
 from bdkn.typing import FloatArray, IndexArray
@@ -165,8 +166,27 @@ class FoldFitter:
         try:
             model.fit(rows.X, rows.y, **parameters[name])
         except Exception as error:
+            odd = _odd_column(rows.X) if isinstance(error, TypeError | ValueError) else None
+            if odd is not None:
+                raise InvalidParameterError(
+                    f"member {name!r} cannot be fitted to column {odd[0]!r}, which holds {odd[1]} ({error}): give it a "
+                    "pipeline that encodes such columns, or estimators=None, whose members take any column"
+                ) from error
             error.add_note(f"raised by member {name!r}, fitted to {len(rows)} rows")
             raise
+
+
+def _odd_column(X: Any) -> tuple[Any, str] | None:
+    """Return the name of the first column of a frame that many models cannot use, and what it holds; None if none."""
+    if not (hasattr(X, "columns") and is_frame(X)):
+        return None
+    for name in column_names(X):
+        column = read_column(X, name)
+        if column.kind not in ("number", "boolean"):
+            return name, f"{column.kind}s" if column.kind != "text" else "text"
+        if column.missing.any():
+            return name, "missing values"
+    return None
 
 
 def _warn_of_limit(clock: Clock, left_out: Collection[str]) -> None:

@@ -166,7 +166,7 @@ def _is_known(column: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _checked_grid(grid: ArrayLike) -> Sequence[Any]:
-    if isinstance(grid, str | bytes) or not isinstance(grid, Iterable) or np.ndim(grid) > 1:  # type: ignore[arg-type]
+    if isinstance(grid, str | bytes) or not isinstance(grid, Iterable) or np.ndim(grid) > 1:
         raise InvalidParameterError(f"grid must be a list of values of the column; got {shown(grid)}")
     values = list(np.asarray(grid).tolist()) if isinstance(grid, np.ndarray) and grid.dtype.kind != "M" else list(grid)
     if not values:
@@ -180,6 +180,8 @@ def _pooled_quantile(outcome: Outcome, level: float, ends: FloatArray) -> FloatA
     ``ends`` (m, size) are the quantiles of the rows, between which it lies.
     """
     low, high = np.asarray(ends.min(axis=1)), np.asarray(ends.max(axis=1))
+    if np.isinf(ends).any():  # all of the distribution
+        return low if level < 0.5 else high
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
         above = outcome.above(np.repeat(middle, ends.shape[1])[:, None])[:, 0].reshape(ends.shape).mean(axis=1)
