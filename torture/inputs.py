@@ -14,7 +14,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from record import Found, arguments, recording
+
+from record import Found, arguments, read_records, recording
 from sent import outer, predictives, regressors
 from sent.judge import Judge
 
@@ -41,8 +42,8 @@ PARTS: dict[str, tuple[Trial, int]] = {
 
 FOUND = [
     Found(
-        "Weights of 1e-300 gave samples that are no numbers, weights of 5e-324 an OverflowError, weights of 1e300 an error "
-        "about features.",
+        "Weights of 1e-300 gave samples that are no numbers, weights of 5e-324 an OverflowError, weights of 1e300 an "
+        "error about features.",
         "Weights count rows: sums below 1e-6 and above 1e15 are refused before the fit, with the factor to use.",
     ),
     Found(
@@ -52,17 +53,17 @@ FOUND = [
     ),
     Found(
         "patience=10**30 was an OverflowError, an array as coverage an error about truth values.",
-        "One check of numbers: integers fit into 64 bits, arrays and NA are no numbers; messages show long values short.",
+        "One check of numbers: integers fit into 64 bits, arrays and NA are no numbers; long values are shown short.",
     ),
     Found(
         "n_members=10**6, hidden layers of 10**12 units and 10**12 draws took memory until the process was killed.",
-        "The memory that networks, curves, statistics and draws need is compared with that of the machine, the container "
-        "and the process before anything is computed; the error says how much it would be.",
+        "The memory that networks, curves, statistics and draws need is compared with that of the machine, the "
+        "container and the process before anything is computed; the error says how much it would be.",
     ),
     Found(
         "Masked arrays lost their mask; NaT became -9.2e18; complex numbers lost a part; pandas' NA failed inside.",
-        "One reader of numbers for targets, weights, quantiles, thresholds and parameters of distributions names the row; "
-        "tables name row and column.",
+        "One reader of numbers for targets, weights, quantiles, thresholds and parameters of distributions names the "
+        "row; errors about tables name row and column.",
     ),
     Found(
         "A stack with members of its own failed inside of them on frames with missing values, text or dates.",
@@ -73,8 +74,8 @@ FOUND = [
         "DivergedError names the member.",
     ),
     Found(
-        "The mixture of Student-t and Gaussians had the density 0 at nan, and the Student-t with infinitely many degrees "
-        "of freedom that of a Student-t far out.",
+        "The mixture of Student-t and Gaussians had the density 0 at nan, and the Student-t with infinitely many "
+        "degrees of freedom that of a Student-t far out.",
         "nan at nan; the Gaussian's density.",
     ),
     Found(
@@ -82,8 +83,8 @@ FOUND = [
         "The ends are infinite or the bounds of the target.",
     ),
     Found(
-        "Monitor.from_json of any other text raised KeyError, TypeError or RecursionError; affine took what is no number; "
-        "figures took levels, bins and numbers of rows that are none.",
+        "Monitor.from_json of any other text raised KeyError, TypeError or RecursionError; affine took what is no "
+        "number; figures took levels, bins and numbers of rows that are none.",
         "One error that names the argument.",
     ),
     Found(
@@ -132,6 +133,9 @@ def main() -> None:
     names = chosen.only.split(",") if chosen.only else list(PARTS)
     with recording("inputs", "Inputs", "python torture/inputs.py --write", FOUND, write=chosen.write) as record:
         judge = run_parts(names, chosen.scale)
+        for former in (line for one in read_records() if one.name == "inputs" and chosen.only for line in one.figures):
+            if former.what not in judge.tried:
+                record.figures.append(former)
         for part, tried in judge.tried.items():
             record.add(part, tried, judge.wrong[part], f"{judge.refused[part]:,} refused by one clear error")
 

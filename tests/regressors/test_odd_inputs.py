@@ -1,4 +1,4 @@
-"""Numbers at the edge, and arrays whose values are missing or no numbers: the right thing, or an error that names them."""
+"""Numbers at the edge, and values that are missing or no numbers: the right thing, or an error that names them."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_odd_questions_are_refused_by_name():
         model.explain(X, -7)
     with pytest.raises(InvalidParameterError, match="each member to drop must be one of"):
         model.drop_members(1.5)
-    with pytest.raises(InvalidParameterError, match="grid must be a list of values of the column; got 0.5"):
+    with pytest.raises(InvalidParameterError, match=r"grid must be a list of values of the column; got 0\.5"):
         model.partial_dependence(X, 0, 0.5)
     with pytest.raises(
         InvalidParameterError, match=r"quantiles must be a level, or a list of levels; got shape \(1, 1\)"

@@ -84,7 +84,8 @@ def try_page(judge: Judge, data: Any) -> None:
         return page.html
 
     def check(html: str) -> None:
-        assert html.startswith("<!doctype html>") and "<script>alert" not in html
+        assert html.startswith("<!doctype html>")
+        assert "<script>alert" not in html
         assert not re.search(r">[^<>]*\b(nan|inf)\b", re.sub(r"(?s)<script.*?</script>", "", html)), "a number is none"
         assert odd != "title" or "{{ 7" not in value or "{{ 7 * 7 }}" in html
 
@@ -107,8 +108,32 @@ def _model_file() -> Path:
     return path
 
 
-CELLS = ("1.5", "-2", "", "nan", "inf", "-inf", "NA", "abc", "1e400", "=1+1", "1,5", '"', "2026-01-31", "true", " ", "\x00", "é", "9" * 40,
-         "<b>", "0x10", "1_000", "None", "#N/A", "½")  # fmt: skip
+CELLS = (
+    "1.5",
+    "-2",
+    "",
+    "nan",
+    "inf",
+    "-inf",
+    "NA",
+    "abc",
+    "1e400",
+    "=1+1",
+    "1,5",
+    '"',
+    "2026-01-31",
+    "true",
+    " ",
+    "\x00",
+    "é",
+    "9" * 40,
+    "<b>",
+    "0x10",
+    "1_000",
+    "None",
+    "#N/A",
+    "½",
+)
 HEADERS = ("a", "b", "price", "", "a", "b b", "é", "[/bold]", "price ", "0", "=cmd", "\ufeffa", '"q"', "x" * 300)
 
 
@@ -130,10 +155,45 @@ def _file(data: Any, rng: np.random.Generator) -> bytes:
     return content if rng.random() < 0.9 else content[: int(rng.integers(len(content) + 1))]
 
 
-OPTIONS = ("--effort", "--coverage", "--lower", "--upper", "--seed", "--jobs", "--method", "--drop", "--features", "--groups", "--weights",
-           "--time", "--target", "--out", "--time-limit")  # fmt: skip
-WORDS = ("fast", "abc", "", "-1", "0", "1", "0.5", "nan", "inf", "1e400", "10000000000000000000000", "a", "b", "price", "a,b", "nosuch", "/",
-         "x" * 300, "[bold]", "--")  # fmt: skip
+OPTIONS = (
+    "--effort",
+    "--coverage",
+    "--lower",
+    "--upper",
+    "--seed",
+    "--jobs",
+    "--method",
+    "--drop",
+    "--features",
+    "--groups",
+    "--weights",
+    "--time",
+    "--target",
+    "--out",
+    "--time-limit",
+)
+WORDS = (
+    "fast",
+    "abc",
+    "",
+    "-1",
+    "0",
+    "1",
+    "0.5",
+    "nan",
+    "inf",
+    "1e400",
+    "10000000000000000000000",
+    "a",
+    "b",
+    "price",
+    "a,b",
+    "nosuch",
+    "/",
+    "x" * 300,
+    "[bold]",
+    "--",
+)
 
 
 def try_command(judge: Judge, data: Any) -> None:
@@ -194,10 +254,22 @@ def try_command(judge: Judge, data: Any) -> None:
 
 
 _DOCUMENT: dict[str, Any] = {
-    "name": "mine", "title": "t", "datasets": ["own"], "splits": 2, "seed": 0, "kind": "scores",
-    "methods": {"bdkn": {"regressor": "BDKNRegressor", "base": {"from_paper": 1}, "parameters": {"n_members": 2}, "datasets": {"own": {"epochs": 3}}}},
+    "name": "mine",
+    "title": "t",
+    "datasets": ["own"],
+    "splits": 2,
+    "seed": 0,
+    "kind": "scores",
+    "methods": {
+        "bdkn": {
+            "regressor": "BDKNRegressor",
+            "base": {"from_paper": 1},
+            "parameters": {"n_members": 2},
+            "datasets": {"own": {"epochs": 3}},
+        }
+    },
     "tables": {"own": {"path": "own.csv", "target": "y", "splits": 2}},
-}  # fmt: skip
+}
 
 
 def try_experiment(judge: Judge, data: Any) -> None:
@@ -227,7 +299,8 @@ def try_experiment(judge: Judge, data: Any) -> None:
         part[value if isinstance(value, str) else "other"] = part.pop(key)
 
     def check(experiment: Any) -> None:
-        assert experiment.name and all(name in experiment.tables or name for name in experiment.datasets)
+        assert experiment.name
+        assert all(name in experiment.tables or name for name in experiment.datasets)
 
     judge.call(
         "experiment files",

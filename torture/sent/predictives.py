@@ -13,7 +13,7 @@ from scipy import stats
 from bdkn import metrics
 from bdkn.predictive import Gaussian, GaussianMixture, MultivariateT, Predictive, StudentT, StudentTMixture
 from sent.judge import Judge
-from sent.vectors import KINDS, SCALARS, Given, Numbers, vector
+from sent.vectors import FINE, KINDS, SCALARS, Given, Numbers, vector
 
 seeds = st.integers(0, 2**32 - 1)
 kinds = st.sampled_from(KINDS)
@@ -62,8 +62,9 @@ def try_metric(judge: Judge, data: Any) -> None:
     seed, n, family = data.draw(seeds), data.draw(st.integers(1, 6)), data.draw(st.sampled_from(FAMILIES))
     dist, v = distribution(seed, n, family), numbers(seed, n)
     odd = data.draw(st.sampled_from(("y", "y", "sample_weight", "level")))
-    y = vector(data.draw(kinds), v) if odd == "y" else Given("float64", v, v)
-    w = vector(data.draw(kinds), np.abs(v) + 0.01) if odd == "sample_weight" else None
+    any_kind = kinds if n > 1 else st.sampled_from(FINE)  # a bad vector of one row may be a good one
+    y = vector(data.draw(any_kind), v) if odd == "y" else Given("float64", v, v)
+    w = vector(data.draw(any_kind), np.abs(v) + 0.01) if odd == "sample_weight" else None
     level: Any = data.draw(scalars) if odd == "level" else _LEVEL
     weights = None if w is None or w.means is None else w.means.ravel()
     slow = ("summary", "calibration_error", "curve") if family in ("gaussian", "student") else ()
@@ -102,20 +103,15 @@ def _metric(name: str, y: Any, dist: Predictive, level: Any, w: Given | None) ->
 def _must(y: Given, w: Given | None, n: int, level: Any, name: str) -> str:
     """Return whether a metric must answer, must refuse, or may do either."""
     if y.means is None:
-        return "refuse" if not _same_by_chance(y, n) else "either"
+        return "refuse"
     if level is not _LEVEL or y.may_refuse or name == "pit":
         return "either"
     if w is None:
         return "answer"
     if w.means is None:
-        return "refuse" if not _same_by_chance(w, n) else "either"
+        return "refuse"
     fine = (w.means >= 0).all() and w.means.sum() > 0 and np.isfinite(w.means).all()
     return "either" if w.may_refuse or not fine else "answer"
-
-
-def _same_by_chance(given: Given, n: int) -> bool:
-    """Return whether a bad vector is good if it has one row, or is None, which means no weights."""
-    return n == 1
 
 
 def _check_metric(name: str, result: Any, *, y: Given, dist: Predictive, w: Numbers | None) -> None:
@@ -128,9 +124,11 @@ def _compare_metric(name: str, result: Any, y: Numbers, dist: Predictive, w: Num
         if name == "summary":
             assert not np.isnan(list(result.values())).any(), result
         elif name == "curve":
-            assert result[0].shape == result[1].shape and ((result[1] >= 0) & (result[1] <= 1 + 1e-12)).all(), result
+            assert result[0].shape == result[1].shape, result
+            assert ((result[1] >= 0) & (result[1] <= 1 + 1e-12)).all(), result
         elif name == "pit":
-            assert result.shape == y.shape and ((result >= 0) & (result <= 1)).all(), result
+            assert result.shape == y.shape, result
+            assert ((result >= 0) & (result <= 1)).all(), result
         elif name in ("coverage", "calibration_error"):
             assert 0 <= result <= 1 + 1e-12, result
         elif name == "rmse":
@@ -144,7 +142,8 @@ def _compare_metric(name: str, result: Any, y: Numbers, dist: Predictive, w: Num
                 assert np.isclose(result, expected, rtol=1e-6, atol=1e-9), (result, expected)
             if name == "crps":
                 far = plain_average(np.abs(y - dist.mean()), w)
-                assert result >= 0 and (result <= 1.000001 * far + 10 * dist.std().max() or far > 1e300), (result, far)
+                assert result >= 0, (result, far)
+                assert result <= 1.000001 * far + 10 * dist.std().max() or far > 1e300, (result, far)
 
 
 def plain_squares(y: Numbers, mean: Numbers, w: Numbers | None) -> Any:
@@ -168,11 +167,18 @@ def try_constructor(judge: Judge, data: Any) -> None:
     loc, scale = (part.value for part in parts)
     given = f"{name} n={n} loc={parts[0].kind} scale={parts[1].kind}"
     if name == "GaussianMixture":
-        make: Callable[[], Predictive] = lambda: GaussianMixture(_pair(loc), _pair(scale))
+
+        def make() -> Predictive:
+            return GaussianMixture(_pair(loc), _pair(scale))
     elif name == "StudentT":
-        make = lambda: StudentT(4.0, loc, scale)
+
+        def make():
+            return StudentT(4.0, loc, scale)
     else:
-        make = lambda: Gaussian(loc, scale)
+
+        def make():
+            return Gaussian(loc, scale)
+
     must = "either"
     if name != "GaussianMixture" and n > 1:
         bad = any(part.means is None for part in parts)
@@ -200,17 +206,21 @@ def _check_distribution(dist: Predictive, n: int) -> None:
     assert len(dist) == n, (len(dist), n)
     mean, std, median = dist.mean(), dist.std(), dist.ppf(0.5)
     for part in (mean, std, median, dist.var(), *dist.interval(0.9)):
-        assert part.shape == (n,) and not np.isnan(part).any(), part
-    assert np.isfinite(mean).all() and (std >= 0).all()
+        assert part.shape == (n,), part
+        assert not np.isnan(part).any(), part
+    assert np.isfinite(mean).all()
+    assert (std >= 0).all()
     lower, upper = dist.interval(0.5)
     assert (lower <= upper).all()
     for y in (mean, above if np.isfinite(above).all() else mean, 0.0):
         F, score, log = dist.cdf(y), dist.crps(y), dist.logpdf(y)
         assert ((F >= 0) & (F <= 1)).all(), F
-        assert (score >= -1e-9 * np.abs(score)).all() and not np.isnan(score).any(), score
+        assert (score >= -1e-9 * np.abs(score)).all(), score
+        assert not np.isnan(score).any(), score
         assert not np.isnan(log).any(), log
     draws = dist.rvs(3, random_state=0)
-    assert draws.shape == (n, 3) and not np.isnan(draws).any()
+    assert draws.shape == (n, 3)
+    assert not np.isnan(draws).any()
 
 
 def try_method(judge: Judge, data: Any) -> None:
@@ -255,8 +265,22 @@ def _check_values(name: str, result: Numbers, *, y: Given, dist: Predictive) -> 
     missing = y.means is None
     values = np.asarray(y.value, dtype=float) if missing and y.kind in ("nan", "inf", "-inf in a list") else y.means
     if values is None:  # read as nan, or as several values per row
-        assert y.kind in ("objects with None", "polars with null", "pyarrow with null", "two columns", "no rows", "empty list",
-                          "categories with nan", "pandas Int64 with NA", "pandas boolean with NA", "one too few", "one row", "ragged", "three dimensions", "numbers as bytes"), y.kind  # fmt: skip
+        assert y.kind in (
+            "objects with None",
+            "polars with null",
+            "pyarrow with null",
+            "two columns",
+            "no rows",
+            "empty list",
+            "categories with nan",
+            "pandas Int64 with NA",
+            "pandas boolean with NA",
+            "one too few",
+            "one row",
+            "ragged",
+            "three dimensions",
+            "numbers as bytes",
+        ), y.kind
         return
     values = values.reshape(result.shape) if result.size == values.size else values
     assert (np.isnan(result) == np.isnan(values)).all(), (result, values)
@@ -293,7 +317,8 @@ def try_joint(judge: Judge, data: Any) -> None:
     def check(result: Any) -> None:
         good = y.means is not None
         assert not good or not np.isnan(result[0]).any(), result
-        assert not np.isnan(result[1]).any() and np.isfinite(result[2]).all()
+        assert not np.isnan(result[1]).any()
+        assert np.isfinite(result[2]).all()
 
     given = f"MultivariateT n={n} df={df!r:.40} loc={loc.kind} shape={odd == 'shape' and repr(shape)[:80]} y={y.kind}"
     judge.call("joint distributions", "MultivariateT", make, given=given, check=check)
@@ -334,5 +359,15 @@ def try_monitor(judge: Judge, data: Any) -> None:
 
 def _texts() -> tuple[str, ...]:
     whole = metrics.Monitor().to_json()
-    return (whole[:-3], "{}", "[]", "null", whole.replace("0.01", '"a"'), whole.replace("0.05", "null"), "[" * 5000,
-            whole.replace('"wealth"', '"w"'), whole.replace("start", "begin"), whole.replace("0.01", "NaN"))  # fmt: skip
+    return (
+        whole[:-3],
+        "{}",
+        "[]",
+        "null",
+        whole.replace("0.01", '"a"'),
+        whole.replace("0.05", "null"),
+        "[" * 5000,
+        whole.replace('"wealth"', '"w"'),
+        whole.replace("start", "begin"),
+        whole.replace("0.01", "NaN"),
+    )

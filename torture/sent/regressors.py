@@ -52,7 +52,8 @@ def check_finite(dist: Predictive, n: int) -> None:
     assert len(dist) == n, (len(dist), n)
     for part in (dist.mean(), *dist.interval(0.9)):
         assert np.isfinite(part).all(), part
-    assert not np.isnan(dist.std()).any() and not np.isnan(dist.rvs(2, random_state=0)).any()
+    assert not np.isnan(dist.std()).any()
+    assert not np.isnan(dist.rvs(2, random_state=0)).any()
 
 
 def try_fit(judge: Judge, data: Any) -> None:
@@ -269,11 +270,11 @@ def try_question(judge: Judge, data: Any) -> None:
     if sort == "rows":
         what = data.draw(st.sampled_from(tuple(ROW_QUESTIONS)))
         rows = table(data.draw(st.sampled_from(TABLES)), X)
-        if name == "stack":
-            must = "either"
-        else:
-            must = "refuse" if rows.means is None and rows.kind != "sparse" else "either"
-        call: Callable[[], Any] = lambda: ROW_QUESTIONS[what](model, rows.value, y, None)
+        must = "either" if name == "stack" else "refuse" if rows.means is None and rows.kind != "sparse" else "either"
+
+        def call() -> Any:
+            return ROW_QUESTIONS[what](model, rows.value, y, None)
+
         given, n_rows = f"{name} n={n} {what} X={rows.kind}", None
     elif sort == "targets":
         what = data.draw(st.sampled_from(tuple(TARGET_QUESTIONS)))
@@ -281,7 +282,10 @@ def try_question(judge: Judge, data: Any) -> None:
         must = (
             "refuse" if targets.means is None and n > 1 and what not in ("predict_above", "expected_cost") else "either"
         )
-        call = lambda: TARGET_QUESTIONS[what](model, X, targets.value, None)
+
+        def call():
+            return TARGET_QUESTIONS[what](model, X, targets.value, None)
+
         given, n_rows = f"{name} n={n} {what} y={targets.kind}", None
     else:
         what = data.draw(st.sampled_from(tuple(VALUE_QUESTIONS)))
@@ -294,7 +298,10 @@ def try_question(judge: Judge, data: Any) -> None:
         if what in ("n_samples", "max_rows of explain"):
             value = _few(value)
         must = "either"
-        call = lambda: VALUE_QUESTIONS[what](model, X, y, value)
+
+        def call():
+            return VALUE_QUESTIONS[what](model, X, y, value)
+
         given, n_rows = f"{name} n={n} {what}={value!r:.150}", None
     if not hasattr(model, what) and name == "ensemble" and what in _ONLY_COMBINING:
         return
@@ -305,5 +312,18 @@ def try_question(judge: Judge, data: Any) -> None:
     )
 
 
-_ONLY_COMBINING = ("support", "predict_var", "monitor", "partial_fit", "partial_fit and forget", "guarantee", "forgetting",
-                   "partial_fit with weights", "refit_prior", "shift", "drop_members", "merge", "guaranteed coverage")  # fmt: skip
+_ONLY_COMBINING = (
+    "support",
+    "predict_var",
+    "monitor",
+    "partial_fit",
+    "partial_fit and forget",
+    "guarantee",
+    "forgetting",
+    "partial_fit with weights",
+    "refit_prior",
+    "shift",
+    "drop_members",
+    "merge",
+    "guaranteed coverage",
+)
