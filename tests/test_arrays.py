@@ -58,3 +58,17 @@ def test_missing_values_of_pandas_and_sparse_matrices_are_refused():
         InvalidParameterError, match=r"y must be an array; got a sparse matrix: y\.toarray\(\) makes one"
     ):
         read_numbers("y", csr_matrix(np.eye(2)))
+
+
+def test_moments_of_distributions_at_the_edge_of_all_numbers():
+    from bdkn import Gaussian, GaussianMixture, StudentT
+    from bdkn.predictive import StudentTMixture
+
+    with np.errstate(all="raise"):
+        assert Gaussian([1.0], [2.0]).affine(1e-300, 1.7e308).std() == pytest.approx(2e-300)
+        assert GaussianMixture([[1.7e308, 1.7e308]], [[0.3, 0.3]]).mean()[0] == pytest.approx(1.7e308)
+        assert StudentT(np.inf, [0.0], [1.0]).logpdf(1e25)[0] == pytest.approx(-0.5e50)
+    dist = StudentTMixture(5.0, [0.0], [1.0], 0.5, [[0.0]], [[1.0]], [[0.5]])
+    assert np.isnan(dist.logpdf(np.nan)[0])
+    with pytest.raises(InvalidParameterError, match="shift must be a number"):
+        dist.affine(1.0, 10**400)

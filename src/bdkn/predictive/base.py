@@ -91,7 +91,11 @@ class Predictive(ABC):
             return np.sqrt(self.var())
         unit = max(widest, 1e-300)  # in its own units no variance leaves the range of floats
         with np.errstate(over="ignore"):
-            return np.asarray(unit * np.sqrt(self.affine(1.0 / unit, 0.0).var()))
+            return np.asarray(unit * np.sqrt(self._in_units(unit).var()))
+
+    def _in_units(self, unit: float) -> Predictive:
+        """Return distributions with the variances of ``Y / unit``."""
+        return self.affine(1.0 / unit, 0.0)
 
     def median(self) -> FloatArray:
         """Return the median of each row."""
@@ -166,7 +170,7 @@ def check_draws(name: str, rows: int, size: int) -> None:
 def check_affine(scale: float, shift: float) -> tuple[float, float]:
     """Return the factor and the number to add of an affine map; raise unless they are finite, and the factor > 0."""
     check_number("scale", scale, low=0.0, strict=True)
-    check_number("shift", shift, low=-np.finfo(np.float64).max)
+    check_number("shift", shift, low=-float(np.finfo(np.float64).max))
     return float(scale), float(shift)
 
 

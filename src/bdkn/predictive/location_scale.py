@@ -70,6 +70,9 @@ class LocationScale(Predictive):
             moved = {"loc": scale * self.loc + shift, "scale": scale * self.scale}
         return replace(self, **moved)
 
+    def _in_units(self, unit: float) -> Self:
+        return replace(self, loc=np.zeros(len(self)), scale=self.scale / unit)  # the centre would overflow
+
     def _store(self, **parameters: ArrayLike) -> None:
         """Set the parameters as float arrays of one length n, the length of ``loc``."""
         arrays = {name: read_numbers(name, value) for name, value in parameters.items()}

@@ -23,6 +23,7 @@ from bdkn.predictive.location_scale import (
 )
 from bdkn.typing import FloatArray
 
+_LARGE = 1e300
 _NARROW = 1e-150  # a point mass is scored as a very narrow Gaussian, whose variance does not yet underflow
 _PAIRS_AT_ONCE = 2**20  # the score sums over pairs of components; this bounds its memory to some tens of MB
 _EPS = np.finfo(np.float64).eps
@@ -74,7 +75,8 @@ class GaussianMixture(Predictive):
 
     def mean(self) -> FloatArray:
         """Return ``Σ_h w_h loc_h``."""
-        return self._mix(self.loc)
+        unit = float(np.abs(self.loc).max(initial=0.0))
+        return self._mix(self.loc) if unit < _LARGE else unit * self._mix(self.loc / unit)  # their sum may overflow
 
     def var(self) -> FloatArray:
         """Return ``Σ_h w_h (scale_h² + (loc_h - mean)²)``, the variance within the components plus that between."""
