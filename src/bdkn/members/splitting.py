@@ -130,6 +130,18 @@ def check_cv(cv: Any) -> None:
         )
     if is_fold_count(cv):
         check_number("cv", cv, low=2, whole=True)
+    elif isinstance(cv, list | tuple | np.ndarray | bytes | dict | set) and not _are_pairs(cv):
+        raise InvalidParameterError(
+            f"cv must be a number, a splitter or pairs of lists of row numbers; got {shown(cv)}"
+        )
+
+
+def _are_pairs(cv: Any) -> bool:
+    """Return whether ``cv`` holds pairs of lists."""
+    return len(cv) > 0 and all(
+        isinstance(split, list | tuple | np.ndarray) and len(split) == 2 and all(np.ndim(part) == 1 for part in split)
+        for split in cv
+    )
 
 
 def _is_missing(labels: NDArray[Any]) -> NDArray[np.bool_]:

@@ -57,10 +57,15 @@ _ERRORS, _LEAST = 4.0, 0.03
 _HEAP, _HEAP_ROWS = 0.02, 5
 """Share and number of the targets on 0 or 1 from which on it is taken for a bound."""
 
-_MOST = float(np.finfo(np.float64).max)
-
 _SKEWED = 0.5
 """Skewness of the targets from which on powers are tried."""
+
+
+def _is_finite(number: Real) -> bool:
+    try:
+        return bool(np.isfinite(float(number)))
+    except OverflowError:  # an integer that is larger than any float
+        return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +84,7 @@ class TargetSettings:
     def __post_init__(self) -> None:
         check_choice("target", self.target, TARGETS)
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
-            if bound is not None and not (isinstance(bound, Real) and -_MOST <= bound <= _MOST):
+            if bound is not None and not (isinstance(bound, Real) and _is_finite(bound)):
                 raise InvalidParameterError(f"{name} must be a finite number, or None for no bound; got {shown(bound)}")
         if self.lower is not None and self.upper is not None and not self.lower < self.upper:
             raise InvalidParameterError(f"lower must be < upper; got lower={self.lower} and upper={self.upper}")

@@ -71,7 +71,8 @@ class LocationScale(Predictive):
         return replace(self, **moved)
 
     def _in_units(self, unit: float) -> Self:
-        return replace(self, loc=np.zeros(len(self)), scale=self.scale / unit)  # the centre would overflow
+        moved = {"loc": np.zeros(len(self)), "scale": self.scale / unit}  # the centre might overflow
+        return replace(self, **moved)
 
     def _store(self, **parameters: ArrayLike) -> None:
         """Set the parameters as float arrays of one length n, the length of ``loc``."""

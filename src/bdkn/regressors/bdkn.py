@@ -226,6 +226,7 @@ class BDKNRegressor(CombiningRegressor):
         self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None, *, reset: bool
     ) -> tuple[Rows, Splitting]:
         """Return the checked rows to use, and how they are divided into folds."""
+        check_choice("design", self.design, DESIGNS)
         if reset and isinstance(self.cv, Iterator):  # which can be read only once; this is the copy that is fitted
             self.cv = list(self.cv)
         given = self._all_rows(X, y, sample_weight, reset=reset)

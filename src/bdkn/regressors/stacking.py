@@ -21,12 +21,12 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from bdkn.errors import InvalidParameterError, check_choice, check_n_jobs, check_number, check_verbosity
+from bdkn.errors import InvalidParameterError, check_choice, check_n_jobs, check_verbosity
 from bdkn.inference import Forecast
 from bdkn.members import EstimatorMember, Folds, HeldOut, OwnFolds, TargetScaler
 from bdkn.members.provenance import FitProvenance, Seed
 from bdkn.members.selection import DEPRECATED, CombinationSettings, sound_members
-from bdkn.members.splitting import Splitting, is_fold_count
+from bdkn.members.splitting import Splitting, check_cv
 from bdkn.members.target_choice import TargetSettings
 from bdkn.members.target_values import find_values
 from bdkn.predictive.links import Link
@@ -421,8 +421,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
             check_choice("cv", self.cv, ("prefit",))
             if self.estimators is None:
                 raise InvalidParameterError("cv='prefit' combines fitted members: give estimators, or let cv be 5")
-        elif is_fold_count(self.cv):
-            check_number("cv", self.cv, low=2, whole=True)
+        else:
+            check_cv(self.cv)
 
     def _fit_members(
         self,
