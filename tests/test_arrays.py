@@ -37,7 +37,7 @@ def test_double_precision_is_not_copied():
         (np.zeros(2, dtype=[("a", "f8")]), "y must hold numbers; got a structured array"),
         (np.array([1.0, datetime.date(2026, 1, 1)], dtype=object), r"y must hold numbers; row 1 is datetime\.date"),
         (np.array([1.0, "a"], dtype=object), "y must hold numbers; row 1 is 'a': convert them"),
-        (np.array([1.0, 10**400], dtype=object), "y must hold numbers; row 1 is 1000"),
+        (np.array([1.0, 10**400], dtype=object), "y must hold numbers of double precision; row 1 is 1000"),
         ([[1.0], [1.0, 2.0]], "y must be an array of numbers; got"),
     ],
 )  # fmt: skip

@@ -152,3 +152,30 @@ def test_odd_questions_are_refused_by_name():
         InvalidParameterError, match=r"quantiles must be a level, or a list of levels; got shape \(1, 1\)"
     ):
         model.predict_quantiles(X, [[0.5]])
+
+
+@EACH
+def test_integers_larger_than_any_float_and_equal_names_are_named(model):
+    pd = pytest.importorskip("pandas")
+    large = np.array([*Y[:-1].tolist(), 10**400], dtype=object)
+    with pytest.raises(InvalidParameterError, match="y must hold numbers of double precision; row 39 is 1000"):
+        model.fit(X, large)
+    with pytest.raises(InvalidParameterError, match="columns must have different names; got 'a' more than once"):
+        model.fit(pd.DataFrame(X, columns=["a", "a"]), Y)
+
+
+def test_a_member_names_the_column_that_it_cannot_use():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": X[:, 0], "colour": ["red", "blue"] * 20})
+    with pytest.raises(
+        InvalidParameterError, match="member 'ridge' cannot be fitted to column 'colour', which holds text"
+    ):
+        BayesianStackingRegressor([("ridge", Ridge())], random_state=0).fit(frame, Y)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("cv", np.zeros(3)), ("cv", b"x"), ("design", np.array([])), ("upper", 10**400), ("lower", [1])]
+)
+def test_splits_designs_and_bounds_of_odd_types_are_refused_by_name(name, value):
+    with pytest.raises(InvalidParameterError, match=f"{name} must be"):
+        BDKNRegressor(**{**QUICK, name: value}).fit(X, Y)

@@ -18,6 +18,8 @@ _CUSTOMARY = re.compile(
 )
 """Words of which the messages of scikit-learn's own checks have one."""
 
+_OF_FILES = ("there is no file", "name too long", "is a folder")
+
 _BARE = (
     IndexError,
     KeyError,
@@ -97,7 +99,7 @@ def _unclear(error: Exception) -> str:
         return "" if len(text) > 20 else "says too little"
     if isinstance(error, RuntimeWarning):
         return "warning of arithmetic"
-    if isinstance(error, OSError) and ("there is no file" in text or "name too long" in text):
+    if isinstance(error, OSError) and any(words in text for words in _OF_FILES):
         return ""
     if isinstance(error, _BARE):
         return "bare error"

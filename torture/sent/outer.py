@@ -325,4 +325,7 @@ def try_load(judge: Judge, data: Any) -> None:
             path.write_bytes(content if cut % 2 else whole[: cut * 3] + content)
             return bdkn.load(path)
 
+    if not cut % 2 and 3 * cut >= len(whole) and not content:  # that is the model
+        return
+
     judge.call("model files", "load", load, given=f"{content!r:.100} after {cut} bytes", must="refuse")

@@ -14,6 +14,6 @@ def binomial_envelope(rows: int, probability: ArrayLike, confidence: float) -> t
     from scipy.stats import binom
 
     check_number("confidence", confidence, low=0.0, high=1.0)
-    tail = (1 - confidence) / 2
+    tail = (1 - float(confidence)) / 2
     p = np.asarray(probability, dtype=np.float64)
     return np.asarray(binom.ppf(tail, rows, p) / rows), np.asarray(binom.ppf(1 - tail, rows, p) / rows)

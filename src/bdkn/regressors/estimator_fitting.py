@@ -164,7 +164,8 @@ class FoldFitter:
         given = {name: self.parameters.get(name, {})}
         rows, parameters = take_rows(self.rows, numbers), take_parameters(given, numbers, len(self.rows))
         try:
-            model.fit(rows.X, rows.y, **parameters[name])
+            with np.errstate(over="ignore", invalid="ignore"):  # a member that overflows is told of, see sound_members
+                model.fit(rows.X, rows.y, **parameters[name])
         except Exception as error:
             odd = _odd_column(rows.X) if isinstance(error, TypeError | ValueError) else None
             if odd is not None:

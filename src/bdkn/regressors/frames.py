@@ -34,6 +34,10 @@ def as_table(X: Any) -> Any:
     if hasattr(X, "column_names") and hasattr(X, "to_pandas"):
         X = X.to_pandas()  # members take no tables of pyarrow
     table = X.tocsr() if issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
+    if isinstance(table, np.ndarray) and table.dtype.kind == "c":
+        raise InvalidParameterError(
+            "Complex data not supported: X must hold real numbers; take two columns of their parts"
+        )
     if isinstance(table, np.ndarray) and table.dtype.kind in "mMVO":
         check_readable("X", table)
     if len(table.shape) != 2:
