@@ -1,4 +1,4 @@
-"""Numbers that a user gives, read as arrays: masked, missing, complex ones, dates and text are not taken for numbers."""
+"""Numbers that a user gives, read as arrays: masked, missing and complex ones, dates and text are no numbers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from bdkn.errors import InvalidParameterError, shown
 from bdkn.typing import FloatArray
+
+_MOST = float(np.finfo(np.float64).max)
 
 _KINDS = {
     "c": "complex numbers: take their real part, or two columns of their parts",
@@ -56,13 +58,17 @@ def check_readable(name: str, given: Any) -> None:
 
 
 def _check_objects(name: str, array: NDArray[Any]) -> None:
-    """Raise, naming the place, if an object is a date or pandas' NA or NaT."""
+    """Raise, naming the place, if an object is a date, pandas' NA or NaT, or an integer larger than any float."""
     for place, value in np.ndenumerate(array):
         kind = type(value).__name__
         if kind in ("NAType", "NaTType"):
             raise InvalidParameterError(
                 f"{name} must hold a number everywhere; {_place(place)} is missing ({value!r}): drop or fill such "
                 "values, or give a data frame, whose columns may have missing values"
+            )
+        if isinstance(value, int) and abs(value) > _MOST:
+            raise InvalidParameterError(
+                f"{name} must hold numbers of double precision; {_place(place)} is {shown(value)}, which is too large"
             )
         if hasattr(value, "isoformat") or isinstance(value, np.datetime64 | np.timedelta64):
             raise InvalidParameterError(

@@ -248,15 +248,17 @@ def check_number(
     if whole:
         high = min(high, MOST_WHOLE)
     if isinstance(given, numbers.Integral if whole else numbers.Real) and not isinstance(given, bool):
-        value: Any = int(given) if isinstance(given, numbers.Integral) else _as_float(given)
-        if (low < value if strict else low <= value) and value <= high and (infinite or math.isfinite(value)):
+        is_integer = isinstance(given, numbers.Integral)
+        value: Any = given if is_integer else _as_float(given)
+        finite = math.isfinite(_as_float(value)) or (infinite and not is_integer)
+        if (low < value if strict else low <= value) and value <= high and finite:
             return
     what = "an integer" if whole else "a number"
-    too_large = isinstance(given, numbers.Integral) and given > high
+    too_large = isinstance(given, int) and given > high
     bounded = too_large or (high < math.inf and high != MOST_WHOLE)
     bound = f"{'>' if strict else '>='} {low:g}" + (f" and <= {high:g}" if bounded else "")
-    finite = " and finite" if isinstance(given, float) and given == math.inf else ""
-    raise InvalidParameterError(f"{name} must be {what} {bound}{finite}; got {shown(given)}")
+    end = " and finite" if isinstance(given, float) and given == math.inf else ""
+    raise InvalidParameterError(f"{name} must be {what} {bound}{end}; got {shown(given)}")
 
 
 def _as_float(given: Any) -> float:
@@ -294,6 +296,6 @@ def check_verbosity(verbose: object) -> None:
 
 def check_n_jobs(n_jobs: object) -> None:
     """Raise unless ``n_jobs`` is None or an integer other than 0."""
-    whole = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool) and abs(n_jobs) <= MOST_WHOLE
-    if n_jobs is not None and not (whole and n_jobs != 0):
+    whole = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and not (whole and 0 < abs(int(n_jobs)) <= MOST_WHOLE):  # type: ignore[call-overload]
         raise InvalidParameterError(f"n_jobs must be None or an integer other than 0; got {shown(n_jobs)}")

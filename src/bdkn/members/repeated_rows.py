@@ -162,7 +162,8 @@ class _Grid:
         sample = np.asarray(part[:: max(1, len(part) // _SAMPLE)], dtype=np.float64)
         with np.errstate(all="ignore"):
             if np.isnan(sample).any():
-                sample = np.where(np.isnan(sample), np.nanmean(sample, axis=0), sample)
+                known = np.maximum(np.sum(~np.isnan(sample), axis=0), 1)
+                sample = np.where(np.isnan(sample), np.nansum(sample, axis=0) / known, sample)
             low, centre, high = np.nan_to_num(np.quantile(sample, [0.01, 0.5, 0.99], axis=0))
             spread = np.clip(sample, low, high).std(axis=0)
         return cls(centre, width * np.where((spread > 0) & np.isfinite(spread), spread, 1.0))

@@ -125,15 +125,29 @@ def _is_row_numbers(cv: Any) -> bool:
 def check_cv(cv: Any) -> None:
     """Raise unless ``cv`` is None, a number of folds, a splitter, or pairs of row numbers."""
     if isinstance(cv, str):
-        raise InvalidParameterError(f"cv must be a number, a splitter or pairs of lists of row numbers; got {shown(cv)}")
+        raise InvalidParameterError(
+            f"cv must be a number, a splitter or pairs of lists of row numbers; got {shown(cv)}"
+        )
     if is_fold_count(cv):
         check_number("cv", cv, low=2, whole=True)
+    elif isinstance(cv, list | tuple | np.ndarray | bytes | dict | set) and not _are_pairs(cv):
+        raise InvalidParameterError(
+            f"cv must be a number, a splitter or pairs of lists of row numbers; got {shown(cv)}"
+        )
+
+
+def _are_pairs(cv: Any) -> bool:
+    """Return whether ``cv`` holds pairs of lists."""
+    return len(cv) > 0 and all(
+        isinstance(split, list | tuple | np.ndarray) and len(split) == 2 and all(np.ndim(part) == 1 for part in split)
+        for split in cv
+    )
 
 
 def _is_missing(labels: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which labels are missing."""
     if labels.dtype.kind in "mM":
-        return np.isnat(labels)
+        return np.asarray(np.isnat(labels))
     if labels.dtype.kind not in "fcO":
         return np.zeros(len(labels), dtype=bool)
     return np.array([_is_no_label(label) for label in labels], dtype=bool)
@@ -151,10 +165,16 @@ def _labels(groups: ArrayLike, n: int) -> NDArray[Any]:
     except ValueError as error:
         raise InvalidParameterError(f"groups must hold one label per row; got {shown(groups)}") from error
     if labels.shape != (n,):
-        got = f"{shown(groups)}: if this is a column, X[{groups!r}]" if isinstance(groups, str) else f"shape {labels.shape}"
+        got = (
+            f"{shown(groups)}: if this is a column, X[{groups!r}]"
+            if isinstance(groups, str)
+            else f"shape {labels.shape}"
+        )
         raise InvalidParameterError(f"groups must hold one label per row, shape ({n},); got {got}")
     if (isinstance(groups, np.ma.MaskedArray) and np.ma.getmaskarray(groups).any()) or _is_missing(labels).any():
-        raise InvalidParameterError("groups must hold a label for every row; got nan, None or masked ones: give such rows their own")
+        raise InvalidParameterError(
+            "groups must hold a label for every row; got nan, None or masked ones: give such rows their own"
+        )
     labels = labels.astype(str) if labels.dtype.kind == "O" else labels
     if len(np.unique(labels)) < 2:
         raise InvalidParameterError(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bdkn.arrays import read_numbers
-from bdkn.errors import InvalidParameterError, check_number
+from bdkn.errors import InvalidParameterError, check_number, shown
 from bdkn.metrics.betting import N_BETS, Wealth
 from bdkn.metrics.rows import observed
 from bdkn.predictive import Predictive
@@ -219,9 +219,24 @@ class Monitor:
         monitor : Monitor
             The same monitor, which goes on where the other one was.
         """
-        state = json.loads(text)
+        try:
+            return cls._of_state(json.loads(text))
+        except InvalidParameterError:
+            raise
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise InvalidParameterError(
+                f"text must be what Monitor.to_json wrote; this is not ({type(error).__name__}: {shown(str(error))})"
+            ) from error
+
+    @classmethod
+    def _of_state(cls, state: dict[str, Any]) -> Self:
+        """Return the monitor with that state."""
         monitor, wealth = cls(state["alpha"], state["tolerance"]), state["wealth"]
-        stakes = np.array([-np.inf if x is None else x for x in wealth["log_stakes"]])
+        check_number("n of the wealth", wealth["n"], low=0, whole=True)
+        check_number("start", state["start"], low=0, whole=True)
+        if state["alarm_row"] is not None:
+            check_number("alarm_row", state["alarm_row"], low=1, whole=True)
+        stakes = read_numbers("log_stakes", [-np.inf if x is None else x for x in wealth["log_stakes"]])
         if stakes.shape != (N_BETS,):
             raise InvalidParameterError(
                 f"a monitor has {N_BETS} bets; this text has {len(stakes)}: it is of another version"

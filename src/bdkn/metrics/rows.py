@@ -32,7 +32,7 @@ def row_weights(sample_weight: ArrayLike | None, rows: int) -> FloatArray:
     least, most = weights.min(initial=np.inf), weights.max(initial=0.0)
     if weights.shape != (rows,) or not (least >= 0 and 0 < most < np.inf):
         raise InvalidParameterError(
-            f"sample_weight must hold one finite weight >= 0 for each of {rows} rows, not all zero; got shape "
+            f"sample_weight must hold one weight >= 0 for each of {rows} rows, not all zero; got shape "
             f"{weights.shape} with weights from {least:g} to {most:g}"
         )
     if not 1 / _LARGE < most < _LARGE:  # their sum may overflow, or have few digits

@@ -90,7 +90,12 @@ class Predictive(ABC):
         if widest == 0.0 or 1e-150 < widest < 1e150:
             return np.sqrt(self.var())
         unit = max(widest, 1e-300)  # in its own units no variance leaves the range of floats
-        return unit * np.sqrt(self.affine(1.0 / unit, 0.0).var())
+        with np.errstate(over="ignore"):
+            return np.asarray(unit * np.sqrt(self._in_units(unit).var()))
+
+    def _in_units(self, unit: float) -> Predictive:
+        """Return distributions with the variances of ``Y / unit``."""
+        return self.affine(1.0 / unit, 0.0)
 
     def median(self) -> FloatArray:
         """Return the median of each row."""
@@ -117,7 +122,9 @@ class Predictive(ABC):
         """Return the quantiles: ``(n,)`` for one level ``q``, ``(n, k)`` for k levels."""
         levels = read_numbers("q", q)
         if levels.ndim > 1 or not np.all((levels >= 0) & (levels <= 1)):
-            raise InvalidParameterError(f"q must be one probability or a list of them, each within [0, 1]; got {shown(q)}")
+            raise InvalidParameterError(
+                f"q must be one probability or a list of them, each within [0, 1]; got {shown(q)}"
+            )
         quantiles = self._ppf(np.atleast_1d(levels))
         return quantiles if levels.ndim else quantiles[:, 0]
 
@@ -158,6 +165,13 @@ def generator_of(random_state: Any) -> np.random.Generator:
 def check_draws(name: str, rows: int, size: int) -> None:
     """Raise if draws of so many rows do not fit into memory."""
     check_memory(f"{name}={size} draws of {rows} rows", 8.0 * rows * size, "draw fewer at once")
+
+
+def check_affine(scale: float, shift: float) -> tuple[float, float]:
+    """Return the factor and the number to add of an affine map; raise unless they are finite, and the factor > 0."""
+    check_number("scale", scale, low=0.0, strict=True)
+    check_number("shift", shift, low=-float(np.finfo(np.float64).max))
+    return float(scale), float(shift)
 
 
 def repeated(number: FloatArray, shape: tuple[int, ...]) -> FloatArray:

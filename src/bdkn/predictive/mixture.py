@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from bdkn.arrays import read_numbers
-from bdkn.errors import InvalidParameterError, check_number
-from bdkn.predictive.base import Predictive, check_location_scale
+from bdkn.errors import InvalidParameterError
+from bdkn.predictive.base import Predictive, check_affine, check_location_scale
 from bdkn.predictive.location_scale import (
     Gaussian,
     log_density,
@@ -23,6 +23,7 @@ from bdkn.predictive.location_scale import (
 )
 from bdkn.typing import FloatArray
 
+_LARGE = 1e300
 _NARROW = 1e-150  # a point mass is scored as a very narrow Gaussian, whose variance does not yet underflow
 _PAIRS_AT_ONCE = 2**20  # the score sums over pairs of components; this bounds its memory to some tens of MB
 _EPS = np.finfo(np.float64).eps
@@ -74,12 +75,14 @@ class GaussianMixture(Predictive):
 
     def mean(self) -> FloatArray:
         """Return ``Σ_h w_h loc_h``."""
-        return self._mix(self.loc)
+        unit = float(np.abs(self.loc).max(initial=0.0))
+        return self._mix(self.loc) if unit < _LARGE else unit * self._mix(self.loc / unit)  # their sum may overflow
 
     def var(self) -> FloatArray:
         """Return ``Σ_h w_h (scale_h² + (loc_h - mean)²)``, the variance within the components plus that between."""
-        between = self.loc - self.mean()[:, None]
-        return self._mix(self.scale**2 + between**2)
+        with np.errstate(over="ignore"):
+            between = self.loc - self.mean()[:, None]
+            return self._mix(self.scale**2 + between**2)
 
     def moment_matched(self) -> Gaussian:
         """Return the Gaussian with the mean and the variance of the mixture."""
@@ -87,8 +90,10 @@ class GaussianMixture(Predictive):
 
     def affine(self, scale: float, shift: float) -> Self:
         """Return the distribution of ``scale * Y + shift``, for ``scale > 0``."""
-        check_number("scale", scale, low=0.0, strict=True)
-        return replace(self, loc=scale * self.loc + shift, scale=scale * self.scale)
+        scale, shift = check_affine(scale, shift)
+        with np.errstate(over="ignore"):  # what overflows is refused
+            loc, width = scale * self.loc + shift, scale * self.scale
+        return replace(self, loc=loc, scale=width)
 
     def _mix(self, values: FloatArray) -> FloatArray:
         mixed: FloatArray = np.einsum("nh,n...h->n...", self.weights, values)
@@ -137,7 +142,8 @@ class GaussianMixture(Predictive):
         chosen = np.sum(level[:, :, None] >= steps[:, None, :-1], axis=2)
         loc: FloatArray = np.take_along_axis(self.loc, chosen, axis=1)
         scale: FloatArray = np.take_along_axis(self.scale, chosen, axis=1)
-        return np.asarray(loc + scale * generator.standard_normal(chosen.shape))
+        with np.errstate(over="ignore"):
+            return np.asarray(loc + scale * generator.standard_normal(chosen.shape))
 
     def _crps(self, y: FloatArray) -> FloatArray:
         rows = max(1, _PAIRS_AT_ONCE // max(1, y.shape[1] * self.loc.shape[1] ** 2))
@@ -180,7 +186,8 @@ def increasing_root(
     it stays inside the bracket and is at most half as long as the step before; otherwise the bracket is halved. A row
     rests once its value is zero up to rounding or it moves by no more than ``tolerance`` or the last digit of x.
     """
-    x, last = (lower + upper) / 2, upper - lower
+    with np.errstate(over="ignore"):
+        x, last = lower / 2 + upper / 2, upper - lower
     resting = np.zeros(x.shape, dtype=bool)
     for _ in range(_MOST_STEPS):
         value, slope = function(x)

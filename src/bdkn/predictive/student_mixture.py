@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from scipy.special import betaln, gammaln, ndtri, stdtrit
 
 from bdkn.arrays import read_numbers
-from bdkn.errors import InvalidParameterError, check_number
-from bdkn.predictive.base import Predictive
+from bdkn.errors import InvalidParameterError
+from bdkn.predictive.base import Predictive, check_affine, check_location_scale
 from bdkn.predictive.location_scale import StudentT, standardise
 from bdkn.threads import run_on_threads
 from bdkn.typing import Float32Array, FloatArray
@@ -120,10 +120,12 @@ class StudentTMixture(Predictive):
 
     def affine(self, scale: float, shift: float) -> Self:
         """Return the distribution of ``scale * Y + shift``, for ``scale > 0``."""
-        check_number("scale", scale, low=0.0, strict=True)
+        scale, shift = check_affine(scale, shift)
         moved = copy.copy(self)  # a check of all components takes longer than the prediction of a row
-        object.__setattr__(moved, "loc", scale * self.loc + shift)
-        object.__setattr__(moved, "scale", scale * self.scale)
+        with np.errstate(over="ignore"):  # what overflows is refused
+            object.__setattr__(moved, "loc", scale * self.loc + shift)
+            object.__setattr__(moved, "scale", scale * self.scale)
+        check_location_scale(moved.loc, moved.scale)
         return moved
 
     def carry(self, levels: FloatArray) -> FloatArray:
@@ -150,7 +152,8 @@ class StudentTMixture(Predictive):
         loc, scale = self.loc[:, None], self.scale[:, None]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             density = self._in_blocks(student_mixture.log_density, (y - loc) / scale) - np.log(scale)
-        return np.where(scale > 0.0, density, np.where(y == loc, np.inf, -np.inf))
+        density = np.where(scale > 0.0, density, np.where(y == loc, np.inf, -np.inf))
+        return np.where(np.isnan(y), np.nan, density)
 
     def _cdf(self, y: FloatArray) -> FloatArray:
         from bdkn.kernels import student_mixture

@@ -279,7 +279,7 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
         self._require_held_out()
         check_not_updated(self._combined, "dropped")
         all_names = self.member_names_
-        dropped = [names] if isinstance(names, str) else list(names)
+        dropped = list(names) if isinstance(names, list | tuple | set | np.ndarray) and np.ndim(names) else [names]
         for name in dropped:
             check_choice("each member to drop", name, all_names)
         kept = np.array([h for h, name in enumerate(all_names) if name not in dropped], dtype=np.intp)

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from bdkn.arrays import check_readable
 from bdkn.errors import InvalidParameterError, check_flag, check_number, warn_user
 from bdkn.members.provenance import Seed, seed_sequence
 from bdkn.metrics import crps, nll
@@ -29,6 +28,7 @@ from bdkn.regressors.serialization import save_model
 from bdkn.regressors.training_rows import (
     LARGEST_TARGET,
     check_counts,
+    check_plain_table,
     check_single_output,
     check_size,
     check_targets,
@@ -540,7 +540,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
             self.__dict__.pop("table_", None)
         if self._takes_frame(X, reset=reset):
             return self._checked_frame(X, y, reset=reset)
-        check_readable("X", X)
+        check_plain_table(X)
         with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn sums all numbers first, to see if one is nan
             rows, targets = validate_data(self, X, y, reset=reset, dtype=DTYPES, y_numeric=True)
         return rows, targets
@@ -585,7 +585,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
             return self._require_table().transform(X)
         if self._is_valid(X):
             return X  # type: ignore[no-any-return]
-        check_readable("X", X)
+        check_plain_table(X)
         with np.errstate(over="ignore", invalid="ignore"):
             rows: Array = validate_data(self, X, reset=False, dtype=DTYPES)
         return rows

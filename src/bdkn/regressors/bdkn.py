@@ -227,6 +227,7 @@ class BDKNRegressor(CombiningRegressor):
         self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None, *, reset: bool
     ) -> tuple[Rows, Splitting]:
         """Return the checked rows to use, and how they are divided into folds."""
+        check_choice("design", self.design, DESIGNS)
         if reset and isinstance(self.cv, Iterator):  # which can be read only once; this is the copy that is fitted
             self.cv = list(self.cv)
         given = self._all_rows(X, y, sample_weight, reset=reset)
@@ -272,7 +273,7 @@ class BDKNRegressor(CombiningRegressor):
 
     def _has_linear_member(self, n_rows: int, n_columns: int) -> bool:
         """Return whether a linear member is among the candidates."""
-        if self.linear_member == "auto":
+        if isinstance(self.linear_member, str):
             return needs_linear(n_rows, n_columns)
         return bool(self.linear_member)
 
@@ -297,7 +298,7 @@ class BDKNRegressor(CombiningRegressor):
         check_time_limit(self.time_limit)
         check_choice("design", self.design, DESIGNS)
         check_choice("predict_with", self.predict_with, ("folds", "refit"))
-        if self.linear_member != "auto":
+        if not (isinstance(self.linear_member, str) and self.linear_member == "auto"):
             check_flag("linear_member, if not 'auto',", self.linear_member)
         check_number("n_folds", self.n_folds, low=2, whole=True)
         check_cv(self.cv)

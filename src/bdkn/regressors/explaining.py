@@ -54,7 +54,7 @@ def explain(
     """Return the Shapley values of the predictions of rows; see ``ProbabilisticRegressor.explain``."""
     generator = np.random.default_rng(seed_sequence(random_state))
     table = dense(X)
-    others = table if background is None else dense(background)
+    others = table if background is None else dense(background, "background")
     _check_background(others, background is None)
     rows = some_rows(table.shape[0], max_rows, generator)
     n_samples = _default_samples(len(rows), table.shape[1]) if n_samples is None else n_samples

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bdkn.errors import InvalidParameterError, OutsideDataWarning, check_choice, check_number
+from bdkn.errors import InvalidParameterError, OutsideDataWarning, check_choice, check_number, shown
 from bdkn.members.provenance import Seed, seed_sequence
 from bdkn.regressors.explaining import mixed_rows, some_rows
 from bdkn.regressors.frames import as_frame
@@ -114,7 +114,7 @@ def partial_dependence(
 def column_number(table: Any, column: str | int, fitted_names: Any = None) -> int:
     """Return the number of a column, given by its name or number."""
     names = column_names(table)
-    if column in names and not isinstance(column, bool):
+    if _is_name(column) and column in names:
         return names.index(column)
     if isinstance(column, str):
         known = list(map(str, names if fitted_names is None else fitted_names))
@@ -122,6 +122,12 @@ def column_number(table: Any, column: str | int, fitted_names: Any = None) -> in
         return known.index(column)
     check_number("column, if not a name,", column, low=0, high=len(names) - 1, whole=True)
     return int(column)
+
+
+def _is_name(column: Any) -> bool:
+    """Return whether a value can be compared with names of columns."""
+    comparable = isinstance(column, tuple) or np.ndim(column) == 0
+    return comparable and not isinstance(column, bool) and type(column).__name__ != "NAType"
 
 
 def _grid_of(model: Any, table: Any, j: int) -> Sequence[Any]:
@@ -160,7 +166,9 @@ def _is_known(column: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _checked_grid(grid: ArrayLike) -> Sequence[Any]:
-    values = list(np.asarray(grid).tolist()) if isinstance(grid, np.ndarray) and grid.dtype.kind != "M" else list(grid)  # type: ignore[arg-type]
+    if isinstance(grid, str | bytes) or not isinstance(grid, Iterable) or np.ndim(grid) > 1:
+        raise InvalidParameterError(f"grid must be a list of values of the column; got {shown(grid)}")
+    values = list(np.asarray(grid).tolist()) if isinstance(grid, np.ndarray) and grid.dtype.kind != "M" else list(grid)
     if not values:
         raise InvalidParameterError("grid must hold a value at least; got none")
     return values
@@ -172,6 +180,8 @@ def _pooled_quantile(outcome: Outcome, level: float, ends: FloatArray) -> FloatA
     ``ends`` (m, size) are the quantiles of the rows, between which it lies.
     """
     low, high = np.asarray(ends.min(axis=1)), np.asarray(ends.max(axis=1))
+    if np.isinf(ends).any():  # all of the distribution
+        return low if level < 0.5 else high
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
         above = outcome.above(np.repeat(middle, ends.shape[1])[:, None])[:, 0].reshape(ends.shape).mean(axis=1)

@@ -21,12 +21,12 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from bdkn.errors import InvalidParameterError, check_choice, check_number
+from bdkn.errors import InvalidParameterError, check_choice, check_n_jobs, check_verbosity
 from bdkn.inference import Forecast
 from bdkn.members import EstimatorMember, Folds, HeldOut, OwnFolds, TargetScaler
 from bdkn.members.provenance import FitProvenance, Seed
 from bdkn.members.selection import DEPRECATED, CombinationSettings, sound_members
-from bdkn.members.splitting import Splitting, is_fold_count
+from bdkn.members.splitting import Splitting, check_cv
 from bdkn.members.target_choice import TargetSettings
 from bdkn.members.target_values import find_values
 from bdkn.predictive.links import Link
@@ -40,6 +40,7 @@ from bdkn.regressors.estimator_fitting import (
     FoldFitter,
     Parameters,
     calibrate,
+    check_size,
     make_folds,
     predict_by_fold,
     scale_predictions,
@@ -417,6 +418,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     def _check_parameters(self) -> None:
         check_estimators(self.estimators, self._validate_names)
         CombinationSettings.of(self)
+        check_n_jobs(self.n_jobs)
+        check_verbosity(self.verbose)
         get_effort(self.effort)
         check_time_limit(self.time_limit)
         check_choice("predict_with", self.predict_with, ("folds", "refit"))
@@ -424,8 +427,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
             check_choice("cv", self.cv, ("prefit",))
             if self.estimators is None:
                 raise InvalidParameterError("cv='prefit' combines fitted members: give estimators, or let cv be 5")
-        elif is_fold_count(self.cv):
-            check_number("cv", self.cv, low=2, whole=True)
+        else:
+            check_cv(self.cv)
 
     def _fit_members(
         self,
@@ -471,7 +474,9 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     def _by_fold(self, X: Any) -> tuple[FloatArray, FloatArray]:
         with stage("predict members"), bounded_threads(X.shape[0]):
             means, stds = predict_by_fold(self.members_, X)
-        return scale_predictions(means, stds, self._combined.targets)
+        means, variances = scale_predictions(means, stds, self._combined.targets)
+        check_size(self.members_, means)
+        return means, variances
 
     def _takes_frame(self, X: Table, *, reset: bool) -> bool:
         """Return whether the columns of ``X`` are encoded; members that were given receive a frame as it is."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
@@ -11,6 +13,7 @@ from bdkn.errors import ExtremeTargetWarning, InvalidParameterError, warn_user
 from bdkn.members.robust_scale import robust_scale
 from bdkn.metrics.rows import row_weights
 from bdkn.rows import Rows
+from bdkn.tables.reading import column_names, is_frame
 from bdkn.typing import FloatArray
 
 _EXTREME = 1e6
@@ -43,6 +46,13 @@ def check_not_none(y: ArrayLike | None) -> None:
     """Raise if there are no targets at all."""
     if y is None:
         raise InvalidParameterError("this regressor requires y to be passed, but the target y is None")
+
+
+def check_plain_table(X: Any) -> None:
+    """Raise if a table, which is not encoded, has values that would be taken for other numbers, or equal names."""
+    check_readable("X", X)
+    if hasattr(X, "columns") and is_frame(X):
+        column_names(X)
 
 
 def check_single_output(y: ArrayLike) -> None:
@@ -125,7 +135,7 @@ def check_size(y: FloatArray, most: float = LARGEST_TARGET) -> None:
     if peak > most:
         row = int(np.argmax(np.abs(y)))
         raise InvalidParameterError(
-            f"y must be within ±{most:g}; row {row} is {y[row]:g}: fit to targets in other units, such as y / {peak:.0e}"
+            f"y must be within ±{most:g}; row {row} is {y[row]:g}: fit to targets in other units, as y / {peak:.0e}"
         )
 
 

@@ -13,7 +13,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import indexable
 
-from bdkn.errors import InvalidParameterError, check_number
+from bdkn.errors import InvalidParameterError, check_number, shown
 from bdkn.metrics.estimators import Route, route_of
 from bdkn.predictive import Predictive, join
 from bdkn.regressors import decisions
@@ -298,7 +298,14 @@ def cross_val_predict_dist(
     (60, True)
     """
     table, targets, labels = indexable(X, y, groups)
-    splits = list(check_cv(cv, targets, classifier=False).split(table, targets, labels))
+    try:
+        splits = [
+            (train, test) for train, test in check_cv(cv, targets, classifier=False).split(table, targets, labels)
+        ]
+    except TypeError as error:
+        raise InvalidParameterError(
+            f"cv must be a number of folds, a splitter, or pairs of row numbers; got {shown(cv)}"
+        ) from error
     n = len(targets)
     times = np.bincount(np.concatenate([np.arange(n)[test] for _, test in splits]), minlength=n)
     if not (times == 1).all():

@@ -27,7 +27,7 @@ from bdkn.report.tracks import driver_lines, error_lines, member_lines, support_
 from bdkn.report.verdict import key_numbers, tiles, verdict_of
 from bdkn.report.what_if import Payload, payload_of
 from bdkn.report.what_if.inputs import describe_inputs
-from bdkn.table_files import check_output
+from bdkn.table_files.formats import check_name, check_output
 
 _MOST_COLUMNS = 6
 """Columns whose errors are shown."""
@@ -66,6 +66,7 @@ class Page:
 def check_page_file(path: str | os.PathLike[str]) -> Path:
     """Return ``path``; raise unless a page can be written there."""
     target = Path(path)
+    check_name(target)
     if target.is_dir() or not target.parent.is_dir():
         raise InvalidParameterError(
             f"the page must be written to a file in a folder that exists; got {str(target)!r}: name a file such as "

@@ -67,7 +67,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= 300 else f"{text[:297]}..."
 
 
-def _check_name(place: Path) -> None:
+def check_name(place: Path) -> None:
     """Raise unless a file can have that name."""
     try:
         os.lstat(place)
@@ -82,7 +82,7 @@ def _check_name(place: Path) -> None:
 def check_output(path: str | os.PathLike[str], *inputs: str | os.PathLike[str]) -> None:
     """Raise unless a file can be written to ``path``, which must be none of the ``inputs``."""
     place = Path(path)
-    _check_name(place)
+    check_name(place)
     if place.is_dir():
         raise InvalidParameterError(f"the output must be a file; got {place}, which is a folder: name a file in it")
     if not place.parent.is_dir():

@@ -107,6 +107,10 @@ class NetworkSettings:
     def __post_init__(self) -> None:
         size = self.size(1)
         check_number("n_members", size.n_members, low=1, whole=True)
+        check_number("epochs", size.epochs, low=1, whole=True)
+        check_number("warmup_epochs", self.warmup_epochs, low=0, whole=True)
+        for width in size.hidden:
+            check_number("each of hidden_layer_sizes", width, low=1, whole=True)
         for n_bins in size.n_bins:
             check_number("each of n_bins", n_bins, low=0, whole=True)
         check_number("validation_fraction", self.validation_fraction, low=0, high=0.9, strict=True)

@@ -104,7 +104,7 @@ class Experiment:
             raise InvalidParameterError(f"a table must not have the name of a registered data set; got {known[0]!r}")
         check_choice("kind", self.kind, KINDS)
         check_number("seed", self.seed, low=0, whole=True)
-        if self.splits != "all":
+        if not (isinstance(self.splits, str) and self.splits == "all"):
             check_number("splits, if not 'all',", self.splits, low=1, whole=True)
         for name, method in self.methods.items():
             check_keys(f"methods.{name}.datasets", method.datasets, self.datasets)
