@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bdkn.errors import InvalidParameterError
 from bdkn.threads import run_on_threads
 from bdkn.typing import BoolArray, Float32Array, FloatArray, IndexArray
 
@@ -43,9 +44,26 @@ class Forest:
     rows: Ints
     copies: Float32Array
 
+    def check(self) -> None:
+        """Raise unless every way from a root ends at a leaf of its tree, and every node has training rows.
+
+        Compiled code, which does not check where it reads, relies on that. Children follow their node.
+        """
+        n, drawn, roots = len(self.feature), len(self.rows), self.roots
+        _require(all(len(part) == n for part in (self.threshold, self.right, self.start, self.stop)), "equal lengths")
+        _require(len(self.copies) == drawn, "a number of copies for each row drawn")
+        _require(len(roots) > 0 and roots[0] == 0 and (np.diff(roots) > 0).all() and roots[-1] < n, "roots in order")
+        number, inner = np.arange(n), self.feature >= 0
+        end = np.append(roots[1:], n)[np.searchsorted(roots, number, side="right") - 1]
+        _require(((number + 1 < self.right) & (self.right < end))[inner].all(), "children inside of their tree")
+        _require(((self.start >= 0) & (self.start < self.stop) & (self.stop <= drawn)).all(), "rows at each node")
+        first, last = self.start[roots], self.stop[roots]
+        _require(np.array_equal(np.append(first, drawn), np.append(0, last)), "the rows of all trees in their order")
+
     @cached_property
     def nodes(self) -> Ints:
         """The nodes as compiled code reads them: feature, key of the threshold, right child, number of rows."""
+        self.check()
         columns = (self.feature, sortable(self.threshold), self.right, self.stop - self.start)
         return np.ascontiguousarray(np.column_stack(columns), dtype=np.int32)
 
@@ -60,6 +78,11 @@ class Forest:
         absent = np.ones((n, len(self.roots)), dtype=np.bool_)
         absent[self.rows, trees] = False
         return absent
+
+
+def _require(holds: bool | np.bool_, what: str) -> None:
+    if not holds:
+        raise InvalidParameterError(f"a forest must have {what}; this one is damaged: fit again")
 
 
 def sortable(numbers: Float32Array) -> Ints:
