@@ -1,6 +1,6 @@
 """Output of commands: results to standard output, progress and errors to standard error; and exit codes.
 
-0: done. 2: the command or its input must be corrected; one paragraph says how. 130 and 143: interrupted by SIGINT or
+0: done. 2: the command, its input or its machine must be corrected; one paragraph says how. 130 and 143: interrupted by SIGINT or
 SIGTERM; no file is half-written. 1: anything unexpected, with a traceback.
 """
 
@@ -12,6 +12,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from bdkn.report import Table
 
 INTERRUPTED, TERMINATED = 130, 143
+
+_LESS_MEMORY = "use fewer processes (--jobs 1), fewer rows, or a machine with more memory"
 
 
 class Terminated(KeyboardInterrupt):
@@ -44,8 +47,14 @@ def errors_as_messages() -> Iterator[None]:
     except (BDKNError, OSError) as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(2) from error
+    except MemoryError as error:
+        typer.echo(f"Error: there is not enough memory ({error or 'no details'}); {_LESS_MEMORY}", err=True)
+        raise typer.Exit(2) from error
+    except BrokenExecutor as error:  # joblib's message is a page long
+        typer.echo(f"Error: a worker process was killed, usually since memory ran out; {_LESS_MEMORY}", err=True)
+        raise typer.Exit(2) from error
     except KeyboardInterrupt as error:
-        typer.echo("Interrupted: no output was written.", err=True)
+        typer.echo("Interrupted: every file is complete, or as it was.", err=True)
         raise typer.Exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED) from error
 
 

@@ -60,7 +60,9 @@ def check_parameter(kind: type, name: str, value: Any) -> None:
     must(name in declared, f"{kind.__name__} has no parameter {name!r:.80}")
     allowed = declared[name]
     if "Any" not in allowed:
-        must(any(_conforms(value, each) for each in allowed), f"{name} must be {' or '.join(allowed)}; got {value!r:.80}")
+        must(
+            any(_conforms(value, each) for each in allowed), f"{name} must be {' or '.join(allowed)}; got {value!r:.80}"
+        )
 
 
 @cache
