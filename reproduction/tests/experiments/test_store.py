@@ -28,6 +28,8 @@ def record(split=0, **changes):
         "cell": cell(split=split, **fields).as_dict(),
         "status": "done",
         "metrics": {"rmse": 0.1 + split, "nll": math.inf},
+        "rows": {"train": 45, "test": 15},
+        "seconds": {"fit": 0.5},
         "versions": {"numpy": "2"},
         "hardware": {"cores": 2},
     } | changes
@@ -139,7 +141,7 @@ def test_packed_records_come_back(tmp_path):
         record(0),
         record(1, hardware={"cores": 8}),
         record(0, method="de"),
-        record(0, experiment="other", kind="curves"),
+        record(0, experiment="other", kind="curves") | {"curves": {"epoch": [1], "rmse": [0.1]}},
         record(0, method="failing") | {"status": "failed", "traceback": "Traceback ..."},
     ]
     for one in written:

@@ -22,6 +22,9 @@ Example:
     bdkn demo --out report
 """
 
+FILES = ("flats.csv", "sold.csv", "offers.csv", "flats.bdkn", "predicted.csv", "index.html")
+"""Files that the story writes."""
+
 TRAINING, SOLD, OFFERED = 1500, 400, 6
 """Rows to learn from, rows to judge by, and rows whose price is to be predicted."""
 
@@ -40,6 +43,7 @@ def demo(
         require("pyarrow", "pandas", extra="files")
         require("matplotlib", "jinja2", extra="report")
         folder = prepare_folder(out)
+        check_files(folder)
         write_tables(folder, rows, seed)
         show_table(folder / "flats.csv")
         for comment, words in steps(folder, effort, seed):
@@ -48,6 +52,14 @@ def demo(
             if words[0] == "predict":
                 show_table(folder / "predicted.csv")
         typer.echo(f"\nOpen {folder / 'index.html'} in a browser.")
+
+
+def check_files(folder: Path) -> None:
+    """Raise unless every file of the story can be written, before anything is computed."""
+    from bdkn.table_files import check_output
+
+    for name in FILES:
+        check_output(folder / name)
 
 
 def write_tables(folder: Path, rows: int, seed: int) -> None:

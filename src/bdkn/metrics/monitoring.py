@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bdkn.arrays import read_numbers
 from bdkn.errors import InvalidParameterError, check_number
 from bdkn.metrics.betting import N_BETS, Wealth
 from bdkn.metrics.rows import observed
@@ -225,7 +226,7 @@ class Monitor:
 
 
 def _checked_pit(pit: ArrayLike, n: int) -> FloatArray:
-    levels = np.asarray(pit, dtype=np.float64)
+    levels = read_numbers("pit", pit)
     if levels.shape != (n,) or not np.all((levels >= 0.0) & (levels <= 1.0)):
         raise InvalidParameterError(f"pit must hold one probability for each of {n} rows; got shape {levels.shape}")
     return levels

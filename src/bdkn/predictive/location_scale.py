@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv, betaln, ndtr, ndtri, stdtr, stdtrit
 
+from bdkn.arrays import read_numbers
 from bdkn.errors import InvalidParameterError, check_number
 from bdkn.predictive.base import Predictive, check_location_scale, repeated
 from bdkn.typing import FloatArray
@@ -68,11 +69,11 @@ class LocationScale(Predictive):
 
     def _store(self, **parameters: ArrayLike) -> None:
         """Set the parameters as float arrays of one length n, the length of ``loc``."""
-        rows = np.shape(parameters["loc"])
-        for name, value in parameters.items():
-            array = np.asarray(value, dtype=np.float64)
+        arrays = {name: read_numbers(name, value) for name, value in parameters.items()}
+        rows = arrays["loc"].shape
+        for name, array in arrays.items():
             if len(rows) != 1 or array.shape not in ((), rows):
-                shapes = ", ".join(f"{name} {np.shape(value)}" for name, value in parameters.items())
+                shapes = ", ".join(f"{name} {given.shape}" for name, given in arrays.items())
                 raise InvalidParameterError(f"loc must be 1-D and the rest numbers or of its length; got {shapes}")
             self.__dict__[name] = array if array.shape == rows else repeated(array, rows)
         check_location_scale(self.loc, self.scale)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
+from bdkn.arrays import read_numbers
 from bdkn.errors import InvalidParameterError, check_number
 from bdkn.predictive.base import Predictive, check_location_scale
 from bdkn.predictive.location_scale import (
@@ -55,9 +56,9 @@ class GaussianMixture(Predictive):
     weights: FloatArray
 
     def __init__(self, loc: ArrayLike, scale: ArrayLike, weights: ArrayLike | None = None) -> None:
-        loc, scale = np.asarray(loc, dtype=np.float64), np.asarray(scale, dtype=np.float64)
+        loc, scale = read_numbers("loc", loc), read_numbers("scale", scale)
         components = loc.shape[-1] if loc.ndim == 2 else 0
-        weights = np.asarray(1 / max(1, components) if weights is None else weights, dtype=np.float64)
+        weights = read_numbers("weights", 1 / max(1, components) if weights is None else weights)
         if not components or scale.shape not in ((), loc.shape) or weights.shape not in ((), (components,), loc.shape):
             raise InvalidParameterError(
                 f"loc and scale must be (rows, components) with a component at least, and weights of that shape or "
@@ -127,7 +128,7 @@ class GaussianMixture(Predictive):
     def _log_excess(self, x: FloatArray, q: float) -> tuple[FloatArray, FloatArray]:
         """Return ``log F(x) - log q`` and its slope ``f(x) / F(x)``; in the tail, log F is far straighter than F."""
         F, f = self.cdf(x), self.pdf(x)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             return np.log(F / q), f / F
 
     def _rvs(self, size: int, generator: np.random.Generator) -> FloatArray:

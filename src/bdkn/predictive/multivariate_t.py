@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 from scipy.special import betaln, gammaln
 
+from bdkn.arrays import read_numbers
 from bdkn.errors import InvalidParameterError, check_number
 from bdkn.predictive.location_scale import StudentT
 from bdkn.typing import FloatArray
@@ -54,7 +55,7 @@ class MultivariateT:
     def __init__(self, df: float, loc: ArrayLike, shape: ArrayLike) -> None:
         check_number("df", df, low=0.0, strict=True, infinite=True)
         object.__setattr__(self, "df", float(df))
-        object.__setattr__(self, "loc", np.asarray(loc, dtype=np.float64))
+        object.__setattr__(self, "loc", read_numbers("loc", loc))
         object.__setattr__(self, "shape", np.asarray(shape, dtype=np.float64))
         n = self.loc.size
         if self.loc.shape != (n,) or self.shape.shape != (n, n):
@@ -86,7 +87,7 @@ class MultivariateT:
         """Return the joint log density at ``y`` (n,), or at each column of ``y`` (n, k); needs a regular ``shape``."""
         λ, U = _regular("score each row with marginal(), or predict with the noise included", _eigen(self.shape))
         n, ν = len(self), min(self.df, _MOST)
-        z = U.T @ (np.asarray(y, dtype=np.float64).T - self.loc).T
+        z = U.T @ (read_numbers("y", y).T - self.loc).T
         δ: FloatArray = np.sum(z.T**2 / λ, axis=-1)
         # log B(ν/2, n/2) keeps its digits at large ν, where log Γ((ν+n)/2) - log Γ(ν/2) cancels.
         normaliser = gammaln(n / 2) - betaln(ν / 2, n / 2) - (n * np.log(ν * np.pi) + np.sum(np.log(λ))) / 2
@@ -129,7 +130,7 @@ class VectorT:
     shape: FloatArray
 
     def __init__(self, df: ArrayLike, loc: ArrayLike, shape: ArrayLike) -> None:
-        centre, matrices = np.asarray(loc, dtype=np.float64), np.asarray(shape, dtype=np.float64)
+        centre, matrices = read_numbers("loc", loc), read_numbers("shape", shape)
         degrees = np.asarray(df, dtype=np.float64)
         if (
             centre.ndim != 2
@@ -170,7 +171,7 @@ class VectorT:
 
     def affine(self, scale: ArrayLike, shift: ArrayLike) -> VectorT:
         """Return the distribution of ``scale * Y + shift``; each is a number or one number per target (q,)."""
-        unit = np.broadcast_to(np.asarray(scale, dtype=np.float64), self.n_targets)
+        unit = np.broadcast_to(read_numbers("scale", scale), self.n_targets)
         if not (unit > 0).all():
             raise InvalidParameterError(f"scale must be > 0; got {unit.min()}")
         return VectorT(self.df, unit * self.loc + np.asarray(shift), unit[:, None] * unit * self.shape)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaln, gammaln, ndtri, stdtrit
 
+from bdkn.arrays import read_numbers
 from bdkn.errors import InvalidParameterError, check_number
 from bdkn.predictive.base import Predictive
 from bdkn.predictive.location_scale import StudentT, standardise
@@ -71,8 +72,13 @@ class StudentTMixture(Predictive):
         mass: ArrayLike,
     ) -> None:
         student = StudentT(df, loc, scale)
-        shares = np.broadcast_to(np.asarray(kept, dtype=np.float64), student.loc.shape)
-        gaussians = [np.ascontiguousarray(part, dtype=np.float32) for part in (position, width, mass)]
+        shares, parts = read_numbers("kept", kept), {"position": position, "width": width, "mass": mass}
+        if shares.shape not in ((), student.loc.shape):
+            raise InvalidParameterError(
+                f"kept must be a number, or one for each of {len(student)} rows; got {shares.shape}"
+            )
+        shares = np.broadcast_to(shares, student.loc.shape)
+        gaussians = [_in_single(name, part) for name, part in parts.items()]
         fields = {"df": student.df, "loc": student.loc, "scale": student.scale, "kept": shares}
         for name, array in (fields | dict(zip(("position", "width", "mass"), gaussians, strict=True))).items():
             object.__setattr__(self, name, array)
@@ -200,6 +206,14 @@ class StudentTMixture(Predictive):
 
         run_on_threads(compute, range(len(parts)))
         return np.concatenate(found) if len(found) > 1 else found[0]
+
+
+def _in_single(name: str, given: ArrayLike) -> Float32Array:
+    """Return numbers in single precision."""
+    if isinstance(given, np.ndarray) and given.dtype == np.float32:
+        return np.ascontiguousarray(given)
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(read_numbers(name, given), dtype=np.float32)
 
 
 def _t_quantiles(df: FloatArray, levels: FloatArray) -> FloatArray:

@@ -6,28 +6,33 @@ import copy
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Self, overload
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from bdkn.arrays import check_readable
 from bdkn.errors import InvalidParameterError, check_number, warn_user
 from bdkn.members.provenance import Seed, seed_sequence
 from bdkn.metrics import crps, nll
 from bdkn.predictive import Predictive
-from bdkn.regressors.decisions import CostGiven, Order, expected_cost, optimal_order, probability_above
+from bdkn.predictive.base import check_draws
+from bdkn.regressors.decisions import CostGiven, Order, check_quantiles, expected_cost, optimal_order, probability_above
 from bdkn.regressors.explaining import explain, moments_of
 from bdkn.regressors.explanation import Explanation
 from bdkn.regressors.outcome import Outcome
 from bdkn.regressors.partial_dependence import PartialDependence, partial_dependence
 from bdkn.regressors.serialization import save_model
 from bdkn.regressors.training_rows import (
+    LARGEST_TARGET,
     check_counts,
     check_single_output,
+    check_size,
     check_targets,
     check_targets_of_frame,
+    r2,
     tell_extreme_targets,
 )
 from bdkn.rows import Rows
@@ -51,6 +56,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
 
     fitted_: Any
     table_: TableEncoder | None = None
+    _largest_target: ClassVar[float] = LARGEST_TARGET
 
     @property
     def columns_(self) -> ColumnReport:
@@ -221,10 +227,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         if alpha is not None:
             warn_user("alpha= is now quantiles=, and will be removed in bdkn 0.3", FutureWarning)
             quantiles = alpha
-        levels = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
-        for level in levels.ravel():
-            check_number("each level in quantiles", float(level), low=0, high=1)
-        return self._quantiles(X, levels)
+        return self._quantiles(X, check_quantiles(quantiles))
 
     def _quantiles(self, X: Table, levels: FloatArray) -> FloatArray:
         return self.predict_dist(X).ppf(levels)
@@ -410,8 +413,28 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
             Each column is one joint draw for all rows.
         """
         check_number("n_samples", n_samples, low=1, whole=True)
-        generator = np.random.default_rng(seed_sequence(random_state))
-        return self._joint_draws(self._rows(X), n_samples, generator)
+        generator, rows = np.random.default_rng(seed_sequence(random_state)), self._rows(X)
+        check_draws("n_samples", rows.shape[0], n_samples)
+        return self._joint_draws(rows, n_samples, generator)
+
+    def score(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the coefficient of determination R² of the predicted means; greater is better, at most 1.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the rows; equal by default.
+
+        Returns
+        -------
+        score : float
+            R².
+        """
+        return r2(check_targets(y), self.predict(X), sample_weight)
 
     def log_score(self, X: Table, y: ArrayLike) -> float:
         """Return the mean log density of the targets, the negative of the NLL; greater is better.
@@ -473,6 +496,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         table, targets = self._checked(X, y, reset=reset)
         counts = None if sample_weight is None else check_counts(sample_weight, len(targets))
         rows = Rows(table, np.asarray(targets, dtype=np.float64), counts)
+        check_size(rows.y, self._largest_target)
         if reset:
             tell_extreme_targets(rows)
         return rows
@@ -488,7 +512,9 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
             self.__dict__.pop("table_", None)
         if self._takes_frame(X, reset=reset):
             return self._checked_frame(X, y, reset=reset)
-        rows, targets = validate_data(self, X, y, reset=reset, dtype=DTYPES, y_numeric=True)
+        check_readable("X", X)
+        with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn sums all numbers first, to see if one is nan
+            rows, targets = validate_data(self, X, y, reset=reset, dtype=DTYPES, y_numeric=True)
         return rows, targets
 
     def _takes_frame(self, X: Table, *, reset: bool) -> bool:
@@ -529,7 +555,11 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         check_is_fitted(self)
         if self._takes_frame(X, reset=False):
             return self._require_table().transform(X)
-        rows: Array = X if self._is_valid(X) else validate_data(self, X, reset=False, dtype=DTYPES)
+        if self._is_valid(X):
+            return X  # type: ignore[no-any-return]
+        check_readable("X", X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows: Array = validate_data(self, X, reset=False, dtype=DTYPES)
         return rows
 
     def _is_valid(self, X: Table) -> bool:

@@ -239,6 +239,7 @@ class BDKNRegressor(CombiningRegressor):
 
     def _fit(self, rows: Rows, splitting: Splitting | None = None) -> FittedBDKN:
         settings, splitting = self._settings(), splitting or Splitting.plain(rows)
+        self._check_memory(settings, rows, settings.size(len(rows)).n_members)
         clock = Clock.start(self.time_limit or inf)
         with stage("choose link"):
             link = self._link(rows)
@@ -261,6 +262,12 @@ class BDKNRegressor(CombiningRegressor):
         fitted = combine_candidates(candidates, encoders, provenance, combining)
         combined = self._completed(fitted.combined, rows.X, plan.held_out, splitting)
         return replace(fitted, combined=combined, n_trained=len(plan.names))
+
+    def _check_memory(self, settings: NetworkSettings, rows: Rows, n_members: int) -> None:
+        """Raise if so many members need more memory than there is."""
+        fits = self.n_folds if self.cv is None and self.design == "cross-fit" else 1
+        combined = self.design != "in-sample"
+        settings.check_memory(len(rows), rows.X.shape[1], n_members=n_members, fits=fits, combined=combined)
 
     def _has_linear_member(self, n_rows: int, n_columns: int) -> bool:
         """Return whether a linear member is among the candidates."""
@@ -334,6 +341,7 @@ class BDKNRegressor(CombiningRegressor):
         ensemble, first = state.networks.ensemble, state.n_trained
         encoders = Encoders(ensemble.inputs, ensemble.targets)
         used, splitting = self._split_rows(X, y, sample_weight, groups, reset=False)
+        self._check_memory(self._settings(), used, first + n)
         rows, provenance = encoders.transform(used), self._require_provenance()
         provenance.check(self, rows, splitting.digest(self.cv))
         plan = FoldPlan.of(self, splitting, provenance.entropy, range(first, first + n))

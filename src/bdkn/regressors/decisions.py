@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bdkn.arrays import read_numbers
 from bdkn.errors import InvalidParameterError, check_number
 from bdkn.regressors.frames import as_frame
 from bdkn.regressors.outcome import Cost, Outcome, numbers_per_row
@@ -52,6 +53,16 @@ class Order:
     def to_frame(self) -> Any:
         """Return ``table`` as a pandas data frame, one row per order."""
         return as_frame(self.table())
+
+
+def check_quantiles(quantiles: ArrayLike) -> FloatArray:
+    """Return the levels of quantiles as a list; raise unless they are probabilities."""
+    levels = np.atleast_1d(read_numbers("quantiles", quantiles))
+    if levels.ndim > 1 or not levels.size:
+        raise InvalidParameterError(f"quantiles must be a level, or a list of levels; got shape {levels.shape}")
+    for level in levels:
+        check_number("each level in quantiles", float(level), low=0, high=1)
+    return levels
 
 
 def probability_above(outcome: Outcome, threshold: ArrayLike) -> FloatArray:

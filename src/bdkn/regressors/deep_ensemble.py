@@ -165,6 +165,8 @@ class DeepEnsembleRegressor(ProbabilisticRegressor):
     def _fit(self, rows: Rows) -> FittedNetworks:
         check_choice("predictive", self.predictive, PREDICTIVES)
         settings = NetworkSettings.of(self)
+        n_members = settings.size(len(rows)).n_members
+        settings.check_memory(len(rows), rows.X.shape[1], n_members=n_members, fits=1, combined=False)
         with stage("encode"):
             encoded, encoders = encode(rows, standardize_y=settings.standardize_y)
         return fit_all_rows(settings, encoded, encoders, seed_sequence(self.random_state))[0]

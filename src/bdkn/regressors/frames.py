@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from bdkn.arrays import check_readable
 from bdkn.errors import InvalidParameterError, missing_extra
 from bdkn.typing import Array, FloatArray
 
@@ -24,7 +25,12 @@ def as_frame(columns: Mapping[str, Any]) -> Any:
 
 def as_table(X: Any) -> Any:
     """Return the rows as members receive them: as they are, but as a table whose rows can be taken by number."""
+    if isinstance(X, np.ma.MaskedArray):
+        check_readable("X", X)
+        X = np.asarray(X)
     table = X.tocsr() if issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
+    if isinstance(table, np.ndarray) and table.dtype.kind in "mMV":
+        check_readable("X", table)
     if len(table.shape) < 2:
         raise InvalidParameterError(
             f"X must be a table, shape (n_samples, n_features); got shape {table.shape}. Reshape your data: "

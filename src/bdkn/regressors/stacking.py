@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -171,6 +171,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     effort: str = "balanced"
     time_limit: float | None = None
     evidence: str | float = DEPRECATED
+
+    _largest_target: ClassVar[float] = 1e140  # members square the targets as they are given, and sum the squares
 
     def fit(
         self,
@@ -476,7 +478,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
             return self._checked_frame(X, y, reset=reset)
         table = as_table(X)
         validate_data(self, table, y, reset=reset, skip_check_array=True)
-        targets = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True)
+        with np.errstate(over="ignore", invalid="ignore"):
+            targets = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True)
         check_consistent_length(table, targets)
         return table, targets
 
@@ -486,5 +489,6 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
             return self._require_table().transform(X)
         table = validate_data(self, as_table(X), reset=False, skip_check_array=True)
         if isinstance(table, np.ndarray) and not get_tags(self).input_tags.allow_nan:
-            assert_all_finite(table, input_name="X")  # the members in use may all ignore such a column
+            with np.errstate(over="ignore", invalid="ignore"):
+                assert_all_finite(table, input_name="X")  # the members in use may all ignore such a column
         return table

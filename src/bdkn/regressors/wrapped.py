@@ -144,9 +144,7 @@ def predict_quantiles(estimator: Any, X: Any, quantiles: float | Sequence[float]
     >>> bdkn.predict_quantiles(model, X).shape
     (60, 3)
     """
-    levels = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
-    for level in levels.ravel():
-        check_number("each level in quantiles", float(level), low=0, high=1)
+    levels = decisions.check_quantiles(quantiles)
     outcome = _outcome_of(route_of(estimator, X))
     if outcome.rest is not None and not len(outcome.values):
         return outcome.rest.ppf(levels)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from bdkn.arrays import read_numbers
 from bdkn.errors import InvalidParameterError, check_number, require
 from bdkn.members.widening import as_a_member
 from bdkn.persistence.atomic import replace_file
@@ -26,6 +27,7 @@ from bdkn.report.tracks import driver_lines, error_lines, member_lines, support_
 from bdkn.report.verdict import key_numbers, tiles, verdict_of
 from bdkn.report.what_if import Payload, payload_of
 from bdkn.report.what_if.inputs import describe_inputs
+from bdkn.table_files import check_output
 
 _MOST_COLUMNS = 6
 """Columns whose errors are shown."""
@@ -51,13 +53,7 @@ class Page:
         path : str or path-like
             File to write; an existing file is replaced.
         """
-        target = Path(path)
-        if target.is_dir() or not target.parent.is_dir():
-            raise InvalidParameterError(
-                f"the page must be written to a file in a folder that exists; got {str(target)!r}: name a file such as "
-                "'report.html', or make the folder first"
-            )
-        replace_file(target, self.html.encode("utf-8"))
+        replace_file(check_page_file(path), self.html.encode("utf-8"))
 
     def _repr_html_(self) -> str:
         """Return a frame with the page, for notebooks."""
@@ -65,6 +61,18 @@ class Page:
 
     def __repr__(self) -> str:
         return f"Page of {len(self.html) / 1e6:.2f} MB; save(path) writes it to a file"
+
+
+def check_page_file(path: str | os.PathLike[str]) -> Path:
+    """Return ``path``; raise unless a page can be written there."""
+    target = Path(path)
+    if target.is_dir() or not target.parent.is_dir():
+        raise InvalidParameterError(
+            f"the page must be written to a file in a folder that exists; got {str(target)!r}: name a file such as "
+            "'report.html', or make the folder first"
+        )
+    check_output(target)
+    return target
 
 
 def write_page(
@@ -116,6 +124,7 @@ def write_page(
     >>> page.read_text("utf-8")[:15]
     '<!doctype html>'
     """
+    check_page_file(path)
     make_page(model, X, y, title=title, target_name=target_name, rows=rows, what_if=what_if).save(path)
 
 
@@ -142,7 +151,7 @@ def evaluate(model: Any, X: Any, y: ArrayLike, rows: int) -> tuple[Evaluation, i
     """Return the model with the rows to judge it by, at most so many, and how many were given."""
     table = getattr(model, "table_", None)
     view = TableView.of(X, getattr(model, "feature_names_in_", None) if table is None else table.names)
-    targets = np.asarray(y, dtype=np.float64)
+    targets = read_numbers("y", y)
     if targets.shape != (len(view),) or len(view) < 2:
         raise InvalidParameterError(
             f"X and y must be two rows or more, with one target each; got {len(view)} rows and targets of shape "

@@ -51,9 +51,22 @@ def check_input(path: str | os.PathLike[str]) -> None:
         raise InvalidParameterError(f"there is no file {place}; check the name and the folder")
 
 
+def _check_name(place: Path) -> None:
+    """Raise unless a file can have that name."""
+    try:
+        os.lstat(place)
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:  # too long, below a file, with a zero byte
+        raise InvalidParameterError(
+            f"the output must be a file that can be written; got {str(place)!r} ({error}): choose another name"
+        ) from error
+
+
 def check_output(path: str | os.PathLike[str], *inputs: str | os.PathLike[str]) -> None:
     """Raise unless a file can be written to ``path``, which must be none of the ``inputs``."""
     place = Path(path)
+    _check_name(place)
     if place.is_dir():
         raise InvalidParameterError(f"the output must be a file; got {place}, which is a folder: name a file in it")
     if not place.parent.is_dir():
