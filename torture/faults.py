@@ -37,7 +37,7 @@ FOUND: list[Found] = [
     ),
     Found(
         "A damaged file of compiled code (empty, half, garbage): EOFError or UnpicklingError at every fit; one changed "
-        "bit was executed",
+        "bit could crash the interpreter",
         "each file has a digest; whatever does not match is compiled again and replaced",
     ),
     Found(

@@ -41,8 +41,9 @@ def start(work: Callable[[], None], log: Path, arm: Callable[[], None] | None = 
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        sys.stdout = sys.stderr = log.open("a", buffering=1)
         for stream in (1, 2):
-            os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
+            os.dup2(sys.stdout.fileno(), stream)
         code = _done(work, arm)
     except BaseException:  # a signal while the error is reported
         code = TOLD

@@ -3,6 +3,7 @@ import math
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from tiny import cell
 
 from bdkn.errors import InvalidParameterError
+from bdkn.persistence.locking import alone
 from bdkn_paper.experiments import pending
 from bdkn_paper.store import Cell, Store, pack, records, unpack
 from bdkn_paper.store import store as store_module
@@ -198,3 +200,22 @@ def test_a_damaged_file_is_named(tmp_path, damage):
 def test_records_must_be_somewhere(tmp_path):
     with pytest.raises(InvalidParameterError, match="run 'bdkn-paper run FILE' first"):
         records(tmp_path / "nowhere")
+
+
+def test_two_that_pack_into_one_folder_wait_for_each_other(tmp_path):
+    pytest.importorskip("fcntl")
+    stores = [Store(tmp_path / name) for name in ("first", "second")]
+    for split, store in enumerate(stores):
+        store.put(record(split))
+    pack(stores[0], tmp_path / "elsewhere")
+    (packed,) = (tmp_path / "elsewhere").rglob("*.jsonl")
+    folder = tmp_path / "results" / "tiny"
+    folder.mkdir(parents=True)
+    thread = threading.Thread(target=pack, args=(stores[1], tmp_path / "results"))
+    with alone(folder):  # as the first one does while it adds its records
+        thread.start()
+        thread.join(0.3)
+        assert thread.is_alive()  # it waits, however fast it is
+        (folder / packed.name).write_bytes(packed.read_bytes())
+    thread.join()
+    assert [one["cell"]["split"] for one in records(tmp_path / "results")] == [0, 1]

@@ -65,7 +65,7 @@ def errors_as_messages() -> Iterator[None]:
         echo(f"Error: {error}", err=True)
         raise typer.Exit(2) from error
     except MemoryError as error:
-        echo(f"Error: there is not enough memory ({error or 'no details'}); {_LESS_MEMORY}", err=True)
+        echo(f"Error: there is not enough memory ({str(error) or 'no details'}); {_LESS_MEMORY}", err=True)
         raise typer.Exit(2) from error
     except BrokenExecutor as error:  # joblib's message is a page long
         echo(f"Error: a worker process was killed, usually since memory ran out; {_LESS_MEMORY}", err=True)
