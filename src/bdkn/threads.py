@@ -60,10 +60,9 @@ def openmp_threads(threads: int) -> int:
 
 
 def settle_torch() -> None:
-    """Set PyTorch to one thread in a process made by fork; called before PyTorch computes anything."""
+    """Set PyTorch, once it is imported, to one thread in a process made by fork; called before it computes anything."""
     if _FORK.is_child:
-        import torch
-
+        torch: Any = sys.modules["torch"]
         torch.set_num_threads(openmp_threads(torch.get_num_threads()))
 
 
