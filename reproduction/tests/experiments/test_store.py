@@ -1,3 +1,4 @@
+import errno
 import json
 import math
 import os
@@ -219,3 +220,22 @@ def test_two_that_pack_into_one_folder_wait_for_each_other(tmp_path):
         (folder / packed.name).write_bytes(packed.read_bytes())
     thread.join()
     assert [one["cell"]["split"] for one in records(tmp_path / "results")] == [0, 1]
+
+
+def test_a_record_that_the_disk_does_not_give_ends_the_packing(tmp_path, monkeypatch):
+    told = []
+    store = Store(tmp_path / "store", told.append)
+    for split in range(2):
+        store.put(record(split))
+    (tmp_path / "store" / "00").mkdir(exist_ok=True)
+    (tmp_path / "store" / "00" / "loop.json").symlink_to("loop.json")
+    assert pack(store, tmp_path / "whole") == 2
+    assert len(told) == 1  # the link, which leads nowhere
+
+    def fail(path, _most):
+        raise OSError(errno.EIO, "Input/output error", str(path))
+
+    monkeypatch.setattr(store_module, "read_file", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        pack(store, tmp_path / "results")
+    assert not list(tmp_path.glob("results/**/*.jsonl"))
