@@ -27,7 +27,7 @@ from faulty.children import FINE, TOLD, UNEXPECTED, Ending, start, wait
 from faulty.members import Dying, Raising, stack
 from faulty.trials import SIGNALS, Reference, log_of, not_repaired, problems, reference, run
 from faulty.works import WORKS, Work, rows, update_with_other_rows
-from record import Found, Record, arguments, recording
+from record import Found, Record, arguments, read_records, recording
 
 FOUND: list[Found] = [
     Found(
@@ -74,11 +74,14 @@ FOUND: list[Found] = [
 ]
 
 
+NO_THREADS = "without experiments: Python itself waits for ever for a thread that has no memory to begin"
+
+
 class Trials:
     """Counts trials and what was wrong, by the kind of the fault."""
 
-    def __init__(self, record: Record, base: Path, seed: int, scale: float) -> None:
-        self.record, self.folder, self.scale = record, base / "place", scale
+    def __init__(self, record: Record, base: Path, seed: int = 0, scale: float = 1.0, only: str = "") -> None:
+        self.record, self.folder, self.scale, self.only = record, base / "place", scale, only
         self.chance = Random(seed)
         self.known: dict[str, Reference] = {}
         self.endings: Counter[str] = Counter()
@@ -89,7 +92,9 @@ class Trials:
         return range(max(1, round(n * self.scale)))
 
     def line(self, what: str, outcomes: Iterator[list[str]], remark: str = "") -> None:
-        """Do the trials and add a line about them."""
+        """Do the trials and add a line about them, unless only others are asked for."""
+        if self.only not in what:
+            return
         tried, wrong = 0, []
         for found in outcomes:
             tried += 1
@@ -154,11 +159,11 @@ class Trials:
                 yield failed or self.after(work, ending)
 
     def by_memory(self, n: int) -> Iterator[list[str]]:
-        """Little memory beyond what the process has at its start."""
-        for work in WORKS:
+        """Little memory is left; not for experiments, which start threads: see ``NO_THREADS``."""
+        for work in [work for work in WORKS if work.name != "bench"]:
             for _ in self.times(n):
                 self.prepare(work)
-                ending = run(work, self.folder, kinds.memory_limit(int(10 ** self.chance.uniform(4, 8))))
+                ending = run(work, self.folder, kinds.memory_limit(int(10 ** self.chance.uniform(3, 7))))
                 self.endings[_name_of(ending)] += 1
                 yield self.after(work, ending, aborts=True)
 
@@ -273,19 +278,13 @@ def _words(work: Work, folder: Path) -> list[str]:
     return ["predict", model, table, "--out", str(folder / "out.csv"), "--quiet", "--jobs", "1"]
 
 
-def all_trials(record: Record, base: Path, *, seed: int = 0, scale: float = 1.0) -> None:
+def all_trials(trials: Trials, base: Path) -> None:
     """Do all trials, one line of the record per kind of fault."""
-    with threadpool_limits(1):  # threads do not survive a fork
-        _all_trials(record, base, seed, scale)
-
-
-def _all_trials(record: Record, base: Path, seed: int, scale: float) -> None:
-    trials = Trials(record, base, seed, scale)
     for work in WORKS:  # everything is imported and compiled before the first fork
         work_in_this_process(work, trials.folder)
     trials.line("open, rename, remove, ... fails (no space, quota, I/O, rights)", trials.by_errors(7))
-    trials.line("no memory beyond 10 kB to 100 MB", trials.by_memory(4))
-    print(f"  without memory: {dict(trials.endings)}", flush=True)
+    trials.line("1 kB to 10 MB of memory left", trials.by_memory(4), NO_THREADS)
+    print(f"  with little memory: {dict(trials.endings)}", flush=True)
     with kinds.small_disk(base / "disk") as disk:
         if disk is None:
             print("no disk can be mounted here: full and read-only disks are left out")
@@ -313,13 +312,22 @@ def work_in_this_process(work: Work, folder: Path) -> None:
             raise
 
 
+def keep_other_lines(record: Record) -> None:
+    """Add the lines of the record on disk that were not made again."""
+    new = {figure.what for figure in record.figures}
+    for former in read_records():
+        if former.name == record.name:
+            record.figures += [figure for figure in former.figures if figure.what not in new]
+
+
 if __name__ == "__main__":
     parser = arguments(__doc__ or "")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="only lines with this text; the others are kept as they were")
     given = parser.parse_args()
-    command = "python torture/faults.py --write"
-    with (
-        tempfile.TemporaryDirectory() as name,
-        recording("faults", "Faults", command, FOUND, write=given.write) as record,
-    ):
-        all_trials(record, Path(name), seed=given.seed, scale=given.scale)
+    title, command = "Faults", "python torture/faults.py --write"
+    with tempfile.TemporaryDirectory() as name, threadpool_limits(1):  # threads do not survive a fork
+        with recording("faults", title, command, FOUND, write=given.write) as record:
+            all_trials(Trials(record, Path(name), given.seed, given.scale, given.only), Path(name))
+            if given.only:
+                keep_other_lines(record)

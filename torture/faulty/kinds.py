@@ -64,15 +64,31 @@ def file_size_limit(limit: int) -> Callable[[], None]:
     return arm
 
 
-def memory_limit(more: int) -> Callable[[], None]:
-    """Return what keeps a process from taking more memory than so many bytes beyond what it has."""
+_HELD: list[bytearray] = []
+
+
+def memory_limit(left: int) -> Callable[[], None]:
+    """Return what leaves a process so many bytes of memory: it may take no more, and what it has is used up."""
 
     def arm() -> None:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
-        limit = pages * resource.getpagesize() + more
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize(),) * 2)
+        for size in (1 << 20, 1 << 16, 1 << 12, 1 << 9):
+            _take(size)
+        freed = 0
+        while _HELD and freed < left:
+            freed += len(_HELD.pop(0))
 
     return arm
+
+
+def _take(size: int) -> None:
+    """Take all memory in blocks of this size."""
+    try:
+        while True:
+            _HELD.append(bytearray(size))
+    except MemoryError:
+        return
 
 
 def clock_backwards(chance: Random) -> Callable[[], None]:
