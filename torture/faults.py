@@ -326,8 +326,11 @@ if __name__ == "__main__":
     parser.add_argument("--only", default="", help="only lines with this text; the others are kept as they were")
     given = parser.parse_args()
     title, command = "Faults", "python torture/faults.py --write"
-    with tempfile.TemporaryDirectory() as name, threadpool_limits(1):  # threads do not survive a fork
-        with recording("faults", title, command, FOUND, write=given.write) as record:
-            all_trials(Trials(record, Path(name), given.seed, given.scale, given.only), Path(name))
-            if given.only:
-                keep_other_lines(record)
+    with (
+        tempfile.TemporaryDirectory() as name,
+        threadpool_limits(1),  # threads do not survive a fork
+        recording("faults", title, command, FOUND, write=given.write) as record,
+    ):
+        all_trials(Trials(record, Path(name), given.seed, given.scale, given.only), Path(name))
+        if given.only:
+            keep_other_lines(record)
