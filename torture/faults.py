@@ -313,11 +313,12 @@ def work_in_this_process(work: Work, folder: Path) -> None:
 
 
 def keep_other_lines(record: Record) -> None:
-    """Add the lines of the record on disk that were not made again."""
+    """Add the lines of the record on disk that were not made again, and the time that they took."""
     new = {figure.what for figure in record.figures}
     for former in read_records():
         if former.name == record.name:
             record.figures += [figure for figure in former.figures if figure.what not in new]
+            record.seconds, record.cpu_seconds = former.seconds, former.cpu_seconds
 
 
 if __name__ == "__main__":

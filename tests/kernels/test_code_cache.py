@@ -50,10 +50,12 @@ def _hits(function: Any) -> int:
 
 
 def test_code_is_loaded_from_disk(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder.parent / "temporary").mkdir()
     assert _hits(_compiled()) == 0
     assert _hits(_compiled()) == 1
     announce(_compiled(), "a test", 1)
     assert capsys.readouterr().err == ""
+    assert not list((folder.parent / "temporary").iterdir())  # it is not needed
     (file,) = folder.iterdir()
     if os.name == "posix":
         assert not file.stat().st_mode & 0o022

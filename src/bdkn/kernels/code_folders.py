@@ -24,7 +24,7 @@ _READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) 
 def readable() -> Iterator[Path]:
     """Yield the folders to look for code in: the user's choice, the package's, the user's cache, a temporary one."""
     yield from _lasting()
-    if (folder := _temporary()) is not None:
+    if (folder := _temporary(make=False)) is not None:
         yield folder
 
 
@@ -33,7 +33,7 @@ def write_first(write: Callable[[Path], None]) -> None:
     for folder in _lasting():
         if _is_written(write, folder, mode=0o755):
             return
-    folder_for_now = _temporary()
+    folder_for_now = _temporary(make=True)
     if folder_for_now is not None and _is_written(write, folder_for_now, mode=0o700):
         _say_once(f"compiled code is kept in {folder_for_now}, which may not last")
     else:
@@ -58,7 +58,7 @@ def _lasting() -> Iterator[Path]:
         yield user
 
 
-def _temporary() -> Path | None:
+def _temporary(*, make: bool) -> Path | None:
     """Return this user's own folder among the temporary ones, None if others could put something in its place."""
     if not hasattr(os, "geteuid"):  # on Windows a user's cache can always be written
         return None
@@ -66,7 +66,8 @@ def _temporary() -> Path | None:
         parent = Path(tempfile.gettempdir())
         folder = parent / f"bdkn-code-{os.geteuid()}"
         above = parent.stat()
-        folder.mkdir(mode=0o700, exist_ok=True)
+        if make:
+            folder.mkdir(mode=0o700, exist_ok=True)
         here = folder.lstat()
     except OSError:
         return None
