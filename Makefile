@@ -51,10 +51,8 @@ test tests tests-avx2 bare: export OMP_WAIT_POLICY = passive
 # worksteal: neighbours stay in one process, which keeps what they share; a process without work takes from the other.
 RUN_TESTS = $(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term --cov-fail-under=95
 
-# Numba's disk cache sees a change in a function's own file only: compiled code is made anew before it is tested, once
-# and before there are two processes, each of which would compile it.
+# Compiled code is made anew if its sources changed, once and before there are two processes, each of which would compile it.
 compile: $(VENV)/.test
-	find src -name '*.nb[ic]' -delete
 	$(BIN)/python tests/compile_all.py
 
 tests: compile

@@ -2,25 +2,16 @@
 
 import pytest
 from flats_table import mixed_table
+from small_fits import make_fits_small
 from typer.testing import CliRunner
 
 from bdkn.cli import app
-
-FAST = {"n_members": 3, "hidden_layer_sizes": (8,), "epochs": 20}
 
 
 @pytest.fixture
 def small_fits(monkeypatch):
     """Let `bdkn fit` train small networks."""
     make_fits_small(monkeypatch)
-
-
-def make_fits_small(monkeypatch):
-    """Let the regressors that commands make have few small networks, briefly trained."""
-    from bdkn.cli import training
-
-    former = training.Training._model
-    monkeypatch.setattr(training.Training, "_model", lambda self: former(self).set_params(**FAST))
 
 
 @pytest.fixture(scope="session")

@@ -6,13 +6,13 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from small_fits import make_fits_small
 from typer.testing import CliRunner
 
 from bdkn.cli import app
 from bdkn.cli.terminal import print_table, printable
 from bdkn.report import Table
 from bdkn.table_files import read_table
-from conftest import make_fits_small
 
 MARKUP, RED, SCRIPT, FORMULA = "[/bold]", "\x1b[31mred\x07", "<script>window.hacked = 1</script>", "=cmd|' /C calc'!A0"
 TARGET = "cost $a_{ [/red] \u202e\x1b]0;title\x07"
@@ -33,9 +33,7 @@ def folder(tmp_path_factory):
     frame.to_csv(place / "[bold].csv", index=False)
     with pytest.MonkeyPatch.context() as patch:
         make_fits_small(patch)
-        ran = CliRunner().invoke(
-            app, ["fit", str(place / "[bold].csv"), "--target", TARGET, "--out", str(place / "m")]
-        )
+        ran = CliRunner().invoke(app, ["fit", str(place / "[bold].csv"), "--target", TARGET, "--out", str(place / "m")])
     assert ran.exit_code == 0, ran.output
     assert "\x1b" not in ran.output
     return place

@@ -38,7 +38,7 @@ def test_interrupting_a_fit_keeps_the_former_model(home, tmp_path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
-    assert err == "Interrupted: no output was written.\n"
+    assert err == "Interrupted: every file is complete, or as it was.\n"
     assert (tmp_path / "model.bdkn").read_text() == "former"
     assert sorted(item.name for item in tmp_path.iterdir()) == ["flats.csv", "model.bdkn"]
 
@@ -52,7 +52,7 @@ def test_interrupting_a_prediction_leaves_no_file(home, tmp_path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
-    assert err.endswith("Interrupted: no output was written.\n")
+    assert err.endswith("Interrupted: every file is complete, or as it was.\n")
     assert sorted(item.name for item in tmp_path.iterdir()) == ["flats.csv", "model.bdkn"]
 
 

@@ -1,8 +1,10 @@
+import errno
 import json
 import math
 import os
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from tiny import cell
 
 from bdkn.errors import InvalidParameterError
+from bdkn.persistence.locking import alone
 from bdkn_paper.experiments import pending
 from bdkn_paper.store import Cell, Store, pack, records, unpack
 from bdkn_paper.store import store as store_module
@@ -199,3 +202,41 @@ def test_a_damaged_file_is_named(tmp_path, damage):
 def test_records_must_be_somewhere(tmp_path):
     with pytest.raises(InvalidParameterError, match="run 'bdkn-paper run FILE' first"):
         records(tmp_path / "nowhere")
+
+
+def test_two_that_pack_into_one_folder_wait_for_each_other(tmp_path):
+    pytest.importorskip("fcntl")
+    stores = [Store(tmp_path / name) for name in ("first", "second")]
+    for split, store in enumerate(stores):
+        store.put(record(split))
+    pack(stores[0], tmp_path / "elsewhere")
+    (packed,) = (tmp_path / "elsewhere").rglob("*.jsonl")
+    folder = tmp_path / "results" / "tiny"
+    folder.mkdir(parents=True)
+    thread = threading.Thread(target=pack, args=(stores[1], tmp_path / "results"))
+    with alone(folder):  # as the first one does while it adds its records
+        thread.start()
+        thread.join(0.3)
+        assert thread.is_alive()  # it waits, however fast it is
+        (folder / packed.name).write_bytes(packed.read_bytes())
+    thread.join()
+    assert [one["cell"]["split"] for one in records(tmp_path / "results")] == [0, 1]
+
+
+def test_a_record_that_the_disk_does_not_give_ends_the_packing(tmp_path, monkeypatch):
+    told = []
+    store = Store(tmp_path / "store", told.append)
+    for split in range(2):
+        store.put(record(split))
+    (tmp_path / "store" / "00").mkdir(exist_ok=True)
+    (tmp_path / "store" / "00" / "loop.json").symlink_to("loop.json")
+    assert pack(store, tmp_path / "whole") == 2
+    assert len(told) == 1  # the link, which leads nowhere
+
+    def fail(path, _most):
+        raise OSError(errno.EIO, "Input/output error", str(path))
+
+    monkeypatch.setattr(store_module, "read_file", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        pack(store, tmp_path / "results")
+    assert not list(tmp_path.glob("results/**/*.jsonl"))

@@ -1,7 +1,7 @@
 """Output of commands: results to standard output, progress and errors to standard error; and exit codes.
 
-0: done. 2: the command or its input must be corrected; one paragraph says how. 130 and 143: interrupted by SIGINT or
-SIGTERM; no file is half-written. 1: anything unexpected, with a traceback.
+0: done. 2: the command, its input or its machine must be corrected; one paragraph says how. 130 and 143: interrupted by
+SIGINT or SIGTERM; no file is half-written. 1: anything unexpected, with a traceback.
 
 Names of columns and files come from others: characters that would control the terminal are shown as escapes, and no
 text is read as markup.
@@ -16,6 +16,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from bdkn.report import Table
 
 INTERRUPTED, TERMINATED = 130, 143
+
+_LESS_MEMORY = "use fewer processes (--jobs 1), fewer rows, or a machine with more memory"
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that control a terminal, turn the direction of writing, or cannot be written."""
@@ -61,8 +64,14 @@ def errors_as_messages() -> Iterator[None]:
     except (BDKNError, OSError) as error:
         echo(f"Error: {error}", err=True)
         raise typer.Exit(2) from error
+    except MemoryError as error:
+        echo(f"Error: there is not enough memory ({str(error) or 'no details'}); {_LESS_MEMORY}", err=True)
+        raise typer.Exit(2) from error
+    except BrokenExecutor as error:  # joblib's message is a page long
+        echo(f"Error: a worker process was killed, usually since memory ran out; {_LESS_MEMORY}", err=True)
+        raise typer.Exit(2) from error
     except KeyboardInterrupt as error:
-        typer.echo("Interrupted: no output was written.", err=True)
+        typer.echo("Interrupted: every file is complete, or as it was.", err=True)
         raise typer.Exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED) from error
 
 

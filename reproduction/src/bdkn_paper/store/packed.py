@@ -14,6 +14,7 @@ from typing import Any
 
 from bdkn.errors import InvalidParameterError
 from bdkn.persistence import replace_file
+from bdkn.persistence.locking import alone
 from bdkn_paper.store.cell import Cell
 from bdkn_paper.store.files import read_file
 from bdkn_paper.store.record import Record, dumps, loads
@@ -58,11 +59,12 @@ def pack(store: Store, results: str | os.PathLike[str] = DEFAULT_RESULTS, keys: 
     """
     count = 0
     for path, group in groupby(sorted(_wanted(store, keys), key=place), lambda record: _file(results, record)):
-        earlier = read_packed(path) if path.exists() else ()
-        merged = {Cell.of(record).key: record for record in (*_wanted(earlier, keys), *group)}
         path.parent.mkdir(parents=True, exist_ok=True)
-        lines = _lines(sorted(merged.values(), key=place))
-        replace_file(path, "".join(f"{line}\n" for line in lines).encode())
+        with alone(path.parent):  # another process that packs at the same time would lose these records, or they its
+            earlier = read_packed(path) if path.exists() else ()
+            merged = {Cell.of(record).key: record for record in (*_wanted(earlier, keys), *group)}
+            lines = _lines(sorted(merged.values(), key=place))
+            replace_file(path, "".join(f"{line}\n" for line in lines).encode())
         count += len(merged)
     return count
 

@@ -10,6 +10,7 @@ its name says is told and left out.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +27,10 @@ DEFAULT_STORE = Path(".bdkn-store")
 
 MOST_BYTES = 16 << 20
 """Largest size of the file of a record."""
+
+
+_NO_FILE = (errno.ENOENT, errno.ELOOP)
+"""Errors of files that were removed in the meantime, and of links that lead nowhere."""
 
 
 class Store:
@@ -54,11 +59,15 @@ class Store:
         replace_file(path, f"{dumps(record)}\n".encode())
 
     def __iter__(self) -> Iterator[Record]:
-        """Yield all records."""
+        """Yield all records; raise if the disk or the rights to a file fail, as a record must not be lost by that."""
         for path in sorted(self.folder.glob("[0-9a-f][0-9a-f]/*.json")):
             try:
                 yield _read(path)
-            except (OSError, InvalidParameterError) as error:
+            except InvalidParameterError as error:
+                self.tell(f"{path} is left out: {error}")
+            except OSError as error:
+                if error.errno not in _NO_FILE:
+                    raise
                 self.tell(f"{path} is left out: {error}")
 
     def _path(self, cell: Cell) -> Path:

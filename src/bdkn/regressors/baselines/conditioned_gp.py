@@ -11,6 +11,7 @@ import numpy as np
 from bdkn.errors import check_choice, check_number
 from bdkn.lazy import lazy
 from bdkn.predictive import Gaussian, MultivariateT
+from bdkn.threads import settle_torch
 from bdkn.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ class ConditionedGP:
     def _tensor(self, array: FloatArray) -> Tensor:
         import torch
 
+        settle_torch()
         return torch.as_tensor(array, dtype=getattr(torch, self.dtype), device=_available_device(self.device))
 
     def __getstate__(self) -> dict[str, Any]:
