@@ -1,0 +1,177 @@
+"""Change the source a little, in thousands of ways, one at a time: does a test notice each change?
+
+    python torture/mutants.py --jobs 16 --sample 0.5 --seed 0 --out FILE.jsonl      try a random half of the mutants
+    python torture/mutants.py --modules inference,metrics --only factor             those of some files
+    python torture/mutants.py --out FILE.jsonl --again                              try the survivors again
+    python torture/mutants.py --out FILE.jsonl --report                             list the survivors, try nothing
+    python torture/mutants.py --out FILE.jsonl --report --write                     write the record
+
+A mutant is a module with one change (``mutation/operators.py``). It is killed if one of the tests that run the changed
+line fails, crashes or hangs. The results are appended to FILE as they come, a line of JSON each, so that a run that was
+ended goes on where it was. Mutants that compute the same as the source are listed with the reason in
+``mutation/equivalent.toml``.
+
+Only the tests of the four packages themselves count, not those that fit whole models. Hypothesis has 15 fixed examples.
+Needed beside the package: pytest, hypothesis, mpmath, scikit-learn, safetensors. Tests that need more are left out.
+
+Why not a ready program: mutmut leaves out functions with decorators, which are every property and class method here,
+and cosmic-ray starts Python anew for each mutant, which takes longer to import NumPy, SciPy and Numba than the tests
+need. Here one process has imported everything and collected the tests; each mutant is a fork of it in which the code
+of one function is replaced.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import sys
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ.setdefault(_threads, "1")
+os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+sys.path.insert(0, str(Path(__file__).parent))
+
+from mutation.mutants import SOURCE, Mutant, mutants_of  # noqa: E402
+from mutation.session import FAILED, NOT_APPLIED, SURVIVED, TIMED_OUT, Tests, with_tests  # noqa: E402
+from record import Found, arguments, recording  # noqa: E402
+
+PACKAGES = ("inference", "predictive", "metrics", "persistence")
+EQUIVALENT = Path(__file__).parent / "mutation" / "equivalent.toml"
+OUTCOMES = {SURVIVED: "survived", FAILED: "failed", NOT_APPLIED: "not applied", TIMED_OUT: "timed out"}
+FOUND: list[Found] = []
+Results = dict[str, dict[str, Any]]
+
+
+def all_mutants(packages: list[str], only: str = "") -> list[Mutant]:
+    """Return the mutants of packages, of files whose name contains ``only``."""
+    files = sorted(path for package in packages for path in (SOURCE / package).glob("*.py"))
+    names = [path.relative_to(SOURCE).as_posix() for path in files if only in path.stem and path.stem != "__init__"]
+    return [mutant for name in names for mutant in mutants_of(name)]
+
+
+def read_results(path: Path) -> Results:
+    """Return the last result of each mutant."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return {line["key"]: line for line in map(json.loads, lines)}
+
+
+def equivalent_mutants() -> dict[str, str]:
+    """Return the reasons by mutant."""
+    entries = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8")) if EQUIVALENT.exists() else {}
+    return {key: entry["why"] for entry in entries.get("same", []) for key in entry["mutants"]}
+
+
+def try_all(tests: Tests, mutants: list[Mutant], options: argparse.Namespace) -> None:
+    """Measure the tests, then try the mutants in ``jobs`` processes that each take the next one."""
+    start = time.perf_counter()
+    tests.measure(options.jobs)
+    tests.warm_up(0.3)
+    _say(f"{len(tests.items)} tests pass, measured in {time.perf_counter() - start:.0f} s; {len(mutants)} mutants")
+    following = multiprocessing.Value("l", 0)
+    children = []
+    for _ in range(options.jobs):
+        child = os.fork()
+        if child == 0:
+            _work(tests, mutants, following, options)
+            os._exit(0)
+        children.append(child)
+    for child in children:
+        os.waitpid(child, 0)
+
+
+def _work(tests: Tests, mutants: list[Mutant], following: Any, options: argparse.Namespace) -> None:
+    """Try one mutant after the other and append the results to the file."""
+    end = time.perf_counter() + options.minutes * 60.0
+    while time.perf_counter() < end:
+        with following.get_lock():
+            index, following.value = following.value, following.value + 1
+        if index >= len(mutants):
+            return
+        with open(options.out, "a", encoding="utf-8") as file:
+            file.write(json.dumps(_result(tests, mutants[index], options.budget), ensure_ascii=False) + "\n")
+
+
+def _result(tests: Tests, mutant: Mutant, budget: float) -> dict[str, Any]:
+    start = time.perf_counter()
+    items = tests.that_run(mutant)
+    code, last = tests.try_mutant(mutant, items, budget)
+    seconds = round(time.perf_counter() - start, 2)
+    outcome = OUTCOMES.get(code, "crashed")
+    return {"key": mutant.key, "line": mutant.line, "outcome": outcome, "tests": len(items), "last": last, "s": seconds}
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def survivors(mutants: list[Mutant], results: Results) -> Iterator[tuple[Mutant, dict[str, Any]]]:
+    """Yield the mutants that survived and are not known to be equivalent."""
+    known = equivalent_mutants()
+    for mutant in mutants:
+        result = results.get(mutant.key)
+        if result is not None and result["outcome"] == "survived" and mutant.key not in known:
+            yield mutant, result
+
+
+def report(mutants: list[Mutant], results: Results, *, write: bool) -> None:
+    """Print the survivors and the figures of each package, and write the record where asked for."""
+    lived = list(survivors(mutants, results))
+    for mutant, result in lived:
+        print(f"{mutant.file}:{mutant.line} {mutant.owner_name}: {mutant.operator}: {mutant.before}  ->  {mutant.after}"
+              f"  [{result['tests']} tests {result['last'] if result['last'].startswith('(') else ''}]")  # fmt: skip
+    known = equivalent_mutants()
+    with recording("mutants", "Mutants of the source that no test notices", "python torture/mutants.py --write", FOUND,
+                   write=write) as record:  # fmt: skip
+        for package in PACKAGES:
+            own = [m for m in mutants if m.file.startswith(package) and m.key in results]
+            tried = Counter(results[m.key]["outcome"] for m in own if m.key not in known)
+            n = sum(tried.values()) - tried["not applied"]
+            wrong = sum(mutant.file.startswith(package) for mutant, _ in lived)
+            same = sum(m.key in known for m in own)
+            remark = f"{1 - wrong / max(n, 1):.1%} killed; {same} that compute the same are not counted"
+            if n:
+                record.add(f"changes of `bdkn.{package}`", n, wrong, remark)
+
+
+def _options() -> argparse.Namespace:
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time (default 1)")
+    parser.add_argument("--sample", type=float, default=1.0, help="share of the mutants, chosen at random (default 1)")
+    parser.add_argument("--seed", type=int, default=0, help="of the random choice and order")
+    parser.add_argument("--modules", default=",".join(PACKAGES), help="packages (default: all four)")
+    parser.add_argument("--only", default="", help="part of the name of the files")
+    parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"), help="file of the results")
+    parser.add_argument("--tests", nargs="+", help="folders of tests (default: those of the packages)")
+    parser.add_argument("--budget", type=float, default=20.0, help="most seconds of tests for one mutant (default 20)")
+    parser.add_argument("--minutes", type=float, default=1e6, help="start no mutant after this many minutes")
+    parser.add_argument("--again", action="store_true", help="try those again that survived")
+    parser.add_argument("--report", action="store_true", help="try nothing, report on the file of results")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Try mutants as the command line says."""
+    options = _options()
+    packages = options.modules.split(",")
+    results = read_results(options.out)
+    mutants = all_mutants(packages, options.only)
+    if not options.report:
+        chosen = random.Random(options.seed).sample(mutants, round(len(mutants) * min(options.sample * options.scale, 1)))
+        again = {mutant.key for mutant, _ in survivors(chosen, results)} if options.again else set()
+        todo = [mutant for mutant in chosen if (mutant.key in again if options.again else mutant.key not in results)]
+        folders = options.tests or [str(SOURCE.parents[1] / "tests" / package) for package in packages]
+        with_tests(folders, lambda tests: try_all(tests, todo, options))
+    report(mutants, read_results(options.out), write=options.write)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,236 @@
+"""A pytest session that stays in memory: it knows which test runs which lines, and runs chosen tests in a fork."""
+
+from __future__ import annotations
+
+import ast
+import os
+import pickle
+import signal
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from hypothesis import Phase, settings
+
+from mutation.applying import CannotApplyError, Functions, apply, forget_cached, living_functions
+from mutation.mutants import SOURCE, Mutant
+
+EXAMPLES = 15
+"""Most examples of a hypothesis test: fewer than a test run has, the same ones each time, and none made smaller."""
+
+_PATIENCE = 4.0, 12.0
+"""A test that takes longer than the first plus the second times its usual time has noticed the mutant."""
+
+Lines = set[tuple[str, int]]
+SURVIVED, FAILED, NOT_APPLIED, TIMED_OUT = 0, 1, 2, -signal.SIGALRM
+
+
+@dataclass
+class Tests:
+    """The tests that pass without a mutant: how long each takes, and the lines of the package that it runs."""
+
+    items: list[pytest.Item]
+    seconds: dict[str, float] = field(default_factory=dict)
+    lines: dict[str, Lines] = field(default_factory=dict)
+    functions: Functions = field(default_factory=dict)
+    failed: bool = False
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Remember that a test failed."""
+        self.failed |= report.failed
+
+    def passes(self, item: pytest.Item) -> bool:
+        """Run one test with all of its fixtures and return whether it passed."""
+        self.failed = False
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+        return not self.failed
+
+    def measure(self, jobs: int) -> None:
+        """Run all tests once, in ``jobs`` forks, and remember times and lines; forget those that do not pass."""
+        parts = [self.items[i::jobs] for i in range(jobs)]
+        for measured in in_forks([lambda part=part: self._measured(part) for part in parts]):
+            for name, (seconds, lines) in measured.items():
+                self.seconds[name], self.lines[name] = seconds, lines
+        self.items = sorted(
+            (item for item in self.items if item.nodeid in self.seconds), key=lambda item: self.seconds[item.nodeid]
+        )
+
+    def _measured(self, items: list[pytest.Item]) -> dict[str, tuple[float, Lines]]:
+        measured = {}
+        for item in items:
+            forget_cached()
+            with _tracing() as lines:
+                passed = self.passes(item)
+            start = time.perf_counter()
+            if passed and self.passes(item):
+                measured[item.nodeid] = time.perf_counter() - start, lines
+        return measured
+
+    def warm_up(self, limit: float) -> None:
+        """Run quick tests in this process, so that its forks find compiled code loaded; list all functions."""
+        for item in self.items:
+            if self.seconds[item.nodeid] < limit:
+                self.passes(item)
+        self.functions = living_functions()
+
+    def that_run(self, mutant: Mutant) -> list[pytest.Item]:
+        """Return the tests that run the changed lines, quick ones first."""
+        wanted = lines_of(mutant)
+        return [item for item in self.items if not wanted.isdisjoint(self.lines[item.nodeid])]
+
+    def try_mutant(self, mutant: Mutant, items: Sequence[pytest.Item], budget: float) -> tuple[int, str]:
+        """Run tests on a mutant in a fork and return the outcome and the test that ended it."""
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            os._exit(self._outcome(mutant, items, budget, writing))
+        os.close(writing)
+        with os.fdopen(reading, "rb") as pipe:
+            last = pipe.read().decode().rstrip("\n").rpartition("\n")[2]
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), last
+
+    def _outcome(self, mutant: Mutant, items: Sequence[pytest.Item], budget: float, log: int) -> int:
+        _be_quiet()
+        forget_cached()
+        try:
+            apply(mutant, self.functions)
+        except CannotApplyError as error:
+            os.write(log, str(error).replace("\n", " ").encode())
+            return NOT_APPLIED
+        start = time.perf_counter()
+        for item in items:
+            if time.perf_counter() - start > budget:
+                os.write(log, b"\n(not all tests were run)")
+                break
+            os.write(log, f"\n{item.nodeid}".encode())
+            signal.alarm(int(_PATIENCE[0] + _PATIENCE[1] * self.seconds[item.nodeid]) + 1)
+            if not self.passes(item):
+                return FAILED
+        return SURVIVED
+
+
+def _be_quiet() -> None:
+    """Send what is printed to nowhere, and let an alarm end the process."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+def in_forks(jobs: Sequence[Callable[[], Any]]) -> Iterator[Any]:
+    """Run functions in forks of this process, all at once, and yield what they return."""
+    with tempfile.TemporaryDirectory() as folder:
+        children = []
+        for i, job in enumerate(jobs):
+            child = os.fork()
+            if child == 0:
+                Path(folder, f"{i}").write_bytes(pickle.dumps(job()))
+                os._exit(0)
+            children.append(child)
+        for i, child in enumerate(children):
+            os.waitpid(child, 0)
+            yield pickle.loads(Path(folder, f"{i}").read_bytes())
+
+
+class _tracing:  # noqa: N801
+    """Collect the lines of the package that run inside a with block."""
+
+    def __enter__(self) -> Lines:
+        lines: Lines = set()
+        source = str(SOURCE)
+
+        def line(frame: FrameType, event: str, _: object) -> Any:
+            lines.add((frame.f_code.co_filename, frame.f_lineno))
+            return line
+
+        def call(frame: FrameType, event: str, _: object) -> Any:
+            return line(frame, event, None) if frame.f_code.co_filename.startswith(source) else None
+
+        sys.settrace(call)
+        return lines
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+
+def lines_of(mutant: Mutant) -> Lines:
+    """Return the lines of which a test must run one to notice a mutant."""
+    path = str(SOURCE / mutant.file)
+    if isinstance(mutant.owner, ast.FunctionDef):
+        if mutant.line >= mutant.owner.body[0].lineno:
+            return {(path, line) for line in range(mutant.line, mutant.last_line + 1)}
+        return _all_lines(path, mutant.owner)
+    if isinstance(mutant.owner, ast.ClassDef):
+        return _all_lines(path, mutant.owner) | _all_lines(path, mutant.module)
+    return _lines_that_read(_names_set(mutant))
+
+
+def _all_lines(path: str, node: Any) -> Lines:
+    return {(path, inner.lineno) for inner in ast.walk(node) if isinstance(inner, ast.stmt)}
+
+
+def _names_set(mutant: Mutant) -> set[str]:
+    """Return the names that depend on a changed constant of a module."""
+    names: set[str] = set()
+    for statement in mutant.module.body:
+        if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
+            read = {node.id for node in ast.walk(statement.value) if isinstance(node, ast.Name)}
+            if statement.lineno == mutant.line or read & names:
+                names |= {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)} - read
+    return names
+
+
+def _lines_that_read(names: set[str]) -> Lines:
+    lines: Lines = set()
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if (isinstance(node, ast.Name) and node.id in names) or (isinstance(node, ast.Attribute) and node.attr in names):
+                lines.add((str(path), node.lineno))
+    return lines
+
+
+class _Plugin:
+    """Takes over after the tests are collected."""
+
+    def __init__(self, then: Callable[[Tests], None]) -> None:
+        self.then = then
+
+    def pytest_sessionstart(self) -> None:
+        """Set how hypothesis chooses examples, before any test is imported."""
+        settings.register_profile(
+            "mutants", deadline=None, derandomize=True, database=None, max_examples=EXAMPLES,
+            phases=[Phase.explicit, Phase.generate], report_multiple_bugs=False, print_blob=False,
+        )  # fmt: skip
+        settings.load_profile("mutants")
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Do what was asked for instead of running the tests."""
+        session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        for item in session.items:
+            _limit_examples(item)
+        tests = Tests(session.items)
+        session.config.pluginmanager.register(tests)
+        self.then(tests)
+        return True
+
+
+def _limit_examples(item: pytest.Item) -> None:
+    function = getattr(getattr(item, "obj", None), "__func__", getattr(item, "obj", None))
+    given = getattr(function, "_hypothesis_internal_use_settings", None)
+    if given is not None and given.max_examples > EXAMPLES:
+        function._hypothesis_internal_use_settings = settings(given, max_examples=EXAMPLES)  # type: ignore[union-attr]
+
+
+def with_tests(folders: Sequence[str], then: Callable[[Tests], None]) -> None:
+    """Collect the tests of folders and call a function with them."""
+    options = ["-q", "-s", "-p", "no:cacheprovider", "--tb=native",
+               "-o", "tmp_path_retention_policy=none", "--continue-on-collection-errors"]  # fmt: skip
+    pytest.main([*options, *folders], plugins=[_Plugin(then)])
