@@ -41,10 +41,11 @@ os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
 sys.path.insert(0, str(Path(__file__).parent))
 
 from mutation.mutants import SOURCE, Mutant, mutants_of  # noqa: E402
-from mutation.session import FAILED, NOT_APPLIED, SURVIVED, TIMED_OUT, Tests, with_tests  # noqa: E402
+from mutation.session import FAILED, NOT_APPLIED, SURVIVED, TIMED_OUT, Tests, in_forks, with_tests  # noqa: E402
 from record import Found, arguments, recording  # noqa: E402
 
 PACKAGES = ("inference", "predictive", "metrics", "persistence")
+TESTS = [*(f"tests/{package}" for package in PACKAGES), "tests/regressors/test_wrapped.py"]
 EQUIVALENT = Path(__file__).parent / "mutation" / "equivalent.toml"
 OUTCOMES = {SURVIVED: "survived", FAILED: "failed", NOT_APPLIED: "not applied", TIMED_OUT: "timed out"}
 FOUND: list[Found] = []
@@ -73,19 +74,11 @@ def equivalent_mutants() -> dict[str, str]:
 def try_all(tests: Tests, mutants: list[Mutant], options: argparse.Namespace) -> None:
     """Measure the tests, then try the mutants in ``jobs`` processes that each take the next one."""
     start = time.perf_counter()
-    tests.measure(options.jobs)
-    tests.warm_up(0.3)
+    tests.measure(options.jobs, options.out.with_suffix(".tests.jsonl"))
+    tests.warm_up(0.2)
     _say(f"{len(tests.items)} tests pass, measured in {time.perf_counter() - start:.0f} s; {len(mutants)} mutants")
     following = multiprocessing.Value("l", 0)
-    children = []
-    for _ in range(options.jobs):
-        child = os.fork()
-        if child == 0:
-            _work(tests, mutants, following, options)
-            os._exit(0)
-        children.append(child)
-    for child in children:
-        os.waitpid(child, 0)
+    in_forks([lambda: _work(tests, mutants, following, options)] * options.jobs)
 
 
 def _work(tests: Tests, mutants: list[Mutant], following: Any, options: argparse.Namespace) -> None:
@@ -150,7 +143,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--modules", default=",".join(PACKAGES), help="packages (default: all four)")
     parser.add_argument("--only", default="", help="part of the name of the files")
     parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"), help="file of the results")
-    parser.add_argument("--tests", nargs="+", help="folders of tests (default: those of the packages)")
+    parser.add_argument("--tests", nargs="+", help="folders of tests (default: those of the four packages)")
     parser.add_argument("--budget", type=float, default=20.0, help="most seconds of tests for one mutant (default 20)")
     parser.add_argument("--minutes", type=float, default=1e6, help="start no mutant after this many minutes")
     parser.add_argument("--again", action="store_true", help="try those again that survived")
@@ -162,13 +155,14 @@ def main() -> None:
     """Try mutants as the command line says."""
     options = _options()
     packages = options.modules.split(",")
+    options.out = options.out.absolute()
     results = read_results(options.out)
     mutants = all_mutants(packages, options.only)
     if not options.report:
         chosen = random.Random(options.seed).sample(mutants, round(len(mutants) * min(options.sample * options.scale, 1)))
         again = {mutant.key for mutant, _ in survivors(chosen, results)} if options.again else set()
         todo = [mutant for mutant in chosen if (mutant.key in again if options.again else mutant.key not in results)]
-        folders = options.tests or [str(SOURCE.parents[1] / "tests" / package) for package in packages]
+        folders = [str(SOURCE.parents[1] / folder) for folder in options.tests or TESTS]
         with_tests(folders, lambda tests: try_all(tests, todo, options))
     report(mutants, read_results(options.out), write=options.write)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
+import hashlib
+import json
 import os
-import pickle
 import signal
 import sys
-import tempfile
 import time
+import traceback
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -22,6 +24,7 @@ from hypothesis import Phase, settings
 from mutation.applying import CannotApplyError, Functions, apply, forget_cached, living_functions
 from mutation.mutants import SOURCE, Mutant
 
+ROOT = SOURCE.parents[1]
 EXAMPLES = 15
 """Most examples of a hypothesis test: fewer than a test run has, the same ones each time, and none made smaller."""
 
@@ -52,32 +55,42 @@ class Tests:
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
         return not self.failed
 
-    def measure(self, jobs: int) -> None:
-        """Run all tests once, in ``jobs`` forks, and remember times and lines; forget those that do not pass."""
-        parts = [self.items[i::jobs] for i in range(jobs)]
-        for measured in in_forks([lambda part=part: self._measured(part) for part in parts]):
-            for name, (seconds, lines) in measured.items():
-                self.seconds[name], self.lines[name] = seconds, lines
-        self.items = sorted(
-            (item for item in self.items if item.nodeid in self.seconds), key=lambda item: self.seconds[item.nodeid]
-        )
+    def measure(self, jobs: int, known: Path) -> None:
+        """Run each test once, in ``jobs`` forks, and remember times and lines; forget those that do not pass.
 
-    def _measured(self, items: list[pytest.Item]) -> dict[str, tuple[float, Lines]]:
-        measured = {}
+        What is measured is kept in a file, and holds as long as neither the test nor the source that it runs changes.
+        """
+        self._read(known)
+        items = [item for item in self.items if item.nodeid not in self.seconds]
+        in_forks([lambda part=items[i::jobs]: self._measure(part, known) for i in range(jobs)])
+        self._read(known)
+        passing = [item for item in self.items if self.seconds.get(item.nodeid, -1.0) >= 0.0]
+        self.items = sorted(passing, key=lambda item: self.seconds[item.nodeid])
+
+    def _read(self, known: Path) -> None:
+        for line in known.read_text(encoding="utf-8").splitlines() if known.exists() else []:
+            name, stamp, seconds, lines = json.loads(line)
+            if stamp == _stamp(name, lines):
+                self.seconds[name] = seconds
+                self.lines[name] = {(str(SOURCE / file), number) for file in lines for number in lines[file]}
+
+    def _measure(self, items: list[pytest.Item], known: Path) -> None:
+        _be_quiet()
         for item in items:
             forget_cached()
-            with _tracing() as lines:
-                passed = self.passes(item)
             start = time.perf_counter()
-            if passed and self.passes(item):
-                measured[item.nodeid] = time.perf_counter() - start, lines
-        return measured
+            with _tracing() as run:
+                passed = self.passes(item)
+            lines: dict[str, list[int]] = defaultdict(list)
+            for path, number in sorted(run):
+                lines[str(Path(path).relative_to(SOURCE))].append(number)
+            seconds = time.perf_counter() - start if passed else -1.0
+            with known.open("a", encoding="utf-8") as file:
+                file.write(json.dumps([item.nodeid, _stamp(item.nodeid, lines), seconds, lines]) + "\n")
 
     def warm_up(self, limit: float) -> None:
         """Run quick tests in this process, so that its forks find compiled code loaded; list all functions."""
-        for item in self.items:
-            if self.seconds[item.nodeid] < limit:
-                self.passes(item)
+        self.items = [item for item in self.items if self.seconds[item.nodeid] >= limit or self.passes(item)]
         self.functions = living_functions()
 
     def that_run(self, mutant: Mutant) -> list[pytest.Item]:
@@ -121,23 +134,33 @@ def _be_quiet() -> None:
     """Send what is printed to nowhere, and let an alarm end the process."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
 
-def in_forks(jobs: Sequence[Callable[[], Any]]) -> Iterator[Any]:
-    """Run functions in forks of this process, all at once, and yield what they return."""
-    with tempfile.TemporaryDirectory() as folder:
-        children = []
-        for i, job in enumerate(jobs):
-            child = os.fork()
-            if child == 0:
-                Path(folder, f"{i}").write_bytes(pickle.dumps(job()))
-                os._exit(0)
-            children.append(child)
-        for i, child in enumerate(children):
-            os.waitpid(child, 0)
-            yield pickle.loads(Path(folder, f"{i}").read_bytes())
+def in_forks(jobs: Sequence[Callable[[], None]]) -> None:
+    """Run functions in forks of this process, all at once."""
+    children = []
+    for job in jobs:
+        child = os.fork()
+        if child == 0:
+            try:
+                job()
+            except BaseException:
+                traceback.print_exc(file=sys.__stderr__)
+            os._exit(0)
+        children.append(child)
+    for child in children:
+        os.waitpid(child, 0)
+
+
+def _stamp(name: str, files: Iterable[str]) -> str:
+    """Return a digest of the file of a test and of the files of the package that it runs."""
+    return "".join(_digest(path) for path in (ROOT / name.partition("::")[0], *(SOURCE / file for file in sorted(files))))
+
+
+@lru_cache(None)
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:6] if path.exists() else "none"
 
 
 class _tracing:  # noqa: N801
@@ -233,4 +256,5 @@ def with_tests(folders: Sequence[str], then: Callable[[Tests], None]) -> None:
     """Collect the tests of folders and call a function with them."""
     options = ["-q", "-s", "-p", "no:cacheprovider", "--tb=native",
                "-o", "tmp_path_retention_policy=none", "--continue-on-collection-errors"]  # fmt: skip
+    os.chdir(ROOT)
     pytest.main([*options, *folders], plugins=[_Plugin(then)])
