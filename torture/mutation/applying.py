@@ -29,11 +29,10 @@ def living_functions() -> Functions:
     return found
 
 
-def forget_cached() -> None:
-    """Empty the caches of functions of the package, which would answer without running the mutant."""
-    for thing in gc.get_objects():
-        if isinstance(thing, functools._lru_cache_wrapper) and str(thing.__module__).startswith("bdkn"):
-            thing.cache_clear()
+def caches() -> list[functools._lru_cache_wrapper[Any]]:
+    """Return the functions of the package that keep results: they would answer without running a mutant."""
+    kept = (thing for thing in gc.get_objects() if isinstance(thing, functools._lru_cache_wrapper))
+    return [cache for cache in kept if str(cache.__module__).startswith("bdkn")]
 
 
 def apply(mutant: Mutant, functions: Functions) -> None:

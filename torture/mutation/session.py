@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import hashlib
 import json
 import os
@@ -19,9 +20,9 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import HealthCheck, Phase, settings
 
-from mutation.applying import CannotApplyError, Functions, apply, forget_cached, living_functions
+from mutation.applying import CannotApplyError, Functions, apply, caches, living_functions
 from mutation.mutants import SOURCE, Mutant
 
 ROOT = SOURCE.parents[1]
@@ -43,6 +44,7 @@ class Tests:
     seconds: dict[str, float] = field(default_factory=dict)
     lines: dict[str, Lines] = field(default_factory=dict)
     functions: Functions = field(default_factory=dict)
+    caches: list[Any] = field(default_factory=caches)
     failed: bool = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -77,7 +79,7 @@ class Tests:
     def _measure(self, items: list[pytest.Item], known: Path) -> None:
         _be_quiet()
         for item in items:
-            forget_cached()
+            self._forget()
             start = time.perf_counter()
             with _tracing() as run:
                 passed = self.passes(item)
@@ -92,6 +94,8 @@ class Tests:
         """Run quick tests in this process, so that its forks find compiled code loaded; list all functions."""
         self.items = [item for item in self.items if self.seconds[item.nodeid] >= limit or self.passes(item)]
         self.functions = living_functions()
+        gc.collect()
+        gc.freeze()
 
     def that_run(self, mutant: Mutant) -> list[pytest.Item]:
         """Return the tests that run the changed lines, quick ones first."""
@@ -110,9 +114,13 @@ class Tests:
             last = pipe.read().decode().rstrip("\n").rpartition("\n")[2]
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), last
 
+    def _forget(self) -> None:
+        for cache in self.caches:
+            cache.cache_clear()
+
     def _outcome(self, mutant: Mutant, items: Sequence[pytest.Item], budget: float, log: int) -> int:
         _be_quiet()
-        forget_cached()
+        self._forget()
         try:
             apply(mutant, self.functions)
         except CannotApplyError as error:
@@ -212,12 +220,18 @@ def _names_set(mutant: Mutant) -> set[str]:
 
 
 def _lines_that_read(names: set[str]) -> Lines:
-    lines: Lines = set()
+    return {place for name in names for place in _readers()[name]}
+
+
+@lru_cache(1)
+def _readers() -> dict[str, Lines]:
+    """Return, for each name, the lines of the package in which it stands."""
+    found: dict[str, Lines] = defaultdict(set)
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if (isinstance(node, ast.Name) and node.id in names) or (isinstance(node, ast.Attribute) and node.attr in names):
-                lines.add((str(path), node.lineno))
-    return lines
+            if isinstance(node, ast.Name | ast.Attribute):
+                found[node.id if isinstance(node, ast.Name) else node.attr].add((str(path), node.lineno))
+    return found
 
 
 class _Plugin:
@@ -230,7 +244,8 @@ class _Plugin:
         """Set how hypothesis chooses examples, before any test is imported."""
         settings.register_profile(
             "mutants", deadline=None, derandomize=True, database=None, max_examples=EXAMPLES,
-            phases=[Phase.explicit, Phase.generate], report_multiple_bugs=False, print_blob=False,
+            phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck),
+            report_multiple_bugs=False, print_blob=False,
         )  # fmt: skip
         settings.load_profile("mutants")
 
