@@ -32,6 +32,7 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +66,15 @@ def read_results(path: Path) -> Results:
     return {line["key"]: line for line in map(json.loads, lines)}
 
 
-def equivalent_mutants() -> dict[str, str]:
-    """Return the reasons by mutant."""
+@lru_cache(1)
+def _equivalent() -> tuple[str, ...]:
     entries = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8")) if EQUIVALENT.exists() else {}
-    return {key: entry["why"] for entry in entries.get("same", []) for key in entry["mutants"]}
+    return tuple(start for entry in entries.get("same", []) for start in entry["mutants"])
+
+
+def is_equivalent(mutant: Mutant) -> bool:
+    """Return whether a mutant is listed as computing the same as the source."""
+    return mutant.key.startswith(_equivalent())
 
 
 def try_all(tests: Tests, mutants: list[Mutant], options: argparse.Namespace) -> None:
@@ -108,10 +114,9 @@ def _say(text: str) -> None:
 
 def survivors(mutants: list[Mutant], results: Results) -> Iterator[tuple[Mutant, dict[str, Any]]]:
     """Yield the mutants that survived and are not known to be equivalent."""
-    known = equivalent_mutants()
     for mutant in mutants:
         result = results.get(mutant.key)
-        if result is not None and result["outcome"] == "survived" and mutant.key not in known:
+        if result is not None and result["outcome"] == "survived" and not is_equivalent(mutant):
             yield mutant, result
 
 
@@ -121,15 +126,14 @@ def report(mutants: list[Mutant], results: Results, *, write: bool) -> None:
     for mutant, result in lived:
         print(f"{mutant.file}:{mutant.line} {mutant.owner_name}: {mutant.operator}: {mutant.before}  ->  {mutant.after}"
               f"  [{result['tests']} tests {result['last'] if result['last'].startswith('(') else ''}]")  # fmt: skip
-    known = equivalent_mutants()
     with recording("mutants", "Mutants of the source that no test notices", "python torture/mutants.py --write", FOUND,
                    write=write) as record:  # fmt: skip
         for package in PACKAGES:
             own = [m for m in mutants if m.file.startswith(package) and m.key in results]
-            tried = Counter(results[m.key]["outcome"] for m in own if m.key not in known)
+            tried = Counter(results[m.key]["outcome"] for m in own if not is_equivalent(m))
             n = sum(tried.values()) - tried["not applied"]
             wrong = sum(mutant.file.startswith(package) for mutant, _ in lived)
-            same = sum(m.key in known for m in own)
+            same = sum(map(is_equivalent, own))
             remark = f"{1 - wrong / max(n, 1):.1%} killed; {same} that compute the same are not counted"
             if n:
                 record.add(f"changes of `bdkn.{package}`", n, wrong, remark)

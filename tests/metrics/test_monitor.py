@@ -165,7 +165,9 @@ def test_json():
     y = rng.normal(1.0, 1.0, size=80)
     assert other.add(y, standard(80), outside=0.0) == monitor.add(y, standard(80), outside=0.0)
     assert other.alarm_row == monitor.alarm_row is not None
-    assert Monitor.from_json(Monitor().to_json()).n == 0
+    fresh = Monitor.from_json(Monitor().to_json())
+    assert fresh.n == 0
+    assert fresh.add(y, standard(80), outside=0.0) == Monitor().add(y, standard(80), outside=0.0)
     text = json.loads(monitor.to_json())
     text["wealth"]["log_stakes"] = [0.0]
     with pytest.raises(InvalidParameterError, match="a monitor has 30 bets; this text has 1"):
@@ -181,6 +183,8 @@ def test_wrong_calls():
         Monitor().add([0.0, 1.0], standard(2), pit=[0.5, 1.5])
     with pytest.raises(InvalidParameterError, match=r"pit must hold one probability.* got shape \(3,\)"):
         Monitor().add([0.0, 1.0], standard(2), pit=[0.5, 0.5, 0.5])
+    with pytest.raises(InvalidParameterError, match="pit must hold one probability"):
+        Monitor().add([0.0, 1.0], standard(2), pit=[-0.1, 0.5])
     with pytest.raises(InvalidParameterError, match="it has watched none"):
         MonitorDisplay.from_monitor(Monitor())
 

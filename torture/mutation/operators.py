@@ -51,6 +51,7 @@ _OPPOSITES = {
 }
 _RENAMED = {**_OPPOSITES, **{new: old for old, new in _OPPOSITES.items()}}
 _REMOVABLE = {"abs", "sqrt", "square", "sorted", "nan_to_num", "clip", "maximum", "minimum"}
+_SYMMETRIC = {"min", "max", "minimum", "maximum", "hypot", "logaddexp", "array_equal", "betaln"}
 _UNSEEN = {"strict", "check_finite", "overwrite_a", "overwrite_b", "order", "stacklevel", "copy"}
 """Keywords about speed, or about errors of this library itself: no result depends on them."""
 _WORDING = {"check_number", "warn", "InvalidParameterError", "cast"}
@@ -119,7 +120,7 @@ def _calls(node: ast.Call) -> Iterator[Change]:
     if isinstance(function, ast.Attribute) and name in ("copy", "reshape", "squeeze"):
         yield "no call", function.value
     plain = not any(isinstance(part, ast.Starred) for part in arguments[:2])
-    if len(arguments) > 1 and plain and ast.dump(arguments[0]) != ast.dump(arguments[1]):
+    if len(arguments) > 1 and plain and name not in _SYMMETRIC and ast.dump(arguments[0]) != ast.dump(arguments[1]):
         yield "swapped arguments", _with(node, args=[arguments[1], arguments[0], *arguments[2:]])
     for i, keyword in enumerate(node.keywords):
         if keyword.arg not in _UNSEEN:
