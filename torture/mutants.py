@@ -163,7 +163,9 @@ def main() -> None:
     results = read_results(options.out)
     mutants = all_mutants(packages, options.only)
     if not options.report:
-        chosen = random.Random(options.seed).sample(mutants, round(len(mutants) * min(options.sample * options.scale, 1)))
+        chosen = random.Random(options.seed).sample(
+            mutants, round(len(mutants) * min(options.sample * options.scale, 1))
+        )
         again = {mutant.key for mutant, _ in survivors(chosen, results)} if options.again else set()
         todo = [mutant for mutant in chosen if (mutant.key in again if options.again else mutant.key not in results)]
         folders = [str(SOURCE.parents[1] / folder) for folder in options.tests or TESTS]

@@ -100,7 +100,11 @@ def _module(mutant: Mutant) -> ModuleType:
 def _replace_field(mutant: Mutant) -> None:
     """Change the default of a field of a dataclass: an argument of its constructor and an attribute of the class."""
     statement = next(node for node in mutant.owner.body if _holds(node, mutant.new))
-    if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name) or statement.value is None:
+    if (
+        not isinstance(statement, ast.AnnAssign)
+        or not isinstance(statement.target, ast.Name)
+        or statement.value is None
+    ):
         raise CannotApplyError("not a field")
     cls, name = getattr(_module(mutant), mutant.owner_name), statement.target.id
     value, init = ast.literal_eval(statement.value), cls.__init__

@@ -136,4 +136,6 @@ def _is_value(statement: ast.stmt) -> bool:
     value = getattr(statement, "value", None)
     if not isinstance(statement, ast.Assign | ast.AnnAssign) or value is None:
         return False
-    return not any(isinstance(node, ast.Lambda) or getattr(node, "id", "") in ("field", "TypeVar") for node in ast.walk(value))
+    return not any(
+        isinstance(node, ast.Lambda) or getattr(node, "id", "") in ("field", "TypeVar") for node in ast.walk(value)
+    )

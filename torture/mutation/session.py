@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 import traceback
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -105,7 +106,7 @@ class Tests:
     def try_mutant(self, mutant: Mutant, items: Sequence[pytest.Item], budget: float) -> tuple[int, str]:
         """Run tests on a mutant in a fork and return the outcome and the test that ended it."""
         reading, writing = os.pipe()
-        child = os.fork()
+        child = fork()
         if child == 0:
             os.close(reading)
             os._exit(self._outcome(mutant, items, budget, writing))
@@ -145,11 +146,18 @@ def _be_quiet() -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
 
+def fork() -> int:
+    """Return ``os.fork()`` without the warning that other threads do not go with the child: here they are idle."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
 def in_forks(jobs: Sequence[Callable[[], None]]) -> None:
     """Run functions in forks of this process, all at once."""
     children = []
     for job in jobs:
-        child = os.fork()
+        child = fork()
         if child == 0:
             try:
                 job()
@@ -163,7 +171,9 @@ def in_forks(jobs: Sequence[Callable[[], None]]) -> None:
 
 def _stamp(name: str, files: Iterable[str]) -> str:
     """Return a digest of the file of a test and of the files of the package that it runs."""
-    return "".join(_digest(path) for path in (ROOT / name.partition("::")[0], *(SOURCE / file for file in sorted(files))))
+    return "".join(
+        _digest(path) for path in (ROOT / name.partition("::")[0], *(SOURCE / file for file in sorted(files)))
+    )
 
 
 @lru_cache(None)
