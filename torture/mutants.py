@@ -80,7 +80,7 @@ def is_equivalent(mutant: Mutant) -> bool:
 def try_all(tests: Tests, mutants: list[Mutant], options: argparse.Namespace) -> None:
     """Measure the tests, then try the mutants in ``jobs`` processes that each take the next one."""
     start = time.perf_counter()
-    tests.measure(options.jobs, options.out.with_suffix(".tests.jsonl"))
+    tests.measure(options.jobs, options.out.with_name("measured_tests.jsonl"))
     tests.warm_up(0.2)
     _say(f"{len(tests.items)} tests pass, measured in {time.perf_counter() - start:.0f} s; {len(mutants)} mutants")
     following = multiprocessing.Value("l", 0)

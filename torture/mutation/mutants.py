@@ -11,6 +11,7 @@ from pathlib import Path
 from mutation.operators import changes, is_name_in_message, is_wording
 
 SOURCE = Path(__file__).parents[2] / "src" / "bdkn"
+_LEFT_ALONE = {"annotation", "returns", "decorator_list", "bases", "type_params", "ctx", "op", "ops", "pattern"}
 Owner = ast.FunctionDef | ast.ClassDef | ast.Module
 
 
@@ -105,8 +106,7 @@ def _lines(statement: ast.stmt) -> tuple[int, int]:
 def _nodes(node: ast.AST, owner: Owner, owner_name: str, statement: ast.stmt | None) -> Iterator[_Found]:
     """Yield the nodes below one that may be changed."""
     for name, value in ast.iter_fields(node):
-        if name in ("annotation", "returns", "decorator_list", "bases", "keywords" if isinstance(node, ast.ClassDef) else "",
-                    "type_params", "ctx", "op", "ops", "pattern", "patterns"):  # fmt: skip
+        if name in _LEFT_ALONE or (name == "keywords" and isinstance(node, ast.ClassDef)):
             continue
         for index, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
             if isinstance(child, ast.AST):

@@ -181,7 +181,7 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:6] if path.exists() else "none"
 
 
-class _tracing:  # noqa: N801
+class _tracing:
     """Collect the lines of the package that run inside a with block."""
 
     def __enter__(self) -> Lines:
