@@ -86,7 +86,8 @@ def test_the_loss_is_that_of_the_best_scale_wherever_the_search_begins(df, start
 
 
 def test_the_mean_log_density_counts_rows():
-    loc, scale, y, counts = np.zeros(3), np.array([1.0, 2.0, 3.0]), np.array([0.5, -1.0, 2.0]), np.array([1.0, 0.0, 4.0])
+    loc, scale, y = np.zeros(3), np.array([1.0, 2.0, 3.0]), np.array([0.5, -1.0, 2.0])
+    counts = np.array([1.0, 0.0, 4.0])
     expected = (sp.t.logpdf(0.5, 4.0) + 4.0 * sp.t.logpdf(2.0, 4.0, 0.0, 3.0)) / 5.0
     assert mean_log_density(4.0, loc, scale, y, counts) == pytest.approx(expected)
     assert mean_log_density(4.0, loc, scale, y, None) == pytest.approx(sp.t.logpdf(y, 4.0, loc, scale).mean())
