@@ -169,6 +169,7 @@ def main() -> None:
     options = _options()
     packages = options.modules.split(",")
     options.out = options.out.absolute()
+    options.out.parent.mkdir(parents=True, exist_ok=True)
     results = read_results(options.out)
     mutants = all_mutants(packages, options.only)
     if not options.report:
