@@ -85,10 +85,11 @@ def is_equivalent(mutant: Mutant) -> bool:
 
 def try_all(tests: Tests, mutants: list[Mutant], options: argparse.Namespace) -> None:
     """Measure the tests, then try the mutants in ``jobs`` processes that each take the next one."""
-    start = time.perf_counter()
+    start, collected = time.perf_counter(), len(tests.items)
     tests.measure(options.jobs, options.out.with_name("measured_tests.jsonl"))
     tests.warm_up(0.2)
-    _say(f"{len(tests.items)} tests pass, measured in {time.perf_counter() - start:.0f} s; {len(mutants)} mutants")
+    seconds = time.perf_counter() - start
+    _say(f"{len(tests.items)} of {collected} tests pass, measured in {seconds:.0f} s; {len(mutants)} mutants")
     following = multiprocessing.Value("l", 0)
     in_forks([lambda: _work(tests, mutants, following, options)] * options.jobs)
 

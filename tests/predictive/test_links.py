@@ -136,8 +136,23 @@ def test_a_continued_link_is_straight_outside(inner):
     np.testing.assert_allclose(link.inverse(link.forward(y)), y, rtol=1e-12)
 
 
+def test_without_arguments_targets_have_no_bounds_and_their_own_units():
+    y = np.array([-3.0, 0.0, 3.0])
+    for power in (0.5, 1.5):
+        np.testing.assert_allclose(YeoJohnsonLink(power).forward(y), [yeo_johnson(power)(value) for value in y])
+    assert IdentityLink().near == YeoJohnsonLink(0.5).near == YeoJohnsonLink(0.5).support == (-INF, INF)
+    assert (LogLink().support, LogitLink().support) == ((0.0, INF), (0.0, 1.0))
+
+
 class TestTargetMap:
     """z = (g(y) - shift) / unit."""
+
+    @every_link
+    def test_of_every_link(self, link, formula, support, ends):
+        y = np.linspace(*ends, 7)
+        np.testing.assert_allclose(TargetMap(link, unit=2.0).inverse(link.forward(y) / 2.0), y, rtol=1e-11, atol=1e-11)
+        low, high = TargetMap(link).inverse(np.array([-1e5, 1e5]))
+        assert support[0] <= low < high <= support[1]
 
     def test_numbers_and_distributions_go_back_the_same_way(self):
         map_, dist = TargetMap(LogLink(), unit=2.0, shift=-1.0), Gaussian([0.3, 1.0], [0.2, 0.5])
