@@ -55,7 +55,22 @@ OUTCOMES = {SURVIVED: "survived", FAILED: "failed", NOT_APPLIED: "not applied", 
 TITLE = "Changes of the source that no test notices"
 WANTED = 0.9
 """Share of the changes of each package that tests must notice."""
-FOUND: list[Found] = []
+FOUND = [
+    Found(
+        "`Statistics.remove` took rows that had been added for others, in 619 of 4,000 problems in which little of a "
+        "column is left after the removal; one of the tests failed on such an example now and then.",
+        "Its bound on rounding errors now grows with each rotation as the errors do: none of the 4,000 is refused.",
+    ),
+    Found(
+        "A rule that ends the iteration of `stack_densities` early could be changed at will: it never applied.",
+        "It is gone, as are settings that ignored warnings which nothing gave.",
+    ),
+    Found(
+        "The lower ends of conformal intervals, the row of a monitor's alarm, links of the target, quantiles of a "
+        "Student-t far down and a monitor read from JSON before its first row could be changed without a test noticing.",
+        "Tests compare them with their definition.",
+    ),
+]
 Results = dict[str, dict[str, Any]]
 
 
