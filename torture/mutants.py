@@ -67,7 +67,7 @@ FOUND = [
     ),
     Found(
         "The lower ends of conformal intervals, the row of a monitor's alarm, links of the target, quantiles of a "
-        "Student-t far down and a monitor read from JSON before its first row could be changed without a test noticing.",
+        "Student-t far down and a monitor read from JSON before its first row could be changed unnoticed.",
         "Tests compare them with their definition.",
     ),
 ]
