@@ -51,7 +51,19 @@ _OPPOSITES = {
 }
 _RENAMED = {**_OPPOSITES, **{new: old for old, new in _OPPOSITES.items()}}
 _REMOVABLE = {"abs", "sqrt", "square", "sorted", "nan_to_num", "clip", "maximum", "minimum"}
-_SYMMETRIC = {"min", "max", "minimum", "maximum", "hypot", "logaddexp", "array_equal", "betaln", "clip"}
+_SYMMETRIC = {
+    "min",
+    "max",
+    "minimum",
+    "maximum",
+    "hypot",
+    "logaddexp",
+    "array_equal",
+    "betaln",
+    "clip",
+    "swapaxes",
+    "allclose",
+}
 _UNSEEN = {"strict", "check_finite", "overwrite_a", "overwrite_b", "order", "stacklevel", "copy", "optimize"}
 """Keywords about speed, or about errors of this library itself: no result depends on them."""
 _WORDING = {"check_number", "warn", "InvalidParameterError", "cast"}

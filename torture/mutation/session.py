@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -279,7 +280,8 @@ def _limit_examples(item: pytest.Item) -> None:
 
 def with_tests(folders: Sequence[str], then: Callable[[Tests], None]) -> None:
     """Collect the tests of folders and call a function with them."""
-    options = ["-q", "-s", "-p", "no:cacheprovider", "--tb=native",
+    own = Path(tempfile.gettempdir(), f"mutants-{os.getpid()}")
+    options = ["-q", "-s", "-p", "no:cacheprovider", "--tb=native", "--basetemp", str(own),
                "-o", "tmp_path_retention_policy=none", "--continue-on-collection-errors"]  # fmt: skip
     os.chdir(ROOT)
     pytest.main([*options, *folders], plugins=[_Plugin(then)])

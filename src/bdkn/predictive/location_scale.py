@@ -14,7 +14,7 @@ from bdkn.errors import InvalidParameterError, check_number
 from bdkn.predictive.base import Predictive, check_location_scale, repeated
 from bdkn.typing import FloatArray
 
-_NARROW = 1e-100  # a scale this small beside the error is a point mass, and its square would leave the range of floats
+NARROW = 1e-100  # a scale this small beside the error is a point mass, and its square would leave the range of floats
 
 # Beyond these degrees of freedom the Student-t is the Gaussian to floating-point precision (the gap is of order 1/df),
 # while (1 + z²/df)^df starts to lose digits.
@@ -95,7 +95,7 @@ class LocationScale(Predictive):
 
     def _crps(self, y: FloatArray) -> FloatArray:
         loc, error = self.loc[:, None], np.abs(y - self.loc[:, None])
-        wide = self.scale[:, None] > _NARROW * error
+        wide = self.scale[:, None] > NARROW * error
         return np.where(wide, self._positive_crps(y, loc, np.where(wide, self.scale[:, None], 1.0)), error)
 
 
