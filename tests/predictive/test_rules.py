@@ -92,7 +92,7 @@ def test_expectations_of_rows_in_parts(monkeypatch):
         found = expectation(dist, lambda y, row, bounds=bounds: (y > bounds[row, None]) * 1.0)
         np.testing.assert_allclose(found, 1.0 - dist.cdf(bounds), atol=2e-6)
         np.testing.assert_allclose(
-            expectation(dist, lambda y, row: y * (row[:, None] + 1.0)), dist.mean() * np.arange(1, 6)
+            expectation(dist, lambda y, row: y * (row[:, None] + 1.0)), dist.mean() * np.arange(1, 6), atol=1e-9
         )
 
 
