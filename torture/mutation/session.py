@@ -128,6 +128,8 @@ class Tests:
         except CannotApplyError as error:
             os.write(log, str(error).replace("\n", " ").encode())
             return NOT_APPLIED
+        except Exception:  # the module could not even be imported
+            return FAILED
         start = time.perf_counter()
         for item in items:
             if time.perf_counter() - start > budget:
