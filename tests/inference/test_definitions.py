@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -24,9 +25,12 @@ from bdkn.inference import (
     fit_tails,
     induced_kernel,
     leave_one_out,
+    log_evidence,
     posterior,
+    published_combination,
 )
 from bdkn.inference.outside import directions
+from bdkn.inference.published import prepare, published_from_statistics
 from bdkn.predictive import StudentT
 
 
@@ -293,3 +297,58 @@ def test_directions_of_rows_outside():
     middle = directions(np.zeros((1, 3)))[0]
     constant = np.random.default_rng(0).standard_normal((4, 64))[3]  # the same directions every time
     np.testing.assert_allclose(middle[:64] - middle[64:], constant / np.linalg.norm(constant))
+
+
+class TestPublished:
+    @pytest.mark.parametrize("weights", [(), (None,), (None, None)])
+    def test_rows_that_count_once(self, weights):
+        Phi, y, _ = problem(12, 3)
+        found = published_combination([(Phi, y, *weights)], "paper")
+        expected = published_from_statistics(Statistics.from_rows(Phi, y), "paper")
+        np.testing.assert_allclose(found.posterior.mean, expected.posterior.mean, rtol=1e-9)
+        assert (found.n, found.evidence) == pytest.approx((12.0, expected.evidence))
+
+    def test_weights_of_rows_count(self):
+        Phi, y, rng = problem(12, 3)
+        w, c = rng.uniform(0.2, 3.0, 12), rng.integers(1, 4, 12).astype(float)
+        for weights in ((w,), (w, c), (None, c)):
+            found = published_combination([(Phi, y, *weights)], "paper")
+            options = dict(zip(("precision", "counts"), weights, strict=False))
+            expected = published_from_statistics(Statistics.from_rows(Phi, y, **options), "paper")
+            np.testing.assert_allclose(found.posterior.mean, expected.posterior.mean, rtol=1e-9)
+            assert found.n == expected.n
+
+    @pytest.mark.parametrize("rows", [slice(0, 11), slice(0, 0)])
+    def test_targets_must_fit_the_rows(self, rows):
+        Phi, y, _ = problem(12, 3)
+        for chunk in ((Phi, y[rows]), (Phi[:, :0], y), (Phi[:, 0], y), (Phi, y[:, None, None])):
+            with pytest.raises(InvalidParameterError, match=r"Phi must be \(rows, weights\)"):
+                published_combination([chunk], "paper")
+
+    def test_two_chunks_are_all_of_their_rows(self):
+        Phi, y, _ = problem(12, 3)
+        for cut in (1, 5):
+            found = published_combination(iter([(Phi[:cut], y[:cut]), (Phi[cut:], y[cut:])]), "paper")
+            assert found.evidence == pytest.approx(published_combination([(Phi, y)], "paper").evidence, rel=1e-9)
+
+    def test_what_compiles_it_runs(self):
+        assert prepare() is None
+
+
+@pytest.mark.parametrize("a0", [1.3, 0.0, -0.4])
+def test_a_number_for_the_scale_of_a_block_is_that_times_the_identity(a0):
+    Phi, y, _ = problem(12, 3)
+    stats = Statistics.from_rows(Phi, np.column_stack([y, y**2]))
+    by_number = log_evidence(stats, Prior.isotropic(3, 0.5, a0=a0, b0=0.7))
+    assert by_number == pytest.approx(
+        log_evidence(stats, Prior.isotropic(3, 0.5, a0=a0, b0=0.7 * np.eye(2))), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("a0", [0.0, -0.4])
+def test_an_improper_prior_of_the_noise_is_not_normalised(a0):
+    """One row y = 2 with Φ = 1 and Λ₀ = 1: bₙ = b₀ + y²/4, Λₙ = 2 and aₙ = a₀ + ½."""
+    a, b = a0 + 0.5, 0.7 + 1.0
+    expected = math.lgamma(a) - a * math.log(b) - math.log(2.0) / 2.0 - math.log(2.0 * math.pi) / 2.0
+    found = log_evidence(Statistics.from_rows([[1.0]], [2.0]), Prior.isotropic(1, 1.0, a0=a0, b0=0.7))
+    assert found == pytest.approx(expected, rel=1e-12)

@@ -102,6 +102,12 @@ def test_rows_fitted_exactly_are_counted_too():
     assert (once.df, once.scale) == pytest.approx((nearly.df, nearly.scale), rel=1e-6)
 
 
+def test_most_rows_may_be_fitted_exactly_if_they_hardly_count():
+    y, counts = np.array([0.0, 0.0, 0.0, 1.0, -2.0]), np.array([0.1, 0.1, 0.1, 1.0, 1.0])
+    found = fit_tails(StudentT(30.0, np.zeros(5), np.ones(5)), y, counts)
+    assert 0.5 < found.scale < 3.0
+
+
 @pytest.mark.parametrize(("df", "scale"), [(3.0, 0.4), (5.0, 1.7), (12.0, 30.0)])
 def test_the_tails_of_many_rows_are_found_again(df, scale):
     rng = np.random.default_rng(0)
