@@ -19,6 +19,7 @@ from bdkn.inference import (
     StudentTProcess,
     Tails,
     WeightPosterior,
+    average_weights,
     block_posterior,
     choose_prior_variance,
     combine,
@@ -29,6 +30,7 @@ from bdkn.inference import (
     posterior,
     published_combination,
 )
+from bdkn.inference.conformal import weights_without_each
 from bdkn.inference.outside import directions
 from bdkn.inference.published import prepare, published_from_statistics
 from bdkn.predictive import StudentT
@@ -352,3 +354,44 @@ def test_an_improper_prior_of_the_noise_is_not_normalised(a0):
     expected = math.lgamma(a) - a * math.log(b) - math.log(2.0) / 2.0 - math.log(2.0 * math.pi) / 2.0
     found = log_evidence(Statistics.from_rows([[1.0]], [2.0]), Prior.isotropic(1, 1.0, a0=a0, b0=0.7))
     assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_weights_and_noise_of_a_block():
+    Phi, y, _ = problem(12, 3)
+    prior = Prior(np.arange(6.0).reshape(3, 2) / 10.0, np.eye(3))
+    block = block_posterior(Statistics.from_rows(Phi, np.column_stack([y, y**2])), prior)
+    weights = block.weights()
+    np.testing.assert_allclose(weights.loc, block.mean)
+    inverse = np.linalg.inv(block.root.T @ block.root)
+    for j in range(2):
+        np.testing.assert_allclose(weights.target(j).scale, np.sqrt(np.diag(inverse) * block.b[j, j] / block.a))
+        np.testing.assert_array_equal(block.target(j).prior.mean, prior.mean[:, j])
+
+
+def test_the_prior_variance_of_a_combination_has_a_prior_of_its_own():
+    forecast, y = example(12, seed=4)
+    found = combine(forecast, y, tempering=0.0)
+    stats = Statistics.from_rows(np.column_stack([forecast.means, np.ones(12)]), y)
+    mean = [1 / 3, 1 / 3, 1 / 3, 0.0]
+    expected = choose_prior_variance(stats, mean=mean, widest=1.0, size=1 / 3)
+    assert found.prior_variance == pytest.approx(expected, rel=1e-6)
+    assert expected < 0.9 * choose_prior_variance(stats, mean=mean, widest=1.0)
+
+
+def test_weights_without_each_row_count_every_row_once():
+    Phi, y, rng = problem(12, 3)
+    w, prior = rng.uniform(0.5, 2.0, 12), Prior.isotropic(3, 0.7)
+    post = posterior(Statistics.from_rows(Phi, y, precision=w), prior)
+    for i, found in enumerate(weights_without_each(post, Phi, y, w)):
+        rest = np.arange(12) != i
+        others = posterior(Statistics.from_rows(Phi[rest], y[rest], precision=w[rest]), prior)
+        np.testing.assert_allclose(found, others.mean, rtol=1e-9)
+
+
+def test_members_that_are_exactly_right_say_nothing_about_their_weights():
+    forecast, _ = example(12)
+    y = forecast.means.mean(axis=1)
+    found = combine(forecast, y, tempering=0.0)
+    weights = average_weights(found, forecast, y)
+    assert (weights.df, weights.log_bayes_factor) == (found.posterior.df, 0.0)
+    np.testing.assert_array_equal(weights.mean, found.weights)
