@@ -71,12 +71,12 @@ FOUND = [
         "Tests compare them with their definition.",
     ),
     Found(
-        "Predictions through a `TransformedTargetRegressor` with `StandardScaler(with_mean=False)` were off by the mean "
-        "of the target: scikit-learn's scaler knows that mean although it does not subtract it.",
+        "Predictions through a `TransformedTargetRegressor` with `StandardScaler(with_mean=False)` were off by the "
+        "mean of the target: scikit-learn's scaler knows that mean although it does not subtract it.",
         "The mean is used only where the scaler subtracts it.",
     ),
     Found(
-        "The score (CRPS) of a `StudentTMixture` without rows raised an error, and infinite for a scale of 1e-300.",
+        "The CRPS of a `StudentTMixture` without rows raised an error, and infinite for a scale of 1e-300.",
         "It is empty, and the distance from the centre.",
     ),
     Found(
