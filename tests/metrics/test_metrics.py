@@ -61,6 +61,12 @@ def test_calibration_curve_counts_rows_inside_each_interval() -> None:
     assert calibration_error(Y, DIST, levels) == pytest.approx(np.mean(np.abs(share - levels)))
 
 
+def test_an_observation_at_an_end_of_the_interval_is_inside() -> None:
+    point = Gaussian([0.0, 1.0], [0.0, 0.0])
+    np.testing.assert_array_equal(calibration_curve([0.0, 1.0], point, [0.0, 0.5, 1.0])[1], 1.0)
+    assert coverage([0.0, 1.0], point, 0.5) == 1.0
+
+
 def test_default_levels_are_every_five_per_cent() -> None:
     np.testing.assert_allclose(calibration_curve(Y, DIST)[0], np.arange(1, 20) / 20)
 
@@ -143,11 +149,12 @@ def test_mismatched_rows_are_refused(metric) -> None:
         metric(Y, DIST, sample_weight=[1, 1])
     with pytest.raises(InvalidParameterError, match="with sum 0"):
         metric(Y, DIST, sample_weight=np.zeros(4))
-    with pytest.raises(InvalidParameterError, match="one weight >= 0"):
-        metric(Y, DIST, sample_weight=[1, 1, 1, -1])
+    for weights in ([1, 1, 1, -1], [1, 1, 1, np.inf], [1, 1, 1, np.nan]):
+        with pytest.raises(InvalidParameterError, match="one weight >= 0"):
+            metric(Y, DIST, sample_weight=weights)
 
 
-@pytest.mark.parametrize("levels", [[], 0.5, [0.5, 1.5], [[0.5]]])
+@pytest.mark.parametrize("levels", [[], 0.5, [0.5, 1.5], [-0.1, 0.5], [[0.5]]])
 def test_impossible_levels_are_refused(levels: object) -> None:
     with pytest.raises(InvalidParameterError, match=r"levels must be a list of probabilities within \[0, 1\]; got"):
         calibration_curve(Y, DIST, levels)

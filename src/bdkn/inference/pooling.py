@@ -12,7 +12,6 @@ import numpy as np
 from bdkn.typing import FloatArray
 
 _STEPS = 300
-_TOLERANCE = 1e-7
 
 
 def interpolation(g: FloatArray, knots: FloatArray) -> FloatArray:
@@ -53,15 +52,11 @@ def stack_densities(
     density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
     total = np.ones(len(density)) if counts is None else counts
     J, K = shares.shape[1], density.shape[1]
-    weights, last = np.full((J, K), 1.0 / K), -np.inf
+    weights = np.full((J, K), 1.0 / K)
     for _ in range(_STEPS):
         mixed = _mixed(shares, weights, density)
-        gain = float(total @ np.log(mixed)) / total.sum()
         weights = weights * ((shares * (total / mixed)[:, None]).T @ density) + prior
         weights /= weights.sum(axis=1, keepdims=True)
-        if gain - last < _TOLERANCE and not prior.any():
-            break
-        last = gain
     return weights
 
 

@@ -15,7 +15,7 @@ from bdkn.errors import InvalidParameterError
 from bdkn.predictive.base import Predictive, check_affine, check_location_scale, repeated
 from bdkn.typing import FloatArray
 
-_NARROW = 1e-100  # a scale this small beside the error is a point mass, and its square would leave the range of floats
+NARROW = 1e-100  # a scale this small beside the error is a point mass, and its square would leave the range of floats
 
 # Beyond these degrees of freedom the Student-t is the Gaussian to floating-point precision (the gap is of order 1/df),
 # while (1 + z²/df)^df starts to lose digits.
@@ -106,7 +106,7 @@ class LocationScale(Predictive):
         loc = self.loc[:, None]
         with np.errstate(over="ignore"):
             error = np.abs(y - loc)
-            wide = self.scale[:, None] > _NARROW * error
+            wide = self.scale[:, None] > NARROW * error
             scale = np.where(wide, self.scale[:, None], 1.0)
             return np.where(wide, self._positive_crps(np.where(wide, y, loc), loc, scale), error)
 

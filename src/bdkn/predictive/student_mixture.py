@@ -14,7 +14,7 @@ from scipy.special import betaln, gammaln, ndtri, stdtrit
 from bdkn.arrays import read_numbers
 from bdkn.errors import InvalidParameterError
 from bdkn.predictive.base import Predictive, check_affine, check_location_scale
-from bdkn.predictive.location_scale import StudentT, standardise
+from bdkn.predictive.location_scale import NARROW, StudentT, standardise
 from bdkn.threads import run_on_threads
 from bdkn.typing import Float32Array, FloatArray
 
@@ -178,10 +178,9 @@ class StudentTMixture(Predictive):
     def _crps(self, y: FloatArray) -> FloatArray:
         from bdkn.kernels import student_mixture
 
-        wide = self.scale[:, None] > 0.0
         error = y - self.loc[:, None]
-        with np.errstate(over="ignore"):
-            u = error / np.where(wide, self.scale[:, None], 1.0)
+        wide = self.scale[:, None] > NARROW * np.abs(error)
+        u = error / np.where(wide, self.scale[:, None], 1.0)
         apart = self._in_blocks(student_mixture.half_distances, *_precisions(self.df))
         score = self._in_blocks(student_mixture.distances, u) - apart[:, None]
         score -= (self.kept**2 * _half_distance(self.df))[:, None]
@@ -244,7 +243,7 @@ def _precisions(df: FloatArray) -> tuple[FloatArray, FloatArray]:
     """
     unique, place = np.unique(df, return_inverse=True)
     rules = [_rule(min(float(ν), _GAUSSIAN_DF)) for ν in unique]
-    most = max(len(λ) for λ, _ in rules)
+    most = max((len(λ) for λ, _ in rules), default=0)
     nodes, shares = np.ones((len(rules), most)), np.zeros((len(rules), most))
     for k, (λ, share) in enumerate(rules):
         nodes[k, : len(λ)], shares[k, : len(λ)] = λ, share
