@@ -49,7 +49,7 @@ def test_a_prior_says_what_is_wrong(given, message):
 
 @pytest.mark.parametrize("n_weights", [0, 1.0, 1.5])
 def test_an_isotropic_prior_has_a_whole_number_of_weights(n_weights):
-    with pytest.raises(InvalidParameterError, match="^n_weights must be an integer"):
+    with pytest.raises(InvalidParameterError, match=r"^n_weights must be an integer"):
         Prior.isotropic(n_weights, 1.0)
 
 
@@ -108,7 +108,7 @@ def test_a_number_of_draws_is_whole(size):
     one = posterior(Statistics.from_rows(PHI, Y[:, 0]), Prior.isotropic(2, 1.0))
     block = block_posterior(Statistics.from_rows(PHI, Y), Prior.isotropic(2, 1.0))
     for post in (one, block):
-        with pytest.raises(InvalidParameterError, match="^size must be an integer >= 0"):
+        with pytest.raises(InvalidParameterError, match=r"^size must be an integer >= 0"):
             post.draw(size)
 
 

@@ -107,9 +107,9 @@ def test_no_more_observations_leave_than_there_are(more):
 def test_rows_of_other_weights_are_told():
     stats = Statistics.from_rows(np.eye(2), np.ones(2))
     other = Statistics.from_rows(np.eye(3), np.ones(3))
-    with pytest.raises(InvalidParameterError, match="^other must have 2 weights; got 3"):
+    with pytest.raises(InvalidParameterError, match=r"^other must have 2 weights; got 3"):
         stats.remove(other)
-    with pytest.raises(InvalidParameterError, match="^other must have 2 weights; got 3"):
+    with pytest.raises(InvalidParameterError, match=r"^other must have 2 weights; got 3"):
         stats.merge(other)
 
 
@@ -168,7 +168,7 @@ def test_statistics_of_no_rows():
 
 @pytest.mark.parametrize("given", [(0,), (1.5,), (2, 0), (2, 1.5)])
 def test_statistics_of_no_rows_need_whole_numbers(given):
-    with pytest.raises(InvalidParameterError, match="^n_weights must be" if len(given) == 1 else "^n_targets must be"):
+    with pytest.raises(InvalidParameterError, match=r"^n_weights must be" if len(given) == 1 else "^n_targets must be"):
         Statistics.empty(*given)
 
 
@@ -183,5 +183,5 @@ def test_numbers_of_rows_are_named_and_widened(name):
 
 
 def test_chunks_of_other_weights_are_told():
-    with pytest.raises(InvalidParameterError, match="^every chunk must have 2 weights; got 3"):
+    with pytest.raises(InvalidParameterError, match=r"^every chunk must have 2 weights; got 3"):
         Statistics.from_chunks([(np.eye(2), np.ones(2)), (np.eye(3), np.ones(3))])
