@@ -45,7 +45,7 @@ def remove(root: FloatArray, rows: FloatArray, error: FloatArray) -> FloatArray:
 
 
 def _gather(B: FloatArray, k: int) -> None:
-    """Reflect the rows of ``B`` in place so that column k is zero below its first entry."""
+    """Reflect the rows of ``B`` in place so that all of column k is in its first entry."""
     v = B[:, k].copy()
     norm = float(np.linalg.norm(v))
     if norm == 0.0 or not v[1:].any():
@@ -53,8 +53,7 @@ def _gather(B: FloatArray, k: int) -> None:
     β = -np.copysign(norm, v[0])
     v[0] -= β
     B[:, k:] -= np.outer(v / (v @ v / 2.0), v @ B[:, k:])
-    B[:, k] = 0.0
-    B[0, k] = β
+    B[0, k] = β  # what is below is not used again
 
 
 def not_contained() -> InvalidParameterError:

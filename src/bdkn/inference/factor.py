@@ -59,8 +59,6 @@ class Observations(NamedTuple):
 
     def parts(self, step: int) -> Iterable[Observations]:
         """Return the rows, ``step`` at a time."""
-        if 0 < len(self.r) <= step:
-            return (self,)
         return (self._part(slice(start, start + step)) for start in range(0, len(self.r), step))
 
     def _part(self, some: slice) -> Observations:
