@@ -144,7 +144,7 @@ def change_number(changed: Content, chance: Random) -> None:
     at, key = chance.choice(_scalars(changed))
     value = at[key]
     if isinstance(value, int | float) and not isinstance(value, bool) and chance.random() < 0.3:
-        at[key] = chance.choice((value + 1, -value, 1.01 * value))
+        at[key] = chance.choice((value + 1, -value, 1.01 * min(value, 10**300)))
     else:
         at[key] = _number(changed, chance)
     changed.note(f"{key}: {value!r} -> {at[key]!r}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bdkn.errors import check_choice, check_number
+from bdkn.errors import DivergedError, check_choice, check_number
 from bdkn.lazy import lazy
 from bdkn.predictive import Gaussian, MultivariateT
 from bdkn.threads import settle_torch
@@ -136,8 +136,7 @@ def safe_cholesky(K: Tensor) -> Tensor:
     jitter = float(torch.finfo(K.dtype).eps) * len(K) * scale
     while failed:
         if not jitter < 1e3 * scale:  # true for NaN, too
-            message = "a covariance must be finite, and positive definite up to rounding"
-            raise torch.linalg.LinAlgError(message)  # type: ignore[attr-defined]
+            raise DivergedError("a covariance must be finite, and positive definite up to rounding: check the rows")
         L, failed = torch.linalg.cholesky_ex(K + jitter * torch.eye(len(K), dtype=K.dtype, device=K.device))
         jitter *= 10
     return L
