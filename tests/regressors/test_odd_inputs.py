@@ -177,5 +177,5 @@ def test_a_member_names_the_column_that_it_cannot_use():
     ("name", "value"), [("cv", np.zeros(3)), ("cv", b"x"), ("design", np.array([])), ("upper", 10**400), ("lower", [1])]
 )
 def test_splits_designs_and_bounds_of_odd_types_are_refused_by_name(name, value):
-    with pytest.raises(InvalidParameterError, match=f"{name} must be"):
+    with pytest.raises(InvalidParameterError, match=f"{name} must"):
         BDKNRegressor(**{**QUICK, name: value}).fit(X, Y)

@@ -6,7 +6,7 @@ import copy
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +25,6 @@ from bdkn.regressors.outcome import Outcome
 from bdkn.regressors.partial_dependence import PartialDependence, partial_dependence
 from bdkn.regressors.serialization import save_model
 from bdkn.regressors.training_rows import (
-    LARGEST_TARGET,
     check_counts,
     check_plain_table,
     check_single_output,
@@ -56,7 +55,6 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
 
     fitted_: Any
     table_: TableEncoder | None = None
-    _largest_target: ClassVar[float] = LARGEST_TARGET
 
     @property
     def columns_(self) -> ColumnReport:
@@ -496,7 +494,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         table, targets = self._checked(X, y, reset=reset)
         counts = None if sample_weight is None else check_counts(sample_weight, len(targets))
         rows = Rows(table, np.asarray(targets, dtype=np.float64), counts)
-        check_size(rows.y, self._largest_target)
+        check_size(rows.y)
         if reset:
             tell_extreme_targets(rows)
         return rows
