@@ -48,7 +48,7 @@ FOUND = [
     ),
     Found(
         "Targets near 1e308 overflowed in the fit, and the R² of targets of 1e300 or 1e-308 in its squares.",
-        "Targets beyond 1e305 (1e140 in a stack, whose members square them) are refused by row; R², RMSE and the "
+        "Targets beyond 1e305 are refused by row, members of a stack that overflow are left out; R², RMSE and the "
         "standard deviation are computed in units in which squares do not overflow.",
     ),
     Found(

@@ -177,5 +177,27 @@ def test_a_member_names_the_column_that_it_cannot_use():
     ("name", "value"), [("cv", np.zeros(3)), ("cv", b"x"), ("design", np.array([])), ("upper", 10**400), ("lower", [1])]
 )
 def test_splits_designs_and_bounds_of_odd_types_are_refused_by_name(name, value):
-    with pytest.raises(InvalidParameterError, match=f"{name} must be"):
+    with pytest.raises(InvalidParameterError, match=f"{name} must"):
         BDKNRegressor(**{**QUICK, name: value}).fit(X, Y)
+
+
+def test_a_page_takes_finite_targets_and_a_cost_decisions_of_any_size(tmp_path):
+    pytest.importorskip("jinja2")
+    model = DeepEnsembleRegressor(**QUICK).fit(X, Y)
+    with pytest.raises(InvalidParameterError, match="y must be finite; 1 of 40 targets are missing or infinite"):
+        model.report(X, np.append(Y[:-1], np.inf))
+    with pytest.raises(InvalidParameterError, match="what_if must be True or False"):
+        model.report(X, Y, what_if=np.array([0.5, 0.9]))
+    np.testing.assert_allclose(model.expected_cost(X, (1.0, 0.5), 1e308), 0.5e308)
+
+
+@pytest.mark.parametrize("name", ["x" * 300 + ".html", "a\0b.html", "missing/page.html", "."])
+def test_the_file_of_a_page_is_checked_before_anything_is_computed(tmp_path, name):
+    class Never:
+        def __getattr__(self, _):
+            raise AssertionError("the model was asked")
+
+    from bdkn.report import write_page
+
+    with pytest.raises(InvalidParameterError, match="must be"):
+        write_page(Never(), X, Y, tmp_path / name)

@@ -91,7 +91,8 @@ class Splitting:
             seen.update(np.unique(self.groups, return_inverse=True)[1].astype(np.int64).tobytes())
         if _is_row_numbers(cv):
             for split in cv:
-                seen.update(repr([np.asarray(part).tolist() for part in split]).encode())
+                parts = split if isinstance(split, Iterable) else [split]  # which is refused, when folds are made
+                seen.update(repr([np.asarray(part).tolist() for part in parts]).encode())
         else:
             seen.update(repr(cv).encode())
         return seen.hexdigest()
@@ -124,24 +125,12 @@ def _is_row_numbers(cv: Any) -> bool:
 
 def check_cv(cv: Any) -> None:
     """Raise unless ``cv`` is None, a number of folds, a splitter, or pairs of row numbers."""
-    if isinstance(cv, str):
+    if isinstance(cv, str | bytes) or (isinstance(cv, np.ndarray) and cv.ndim == 0):
         raise InvalidParameterError(
             f"cv must be a number, a splitter or pairs of lists of row numbers; got {shown(cv)}"
         )
     if is_fold_count(cv):
         check_number("cv", cv, low=2, whole=True)
-    elif isinstance(cv, list | tuple | np.ndarray | bytes | dict | set) and not _are_pairs(cv):
-        raise InvalidParameterError(
-            f"cv must be a number, a splitter or pairs of lists of row numbers; got {shown(cv)}"
-        )
-
-
-def _are_pairs(cv: Any) -> bool:
-    """Return whether ``cv`` holds pairs of lists."""
-    return len(cv) > 0 and all(
-        isinstance(split, list | tuple | np.ndarray) and len(split) == 2 and all(np.ndim(part) == 1 for part in split)
-        for split in cv
-    )
 
 
 def _is_missing(labels: NDArray[Any]) -> NDArray[np.bool_]:

@@ -31,10 +31,11 @@ def row_weights(sample_weight: ArrayLike | None, rows: int) -> FloatArray:
     weights = np.ones(rows) if sample_weight is None else read_numbers("sample_weight", sample_weight)
     least, most = weights.min(initial=np.inf), weights.max(initial=0.0)
     if weights.shape != (rows,) or not (least >= 0 and 0 < most < np.inf):
-        raise InvalidParameterError(
-            f"sample_weight must hold one weight >= 0 for each of {rows} rows, not all zero; got shape "
-            f"{weights.shape} with weights from {least:g} to {most:g}"
-        )
+        with np.errstate(all="ignore"):
+            raise InvalidParameterError(
+                f"sample_weight must hold one weight >= 0 for each of {rows} rows, not all zero; "
+                f"got shape {weights.shape} with sum {weights.sum():g}"
+            )
     if not 1 / _LARGE < most < _LARGE:  # their sum may overflow, or have few digits
         weights = weights / most
     return np.asarray(weights / weights.sum())

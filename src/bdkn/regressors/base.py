@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +26,6 @@ from bdkn.regressors.publication import of_one_state, publish, publish_update
 from bdkn.regressors.row_free import without_rows as row_free
 from bdkn.regressors.serialization import save_model
 from bdkn.regressors.training_rows import (
-    LARGEST_TARGET,
     check_counts,
     check_plain_table,
     check_single_output,
@@ -58,7 +57,6 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
 
     fitted_: Any
     table_: TableEncoder | None = None
-    _largest_target: ClassVar[float] = LARGEST_TARGET
 
     @property
     @of_one_state
@@ -524,7 +522,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         table, targets = self._checked(X, y, reset=reset)
         counts = None if sample_weight is None else check_counts(sample_weight, len(targets))
         rows = Rows(table, np.asarray(targets, dtype=np.float64), counts)
-        check_size(rows.y, self._largest_target)
+        check_size(rows.y)
         if reset:
             tell_extreme_targets(rows)
         return rows

@@ -96,7 +96,7 @@ def _linear(under: FloatArray, over: FloatArray, decision: FloatArray) -> Cost:
 
 def _weighted(under: FloatArray, over: FloatArray, excess: FloatArray, shortfall: FloatArray) -> FloatArray:
     """Return under max(excess, 0) + over max(shortfall, 0), where a cost of zero counts nothing."""
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         pairs = ((under, excess), (over, shortfall))
         return np.asarray(sum(np.where(unit > 0.0, unit * np.maximum(part, 0.0), 0.0) for unit, part in pairs))
 

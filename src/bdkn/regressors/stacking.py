@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -173,8 +173,6 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     effort: str = "balanced"
     time_limit: float | None = None
     evidence: str | float = DEPRECATED
-
-    _largest_target: ClassVar[float] = 1e140  # members square the targets as they are given, and sum the squares
 
     def fit(
         self,

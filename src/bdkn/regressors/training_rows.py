@@ -129,13 +129,14 @@ def check_targets(y: ArrayLike) -> FloatArray:
     return targets
 
 
-def check_size(y: FloatArray, most: float = LARGEST_TARGET) -> None:
+def check_size(y: FloatArray) -> None:
     """Raise if a target is so large that predictions around it would be larger than any number."""
     peak = np.abs(y).max(initial=0.0)
-    if peak > most:
+    if peak > LARGEST_TARGET:
         row = int(np.argmax(np.abs(y)))
         raise InvalidParameterError(
-            f"y must be within ±{most:g}; row {row} is {y[row]:g}: fit to targets in other units, as y / {peak:.0e}"
+            f"y must be within ±{LARGEST_TARGET:g}; row {row} is {y[row]:g}: fit to targets in other units, as "
+            f"y / {peak:.0e}"
         )
 
 

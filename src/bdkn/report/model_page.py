@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from bdkn.arrays import read_numbers
-from bdkn.errors import InvalidParameterError, check_number, require
+from bdkn.errors import InvalidParameterError, check_flag, check_number, require
 from bdkn.members.widening import as_a_member
 from bdkn.persistence.atomic import replace_file
 from bdkn.report.charts import draw_pit, draw_predictions, draw_reliability
@@ -142,6 +142,7 @@ def make_page(
     """Return the page; see ``write_page``."""
     require("jinja2", extra="report")
     check_number("rows", rows, low=2, whole=True)
+    check_flag("what_if", what_if)
     check_is_fitted(model)
     evaluation, given = evaluate(model, X, y, rows)
     content = page_content(evaluation, given, target_name, what_if=what_if)
@@ -157,6 +158,11 @@ def evaluate(model: Any, X: Any, y: ArrayLike, rows: int) -> tuple[Evaluation, i
         raise InvalidParameterError(
             f"X and y must be two rows or more, with one target each; got {len(view)} rows and targets of shape "
             f"{targets.shape}"
+        )
+    if not np.isfinite(targets).all():
+        raise InvalidParameterError(
+            f"y must be finite; {np.sum(~np.isfinite(targets))} of {len(targets)} targets are missing or infinite: "
+            "leave out such rows"
         )
     some = np.sort(np.random.default_rng(0).permutation(len(view))[:rows])
     view = view if len(some) == len(view) else view.rows(some)
