@@ -172,7 +172,7 @@ def _limit_memory() -> None:
     """Let this process take ``MEMORY`` more than it has, where the system tells how much that is."""
     sizes = Path("/proc/self/statm")
     if sizes.exists():
-        most = int(sizes.read_text().split()[0]) * resource.getpagesize() + MEMORY
+        most = int(sizes.read_text(encoding="utf-8").split()[0]) * resource.getpagesize() + MEMORY
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 

@@ -41,7 +41,7 @@ class Reading:
     @classmethod
     def now(cls, minute: float) -> Reading:
         """Return what this process occupies now."""
-        lines = Path("/proc/self/status").read_text().splitlines()
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
         status = dict(line.split(":", 1) for line in lines)
         memory, threads = int(status["VmRSS"].split()[0]) / 1024, int(status["Threads"])
         return cls(minute, memory, len(os.listdir("/proc/self/fd")), threads)

@@ -257,7 +257,7 @@ class Trials:
             known = self.prepare(work)
             words = _words(work, self.folder)
             log = log_of(self.folder)
-            with log.open("w") as file:
+            with log.open("w", encoding="utf-8") as file:
                 process = subprocess.Popen([sys.executable, "-m", "bdkn", *words], stdout=file, stderr=file)
             ending = wait(process.pid, log, (self.chance.uniform(1.5, 4.5), number))
             process.returncode = ending.code or 0  # it was waited for

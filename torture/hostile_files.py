@@ -179,7 +179,7 @@ def stored_record(rng: random.Random, folder: Path) -> str:
         key = "0" * 64
     path = store / key[:2] / f"{key}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document))
+    path.write_text(json.dumps(document), encoding="utf-8")
     found = list(Store(store, told.append))
     if not any(record["cell"]["split"] == 7 for record in found) or len(found) + len(told) != 2:
         return f"{len(found)} records and {len(told)} notes"
@@ -252,7 +252,7 @@ def experiment(rng: random.Random, folder: Path) -> str:
     from bdkn_paper.experiments import load_experiment
     from bdkn_paper.store.names import check_name
 
-    (folder / "bridges.csv").write_text("span,load\n" + "1,2\n3,4\n5,6\n" * 3)
+    (folder / "bridges.csv").write_text("span,load\n" + "1,2\n3,4\n5,6\n" * 3, encoding="utf-8")
     path = folder / "mine.toml"
     if rng.random() < 0.3:
         path.write_bytes(values.damaged(_toml(EXPERIMENT).encode(), rng))

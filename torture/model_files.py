@@ -64,7 +64,7 @@ def run_chunk(folder: Path, number: int, count: int) -> dict[str, int]:
     """Return the outcomes of the trials of a chunk, each in a process of its own; start again behind a crash."""
     path = folder / f"chunk-{number:06d}.json"
     if path.exists():
-        found: dict[str, int] = json.loads(path.read_text())
+        found: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))
         return found
     outcomes: Counter[str] = Counter()
     done = number * CHUNK
@@ -72,7 +72,7 @@ def run_chunk(folder: Path, number: int, count: int) -> dict[str, int]:
         place = folder / f"at-{number:06d}"
         done, part = _run_process(folder, place, done, number * CHUNK + count)
         outcomes.update(part)
-    path.with_suffix(".new").write_text(json.dumps(outcomes))
+    path.with_suffix(".new").write_text(json.dumps(outcomes), encoding="utf-8")
     path.with_suffix(".new").rename(path)
     return dict(outcomes)
 
@@ -81,14 +81,14 @@ def _run_process(folder: Path, place: Path, first: int, stop: int) -> tuple[int,
     """Run trials in another process; return the number of the next one, and outcomes."""
     command = [sys.executable, __file__, "--worker", str(folder), str(place), str(first), str(stop)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    place.write_text(json.dumps([first, {}]))
+    place.write_text(json.dumps([first, {}]), encoding="utf-8")
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         while process.poll() is None:
             time.sleep(0.5)
             if time.time() - place.stat().st_mtime > HANGS:
                 process.kill()
         errors = (process.stderr.read() if process.stderr else b"").decode(errors="replace")
-    at, found = json.loads(place.read_text())
+    at, found = json.loads(place.read_text(encoding="utf-8"))
     outcomes = Counter(found)
     if process.returncode == 0:
         place.unlink()

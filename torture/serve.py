@@ -152,7 +152,7 @@ class Process:
 
     def megabytes(self) -> float:
         """Return the memory that the process occupies."""
-        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        lines = Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8").splitlines()
         return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
 
     def health(self) -> dict[str, Any]:
@@ -168,7 +168,7 @@ class Process:
 
 def _processor_seconds(number: int) -> float:
     """Return the processor time that a process has used."""
-    parts = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+    parts = Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
 
 

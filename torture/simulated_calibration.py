@@ -82,7 +82,7 @@ def several_targets(rng: np.random.Generator) -> Values:
     weights, covariances = post.draw(DRAWS, rng)
     new, c = rng.normal(size=(1, H)), rng.normal(size=q)
     target = (new @ β + rng.normal(size=(1, q)) @ root.T) @ c
-    drawn = post.predictive(new).rvs(DRAWS, rng).reshape(-1, q) @ c
+    drawn = post.predictive(new).rvs(DRAWS, rng)[0].T @ c
     return {
         "weights": _rank(rng, (new @ weights)[:, 0] @ c, float((new @ β)[0] @ c)),
         "noise covariance": _rank(rng, np.einsum("p,spq,q->s", c, covariances, c), float(c @ Σ @ c)),

@@ -272,6 +272,8 @@ def _as_float(given: Any) -> float:
 def shown(given: object) -> str:
     """Return a value as it is written in a message: shortened, if it is long."""
     try:
+        if type(given).__name__ in ("str_", "bytes_"):  # NumPy's own, which users did not write
+            given = given.item()  # type: ignore[attr-defined]
         return _SHORT.repr(given) if isinstance(given, int | str | bytes | list | tuple | dict | set) else _cut(given)
     except Exception:  # an object that cannot even say what it is
         return f"an object of the type {type(given).__name__}"

@@ -113,7 +113,7 @@ def test_code_of_another_user_is_not_loaded(folder: Path, monkeypatch: pytest.Mo
     os.chown(file, 12345, 12345)
     assert _hits(_compiled()) == 0
     os.chown(file, 12345, 12345)
-    monkeypatch.setattr(code_folders, "_trusted_owners", lambda: {12345})
+    monkeypatch.setattr(code_folders, "_trusted_owners", lambda user: {12345})
     assert _hits(_compiled()) == 1
 
 

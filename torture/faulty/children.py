@@ -41,7 +41,7 @@ def start(work: Callable[[], None], log: Path, arm: Callable[[], None] | None = 
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        sys.stdout = sys.stderr = log.open("a", buffering=1)
+        sys.stdout = sys.stderr = log.open("a", buffering=1, encoding="utf-8")
         for stream in (1, 2):
             os.dup2(sys.stdout.fileno(), stream)
         code = _done(work, arm)
@@ -85,13 +85,13 @@ def wait(pid: int, log: Path, kill: tuple[float, int] | None = None) -> Ending:
 
 
 def _text(log: Path) -> str:
-    return log.read_text(errors="replace") if log.exists() else ""
+    return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
 
 
 def _cpu_seconds(pid: int, otherwise: float) -> float:
     """Return the seconds of the processor that a process has used, so far as the system tells."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS
     except (OSError, IndexError):
         return otherwise + 0.002

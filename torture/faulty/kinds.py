@@ -71,7 +71,7 @@ def memory_limit(left: int) -> Callable[[], None]:
     """Return what leaves a process so many bytes of memory: it may take no more, and what it has is used up."""
 
     def arm() -> None:
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0])
         resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize(),) * 2)
         for size in (1 << 20, 1 << 16, 1 << 12, 1 << 9):
             _take(size)

@@ -41,7 +41,7 @@ def reference(work: Work, folder: Path) -> Reference:
     work.begin(clean(folder))
     log.unlink(missing_ok=True)
     wait(start(lambda: work.run(folder), log, _counting(folder)), log)
-    steps = log.read_text().count("step\n")
+    steps = log.read_text(encoding="utf-8").count("step\n")
     return Reference(old, new, ending.cpu_seconds, steps)
 
 

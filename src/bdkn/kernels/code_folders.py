@@ -50,46 +50,54 @@ def read_trusted(path: Path) -> bytes | None:
 
 
 def _lasting() -> Iterator[Path]:
-    if _config.CACHE_DIR:
+    if _config.CACHE_DIR:  # nothing but what the user chose
         yield Path(_config.CACHE_DIR)
+        return
     yield _HERE / "__pycache__"
     user = Path(_AppDirs("bdkn", appauthor=False).user_cache_dir)
     if user.is_absolute():  # without a home, "~" stays as it is
         yield user
 
 
+def _user() -> int | None:
+    """Return the number of the user, None on systems without one."""
+    return os.geteuid() if hasattr(os, "geteuid") else None
+
+
 def _temporary(*, make: bool) -> Path | None:
     """Return this user's own folder among the temporary ones, None if others could put something in its place."""
-    if not hasattr(os, "geteuid"):  # on Windows a user's cache can always be written
+    user = _user()
+    if user is None:  # on Windows a user's cache can always be written
         return None
     try:
         parent = Path(tempfile.gettempdir())
-        folder = parent / f"bdkn-code-{os.geteuid()}"
+        folder = parent / f"bdkn-code-{user}"
         above = parent.stat()
         if make:
             folder.mkdir(mode=0o700, exist_ok=True)
         here = folder.lstat()
     except OSError:
         return None
-    is_guarded = above.st_uid in (0, os.geteuid()) and (above.st_mode & stat.S_ISVTX or not above.st_mode & 0o022)
-    is_private = stat.S_ISDIR(here.st_mode) and here.st_uid == os.geteuid() and not here.st_mode & 0o077
+    is_guarded = above.st_uid in (0, user) and (above.st_mode & stat.S_ISVTX or not above.st_mode & 0o022)
+    is_private = stat.S_ISDIR(here.st_mode) and here.st_uid == user and not here.st_mode & 0o077
     return folder if is_guarded and is_private else None
 
 
 def _is_trusted(file: os.stat_result) -> bool:
     if not stat.S_ISREG(file.st_mode):
         return False
-    if not hasattr(os, "geteuid"):
+    user = _user()
+    if user is None:
         return True
-    return file.st_uid in _trusted_owners() and not file.st_mode & 0o022
+    return file.st_uid in _trusted_owners(user) and not file.st_mode & 0o022
 
 
-def _trusted_owners() -> set[int]:
+def _trusted_owners(user: int) -> set[int]:
     """Return who can make this process run code anyway: the user, root, and the owner of this file."""
     try:
-        return {0, os.geteuid(), _HERE.stat().st_uid}
+        return {0, user, _HERE.stat().st_uid}
     except OSError:
-        return {0, os.geteuid()}
+        return {0, user}
 
 
 def _is_written(write: Callable[[Path], None], folder: Path, mode: int) -> bool:
