@@ -27,6 +27,7 @@ _LARGE = 1e300
 _NARROW = 1e-150  # a point mass is scored as a very narrow Gaussian, whose variance does not yet underflow
 _PAIRS_AT_ONCE = 2**20  # the score sums over pairs of components; this bounds its memory to some tens of MB
 _EPS = np.finfo(np.float64).eps
+_MOST = np.finfo(np.float64).max
 _ROUNDING = 3e-14  # logarithms of probabilities are known to about this, far out in the tail
 _MOST_STEPS = 200  # bisection alone would halve a bracket this often; smooth equations need about eight
 
@@ -122,7 +123,8 @@ class GaussianMixture(Predictive):
         lower, upper = self._bracket(q)
         if q == 0.0:
             return lower
-        return increasing_root(lambda x: self._log_excess(x, q), lower, upper, 1e-14 * self.scale.min(axis=1))
+        ends = (np.clip(end, -_MOST, _MOST) for end in (lower, upper))  # they overflow with the widest scales
+        return increasing_root(lambda x: self._log_excess(x, q), *ends, 1e-14 * self.scale.min(axis=1))
 
     def _bracket(self, q: float) -> tuple[FloatArray, FloatArray]:
         """Return the least and the greatest q-quantile among the components that count; the mixture's lies between."""
