@@ -201,3 +201,14 @@ def test_the_file_of_a_page_is_checked_before_anything_is_computed(tmp_path, nam
 
     with pytest.raises(InvalidParameterError, match="must be"):
         write_page(Never(), X, Y, tmp_path / name)
+
+
+def test_numbers_in_extended_precision_and_costs_that_take_no_arrays():
+    model = models()[0].fit(X, Y)
+    half = np.longdouble("0.5")
+    assert np.isfinite(model.partial_dependence(X, 0, coverage=half, max_rows=3).lower).all()
+    assert np.isfinite(models()[0].fit(X, Y).partial_fit(X[:3], Y[:3], forgetting=half).predict(X)).all()
+    with pytest.raises(InvalidParameterError, match="cost must be a function of arrays, .* this one raised TypeError"):
+        model.expected_cost(X, int)
+    with pytest.raises(InvalidParameterError, match="grid must be a list of values of the column"):
+        model.partial_dependence(X, 0, np.array(0.5))

@@ -97,7 +97,7 @@ class LivingRegressor:
         if not model.__sklearn_is_fitted__():
             return cast(Self, model.fit(X, y, sample_weight))
         rows = counted(model._later_rows(X, y, sample_weight))
-        return _publish(self, absorb(model, rows, forgetting, refit_prior))
+        return _publish(self, absorb(model, rows, float(forgetting), refit_prior))
 
     def forget(self, X: Table = None, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Remove rows that ``partial_fit`` absorbed; without rows, all of them.
