@@ -79,6 +79,8 @@ def test_quantiles_of_a_mixture_as_wide_as_all_numbers():
 
     with np.errstate(over="raise", invalid="raise"):
         lower, upper = GaussianMixture([[0.0, 1.0], [0.0, 1.0]], [[1.7e308, 1.7e308], [1.0, 1.0]]).interval(0.9)
+        score = GaussianMixture([[0.0, 1.0]], [[1.7e308, 1.7e308]]).crps(0.0)
+    assert score[0] == pytest.approx(1.7e308 * GaussianMixture([[0.0, 0.0]], [[1.0, 1.0]]).crps(0.0)[0])
     assert lower[0] < -1e308
     assert upper[0] > 1e308
     expected = np.ravel(GaussianMixture([[0.0, 1.0]], [[1.0, 1.0]]).interval(0.9))

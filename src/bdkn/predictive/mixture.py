@@ -123,8 +123,8 @@ class GaussianMixture(Predictive):
         lower, upper = self._bracket(q)
         if q == 0.0:
             return lower
-        ends = (np.clip(end, -_MOST, _MOST) for end in (lower, upper))  # they overflow with the widest scales
-        return increasing_root(lambda x: self._log_excess(x, q), *ends, 1e-14 * self.scale.min(axis=1))
+        lower, upper = np.maximum(lower, -_MOST), np.minimum(upper, _MOST)  # they overflow with the widest scales
+        return increasing_root(lambda x: self._log_excess(x, q), lower, upper, 1e-14 * self.scale.min(axis=1))
 
     def _bracket(self, q: float) -> tuple[FloatArray, FloatArray]:
         """Return the least and the greatest q-quantile among the components that count; the mixture's lies between."""
@@ -148,6 +148,11 @@ class GaussianMixture(Predictive):
             return np.asarray(loc + scale * generator.standard_normal(chosen.shape))
 
     def _crps(self, y: FloatArray) -> FloatArray:
+        unit = max(float(np.abs(self.loc).max(initial=0.0)), float(self.scale.max(initial=0.0)))
+        if unit > _LARGE:  # in units of the widest component, sums do not overflow
+            moved = {"loc": self.loc / unit, "scale": self.scale / unit}
+            with np.errstate(over="ignore"):
+                return np.asarray(unit * replace(self, **moved)._crps(y / unit))
         rows = max(1, _PAIRS_AT_ONCE // max(1, y.shape[1] * self.loc.shape[1] ** 2))
         starts = range(0, len(self), rows)
         return np.concatenate([y[:0], *(self[i : i + rows]._crps_at_once(y[i : i + rows]) for i in starts)])
