@@ -123,7 +123,7 @@ class GaussianMixture(Predictive):
         lower, upper = self._bracket(q)
         if q == 0.0:
             return lower
-        lower, upper = np.maximum(lower, -_MOST), np.minimum(upper, _MOST)  # they overflow with the widest scales
+        lower, upper = np.clip(lower, -_MOST, _MOST), np.clip(upper, -_MOST, _MOST)  # they may overflow
         return increasing_root(lambda x: self._log_excess(x, q), lower, upper, 1e-14 * self.scale.min(axis=1))
 
     def _bracket(self, q: float) -> tuple[FloatArray, FloatArray]:
