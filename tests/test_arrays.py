@@ -72,3 +72,16 @@ def test_moments_of_distributions_at_the_edge_of_all_numbers():
     assert np.isnan(dist.logpdf(np.nan)[0])
     with pytest.raises(InvalidParameterError, match="shift must be a number"):
         dist.affine(1.0, 10**400)
+
+
+def test_quantiles_of_a_mixture_as_wide_as_all_numbers():
+    from bdkn import GaussianMixture
+
+    with np.errstate(over="raise", invalid="raise"):
+        lower, upper = GaussianMixture([[0.0, 1.0], [0.0, 1.0]], [[1.7e308, 1.7e308], [1.0, 1.0]]).interval(0.9)
+        score = GaussianMixture([[0.0, 1.0]], [[1.7e308, 1.7e308]]).crps(0.0)
+    assert score[0] == pytest.approx(1.7e308 * GaussianMixture([[0.0, 0.0]], [[1.0, 1.0]]).crps(0.0)[0])
+    assert lower[0] < -1e308
+    assert upper[0] > 1e308
+    expected = np.ravel(GaussianMixture([[0.0, 1.0]], [[1.0, 1.0]]).interval(0.9))
+    np.testing.assert_allclose((lower[1], upper[1]), expected)

@@ -1,6 +1,6 @@
 """Send what users and enemies send to every public function, and judge each answer.
 
-python torture/inputs.py [--write] [--scale S] [--only PART]
+python torture/inputs.py [--write] [--scale S] [--only PART] [--seed N]
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from record import Found, arguments, read_records, recording
@@ -95,14 +95,14 @@ FOUND = [
 ]
 
 
-def try_part(judge: Judge, trial: Trial, times: int) -> None:
-    """Run a trial with so many examples of hypothesis; faults are kept by the judge."""
+def try_part(judge: Judge, trial: Trial, times: int, number: int = 0) -> None:
+    """Run a trial with so many examples of hypothesis, those of a seed; faults are kept by the judge."""
 
+    @seed(number)
     @settings(
         max_examples=times,
         deadline=None,
         database=None,
-        derandomize=True,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
@@ -113,12 +113,12 @@ def try_part(judge: Judge, trial: Trial, times: int) -> None:
     run()
 
 
-def run_parts(names: Iterable[str], scale: float) -> Judge:
+def run_parts(names: Iterable[str], scale: float, number: int = 0) -> Judge:
     """Run some parts; return the judge."""
     judge = Judge()
     for name in names:
         trial, times = PARTS[name]
-        try_part(judge, trial, max(1, round(times * scale)))
+        try_part(judge, trial, max(1, round(times * scale)), number)
         print(f"{name}: {sum(judge.tried.values())} calls so far, {sum(judge.wrong.values())} wrong", flush=True)
         if judge.faults:
             print(judge.show(), flush=True)
@@ -129,10 +129,11 @@ def main() -> None:
     """Run all parts and write the record."""
     parser = arguments(__doc__ or "")
     parser.add_argument("--only", help="one part: " + ", ".join(PARTS))
+    parser.add_argument("--seed", type=int, default=0, help="other examples (default 0)")
     chosen = parser.parse_args()
     names = chosen.only.split(",") if chosen.only else list(PARTS)
     with recording("inputs", "Inputs", "python torture/inputs.py --write", FOUND, write=chosen.write) as record:
-        judge = run_parts(names, chosen.scale)
+        judge = run_parts(names, chosen.scale, chosen.seed)
         for former in (line for one in read_records() if one.name == "inputs" and chosen.only for line in one.figures):
             if former.what not in judge.tried:
                 record.figures.append(former)

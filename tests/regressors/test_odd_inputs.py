@@ -188,6 +188,11 @@ def test_a_page_takes_finite_targets_and_a_cost_decisions_of_any_size(tmp_path):
         model.report(X, np.append(Y[:-1], np.inf))
     with pytest.raises(InvalidParameterError, match="what_if must be True or False"):
         model.report(X, Y, what_if=np.array([0.5, 0.9]))
+    with pytest.raises(InvalidParameterError, match="X must hold a number everywhere; row 2, column 1 is masked"):
+        model.report(MASKED, Y)
+    with pytest.raises(InvalidParameterError, match=r"y must be within ±1e\+150, as the page shows mean squares"):
+        model.report(X, 1e200 * Y)
+    assert model.explain(X[:2], n_samples=np.int8(2)).values.shape[:2] == (2, 2)
     np.testing.assert_allclose(model.expected_cost(X, (1.0, 0.5), 1e308), 0.5e308)
 
 
@@ -201,3 +206,14 @@ def test_the_file_of_a_page_is_checked_before_anything_is_computed(tmp_path, nam
 
     with pytest.raises(InvalidParameterError, match="must be"):
         write_page(Never(), X, Y, tmp_path / name)
+
+
+def test_numbers_in_extended_precision_and_costs_that_take_no_arrays():
+    model = models()[0].fit(X, Y)
+    half = np.longdouble("0.5")
+    assert np.isfinite(model.partial_dependence(X, 0, coverage=half, max_rows=3).lower).all()
+    assert np.isfinite(models()[0].fit(X, Y).partial_fit(X[:3], Y[:3], forgetting=half).predict(X)).all()
+    with pytest.raises(InvalidParameterError, match=r"cost must be a function of arrays, .* this one raised TypeError"):
+        model.expected_cost(X, int)
+    with pytest.raises(InvalidParameterError, match="grid must be a list of values of the column"):
+        model.partial_dependence(X, 0, np.array(0.5))

@@ -27,6 +27,7 @@ _LARGE = 1e300
 _NARROW = 1e-150  # a point mass is scored as a very narrow Gaussian, whose variance does not yet underflow
 _PAIRS_AT_ONCE = 2**20  # the score sums over pairs of components; this bounds its memory to some tens of MB
 _EPS = np.finfo(np.float64).eps
+_MOST = np.finfo(np.float64).max
 _ROUNDING = 3e-14  # logarithms of probabilities are known to about this, far out in the tail
 _MOST_STEPS = 200  # bisection alone would halve a bracket this often; smooth equations need about eight
 
@@ -122,6 +123,7 @@ class GaussianMixture(Predictive):
         lower, upper = self._bracket(q)
         if q == 0.0:
             return lower
+        lower, upper = np.clip(lower, -_MOST, _MOST), np.clip(upper, -_MOST, _MOST)  # they may overflow
         return increasing_root(lambda x: self._log_excess(x, q), lower, upper, 1e-14 * self.scale.min(axis=1))
 
     def _bracket(self, q: float) -> tuple[FloatArray, FloatArray]:
@@ -146,6 +148,11 @@ class GaussianMixture(Predictive):
             return np.asarray(loc + scale * generator.standard_normal(chosen.shape))
 
     def _crps(self, y: FloatArray) -> FloatArray:
+        unit = max(float(np.abs(self.loc).max(initial=0.0)), float(self.scale.max(initial=0.0)))
+        if unit > _LARGE:  # in units of the widest component, sums do not overflow
+            moved = {"loc": self.loc / unit, "scale": self.scale / unit}
+            with np.errstate(over="ignore"):
+                return np.asarray(unit * replace(self, **moved)._crps(y / unit))
         rows = max(1, _PAIRS_AT_ONCE // max(1, y.shape[1] * self.loc.shape[1] ** 2))
         starts = range(0, len(self), rows)
         return np.concatenate([y[:0], *(self[i : i + rows]._crps_at_once(y[i : i + rows]) for i in starts)])

@@ -429,7 +429,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         check_number("n_samples", n_samples, low=1, whole=True)
         generator, rows = np.random.default_rng(seed_sequence(random_state)), self._rows(X)
         check_draws("n_samples", rows.shape[0], n_samples)
-        return self._joint_draws(rows, n_samples, generator)
+        return self._joint_draws(rows, int(n_samples), generator)
 
     def score(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the coefficient of determination R² of the predicted means; greater is better, at most 1.

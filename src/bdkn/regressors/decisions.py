@@ -130,14 +130,25 @@ def _unit_cost(name: str, given: ArrayLike, n: int) -> FloatArray:
 
 
 def _of_targets(cost: Callable[..., Any]) -> Cost:
-    return lambda y, rows: _checked(cost(y), y)
+    return lambda y, rows: _checked(_asked(cost, y), y)
 
 
 def _of_decisions(cost: Callable[..., Any], decision: FloatArray) -> Cost:
     def of_rows(y: FloatArray, rows: IndexArray) -> FloatArray:
-        return _checked(cost(y, np.broadcast_to(decision[rows, None], y.shape)), y)
+        return _checked(_asked(cost, y, np.broadcast_to(decision[rows, None], y.shape)), y)
 
     return of_rows
+
+
+def _asked(cost: Callable[..., Any], *arrays: FloatArray) -> Any:
+    """Return the costs of arrays; raise if the function does not take arrays."""
+    try:
+        return cost(*arrays)
+    except TypeError as error:
+        raise InvalidParameterError(
+            "cost must be a function of arrays, of targets or of targets and decisions, such as lambda y: "
+            f"np.maximum(y - 10, 0); this one raised TypeError: {error}"
+        ) from error
 
 
 def _checked(costs: Any, y: FloatArray) -> FloatArray:

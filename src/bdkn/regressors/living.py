@@ -107,7 +107,7 @@ class LivingRegressor:
             if not model.__sklearn_is_fitted__():
                 return model.fit(X, y, sample_weight)._state
             rows = counted(model._later_rows(X, y, sample_weight))
-            return _with(model, absorb(model, rows, forgetting, refit_prior))
+            return _with(model, absorb(model, rows, float(forgetting), refit_prior))
 
         return _publish(self, absorbed)
 

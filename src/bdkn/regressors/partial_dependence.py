@@ -89,6 +89,7 @@ def partial_dependence(
 ) -> PartialDependence:
     """Return the dependence of predictions on a column; see ``ProbabilisticRegressor.partial_dependence``."""
     check_number("coverage", coverage, low=0.0, high=1.0, strict=True)
+    coverage = float(coverage)
     table, generator = dense(X), np.random.default_rng(seed_sequence(random_state))
     j, n = column_number(table, column, getattr(model, "feature_names_in_", None)), table.shape[0]
     values = _grid_of(model, table, j) if grid is None else _checked_grid(grid)
@@ -165,8 +166,12 @@ def _is_known(column: NDArray[Any]) -> NDArray[np.bool_]:
     return np.array([value is not None and bool(value == value) for value in column.tolist()], dtype=bool)
 
 
+def _is_no_list(grid: Any) -> bool:
+    return np.ndim(grid) > 1 or (isinstance(grid, np.ndarray) and grid.ndim == 0)
+
+
 def _checked_grid(grid: ArrayLike) -> Sequence[Any]:
-    if isinstance(grid, str | bytes) or not isinstance(grid, Iterable) or np.ndim(grid) > 1:
+    if isinstance(grid, str | bytes) or not isinstance(grid, Iterable) or _is_no_list(grid):
         raise InvalidParameterError(f"grid must be a list of values of the column; got {shown(grid)}")
     values = list(np.asarray(grid).tolist()) if isinstance(grid, np.ndarray) and grid.dtype.kind != "M" else list(grid)
     if not values:

@@ -29,6 +29,8 @@ from bdkn.report.what_if import Payload, payload_of
 from bdkn.report.what_if.inputs import describe_inputs
 from bdkn.table_files.formats import check_name, check_output
 
+_LARGEST = 1e150
+
 _MOST_COLUMNS = 6
 """Columns whose errors are shown."""
 
@@ -163,6 +165,11 @@ def evaluate(model: Any, X: Any, y: ArrayLike, rows: int) -> tuple[Evaluation, i
         raise InvalidParameterError(
             f"y must be finite; {np.sum(~np.isfinite(targets))} of {len(targets)} targets are missing or infinite: "
             "leave out such rows"
+        )
+    if np.abs(targets).max() > _LARGEST:
+        raise InvalidParameterError(
+            f"y must be within ±{_LARGEST:g}, as the page shows mean squares; got {np.abs(targets).max():g}: make the "
+            "page of a model of the target in other units"
         )
     some = np.sort(np.random.default_rng(0).permutation(len(view))[:rows])
     view = view if len(some) == len(view) else view.rows(some)
