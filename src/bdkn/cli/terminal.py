@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from bdkn.report import Table
 
-INTERRUPTED, TERMINATED = 130, 143
+INTERRUPTED = 130
 
 _LESS_MEMORY = "use fewer processes (--jobs 1), fewer rows, or a machine with more memory"
 
@@ -47,15 +47,22 @@ def echo(text: str, *, err: bool = False) -> None:
     typer.echo(printable(text), err=err)
 
 
-class Terminated(KeyboardInterrupt):
-    """The process was asked to end by SIGTERM."""
+class Interrupted(KeyboardInterrupt):
+    """The process was asked to end by a signal; ``code`` is its exit code.
+
+    After a plain KeyboardInterrupt has passed through ``exec``, ``python -m`` ends with another code, caught or not.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.code = 128 + number
 
 
 @contextmanager
 def errors_as_messages() -> Iterator[None]:
     """Print errors that the user can correct as one paragraph on standard error, and exit with code 2."""
     try:
-        with _terminable():
+        with _interruptible():
             yield
     except BrokenPipeError as error:
         # Who read the output wants no more of it; else Python complains once more when it closes the stream.
@@ -72,24 +79,30 @@ def errors_as_messages() -> Iterator[None]:
         raise typer.Exit(2) from error
     except KeyboardInterrupt as error:
         typer.echo("Interrupted: every file is complete, or as it was.", err=True)
-        raise typer.Exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED) from error
+        raise typer.Exit(getattr(error, "code", INTERRUPTED)) from error
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
-    """Turn SIGTERM into an exception, so that temporary files are removed."""
+def _interruptible() -> Iterator[None]:
+    """Turn SIGINT and SIGTERM into an exception, so that temporary files are removed; ignored ones stay ignored."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def terminate(*_: object) -> None:
-        raise Terminated
+    def interrupt(number: int, _: object) -> None:
+        raise Interrupted(number)
 
-    former = signal.signal(signal.SIGTERM, terminate)
+    signals = (signal.SIGINT, signal.SIGTERM)
+    former = {
+        number: handler for number in signals if (handler := signal.getsignal(number)) not in (None, signal.SIG_IGN)
+    }
+    for number in former:
+        signal.signal(number, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, former)
+        for number, handler in former.items():
+            signal.signal(number, handler)
 
 
 class Screen:
@@ -135,7 +148,8 @@ class Screen:
         """Turn warnings into notes, also if the block fails."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            warnings.filterwarnings("ignore", category=DeprecationWarning)
+            for of_developers in (DeprecationWarning, ResourceWarning):
+                warnings.simplefilter("ignore", of_developers)
             try:
                 yield
             finally:
