@@ -49,7 +49,46 @@ def test_failed_tests_are_wrong_trials(supply):
 
 
 def test_the_tests_of_the_matrix_exist(supply):
-    assert [test for test in supply.TESTS if not (ROOT / test).exists()] == []
+    named = [test.partition("::")[0] for test in (*supply.TESTS, *supply.LEFT_OUT)]
+    assert [test for test in named if not (ROOT / test).exists()] == []
+
+
+def test_results_without_failures_are_kept(supply, tmp_path):
+    path = tmp_path / "outcome.json"
+    assert supply.kept_outcome(path) is None
+    good = supply.Outcome(8, 2, (), "numpy 2.0.0", {"case: mean": "1"}, 3.5)
+    supply.keep_outcome(path, good)
+    assert supply.kept_outcome(path) == good
+    supply.keep_outcome(path, supply.Outcome(8, 2, ("a.bad",), "numpy 2.0.0", {}))
+    assert supply.kept_outcome(path) is None
+
+
+def test_results_are_kept_for_the_same_package_and_tests_only(supply, monkeypatch, tmp_path):
+    monkeypatch.setattr(supply, "ROOT", tmp_path)
+    for name in ("pyproject.toml", "src/bdkn/bits.py", "tests/test_bits.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("", encoding="utf-8")
+    before = supply.digest(["tests"])
+    assert supply.digest(["tests"]) == before != supply.digest(["tests/test_bits.py"])
+    for name in ("pyproject.toml", "src/bdkn/bits.py", "tests/test_bits.py"):
+        (tmp_path / name).write_text("changed = 1", encoding="utf-8")
+        assert supply.digest(["tests"]) != before
+        (tmp_path / name).write_text("", encoding="utf-8")
+
+
+def test_the_record_is_written_after_each_environment(supply, monkeypatch, tmp_path):
+    good = supply.Outcome(8, 0, (), "numpy 2.0.0", {"case: mean": "1"})
+    written = []
+    monkeypatch.setattr(supply, "try_environments", lambda *_: iter([("a", good), ("b", good)]))
+    monkeypatch.setattr(supply.Record, "write", lambda record: written.append(len(record.figures)))
+    record = supply.Record("supply", "title", "command")
+    supply.run(record, supply.Namespace(keep=tmp_path, write=True))
+    assert written == [1, 2]
+    assert [figure.what for figure in record.figures] == [
+        "a",
+        "b",
+        "Arrays of predictions computed in all environments",
+    ]
 
 
 @pytest.fixture
