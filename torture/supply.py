@@ -83,6 +83,10 @@ FOUND = [
         "tests ask for polars 1.1; frames of users come from the version they have, and 1.0 crashes without bdkn, too",
     ),
     Found(
+        "the environments of the lowest versions had the newest ones: uv takes only a wheel itself at its lowest version",
+        "dependencies are installed from pyproject.toml, and both sets are compared",
+    ),
+    Found(
         "a test failed if it was the first one in a new environment: it took the note about compiling for a warning",
         "the test knows the note",
     ),
@@ -157,8 +161,11 @@ def create(python: str, path: str, versions: str, wheel: Path, folder: Path) -> 
     """Return a new environment with the wheel and what its tests need."""
     made = Environment(python, versions, folder / f"{python}-{versions}")
     uv("venv", "--quiet", "--clear", "--python", path, made.folder)
+    install = ("pip", "install", "--quiet", "--python", made.executable)
     words = ("--resolution", SETS[versions], "--only-binary", ":all:")
-    uv("pip", "install", "--quiet", "--python", made.executable, *words, f"bdkn[test-core] @ {wheel.as_uri()}")
+    # From pyproject.toml: of a wheel, uv takes the lowest version of the wheel, but the newest ones of what it needs.
+    uv(*install, *words, "--requirements", ROOT / "pyproject.toml", "--extra", "test-core")
+    uv(*install, "--no-deps", wheel)
     return made
 
 
@@ -238,6 +245,15 @@ def add_outcome(record: Record, name: str, outcome: Outcome) -> None:
     record.add(name, tried, len(outcome.failed), f"{skipped}{outcome.versions}{failed}")
 
 
+def compare_versions(outcomes: dict[str, Outcome]) -> tuple[int, int]:
+    """Return for how many Pythons both sets were tried, and for how many of these both have the same versions."""
+    told: dict[str, list[str]] = {}
+    for name, outcome in outcomes.items():
+        told.setdefault(name.partition(",")[0], []).append(outcome.versions)
+    pairs = [versions for versions in told.values() if len(versions) == len(SETS)]
+    return len(pairs), sum(len(set(versions)) == 1 for versions in pairs)
+
+
 def compare_bits(outcomes: dict[str, Outcome]) -> tuple[int, str]:
     """Return how many arrays were compared between environments, and which of them differ in a bit anywhere."""
     tables = [outcome.bits for outcome in outcomes.values() if outcome.bits]
@@ -273,6 +289,8 @@ def run(record: Record, given: Namespace) -> None:
             add_outcome(record, name, outcome)
             if given.write:
                 record.write()
+    pairs, same = compare_versions(outcomes)
+    record.add("Lowest versions are not the newest ones", pairs, same)
     compared, differing = compare_bits(outcomes)
     without = Counter(bool(outcome.bits) for outcome in outcomes.values())[False]
     remark = f"other bits in: {differing}" if differing else "the same bits everywhere"
