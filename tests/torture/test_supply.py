@@ -2,6 +2,7 @@
 
 import importlib
 import shutil
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -55,7 +56,7 @@ def test_the_tests_of_the_matrix_exist(supply):
 
 def test_lowest_versions_are_those_of_the_project(supply, monkeypatch, tmp_path):
     calls = []
-    monkeypatch.setattr(supply, "uv", lambda *words: calls.append([str(word) for word in words]))
+    monkeypatch.setattr(sys.modules["_environments"], "uv", lambda *words: calls.append([str(word) for word in words]))
     supply.create("3.11.7", "python", "lowest", tmp_path / "bdkn.whl", tmp_path)
     _, dependencies, package = calls
     assert {"lowest-direct", str(ROOT / "pyproject.toml"), "test-core"} <= set(dependencies)
