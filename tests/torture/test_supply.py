@@ -54,6 +54,13 @@ def test_the_tests_of_the_matrix_exist(supply):
     assert [test for test in named if not (ROOT / test).exists()] == []
 
 
+def test_an_interrupted_matrix_has_tried_the_outermost_environments(supply):
+    pairs = [(python, versions) for python in ("3.11", "3.12", "3.13") for versions in ("lowest", "newest")]
+    ordered = supply.outermost_first(pairs)
+    assert ordered[:3] == [("3.13", "newest"), ("3.11", "lowest"), ("3.13", "lowest")]
+    assert sorted(ordered) == sorted(pairs)
+
+
 def test_lowest_versions_are_those_of_the_project(supply, monkeypatch, tmp_path):
     calls = []
     monkeypatch.setattr(sys.modules["_environments"], "uv", lambda *words: calls.append([str(word) for word in words]))
