@@ -7,9 +7,9 @@ wheel of this repository is installed with what its tests need, without PyTorch.
 dependency that pyproject.toml allows and that has a wheel for this Python; "newest" is what pip would install. A trial
 is a test of ``TESTS`` or of those given; the bits of the predictions of small fits and kept model files are compared,
 too. Packages come from the package index; nothing is built but bdkn. With a scale below 1, that share of the
-environments is tried, the outermost ones first. The record is written after each environment. With ``--keep``, environments and what their tests
-came to stay in a folder: a run that was interrupted goes on there, and tests that passed are not run again for the same
-package.
+environments is tried, the outermost ones first. The record is written after each environment. With ``--keep``,
+environments and what their tests came to stay in a folder: a run that was interrupted goes on there, and tests that
+passed are not run again for the same package.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def compare_bits(outcomes: dict[str, Outcome]) -> tuple[int, str]:
 def outermost_first(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return pairs in another order: newest Python and versions, oldest ones, and so on to those between."""
     middle = (len(pairs) - 1) / 2
-    return [pairs[k] for k in sorted(reversed(range(len(pairs))), key=lambda k: -abs(k - middle))]
+    return [pairs[k] for k in sorted(range(len(pairs)), key=lambda k: (-abs(k - middle), -k))]
 
 
 def try_environments(record: Record, given: Namespace, folder: Path) -> Iterator[tuple[str, Outcome]]:
