@@ -72,14 +72,15 @@ def build_wheel(folder: Path) -> Path:
 
 
 def create(python: str, path: str, versions: str, wheel: Path, folder: Path) -> Environment:
-    """Return a new environment with the wheel and what its tests need."""
+    """Return an environment with the wheel and what its tests need: a new one, or that of a former run."""
     made = Environment(python, versions, folder / f"{python}-{versions}")
-    uv("venv", "--quiet", "--clear", "--python", path, made.folder)
+    if not made.executable.exists():
+        uv("venv", "--quiet", "--python", path, made.folder)
     install = ("pip", "install", "--quiet", "--python", made.executable)
     words = ("--resolution", SETS[versions], "--only-binary", ":all:")
     # From pyproject.toml: of a wheel, uv takes the lowest version of the wheel, but the newest ones of what it needs.
     uv(*install, *words, "--requirements", ROOT / "pyproject.toml", "--extra", "test-core")
-    uv(*install, "--no-deps", wheel)
+    uv(*install, "--no-deps", "--reinstall", wheel)
     return made
 
 

@@ -85,6 +85,10 @@ FOUND = [
         "dependencies are installed from pyproject.toml, and both sets are compared",
     ),
     Found(
+        "durations of which some are missing, as Python objects, gave a DeprecationWarning of NumPy 2.5",
+        "the missing ones have a unit",
+    ),
+    Found(
         "every plot raised a TypeError with Matplotlib 3.9, which has no `get_figure(root=True)` but was allowed",
         "the extra `plots` asks for Matplotlib 3.10",
     ),

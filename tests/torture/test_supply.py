@@ -67,7 +67,7 @@ def test_lowest_versions_are_those_of_the_project(supply, monkeypatch, tmp_path)
     supply.create("3.11.7", "python", "lowest", tmp_path / "bdkn.whl", tmp_path)
     _, dependencies, package = calls
     assert {"lowest-direct", str(ROOT / "pyproject.toml"), "test-core"} <= set(dependencies)
-    assert package[-2:] == ["--no-deps", str(tmp_path / "bdkn.whl")]
+    assert package[-3:] == ["--no-deps", "--reinstall", str(tmp_path / "bdkn.whl")]
 
 
 def test_sets_with_the_same_versions_are_found(supply):

@@ -137,7 +137,7 @@ def _from_values(name: Any, values: list[Any]) -> RawColumn:
     if all(_is_missing(value) or isinstance(value, datetime.date) for value in values):
         return RawColumn(name, "date", _days(np.array([_stamp(value) for value in values], dtype="datetime64[us]")))
     if all(isinstance(value, datetime.timedelta) for value in known):
-        given = [np.timedelta64("NaT") if _is_missing(value) else np.timedelta64(value) for value in values]
+        given = [np.timedelta64("NaT", "us") if _is_missing(value) else np.timedelta64(value) for value in values]
         return RawColumn(name, "duration", _seconds(np.array(given, dtype="timedelta64[us]")))
     odd = next((value for value in known if isinstance(value, _NO_SINGLE_VALUE) or _has_no_text(value)), None)
     if odd is not None:
