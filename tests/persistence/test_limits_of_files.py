@@ -75,7 +75,9 @@ def test_shapes_have_eight_axes_and_a_longest_axis(shape: list[int], holds: bool
     size = int(np.prod(shape))
     tensor = {"dtype": "F64", "shape": shape, "data": bytes(8 * size)}
     if holds:
-        np.testing.assert_array_equal(archive._array(tensor, FILE), np.zeros(shape), strict=True)
+        found = archive._array(tensor, FILE)
+        np.testing.assert_array_equal(found, np.zeros(shape), strict=True)
+        assert found.flags.writeable  # though the bytes of the file are not
     else:
         with pytest.raises(ModelFileError, match="an array of the impossible shape"):
             archive._array(tensor, FILE)

@@ -192,6 +192,13 @@ def test_symbols() -> None:
     assert sizes == {"n": 2}
 
 
+def test_tuples_without_a_symbol_may_have_any_length() -> None:
+    sizes: dict[str, int] = {}
+    for value in ((), (1,), (1, 2)):
+        Items(Number()).check(value, sizes)
+    assert sizes == {}
+
+
 def test_a_part_has_the_sizes_of_other_parts() -> None:
     part, sizes = Part(Thing, n=lambda thing: thing.size), {"m": 1}
     part.check(Thing(3), sizes)

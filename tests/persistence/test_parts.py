@@ -143,6 +143,15 @@ def test_a_file_that_is_replaced_keeps_its_owner_before_its_mode(
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
+def test_where_files_have_no_owners_they_are_replaced_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "chown", raising=False)
+    for content in (b"old", b"new"):
+        replace_file(tmp_path / "model.bdkn", content)
+    assert (tmp_path / "model.bdkn").read_bytes() == b"new"
+
+
 @posix
 def test_sockets_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
