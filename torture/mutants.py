@@ -4,7 +4,7 @@
     python torture/mutants.py --jobs 16 --budget 8 --minutes 9 --out m.jsonl   as many as nine minutes allow, at random
     python torture/mutants.py --jobs 2 --sample 0.1 --seed 0 --out m.jsonl     a random tenth of all
     python torture/mutants.py --modules inference,metrics --only factor        those of some files
-    python torture/mutants.py --out m.jsonl --again                            try the survivors again
+    python torture/mutants.py --out m.jsonl --again --sample 0                 try the survivors again, and no others
     python torture/mutants.py --out m.jsonl --report [--write]                 list the survivors, try nothing
 
 A mutant is a module with one change (``mutation/operators.py``). It is killed if one of the tests that run the changed
@@ -202,7 +202,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--tests", nargs="+", help="folders of tests (default: those of the four packages)")
     parser.add_argument("--budget", type=float, default=20.0, help="most seconds of tests for one mutant (default 20)")
     parser.add_argument("--minutes", type=float, default=1e6, help="start no mutant after this many minutes")
-    parser.add_argument("--again", action="store_true", help="try those again that survived")
+    parser.add_argument("--again", action="store_true", help="first try those again that survived")
     parser.add_argument("--report", action="store_true", help="try nothing, report on the file of results")
     return parser.parse_args()
 
@@ -219,8 +219,8 @@ def main() -> None:
         chosen = random.Random(options.seed).sample(
             mutants, round(len(mutants) * min(options.sample * options.scale, 1))
         )
-        again = {mutant.key for mutant, _ in survivors(chosen, results)} if options.again else set()
-        todo = [mutant for mutant in chosen if (mutant.key in again if options.again else mutant.key not in results)]
+        again = [mutant for mutant, _ in survivors(mutants, results)] if options.again else []
+        todo = again + [mutant for mutant in chosen if mutant.key not in results]
         folders = [str(SOURCE.parents[1] / folder) for folder in options.tests or TESTS]
         with_tests(folders, lambda tests: try_all(tests, todo, options))
     report(mutants, read_results(options.out), write=options.write)

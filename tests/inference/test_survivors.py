@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
@@ -11,6 +13,7 @@ from bdkn.errors import InvalidParameterError
 from bdkn.inference import Absorbed, Forecast, Prior, Statistics, combine, fit_tails, leave_one_out, posterior
 from bdkn.inference.blocks import block_posterior
 from bdkn.inference.conformal import upper_end
+from bdkn.inference.factor import Factor
 from bdkn.inference.kernel import StudentTProcess, transformed_features
 from bdkn.inference.published import published_combination
 from bdkn.inference.tails import _loss
@@ -37,10 +40,9 @@ def test_whole_numbers_are_taken_for_floats():
         process = StudentTProcess(post)
         forecast = Forecast.of(phi.astype(float), np.full((12, 2), 0.1))
         whole = combine(forecast, target, counts=c)
-        found.append(
-            [others.loc, others.scale, [tails.df, tails.scale], process.mean(phi), process.paths(phi, 3, 0), whole.weights,
-             transformed_features(phi, Prior.isotropic(2, 1.0))]
-        )  # fmt: skip
+        features = transformed_features(phi, Prior.isotropic(2, 1.0))
+        parts = [others.loc, others.scale, process.mean(phi), process.paths(phi, 3, 0), whole.weights, features]
+        found.append([*parts, [tails.df, tails.scale]])
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-13)
 
@@ -55,18 +57,20 @@ def test_squared_targets_are_those_of_the_rows():
     Phi, y, w, c = rng.normal(size=(20, 3)), 5.0 + rng.normal(size=20), rng.uniform(1, 2, 20), rng.uniform(1, 3, 20)
     stats = Statistics.from_rows(Phi, y, precision=w, counts=c)
     assert _squared_targets(stats) == pytest.approx(np.sum(w * c * y**2), rel=1e-12)
+    about = replace(stats, factor=Factor(stats.root - np.outer(stats.root[:, :3] @ [1.0, 2.0, 3.0], [0, 0, 0, 1]),
+                                         np.array([1.0, 2.0, 3.0])))  # fmt: skip
+    assert _squared_targets(about) == pytest.approx(np.sum(w * c * y**2), rel=1e-12)
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e5])
-def test_members_that_are_right_but_for_rounding_leave_no_noise_in_any_unit(unit):
+def test_a_member_that_is_right_but_for_rounding_leaves_no_noise_in_any_unit(unit):
     rng = np.random.default_rng(2)
-    truth = unit * rng.normal(size=(60, 1))
-    means = truth * [1.0, 0.7] + unit * 0.3 * rng.normal(size=(60, 2)) * [0.0, 1.0]
-    first, later = (Forecast.of(means[half], np.full((30, 2), unit**2)) for half in (slice(30), slice(30, 60)))
-    state = Absorbed.start(combine(first, truth[:30, 0]), first, truth[:30, 0])
-    assert state.add(state.statistics_of(later, truth[30:, 0])).combination().posterior.b == 0.0
-    noisy = truth[30:, 0] + 1e-3 * unit * rng.normal(size=30)
-    assert state.add(state.statistics_of(later, noisy)).combination().posterior.b > 0.0
+    means = unit * rng.normal(size=(40, 1))
+    forecast = Forecast.of(means, np.full((40, 1), unit**2))
+    state = Absorbed.start(combine(forecast, means[:, 0]), forecast, means[:, 0])
+    for error, left in ((1e-15, False), (1e-12, True)):
+        y = means[:, 0] * (1.0 + error * rng.normal(size=40))
+        assert (state.add(state.statistics_of(forecast, y)).combination().posterior.b > 0.0) == left
 
 
 @pytest.mark.parametrize("ν", [3.0, 30.0, 1e6])

@@ -30,7 +30,9 @@ def read_results(path: Path) -> Results:
 def _holds(line: dict[str, Any]) -> bool:
     if line.get("source") != digest_of_source(line["key"].partition("::")[0]):
         return False
-    return line["outcome"] in NOT_KILLED or line["test"] == digest_of_test(line["last"])
+    if line["outcome"] in NOT_KILLED:
+        return line["outcome"] == "survived"  # what could not be applied takes no time to be tried
+    return bool(line["test"] == digest_of_test(line["last"]))
 
 
 def stamped(mutant: Mutant, outcome: str, last: str) -> dict[str, Any]:
