@@ -10,7 +10,17 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import t as student_t
 
 from bdkn.errors import InvalidParameterError
-from bdkn.inference import Absorbed, Forecast, Prior, Statistics, combine, fit_tails, leave_one_out, posterior
+from bdkn.inference import (
+    Absorbed,
+    Forecast,
+    Prior,
+    Statistics,
+    combine,
+    fit_tails,
+    leave_one_out,
+    posterior,
+    rowwise,
+)
 from bdkn.inference.blocks import block_posterior
 from bdkn.inference.conformal import upper_end
 from bdkn.inference.factor import Factor
@@ -105,3 +115,10 @@ def test_blocks_take_whole_numbers_for_floats():
     np.testing.assert_array_equal(whole.loc, floats.loc)
     np.testing.assert_array_equal(whole.shape, floats.shape)
     np.testing.assert_array_equal(post.predictive(Phi, 2).shape, post.predictive(Phi, 2.0).shape)
+
+
+@pytest.mark.parametrize(("root", "Phi"), [((2, 2), (3, 1)), ((1, 2), (3, 2)), ((2, 1), (3, 2)), ((2, 2), (2,))])
+def test_compiled_code_gets_only_roots_and_rows_that_fit(root, Phi):
+    with pytest.raises(InvalidParameterError, match=r"root must be \(H, H\) for Phi \(n, H\); got"):
+        rowwise._check_shapes(np.ones(root), np.ones(Phi))
+    rowwise._check_shapes(np.ones((2, 2)), np.ones((3, 2)))
