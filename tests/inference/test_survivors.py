@@ -22,7 +22,7 @@ from bdkn.inference import (
     rowwise,
 )
 from bdkn.inference.blocks import block_posterior
-from bdkn.inference.conformal import upper_end
+from bdkn.inference.conformal import upper_end, weights_without_each
 from bdkn.inference.factor import Factor
 from bdkn.inference.kernel import StudentTProcess, transformed_features
 from bdkn.inference.published import published_combination
@@ -122,3 +122,11 @@ def test_compiled_code_gets_only_roots_and_rows_that_fit(root, Phi):
     with pytest.raises(InvalidParameterError, match=r"root must be \(H, H\) for Phi \(n, H\); got"):
         rowwise._check_shapes(np.ones(root), np.ones(Phi))
     rowwise._check_shapes(np.ones((2, 2)), np.ones((3, 2)))
+
+
+def test_weights_without_the_only_row_that_knows_one_are_finite():
+    Phi, y = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.array([1.0, 2.0, 5.0])
+    post = posterior(Statistics.from_rows(Phi, y), Prior.isotropic(2, 1e20))
+    found = weights_without_each(post, Phi, y, np.ones(3))
+    np.testing.assert_allclose(found[:2], [[2.0, 5.0], [1.0, 5.0]])
+    assert np.isfinite(found).all()

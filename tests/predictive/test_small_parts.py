@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bdkn.predictive import YeoJohnsonLink, base
+from bdkn.errors import InvalidParameterError
+from bdkn.predictive import MultivariateT, YeoJohnsonLink, base
 
 
 def test_a_power_takes_targets_of_any_size_without_a_warning():
@@ -32,3 +33,9 @@ def test_numbers_that_are_repeated_take_no_memory_and_cannot_be_changed():
     assert many.strides == (0, 0)
     with pytest.raises(ValueError, match="read-only"):
         many[0, 0] = 1.0
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (3, 2), (2, 1, 1)])
+def test_a_joint_density_is_that_of_all_rows(shape):
+    with pytest.raises(InvalidParameterError, match=r"y must be \(n,\) or \(n, k\) with n=2 rows; got shape"):
+        MultivariateT(3.0, np.zeros(2), np.eye(2)).logpdf(np.zeros(shape))
