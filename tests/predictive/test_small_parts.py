@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 from bdkn.errors import InvalidParameterError
-from bdkn.predictive import MultivariateT, YeoJohnsonLink, base
+from bdkn.predictive import (
+    Gaussian,
+    LogLink,
+    MultivariateT,
+    StudentT,
+    StudentTMixture,
+    Transformed,
+    YeoJohnsonLink,
+    base,
+    join,
+)
 
 
 def test_a_power_takes_targets_of_any_size_without_a_warning():
@@ -39,3 +49,15 @@ def test_numbers_that_are_repeated_take_no_memory_and_cannot_be_changed():
 def test_a_joint_density_is_that_of_all_rows(shape):
     with pytest.raises(InvalidParameterError, match=r"y must be \(n,\) or \(n, k\) with n=2 rows; got shape"):
         MultivariateT(3.0, np.zeros(2), np.eye(2)).logpdf(np.zeros(shape))
+
+
+def test_an_interval_covers_nine_tenths_unless_told_otherwise():
+    dist = join([Gaussian([0.0], 1.0), StudentT(3.0, [1.0], 2.0)], [[0], [1]])
+    for part in (dist, Gaussian([0.0], 1.0)):
+        np.testing.assert_array_equal(part.interval(), part.interval(0.9))
+
+
+def test_a_component_that_has_no_share_has_none_in_the_moments_even_if_its_own_are_infinite():
+    base = StudentTMixture(3.0, [0.0], [1.0], 0.0, [[-1.0, 1.0]], [[0.1, 0.1]], [[0.5, 0.5]])
+    found = Transformed(base, LogLink()).mean()
+    np.testing.assert_allclose(found, np.exp(0.005) * np.cosh(1.0), rtol=1e-6)
