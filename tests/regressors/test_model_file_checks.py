@@ -66,6 +66,10 @@ def field(*path, to):
     return changed
 
 
+def near(low, high):
+    return field("combined", "targets", "link", "near", to={"tuple": [low, high]})
+
+
 def made(**facts):
     def changed(arrays, document):
         document["fitted"]["made_"] = {"dict": facts}
@@ -90,6 +94,8 @@ def made(**facts):
         (field("combined", "combination", "intercept", to=False), "must have weights for|has H = "),
         (field("networks", "ensemble", "names", to={"tuple": []}), r"must have H >= 1; got 0"),
         (field("networks", "ensemble", "networks", "spec", to=3), "spec must be a NetworkSpec"),
+        (near(float("-inf"), float("-inf")), "near must be in order"),
+        (near(float("inf"), float("inf")), "near must be in order"),
         (lambda arrays, _: arrays.update(more=np.zeros(3)), "the array 'more' belongs nowhere"),
         (lambda arrays, _: arrays.pop(ROOT), "there is no array"),
         (lambda _, document: document["fitted"].pop("n_features_in_"), "n_features_in_ is missing"),
