@@ -64,6 +64,17 @@ FOUND = [
         "the targets nearest to the lower bound are below infinity, those nearest to the upper one above -infinity",
     ),
     Found(
+        "files with next to no degrees of freedom gave intervals that are no numbers: quantiles of the Student-t below "
+        "0.006 degrees of freedom were those of another level, or no numbers, and its distribution function and "
+        "density were 0 where the square of a number overflows",
+        "all three are computed from logarithms there, as compared with many digits",
+    ),
+    Found(
+        "files with extreme bandwidths or scales of neighbours gave means that are no numbers, as mixtures keep "
+        "distances in single precision",
+        "mixtures check their components; predictions too far from the targets for single precision are refused",
+    ),
+    Found(
         "saves that were killed left hidden files for ever",
         "each save removes those whose writer no longer lives, which a lock tells",
     ),

@@ -51,8 +51,9 @@ def as_table(X: Any) -> Any:
         )
     if not isinstance(table, np.ndarray) and not issparse(table):
         return table
-    kind = np.float64 if table.dtype.kind == "f" and table.dtype.itemsize <= 8 else table.dtype
-    return table.astype(kind, copy=False) if issparse(table) else np.asarray(table, dtype=kind, order="C")
+    kind = np.float64 if table.dtype.kind == "f" else table.dtype
+    with np.errstate(over="ignore"):  # long doubles may be infinite in double precision, which is refused as such
+        return table.astype(kind, copy=False) if issparse(table) else np.asarray(table, dtype=kind, order="C")
 
 
 def numeric_names(X: Any) -> tuple[Any, ...]:
