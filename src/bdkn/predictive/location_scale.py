@@ -287,7 +287,7 @@ def _far_cdf(z: FloatArray, df: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore"):
         log_x = np.log(df) - 2 * np.log(np.abs(z))
     tail = np.exp(_half(df) * log_x - _log_share(_half(df))) / 2
-    return np.where(z < 0, tail, 1 - tail)
+    return np.asarray(np.where(z < 0, tail, 1 - tail))
 
 
 def _half(df: FloatArray) -> FloatArray:
