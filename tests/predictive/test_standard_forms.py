@@ -52,6 +52,14 @@ def test_quantiles_at_next_to_no_degrees_of_freedom_are_infinite_on_their_side(d
     np.testing.assert_array_equal(found, [-np.inf, -np.inf, 0.0, np.inf, np.inf])
 
 
+def test_rows_of_few_and_of_infinitely_many_degrees_of_freedom_are_computed_together():
+    dist = StudentT([1e-3, 3.0, np.inf], np.zeros(3), 1.0)
+    np.testing.assert_array_equal(dist.ppf([0.05, 0.9])[1:], StudentT([3.0, np.inf], np.zeros(2), 1.0).ppf([0.05, 0.9]))
+    np.testing.assert_array_equal(dist.cdf(np.full(3, np.inf)), 1.0)
+    np.testing.assert_array_equal(dist.cdf(np.full(3, -1e200))[1:], 0.0)
+    np.testing.assert_array_equal(dist.logpdf(np.full(3, np.inf)), -np.inf)
+
+
 @pytest.mark.parametrize("df", [0.3, 4.0, 1e9, np.inf])
 def test_levels_zero_and_one_are_the_ends(df):
     np.testing.assert_array_equal(

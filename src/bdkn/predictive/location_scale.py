@@ -284,14 +284,16 @@ def _far_out(inner: FloatArray, df: FloatArray, q: FloatArray) -> FloatArray:
 
 def _far_cdf(z: FloatArray, df: FloatArray) -> FloatArray:
     """Return the distribution function of the standard Student-t at numbers of which the square is none."""
+    a = _half(df)
     with np.errstate(divide="ignore"):
-        log_x = np.log(df) - 2 * np.log(np.abs(z))
-    tail = np.exp(_half(df) * log_x - _log_share(_half(df))) / 2
+        log_x = np.log(2 * a) - 2 * np.log(np.abs(z))
+    tail = np.exp(a * log_x - _log_share(a)) / 2
     return np.asarray(np.where(z < 0, tail, 1 - tail))
 
 
 def _half(df: FloatArray) -> FloatArray:
-    return np.maximum(df / 2, 1e-300)
+    """Return half of the degrees of freedom, as a number that has an inverse, also far out in a Gaussian."""
+    return np.clip(df / 2, 1e-300, _GAUSSIAN_DF)
 
 
 def _log_share(a: FloatArray) -> FloatArray:
