@@ -42,8 +42,8 @@ PARTS: dict[str, tuple[Trial, int]] = {
 
 FOUND = [
     Found(
-        "The CRPS of a mixture at an error of 1e308, and the mean CRPS of a monitor, warned of an overflow; long doubles "
-        "of 1e4000 as targets, too, and the error proposed to divide by inf.",
+        "The CRPS of a mixture at an error of 1e308, and the mean CRPS of a monitor, warned of an overflow; long "
+        "doubles of 1e4000 as targets, too, and the error proposed to divide by inf.",
         "What overflows is computed in other units, or refused without a warning.",
     ),
     Found(
