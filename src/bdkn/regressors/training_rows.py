@@ -134,9 +134,9 @@ def check_size(y: FloatArray) -> None:
     peak = np.abs(y).max(initial=0.0)
     if peak > LARGEST_TARGET:
         row = int(np.argmax(np.abs(y)))
+        example = f", as y / {peak:.0e}" if np.isfinite(peak) else ""
         raise InvalidParameterError(
-            f"y must be within ±{LARGEST_TARGET:g}; row {row} is {y[row]:g}: fit to targets in other units, as "
-            f"y / {peak:.0e}"
+            f"y must be within ±{LARGEST_TARGET:g}; row {row} is {y[row]:g}: fit to targets in other units{example}"
         )
 
 
