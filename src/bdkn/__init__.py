@@ -45,11 +45,13 @@ if TYPE_CHECKING:
         predict_quantiles,
         predict_std,
     )
+    from bdkn.row_sources import ArrayRows
     from bdkn.training.torch_engine import TorchEngine
 
     __version__: str
 
 __all__ = [
+    "ArrayRows",
     "BDKNError",
     "BDKNRegressor",
     "BLLRegressor",
@@ -143,6 +145,7 @@ _HOME = {
         "predict_std",
     ),
     "bdkn.regressors.updating": ("RowStatistics",),
+    "bdkn.row_sources": ("ArrayRows",),
     "bdkn.training.torch_engine": ("TorchEngine",),
 }
 

@@ -32,7 +32,7 @@ class Rows:
     """Rows in memory: a table ``X``, targets ``y`` of shape (n,), and how many times each row is counted (None: once).
 
     ``X`` is a table whose rows can be selected by number. If it is an array, ``rows[numbers]`` selects some of them.
-    Rows with the same label in ``groups`` belong together (None: each row is on its own).
+    Rows with equal labels in ``groups`` belong together (None: each row is by itself).
     """
 
     X: Any
@@ -45,7 +45,8 @@ class Rows:
 
     def __getitem__(self, numbers: IndexArray | slice) -> Rows:
         counts = None if self.counts is None else self.counts[numbers]
-        return Rows(self.X[numbers], self.y[numbers], counts, None if self.groups is None else self.groups[numbers])
+        groups = None if self.groups is None else self.groups[numbers]
+        return Rows(self.X[numbers], self.y[numbers], counts, groups)
 
     def blocks(self, size: int | None = None) -> Iterator[Rows]:
         """Yield all rows in order, in blocks of at most ``size`` rows (None: a size chosen by the source)."""

@@ -1,18 +1,5 @@
-from bdkn.rows import Rows
-import numpy as np
+"""Row sources: where rows that do not fit into memory come from, in blocks."""
 
+from bdkn.row_sources.array_rows import ArrayRows
 
-def as_row_source(X, y=None, sample_weight=None, groups=None):
-    return X if hasattr(X, "blocks") else None
-
-
-class ArrayRows:
-    def __init__(s, X, y, sample_weight=None, groups=None, step=1000):
-        s.r = Rows(X, np.asarray(y, float), sample_weight, groups)
-        s.step = step
-
-    def __len__(s):
-        return len(s.r)
-
-    def blocks(s, size=None):
-        return s.r.blocks(size or s.step)
+__all__ = ["ArrayRows"]
