@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bdkn.blocks.plan import RowNumberFolds
     from bdkn.errors import (
         BDKNError,
         ColumnsWarning,
@@ -74,6 +75,7 @@ __all__ = [
     "MonitorReport",
     "OutsideDataWarning",
     "RepeatedRowsWarning",
+    "RowNumberFolds",
     "RowStatistics",
     "StudentT",
     "TorchEngine",
@@ -145,6 +147,7 @@ _HOME = {
         "predict_std",
     ),
     "bdkn.regressors.updating": ("RowStatistics",),
+    "bdkn.blocks.plan": ("RowNumberFolds",),
     "bdkn.row_sources": ("ArrayRows",),
     "bdkn.training.torch_engine": ("TorchEngine",),
 }
