@@ -3,11 +3,13 @@
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from bdkn.errors import InvalidParameterError
 from bdkn.row_sources import IteratorRows
 from bdkn.rows import Rows
+from bdkn.tables import TableEncoder
 
 X, Y = np.arange(12.0).reshape(6, 2), np.arange(6.0)
 
@@ -61,6 +63,23 @@ def test_frames_are_joined(frame):
     block = next(IteratorRows(parts).blocks())
     assert isinstance(block.X, frame)
     assert (list(block.X["a"]), list(block.X["b"])) == (list(X[:, 0]), ["x", "y"] * 3)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "arrow"])
+def test_columns_of_joined_frames_have_a_type_that_holds_all_values(frame):
+    parts = [(frame({"a": [1, 2], "b": [None, None]}), Y[:2]), (frame({"a": [0.5, 0.25], "b": ["x", "y"]}), Y[:2])]
+    block = next(IteratorRows(parts).blocks())
+    encoder = TableEncoder.fit(block.X)
+    assert encoder.features == ("a", "b = x", "b = y", "b is missing")
+    assert encoder.transform(block.X)[:, 0].tolist() == [1.0, 2.0, 0.5, 0.25]
+
+
+def test_frames_of_two_libraries_cannot_be_joined():
+    parts = [(pl.DataFrame({"a": [1.0]}), [1.0]), (pd.DataFrame({"a": [1.0]}), [1.0])]
+    with pytest.raises(
+        InvalidParameterError, match="all blocks must be frames of one library, with columns of the same"
+    ):
+        list(IteratorRows(parts).blocks())
 
 
 def test_what_can_be_read_only_once_is_refused():
