@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         predict_quantiles,
         predict_std,
     )
-    from bdkn.row_sources import ArrayRows
+    from bdkn.row_sources import ArrayRows, DaskRows, IteratorRows, ParquetRows
     from bdkn.training.torch_engine import TorchEngine
 
     __version__: str
@@ -59,6 +59,7 @@ __all__ = [
     "BayesianStackingRegressor",
     "ColumnsWarning",
     "DKLRegressor",
+    "DaskRows",
     "DeepEnsembleRegressor",
     "DivergedError",
     "DivergedMemberWarning",
@@ -68,12 +69,14 @@ __all__ = [
     "Gaussian",
     "GaussianMixture",
     "InvalidParameterError",
+    "IteratorRows",
     "LDBLLRegressor",
     "MFVIRegressor",
     "ModelFileError",
     "Monitor",
     "MonitorReport",
     "OutsideDataWarning",
+    "ParquetRows",
     "RepeatedRowsWarning",
     "RowNumberFolds",
     "RowStatistics",
@@ -148,7 +151,7 @@ _HOME = {
     ),
     "bdkn.regressors.updating": ("RowStatistics",),
     "bdkn.blocks.plan": ("RowNumberFolds",),
-    "bdkn.row_sources": ("ArrayRows",),
+    "bdkn.row_sources": ("ArrayRows", "DaskRows", "IteratorRows", "ParquetRows"),
     "bdkn.training.torch_engine": ("TorchEngine",),
 }
 
