@@ -31,7 +31,7 @@ _SOME_ROWS, _MANY_ROWS = 1000, 4000
 """Rows above which fewer epochs suffice, and rows above which depth is worth more than further networks."""
 
 
-_ENOUGH_STEPS_ROWS = 1_000_000
+_ENOUGH_STEPS_ROWS = 500_000
 """Rows from which on the number of steps, and with it the time of training, stays the same."""
 
 _ROWS_PER_BIN = 12
@@ -64,7 +64,7 @@ def default_size(n_rows: int) -> Size:
     """Return the size for a table of so many rows.
 
     With few rows many small networks are best, trained for long; with many rows fewer and deeper ones. Epochs fall with
-    the rows while the number of steps still grows, up to a million rows. Some networks see their inputs through
+    the rows while the number of steps still grows, up to half a million rows. Some networks see their inputs through
     piecewise-linear encodings.
     """
     if n_rows <= _MANY_ROWS:
