@@ -26,3 +26,5 @@ static std::barrier<> *emulated_barrier;
 static void __syncthreads() { emulated_barrier->arrive_and_wait(); }
 static void copy_later(float *to, const float *from) { *to = *from; }
 static void copies_arrive() {}
+static float quotient(float a, float b) { return a / b; }
+static float root_of(float a) { return std::sqrt(a); }

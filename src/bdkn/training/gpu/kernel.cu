@@ -49,6 +49,12 @@ __device__ __forceinline__ void copy_later(float *to, const float *from) {
     unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(place), "l"(from));
 }
+__device__ __forceinline__ float quotient(float a, float b) { return __fdividef(a, b); }
+__device__ __forceinline__ float root_of(float a) {
+    float root;
+    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(a));
+    return root;
+}
 __device__ __forceinline__ void copies_arrive() {
     asm volatile("cp.async.commit_group;");
     asm volatile("cp.async.wait_group 0;" ::: "memory");
@@ -84,7 +90,7 @@ __device__ float activated(float z, int code, float &slope) {
 }
 
 // One hidden layer: tiles of two outputs and four rows.
-__device__ void hidden_layer(float *mem, const Layer &layer, float *out, int BP, int batch, int code) {
+__device__ void hidden_layer(float *mem, const Layer layer, float *out, int BP, int batch, int code) {
     int row_tiles = (batch + 3) / 4, tiles = (layer.ld / 2) * row_tiles;
     for (int tile = threadIdx.x; tile < tiles; tile += THREADS) {
         int o = tile / row_tiles * 2, b = tile % row_tiles * 4;
@@ -97,20 +103,23 @@ __device__ void hidden_layer(float *mem, const Layer &layer, float *out, int BP,
             z[0][0] += w.x * a.x; z[0][1] += w.x * a.y; z[0][2] += w.x * a.z; z[0][3] += w.x * a.w;
             z[1][0] += w.y * a.x; z[1][1] += w.y * a.y; z[1][2] += w.y * a.z; z[1][3] += w.y * a.w;
         }
+#pragma unroll
         for (int i = 0; i < 2; i++) {
             if (o + i >= layer.n_out) continue;
-            for (int j = 0; j < 4; j++) {
-                float slope;
-                out[(o + i) * BP + b + j] = activated(z[i][j], code, slope);
-                mem[layer.delta + (o + i) * BP + b + j] = slope;
-            }
+            Four a, s;
+            a.x = activated(z[i][0], code, s.x);
+            a.y = activated(z[i][1], code, s.y);
+            a.z = activated(z[i][2], code, s.z);
+            a.w = activated(z[i][3], code, s.w);
+            *reinterpret_cast<Four *>(out + (o + i) * BP + b) = a;
+            *reinterpret_cast<Four *>(mem + layer.delta + (o + i) * BP + b) = s;
         }
     }
 }
 
 // The two outputs: each is a sum over units in parts, which the loss adds up.
 #define PARTS (THREADS / 64)
-__device__ void last_layer(float *mem, const Layer &layer, float *parts, int BP, int batch) {
+__device__ void last_layer(float *mem, const Layer layer, float *parts, int BP, int batch) {
     for (int start = 0; start < batch; start += 32) {
         int b = start + threadIdx.x % 32, o = threadIdx.x / 32 % 2, part = threadIdx.x / 64;
         float sum = 0.0f;
@@ -144,7 +153,7 @@ __device__ float loss_of(const float *parts, int BP, int b, float y, float weigh
 }
 
 // The deltas of the layer before: slopes times the sum over outputs; tiles of two inputs and four rows.
-__device__ void delta_before(float *mem, const Layer &layer, int before, int BP, int batch) {
+__device__ void delta_before(float *mem, const Layer layer, int before, int BP, int batch) {
     int row_tiles = (batch + 3) / 4, tiles = (layer.n_in + 1) / 2 * row_tiles;
     for (int tile = threadIdx.x; tile < tiles; tile += THREADS) {
         int k = tile / row_tiles * 2, b = tile % row_tiles * 4;
@@ -162,9 +171,13 @@ __device__ void delta_before(float *mem, const Layer &layer, int before, int BP,
                 }
             }
         }
-        for (int i = 0; i < 2; i++)
-            if (k + i < layer.n_in)
-                for (int j = 0; j < 4; j++) mem[before + (k + i) * BP + b + j] *= d[i][j];
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            if (k + i >= layer.n_in) continue;
+            Four *place = reinterpret_cast<Four *>(mem + before + (k + i) * BP + b), s = *place;
+            s.x *= d[i][0]; s.y *= d[i][1]; s.z *= d[i][2]; s.w *= d[i][3];
+            *place = s;
+        }
     }
 }
 
@@ -172,34 +185,40 @@ struct Rates {
     float size, root, decay;
 };
 
-// The gradient of the weights, and Adam's step: tiles of two inputs and four outputs.
-__device__ void update(float *mem, const Layer &layer, float *first, float *second, int BP, int batch, Rates rate) {
-    int out_tiles = layer.ld / 4, tiles = (layer.n_in + 2) / 2 * out_tiles, rows = padded(batch);
+// The gradient of the weights, and Adam's step: tiles of four inputs and four outputs. A tile's inputs and outputs are
+// not neighbours but a number of tiles apart, so that threads side by side read different banks of shared memory.
+__device__ void update(float *mem, const Layer layer, float *first, float *second, int BP, int batch, Rates rate) {
+    int n_in = layer.n_in, ld = layer.ld;
+    int out_tiles = ld / 4, in_tiles = (n_in + 4) / 4, tiles = in_tiles * out_tiles, rows = padded(batch);
     for (int tile = threadIdx.x; tile < tiles; tile += THREADS) {
-        int k = tile / out_tiles * 2, o = tile % out_tiles * 4;
-        int next = k + 1 <= layer.n_in ? k + 1 : k;
-        const float *A = mem + layer.input + k * BP, *A1 = mem + layer.input + next * BP, *D = mem + layer.delta + o * BP;
-        float g[2][4] = {};
+        int k = tile / out_tiles, o = tile % out_tiles;
+        const float *A[4], *D = mem + layer.delta + o * BP;
+#pragma unroll
+        for (int i = 0; i < 4; i++) A[i] = mem + layer.input + min(k + i * in_tiles, n_in) * BP;
+        float g[4][4] = {};
         for (int b = 0; b < rows; b += 4) {
-            Four a = four(A + b), c = four(A1 + b);
+            Four a[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) a[i] = four(A[i] + b);
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                Four d = four(D + j * BP + b);
-                g[0][j] += a.x * d.x + a.y * d.y + a.z * d.z + a.w * d.w;
-                g[1][j] += c.x * d.x + c.y * d.y + c.z * d.z + c.w * d.w;
+                Four d = four(D + j * out_tiles * BP + b);
+#pragma unroll
+                for (int i = 0; i < 4; i++) g[i][j] += a[i].x * d.x + a[i].y * d.y + a[i].z * d.z + a[i].w * d.w;
             }
         }
-        for (int i = 0; i < 2; i++) {
-            if (k + i > layer.n_in) continue;
-            int place = (k + i) * layer.ld + o;
-            float *W = mem + layer.weights + place, *M = first + place, *V = second + place;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            if (k + i * in_tiles > n_in) continue;
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                float m = BETA_1 * M[j] + REST_1 * g[i][j];
-                float v = BETA_2 * V[j] + REST_2 * (g[i][j] * g[i][j]);
-                M[j] = m;
-                V[j] = v;
-                W[j] = W[j] * rate.decay - m * rate.size / (sqrtf(v) * rate.root + EPSILON);
+                int place = (k + i * in_tiles) * ld + o + j * out_tiles;
+                float m = BETA_1 * first[place] + REST_1 * g[i][j];
+                float v = BETA_2 * second[place] + REST_2 * (g[i][j] * g[i][j]);
+                first[place] = m;
+                second[place] = v;
+                float *W = mem + layer.weights + place;
+                *W = *W * rate.decay - quotient(m * rate.size, root_of(v) * rate.root + EPSILON);
             }
         }
     }
@@ -238,7 +257,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) train(Tables all) {
     SHARED_MEMORY(mem);
     __shared__ Layer layers[MAX_LAYERS];
     __shared__ int flags[4];
-    const Job job = all.jobs[blockIdx.x];
+    const Job &job = all.jobs[blockIdx.x];
     int BP = padded(job.batch) + 4, last = job.n_layers - 1;
 
     if (threadIdx.x == 0) {
@@ -297,7 +316,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) train(Tables all) {
     }
     int best_epoch = all.state[3 * blockIdx.x + 2], until = min(all.until, job.epochs);
     float lowest = all.score[blockIdx.x];
-    Layer input_layer = layers[0];
     __syncthreads();
 
     for (int epoch = all.first; epoch < until && !flags[2]; epoch++) {
@@ -321,7 +339,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) train(Tables all) {
             __syncthreads();
             for (int step = 0; step < stream.batches; step++) {
                 int n = size_of(stream, step), turn = step % job.buffers;
-                input_layer.input = layers[0].input + turn * input_size;
                 float *target = targets + (step % 2) * 2 * BP;
                 Rates rate = {0.0f, 0.0f, 0.0f};
                 if (!phase) {
@@ -337,11 +354,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) train(Tables all) {
                     copy_numbers(numbers + (step + 2) % 3 * BP, stream.numbers + (step + 2) * job.batch,
                                  size_of(stream, step + 2));
                 for (int l = 0; l < last; l++) {
-                    const Layer &layer = l ? layers[l] : input_layer;
+                    Layer layer = layers[l];
+                    if (l == 0) layer.input += turn * input_size;
                     hidden_layer(mem, layer, mem + layers[l + 1].input, BP, job.batch, job.activation);
                     __syncthreads();
                 }
-                last_layer(mem, last ? layers[last] : input_layer, parts, BP, job.batch);
+                last_layer(mem, layers[last], parts, BP, job.batch);
                 __syncthreads();
                 float *delta = mem + layers[last].delta;
                 for (int b = threadIdx.x; b < job.batch; b += THREADS) {
@@ -355,7 +373,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) train(Tables all) {
                 __syncthreads();
                 if (!phase) {
                     for (int l = last; l >= 0; l--) {
-                        const Layer &layer = l ? layers[l] : input_layer;
+                        Layer layer = layers[l];
+                        if (l == 0) layer.input += turn * input_size;
                         if (l) {
                             delta_before(mem, layer, layers[l - 1].delta, BP, job.batch);
                             __syncthreads();
