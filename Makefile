@@ -1,10 +1,22 @@
 # make demo: fit, print, draw.   make test: everything that must hold.   Both need only Python >= 3.11 and make.
+# On Windows: make and a POSIX shell, such as those that come with Git.
+ifeq ($(OS),Windows_NT)
+PYTHON ?= python
+SCRIPTS = Scripts
+EXE     = .exe
+else
 PYTHON ?= python3
+SCRIPTS = bin
+endif
 VENV   ?= .venv
-BIN     = $(VENV)/bin
+BIN     = $(VENV)/$(SCRIPTS)
 PIP     = $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types layers compile docs gallery tests tests-avx2 torture bare paper bench clean
+# Texts are UTF-8 wherever tests read and write them.
+export PYTHONUTF8 = 1
+
+.PHONY: demo test lint types layers compile docs gallery tests tests-avx2 torture bare paper bench clean \
+	matrix release types-user hooks
 
 demo: $(VENV)/.demo
 	$(BIN)/bdkn demo --out report
@@ -39,10 +51,8 @@ test tests tests-avx2 bare: export OMP_WAIT_POLICY = passive
 # worksteal: neighbours stay in one process, which keeps what they share; a process without work takes from the other.
 RUN_TESTS = $(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=term --cov-fail-under=95
 
-# Numba's disk cache sees a change in a function's own file only: compiled code is made anew before it is tested, once
-# and before there are two processes, each of which would compile it.
+# Compiled code is made anew if its sources changed, once and before there are two processes, each of which would compile it.
 compile: $(VENV)/.test
-	find src -name '*.nb[ic]' -delete
 	$(BIN)/python tests/compile_all.py
 
 tests: compile
@@ -56,17 +66,34 @@ tests-avx2: $(VENV)/.test
 		tests/training/test_fused.py tests/training/test_gradients.py
 
 # What is done to break the library, and how often it breaks: docs/reliability.md. Takes hours.
-torture: $(VENV)/.test
+torture: $(VENV)/.test $(VENV)/.release
 	for script in torture/[a-z]*.py; do case $$script in torture/record.py|torture/page.py) ;; \
 		*) $(BIN)/python $$script --write || exit 1 ;; esac; done
 	$(BIN)/python torture/page.py
 
+# Lowest and newest versions of all dependencies, on each Python from 3.11 to 3.14 that is here: on the path, or kept by
+# pyenv. Another one: make matrix MATRIX="--python PATH".
+matrix: $(VENV)/.release
+	$(BIN)/python torture/supply.py --write $(MATRIX)
+
+# What would be released, into dist: built, checked, installed into empty environments, the demo run. Nothing is uploaded.
+release: $(VENV)/.release
+	$(BIN)/python torture/release.py
+
+# A user's file, as pyright sees it; mypy is part of "make types".
+types-user: $(VENV)/.test $(VENV)/.release
+	$(BIN)/pyright --project tests/typing --pythonpath $(BIN)/python$(EXE)
+
+# The checks that are run before each commit: see .pre-commit-config.yaml.
+hooks: $(VENV)/.test $(VENV)/.release
+	$(BIN)/pre-commit install
+
 # What a user without PyTorch has: its own environment, nothing of the extras "torch" and "baselines".
 bare:
 	$(PYTHON) -m venv .venv-bare
-	.venv-bare/bin/python -m pip --quiet --disable-pip-version-check install -c constraints.txt '.[test-core]'
-	.venv-bare/bin/python -c 'import importlib.util as u; assert not u.find_spec("torch"), "torch must not be there"'
-	.venv-bare/bin/pytest -n 2 --dist worksteal tests --ignore tests/regressors/baselines
+	.venv-bare/$(SCRIPTS)/python -m pip --quiet --disable-pip-version-check install -c constraints.txt '.[test-core]'
+	.venv-bare/$(SCRIPTS)/python -c 'import importlib.util as u; assert not u.find_spec("torch"), "torch must not be there"'
+	.venv-bare/$(SCRIPTS)/pytest -n 2 --dist worksteal tests --ignore tests/regressors/baselines
 
 # The experiments of the paper: see reproduction/README.md.
 paper: $(VENV)/.test
@@ -77,19 +104,23 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/sufficient_statistics.py --write
 
 clean:
-	rm -rf $(VENV) .venv-bare .numba-avx2 report build .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-bare .numba-avx2 report build dist .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src -name '*.nb[ic]' -delete
 
-$(VENV)/bin/python:
+$(BIN)/python$(EXE):
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "bdkn needs Python >= 3.11; this is " + sys.version'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.demo: $(VENV)/bin/python pyproject.toml
+$(VENV)/.demo: $(BIN)/python$(EXE) pyproject.toml
 	$(PIP) install -e '.[cli]'
 	touch $@
 
 # torch first and pinned, so that nothing else pulls another. Its CPU build is enough: see constraints.txt.
-$(VENV)/.test: $(VENV)/bin/python pyproject.toml reproduction/pyproject.toml constraints.txt
+$(VENV)/.test: $(BIN)/python$(EXE) pyproject.toml reproduction/pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt torch
 	$(PIP) install -c constraints.txt -e '.[test]' -e './reproduction[test]'
 	touch $@ $(VENV)/.demo
+
+$(VENV)/.release: $(BIN)/python$(EXE) pyproject.toml constraints.txt
+	$(PIP) install -c constraints.txt -e '.[release]'
+	touch $@

@@ -107,9 +107,9 @@ def main() -> None:
     }
     print(table(record))
     if write:
-        (RESULTS / "aggregation.json").write_text(json.dumps(record, indent=1) + "\n")
+        (RESULTS / "aggregation.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         text = "# The aggregation step\n\n`python benchmarks/aggregation.py --write`\n\n" + table(record)
-        (RESULTS / "aggregation.md").write_text(text)
+        (RESULTS / "aggregation.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def main() -> None:
             "# Two source trees compared\n\n`python benchmarks/compare_trees.py OLD/src NEW/src --write`\n\nMachine: "
         )
         text += f"{describe_machine()}. {given.rounds} rounds of alternating processes.\n\n{table(rounds)}\n"
-        (RESULTS / "compare_trees.md").write_text(text)
+        (RESULTS / "compare_trees.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -148,8 +148,8 @@ def main() -> None:
     print(text)
     if given.write:
         record = {"machine": machine, "rows": given.rows, "effort": given.effort, "steps": [asdict(s) for s in steps]}
-        (RESULTS / "csv_to_page.json").write_text(json.dumps(record, indent=2) + "\n")
-        (RESULTS / "csv_to_page.md").write_text(text)
+        (RESULTS / "csv_to_page.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        (RESULTS / "csv_to_page.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

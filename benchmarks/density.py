@@ -116,8 +116,8 @@ def main() -> None:
         X, y = (SMALL | LARGER)[name]()
         found[name] = {"rows": len(y) - len(y) // 5, **mean_of([trial(X, y, split) for split in range(SPLITS)])}
         print(name, json.dumps(found[name]["auto"]), flush=True)
-        (RESULTS / "density.json").write_text(json.dumps(found, indent=1) + "\n")
-        (RESULTS / "density.md").write_text(table(found))
+        (RESULTS / "density.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        (RESULTS / "density.md").write_text(table(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

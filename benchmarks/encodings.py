@@ -159,18 +159,18 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     path = RESULTS / "encodings.json"
-    records = json.loads(path.read_text()) if path.exists() else []
+    records = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     known = {record["set"] for record in records}
     with ProcessPoolExecutor(given.workers) as pool:
         waiting = [pool.submit(run, *each) for each in sets(given.only) if each[0] not in known]
         for done in waiting:
             records.append(done.result())
             if given.write:
-                path.write_text(json.dumps(records, indent=1) + "\n")
+                path.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
     text = "\n".join(lines(records))
     print(text)
     if given.write:
-        (RESULTS / "encodings.md").write_text(text)
+        (RESULTS / "encodings.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

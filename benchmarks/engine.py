@@ -371,9 +371,9 @@ def main() -> None:
     print(table(record))
     if arguments.write:
         RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "engine.json").write_text(json.dumps(record, indent=1) + "\n")
+        (RESULTS / "engine.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         (RESULTS / "engine.md").write_text(
-            "# Training speed\n\n`python benchmarks/engine.py --write`\n\n" + table(record)
+            "# Training speed\n\n`python benchmarks/engine.py --write`\n\n" + table(record), encoding="utf-8"
         )
 
 

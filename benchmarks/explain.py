@@ -136,9 +136,9 @@ def main() -> None:
             "bars": BARS,
             "seconds": results,
         }
-        (RESULTS / "explain.json").write_text(json.dumps(record, indent=1) + "\n")
+        (RESULTS / "explain.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         heading = f"# Time of explanations\n\n`python benchmarks/explain.py --write {options}`\n\n"
-        (RESULTS / "explain.md").write_text(heading + text)
+        (RESULTS / "explain.md").write_text(heading + text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -183,12 +183,12 @@ def main() -> None:
     warnings.simplefilter("ignore")
     found = {name_of(p): [score(p, seed) for seed in range(options.seeds)] for p in PROBLEMS}
     path = RESULTS / "few_rows.json"
-    records: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"scores": {}}
+    records: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"scores": {}}
     records["machine"] = describe_machine()
     records["scores"][options.label] = found
     print("\n".join(table({options.label: found})))
     if options.write:
-        path.write_text(json.dumps(records, indent=1) + "\n")
+        path.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
         about = [
             "# Intervals with few rows",
             "",
@@ -199,7 +199,7 @@ def main() -> None:
             f"Machine: {records['machine']}",
             "",
         ]
-        (RESULTS / "few_rows.md").write_text("\n".join([*about, *table(records["scores"])]) + "\n")
+        (RESULTS / "few_rows.md").write_text("\n".join([*about, *table(records["scores"])]) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

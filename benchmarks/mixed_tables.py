@@ -180,7 +180,7 @@ def evaluate(name: str, split: int, method: str, frame: Any, y: np.ndarray, fits
 
 def read(path: Path) -> list[dict[str, Any]]:
     """Return the records."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
 def jobs(options: argparse.Namespace) -> Iterator[tuple[str, int, str, Any, np.ndarray]]:

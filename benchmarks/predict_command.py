@@ -176,8 +176,8 @@ def main() -> None:
     print(text)
     if given.write:
         record = {"machine": machine, "help": shown, "predict": [asdict(one) for one in measured]}
-        (RESULTS / "predict_command.json").write_text(json.dumps(record, indent=2) + "\n")
-        (RESULTS / "predict_command.md").write_text(text)
+        (RESULTS / "predict_command.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        (RESULTS / "predict_command.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -184,9 +184,9 @@ def main() -> None:
             "seconds": {name: [asdict(took) for took in cells] for name, cells in times.items()},
             "regressor": {name: asdict(took) for name, took in whole.items()},
         }
-        (RESULTS / "prediction.json").write_text(json.dumps(record, indent=1) + "\n")
+        (RESULTS / "prediction.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         heading = "# Prediction speed\n\n`python benchmarks/prediction.py --write`\n\n"
-        (RESULTS / "prediction.md").write_text(heading + text)
+        (RESULTS / "prediction.md").write_text(heading + text, encoding="utf-8")
 
 
 if __name__ == "__main__":

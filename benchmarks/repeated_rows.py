@@ -90,7 +90,7 @@ def main() -> None:
     )
     print(text)
     if write:
-        (RESULTS / "repeated_rows.md").write_text(text)
+        (RESULTS / "repeated_rows.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,10 @@ PACKAGE = Path(bdkn.__file__).parent
 def trees(package: Path) -> dict[str, ast.Module]:
     """Return the syntax tree of every module by its dotted name."""
     found = {path.relative_to(package.parent).with_suffix("").parts: path for path in package.rglob("*.py")}
-    return {".".join(parts).removesuffix(".__init__"): ast.parse(path.read_text()) for parts, path in found.items()}
+    return {
+        ".".join(parts).removesuffix(".__init__"): ast.parse(path.read_text(encoding="utf-8"))
+        for parts, path in found.items()
+    }
 
 
 def function_lengths(modules: dict[str, ast.Module]) -> list[int]:
@@ -77,7 +80,7 @@ def main() -> None:
     """Print one line per size."""
     package = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else PACKAGE
     modules = trees(package)
-    lines = [len(path.read_text().splitlines()) for path in package.rglob("*.py")]
+    lines = [len(path.read_text(encoding="utf-8").splitlines()) for path in package.rglob("*.py")]
     lengths = function_lengths(modules)
     print(f"{len(lines):6} files")
     print(f"{sum(lines):6} lines")

@@ -146,7 +146,7 @@ def main() -> None:
     if arguments.write:
         record = {"machine": machine, "speed": fast, "digits": exact}
         text = json.dumps(record, indent=1).replace("NaN", "null")
-        (RESULTS / "sufficient_statistics.json").write_text(text + "\n")
+        (RESULTS / "sufficient_statistics.json").write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ def main() -> None:
             "| log probability of values | gain: quick / full |\n"
             "| :-- | :-- | --: | --: | --: | --: | --: | --: | --: |\n"
         )
-        RECORD.write_text(head + "\n".join(lines) + "\n")
+        RECORD.write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -202,7 +202,7 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 def describe_machine() -> str:
     """Return processor, cores, system and versions."""
     info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     processor = next(names, platform.processor() or "unknown processor")
     packages = f"Python {platform.python_version()}, numpy {np.__version__}, torch {torch.__version__}"
@@ -256,9 +256,9 @@ def main() -> None:
     print(page({given.device: record}))
     if given.write:
         kept = given.results / "torch_engine.json"
-        records = {**(json.loads(kept.read_text()) if kept.exists() else {}), given.device: record}
-        kept.write_text(json.dumps(records, indent=1) + "\n")
-        (given.results / "torch_engine.md").write_text(page(records))
+        records = {**(json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}), given.device: record}
+        kept.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
+        (given.results / "torch_engine.md").write_text(page(records), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -177,8 +177,8 @@ def main() -> None:
     text = written(record)
     print(text)
     if options.write:
-        (RESULTS / "updating.json").write_text(json.dumps(record, indent=1) + "\n")
-        (RESULTS / "updating.md").write_text(text)
+        (RESULTS / "updating.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        (RESULTS / "updating.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

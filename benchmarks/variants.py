@@ -53,7 +53,9 @@ def run_variants(
     options = parser.parse_args()
     group, sets = ("Larger sets", LARGER) if options.larger else ("Small sets", SMALL)
     path = RESULTS / f"{name}.json"
-    records = json.loads(path.read_text()) if path.exists() else {"scores": {}, "machine": describe_machine()}
+    records = (
+        json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"scores": {}, "machine": describe_machine()}
+    )
     found = records["scores"].setdefault(group, {})
     warnings.simplefilter("ignore")
     for variant in options.only:
@@ -62,10 +64,10 @@ def run_variants(
             if dataset not in mine:
                 mine[dataset] = scores(variants[variant], *rows(), 1 if options.larger else 2)
                 if options.write:
-                    path.write_text(json.dumps(records, indent=1) + "\n")
+                    path.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
         print(line(variant, found), flush=True)
     if options.write:
-        path.with_suffix(".md").write_text(page(records))
+        path.with_suffix(".md").write_text(page(records), encoding="utf-8")
 
 
 def page_head(name: str, title: str, about: str, machine: str) -> list[str]:

@@ -270,7 +270,8 @@ def main() -> None:
     if arguments.write:
         path = RESULTS / "vector_width.md"
         path.write_text(
-            "# Training speed by the width of vectors\n\n`python benchmarks/vector_width.py --write`\n\n" + text
+            "# Training speed by the width of vectors\n\n`python benchmarks/vector_width.py --write`\n\n" + text,
+            encoding="utf-8",
         )
 
 

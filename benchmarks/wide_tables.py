@@ -90,7 +90,7 @@ def main() -> None:
         head = ["# Tables with many columns", "", f"`python benchmarks/wide_tables.py --write`. {about}", ""]
         cells_are = "Each cell: RMSE / NLL / observed coverage of 90 % intervals / seconds of a fit."
         page = [*head, cells_are, "", f"Machine: {describe_machine()}", "", *lines]
-        (RESULTS / "wide_tables.md").write_text("\n".join(page) + "\n")
+        (RESULTS / "wide_tables.md").write_text("\n".join(page) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ ROOT = Path(__file__).parent.parent
 ELSEWHERE = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
     "reproduction/README.md": "reproducing.md",
 }
 """Texts outside of ``docs``, and the pages they are on the site."""

@@ -1,9 +1,14 @@
 """Compile the inner loops of this library and keep the code on disk: python tests/compile_all.py.
 
-Small fits call all of them. Tests that follow, in whatever number of processes, load what was compiled here.
+Small fits call all of them. Tests that follow, in whatever number of processes, load what was compiled here. That gives
+the same bits: another process, which loads the code, makes the same fits.
 """
 
 from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
 
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor
@@ -23,17 +28,34 @@ def models() -> list[bdkn.ProbabilisticRegressor]:
     ]
 
 
-def main() -> None:
-    """Fit the models, and let each predict whatever it can."""
+def digest() -> str:
+    """Fit the models, let each predict whatever it can, and return a digest of all of these numbers."""
     X = np.random.default_rng(0).normal(size=(120, 3))
     y = X[:, 0] + 0.1 * X[:, 1]
+    numbers = hashlib.sha256()
     for model in models():
         model.fit(X, y)
-        model.predict_var(X, decompose=True)
-        model.predict_interval(X)
-        model.log_score(X, y)
-        model.crps(X, y)
-        model.predict_dist(X).cdf(y)
+        found = [
+            *model.predict_var(X, decompose=True).values(),
+            model.predict_interval(X),
+            model.log_score(X, y),
+            model.crps(X, y),
+            model.predict_dist(X).cdf(y),
+        ]
+        for part in found:
+            numbers.update(np.ascontiguousarray(part).tobytes())
+    return numbers.hexdigest()
+
+
+def main() -> None:
+    """Compile, and end with an error if the code from disk computes something else."""
+    if "--digest" in sys.argv:
+        print(digest())
+        return
+    compiled = digest()
+    loaded = subprocess.run([sys.executable, __file__, "--digest"], stdout=subprocess.PIPE, text=True, check=True)
+    if loaded.stdout.split()[-1] != compiled:
+        sys.exit("freshly compiled code and the same code from disk must give the same bits; they do not")
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ def test_there_are_enough_examples():
     assert len(EXAMPLES) >= 8
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.name for example in EXAMPLES])
 def test_the_page_is_what_the_script_gives(example):
     page, pictures = GALLERY["run"](example)

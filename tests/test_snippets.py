@@ -1,7 +1,8 @@
 """Every Python block and every command of README and documentation runs as it stands, page by page.
 
 The blocks of a page run in its order, in one namespace and one folder, which holds the tables of ``examples/data``. A
-block below a line ``<!-- not run: reason -->`` is shown only. Pages of the gallery are run by ``test_gallery.py``.
+block below a line ``<!-- not run: reason -->`` is shown only. Pages of the gallery are run by ``test_gallery.py``, two
+other pages by tests that also look at what is printed or written. Networks are trained for a few epochs.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from bdkn.training import settings as training_settings
 
 ROOT = Path(__file__).parent.parent
 TEXTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "reproduction/README.md")]
@@ -64,9 +67,24 @@ def is_covered(command: str) -> bool:
     return not command or any(re.fullmatch(pattern, command) for pattern in COVERED)
 
 
-def run_script(script: str, folder: Path) -> None:
+EPOCHS = 30
+"""For how many epochs networks are trained, unless a page says so: no word of a page depends on it."""
+
+COMMAND = f"""#!{sys.executable}
+from bdkn.__main__ import main
+from bdkn.training import settings
+
+usual = settings.default_size
+settings.default_size = lambda n_rows: usual(n_rows)._replace(epochs={EPOCHS})
+main()
+"""
+
+
+def run_script(script: str, folder: Path, commands: Path) -> None:
     """Run the commands of a block in one shell, which stops at the first that fails."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    (commands / "bdkn").write_text(COMMAND)
+    (commands / "bdkn").chmod(0o755)
+    path = os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
         ["bash", "-eu", "-o", "pipefail", "-c", script],
         cwd=folder,
@@ -82,11 +100,33 @@ def runnable(page: Path) -> list[Block]:
     return [block for block in blocks_of(page) if block.language in ("python", "sh", "bash") and block.why_not is None]
 
 
-WITH_BLOCKS = [page for page in PAGES if runnable(page)]
+RUN_ELSEWHERE = {
+    "command-line.md": "tests/cli/test_command_line_guide.py",
+    "report.md": "tests/report/test_report_guide.py",
+}
+"""Pages of the guide that are run by other tests."""
+
+WITH_BLOCKS = [page for page in PAGES if runnable(page) and page.name not in RUN_ELSEWHERE]
 
 
+@pytest.fixture
+def short_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let networks of this process be trained for few epochs."""
+    usual = training_settings.default_size
+    monkeypatch.setattr(training_settings, "default_size", lambda n_rows: usual(n_rows)._replace(epochs=EPOCHS))
+
+
+def test_pages_that_are_run_elsewhere_are() -> None:
+    for page, test in RUN_ELSEWHERE.items():
+        assert page in (ROOT / test).read_text("utf-8")
+
+
+@pytest.mark.no_cover
+@pytest.mark.usefixtures("short_training")
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=[str(page.relative_to(ROOT)) for page in WITH_BLOCKS])
-def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_blocks_of_a_page_run(
+    page: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = str(page.relative_to(ROOT))
     shutil.copytree(ROOT / "examples" / "data", tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
@@ -96,7 +136,7 @@ def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytes
             code = compile("\n" * block.line + block.code, name, "exec", dont_inherit=True)
             exec(code, namespace)
         elif script := script_of(block):
-            run_script(script, tmp_path)
+            run_script(script, tmp_path, tmp_path_factory.mktemp("bin"))
 
 
 def test_languages_of_blocks_are_known() -> None:
@@ -129,6 +169,6 @@ def test_scripts_are_blocks_without_what_is_covered() -> None:
 
 
 def test_a_command_that_fails_is_told(tmp_path: Path) -> None:
-    run_script("python - <<'END'\nprint(1)\nEND\ntrue", tmp_path)
+    run_script("python - <<'END'\nprint(1)\nEND\ntrue", tmp_path, tmp_path)
     with pytest.raises(AssertionError, match="no-such-file"):
-        run_script("ls no-such-file\ntrue", tmp_path)
+        run_script("ls no-such-file\ntrue", tmp_path, tmp_path)

@@ -89,7 +89,8 @@ def recording(name: str, title: str, command: str, found: list[Found], *, write:
     record = Record(name, title, command, found=list(found), machine=describe_machine(), day=date.today().isoformat())
     start, used = time.perf_counter(), time.process_time()
     yield record
-    record.seconds, record.cpu_seconds = time.perf_counter() - start, time.process_time() - used
+    record.seconds += time.perf_counter() - start
+    record.cpu_seconds += time.process_time() - used
     if write:
         print(f"written to {record.write()}")
     if any(figure.wrong for figure in record.figures):

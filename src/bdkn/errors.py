@@ -6,9 +6,24 @@ import difflib
 import inspect
 import math
 import numbers
+import reprlib
 import warnings
 from collections.abc import Iterable
 from importlib.util import find_spec
+from typing import Any
+
+MOST_WHOLE = 2**63 - 1
+"""The largest integer of 64 bits."""
+
+_MOST_NAMES = 50
+"""Names that a message lists."""
+
+_LONGEST = 200
+"""Characters of a value that a message shows."""
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = _LONGEST
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _SHORT.maxset = 12
 
 
 class BDKNError(Exception):
@@ -209,9 +224,10 @@ def check_choice(name: str, given: object, allowed: Iterable[str]) -> None:
     names = list(allowed)
     if isinstance(given, str) and given in names:
         return
-    near = difflib.get_close_matches(str(given), names, n=1)
+    near = difflib.get_close_matches(given, names, n=1) if isinstance(given, str) else []
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise InvalidParameterError(f"{name} must be one of {', '.join(map(repr, names))}; got {given!r}{hint}")
+    listed = ", ".join(map(shown, names[:_MOST_NAMES])) + (", ..." if len(names) > _MOST_NAMES else "")
+    raise InvalidParameterError(f"{name} must be one of {listed}; got {shown(given)}{hint}")
 
 
 def check_number(
@@ -226,22 +242,52 @@ def check_number(
 ) -> None:
     """Raise unless ``given`` is a finite number from ``low`` to ``high``.
 
-    With ``strict`` it must be greater than ``low``, with ``whole`` an integer; with ``infinite`` it may be infinite.
+    With ``strict`` it must be greater than ``low``, with ``whole`` an integer; with ``infinite`` it may be infinite. An
+    integer must fit into 64 bits, as compiled code needs it.
     """
+    if whole:
+        high = min(high, MOST_WHOLE)
     if isinstance(given, numbers.Integral if whole else numbers.Real) and not isinstance(given, bool):
-        value = float(given)
-        if (low < value if strict else low <= value) and value <= high and (infinite or math.isfinite(value)):
+        is_integer = isinstance(given, numbers.Integral)
+        value: Any = given if is_integer else _as_float(given)
+        finite = math.isfinite(_as_float(value)) or (infinite and not is_integer)
+        if (low < value if strict else low <= value) and value <= high and finite:
             return
     what = "an integer" if whole else "a number"
-    bound = f"{'>' if strict else '>='} {low:g}" + ("" if high == math.inf else f" and <= {high:g}")
-    finite = " and finite" if given == math.inf else ""
-    raise InvalidParameterError(f"{name} must be {what} {bound}{finite}; got {given!r}")
+    too_large = isinstance(given, int) and given > high
+    bounded = too_large or (high < math.inf and high != MOST_WHOLE)
+    bound = f"{'>' if strict else '>='} {low:g}" + (f" and <= {high:g}" if bounded else "")
+    end = " and finite" if isinstance(given, float) and given == math.inf else ""
+    raise InvalidParameterError(f"{name} must be {what} {bound}{end}; got {shown(given)}")
+
+
+def _as_float(given: Any) -> float:
+    """Return a number as a float, infinite if it is too large for one."""
+    try:
+        return float(given)
+    except OverflowError:
+        return math.inf if given > 0 else -math.inf
+
+
+def shown(given: object) -> str:
+    """Return a value as it is written in a message: shortened, if it is long."""
+    try:
+        if type(given).__name__ in ("str_", "bytes_"):  # NumPy's own, which users did not write
+            given = given.item()  # type: ignore[attr-defined]
+        return _SHORT.repr(given) if isinstance(given, int | str | bytes | list | tuple | dict | set) else _cut(given)
+    except Exception:  # an object that cannot even say what it is
+        return f"an object of the type {type(given).__name__}"
+
+
+def _cut(given: object) -> str:
+    text = repr(given)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def check_flag(name: str, given: object) -> None:
     """Raise unless ``given`` is True or False, as a bool of Python or of NumPy."""
     if type(given).__name__ not in ("bool", "bool_"):
-        raise InvalidParameterError(f"{name} must be True or False; got {given!r}")
+        raise InvalidParameterError(f"{name} must be True or False; got {shown(given)}")
 
 
 def check_verbosity(verbose: object) -> None:
@@ -252,5 +298,6 @@ def check_verbosity(verbose: object) -> None:
 
 def check_n_jobs(n_jobs: object) -> None:
     """Raise unless ``n_jobs`` is None or an integer other than 0."""
-    if n_jobs is not None and not (isinstance(n_jobs, numbers.Integral) and n_jobs != 0):
-        raise InvalidParameterError(f"n_jobs must be None or an integer other than 0; got {n_jobs!r}")
+    whole = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and not (whole and 0 < abs(int(n_jobs)) <= MOST_WHOLE):  # type: ignore[call-overload]
+        raise InvalidParameterError(f"n_jobs must be None or an integer other than 0; got {shown(n_jobs)}")

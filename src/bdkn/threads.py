@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -17,6 +19,51 @@ Part = TypeVar("Part")
 
 ROWS_PER_THREAD = 10_000
 """With fewer rows than this for each, threads wait for one another longer than they work."""
+
+
+class _Fork:
+    """Whether this process was made by ``fork`` from one in which this library was imported.
+
+    Threads do not survive a fork. OpenMP, which boosting and PyTorch use, waits in such a process for the threads that
+    its parent had, and waits for ever. One thread waits for no other.
+    """
+
+    def __init__(self) -> None:
+        self.is_child = False
+        self._is_told = False
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        self.is_child, self._is_told = True, False
+
+    def most(self, threads: int) -> int:
+        """Return the number of threads of OpenMP that can be used, and warn once if they are fewer."""
+        if not self.is_child or threads < 2:
+            return threads
+        if not self._is_told:
+            self._is_told = True
+            warnings.warn(_FORKED.format(threads), UserWarning, stacklevel=3)
+        return 1
+
+
+_FORKED = (
+    "this process was made by fork, in which {} threads of OpenMP could wait for ever: one thread is used instead; to "
+    'use more, start processes by multiprocessing.get_context("spawn") or by joblib, whose processes are made anew'
+)
+_FORK = _Fork()
+
+
+def openmp_threads(threads: int) -> int:
+    """Return how many of these threads OpenMP and PyTorch may use in this process: one after a fork, else all."""
+    return _FORK.most(threads)
+
+
+def settle_torch() -> None:
+    """Set PyTorch, once it is imported, to one thread in a process made by fork; called before it computes anything."""
+    if _FORK.is_child:
+        torch: Any = sys.modules["torch"]
+        torch.set_num_threads(openmp_threads(torch.get_num_threads()))
 
 
 def run_on_threads(work: Callable[[Part], None], parts: Sequence[Part], most: int | None = None) -> None:
@@ -33,6 +80,12 @@ class _OneBlasThread:
     """The limit on threads of BLAS, which holds for the whole process: set by the first user, undone by the last."""
 
     def __init__(self) -> None:
+        self._begin()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        """Begin without users: those in other threads are not in a process made by fork."""
         self._lock = threading.Lock()
         self._users = 0
         self._limit: Any = None
@@ -68,8 +121,8 @@ def bounded_threads(n_rows: int, n_jobs: int = 1) -> Iterator[None]:
     Threads wait for one another after each tree of boosting and each product of matrices. On a busy machine that takes
     a hundred times longer than a small tree. The bound on OpenMP holds for the calling thread only.
     """
-    most = max(1, min(int(joblib.cpu_count()) // n_jobs, n_rows // ROWS_PER_THREAD))
-    blas = one_blas_thread() if n_rows < 2 * ROWS_PER_THREAD else nullcontext()
+    most = openmp_threads(max(1, min(int(joblib.cpu_count()) // n_jobs, n_rows // ROWS_PER_THREAD)))
+    blas = one_blas_thread() if n_rows < 2 * ROWS_PER_THREAD or _FORK.is_child else nullcontext()
     with _controller(len(sys.modules)).limit(limits=most, user_api="openmp"), blas:
         yield
 

@@ -1,48 +1,17 @@
 """A small mixed table, and a model that was fitted to it by the command; both made once."""
 
-import numpy as np
-import pandas as pd
 import pytest
+from flats_table import mixed_table
+from small_fits import make_fits_small
 from typer.testing import CliRunner
 
 from bdkn.cli import app
-
-FAST = {"n_members": 3, "hidden_layer_sizes": (8,), "epochs": 20}
 
 
 @pytest.fixture
 def small_fits(monkeypatch):
     """Let `bdkn fit` train small networks."""
     make_fits_small(monkeypatch)
-
-
-def make_fits_small(monkeypatch):
-    """Let the regressors that commands make have few small networks, briefly trained."""
-    from bdkn.cli import training
-
-    former = training.Training._model
-    monkeypatch.setattr(training.Training, "_model", lambda self: former(self).set_params(**FAST))
-
-
-def mixed_table(n=120, seed=0):
-    """Return a table with an identifier, numbers with gaps, categories, dates and true/false."""
-    rng = np.random.default_rng(seed)
-    area, district = rng.uniform(20, 150, n).round(1), rng.choice(["north", "south", "east"], n)
-    frame = pd.DataFrame(
-        {
-            "id": [f"{i:05d}" for i in range(n)],
-            "area": area,
-            "district": district,
-            "rooms": rng.integers(1, 6, n),
-            "lift": rng.choice([True, False], n),
-            "built": pd.date_range("1950-01-01", periods=n, freq="90D")[rng.permutation(n)],
-        }
-    )
-    frame["price"] = (3 * area + 40 * (district == "south") + rng.normal(0, 10, n)).round(2)
-    frame.loc[3, "price"] = np.nan
-    frame.loc[[5, 7], "area"] = np.nan
-    frame.loc[9, "district"] = None
-    return frame
 
 
 @pytest.fixture(scope="session")

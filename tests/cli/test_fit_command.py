@@ -3,11 +3,11 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from flats_table import mixed_table
 
 import bdkn
 from bdkn.cli.estimate import Estimate, left_out_estimate
 from bdkn.predictive import Gaussian
-from conftest import mixed_table
 
 
 def test_a_fit_ends_with_an_honest_estimate(home):

@@ -38,7 +38,7 @@ def test_interrupting_a_fit_keeps_the_former_model(home, tmp_path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
-    assert err == "Interrupted: no output was written.\n"
+    assert err == "Interrupted: every file is complete, or as it was.\n"
     assert (tmp_path / "model.bdkn").read_text() == "former"
     assert sorted(item.name for item in tmp_path.iterdir()) == ["flats.csv", "model.bdkn"]
 
@@ -52,7 +52,7 @@ def test_interrupting_a_prediction_leaves_no_file(home, tmp_path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
-    assert err.endswith("Interrupted: no output was written.\n")
+    assert err.endswith("Interrupted: every file is complete, or as it was.\n")
     assert sorted(item.name for item in tmp_path.iterdir()) == ["flats.csv", "model.bdkn"]
 
 
@@ -81,15 +81,59 @@ def test_notes_are_told_once_and_kept(capsys):
     assert '"odd"' in shown.out
 
 
-def test_a_signal_in_this_process_is_an_exit_code():
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_in_this_process_is_an_exit_code(number, code):
     import typer
 
-    def be_terminated():
+    former = signal.getsignal(number)
+
+    def be_ended():
         with errors_as_messages():
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
             time.sleep(1)
 
     with pytest.raises(typer.Exit) as caught:
-        be_terminated()
-    assert caught.value.exit_code == 143
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        be_ended()
+    assert caught.value.exit_code == code
+    assert signal.getsignal(number) is former
+
+
+def test_an_interrupt_inside_executed_code_has_the_same_exit_code(tmp_path):
+    # With python -m, a plain KeyboardInterrupt that passed through exec ends Python by the signal, whoever caught it.
+    code = """
+import os, signal, typer
+from bdkn.cli.terminal import errors_as_messages
+
+app = typer.Typer()
+
+@app.command()
+def wait():
+    with errors_as_messages():
+        exec("import time; os.kill(os.getpid(), signal.SIGINT); time.sleep(5)")
+
+app()
+"""
+    (tmp_path / "waits.py").write_text(code, encoding="utf-8")
+    command = [sys.executable, "-m", "waits"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 130, done.stderr
+
+
+def test_a_signal_that_is_ignored_stays_ignored():
+    former = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with errors_as_messages():
+            os.kill(os.getpid(), signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, former)
+
+
+def test_notes_for_developers_are_left_out(capsys):
+    import warnings
+
+    screen = Screen()
+    with screen.noting_warnings():
+        warnings.warn("a file was not closed", ResourceWarning, stacklevel=1)
+    assert screen.notes == []
+    assert capsys.readouterr().err == ""

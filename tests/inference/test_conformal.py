@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bdkn.inference import Prior, Statistics, posterior
+from bdkn.inference import Prior, Statistics, conformal, posterior
 from bdkn.inference.conformal import FoldOutputs, LeftOutPredictors, upper_end, weights_without_each
 
 
@@ -42,7 +42,37 @@ def test_ends_are_order_statistics(seed, n, level):
     expected = np.sort(values, axis=0)[k - 1] if k <= n else np.full(3, np.inf)
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(upper_end(values, level, np.ones(n), np.ones(3)), expected)
+    np.testing.assert_array_equal(upper_end(values, level, np.ones(n)), expected)
     np.testing.assert_array_equal(upper_end(values, level, np.full(n, 7.0), np.full(3, 7.0)), expected)
+
+
+@pytest.mark.parametrize("at_once", [2**22, 24, 1])
+def test_intervals_are_made_of_order_statistics_of_the_ends(monkeypatch, at_once):
+    monkeypatch.setattr(conformal, "_AT_ONCE", at_once)
+    rng = np.random.default_rng(2)
+    fits, variance_fits = rng.integers(0, 3, size=(12, 2)), rng.integers(0, 3, size=(12, 1))
+    weights, constants, scores = rng.normal(size=(12, 2)), rng.normal(size=12), np.abs(rng.normal(size=12))
+    given_ = LeftOutPredictors(fits, variance_fits, weights, constants, scores, 0.8)
+    out = FoldOutputs(rng.normal(size=(3, 5, 2)), rng.uniform(0.1, 1.0, size=(3, 5, 1)), rng.uniform(size=5))
+    lower, upper = np.empty((12, 5)), np.empty((12, 5))
+    for i, j in np.ndindex(12, 5):
+        means = np.array([out.means[fits[i, h], j, h] for h in range(2)])
+        scale = np.sqrt((out.variances[variance_fits[i, 0], j, 0] + means.var()) ** 0.8 + out.extra[j])
+        centre = means @ weights[i] + constants[i]
+        lower[i, j], upper[i, j] = centre - scores[i] * scale, centre + scores[i] * scale
+    # With 12 predictors and a coverage of 0.7: the third smallest and the tenth smallest.
+    expected = np.column_stack([np.sort(lower, axis=0)[2], np.sort(upper, axis=0)[9]])
+    np.testing.assert_allclose(given_.interval(out, 0.7), expected, rtol=1e-12)
+    np.testing.assert_allclose(given_.interval(out, 0.7, np.ones(12), np.ones(5)), expected, rtol=1e-12)
+    found = given_.interval(out, 0.7, np.ones(12), np.array([1.0, 1e9, 1.0, 1.0, 1e9]))
+    np.testing.assert_allclose(found[[0, 2, 3]], expected[[0, 2, 3]], rtol=1e-12)
+    np.testing.assert_array_equal(found[[1, 4]], [[-np.inf, np.inf]] * 2)
+
+
+def test_no_coverage_ends_at_the_smallest_value():
+    values = np.random.default_rng(0).normal(size=(6, 3))
+    np.testing.assert_array_equal(upper_end(values, 0.0), values.min(axis=0))
+    np.testing.assert_array_equal(upper_end(values, 0.0, np.ones(6)), values.min(axis=0))
 
 
 def test_rows_that_count_twice_are_two_rows():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats as sp
 from scipy.optimize import minimize
 
-from bdkn.inference.tails import Tails, fit_tails
+from bdkn.inference.tails import Tails, _loss, fit_tails, mean_log_density
 from bdkn.predictive import StudentT
 
 quick = settings(max_examples=40, deadline=None)
@@ -75,6 +75,24 @@ def test_a_count_is_a_repetition(data):
     assert score(counted, predicted, y, counts) == pytest.approx(score(repeated, predicted, y, counts), abs=1e-9)
 
 
+@pytest.mark.parametrize("start", [1e-8, 1.0, 1e8])
+@pytest.mark.parametrize("df", [2.1, 5.0, 80.0])
+def test_the_loss_is_that_of_the_best_scale_wherever_the_search_begins(df, start):
+    z, share = np.random.default_rng(3).standard_t(3.0, 40), np.random.default_rng(4).dirichlet(np.ones(40))
+    loss, scale = _loss(df, start, z**2, share)
+    assert loss == pytest.approx(-share @ sp.t.logpdf(z, df, 0.0, scale), rel=1e-12)
+    for other in (0.999 * scale, 1.001 * scale):
+        assert loss < -share @ sp.t.logpdf(z, df, 0.0, other)
+
+
+def test_the_mean_log_density_counts_rows():
+    loc, scale, y = np.zeros(3), np.array([1.0, 2.0, 3.0]), np.array([0.5, -1.0, 2.0])
+    counts = np.array([1.0, 0.0, 4.0])
+    expected = (sp.t.logpdf(0.5, 4.0) + 4.0 * sp.t.logpdf(2.0, 4.0, 0.0, 3.0)) / 5.0
+    assert mean_log_density(4.0, loc, scale, y, counts) == pytest.approx(expected)
+    assert mean_log_density(4.0, loc, scale, y, None) == pytest.approx(sp.t.logpdf(y, 4.0, loc, scale).mean())
+
+
 def test_rows_fitted_exactly_are_counted_too():
     y, counts = np.array([0.0, 0.0, 1.0, -2.0, 3.0]), np.array([10, 10, 1, 1, 1])
     predicted = StudentT(30.0, np.zeros(5), np.ones(5))
@@ -82,6 +100,12 @@ def test_rows_fitted_exactly_are_counted_too():
     assert fit_tails(predicted, y, counts) is fit_tails(predicted[rows], y[rows]) is None
     once, nearly = fit_tails(predicted, y), fit_tails(predicted, np.where(y == 0.0, 1e-9, y))
     assert (once.df, once.scale) == pytest.approx((nearly.df, nearly.scale), rel=1e-6)
+
+
+def test_most_rows_may_be_fitted_exactly_if_they_hardly_count():
+    y, counts = np.array([0.0, 0.0, 0.0, 1.0, -2.0]), np.array([0.1, 0.1, 0.1, 1.0, 1.0])
+    found = fit_tails(StudentT(30.0, np.zeros(5), np.ones(5)), y, counts)
+    assert 0.5 < found.scale < 3.0
 
 
 @pytest.mark.parametrize(("df", "scale"), [(3.0, 0.4), (5.0, 1.7), (12.0, 30.0)])

@@ -50,6 +50,8 @@ def test_coverage_and_width_by_hand() -> None:
     assert coverage([0.0, half - 1e-9, half + 1e-9, 10.0], dist) == 0.75
     assert interval_width(dist) == pytest.approx(2 * half * 1.25)
     assert coverage([0.0, 0.0, 5.0, 90.0], dist, level=1.0) == 1.0
+    for n in range(1, 100):  # rounded, 1/n added up n times may exceed one
+        assert coverage(np.zeros(n), Gaussian(np.zeros(n), np.ones(n))) == 1.0
 
 
 def test_calibration_curve_counts_rows_inside_each_interval() -> None:
@@ -57,6 +59,12 @@ def test_calibration_curve_counts_rows_inside_each_interval() -> None:
     np.testing.assert_array_equal(levels, [0.2, 0.5, 0.9, 0.99])
     np.testing.assert_allclose(share, [coverage(Y, DIST, level) for level in levels])
     assert calibration_error(Y, DIST, levels) == pytest.approx(np.mean(np.abs(share - levels)))
+
+
+def test_an_observation_at_an_end_of_the_interval_is_inside() -> None:
+    point = Gaussian([0.0, 1.0], [0.0, 0.0])
+    np.testing.assert_array_equal(calibration_curve([0.0, 1.0], point, [0.0, 0.5, 1.0])[1], 1.0)
+    assert coverage([0.0, 1.0], point, 0.5) == 1.0
 
 
 def test_default_levels_are_every_five_per_cent() -> None:
@@ -141,11 +149,12 @@ def test_mismatched_rows_are_refused(metric) -> None:
         metric(Y, DIST, sample_weight=[1, 1])
     with pytest.raises(InvalidParameterError, match="with sum 0"):
         metric(Y, DIST, sample_weight=np.zeros(4))
-    with pytest.raises(InvalidParameterError, match="one weight >= 0"):
-        metric(Y, DIST, sample_weight=[1, 1, 1, -1])
+    for weights in ([1, 1, 1, -1], [1, 1, 1, np.inf], [1, 1, 1, np.nan]):
+        with pytest.raises(InvalidParameterError, match="one weight >= 0"):
+            metric(Y, DIST, sample_weight=weights)
 
 
-@pytest.mark.parametrize("levels", [[], 0.5, [0.5, 1.5], [[0.5]]])
+@pytest.mark.parametrize("levels", [[], 0.5, [0.5, 1.5], [-0.1, 0.5], [[0.5]]])
 def test_impossible_levels_are_refused(levels: object) -> None:
     with pytest.raises(InvalidParameterError, match=r"levels must be a list of probabilities within \[0, 1\]; got"):
         calibration_curve(Y, DIST, levels)

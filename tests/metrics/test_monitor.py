@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from threading import Barrier, Thread
 
 import numpy as np
 import pytest
@@ -29,6 +31,18 @@ def test_no_bet_wins_on_average_while_calibrated(bet, tolerance):
     assert mean <= 1.0 + 1e-9
     if tolerance == 0.0:
         assert mean == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.05])
+def test_the_worst_row_takes_from_each_bet_its_share(tolerance):
+    factors = np.exp(log_factors(np.array([0.0, 0.05, 0.5, 0.95, 1.0]), tolerance))
+    np.testing.assert_allclose(factors.min(axis=0), np.tile([0.95, 0.85, 0.65, 0.4, 0.1], 6))
+
+
+def test_rows_at_the_ends_of_the_interval_are_outside():
+    outside, inside = log_factors(np.array([0.0, 0.05, 1.0]), 0.0), log_factors(np.array([0.06, 0.94]), 0.0)
+    np.testing.assert_allclose(outside[:, 20:], np.tile(outside[0, 20:], (3, 1)))
+    np.testing.assert_allclose(np.exp(inside[:, 20:25]), 1.0 - np.array([0.05, 0.15, 0.35, 0.6, 0.9]) * [[1.0], [1.0]])
 
 
 def test_wealth_is_the_sum_over_beginnings():
@@ -108,6 +122,29 @@ def test_report():
     assert monitor.add(y, dist).first == 50
 
 
+def test_levels_at_the_ends_of_intervals_and_bins():
+    pit = [0.0, 0.1, 0.25, 0.35, 0.75, 0.99, 1.0]
+    report = Monitor().add(np.zeros(7), standard(7), pit=pit)
+    assert report.pit_counts == (1, 1, 1, 1, 0, 0, 0, 1, 0, 2)
+    assert report.coverage == {0.5: 3 / 7, 0.9: 4 / 7, 0.95: 4 / 7}
+
+
+def test_the_alarm_is_at_the_first_row_over_the_threshold_counted_from_the_reset():
+    rng, monitor = np.random.default_rng(5), Monitor(alpha=0.1, tolerance=0.02)
+    monitor.add(rng.normal(size=30), standard(30))
+    monitor.reset()
+    assert (monitor.start, monitor.n, monitor.alarm_row) == (30, 30, None)
+    y = rng.normal(1.0, 1.0, size=60)
+    wealth = [Wealth(0.02).after(stats.norm.cdf(y[:t]))[1].log for t in range(1, 61)]
+    over = [t for t in range(1, 61) if wealth[t - 1] >= np.log(10.0)]
+    assert 10 < over[0] < 50
+    reports = [monitor.add(y[start : start + 10], standard(10)) for start in range(0, 60, 10)]
+    assert [report.alarm_row for report in reports] == [None if end < over[0] else over[0] for end in range(10, 70, 10)]
+    assert [report.alarm for report in reports] == [end >= over[0] for end in range(10, 70, 10)]
+    np.testing.assert_allclose([report.log_wealth for report in reports], wealth[9::10])
+    assert [report.first for report in reports] == list(range(30, 90, 10))
+
+
 def test_alarm_stays_until_reset():
     monitor = Monitor()
     monitor.add(np.full(100, 4.0), standard(100))
@@ -130,7 +167,9 @@ def test_json():
     y = rng.normal(1.0, 1.0, size=80)
     assert other.add(y, standard(80), outside=0.0) == monitor.add(y, standard(80), outside=0.0)
     assert other.alarm_row == monitor.alarm_row is not None
-    assert Monitor.from_json(Monitor().to_json()).n == 0
+    fresh = Monitor.from_json(Monitor().to_json())
+    assert fresh.n == 0
+    assert fresh.add(y, standard(80), outside=0.0) == Monitor().add(y, standard(80), outside=0.0)
     text = json.loads(monitor.to_json())
     text["wealth"]["log_stakes"] = [0.0]
     with pytest.raises(InvalidParameterError, match="a monitor has 30 bets; this text has 1"):
@@ -144,6 +183,10 @@ def test_wrong_calls():
         Monitor(tolerance=2)
     with pytest.raises(InvalidParameterError, match="pit must hold one probability for each of 2 rows"):
         Monitor().add([0.0, 1.0], standard(2), pit=[0.5, 1.5])
+    with pytest.raises(InvalidParameterError, match=r"pit must hold one probability.* got shape \(3,\)"):
+        Monitor().add([0.0, 1.0], standard(2), pit=[0.5, 0.5, 0.5])
+    with pytest.raises(InvalidParameterError, match="pit must hold one probability"):
+        Monitor().add([0.0, 1.0], standard(2), pit=[-0.1, 0.5])
     with pytest.raises(InvalidParameterError, match="it has watched none"):
         MonitorDisplay.from_monitor(Monitor())
 
@@ -158,3 +201,43 @@ def test_figure():
     assert display.data.alarm_row == monitor.alarm_row
     alone = MonitorDisplay.from_monitor(monitor, ax=display.ax_)
     assert alone.coverage_ax_ is None
+
+
+def test_a_batch_that_cannot_be_scored_is_not_added_in_part() -> None:
+    class Broken(Gaussian):
+        def crps(self, y):
+            raise ArithmeticError("no score")
+
+    monitor = Monitor()
+    before = monitor.to_json()
+    with pytest.raises(ArithmeticError, match="no score"):
+        monitor.add([3.0, 4.0], Broken([0.0, 0.0], [1.0, 1.0]))
+    assert monitor.to_json() == before
+
+
+def test_batches_of_several_threads_are_all_watched() -> None:
+    monitor, start, switching = Monitor(), Barrier(8), sys.getswitchinterval()
+
+    def watch() -> None:
+        start.wait()
+        for _ in range(25):
+            monitor.add([0.1, -0.2], Gaussian([0.0, 0.0], [1.0, 1.0]))
+
+    threads = [Thread(target=watch) for _ in range(8)]
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(switching)
+    assert [report.first for report in monitor.reports] == list(range(0, 400, 2))
+    assert monitor.reports[-1].log_wealth == _one_after_the_other().reports[-1].log_wealth
+
+
+def _one_after_the_other() -> Monitor:
+    monitor = Monitor()
+    for _ in range(200):
+        monitor.add([0.1, -0.2], Gaussian([0.0, 0.0], [1.0, 1.0]))
+    return monitor

@@ -129,3 +129,63 @@ def test_values_that_json_cannot_represent_are_refused_before_anything_is_writte
     with pytest.raises(TypeError, match="not JSON serializable"):
         write(tmp_path / "model.bdkn", {}, {"a": object()})
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("start", [bytes(8), b"not a model", (2**40).to_bytes(8, "little"), b"short"])
+def test_a_file_of_another_kind_is_not_read_as_a_whole(tmp_path, start, monkeypatch):
+    monkeypatch.setattr("bdkn.persistence.archive.from_bytes", lambda *_: pytest.fail("it was read"))
+    path = tmp_path / "large"
+    path.write_bytes(start + b"x" * (0 if start == b"short" else 1000))
+    with pytest.raises(ModelFileError, match="it does not begin as a safetensors file"):
+        read(path)
+
+
+def test_a_file_larger_than_memory_is_told(path, monkeypatch):
+    def fail(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("bdkn.persistence.archive.from_bytes", fail)
+    with pytest.raises(ModelFileError, match=r"takes .* GB of memory, which is more than there is"):
+        read(path)
+
+
+@pytest.mark.parametrize("version", ["", "two", "2.0", "-1", "٢", "9" * 5000])
+def test_a_version_that_is_no_number_is_refused(tmp_path, version):
+    path = tmp_path / "odd.bdkn"
+    save_file({"a": np.ones(2)}, path, {"format": "bdkn model", "version": version, "document": "{}"})
+    with pytest.raises(ModelFileError, match="its version is no number"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[" * 100_000, '{"a": 1, "a": 2}', "1" * 5000, "null", "[]", '"x"'],
+    ids=["empty", "open", "deep", "twice", "long", "nothing", "list", "text"],
+)
+def test_a_document_that_is_none_is_refused(tmp_path, text):
+    from bdkn.persistence.archive import _checksum
+
+    arrays = {"a": np.ones(2)}
+    metadata = {"format": "bdkn model", "version": "2", "document": text, "checksum": _checksum(arrays, text)}
+    save_file(arrays, tmp_path / "odd.bdkn", metadata)
+    with pytest.raises(ModelFileError, match=r"its document (is no JSON|does not consist of names and values)"):
+        read(tmp_path / "odd.bdkn")
+
+
+def test_arrays_of_unknown_types_and_impossible_shapes_are_refused(tmp_path):
+    def made(name, kind, shape, size):
+        header = {name: {"dtype": kind, "shape": shape, "data_offsets": [0, size]}}
+        header["__metadata__"] = {"format": "bdkn model", "version": "2", "document": "{}", "checksum": ""}
+        text = json.dumps(header).encode()
+        (tmp_path / "odd.bdkn").write_bytes(len(text).to_bytes(8, "little") + text + b"\x02" * size)
+
+    made("a", "BF16", [1], 2)
+    with pytest.raises(ModelFileError, match="an array of the unknown type BF16"):
+        read(tmp_path / "odd.bdkn")
+    for shape in ([0, 2**60], [1] * 40):
+        made("a", "U8", shape, int(np.prod(shape)))
+        with pytest.raises(ModelFileError, match=r"an array of the impossible shape|cannot be read"):
+            read(tmp_path / "odd.bdkn")
+    made("a", "BOOL", [1], 1)
+    with pytest.raises(ModelFileError, match="a truth value is neither 0 nor 1"):
+        read(tmp_path / "odd.bdkn")

@@ -109,7 +109,7 @@ class TestProbabilities:
             (np.array([0.1, 0.2]), r"one per row or several.*an array of 2 for 3 rows"),
             (np.zeros((2, 2)), r"several of shape \(1, k\) or \(3, k\); got shape \(2, 2\)"),
             (np.nan, "threshold must be numbers; 1 of 1 are nan"),
-            ("high", "threshold must be numbers; got 'high'"),
+            ("high", "threshold must hold numbers; it is 'high'"),
         ],
     )
     def test_thresholds_that_could_mean_two_things(self, model, data, threshold, message):

@@ -244,7 +244,7 @@ def test_a_generator_of_row_numbers_is_read_once():
 @pytest.mark.parametrize("missing", [None, np.nan])
 def test_a_missing_label_is_no_group(missing):
     labels = np.array([missing, *["a", "b"] * 29, "a"], dtype=object)
-    with pytest.raises(InvalidParameterError, match="a label for every row; got nan or None: give such rows their own"):
+    with pytest.raises(InvalidParameterError, match="a label for every row; got nan, None or masked ones"):
         network().fit(X, y, groups=labels)
 
 

@@ -163,7 +163,7 @@ def test_a_model_of_a_frame_lives_and_decides(model, tmp_path):
     [
         (["1,045", *["900"] * (len(FRAME) - 1)], "y must hold numbers; row 0 is '1,045': convert them"),
         ([1.0, None, *[2.0] * (len(FRAME) - 2)], f"1 of {len(FRAME)} are missing or infinite, the first in row 1"),
-        (pd.date_range("2024-01-01", periods=len(FRAME)), "y must hold numbers; got dates or durations"),
+        (pd.date_range("2024-01-01", periods=len(FRAME)), "y must hold numbers; got dates: subtract a date"),
     ],
 )
 def test_targets_that_are_no_numbers_are_named(targets, message):

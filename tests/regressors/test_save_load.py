@@ -176,7 +176,7 @@ def test_the_contents_of_a_file(tmp_path):
     }
 
 
-@pytest.mark.parametrize("activation", ["relu", ("relu", "silu"), np.array(["relu"])], ids=str)
+@pytest.mark.parametrize("activation", [("relu", "silu"), np.array(["relu"])], ids=str)
 def test_members_are_added_to_a_loaded_model(tmp_path, activation):
     model = BDKNRegressor(**{**QUICK, "activation": activation}, engine=ReferenceEngine()).fit(X, y)
     model.save(tmp_path / "model.bdkn")

@@ -9,10 +9,10 @@ from bdkn import BDKNRegressor
 
 SMALL = {"n_members": 2, "hidden_layer_sizes": 16, "epochs": 60, "learning_rate": 1e-2}
 
-FEW_EPOCHS = {"epochs": 60}  # of the defaults, that which takes time and makes no difference to these checks
+FEW = {"epochs": 60, "n_members": 3}  # of the defaults, what takes time and makes no difference to these checks
 
 MODELS = [
-    *(cls(**settings) for cls in BOTH for settings in (FEW_EPOCHS, SMALL)),
+    *(cls(**settings) for cls in BOTH for settings in (FEW, SMALL)),
     # The density does not depend on the design: those above have it.
     *(BDKNRegressor(**SMALL, design=design, density="student-t") for design in ("hold-out", "in-sample")),
     BDKNRegressor(**SMALL, predict_with="refit", density="student-t"),

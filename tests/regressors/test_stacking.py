@@ -256,13 +256,13 @@ USELESS = {
 @pytest.fixture(scope="module")
 def silent():
     """A fit with a member that tells no standard deviations; not to be changed."""
-    return _with_all_members(stack([*AWARE, ("told", Silent())]), X, UNEVEN)
+    return _with_all_members(stack([*AWARE, ("told", Silent())], density="student-t"), X, UNEVEN)
 
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("std", USELESS.values(), ids=USELESS)
 def test_an_uninformative_standard_deviation_is_not_used(std, silent):
-    useless = _with_all_members(stack([*AWARE, ("told", told(std))]), X, UNEVEN)
+    useless = _with_all_members(stack([*AWARE, ("told", told(std))], density="student-t"), X, UNEVEN)
     assert np.isnan(useless.held_out_.variances).all(axis=0).tolist() == [True, False, True]
     np.testing.assert_array_equal(useless.predict_interval(NEW), silent.predict_interval(NEW))
     assert useless.members_[2].predict(NEW)[1] is None

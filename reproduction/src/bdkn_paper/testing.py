@@ -66,7 +66,8 @@ def _cell() -> Cell:
 
 
 def _record(cell: Cell, **metrics: float) -> Record:
-    return {"cell": cell.as_dict(), "status": "done", "metrics": metrics}
+    facts = {"rows": {"train": 9, "test": 1}, "seconds": {"fit": 0.5}, "versions": {}, "hardware": {}}
+    return {"cell": cell.as_dict(), "status": "done", "metrics": metrics, **facts}
 
 
 def _same(one: object, other: object) -> bool:

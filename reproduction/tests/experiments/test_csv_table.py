@@ -107,7 +107,7 @@ def test_run_and_table(file, tmp_path):
         (("[tables.bridges]", "[tables.brigdes]"), "datasets must be one of .* got 'bridges'; did you mean 'brigdes'"),
         (('target = "load"\n', ""), "tables.bridges must have the key 'target'"),
         (('target = "load"', "target = 3"), "target of a table must be text; got 3"),
-        (("splits = 3", "splits = 0"), "splits of a table must be an integer >= 1; got 0"),
+        (("splits = 3", "splits = 0"), "splits of a table must be an integer >= 1 and <= 1000; got 0"),
         (("target", "taget"), "a key of tables.bridges must .*; did you mean 'target'"),
     ],
 )

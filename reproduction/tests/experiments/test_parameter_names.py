@@ -65,7 +65,7 @@ def test_the_cells_of_an_experiment_find_their_records(everything, name):
 
 
 def test_old_and_new_names_are_the_same_cell(tmp_path):
-    record = {"cell": cell().as_dict() | {"parameters": {"evidence": "exact"}}, "status": "done", "metrics": {}}
+    record = {"cell": cell().as_dict() | {"parameters": {"evidence": "exact"}}, "status": "failed"}
     today = cell(parameters={"prior_variance": "evidence"})
     assert Cell.of(record) == today
     store = Store(tmp_path)

@@ -1,8 +1,11 @@
+import errno
 import json
 import math
 import os
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +13,7 @@ from hypothesis import strategies as st
 from tiny import cell
 
 from bdkn.errors import InvalidParameterError
+from bdkn.persistence.locking import alone
 from bdkn_paper.experiments import pending
 from bdkn_paper.store import Cell, Store, pack, records, unpack
 from bdkn_paper.store import store as store_module
@@ -28,6 +32,8 @@ def record(split=0, **changes):
         "cell": cell(split=split, **fields).as_dict(),
         "status": "done",
         "metrics": {"rmse": 0.1 + split, "nll": math.inf},
+        "rows": {"train": 45, "test": 15},
+        "seconds": {"fit": 0.5},
         "versions": {"numpy": "2"},
         "hardware": {"cores": 2},
     } | changes
@@ -113,21 +119,21 @@ def test_what_is_no_record_counts_as_not_run(tmp_path, text):
 
 def test_writers_and_readers_at_once_never_see_a_part(tmp_path):
     script = """
-import sys
-from tiny import cell
+import json, sys
 from bdkn_paper.store import Store
-store, padding = Store(sys.argv[1]), "x" * 200_000
-for i in range(150):
-    store.put({"cell": cell().as_dict(), "status": "done", "metrics": {}, "padding": padding})
+store, record = Store(sys.argv[1]), json.loads(sys.argv[2]) | {"padding": "x" * 200_000}
+for i in range(100):
+    store.put(record)
 """
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     store = Store(tmp_path)
     store.put(record())
-    writers = [
-        subprocess.Popen([sys.executable, "-c", script, str(tmp_path), str(i)], env=environment) for i in range(2)
-    ]
+    written = json.dumps({"cell": cell().as_dict(), "status": "failed"})
+    words = [sys.executable, "-c", script, str(tmp_path), written]
+    writers = [subprocess.Popen(words, env=environment) for _ in range(2)]
     while any(writer.poll() is None for writer in writers):
-        assert store.get(cell())["status"] == "done"
+        assert store.get(cell())["status"] in ("done", "failed")
+        time.sleep(0.001)
     assert [writer.returncode for writer in writers] == [0, 0]
     assert [path.suffix for path in tmp_path.glob("??/*")] == [".json"]
 
@@ -139,7 +145,7 @@ def test_packed_records_come_back(tmp_path):
         record(0),
         record(1, hardware={"cores": 8}),
         record(0, method="de"),
-        record(0, experiment="other", kind="curves"),
+        record(0, experiment="other", kind="curves") | {"curves": {"epoch": [1], "rmse": [0.1]}},
         record(0, method="failing") | {"status": "failed", "traceback": "Traceback ..."},
     ]
     for one in written:
@@ -196,3 +202,41 @@ def test_a_damaged_file_is_named(tmp_path, damage):
 def test_records_must_be_somewhere(tmp_path):
     with pytest.raises(InvalidParameterError, match="run 'bdkn-paper run FILE' first"):
         records(tmp_path / "nowhere")
+
+
+def test_two_that_pack_into_one_folder_wait_for_each_other(tmp_path):
+    pytest.importorskip("fcntl")
+    stores = [Store(tmp_path / name) for name in ("first", "second")]
+    for split, store in enumerate(stores):
+        store.put(record(split))
+    pack(stores[0], tmp_path / "elsewhere")
+    (packed,) = (tmp_path / "elsewhere").rglob("*.jsonl")
+    folder = tmp_path / "results" / "tiny"
+    folder.mkdir(parents=True)
+    thread = threading.Thread(target=pack, args=(stores[1], tmp_path / "results"))
+    with alone(folder):  # as the first one does while it adds its records
+        thread.start()
+        thread.join(0.3)
+        assert thread.is_alive()  # it waits, however fast it is
+        (folder / packed.name).write_bytes(packed.read_bytes())
+    thread.join()
+    assert [one["cell"]["split"] for one in records(tmp_path / "results")] == [0, 1]
+
+
+def test_a_record_that_the_disk_does_not_give_ends_the_packing(tmp_path, monkeypatch):
+    told = []
+    store = Store(tmp_path / "store", told.append)
+    for split in range(2):
+        store.put(record(split))
+    (tmp_path / "store" / "00").mkdir(exist_ok=True)
+    (tmp_path / "store" / "00" / "loop.json").symlink_to("loop.json")
+    assert pack(store, tmp_path / "whole") == 2
+    assert len(told) == 1  # the link, which leads nowhere
+
+    def fail(path, _most):
+        raise OSError(errno.EIO, "Input/output error", str(path))
+
+    monkeypatch.setattr(store_module, "read_file", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        pack(store, tmp_path / "results")
+    assert not list(tmp_path.glob("results/**/*.jsonl"))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bdkn.cli.estimate import Estimate
 from bdkn.cli.labelled import Labelled
 from bdkn.cli.peers import Method
+from bdkn.cli.terminal import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,7 +79,7 @@ def draw_comparison(found: Sequence[Compared], target: str, coverage: float) -> 
     """Return a figure with a panel per metric: a dot for the mean of each method, small ones for its folds."""
     from matplotlib.figure import Figure
 
-    from bdkn.plots.style import GREY, label_axes, prepare_axes
+    from bdkn.plots.style import GREY, label_axes, literal, prepare_axes
 
     shown = [metric for metric in METRICS if metric != "seconds"]
     figure = Figure(figsize=(3.0 * len(shown) + 1.5, 0.42 * len(found) + 1.4), layout="constrained")
@@ -91,7 +92,7 @@ def draw_comparison(found: Sequence[Compared], target: str, coverage: float) -> 
             ax.axvline(coverage, color=GREY, lw=1, ls="--")
         label_axes(ax, _label(metric, coverage), "", None)
         ax.set_yticks(range(len(found)), [one.title for one in reversed(found)])
-    title = f"Predictions of {target}, {len(found[0].folds)} folds left out in turn"
+    title = f"Predictions of {literal(printable(target))}, {len(found[0].folds)} folds left out in turn"
     figure.suptitle(title, x=0.01, ha="left", fontsize=12)
     return figure
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bdkn.cli.options import MOST_SEED
 from bdkn.cli.terminal import errors_as_messages
 from bdkn.cli.wording import cell
 from bdkn.errors import require
@@ -22,6 +23,9 @@ Example:
     bdkn demo --out report
 """
 
+FILES = ("flats.csv", "sold.csv", "offers.csv", "flats.bdkn", "predicted.csv", "index.html")
+"""Files that the story writes."""
+
 TRAINING, SOLD, OFFERED = 1500, 400, 6
 """Rows to learn from, rows to judge by, and rows whose price is to be predicted."""
 
@@ -29,9 +33,9 @@ TRAINING, SOLD, OFFERED = 1500, 400, 6
 def demo(
     context: typer.Context,
     out: Annotated[Path, typer.Option(help="Folder to write to; earlier files are replaced.")] = Path("report"),
-    rows: Annotated[int, typer.Option(min=50, help="Number of flats to learn from.")] = TRAINING,
+    rows: Annotated[int, typer.Option(min=50, max=1_000_000, help="Number of flats to learn from.")] = TRAINING,
     effort: Annotated[str, typer.Option(help="fast, balanced or best.")] = "balanced",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the table and of the networks.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Seed of the table and of the networks.")] = 0,
 ) -> None:
     """Show what bdkn does with a table of flats."""
     with errors_as_messages():
@@ -40,6 +44,7 @@ def demo(
         require("pyarrow", "pandas", extra="files")
         require("matplotlib", "jinja2", extra="report")
         folder = prepare_folder(out)
+        check_files(folder)
         write_tables(folder, rows, seed)
         show_table(folder / "flats.csv")
         for comment, words in steps(folder, effort, seed):
@@ -48,6 +53,14 @@ def demo(
             if words[0] == "predict":
                 show_table(folder / "predicted.csv")
         typer.echo(f"\nOpen {folder / 'index.html'} in a browser.")
+
+
+def check_files(folder: Path) -> None:
+    """Raise unless every file of the story can be written, before anything is computed."""
+    from bdkn.table_files import check_output
+
+    for name in FILES:
+        check_output(folder / name)
 
 
 def write_tables(folder: Path, rows: int, seed: int) -> None:

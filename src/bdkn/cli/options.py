@@ -14,7 +14,10 @@ KnownTarget = Annotated[
     str | None, typer.Option(help="Column with the true values; the one that the model was fitted to if not given.")
 ]
 Coverage = Annotated[float, typer.Option(min=0.01, max=0.999, help="Probability that each interval should hold.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed; the same seed and table give the same result.")]
+MOST_SEED = 2**32 - 1
+"""Largest seed that all libraries know."""
+
+Seed = Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Seed; the same seed and table give the same result.")]
 Jobs = Annotated[int, typer.Option(help="Number of threads; -1: one per core.")]
 Density = Annotated[
     str | None, typer.Option(help="'student-t' leaves out densities of neighbouring rows, which makes it faster.")

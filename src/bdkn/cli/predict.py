@@ -36,6 +36,9 @@ def predict(
     support: Annotated[
         bool, typer.Option("--support/--no-support", help="Say which rows lie outside the training data.")
     ] = True,
+    formulas: Annotated[
+        bool, typer.Option("--formulas", help="Copy texts to CSV as they stand, also those that spreadsheets compute.")
+    ] = False,
     density: Density = None,
     jobs: Jobs = -1,
     as_json: AsJson = False,
@@ -59,13 +62,19 @@ def predict(
             fitted, copied, coverage, _numbers("--quantiles", quantiles), _numbers("--above", above), support=support
         )
         with screen.noting_warnings():
-            counts = predict_file(plan, data, out, jobs if jobs > 0 else os.cpu_count() or 1, screen.note)
+            counts = predict_file(plan, data, out, _workers(jobs), screen.note, formulas=formulas)
         for note in counts.notes(Path(data).name):
             screen.note(note)
         screen.progress(
             f"{counts.rows:,} row{'s' if counts.rows != 1 else ''} predicted" + ("" if out == STREAM else f": {out}")
         )
         screen.finish({"rows": counts.rows, "support": counts.status, "out": out})
+
+
+def _workers(jobs: int) -> int:
+    """Return the number of threads; more than twice as many as there are cores only need memory."""
+    cores = os.cpu_count() or 1
+    return min(jobs, 2 * cores) if jobs > 0 else cores
 
 
 def _numbers(option: str, text: str | None) -> tuple[float, ...]:

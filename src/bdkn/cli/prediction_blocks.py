@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -48,9 +49,17 @@ class PredictionPlan:
             )
         for level in quantiles:
             check_number("each level in --quantiles", level, low=0, high=1)
+        for threshold in above:
+            check_number("each threshold in --above", threshold, low=-math.inf)
         plan = cls(
             model, input_kinds(model, names), copied, coverage, quantiles, above, support and can_tell_support(model)
         )
+        repeated = [name for name, count in Counter(plan.output_names()).items() if count > 1]
+        if repeated:
+            raise InvalidParameterError(
+                "levels in --quantiles and thresholds in --above must differ in their first six digits, which name "
+                f"their columns; got {', '.join(repeated)} more than once"
+            )
         taken = set(copied) & set(plan.output_names())
         if taken:
             raise InvalidParameterError(
@@ -114,6 +123,7 @@ class Counts:
 
     rows: int = 0
     status: Counter[str] = field(default_factory=Counter)
+    marked: int = 0
 
     def add(self, table: Any) -> None:
         """Count the rows of a table of predictions."""
@@ -124,16 +134,23 @@ class Counts:
 
     def notes(self, data: str) -> list[str]:
         """Return what should be said about the rows."""
-        far = self.status["gap"] + self.status["outside"]
-        if not far:
-            return []
-        return [
-            f"{far:,} of {self.rows:,} rows of {data} are unlike the training rows ({self.status['outside']:,} beyond "
-            "the range of a column): their predictions are extrapolations, with wide intervals"
-        ]
+        notes, far = [], self.status["gap"] + self.status["outside"]
+        if far:
+            notes.append(
+                f"{far:,} of {self.rows:,} rows of {data} are unlike the training rows ({self.status['outside']:,} "
+                "beyond the range of a column): their predictions are extrapolations, with wide intervals"
+            )
+        if self.marked:
+            notes.append(
+                f"{self.marked:,} copied texts would be computed by a spreadsheet, as they begin with =, +, - or @; "
+                "they have a ' in front of them now. --formulas copies them as they stand"
+            )
+        return notes
 
 
-def predict_file(plan: PredictionPlan, data: str, out: str, workers: int, tell: Callable[[str], None]) -> Counts:
+def predict_file(
+    plan: PredictionPlan, data: str, out: str, workers: int, tell: Callable[[str], None], *, formulas: bool = False
+) -> Counts:
     """Predict a table file and write the predictions to another, which appears when it is complete."""
     from bdkn.table_files import open_blocks, writing
     from bdkn.threads import one_blas_thread
@@ -142,12 +159,13 @@ def predict_file(plan: PredictionPlan, data: str, out: str, workers: int, tell: 
     with warnings.catch_warnings(), one_blas_thread():
         warnings.simplefilter("ignore", OutsideDataWarning)
         blocks = open_blocks(data, plan.kinds(), tell)
-        with writing(out) as file:
+        with writing(out, formulas=formulas) as file:
             for table in in_order(plan.predicted, blocks, workers):
                 counts.add(table)
                 file.write(table)
             if not counts.rows:
                 raise InvalidParameterError(f"the table must have at least one row to predict; {data} has none")
+            counts.marked = file.marked
     return counts
 
 

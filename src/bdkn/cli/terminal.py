@@ -1,17 +1,22 @@
 """Output of commands: results to standard output, progress and errors to standard error; and exit codes.
 
-0: done. 2: the command or its input must be corrected; one paragraph says how. 130 and 143: interrupted by SIGINT or
-SIGTERM; no file is half-written. 1: anything unexpected, with a traceback.
+0: done. 2: the command, its input or its machine must be corrected; one paragraph says how. 130 and 143: interrupted by
+SIGINT or SIGTERM; no file is half-written. 1: anything unexpected, with a traceback.
+
+Names of columns and files come from others: characters that would control the terminal are shown as escapes, and no
+text is read as markup.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -24,46 +29,80 @@ if TYPE_CHECKING:
 
     from bdkn.report import Table
 
-INTERRUPTED, TERMINATED = 130, 143
+INTERRUPTED = 130
+
+_LESS_MEMORY = "use fewer processes (--jobs 1), fewer rows, or a machine with more memory"
+
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that control a terminal, turn the direction of writing, or cannot be written."""
 
 
-class Terminated(KeyboardInterrupt):
-    """The process was asked to end by SIGTERM."""
+def printable(text: str) -> str:
+    """Return a text in which characters that would control the terminal are escapes; ends of lines and tabs remain."""
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def echo(text: str, *, err: bool = False) -> None:
+    """Print a text to standard output, or to standard error; nothing in it controls the terminal."""
+    typer.echo(printable(text), err=err)
+
+
+class Interrupted(KeyboardInterrupt):
+    """The process was asked to end by a signal; ``code`` is its exit code.
+
+    After a plain KeyboardInterrupt has passed through ``exec``, ``python -m`` ends with another code, caught or not.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.code = 128 + number
 
 
 @contextmanager
 def errors_as_messages() -> Iterator[None]:
     """Print errors that the user can correct as one paragraph on standard error, and exit with code 2."""
     try:
-        with _terminable():
+        with _interruptible():
             yield
     except BrokenPipeError as error:
         # Who read the output wants no more of it; else Python complains once more when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from error
     except (BDKNError, OSError) as error:
-        typer.echo(f"Error: {error}", err=True)
+        echo(f"Error: {error}", err=True)
+        raise typer.Exit(2) from error
+    except MemoryError as error:
+        echo(f"Error: there is not enough memory ({str(error) or 'no details'}); {_LESS_MEMORY}", err=True)
+        raise typer.Exit(2) from error
+    except BrokenExecutor as error:  # joblib's message is a page long
+        echo(f"Error: a worker process was killed, usually since memory ran out; {_LESS_MEMORY}", err=True)
         raise typer.Exit(2) from error
     except KeyboardInterrupt as error:
-        typer.echo("Interrupted: no output was written.", err=True)
-        raise typer.Exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED) from error
+        typer.echo("Interrupted: every file is complete, or as it was.", err=True)
+        raise typer.Exit(getattr(error, "code", INTERRUPTED)) from error
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
-    """Turn SIGTERM into an exception, so that temporary files are removed."""
+def _interruptible() -> Iterator[None]:
+    """Turn SIGINT and SIGTERM into an exception, so that temporary files are removed; ignored ones stay ignored."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def terminate(*_: object) -> None:
-        raise Terminated
+    def interrupt(number: int, _: object) -> None:
+        raise Interrupted(number)
 
-    former = signal.signal(signal.SIGTERM, terminate)
+    signals = (signal.SIGINT, signal.SIGTERM)
+    former = {
+        number: handler for number in signals if (handler := signal.getsignal(number)) not in (None, signal.SIG_IGN)
+    }
+    for number in former:
+        signal.signal(number, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, former)
+        for number, handler in former.items():
+            signal.signal(number, handler)
 
 
 class Screen:
@@ -82,12 +121,12 @@ class Screen:
     def progress(self, text: str) -> None:
         """Print a line on standard error, unless quiet."""
         if not self.quiet:
-            typer.echo(text, err=True)
+            echo(text, err=True)
 
     def say(self, *lines: str) -> None:
         """Print lines of the result, unless it is to be JSON."""
         if not self.json:
-            typer.echo("\n".join(lines))
+            echo("\n".join(lines))
 
     def table(self, title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]], *, texts: bool = False) -> None:
         """Print a table of the result, unless it is to be JSON; ``texts`` if its cells are no numbers."""
@@ -109,7 +148,8 @@ class Screen:
         """Turn warnings into notes, also if the block fails."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            warnings.filterwarnings("ignore", category=DeprecationWarning)
+            for of_developers in (DeprecationWarning, ResourceWarning):
+                warnings.simplefilter("ignore", of_developers)
             try:
                 yield
             finally:
@@ -124,16 +164,23 @@ def plain_console() -> Console:
     return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 140)
 
 
-def print_table(console: Console, table: Table, *, texts: bool = False) -> None:
-    """Print a table, names aligned left and numbers aligned right; ``texts`` if there are no numbers."""
+def print_table(
+    console: Console, table: Table, *, texts: bool = False, style: Callable[[int, int], str] = lambda row, column: ""
+) -> None:
+    """Print a table, names aligned left and numbers aligned right; ``texts`` if there are no numbers.
+
+    ``style`` is called with the place of each cell, and returns a style of rich.
+    """
     from rich import box
     from rich.table import Table as Grid
+    from rich.text import Text
 
-    grid = Grid(title=table.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    title = Text(printable(table.title), style="bold")
+    grid = Grid(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for place, column in enumerate(table.columns):
-        grid.add_column(column, justify="right" if place and not texts else "left")
-    for row in table.rows:
-        grid.add_row(*row)
+        grid.add_column(Text(printable(column)), justify="right" if place and not texts else "left")
+    for i, row in enumerate(table.rows):
+        grid.add_row(*(Text(printable(cell), style=style(i, j)) for j, cell in enumerate(row)))
     console.print(grid)
 
 

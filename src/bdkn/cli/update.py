@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,22 +47,31 @@ def update(
 
         screen = Screen(json=as_json, quiet=quiet)
         check_output(out, data)
-        fitted = updatable(load_model(model))
-        name = target_of(fitted, target)
-        rows = labelled_for(fitted, data, name, screen)
-        with screen.noting_warnings():
-            before = Estimate.of(rows.y, fitted.predict_dist(rows.X), coverage, HOW)
-            former = state_of(fitted)
-            fitted.partial_fit(rows.X, rows.y, forgetting=forgetting)
-        changes = changed_state(former, state_of(fitted))
-        note_update(fitted, data, len(rows))
-        fitted.save(out)
+        with changing(model, out, screen):
+            fitted = updatable(load_model(model))
+            name = target_of(fitted, target)
+            rows = labelled_for(fitted, data, name, screen)
+            with screen.noting_warnings():
+                before = Estimate.of(rows.y, fitted.predict_dist(rows.X), coverage, HOW)
+                former = state_of(fitted)
+                fitted.partial_fit(rows.X, rows.y, forgetting=forgetting)
+            changes = changed_state(former, state_of(fitted))
+            note_update(fitted, data, len(rows))
+            fitted.save(out)
         screen.say(*before.sentences(name), "")
         screen.table(
             "What changed", ("", "before", "after"), [(key, number(a), number(b)) for key, (a, b) in changes.items()]
         )
         screen.say(f"Model: {out}")
         screen.finish({"model": str(out), "rows": len(rows), "before": before.numbers(), "changes": changes})
+
+
+def changing(model: Path, out: Path, screen: Screen) -> AbstractContextManager[None]:
+    """Keep other updates of the same file waiting: each would lose the rows of the other."""
+    from bdkn.persistence.locking import alone
+
+    is_same = model.exists() and out.exists() and model.samefile(out)
+    return alone(model, screen.progress) if is_same else nullcontext()
 
 
 def updatable(model: Any) -> Any:

@@ -228,14 +228,14 @@ def _mean_of_block(mean: FloatArray, shape: tuple[int, ...]) -> FloatArray:
     """Return a mean (H,) as that of every target of a block; raise if it is of other weights or targets."""
     if len(mean) != shape[0]:
         raise InvalidParameterError(f"prior must have {shape[0]} weights; got {len(mean)}")
-    if mean.ndim > 1 or len(shape) == 1:
+    if mean.ndim > 1:
         raise InvalidParameterError(f"the prior mean must be (H,) or, for these targets, {shape}; got {mean.shape}")
     return np.broadcast_to(mean[:, None], shape)
 
 
 def _checked_scale(b0: ArrayLike) -> float | FloatArray:
     """Return b₀ as a number or a positive semi-definite matrix."""
-    if type(b0) is float or np.ndim(b0) == 0:
+    if np.ndim(b0) == 0:
         check_number("b0", b0, low=0.0, high=_LARGEST)
         return float(b0)  # type: ignore[arg-type]
     scale = np.asarray(b0, dtype=np.float64)

@@ -18,7 +18,8 @@ def remove(root: FloatArray, rows: FloatArray, error: FloatArray) -> FloatArray:
     A reflection gathers column k of ``rows`` in one entry β, then a hyperbolic rotation in mixed form (the new row of
     the factor is used to compute the new row that is still to be removed, which keeps the rounding errors small)
     takes β out of the pivot. A pivot that vanishes up to rounding is set to zero: the rank has dropped.
-    ``error`` (width,) is how far each column may be off; a larger gap is an error of the caller.
+    ``error`` (width,) is how far each column may be off; a larger gap is an error of the caller. A rotation that leaves
+    the share c of a pivot divides the errors of the other columns by c.
     """
     R, B = root.copy(), rows.copy()
     size = np.linalg.norm(root, axis=0)
@@ -31,6 +32,7 @@ def remove(root: FloatArray, rows: FloatArray, error: FloatArray) -> FloatArray:
             c, s = np.sqrt(gap) / abs(r), β / r
             R[k, k:] = (R[k, k:] - s * B[0, k:]) / c
             B[0, k:] = c * B[0, k:] - s * R[k, k:]
+            error = error / c
             continue
         # The rest of a row is bounded by its pivot if the difference is a sum of squares.
         largest = np.sqrt(noise) * size[k] * size[k:] + size[k] * error[k:] + (size[k:] + error[k:]) * error[k]
@@ -43,7 +45,7 @@ def remove(root: FloatArray, rows: FloatArray, error: FloatArray) -> FloatArray:
 
 
 def _gather(B: FloatArray, k: int) -> None:
-    """Reflect the rows of ``B`` in place so that column k is zero below its first entry."""
+    """Reflect the rows of ``B`` in place so that all of column k is in its first entry."""
     v = B[:, k].copy()
     norm = float(np.linalg.norm(v))
     if norm == 0.0 or not v[1:].any():
@@ -51,8 +53,7 @@ def _gather(B: FloatArray, k: int) -> None:
     β = -np.copysign(norm, v[0])
     v[0] -= β
     B[:, k:] -= np.outer(v / (v @ v / 2.0), v @ B[:, k:])
-    B[:, k] = 0.0
-    B[0, k] = β
+    B[0, k] = β  # what is below is not used again
 
 
 def not_contained() -> InvalidParameterError:

@@ -115,7 +115,7 @@ class Spectrum(NamedTuple):
     @property
     def is_exact(self) -> bool:
         """Whether y = Φμ₀ exactly with b₀ = 0: the evidence is then infinite at every t."""
-        return self.b0 == self.rest == 0.0 and self.b(1.0) == 0.0
+        return bool(self.b(1.0) == 0.0)
 
     def _x(self, t: ArrayLike) -> FloatArray:
         return np.asarray(t, dtype=np.float64)[..., None] * self.s**2

@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +26,7 @@ from scipy.linalg import lapack, qr
 from scipy.linalg.lapack import dlange
 
 from bdkn.errors import InvalidParameterError
+from bdkn.lazy import lazy
 from bdkn.typing import FloatArray, IndexArray
 
 _NOISE = 4.0 * float(np.finfo(np.float64).eps)
@@ -59,8 +59,6 @@ class Observations(NamedTuple):
 
     def parts(self, step: int) -> Iterable[Observations]:
         """Return the rows, ``step`` at a time."""
-        if 0 < len(self.r) <= step:
-            return (self,)
         return (self._part(slice(start, start + step)) for start in range(0, len(self.r), step))
 
     def _part(self, some: slice) -> Observations:
@@ -109,7 +107,7 @@ class Factor:
         H = len(self.ref)
         return Observations(self.root[:, :H], self.root[:, H] if self.ref.ndim == 1 else self.root[:, H:], self.ref)
 
-    @cached_property
+    @lazy
     def denoised(self) -> Denoised:
         """The factor with exactly the rank it has up to rounding, the order of its columns, and its singular values.
 

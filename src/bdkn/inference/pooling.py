@@ -12,7 +12,6 @@ import numpy as np
 from bdkn.typing import FloatArray
 
 _STEPS = 300
-_TOLERANCE = 1e-7
 
 
 def interpolation(g: FloatArray, knots: FloatArray) -> FloatArray:
@@ -53,13 +52,17 @@ def stack_densities(
     density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
     total = np.ones(len(density)) if counts is None else counts
     J, K = shares.shape[1], density.shape[1]
-    weights, last = np.full((J, K), 1.0 / K), -np.inf
+    weights = np.full((J, K), 1.0 / K)
     for _ in range(_STEPS):
-        mixed = np.einsum("nj,jk,nk->n", shares, weights, density, optimize=True)
-        gain = float(total @ np.log(mixed)) / total.sum()
+        mixed = _mixed(shares, weights, density)
         weights = weights * ((shares * (total / mixed)[:, None]).T @ density) + prior
         weights /= weights.sum(axis=1, keepdims=True)
-        if gain - last < _TOLERANCE and not prior.any():
-            break
-        last = gain
     return weights
+
+
+def _mixed(shares: FloatArray, weights: FloatArray, density: FloatArray) -> FloatArray:
+    """Return the density of the mixture of each row, Σ_jk u_j w_jk p_k: the shorter of j and k is summed over last."""
+    J, K = weights.shape
+    if K > J:
+        return np.asarray(np.vecdot(density @ weights.T, shares))
+    return np.asarray(np.vecdot((weights.T @ shares.T).T, density))

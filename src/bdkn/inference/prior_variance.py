@@ -15,8 +15,6 @@ from bdkn.inference.statistics import Statistics
 from bdkn.kernels.adam import adam_step
 from bdkn.typing import FloatArray
 
-_EPS = float(np.finfo(np.float64).eps)
-
 
 def choose_prior_variance(
     stats: Statistics,
@@ -143,7 +141,7 @@ def _peak(spectrum: Spectrum | BlockSpectrum, low: float, high: float) -> float:
         return low
     if slope(high) >= 0.0:
         return high
-    return float(brentq(slope, low, high, xtol=1e-13, rtol=4 * _EPS))
+    return float(brentq(slope, low, high, xtol=1e-13))
 
 
 def _five_adam_steps(spectrum: Spectrum | BlockSpectrum) -> float:

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bdkn.errors import ImproperPosteriorError
+from bdkn.errors import ImproperPosteriorError, InvalidParameterError
 from bdkn.typing import FloatArray, IndexArray
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -71,6 +71,9 @@ def location_scale(
     if _are_compiled:
         from bdkn.kernels import conjugate
 
+        _check_shapes(root, Phi)
+        if μ.shape != root.shape[:1] or noise.shape != Phi.shape[:1]:
+            raise InvalidParameterError(f"μ and noise must have shapes {root.shape[:1]} and {Phi.shape[:1]}")
         return conjugate.location_scale(root, μ, Phi, noise, unit)
     return Phi @ μ, np.sqrt(unit) * np.sqrt(noise + leverage(root, Phi))
 
@@ -80,6 +83,7 @@ def leverage(root: FloatArray, Phi: FloatArray) -> FloatArray:
     if _are_compiled:
         from bdkn.kernels import conjugate
 
+        _check_shapes(root, Phi)
         return conjugate.leverage(root, Phi)
     return np.asarray(np.sum(whitened(root, Phi) ** 2, axis=0))
 
@@ -93,6 +97,7 @@ def whitened(root: FloatArray, Phi: FloatArray) -> FloatArray:
     if _are_compiled:
         from bdkn.kernels import conjugate
 
+        _check_shapes(root, Phi)
         return conjugate.whitened(root, Phi)
     H = len(root)
     x = np.zeros((H, len(Phi)))
@@ -102,6 +107,12 @@ def whitened(root: FloatArray, Phi: FloatArray) -> FloatArray:
         is_noise = np.abs(left) <= H * _NOISE * (np.abs(explained).sum(axis=0) + np.abs(left))
         x[k] = np.where(is_noise, 0.0, left / root[k, j])
     return x
+
+
+def _check_shapes(root: FloatArray, Phi: FloatArray) -> None:
+    """Raise unless R is (H, H) for rows (n, H): compiled code does not check where it reads."""
+    if Phi.ndim != 2 or root.shape != (Phi.shape[1], Phi.shape[1]):
+        raise InvalidParameterError(f"root must be (H, H) for Phi (n, H); got {root.shape} and {Phi.shape}")
 
 
 def triangular_order(root: FloatArray) -> IndexArray:
@@ -181,5 +192,7 @@ def posterior_of_few(Phi: FloatArray, y: FloatArray) -> tuple[float, FloatArray,
         return None
     from bdkn.kernels import conjugate
 
+    if Phi.ndim != 2 or y.shape != Phi.shape[:1]:
+        raise InvalidParameterError(f"y must have an entry for each row of Phi; got {y.shape} and {Phi.shape}")
     succeeded, t, root, μ, b, evidence = conjugate.conjugate(Phi.T, y)
     return (t, root, μ, b, evidence) if succeeded else None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numba as nb
+
+from bdkn.kernels.code_cache import CodeCache
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -18,9 +19,11 @@ def compiled(function: Function) -> Function:
     Fast-math is off: what a compiler reorders and fuses depends on what it inlines, and the same seed must give the
     same bits whether the code was just compiled or loaded from disk.
     """
-    jit: Any = nb.njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
-    code: Function = jit(function)
-    return code
+    jit: Any = nb.njit(nogil=True, boundscheck=False, error_model="numpy")
+    code: Any = jit(function)
+    code._cache = CodeCache(function)
+    found: Function = code
+    return found
 
 
 def inlined(function: Function) -> Function:
@@ -41,13 +44,6 @@ def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def announce(function: Any, what: str, seconds: int) -> None:
     """Print to standard error that a function will be compiled, unless its code is on disk."""
-    if not is_on_disk(function):
+    if not function._cache.is_on_disk():
         text = f"bdkn: compiling {what} for this CPU (once, some {seconds} s; later runs load it from disk) ..."
         print(text, file=sys.stderr, flush=True)
-
-
-def is_on_disk(function: Any) -> bool:
-    """Return whether the code of a compiled function is in Numba's cache on disk."""
-    python = function.py_func
-    stem = f"{python.__module__.rpartition('.')[2]}.{python.__qualname__}-"
-    return any(Path(function.stats.cache_path).glob(f"{stem}*.nbi"))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing
 
+from bdkn.lazy import lazy
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 _LIMIT = 1e18
@@ -82,7 +82,7 @@ class Columns:
             Z = np.where(changed, Z + np.copysign(jump, Z), np.where(self.constant, 0.0, Z))
         return Z
 
-    @cached_property
+    @lazy
     def _some_constant(self) -> bool:
         return bool(self.constant.any())
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaln
 
+from bdkn.errors import InvalidParameterError
 from bdkn.members.neighbours import Components, Neighbours
 from bdkn.predictive import StudentT, StudentTMixture
 from bdkn.threads import run_on_threads
@@ -75,11 +76,14 @@ class NeighbourDensity:
     def _weigh(self, parts: Components, inside: FloatArray, out: tuple[Any, ...]) -> None:
         from bdkn.kernels import forest as kernel
 
+        slots = self.neighbours.slots
+        if self.shares.shape != (len(self.knots), 1 + len(slots[0])) or len(inside) != len(parts.agreement):
+            raise InvalidParameterError(f"shares must be of all kinds at each knot; got shape {self.shares.shape}")
         even = math.exp(self.tilt * math.log(4.0) + float(betaln(1.0 + self.tilt, 1.0 + self.tilt)))
         calibration = (self.tilt, even, self.narrowing)
         arrays = (parts.position, parts.width, parts.mass)
         g = gate(parts.agreement)
-        kernel.weigh(arrays, self.neighbours.slots, g, self.knots, self.shares, inside, calibration, out)
+        kernel.weigh(arrays, slots, g, self.knots, self.shares, inside, calibration, out)
 
     def _mixture(self, student: StudentT, inside: FloatArray, out: tuple[Any, ...]) -> StudentTMixture:
         scale = student.scale * (1.0 - inside * (1.0 - self.narrowing))

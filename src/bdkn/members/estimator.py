@@ -69,7 +69,7 @@ class EstimatorMember:
 def predict_mean_std(model: Any, X: Any, name: str = "a member") -> MeanStd:
     """Return the means that a fitted model predicts and, if it has them, standard deviations."""
     try:
-        with as_a_member():
+        with as_a_member(), np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused
             answer = _predict_function(model)(X)
     except Exception as error:
         error.add_note(f"raised by member {name!r}, predicting {X.shape[0]} rows")

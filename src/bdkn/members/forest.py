@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bdkn.errors import InvalidParameterError
+from bdkn.lazy import lazy
 from bdkn.threads import run_on_threads
 from bdkn.typing import BoolArray, Float32Array, FloatArray, IndexArray
 
@@ -43,9 +44,26 @@ class Forest:
     rows: Ints
     copies: Float32Array
 
-    @cached_property
+    def check(self) -> None:
+        """Raise unless every way from a root ends at a leaf of its tree, and every node has training rows.
+
+        Compiled code, which does not check where it reads, relies on that. Children follow their node.
+        """
+        n, drawn, roots = len(self.feature), len(self.rows), self.roots
+        _require(all(len(part) == n for part in (self.threshold, self.right, self.start, self.stop)), "equal lengths")
+        _require(len(self.copies) == drawn, "a number of copies for each row drawn")
+        _require(len(roots) > 0 and roots[0] == 0 and (np.diff(roots) > 0).all() and roots[-1] < n, "roots in order")
+        number, inner = np.arange(n), self.feature >= 0
+        end = np.append(roots[1:], n)[np.searchsorted(roots, number, side="right") - 1]
+        _require(((number + 1 < self.right) & (self.right < end))[inner].all(), "children inside of their tree")
+        _require(((self.start >= 0) & (self.start < self.stop) & (self.stop <= drawn)).all(), "rows at each node")
+        first, last = self.start[roots], self.stop[roots]
+        _require(np.array_equal(np.append(first, drawn), np.append(0, last)), "the rows of all trees in their order")
+
+    @lazy
     def nodes(self) -> Ints:
         """The nodes as compiled code reads them: feature, key of the threshold, right child, number of rows."""
+        self.check()
         columns = (self.feature, sortable(self.threshold), self.right, self.stop - self.start)
         return np.ascontiguousarray(np.column_stack(columns), dtype=np.int32)
 
@@ -60,6 +78,11 @@ class Forest:
         absent = np.ones((n, len(self.roots)), dtype=np.bool_)
         absent[self.rows, trees] = False
         return absent
+
+
+def _require(holds: bool | np.bool_, what: str) -> None:
+    if not holds:
+        raise InvalidParameterError(f"a forest must have {what}; this one is damaged: fit again")
 
 
 def sortable(numbers: Float32Array) -> Ints:
@@ -86,11 +109,12 @@ def grow_forest(
     n_trees = n_trees or int(np.clip(_MOST_DRAWN // len(y), _FEWEST_TREES, _MOST_TREES))
     grown: list[Any] = [None] * n_trees
     seeds = [np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, k)) for k in range(n_trees)]
-    weights = np.ones(len(y)) if counts is None else counts
+    weights, finite = np.ones(len(y)) if counts is None else counts, bool(np.isfinite(inputs).all())
 
     def grow(k: int) -> None:
         rng = np.random.default_rng(seeds[k])
-        grown[k] = _grow_tree(inputs, y, _draw_rows(weights, groups, rng), int(rng.integers(2**31)))
+        drawn = _draw_rows(weights, groups, rng)
+        grown[k] = _grow_tree(inputs, y, drawn, int(rng.integers(2**31)), finite=finite)
 
     run_on_threads(grow, range(n_trees), n_jobs)
     return _join(grown)
@@ -103,14 +127,19 @@ def _draw_rows(weights: FloatArray, groups: IndexArray | None, rng: np.random.Ge
     return drawn if groups is None else drawn[groups] * (weights * np.bincount(groups)[groups] / total[groups])
 
 
-def _grow_tree(inputs: Float32Array, y: FloatArray, drawn: FloatArray, seed: int) -> tuple[Any, ...]:
-    """Return the arrays of one tree: feature, threshold, right, start, stop, rows, copies."""
+def _grow_tree(inputs: Float32Array, y: FloatArray, drawn: FloatArray, seed: int, *, finite: bool) -> tuple[Any, ...]:
+    """Return the arrays of one tree: feature, threshold, right, start, stop, rows, copies.
+
+    Neither the parameters nor finite inputs are checked for each tree again, which takes as long as a small tree.
+    """
+    from sklearn import config_context
     from sklearn.tree import DecisionTreeRegressor
 
     rows = np.flatnonzero(drawn)
     tried = max(1, min(round(_SHARE_OF_INPUTS * inputs.shape[1]), _MOST_INPUTS))
     model = DecisionTreeRegressor(max_features=tried, random_state=seed)
-    tree = model.fit(inputs[rows], y[rows], sample_weight=drawn[rows]).tree_
+    with config_context(skip_parameter_validation=True):
+        tree = model.fit(inputs[rows], y[rows], sample_weight=drawn[rows], check_input=not finite).tree_
     leaves = tree.apply(inputs[rows])
     order = np.argsort(leaves, kind="stable")
     start = np.searchsorted(leaves[order], np.arange(tree.node_count)).astype(np.int32)

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from bdkn.errors import DivergedError, InvalidParameterError
+from bdkn.lazy import lazy
 from bdkn.members.encoding import LIMIT, Standardizer
 from bdkn.members.forest import Forest, Ints, sortable
 from bdkn.predictive import StudentT
 from bdkn.typing import BoolArray, Float32Array, FloatArray, IndexArray
 
+_MOST_SLOTS = 1 << 16
 _BROAD = 4
 """Training rows of a broad node, at least."""
+
+_FARTHEST = 1e300
+"""Distances, in scales of a prediction, that compiled code can compute with."""
 
 
 class Kind(NamedTuple):
@@ -86,8 +91,24 @@ class Neighbours:
     kinds: FloatArray
     rows: IndexArray | None = None
 
-    @cached_property
+    def check(self) -> None:
+        """Raise unless the forest, its rows and the kinds of components belong together.
+
+        Compiled code, which does not check where it reads, relies on that.
+        """
+        forest, n, p = self.forest, len(self.targets), self.inputs.n_columns
+        forest.check()
+        _require(len(self.errors) == n and forest.rows.min() >= 0 and forest.rows.max() < n, "its rows in the forest")
+        _require(forest.feature.max() < p, f"trees that divide columns from 0 to {p - 1}")
+        _require(self.kinds.ndim == 2 and self.kinds.shape[1] in (4, 5), "kinds of 4 or 5 numbers")
+        slots, numbers = self.kinds[:, 2], self.kinds[:, 3:]
+        _require(np.isin(self.kinds[:, :2], (0.0, 1.0)).all(), "kinds that say 0 or 1 of errors and broad nodes")
+        _require(((slots >= 1.0) & (slots == np.floor(slots))).all() and slots.sum() <= _MOST_SLOTS, "whole slots")
+        _require((numbers[:, 0] > 0.0).all() and (numbers >= 0.0).all(), "bandwidths > 0 and powers >= 0")
+
+    @lazy
     def _plan(self) -> tuple[IndexArray, IndexArray, IndexArray, IndexArray, FloatArray, FloatArray]:
+        self.check()
         of_errors, is_broad, slots, bandwidth, *powers = self.kinds.T  # files of earlier versions have no powers
         power = powers[0] if powers else np.zeros(len(bandwidth))
         last = np.cumsum(slots.astype(np.intp))
@@ -110,12 +131,40 @@ class Neighbours:
 
         n, forest = len(keys), self.forest
         may_use = np.ones((n, len(forest.roots)), dtype=np.bool_) if absent is None else absent
+        self._check_rows(student, keys, may_use)
         position, width, mass = (np.empty((n, self.slots[1][-1])) for _ in range(3))
         found, values = (position, width, mass, np.empty(n)), (self.targets, self.errors)
         own = (np.ascontiguousarray(student.df), student.loc, student.scale)
         nodes = kernel.find_nodes(forest.nodes, forest.roots, keys, _BROAD)
         kernel.components(nodes, forest.drawn, may_use, values, own, self._plan, self.floor, found)
         return Components(*found)
+
+    def _check_rows(self, student: StudentT, keys: Ints, may_use: BoolArray) -> None:
+        """Raise unless rows are as compiled code takes them: their distances from all targets must be numbers."""
+        n = len(keys)
+        if (
+            len(student) != n
+            or keys.shape != (n, self.inputs.n_columns)
+            or may_use.shape != (n, len(self.forest.roots))
+        ):
+            raise InvalidParameterError(f"rows must be (n, {self.inputs.n_columns}); got {keys.shape}, {len(student)}")
+        with np.errstate(all="ignore"):
+            farthest = (np.abs(student.loc).max(initial=0.0) + self._largest) / student.scale.min(initial=np.inf)
+        if not farthest < _FARTHEST:
+            raise DivergedError(
+                "predictions are infinite, or so far from the training targets that their distance is no number: check "
+                "the rows, or fit again with targets in other units"
+            )
+
+    @lazy
+    def _largest(self) -> float:
+        """The largest absolute target or error of a training row."""
+        return float(max(np.abs(self.targets).max(), np.abs(self.errors).max()))
+
+
+def _require(holds: bool | np.bool_, what: str) -> None:
+    if not holds:
+        raise InvalidParameterError(f"neighbours must have {what}; these are damaged: fit again")
 
 
 def encode_inputs(inputs: Standardizer, table: Any) -> Float32Array:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from bdkn.errors import InvalidParameterError
+from bdkn.errors import InvalidParameterError, shown
 from bdkn.rows import BLOCK_ROWS, Rows
 
 _ENGINE_NAMES = {"FusedEngine": "fused", "ReferenceEngine": "reference", "TorchEngine": "torch"}
@@ -84,11 +84,11 @@ def seed_sequence(random_state: Seed) -> np.random.SeedSequence:
         return np.random.SeedSequence(random_state.integers(0, 2**32, size=4, dtype=np.uint32).tolist())
     if random_state is None:
         return np.random.SeedSequence()
-    if isinstance(random_state, numbers.Integral) and random_state >= 0:
+    if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool) and random_state >= 0:
         return np.random.SeedSequence(int(random_state))
     raise InvalidParameterError(
         "random_state must be None, an integer >= 0, a numpy.random.Generator or a numpy.random.RandomState; "
-        f"got {random_state!r}"
+        f"got {shown(random_state)}"
     )
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bdkn.lazy import lazy
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 NEAR = 1e-3
@@ -107,7 +107,7 @@ class _TableKeys:
     def of(cls, X: Any, y: FloatArray, width: float | None) -> _TableKeys:
         return cls(_keys(_parts(X), len(y), width), _keys([y[:, None]], len(y), width))
 
-    @cached_property
+    @lazy
     def rows(self) -> Keys:
         """One number for inputs and target together."""
         return _mixed(self.inputs) + self.targets
@@ -162,7 +162,8 @@ class _Grid:
         sample = np.asarray(part[:: max(1, len(part) // _SAMPLE)], dtype=np.float64)
         with np.errstate(all="ignore"):
             if np.isnan(sample).any():
-                sample = np.where(np.isnan(sample), np.nanmean(sample, axis=0), sample)
+                known = np.maximum(np.sum(~np.isnan(sample), axis=0), 1)
+                sample = np.where(np.isnan(sample), np.nansum(sample, axis=0) / known, sample)
             low, centre, high = np.nan_to_num(np.quantile(sample, [0.01, 0.5, 0.99], axis=0))
             spread = np.clip(sample, low, high).std(axis=0)
         return cls(centre, width * np.where((spread > 0) & np.isfinite(spread), spread, 1.0))

@@ -57,9 +57,10 @@ class CombinationSettings:
         return cls(**{part.name: getattr(model, part.name) for part in fields(cls)})
 
     def __post_init__(self) -> None:
-        if self.evidence != DEPRECATED:
+        if not (isinstance(self.evidence, str) and self.evidence == DEPRECATED):
             warn_user("evidence= is now prior_variance=, and will be removed in bdkn 0.3", FutureWarning)
-            object.__setattr__(self, "prior_variance", "evidence" if self.evidence == "exact" else self.evidence)
+            exact = isinstance(self.evidence, str) and self.evidence == "exact"
+            object.__setattr__(self, "prior_variance", "evidence" if exact else self.evidence)
         if isinstance(self.prior_variance, str):
             check_choice("prior_variance", self.prior_variance, ("evidence", "paper"))
         else:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection._split import GroupsConsumerMixin
 from sklearn.utils import _safe_indexing
 
-from bdkn.errors import InvalidParameterError, RepeatedRowsWarning, check_number, warn_user
+from bdkn.errors import InvalidParameterError, RepeatedRowsWarning, check_number, shown, warn_user
 from bdkn.members.folds import Folds
 from bdkn.members.repeated_rows import find_repeated_rows
 from bdkn.rows import Rows
@@ -91,7 +91,8 @@ class Splitting:
             seen.update(np.unique(self.groups, return_inverse=True)[1].astype(np.int64).tobytes())
         if _is_row_numbers(cv):
             for split in cv:
-                seen.update(repr([np.asarray(part).tolist() for part in split]).encode())
+                parts = split if isinstance(split, Iterable) else [split]  # which is refused, when folds are made
+                seen.update(repr([np.asarray(part).tolist() for part in parts]).encode())
         else:
             seen.update(repr(cv).encode())
         return seen.hexdigest()
@@ -124,27 +125,45 @@ def _is_row_numbers(cv: Any) -> bool:
 
 def check_cv(cv: Any) -> None:
     """Raise unless ``cv`` is None, a number of folds, a splitter, or pairs of row numbers."""
-    if isinstance(cv, str):
-        raise InvalidParameterError(f"cv must be a number, a splitter or pairs of lists of row numbers; got {cv!r}")
+    if isinstance(cv, str | bytes) or (isinstance(cv, np.ndarray) and cv.ndim == 0):
+        raise InvalidParameterError(
+            f"cv must be a number, a splitter or pairs of lists of row numbers; got {shown(cv)}"
+        )
     if is_fold_count(cv):
         check_number("cv", cv, low=2, whole=True)
 
 
 def _is_missing(labels: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which labels are None or not equal to themselves, as nan is."""
-    if labels.dtype.kind not in "fO":
+    """Return which labels are missing."""
+    if labels.dtype.kind in "mM":
+        return np.asarray(np.isnat(labels))
+    if labels.dtype.kind not in "fcO":
         return np.zeros(len(labels), dtype=bool)
-    return np.array([label is None or label != label for label in labels], dtype=bool)
+    return np.array([_is_no_label(label) for label in labels], dtype=bool)
+
+
+def _is_no_label(label: Any) -> bool:
+    """Return whether a label is None, not equal to itself, as nan is, or pandas' NA, which is not even unequal."""
+    return label is None or type(label).__name__ == "NAType" or bool(np.any(label != label))
 
 
 def _labels(groups: ArrayLike, n: int) -> NDArray[Any]:
     """Return the checked labels of n rows."""
-    labels = np.asarray(groups)
+    try:
+        labels = np.asarray(groups)
+    except ValueError as error:
+        raise InvalidParameterError(f"groups must hold one label per row; got {shown(groups)}") from error
     if labels.shape != (n,):
-        got = f"{groups!r}: if this is a column, X[{groups!r}]" if isinstance(groups, str) else f"shape {labels.shape}"
+        got = (
+            f"{shown(groups)}: if this is a column, X[{groups!r}]"
+            if isinstance(groups, str)
+            else f"shape {labels.shape}"
+        )
         raise InvalidParameterError(f"groups must hold one label per row, shape ({n},); got {got}")
-    if _is_missing(labels).any():
-        raise InvalidParameterError("groups must hold a label for every row; got nan or None: give such rows their own")
+    if (isinstance(groups, np.ma.MaskedArray) and np.ma.getmaskarray(groups).any()) or _is_missing(labels).any():
+        raise InvalidParameterError(
+            "groups must hold a label for every row; got nan, None or masked ones: give such rows their own"
+        )
     labels = labels.astype(str) if labels.dtype.kind == "O" else labels
     if len(np.unique(labels)) < 2:
         raise InvalidParameterError(

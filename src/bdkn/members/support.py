@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from bdkn.lazy import lazy
 from bdkn.members.columns import Columns, row_blocks, take
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
@@ -120,12 +120,12 @@ class Support:
     def _ratio(self, step: FloatArray) -> FloatArray:
         return np.asarray(np.linalg.norm(step, axis=1) / self.typical)
 
-    @cached_property
+    @lazy
     def _some_closeness(self) -> list[FloatArray]:
         steps = [len(self.prototypes) // some for some in _SOME]
         return [closeness_of(self.prototypes[::step]) for step in steps if step > 1]
 
-    @cached_property
+    @lazy
     def _closeness(self) -> FloatArray:
         return closeness_of(self.prototypes)
 

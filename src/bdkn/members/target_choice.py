@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 from scipy.special import stdtr
 from scipy.stats import skew
 
-from bdkn.errors import InvalidParameterError, check_choice
+from bdkn.errors import InvalidParameterError, check_choice, shown
 from bdkn.predictive import (
     ContinuedLink,
     IdentityLink,
@@ -61,6 +61,13 @@ _SKEWED = 0.5
 """Skewness of the targets from which on powers are tried."""
 
 
+def _is_finite(number: Real) -> bool:
+    try:
+        return bool(np.isfinite(float(number)))
+    except OverflowError:  # an integer that is larger than any float
+        return False
+
+
 @dataclass(frozen=True, eq=False)
 class TargetSettings:
     """The parameters ``target``, ``lower`` and ``upper`` of a regressor."""
@@ -77,8 +84,8 @@ class TargetSettings:
     def __post_init__(self) -> None:
         check_choice("target", self.target, TARGETS)
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
-            if bound is not None and not (isinstance(bound, Real) and np.isfinite(bound)):
-                raise InvalidParameterError(f"{name} must be a finite number, or None for no bound; got {bound!r}")
+            if bound is not None and not (isinstance(bound, Real) and _is_finite(bound)):
+                raise InvalidParameterError(f"{name} must be a finite number, or None for no bound; got {shown(bound)}")
         if self.lower is not None and self.upper is not None and not self.lower < self.upper:
             raise InvalidParameterError(f"lower must be < upper; got lower={self.lower} and upper={self.upper}")
 

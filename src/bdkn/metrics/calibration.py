@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bdkn.errors import InvalidParameterError
+from bdkn.arrays import read_numbers
+from bdkn.errors import InvalidParameterError, shown
 from bdkn.metrics.rows import observed, row_weights
 from bdkn.predictive import Predictive
 from bdkn.typing import FloatArray
@@ -109,7 +110,7 @@ def calibration_error(
 
 def check_levels(levels: ArrayLike | None) -> FloatArray:
     """Return the nominal levels as a 1-D array, after checking that each is a probability."""
-    nominal = _LEVELS.copy() if levels is None else np.asarray(levels, dtype=np.float64)
+    nominal = _LEVELS.copy() if levels is None else read_numbers("levels", levels)
     if nominal.ndim != 1 or nominal.size == 0 or not np.all((nominal >= 0) & (nominal <= 1)):
-        raise InvalidParameterError(f"levels must be a list of probabilities within [0, 1]; got {levels!r}")
+        raise InvalidParameterError(f"levels must be a list of probabilities within [0, 1]; got {shown(levels)}")
     return nominal

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import asdict, dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bdkn.errors import InvalidParameterError, check_number
+from bdkn.arrays import read_numbers
+from bdkn.errors import InvalidParameterError, check_number, shown
 from bdkn.metrics.betting import N_BETS, Wealth
 from bdkn.metrics.rows import observed
 from bdkn.predictive import Predictive
@@ -19,6 +21,9 @@ LEVELS = (0.5, 0.9, 0.95)
 """Levels of the intervals whose coverage is reported."""
 
 _BINS = 10
+
+_ADDING = threading.Lock()
+"""Held while a batch joins a monitor, so that batches of several threads come one after the other."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +125,9 @@ class Monitor:
 
     def reset(self) -> None:
         """Begin anew, for example after a change of the model; the reports stay."""
-        self._wealth, self.start = Wealth(self.tolerance), self.n
-        self.alarm_row: int | None = None
+        with _ADDING:
+            self._wealth, self.start = Wealth(self.tolerance), self.n
+            self.alarm_row: int | None = None
 
     @property
     def n(self) -> int:
@@ -162,20 +168,24 @@ class Monitor:
         """
         values = observed(y, dist)
         levels = _checked_pit(dist.cdf(values) if pit is None else pit, len(values))
+        scores: dict[str, Any] = {
+            "n": len(values),
+            "log_score": float(dist.logpdf(values).mean()),
+            "crps": float(dist.crps(values).mean()),
+            "coverage": {level: float(np.mean(np.abs(levels - 0.5) <= level / 2.0)) for level in LEVELS},
+            "pit_counts": tuple(np.histogram(levels, _BINS, (0.0, 1.0))[0].tolist()),
+            "outside": float(outside),
+        }
+        with _ADDING:
+            return self._watch(levels, scores)
+
+    def _watch(self, levels: FloatArray, scores: dict[str, Any]) -> MonitorReport:
+        """Bet on a batch and keep its report; nothing in here fails, so that a batch is added whole or not at all."""
         first, (logs, self._wealth) = self.n, self._wealth.after(levels)
         if self.alarm_row is None and (over := logs >= self.threshold).any():
             self.alarm_row = first - self.start + int(np.argmax(over)) + 1
         report = MonitorReport(
-            first=first,
-            n=len(values),
-            log_score=float(dist.logpdf(values).mean()),
-            crps=float(dist.crps(values).mean()),
-            coverage={level: float(np.mean(np.abs(levels - 0.5) <= level / 2.0)) for level in LEVELS},
-            pit_counts=tuple(np.histogram(levels, _BINS, (0.0, 1.0))[0].tolist()),
-            outside=float(outside),
-            log_wealth=self._wealth.log,
-            alarm=self.alarm,
-            alarm_row=self.alarm_row,
+            first=first, **scores, log_wealth=self._wealth.log, alarm=self.alarm, alarm_row=self.alarm_row
         )
         self.reports.append(report)
         return report
@@ -188,10 +198,12 @@ class Monitor:
         text : str
             Text that ``from_json`` reads.
         """
-        reports = [{**asdict(report), "coverage": list(report.coverage.values())} for report in self.reports]
-        wealth = {"n": self._wealth.n, "log_stakes": [x if np.isfinite(x) else None for x in self._wealth.log_stakes]}
-        state = {"alpha": self.alpha, "tolerance": self.tolerance, "alarm_row": self.alarm_row, "start": self.start}
-        return json.dumps({**state, "wealth": wealth, "reports": reports})
+        with _ADDING:
+            seen, reports = self._wealth, list(self.reports)
+            state = {"alpha": self.alpha, "tolerance": self.tolerance, "alarm_row": self.alarm_row, "start": self.start}
+        told = [{**asdict(report), "coverage": list(report.coverage.values())} for report in reports]
+        wealth = {"n": seen.n, "log_stakes": [x if np.isfinite(x) else None for x in seen.log_stakes]}
+        return json.dumps({**state, "wealth": wealth, "reports": told})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -207,9 +219,24 @@ class Monitor:
         monitor : Monitor
             The same monitor, which goes on where the other one was.
         """
-        state = json.loads(text)
+        try:
+            return cls._of_state(json.loads(text))
+        except InvalidParameterError:
+            raise
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise InvalidParameterError(
+                f"text must be what Monitor.to_json wrote; this is not ({type(error).__name__}: {shown(str(error))})"
+            ) from error
+
+    @classmethod
+    def _of_state(cls, state: dict[str, Any]) -> Self:
+        """Return the monitor with that state."""
         monitor, wealth = cls(state["alpha"], state["tolerance"]), state["wealth"]
-        stakes = np.array([-np.inf if x is None else x for x in wealth["log_stakes"]])
+        check_number("n of the wealth", wealth["n"], low=0, whole=True)
+        check_number("start", state["start"], low=0, whole=True)
+        if state["alarm_row"] is not None:
+            check_number("alarm_row", state["alarm_row"], low=1, whole=True)
+        stakes = read_numbers("log_stakes", [-np.inf if x is None else x for x in wealth["log_stakes"]])
         if stakes.shape != (N_BETS,):
             raise InvalidParameterError(
                 f"a monitor has {N_BETS} bets; this text has {len(stakes)}: it is of another version"
@@ -225,7 +252,7 @@ class Monitor:
 
 
 def _checked_pit(pit: ArrayLike, n: int) -> FloatArray:
-    levels = np.asarray(pit, dtype=np.float64)
+    levels = read_numbers("pit", pit)
     if levels.shape != (n,) or not np.all((levels >= 0.0) & (levels <= 1.0)):
         raise InvalidParameterError(f"pit must hold one probability for each of {n} rows; got shape {levels.shape}")
     return levels

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bdkn.metrics.calibration import calibration_error
-from bdkn.metrics.rows import average, observed
+from bdkn.metrics.rows import average, observed, root_mean_square
 from bdkn.predictive import Predictive
 
 
@@ -34,7 +34,9 @@ def rmse(y: ArrayLike, dist: Predictive, sample_weight: ArrayLike | None = None)
     >>> rmse([1.0, 3.0], Gaussian([0.0, 2.0], [1.0, 1.0]))
     1.0
     """
-    return float(np.sqrt(average((observed(y, dist) - dist.mean()) ** 2, sample_weight)))
+    with np.errstate(over="ignore"):  # an error may be larger than any number
+        errors = observed(y, dist) - dist.mean()
+    return root_mean_square(errors, sample_weight)
 
 
 def nll(y: ArrayLike, dist: Predictive, sample_weight: ArrayLike | None = None) -> float:

@@ -86,7 +86,10 @@ def _number(value: Any, default: float) -> float:
 
 
 _SCALERS = {
-    "StandardScaler": lambda t: TargetMap(unit=_number(t.scale_, 1.0), shift=_number(t.mean_, 0.0)),
+    # It knows the mean even where it does not subtract it.
+    "StandardScaler": lambda t: TargetMap(
+        unit=_number(t.scale_, 1.0), shift=_number(t.mean_ if t.with_mean else None, 0.0)
+    ),
     "RobustScaler": lambda t: TargetMap(unit=_number(t.scale_, 1.0), shift=_number(t.center_, 0.0)),
     "MaxAbsScaler": lambda t: TargetMap(unit=_number(t.scale_, 1.0)),
     "MinMaxScaler": lambda t: TargetMap(

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 from scipy.special import expit
 
+from bdkn.lazy import lazy
 from bdkn.networks.functions import NUMPY, Functions, Values
 from bdkn.typing import Array
 
@@ -30,7 +30,7 @@ class Activation:
     slope: Callable[[Functions, Values], Values]
     torch_name: str
 
-    @cached_property
+    @lazy
     def torch(self) -> Callable[[Any], Any]:
         """The function of PyTorch; imports PyTorch."""
         import torch

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,7 @@ from bdkn.kernels import elementary
 from bdkn.kernels.compiled import announce, compiled, inlined
 from bdkn.kernels.product import main_height, product
 from bdkn.kernels.tile import padded
+from bdkn.lazy import lazy
 from bdkn.networks.activation import ACTIVATIONS, LEAK
 from bdkn.networks.head import MIN_VARIANCE
 from bdkn.networks.spec import Layer, NetworkSpec
@@ -79,16 +80,16 @@ class Packing:
             line[TALLEST_OUT] = main_height(n_out)
         return table
 
-    @cached_property
+    @lazy
     def size(self) -> int:
         """Floats of the padded weights, a whole number of vectors."""
         return multiple(self._ends[-1], CACHE_LINE)
 
-    @cached_property
+    @lazy
     def _ends(self) -> list[int]:
         return [0, *np.cumsum([rows * columns for rows, columns in self._shapes]).tolist()]
 
-    @cached_property
+    @lazy
     def _shapes(self) -> list[tuple[int, int]]:
         return [(n_out, padded(n_in + 1)) for n_out, n_in in self.spec.shapes]
 
@@ -244,6 +245,19 @@ class Bins:
     columns: Line
     numbers: Floats
 
+    def fit(self, n_columns: int) -> bool:
+        """Return whether all bins are of columns of a table: compiled code does not check where it reads."""
+        m = len(self.columns)
+        return m == 0 or (self.numbers.shape == (4, m) and self._first >= 0 and self._last < n_columns)
+
+    @lazy
+    def _first(self) -> int:
+        return int(self.columns.min())
+
+    @lazy
+    def _last(self) -> int:
+        return int(self.columns.max())
+
 
 NO_BINS = Bins(np.zeros(0, dtype=np.int64), np.zeros((4, 0), dtype=np.float32))
 
@@ -258,6 +272,7 @@ class Packed:
     @classmethod
     def of(cls, spec: NetworkSpec, layers: Sequence[Layer]) -> Packed:
         """Pack stacked layers."""
+        spec.check_layers(layers)
         packing, n_networks = packing_of(spec), len(layers[0][0])
         parts = [packing.pack([(W[h], b[h]) for W, b in layers]) for h in range(n_networks)]
         return cls(spec, np.concatenate(parts) if parts else np.empty(0, dtype=np.float32))
@@ -268,7 +283,7 @@ class Packed:
         The inputs of the networks are the columns of ``X``, then the features of ``bins``.
         """
         rows, size, activation = (
-            self._checked(X, len(bins.columns)),
+            self._checked(X, bins),
             packing_of(self.spec).size,
             ACTIVATIONS[self.spec.activation].code,
         )
@@ -291,8 +306,10 @@ class Packed:
             run_on_threads(fill, range(0, n, step), threads)
         return means, variances
 
-    def _checked(self, X: ArrayLike, n_features: int) -> Floats:
-        rows, wanted = np.ascontiguousarray(X, dtype=np.float32), self.spec.n_inputs - n_features
+    def _checked(self, X: ArrayLike, bins: Bins) -> Floats:
+        rows, wanted = np.ascontiguousarray(X, dtype=np.float32), self.spec.n_inputs - len(bins.columns)
+        if not bins.fit(wanted):
+            raise InvalidParameterError(f"bins must be of columns from 0 to {wanted - 1}")
         if rows.ndim != 2 or rows.shape[1] != wanted:
             raise InvalidParameterError(f"rows must be of shape (n, {wanted}); got shape {np.shape(X)}")
         # Numba would compile anew for arrays that are read-only.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bdkn.lazy import lazy
 from bdkn.networks.exact import exact_outputs
 from bdkn.networks.head import MEAN_VARIANCE
 from bdkn.networks.spec import Layer, NetworkSpec
@@ -91,7 +91,7 @@ class Networks:
     def __getstate__(self) -> dict[str, Any]:
         return {"spec": self.spec, "layers": self.layers}  # what is packed can be packed again
 
-    @cached_property
+    @lazy
     def packed(self) -> Packed:
         """The networks as compiled code takes them."""
         from bdkn.networks.compiled import Packed, prepare

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bdkn.lazy import lazy
 from bdkn.networks.mlp import MixedNetworks, Networks, Predictor
 from bdkn.typing import Array, BoolArray, Float32Array, FloatArray, IndexArray
 
@@ -77,7 +77,7 @@ class PiecewiseLinear:
         np.divide(features, self.scale, out=features)
         return inputs
 
-    @cached_property
+    @lazy
     def bins(self) -> Bins:
         """The bins as compiled code takes them."""
         from bdkn.networks.compiled import Bins

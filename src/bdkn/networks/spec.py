@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from bdkn.errors import check_choice, check_number
+from bdkn.errors import InvalidParameterError, check_choice, check_number
 from bdkn.networks.activation import ACTIVATIONS
 from bdkn.networks.head import MEAN_VARIANCE, Head
 from bdkn.typing import Array
@@ -45,6 +46,14 @@ class NetworkSpec:
     def n_parameters(self) -> int:
         """Weights and biases of one network."""
         return sum(n_out * (n_in + 1) for n_out, n_in in self.shapes)
+
+    def check_layers(self, layers: Sequence[Layer]) -> None:
+        """Raise unless layers of stacked networks, W (H, n_out, n_in) and b (H, n_out), have this shape."""
+        H = len(layers[0][0]) if layers and layers[0][0].ndim else 0
+        wanted = [((H, n_out, n_in), (H, n_out)) for n_out, n_in in self.shapes]
+        found = [(W.shape, b.shape) for W, b in layers]
+        if found != wanted:
+            raise InvalidParameterError(f"layers must have the shapes {wanted}; got {found}")
 
     def initial_layers(self, generator: np.random.Generator) -> list[Layer]:
         """Draw weights and biases uniform in ±1/√n_in, as PyTorch's ``nn.Linear`` does, in single precision."""

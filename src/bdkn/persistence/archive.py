@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,56 +23,141 @@ VERSION = 2
 Arrays = dict[str, NDArray[Any]]
 Document = dict[str, Any]
 
+_TYPES = {
+    "BOOL": "?",
+    "I8": "i1",
+    "I16": "<i2",
+    "I32": "<i4",
+    "I64": "<i8",
+    "U8": "u1",
+    "U16": "<u2",
+    "U32": "<u4",
+    "U64": "<u8",
+    "F16": "<f2",
+    "F32": "<f4",
+    "F64": "<f8",
+}
+"""Types of arrays by their names in a file."""
+
+_LONGEST_HEADER = 100_000_000
+"""Bytes of the header of a safetensors file, at most."""
+
+_MOST_AXES, _LONGEST = 8, 2**40
+"""Axes of an array, and entries along one of them, at most; an array without entries may declare any."""
+
 
 def write(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], document: Document) -> None:
     """Write arrays and document to a temporary file in the same folder, then rename it to ``path``."""
-    from safetensors.numpy import save
-
-    target = Path(path)
-    if target.is_dir():
-        raise IsADirectoryError(f"{target} is a folder; give the name of a file in it")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"the folder {target.parent} does not exist; create it first, or choose another")
-    parts = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    text = json.dumps(document)
-    metadata = {"format": FORMAT, "version": str(VERSION), "document": text, "checksum": _checksum(parts, text)}
-    replace_file(target, save(parts, metadata))
+    replace_file(Path(path), to_bytes(arrays, document))
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Arrays, Document]:
     """Read the arrays and the document of a file that ``write`` wrote."""
-    from safetensors import SafetensorError, safe_open
-
-    if Path(path).is_dir():
+    target = Path(path)
+    if target.is_dir():
         raise IsADirectoryError(f"{os.fspath(path)} is a folder; give the name of a file in it")
-    if not Path(path).is_file():
+    if not target.is_file():
         raise FileNotFoundError(f"there is no file {os.fspath(path)}")
     try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            _check_format(path, metadata)
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        with open(target, "rb") as file:
+            start = file.read(8)
+            _check_start(start, os.fstat(file.fileno()).st_size, os.fspath(path))
+            return from_bytes(start + file.read(), os.fspath(path))
+    except MemoryError as error:
+        size = target.stat().st_size
+        raise ModelFileError(f"{path} takes {size / 1e9:.3g} GB of memory, which is more than there is") from error
+
+
+def to_bytes(arrays: Mapping[str, NDArray[Any]], document: Document) -> bytes:
+    """Return the content of the file of arrays and document."""
+    from safetensors.numpy import save
+
+    parts = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    text = json.dumps(document)
+    metadata = {"format": FORMAT, "version": str(VERSION), "document": text, "checksum": _checksum(parts, text)}
+    content: bytes = save(parts, metadata)
+    return content
+
+
+def from_bytes(content: bytes, path: str) -> tuple[Arrays, Document]:
+    """Return arrays and document of the content of the file ``path``; raise ``ModelFileError`` if they are damaged.
+
+    No more memory is used than a few times the size of the file, whatever the file declares.
+    """
+    from safetensors import SafetensorError, deserialize
+
+    try:
+        tensors = deserialize(content)  # type: ignore[no-untyped-call]
     except SafetensorError as error:
         raise _damaged(path, str(error)) from error
+    metadata = _metadata(content, path)
+    _check_format(path, metadata)
+    arrays = {name: _array(tensor, path) for name, tensor in tensors}
     text = metadata.get("document", "")
     if metadata.get("checksum") != _checksum(arrays, text):
         raise _damaged(path, "its checksum does not match")
-    document: Document = json.loads(text)
+    document = _parsed(text, path)
+    if not isinstance(document, dict):
+        raise _damaged(path, "its document does not consist of names and values")
     return arrays, document
 
 
-def _check_format(path: str | os.PathLike[str], metadata: dict[str, str]) -> None:
+def _check_start(start: bytes, size: int, path: str) -> None:
+    """Raise unless a file can be a safetensors file by its first bytes: a large file of another kind is not read."""
+    length = int.from_bytes(start, "little")
+    if len(start) < 8 or not 2 <= length <= min(size - 8, _LONGEST_HEADER):
+        raise _damaged(path, "it does not begin as a safetensors file")
+
+
+def _metadata(content: bytes, path: str) -> dict[str, str]:
+    """Return the texts in the header of a safetensors file, of which the library reads everything else."""
+    (length,) = struct.unpack_from("<Q", content)
+    header = _parsed(content[8 : 8 + length].decode("utf-8"), path)
+    found: dict[str, str] = header.get("__metadata__") or {}
+    return found
+
+
+def _parsed(text: str, path: str) -> Any:
+    """Return what a JSON text says; raise if it is none, has a name twice, or is nested too deeply."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError("a name occurs twice")
+        return found
+
+    try:
+        return json.loads(text, object_pairs_hook=unique)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, f"its document is no JSON: {error}") from error
+
+
+def _array(tensor: Mapping[str, Any], path: str) -> NDArray[Any]:
+    if tensor["dtype"] not in _TYPES:
+        raise _damaged(path, f"it has an array of the unknown type {tensor['dtype']}")
+    kind, shape = np.dtype(_TYPES[tensor["dtype"]]), tensor["shape"]
+    if len(shape) > _MOST_AXES or max(shape, default=0) > _LONGEST:
+        raise _damaged(path, f"it has an array of the impossible shape {shape}")
+    array = np.frombuffer(tensor["data"], dtype=kind).reshape(shape)
+    if kind.kind == "b" and array.view(np.uint8).max(initial=0) > 1:
+        raise _damaged(path, "a truth value is neither 0 nor 1")
+    return array.copy()  # aligned, and writeable as compiled code expects it
+
+
+def _check_format(path: str, metadata: dict[str, str]) -> None:
     if metadata.get("format") != FORMAT:
         raise ModelFileError(f"{path} is a safetensors file, but not a bdkn model; load it with its own program")
     version = metadata.get("version", "")
-    if version.isdecimal() and int(version) > VERSION:
+    if not (version.isascii() and version.isdecimal() and 0 < len(version) < 10):
+        raise _damaged(path, "its version is no number")
+    if int(version) > VERSION:
         raise ModelFileError(
             f"{path} has format version {version}, this bdkn reads up to version {VERSION}; run: pip install --upgrade "
             "bdkn"
         )
 
 
-def _damaged(path: str | os.PathLike[str], why: str) -> ModelFileError:
+def _damaged(path: str, why: str) -> ModelFileError:
     return ModelFileError(
         f"{path} cannot be read as a bdkn model ({why}); it is damaged, incomplete or of another kind: "
         "copy it again from its source, or fit and save again"

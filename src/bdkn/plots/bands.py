@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bdkn.metrics.calibration import check_levels
 from bdkn.plots.style import BLUE, tint
 from bdkn.predictive.base import Predictive
 from bdkn.typing import FloatArray
@@ -31,7 +32,7 @@ class Band:
 
 def central_bands(dist: Predictive, levels: Sequence[float]) -> tuple[Band, ...]:
     """Return the central intervals, the widest first, which is the order to draw them in."""
-    return tuple(Band(level, *dist.interval(level)) for level in sorted(levels, reverse=True))
+    return tuple(Band(level, *dist.interval(level)) for level in sorted(check_levels(levels).tolist(), reverse=True))
 
 
 def draw_bands(ax: Axes, x: FloatArray, bands: Sequence[Band]) -> None:

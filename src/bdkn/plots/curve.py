@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bdkn.errors import InvalidParameterError
+from bdkn.arrays import read_numbers
+from bdkn.errors import InvalidParameterError, shown
 from bdkn.plots.bands import Band, central_bands, draw_bands
 from bdkn.plots.display import Display
 from bdkn.plots.grid import predict_beyond, spaced_over, table_like
@@ -43,15 +44,31 @@ def curve_data(
     points: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> CurveData:
     """Compute what the curve figure shows."""
-    places = np.asarray(x, dtype=np.float64)
+    places = read_numbers("x", x)
     if places.shape != (len(dist),):
         raise InvalidParameterError(
             f"x must hold one value for each of the {len(dist)} predicted rows; got shape {places.shape}"
         )
     order = np.argsort(places, kind="stable")
-    true = None if truth is None else np.asarray(truth, dtype=np.float64)[order]
-    seen = None if points is None else (np.asarray(points[0], np.float64), np.asarray(points[1], np.float64))
+    true = None if truth is None else _checked("truth", truth, places.shape)[order]
+    seen = None if points is None else _checked_points(points)
     return CurveData(places[order], dist[order].mean(), central_bands(dist[order], levels), true, seen)
+
+
+def _checked(name: str, given: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
+    """Return finite numbers of a shape."""
+    values = read_numbers(name, given)
+    if values.shape != shape or not np.isfinite(values).all():
+        raise InvalidParameterError(f"{name} must be finite numbers of shape {shape}; got shape {values.shape}")
+    return values
+
+
+def _checked_points(points: tuple[ArrayLike, ArrayLike]) -> tuple[FloatArray, FloatArray]:
+    """Return observations, as many of x as of y."""
+    if not isinstance(points, tuple | list) or len(points) != 2:
+        raise InvalidParameterError(f"points must be a pair of arrays, x and y; got {shown(points)}")
+    x = read_numbers("points", points[0])
+    return _checked("x of points", x, x.shape), _checked("y of points", points[1], x.shape)
 
 
 def grid_over(X: Any, points: int, margin: float) -> Any:
@@ -59,7 +76,7 @@ def grid_over(X: Any, points: int, margin: float) -> Any:
 
     The range is extended on both sides by ``margin`` times its length.
     """
-    column = np.asarray(X, dtype=np.float64)
+    column = read_numbers("X", X)
     if column.ndim != 2 or column.shape[1] != 1:
         raise InvalidParameterError(f"a curve needs X with one column; got shape {column.shape}")
     return table_like(X, spaced_over(column, points, margin))

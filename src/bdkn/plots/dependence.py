@@ -8,7 +8,7 @@ import numpy as np
 
 from bdkn.metrics.estimators import plain_route_of
 from bdkn.plots.display import Display
-from bdkn.plots.style import BLUE, PALE, draw_legend, label_axes, prepare_axes, require_matplotlib, tint
+from bdkn.plots.style import BLUE, PALE, draw_legend, label_axes, literal, prepare_axes, require_matplotlib, tint
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -121,7 +121,7 @@ class DependenceDisplay(Display["PartialDependence"]):
         labels = [f"{words} of all rows", f"{words} of a row, average", "average prediction"]
         draw = self._draw_line if data.grid.dtype.kind in "fiumM" else self._draw_points
         draw(labels)
-        label_axes(self.ax_, data.column, "Prediction", name)
+        label_axes(self.ax_, literal(data.column), "Prediction", name)
         draw_legend(self.ax_, columns=2)
         return self
 
@@ -138,4 +138,4 @@ class DependenceDisplay(Display["PartialDependence"]):
         self.ax_.vlines(place, data.all_lower, data.all_upper, color=PALE, linewidth=9, label=labels[0])
         self.ax_.vlines(place, data.lower, data.upper, color=tint(BLUE, 0.3), linewidth=5, label=labels[1])
         self.ax_.scatter(place, data.mean, s=26, color=BLUE, zorder=3, label=labels[2])
-        self.ax_.set_xticks(place, [str(value) for value in data.grid])
+        self.ax_.set_xticks(place, [literal(str(value)) for value in data.grid])

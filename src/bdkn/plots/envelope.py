@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bdkn.errors import check_number
 from bdkn.typing import FloatArray
 
 
@@ -12,6 +13,7 @@ def binomial_envelope(rows: int, probability: ArrayLike, confidence: float) -> t
     """Return the central range of the share of successes in ``rows`` trials, of probability ``confidence``."""
     from scipy.stats import binom
 
-    tail = (1 - confidence) / 2
+    check_number("confidence", confidence, low=0.0, high=1.0)
+    tail = (1 - float(confidence)) / 2
     p = np.asarray(probability, dtype=np.float64)
     return np.asarray(binom.ppf(tail, rows, p) / rows), np.asarray(binom.ppf(1 - tail, rows, p) / rows)

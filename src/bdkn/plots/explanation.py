@@ -10,7 +10,7 @@ import numpy as np
 from bdkn.errors import check_number
 from bdkn.metrics.estimators import plain_route_of
 from bdkn.plots.display import Display
-from bdkn.plots.style import BLUE, GREY, INK, VERMILION, label_axes, prepare_axes, require_matplotlib
+from bdkn.plots.style import BLUE, GREY, INK, VERMILION, label_axes, literal, prepare_axes, require_matplotlib
 from bdkn.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class ExplanationDisplay(Display[ExplanationData]):
         reach = _ERRORS * data.errors
         self.ax_.hlines(height, data.values - reach, data.values + reach, colors=INK, linewidth=1.0)
         self.ax_.axvline(0.0, color=GREY, linewidth=1)
-        self.ax_.set_yticks(height, data.columns)
+        self.ax_.set_yticks(height, [literal(str(column)) for column in data.columns])
         self.ax_.set_ylim(len(height) - 0.4, -0.6)
         label_axes(self.ax_, self._words(), "", name)
         return self

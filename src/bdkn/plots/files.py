@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bdkn.errors import check_choice, require
+from bdkn.persistence import replace_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,7 +26,7 @@ def save_figure(
 ) -> list[Path]:
     """Write a figure to files ``folder/stem.format``, one per format.
 
-    The same figure always gives the same bytes.
+    The same figure always gives the same bytes. A file is written completely or not at all.
 
     Parameters
     ----------
@@ -65,5 +67,7 @@ def save_figure(
     paths = [place / f"{stem}.{kind}" for kind in formats]
     with matplotlib.rc_context({"svg.hashsalt": "bdkn"}):
         for path, kind in zip(paths, formats, strict=True):
-            fig.savefig(path, format=kind, dpi=dpi, metadata=_METADATA[kind])
+            picture = BytesIO()
+            fig.savefig(picture, format=kind, dpi=dpi, metadata=_METADATA[kind])
+            replace_file(path, picture.getvalue())
     return paths

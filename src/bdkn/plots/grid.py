@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bdkn.errors import OutsideDataWarning
+from bdkn.errors import InvalidParameterError, OutsideDataWarning, check_number
 from bdkn.metrics import predictive_of
 from bdkn.predictive.base import Predictive
 from bdkn.typing import FloatArray
@@ -15,6 +15,10 @@ from bdkn.typing import FloatArray
 
 def spaced_over(columns: FloatArray, points: int, margin: float) -> FloatArray:
     """Return evenly spaced values (points, p) over the range of each column, with a margin relative to its length."""
+    check_number("grid", points, low=2, high=1e6, whole=True)
+    check_number("margin", margin, low=0.0, high=1e6)
+    if not np.isfinite(columns).all() or not len(columns):
+        raise InvalidParameterError("X must hold finite numbers and a row at least, to draw a grid over them")
     low, high = columns.min(axis=0), columns.max(axis=0)
     return np.linspace(low - margin * (high - low), high + margin * (high - low), points)
 

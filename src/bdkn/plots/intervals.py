@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bdkn.errors import check_number
+from bdkn.metrics.calibration import check_levels
 from bdkn.metrics.rows import observed
 from bdkn.plots.bands import Band, as_steps, central_bands, draw_bands
 from bdkn.plots.display import PredictionDisplay
@@ -40,8 +42,9 @@ def interval_data(
     y: ArrayLike, dist: Predictive, levels: Sequence[float] = (0.5, 0.9), max_rows: int = 300
 ) -> IntervalData:
     """Compute what the interval figure shows: at most ``max_rows`` rows, evenly spaced in the order of the means."""
+    check_number("max_rows", max_rows, low=1, whole=True)
     values, mean = observed(y, dist), dist.mean()
-    share = float(np.mean(central_bands(dist, [max(levels)])[0].holds(values)))
+    share = float(np.mean(central_bands(dist, [check_levels(levels).max()])[0].holds(values)))
     kept = np.unique(np.linspace(0, len(values) - 1, min(max_rows, len(values))).round().astype(np.int64))
     rows = np.argsort(mean, kind="stable")[kept]
     bands = central_bands(dist[rows], levels)

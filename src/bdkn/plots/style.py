@@ -43,6 +43,11 @@ def prepare_axes(ax: Axes | None, size: tuple[float, float] = (6.0, 4.0)) -> Axe
     return ax
 
 
+def literal(text: str) -> str:
+    """Return a text of a table as matplotlib shows it as it is: its dollar signs do not enclose a formula."""
+    return text.replace("$", r"\$")
+
+
 def label_axes(ax: Axes, x: str, y: str, title: str | None) -> None:
     """Write the labels of the axes and, if given, the title."""
     ax.set_xlabel(x, color=INK, fontsize=10)

@@ -13,7 +13,7 @@ from bdkn.errors import InvalidParameterError
 from bdkn.metrics.estimators import regressor_of
 from bdkn.plots.bands import Band, central_bands
 from bdkn.plots.display import Display
-from bdkn.plots.style import BLUE, GREY, ORANGE, draw_legend, label_axes, prepare_axes, require_matplotlib
+from bdkn.plots.style import BLUE, GREY, ORANGE, draw_legend, label_axes, literal, prepare_axes, require_matplotlib
 from bdkn.predictive.base import Predictive
 from bdkn.typing import FloatArray
 
@@ -167,7 +167,7 @@ class WeightsDisplay(Display[WeightsData]):
         return self
 
     def _label(self, height: NDArray[np.int64], name: str | None) -> None:
-        self.ax_.set_yticks(height, self.data.names)
+        self.ax_.set_yticks(height, [literal(member) for member in self.data.names])
         self.ax_.set_ylim(len(height) - 0.4, -0.6)
         rest = f" ({self.data.left_out} lighter members not shown)" if self.data.left_out else ""
         label_axes(self.ax_, f"Posterior weight{rest}", "", name)

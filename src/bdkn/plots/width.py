@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from bdkn.arrays import read_numbers
 from bdkn.errors import InvalidParameterError, check_number
 from bdkn.plots.display import Display
 from bdkn.plots.grid import predict_beyond, spaced_over, table_like
@@ -36,7 +37,7 @@ class WidthData:
 
 def width_data(estimator: Any, X: Any, level: float, grid: int, margin: float) -> WidthData:
     """Compute what the width figure shows."""
-    points = np.asarray(X, dtype=np.float64)
+    points = read_numbers("X", X)
     if points.ndim != 2 or points.shape[1] != 2:
         raise InvalidParameterError(f"a figure of widths needs X with two columns; got shape {points.shape}")
     check_number("level", level, low=0, high=1, strict=True)

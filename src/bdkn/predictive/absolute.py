@@ -15,6 +15,9 @@ from bdkn.predictive.student_mixture import StudentTMixture
 from bdkn.predictive.transformed import Transformed
 from bdkn.typing import FloatArray
 
+_NARROW = 1e-100
+"""A scale this small beside the distance is a point mass."""
+
 _GAUSSIAN_DF = 1e8
 
 
@@ -44,7 +47,8 @@ def excess_and_shortfall(dist: Predictive, y: FloatArray) -> tuple[FloatArray, F
     if distance is None:
         return None
     error = _mean(dist)[:, None] - y
-    return np.maximum(distance + error, 0.0) / 2.0, np.maximum(distance - error, 0.0) / 2.0
+    half, away = distance / 2.0, error / 2.0  # their sum may overflow
+    return np.maximum(half + away, 0.0), np.maximum(half - away, 0.0)
 
 
 def _mean(dist: Predictive) -> FloatArray:
@@ -61,9 +65,11 @@ def _by_scale(
     y: FloatArray, loc: FloatArray, scale: FloatArray, standard: Callable[[FloatArray], FloatArray]
 ) -> FloatArray:
     """Return the distances from those of the standard distribution; a scale of zero is a point mass."""
-    error, wide = y - loc[:, None], (scale > 0.0)[:, None]
+    with np.errstate(over="ignore"):
+        error = y - loc[:, None]
+        wide = scale[:, None] > _NARROW * np.abs(error)
     unit = np.where(wide, scale[:, None], 1.0)
-    return np.where(wide, unit * standard(error / unit), np.abs(error))
+    return np.where(wide, unit * standard(np.where(wide, error, 0.0) / unit), np.abs(error))
 
 
 def _student_t(z: FloatArray, df: FloatArray) -> FloatArray:

@@ -10,7 +10,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bdkn.errors import InvalidParameterError, check_number
+from bdkn.arrays import read_numbers
+from bdkn.errors import InvalidParameterError, check_number, shown
+from bdkn.memory import check_memory
 from bdkn.typing import FloatArray
 
 Index = Any
@@ -88,7 +90,12 @@ class Predictive(ABC):
         if widest == 0.0 or 1e-150 < widest < 1e150:
             return np.sqrt(self.var())
         unit = max(widest, 1e-300)  # in its own units no variance leaves the range of floats
-        return unit * np.sqrt(self.affine(1.0 / unit, 0.0).var())
+        with np.errstate(over="ignore"):
+            return np.asarray(unit * np.sqrt(self._in_units(unit).var()))
+
+    def _in_units(self, unit: float) -> Predictive:
+        """Return distributions with the variances of ``Y / unit``."""
+        return self.affine(1.0 / unit, 0.0)
 
     def median(self) -> FloatArray:
         """Return the median of each row."""
@@ -113,9 +120,11 @@ class Predictive(ABC):
 
     def ppf(self, q: ArrayLike) -> FloatArray:
         """Return the quantiles: ``(n,)`` for one level ``q``, ``(n, k)`` for k levels."""
-        levels = np.asarray(q, dtype=np.float64)
+        levels = read_numbers("q", q)
         if levels.ndim > 1 or not np.all((levels >= 0) & (levels <= 1)):
-            raise InvalidParameterError(f"q must be one probability or a list of them, each within [0, 1]; got {q!r}")
+            raise InvalidParameterError(
+                f"q must be one probability or a list of them, each within [0, 1]; got {shown(q)}"
+            )
         quantiles = self._ppf(np.atleast_1d(levels))
         return quantiles if levels.ndim else quantiles[:, 0]
 
@@ -128,10 +137,11 @@ class Predictive(ABC):
     def rvs(self, size: int = 1, random_state: int | np.random.Generator | None = None) -> FloatArray:
         """Return ``size`` independent draws per row, ``(n, size)``."""
         check_number("size", size, low=0, whole=True)
-        return self._rvs(size, np.random.default_rng(random_state))
+        check_draws("size", len(self), size)
+        return self._rvs(int(size), generator_of(random_state))
 
     def _by_row(self, function: Callable[[FloatArray], FloatArray], y: ArrayLike) -> FloatArray:
-        values = np.asarray(y, dtype=np.float64)
+        values = read_numbers("y", y)
         if values.ndim == 0:
             values = np.full(len(self), values)
         if values.ndim > 2 or len(values) != len(self):
@@ -140,6 +150,28 @@ class Predictive(ABC):
             )
         columns = values[:, None] if values.ndim == 1 else values
         return function(columns).reshape(values.shape)
+
+
+def generator_of(random_state: Any) -> np.random.Generator:
+    """Return a generator of random numbers; raise unless ``random_state`` is a seed."""
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameterError(
+            f"random_state must be None, an integer >= 0 or a numpy.random.Generator; got {shown(random_state)}"
+        ) from error
+
+
+def check_draws(name: str, rows: int, size: int) -> None:
+    """Raise if draws of so many rows do not fit into memory."""
+    check_memory(f"{name}={size} draws of {rows} rows", 8.0 * rows * size, "draw fewer at once")
+
+
+def check_affine(scale: float, shift: float) -> tuple[float, float]:
+    """Return the factor and the number to add of an affine map; raise unless they are finite, and the factor > 0."""
+    check_number("scale", scale, low=0.0, strict=True)
+    check_number("shift", shift, low=-float(np.finfo(np.float64).max))
+    return float(scale), float(shift)
 
 
 def repeated(number: FloatArray, shape: tuple[int, ...]) -> FloatArray:

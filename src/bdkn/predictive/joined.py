@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from bdkn.errors import InvalidParameterError
+from bdkn.lazy import lazy
 from bdkn.predictive.base import Index, Predictive
 from bdkn.predictive.location_scale import Gaussian, StudentT
 from bdkn.typing import FloatArray, IndexArray
@@ -51,7 +51,7 @@ class JoinedPredictive(Predictive):
         index: Any = [rows] if isinstance(rows, (int, np.integer)) else rows
         return type(self)(self.parts, self.part[index], self.row[index])
 
-    @cached_property  # type: ignore[misc]
+    @lazy  # type: ignore[misc]
     def scale(self) -> FloatArray:
         """Scale of each row; of a mixture, that of its widest component."""
         return self._of_rows(lambda dist: dist.scale if dist.scale.ndim == 1 else dist.scale.max(axis=1))

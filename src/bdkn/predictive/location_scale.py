@@ -10,15 +10,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv, betaln, ndtr, ndtri, stdtr, stdtrit
 
-from bdkn.errors import InvalidParameterError, check_number
-from bdkn.predictive.base import Predictive, check_location_scale, repeated
+from bdkn.arrays import read_numbers
+from bdkn.errors import InvalidParameterError
+from bdkn.predictive.base import Predictive, check_affine, check_location_scale, repeated
 from bdkn.typing import FloatArray
 
-_NARROW = 1e-100  # a scale this small beside the error is a point mass, and its square would leave the range of floats
+NARROW = 1e-100  # a scale this small beside the error is a point mass, and its square would leave the range of floats
 
 # Beyond these degrees of freedom the Student-t is the Gaussian to floating-point precision (the gap is of order 1/df),
 # while (1 + z²/df)^df starts to lose digits.
 _GAUSSIAN_DF = 1e8
+
+_FAR_OUT = 1e3  # beyond it the tail of the Gaussian differs from that of a Student-t with many degrees of freedom
 
 _FAR_DOWN = 1e-100  # a level below which quantiles are computed in another way
 
@@ -62,17 +65,22 @@ class LocationScale(Predictive):
 
     def affine(self, scale: float, shift: float) -> Self:
         """Return the distribution of ``scale * Y + shift``, for ``scale > 0``."""
-        check_number("scale", scale, low=0.0, strict=True)
-        moved = {"loc": scale * self.loc + shift, "scale": scale * self.scale}
+        scale, shift = check_affine(scale, shift)
+        with np.errstate(over="ignore"):  # what overflows is refused
+            moved = {"loc": scale * self.loc + shift, "scale": scale * self.scale}
+        return replace(self, **moved)
+
+    def _in_units(self, unit: float) -> Self:
+        moved = {"loc": np.zeros(len(self)), "scale": self.scale / unit}  # the centre might overflow
         return replace(self, **moved)
 
     def _store(self, **parameters: ArrayLike) -> None:
         """Set the parameters as float arrays of one length n, the length of ``loc``."""
-        rows = np.shape(parameters["loc"])
-        for name, value in parameters.items():
-            array = np.asarray(value, dtype=np.float64)
+        arrays = {name: read_numbers(name, value) for name, value in parameters.items()}
+        rows = arrays["loc"].shape
+        for name, array in arrays.items():
             if len(rows) != 1 or array.shape not in ((), rows):
-                shapes = ", ".join(f"{name} {np.shape(value)}" for name, value in parameters.items())
+                shapes = ", ".join(f"{name} {given.shape}" for name, given in arrays.items())
                 raise InvalidParameterError(f"loc must be 1-D and the rest numbers or of its length; got {shapes}")
             self.__dict__[name] = array if array.shape == rows else repeated(array, rows)
         check_location_scale(self.loc, self.scale)
@@ -85,18 +93,22 @@ class LocationScale(Predictive):
         return self._standard_cdf(standardise(y, self.loc[:, None], self.scale[:, None]))
 
     def _ppf(self, q: FloatArray) -> FloatArray:
-        with np.errstate(invalid="ignore"):  # the far ends of a point mass: 0 * inf
+        with np.errstate(invalid="ignore", over="ignore"):  # the far ends of a point mass: 0 * inf
             quantiles = self.loc[:, None] + self.scale[:, None] * self._standard_ppf(q)
         return np.where(self.scale[:, None] > 0, quantiles, self.loc[:, None])
 
     def _rvs(self, size: int, generator: np.random.Generator) -> FloatArray:
         draws = self._standard_rvs((len(self), size), generator)
-        return self.loc[:, None] + self.scale[:, None] * draws
+        with np.errstate(over="ignore"):
+            return np.asarray(self.loc[:, None] + self.scale[:, None] * draws)
 
     def _crps(self, y: FloatArray) -> FloatArray:
-        loc, error = self.loc[:, None], np.abs(y - self.loc[:, None])
-        wide = self.scale[:, None] > _NARROW * error
-        return np.where(wide, self._positive_crps(y, loc, np.where(wide, self.scale[:, None], 1.0)), error)
+        loc = self.loc[:, None]
+        with np.errstate(over="ignore"):
+            error = np.abs(y - loc)
+            wide = self.scale[:, None] > NARROW * error
+            scale = np.where(wide, self.scale[:, None], 1.0)
+            return np.where(wide, self._positive_crps(np.where(wide, y, loc), loc, scale), error)
 
 
 def standardise(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
@@ -145,7 +157,8 @@ class Gaussian(LocationScale):
 
     def var(self) -> FloatArray:
         """Return ``scale²``."""
-        return self.scale**2
+        with np.errstate(over="ignore"):
+            return np.asarray(self.scale**2)
 
     def _standard_logpdf(self, z: FloatArray) -> FloatArray:
         return normal_logpdf(z)
@@ -221,7 +234,8 @@ class StudentT(LocationScale):
         """Return ``scale² df / (df - 2)``, infinite for ``df <= 2``; a point mass has none at any ``df``."""
         heavy = self.df <= 2
         inflation = 1 / (1 - 2 / np.where(heavy, np.inf, self.df))
-        return self.scale**2 * inflation + np.where(heavy & (self.scale > 0), np.inf, 0.0)
+        with np.errstate(over="ignore"):
+            return np.asarray(self.scale**2 * inflation + np.where(heavy & (self.scale > 0), np.inf, 0.0))
 
     def _standard_logpdf(self, z: FloatArray) -> FloatArray:
         return _standard_t_logpdf(z, self.df[:, None])
@@ -263,7 +277,7 @@ def _standard_t_logpdf(z: FloatArray, df: float | FloatArray) -> FloatArray:
         tail: FloatArray = (ν + 1) / 2 * np.log1p(z**2 / ν)
     # log B(1/2, ν/2) keeps its digits at large ν, where log Γ((ν+1)/2) - log Γ(ν/2) cancels.
     normaliser: FloatArray = np.log(ν) / 2 + betaln(0.5, ν / 2)
-    return -tail - normaliser
+    return np.where(np.isinf(df) & (np.abs(z) > _FAR_OUT), normal_logpdf(z), -tail - normaliser)
 
 
 def _standard_t_crps(z: FloatArray, df: FloatArray) -> FloatArray:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from bdkn.errors import InvalidParameterError, check_number
-from bdkn.predictive.base import Predictive, check_location_scale
+from bdkn.arrays import read_numbers
+from bdkn.errors import InvalidParameterError
+from bdkn.predictive.base import Predictive, check_affine, check_location_scale
 from bdkn.predictive.location_scale import (
     Gaussian,
     log_density,
@@ -22,9 +23,11 @@ from bdkn.predictive.location_scale import (
 )
 from bdkn.typing import FloatArray
 
+_LARGE = 1e300
 _NARROW = 1e-150  # a point mass is scored as a very narrow Gaussian, whose variance does not yet underflow
 _PAIRS_AT_ONCE = 2**20  # the score sums over pairs of components; this bounds its memory to some tens of MB
 _EPS = np.finfo(np.float64).eps
+_MOST = np.finfo(np.float64).max
 _ROUNDING = 3e-14  # logarithms of probabilities are known to about this, far out in the tail
 _MOST_STEPS = 200  # bisection alone would halve a bracket this often; smooth equations need about eight
 
@@ -55,9 +58,9 @@ class GaussianMixture(Predictive):
     weights: FloatArray
 
     def __init__(self, loc: ArrayLike, scale: ArrayLike, weights: ArrayLike | None = None) -> None:
-        loc, scale = np.asarray(loc, dtype=np.float64), np.asarray(scale, dtype=np.float64)
+        loc, scale = read_numbers("loc", loc), read_numbers("scale", scale)
         components = loc.shape[-1] if loc.ndim == 2 else 0
-        weights = np.asarray(1 / max(1, components) if weights is None else weights, dtype=np.float64)
+        weights = read_numbers("weights", 1 / max(1, components) if weights is None else weights)
         if not components or scale.shape not in ((), loc.shape) or weights.shape not in ((), (components,), loc.shape):
             raise InvalidParameterError(
                 f"loc and scale must be (rows, components) with a component at least, and weights of that shape or "
@@ -73,12 +76,14 @@ class GaussianMixture(Predictive):
 
     def mean(self) -> FloatArray:
         """Return ``Σ_h w_h loc_h``."""
-        return self._mix(self.loc)
+        unit = float(np.abs(self.loc).max(initial=0.0))
+        return self._mix(self.loc) if unit < _LARGE else unit * self._mix(self.loc / unit)  # their sum may overflow
 
     def var(self) -> FloatArray:
         """Return ``Σ_h w_h (scale_h² + (loc_h - mean)²)``, the variance within the components plus that between."""
-        between = self.loc - self.mean()[:, None]
-        return self._mix(self.scale**2 + between**2)
+        with np.errstate(over="ignore"):
+            between = self.loc - self.mean()[:, None]
+            return self._mix(self.scale**2 + between**2)
 
     def moment_matched(self) -> Gaussian:
         """Return the Gaussian with the mean and the variance of the mixture."""
@@ -86,8 +91,10 @@ class GaussianMixture(Predictive):
 
     def affine(self, scale: float, shift: float) -> Self:
         """Return the distribution of ``scale * Y + shift``, for ``scale > 0``."""
-        check_number("scale", scale, low=0.0, strict=True)
-        return replace(self, loc=scale * self.loc + shift, scale=scale * self.scale)
+        scale, shift = check_affine(scale, shift)
+        with np.errstate(over="ignore"):  # what overflows is refused
+            loc, width = scale * self.loc + shift, scale * self.scale
+        return replace(self, loc=loc, scale=width)
 
     def _mix(self, values: FloatArray) -> FloatArray:
         mixed: FloatArray = np.einsum("nh,n...h->n...", self.weights, values)
@@ -116,6 +123,7 @@ class GaussianMixture(Predictive):
         lower, upper = self._bracket(q)
         if q == 0.0:
             return lower
+        lower, upper = np.clip(lower, -_MOST, _MOST), np.clip(upper, -_MOST, _MOST)  # they may overflow
         return increasing_root(lambda x: self._log_excess(x, q), lower, upper, 1e-14 * self.scale.min(axis=1))
 
     def _bracket(self, q: float) -> tuple[FloatArray, FloatArray]:
@@ -127,7 +135,7 @@ class GaussianMixture(Predictive):
     def _log_excess(self, x: FloatArray, q: float) -> tuple[FloatArray, FloatArray]:
         """Return ``log F(x) - log q`` and its slope ``f(x) / F(x)``; in the tail, log F is far straighter than F."""
         F, f = self.cdf(x), self.pdf(x)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             return np.log(F / q), f / F
 
     def _rvs(self, size: int, generator: np.random.Generator) -> FloatArray:
@@ -136,9 +144,15 @@ class GaussianMixture(Predictive):
         chosen = np.sum(level[:, :, None] >= steps[:, None, :-1], axis=2)
         loc: FloatArray = np.take_along_axis(self.loc, chosen, axis=1)
         scale: FloatArray = np.take_along_axis(self.scale, chosen, axis=1)
-        return np.asarray(loc + scale * generator.standard_normal(chosen.shape))
+        with np.errstate(over="ignore"):
+            return np.asarray(loc + scale * generator.standard_normal(chosen.shape))
 
     def _crps(self, y: FloatArray) -> FloatArray:
+        unit = max(float(np.abs(self.loc).max(initial=0.0)), float(self.scale.max(initial=0.0)))
+        if unit > _LARGE:  # in units of the widest component, sums do not overflow
+            moved = {"loc": self.loc / unit, "scale": self.scale / unit}
+            with np.errstate(over="ignore"):
+                return np.asarray(unit * replace(self, **moved)._crps(y / unit))
         rows = max(1, _PAIRS_AT_ONCE // max(1, y.shape[1] * self.loc.shape[1] ** 2))
         starts = range(0, len(self), rows)
         return np.concatenate([y[:0], *(self[i : i + rows]._crps_at_once(y[i : i + rows]) for i in starts)])
@@ -179,7 +193,8 @@ def increasing_root(
     it stays inside the bracket and is at most half as long as the step before; otherwise the bracket is halved. A row
     rests once its value is zero up to rounding or it moves by no more than ``tolerance`` or the last digit of x.
     """
-    x, last = (lower + upper) / 2, upper - lower
+    with np.errstate(over="ignore"):
+        x, last = lower / 2 + upper / 2, upper - lower
     resting = np.zeros(x.shape, dtype=bool)
     for _ in range(_MOST_STEPS):
         value, slope = function(x)

@@ -15,7 +15,9 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 from scipy.special import betaln, gammaln
 
+from bdkn.arrays import read_numbers
 from bdkn.errors import InvalidParameterError, check_number
+from bdkn.predictive.base import check_affine, check_draws, generator_of
 from bdkn.predictive.location_scale import StudentT
 from bdkn.typing import FloatArray
 
@@ -54,13 +56,14 @@ class MultivariateT:
     def __init__(self, df: float, loc: ArrayLike, shape: ArrayLike) -> None:
         check_number("df", df, low=0.0, strict=True, infinite=True)
         object.__setattr__(self, "df", float(df))
-        object.__setattr__(self, "loc", np.asarray(loc, dtype=np.float64))
-        object.__setattr__(self, "shape", np.asarray(shape, dtype=np.float64))
+        object.__setattr__(self, "loc", read_numbers("loc", loc))
+        object.__setattr__(self, "shape", read_numbers("shape", shape))
         n = self.loc.size
         if self.loc.shape != (n,) or self.shape.shape != (n, n):
             raise InvalidParameterError(
                 f"loc must be (n,) and shape (n, n); got {self.loc.shape} and {self.shape.shape}"
             )
+        _check_finite(loc=self.loc, shape=self.shape)
 
     def __len__(self) -> int:
         return len(self.loc)
@@ -79,15 +82,20 @@ class MultivariateT:
 
     def affine(self, scale: float, shift: float) -> MultivariateT:
         """Return the distribution of ``scale * Y + shift``, for ``scale > 0``."""
-        check_number("scale", scale, low=0.0, strict=True)
+        scale, shift = check_affine(scale, shift)
         return MultivariateT(self.df, scale * self.loc + shift, scale**2 * self.shape)
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
         """Return the joint log density at ``y`` (n,), or at each column of ``y`` (n, k); needs a regular ``shape``."""
         λ, U = _regular("score each row with marginal(), or predict with the noise included", _eigen(self.shape))
         n, ν = len(self), min(self.df, _MOST)
-        z = U.T @ (np.asarray(y, dtype=np.float64).T - self.loc).T
-        δ: FloatArray = np.sum(z.T**2 / λ, axis=-1)
+        values = read_numbers("y", y)
+        if values.ndim not in (1, 2) or len(values) != n:
+            raise InvalidParameterError(f"y must be (n,) or (n, k) with n={n} rows; got shape {values.shape}")
+        with np.errstate(over="ignore", invalid="ignore"):
+            z = U.T @ (values.T - self.loc).T
+            δ: FloatArray = np.sum(z.T**2 / λ, axis=-1)
+        δ = np.where(np.isnan(δ) & np.isfinite(values).all(axis=0), np.inf, δ)  # sums of infinite parts
         # log B(ν/2, n/2) keeps its digits at large ν, where log Γ((ν+n)/2) - log Γ(ν/2) cancels.
         normaliser = gammaln(n / 2) - betaln(ν / 2, n / 2) - (n * np.log(ν * np.pi) + np.sum(np.log(λ))) / 2
         return np.asarray(normaliser - (ν + n) / 2 * np.log1p(δ / ν))
@@ -95,12 +103,15 @@ class MultivariateT:
     def rvs(self, size: int = 1, random_state: int | np.random.Generator | None = None) -> FloatArray:
         """Return ``size`` joint draws as the columns of an array ``(n, size)``."""
         check_number("size", size, low=0, whole=True)
-        generator = np.random.default_rng(random_state)
+        check_draws("size", len(self), size)
+        generator = generator_of(random_state)
         λ, U = _eigen(self.shape)
         normal = (U * np.sqrt(λ)) @ generator.standard_normal((len(self), size))
         ν = min(self.df, _MOST)
         mixing = generator.chisquare(ν, size) / ν
-        return self.loc[:, None] + normal / np.sqrt(mixing)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # with few degrees of freedom, as of 0.001
+            away = np.where(normal == 0.0, 0.0, normal / np.sqrt(mixing))
+            return np.asarray(self.loc[:, None] + away)
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -129,8 +140,8 @@ class VectorT:
     shape: FloatArray
 
     def __init__(self, df: ArrayLike, loc: ArrayLike, shape: ArrayLike) -> None:
-        centre, matrices = np.asarray(loc, dtype=np.float64), np.asarray(shape, dtype=np.float64)
-        degrees = np.asarray(df, dtype=np.float64)
+        centre, matrices = read_numbers("loc", loc), read_numbers("shape", shape)
+        degrees = read_numbers("df", df)
         if (
             centre.ndim != 2
             or matrices.shape != (*centre.shape, centre.shape[1])
@@ -142,6 +153,7 @@ class VectorT:
             )
         if not (degrees > 0).all():
             raise InvalidParameterError(f"df must be > 0; got {degrees.min()}")
+        _check_finite(loc=centre, shape=matrices)
         self.__dict__.update(df=np.broadcast_to(degrees, len(centre)), loc=centre, shape=matrices)
 
     def __len__(self) -> int:
@@ -170,7 +182,7 @@ class VectorT:
 
     def affine(self, scale: ArrayLike, shift: ArrayLike) -> VectorT:
         """Return the distribution of ``scale * Y + shift``; each is a number or one number per target (q,)."""
-        unit = np.broadcast_to(np.asarray(scale, dtype=np.float64), self.n_targets)
+        unit = np.broadcast_to(read_numbers("scale", scale), self.n_targets)
         if not (unit > 0).all():
             raise InvalidParameterError(f"scale must be > 0; got {unit.min()}")
         return VectorT(self.df, unit * self.loc + np.asarray(shift), unit[:, None] * unit * self.shape)
@@ -180,7 +192,7 @@ class VectorT:
         size, shape = _unit_diagonal(self.shape)
         λ, U = _regular("score each target with target(), or predict with the noise included", _eigen(shape))
         q, ν = self.n_targets, np.minimum(self.df, _MOST)
-        z = np.einsum("nij,ni->nj", U, (np.asarray(Y, dtype=np.float64) - self.loc) / size)
+        z = np.einsum("nij,ni->nj", U, (read_numbers("Y", Y) - self.loc) / size)
         δ = np.sum(z**2 / λ, axis=1)
         volume = np.sum(np.log(λ), axis=1) / 2 + np.sum(np.log(size), axis=1)
         normaliser = gammaln(q / 2) - betaln(ν / 2, q / 2) - q * np.log(ν * np.pi) / 2 - volume
@@ -234,11 +246,12 @@ class MatrixT:
 
     def __init__(self, df: float, loc: ArrayLike, rows: ArrayLike, columns: ArrayLike) -> None:
         check_number("df", df, low=0.0, strict=True)
-        centre, across, along = (np.asarray(part, dtype=np.float64) for part in (loc, rows, columns))
+        centre, across, along = read_numbers("loc", loc), read_numbers("rows", rows), read_numbers("columns", columns)
         if centre.ndim != 2 or across.shape != centre.shape[:1] * 2 or along.shape != centre.shape[1:] * 2:
             raise InvalidParameterError(
                 f"loc must be (n, q), rows (n, n) and columns (q, q); got {centre.shape}, {across.shape}, {along.shape}"
             )
+        _check_finite(loc=centre, rows=across, columns=along)
         self.__dict__.update(df=float(df), loc=centre, rows=across, columns=along)
 
     def __len__(self) -> int:
@@ -262,7 +275,7 @@ class MatrixT:
         size, columns = _unit_diagonal(self.columns)
         (λ, U), (κ, V) = _regular(hint, _eigen(self.rows)), _regular(hint, _eigen(columns))
         (n, q), ν = self.loc.shape, min(self.df, _MOST)
-        z = (U.T @ ((np.asarray(Y, dtype=np.float64) - self.loc) / size) @ V) / np.sqrt(np.outer(λ, κ))
+        z = (U.T @ ((read_numbers("Y", Y) - self.loc) / size) @ V) / np.sqrt(np.outer(λ, κ))
         j = np.arange(q)
         # log Γ_q((ν+q-1+n)/2) - log Γ_q((ν+q-1)/2) as a sum of logarithms of beta functions, which keep their digits.
         normaliser = np.sum(gammaln(n / 2) - betaln((ν + j) / 2, n / 2)) - n * q * np.log(ν * np.pi) / 2
@@ -292,6 +305,13 @@ def inverse_wishart_roots(ν: float, root: FloatArray, size: int, generator: np.
     T = np.tril(generator.standard_normal((size, q, q)), -1)
     T[:, np.arange(q), np.arange(q)] = np.sqrt(generator.chisquare(ν - np.arange(q), (size, q)))
     return np.asarray(np.linalg.solve(T, np.broadcast_to(root.T, T.shape)).swapaxes(1, 2))
+
+
+def _check_finite(**parts: FloatArray) -> None:
+    """Raise unless all numbers are finite."""
+    for name, part in parts.items():
+        if not np.isfinite(part).all():
+            raise InvalidParameterError(f"{name} must be finite; {np.sum(~np.isfinite(part))} of {part.size} are not")
 
 
 def _covariance(least_df: float, shape: FloatArray, df: FloatArray | None = None) -> FloatArray:

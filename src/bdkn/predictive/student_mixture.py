@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaln, gammaln, ndtri, stdtrit
 
-from bdkn.errors import InvalidParameterError, check_number
-from bdkn.predictive.base import Predictive
-from bdkn.predictive.location_scale import StudentT, standardise
+from bdkn.arrays import read_numbers
+from bdkn.errors import InvalidParameterError
+from bdkn.predictive.base import Predictive, check_affine, check_location_scale
+from bdkn.predictive.location_scale import NARROW, StudentT, standardise
 from bdkn.threads import run_on_threads
 from bdkn.typing import Float32Array, FloatArray
 
@@ -71,8 +72,13 @@ class StudentTMixture(Predictive):
         mass: ArrayLike,
     ) -> None:
         student = StudentT(df, loc, scale)
-        shares = np.broadcast_to(np.asarray(kept, dtype=np.float64), student.loc.shape)
-        gaussians = [np.ascontiguousarray(part, dtype=np.float32) for part in (position, width, mass)]
+        shares, parts = read_numbers("kept", kept), {"position": position, "width": width, "mass": mass}
+        if shares.shape not in ((), student.loc.shape):
+            raise InvalidParameterError(
+                f"kept must be a number, or one for each of {len(student)} rows; got {shares.shape}"
+            )
+        shares = np.broadcast_to(shares, student.loc.shape)
+        gaussians = [_in_single(name, part) for name, part in parts.items()]
         fields = {"df": student.df, "loc": student.loc, "scale": student.scale, "kept": shares}
         for name, array in (fields | dict(zip(("position", "width", "mass"), gaussians, strict=True))).items():
             object.__setattr__(self, name, array)
@@ -114,10 +120,12 @@ class StudentTMixture(Predictive):
 
     def affine(self, scale: float, shift: float) -> Self:
         """Return the distribution of ``scale * Y + shift``, for ``scale > 0``."""
-        check_number("scale", scale, low=0.0, strict=True)
+        scale, shift = check_affine(scale, shift)
         moved = copy.copy(self)  # a check of all components takes longer than the prediction of a row
-        object.__setattr__(moved, "loc", scale * self.loc + shift)
-        object.__setattr__(moved, "scale", scale * self.scale)
+        with np.errstate(over="ignore"):  # what overflows is refused
+            object.__setattr__(moved, "loc", scale * self.loc + shift)
+            object.__setattr__(moved, "scale", scale * self.scale)
+        check_location_scale(moved.loc, moved.scale)
         return moved
 
     def carry(self, levels: FloatArray) -> FloatArray:
@@ -144,7 +152,8 @@ class StudentTMixture(Predictive):
         loc, scale = self.loc[:, None], self.scale[:, None]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             density = self._in_blocks(student_mixture.log_density, (y - loc) / scale) - np.log(scale)
-        return np.where(scale > 0.0, density, np.where(y == loc, np.inf, -np.inf))
+        density = np.where(scale > 0.0, density, np.where(y == loc, np.inf, -np.inf))
+        return np.where(np.isnan(y), np.nan, density)
 
     def _cdf(self, y: FloatArray) -> FloatArray:
         from bdkn.kernels import student_mixture
@@ -169,10 +178,9 @@ class StudentTMixture(Predictive):
     def _crps(self, y: FloatArray) -> FloatArray:
         from bdkn.kernels import student_mixture
 
-        wide = self.scale[:, None] > 0.0
         error = y - self.loc[:, None]
-        with np.errstate(over="ignore"):
-            u = error / np.where(wide, self.scale[:, None], 1.0)
+        wide = self.scale[:, None] > NARROW * np.abs(error)
+        u = error / np.where(wide, self.scale[:, None], 1.0)
         apart = self._in_blocks(student_mixture.half_distances, *_precisions(self.df))
         score = self._in_blocks(student_mixture.distances, u) - apart[:, None]
         score -= (self.kept**2 * _half_distance(self.df))[:, None]
@@ -202,6 +210,14 @@ class StudentTMixture(Predictive):
         return np.concatenate(found) if len(found) > 1 else found[0]
 
 
+def _in_single(name: str, given: ArrayLike) -> Float32Array:
+    """Return numbers in single precision."""
+    if isinstance(given, np.ndarray) and given.dtype == np.float32:
+        return np.ascontiguousarray(given)
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(read_numbers(name, given), dtype=np.float32)
+
+
 def _t_quantiles(df: FloatArray, levels: FloatArray) -> FloatArray:
     """Return the quantiles of a standard Student-t at levels (n, k); what rows share is computed once."""
     shared = levels.strides[0] == 0 and bool((df == df[:1]).all())
@@ -227,7 +243,7 @@ def _precisions(df: FloatArray) -> tuple[FloatArray, FloatArray]:
     """
     unique, place = np.unique(df, return_inverse=True)
     rules = [_rule(min(float(ν), _GAUSSIAN_DF)) for ν in unique]
-    most = max(len(λ) for λ, _ in rules)
+    most = max((len(λ) for λ, _ in rules), default=0)
     nodes, shares = np.ones((len(rules), most)), np.zeros((len(rules), most))
     for k, (λ, share) in enumerate(rules):
         nodes[k, : len(λ)], shares[k, : len(λ)] = λ, share

@@ -129,6 +129,5 @@ class TargetMap:
         linked = self.shift + self.unit * z
         if self.link is None:
             return np.asarray(linked)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ends = self.link.forward(np.array(self.link.support, dtype=np.float64))
+        ends = self.link.forward(np.array(self.link.support, dtype=np.float64))
         return np.clip(self.link.inverse(np.clip(linked, *ends)), *self.link.support)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Self
 
 import numpy as np
 
 from bdkn.errors import check_number
+from bdkn.lazy import lazy
 from bdkn.predictive.base import Index, Predictive
 from bdkn.predictive.links import Link
 from bdkn.predictive.location_scale import LocationScale, StudentT
@@ -71,7 +71,7 @@ class Transformed(Predictive):
         check_number("scale", scale, low=0.0, strict=True)
         return type(self)(self.base, self.link, scale * self.unit, scale * self.shift + shift)
 
-    @cached_property  # type: ignore[misc]
+    @lazy  # type: ignore[misc]
     def scale(self) -> FloatArray:
         """The scale of the base times the slope of g⁻¹ at the median."""
         width = self.base.scale if self.base.scale.ndim == 1 else self.base.scale.max(axis=1)
@@ -120,13 +120,13 @@ class Transformed(Predictive):
         z = row_quantiles(self.base, levels) if self._is_whole else self._truncated(levels)
         return np.where(self.scale[:, None] > 0.0, self._target(z), self._point[:, None])
 
-    @cached_property
+    @lazy
     def _ends(self) -> FloatArray:
         """The image of the link."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(self.link.forward(np.array(self.link.support, dtype=np.float64)), dtype=np.float64)
 
-    @cached_property
+    @lazy
     def _breaks(self) -> FloatArray:
         """Where g⁻¹ is not smooth, (1, k), and quantiles (n, k) of a mixture, whose components may be narrow."""
         breaks = np.asarray(self.link.forward(np.array(self.link.breaks, dtype=np.float64)))[None, :]
@@ -143,7 +143,7 @@ class Transformed(Predictive):
         """Whether the image of the link is the whole line."""
         return not np.isfinite(self._ends).any()
 
-    @cached_property
+    @lazy
     def _moved(self) -> FloatArray:
         """How far each row of the base is moved, so that its median lies in the image of the link."""
         if self._is_whole:
@@ -153,28 +153,28 @@ class Transformed(Predictive):
         lower, upper = self._ends + [1.0, -1.0] * margin
         return np.asarray(np.clip(centre, lower, upper) - centre)
 
-    @cached_property
+    @lazy
     def _limits(self) -> FloatArray:
         """The levels (n, 2) of the base, moved, at the ends of the image."""
         if self._is_whole:
             return np.broadcast_to([0.0, 1.0], (len(self), 2))
         return np.where(np.isfinite(self._ends), self.base.cdf(self._ends - self._moved[:, None]), [0.0, 1.0])
 
-    @cached_property
+    @lazy
     def _centre(self) -> FloatArray:
         """The median of g(y)."""
         return self.base.median() if self._is_whole else self._truncated(np.full((len(self), 1), 0.5))[:, 0]
 
-    @cached_property
+    @lazy
     def _median(self) -> FloatArray:
         return self._target(self._centre)
 
-    @cached_property
+    @lazy
     def _point(self) -> FloatArray:
         """The value of each row that is a point mass."""
         return self._target(self.base.median() + self._moved)
 
-    @cached_property
+    @lazy
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         """The first two moments of the distance from the median."""
         if isinstance(self.base, StudentTMixture):
@@ -205,7 +205,7 @@ class Transformed(Predictive):
         with np.errstate(invalid="ignore", divide="ignore"):
             return total[1] / total[0], total[2] / total[0]
 
-    @cached_property
+    @lazy
     def _halves(self) -> tuple[Half, Half]:
         """The moments of the distances from the median, above it and below."""
         return self._half(1.0 - np.array([END, 2.0 * END, 0.25]), 1.0), self._half(np.array([END, 2 * END, 0.25]), -1.0)

@@ -34,6 +34,8 @@ from bdkn.regressors.member_comparison import losses_without, scores_of_first, t
 from bdkn.regressors.outcome import Outcome
 from bdkn.regressors.page import report_on
 from bdkn.regressors.prediction import Prediction, widened_forecast
+from bdkn.regressors.publication import of_one_state
+from bdkn.regressors.row_free import check_has_rows
 from bdkn.regressors.support_report import SupportReport
 from bdkn.regressors.training_rows import check_targets
 from bdkn.regressors.updating import check_not_updated, log_slopes
@@ -88,6 +90,7 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
     @property
     def held_out_(self) -> HeldOut | None:
         """Predictions of the members in use for held-out rows, and the targets; None if no rows were left out."""
+        check_has_rows(self._combined)
         return self._combined.held_out
 
     @property
@@ -106,12 +109,14 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
         return self.combination_.weights
 
     @property
+    @of_one_state
     def weights_cov_(self) -> FloatArray:
         """Posterior covariance of β; infinite with two degrees of freedom or fewer."""
         weights = self._weight_posterior()
         return student_t_covariance(weights.df, weights.scale_matrix)
 
     @property
+    @of_one_state
     def members_told_apart_(self) -> bool:
         """Whether the data tell the members apart: whether unequal weights have three times the evidence of equal ones.
 
@@ -120,12 +125,14 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
         return len(self.weights_) == 1 or self._weight_posterior().told_apart
 
     @property
+    @of_one_state
     def intercept_(self) -> float:
         """The constant that is added to the weighted predictions of the members, in units of the transformed target."""
         targets = self._combined.targets
         return float(targets.mean * (1.0 - self.weights_.sum()) + targets.scale * self.combination_.constant)
 
     @property
+    @of_one_state
     def noise_variance_(self) -> float:
         """Squared scale of a transformed prediction if β were known, where the members' own variance is average."""
         with np.errstate(over="ignore", under="ignore"):
@@ -142,6 +149,7 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
         return self.combination_.prior_variance
 
     @property
+    @of_one_state
     def evidence_(self) -> float:
         """Log marginal likelihood of the targets that the linear model was fitted to, in their own units."""
         targets, held_out = self._combined.targets, self.held_out_
@@ -177,6 +185,7 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
         warn_user("origin_ is now provenance_, and will be removed in bdkn 0.3", FutureWarning)
         return self.provenance_
 
+    @of_one_state
     def weight_posterior(self) -> StudentT:
         """Return the posterior distribution of each member's weight.
 
@@ -200,6 +209,7 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
             return weights_given(combination, updates.absorbed.total)
         return average_weights(combination, held_out.forecast(), held_out.y, held_out.counts)
 
+    @of_one_state
     def member_table(self) -> dict[str, Any]:
         """Return each member's name, weight with its 95 % credible interval, fit, and contribution.
 
@@ -215,6 +225,7 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
         weights = {"member": list(self.member_names_), "weight": self.weights_, "lower": lower, "upper": upper}
         return {**weights, **self._member_fit(), "loss_without": self._losses_without()}
 
+    @of_one_state
     def member_report(self) -> Any:
         """Return ``member_table`` as a pandas data frame.
 
@@ -227,6 +238,7 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
         frame.attrs["note"] = "" if self.members_told_apart_ else ALIKE
         return frame
 
+    @of_one_state
     def member_curve(self) -> dict[str, NDArray[Any]]:
         """Return the leave-one-out log score and RMSE with the first 1, 2, .. members.
 
@@ -247,6 +259,7 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
         log_score, rmse = scores_of_first(held_out, self._combined.targets, CombinationSettings.of(self))
         return {"n_members": sizes, "log_score": log_score, "rmse": rmse}
 
+    @of_one_state
     def drop_members(self, names: str | Sequence[str]) -> Self:
         """Return the regressor without some of its members; this one does not change.
 
@@ -266,7 +279,7 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
         self._require_held_out()
         check_not_updated(self._combined, "dropped")
         all_names = self.member_names_
-        dropped = [names] if isinstance(names, str) else list(names)
+        dropped = list(names) if isinstance(names, list | tuple | set | np.ndarray) and np.ndim(names) else [names]
         for name in dropped:
             check_choice("each member to drop", name, all_names)
         kept = np.array([h for h, name in enumerate(all_names) if name not in dropped], dtype=np.intp)
@@ -282,6 +295,7 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
     @overload
     def predict_var(self, X: Table, *, decompose: Literal[True]) -> dict[str, FloatArray]: ...
 
+    @of_one_state
     def predict_var(self, X: Table, *, decompose: bool = False) -> FloatArray | dict[str, FloatArray]:
         """Predict the variance of each row, as a whole or in parts.
 
@@ -305,6 +319,7 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
         parts = self._prediction(self._rows(X)).variances()
         return parts if decompose else np.asarray(sum(parts.values()))
 
+    @of_one_state
     def predict_interval(
         self, X: Table, coverage: float = 0.9, *, guarantee: bool = False, shift: Shift | None = None
     ) -> FloatArray:
@@ -367,6 +382,7 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
         parts = prediction.variances()
         return {"mean": prediction.dist().mean(), "variance": np.asarray(sum(parts.values())), **parts}
 
+    @of_one_state
     def predict_values(self, X: Table) -> dict[float, FloatArray]:
         """Predict the probability of each of the values that many targets share.
 
@@ -387,6 +403,7 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
         require_values(self._combined)
         return ValuePrediction.of(self._prediction(self._rows(X))).probabilities()
 
+    @of_one_state
     def value_log_score(self, X: Table, y: ArrayLike) -> float:
         """Return the mean log probability of the targets' values; greater is better.
 
@@ -421,6 +438,7 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
             return {}
         return target_scores(held_out, targets)
 
+    @of_one_state
     def support(self, X: Table) -> SupportReport:
         """Return how far each row is from the training rows.
 
@@ -447,6 +465,7 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
             names = np.array(self.table_.names, dtype=object)[self.table_.column_of_feature]
         return SupportReport.of(widening.support, self._rows(X), names)
 
+    @of_one_state
     def report(self, X: Table, y: ArrayLike, path: str | os.PathLike[str] | None = None, **options: Any) -> Any:
         """Make a page about the model, by rows that it has not seen: one HTML file that needs no network.
 
@@ -468,6 +487,7 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
         """
         return report_on(self, X, y, path, **options)
 
+    @of_one_state
     def without_shape(self) -> Self:
         """Return the regressor that predicts Student-t distributions alone; this one does not change.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -13,21 +12,27 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from bdkn.errors import InvalidParameterError, check_number, warn_user
+from bdkn.errors import InvalidParameterError, check_flag, check_number, warn_user
 from bdkn.members.provenance import Seed, seed_sequence
 from bdkn.metrics import crps, nll
 from bdkn.predictive import Predictive
-from bdkn.regressors.decisions import CostGiven, Order, expected_cost, optimal_order, probability_above
+from bdkn.predictive.base import check_draws
+from bdkn.regressors.decisions import CostGiven, Order, check_quantiles, expected_cost, optimal_order, probability_above
 from bdkn.regressors.explaining import explain, moments_of
 from bdkn.regressors.explanation import Explanation
 from bdkn.regressors.outcome import Outcome
 from bdkn.regressors.partial_dependence import PartialDependence, partial_dependence
+from bdkn.regressors.publication import of_one_state, publish, publish_update
+from bdkn.regressors.row_free import without_rows as row_free
 from bdkn.regressors.serialization import save_model
 from bdkn.regressors.training_rows import (
     check_counts,
+    check_plain_table,
     check_single_output,
+    check_size,
     check_targets,
     check_targets_of_frame,
+    r2,
     tell_extreme_targets,
 )
 from bdkn.rows import Rows
@@ -45,14 +50,16 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
     """Base class of regressors that predict a distribution for each row.
 
     A subclass defines ``_fit``, which returns the fitted state, and three methods that predict from that state:
-    ``_predictive``, ``_moments`` and ``_joint_draws``. The state is one frozen object, ``fitted_``. A fit assigns it
-    once, at its end, so that a fit that fails changes nothing.
+    ``_predictive``, ``_moments`` and ``_joint_draws``. The state is one frozen object, ``fitted_``. A fit publishes it
+    once, at its end, so that a fit that fails changes nothing, and public methods that read it more than once, or
+    attributes beside it, are ``of_one_state``: a thread that predicts during a fit sees the old state or the new one.
     """
 
     fitted_: Any
     table_: TableEncoder | None = None
 
     @property
+    @of_one_state
     def columns_(self) -> ColumnReport:
         """What each column of the training table became, and why; printed as a table."""
         check_is_fitted(self)
@@ -101,9 +108,12 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
 
         A fit that fails changes nothing, and a thread that predicts meanwhile sees the old state or the new one.
         """
-        model = copy.copy(self)
-        model.fitted_ = fit(model)
-        self.__dict__ = model.__dict__
+        publish(self, fit)
+        return self
+
+    def _publish_update(self, change: Callable[[Self], object]) -> Self:
+        """Do the same with a state that depends on the former one, of which no update may be lost."""
+        publish_update(self, change)
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -116,6 +126,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
             check_is_fitted(self)  # raises; it takes longer than the prediction of a row
         return self.fitted_
 
+    @of_one_state
     def predict_dist(self, X: Table) -> Predictive:
         """Predict the distribution of each row.
 
@@ -147,6 +158,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         self, X: Table, return_std: Literal[False] = False, *, return_cov: Literal[True]
     ) -> tuple[FloatArray, FloatArray]: ...
 
+    @of_one_state
     def predict(
         self, X: Table, return_std: bool = False, return_cov: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
@@ -178,6 +190,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         dist = self._predictive(rows)
         return (dist.mean(), dist.std()) if return_std else dist.mean()
 
+    @of_one_state
     def predict_interval(self, X: Table, coverage: float = 0.9) -> FloatArray:
         """Predict the central interval of each row.
 
@@ -195,6 +208,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """
         return np.stack(self.predict_dist(X).interval(coverage), axis=1)
 
+    @of_one_state
     def predict_quantiles(
         self,
         X: Table,
@@ -221,14 +235,12 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         if alpha is not None:
             warn_user("alpha= is now quantiles=, and will be removed in bdkn 0.3", FutureWarning)
             quantiles = alpha
-        levels = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
-        for level in levels.ravel():
-            check_number("each level in quantiles", float(level), low=0, high=1)
-        return self._quantiles(X, levels)
+        return self._quantiles(X, check_quantiles(quantiles))
 
     def _quantiles(self, X: Table, levels: FloatArray) -> FloatArray:
         return self.predict_dist(X).ppf(levels)
 
+    @of_one_state
     def predict_above(self, X: Table, threshold: ArrayLike) -> FloatArray:
         """Predict the probability of a target above a threshold.
 
@@ -251,6 +263,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """
         return probability_above(self._outcome(X), threshold)
 
+    @of_one_state
     def expected_cost(
         self, X: Table, cost: CostGiven, decision: ArrayLike | None = None, *, tolerance: float = 1e-6
     ) -> FloatArray:
@@ -277,6 +290,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """
         return expected_cost(self._outcome(X), cost, decision, tolerance)
 
+    @of_one_state
     def optimal_order(self, X: Table, *, under: ArrayLike, over: ArrayLike) -> Order:
         """Return the decision with the least average cost, if each unit too few and too many has its cost.
 
@@ -314,6 +328,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """Return numbers in the order of the means of checked rows, or nearly so; perhaps cheaper than the means."""
         return self._predictive(X).mean()
 
+    @of_one_state
     def explain(
         self,
         X: Table,
@@ -356,6 +371,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """
         return explain(self, X, background, n_samples, max_rows, variance, random_state)
 
+    @of_one_state
     def partial_dependence(
         self,
         X: Table,
@@ -392,6 +408,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """
         return partial_dependence(self, X, column, grid, coverage, max_rows, random_state)
 
+    @of_one_state
     def sample_y(self, X: Table, n_samples: int = 1, random_state: Seed = 0) -> FloatArray:
         """Draw joint samples of the targets of all rows.
 
@@ -410,9 +427,30 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
             Each column is one joint draw for all rows.
         """
         check_number("n_samples", n_samples, low=1, whole=True)
-        generator = np.random.default_rng(seed_sequence(random_state))
-        return self._joint_draws(self._rows(X), n_samples, generator)
+        generator, rows = np.random.default_rng(seed_sequence(random_state)), self._rows(X)
+        check_draws("n_samples", rows.shape[0], n_samples)
+        return self._joint_draws(rows, int(n_samples), generator)
 
+    def score(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the coefficient of determination R² of the predicted means; greater is better, at most 1.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the rows; equal by default.
+
+        Returns
+        -------
+        score : float
+            R².
+        """
+        return r2(check_targets(y), self.predict(X), sample_weight)
+
+    @of_one_state
     def log_score(self, X: Table, y: ArrayLike) -> float:
         """Return the mean log density of the targets, the negative of the NLL; greater is better.
 
@@ -430,6 +468,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """
         return -nll(check_targets(y), self.predict_dist(X))
 
+    @of_one_state
     def crps(self, X: Table, y: ArrayLike) -> float:
         """Return the mean continuous ranked probability score in the units of the target; smaller is better.
 
@@ -447,18 +486,28 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """
         return crps(check_targets(y), self.predict_dist(X))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    @of_one_state
+    def save(self, path: str | os.PathLike[str], *, without_rows: bool = False) -> None:
         """Write the fitted model to one file, which ``bdkn.load`` reads.
 
         The file holds arrays and JSON, no code. A parameter that is an object is written as its nearest plain form: an
-        engine as its name, anything else (an engine of your own, a random generator) as the default.
+        engine as its name, anything else (an engine of your own, a random generator) as the default. It also holds
+        targets of training rows, of a Gaussian process inputs, too.
 
         Parameters
         ----------
         path : str or path-like
-            File to write; an existing file is replaced.
+            File to write. An existing file is replaced, and keeps its mode; a link stays one.
+        without_rows : bool, default=False
+            Leave the targets of training rows out. The loaded model predicts the same, but what takes these rows raises
+            an error: intervals with a guarantee, updates, comparing, adding and dropping members. Models that predict
+            from training rows cannot be written so. Up to 1024 rows of standardized inputs stay, which tell how far a
+            new row is from the training rows.
         """
         check_is_fitted(self)
+        check_flag("without_rows", without_rows)
+        if without_rows:
+            self.fitted_ = row_free(self._state)  # of a snapshot: the model itself keeps its rows
         save_model(self, path)
 
     def _training_rows(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool = True) -> Rows:
@@ -473,6 +522,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         table, targets = self._checked(X, y, reset=reset)
         counts = None if sample_weight is None else check_counts(sample_weight, len(targets))
         rows = Rows(table, np.asarray(targets, dtype=np.float64), counts)
+        check_size(rows.y)
         if reset:
             tell_extreme_targets(rows)
         return rows
@@ -488,7 +538,9 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
             self.__dict__.pop("table_", None)
         if self._takes_frame(X, reset=reset):
             return self._checked_frame(X, y, reset=reset)
-        rows, targets = validate_data(self, X, y, reset=reset, dtype=DTYPES, y_numeric=True)
+        check_plain_table(X)
+        with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn sums all numbers first, to see if one is nan
+            rows, targets = validate_data(self, X, y, reset=reset, dtype=DTYPES, y_numeric=True)
         return rows, targets
 
     def _takes_frame(self, X: Table, *, reset: bool) -> bool:
@@ -529,7 +581,11 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         check_is_fitted(self)
         if self._takes_frame(X, reset=False):
             return self._require_table().transform(X)
-        rows: Array = X if self._is_valid(X) else validate_data(self, X, reset=False, dtype=DTYPES)
+        if self._is_valid(X):
+            return X  # type: ignore[no-any-return]
+        check_plain_table(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows: Array = validate_data(self, X, reset=False, dtype=DTYPES)
         return rows
 
     def _is_valid(self, X: Table) -> bool:

@@ -36,6 +36,7 @@ from bdkn.regressors.base import Table
 from bdkn.regressors.candidate_networks import candidates_in_use, combine_candidates, train_candidates, within_limit
 from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks
 from bdkn.regressors.paper import paper_parameters
+from bdkn.regressors.publication import of_one_state
 from bdkn.regressors.published import fit_published
 from bdkn.regressors.shared_docs import with_shared_docs
 from bdkn.rows import Rows
@@ -226,6 +227,7 @@ class BDKNRegressor(CombiningRegressor):
         self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None, *, reset: bool
     ) -> tuple[Rows, Splitting]:
         """Return the checked rows to use, and how they are divided into folds."""
+        check_choice("design", self.design, DESIGNS)
         if reset and isinstance(self.cv, Iterator):  # which can be read only once; this is the copy that is fitted
             self.cv = list(self.cv)
         given = self._all_rows(X, y, sample_weight, reset=reset)
@@ -239,6 +241,7 @@ class BDKNRegressor(CombiningRegressor):
 
     def _fit(self, rows: Rows, splitting: Splitting | None = None) -> FittedBDKN:
         settings, splitting = self._settings(), splitting or Splitting.plain(rows)
+        self._check_memory(settings, rows, settings.size(len(rows)).n_members)
         clock = Clock.start(self.time_limit or inf)
         with stage("choose link"):
             link = self._link(rows)
@@ -262,9 +265,15 @@ class BDKNRegressor(CombiningRegressor):
         combined = self._completed(fitted.combined, rows.X, plan.held_out, splitting)
         return replace(fitted, combined=combined, n_trained=len(plan.names))
 
+    def _check_memory(self, settings: NetworkSettings, rows: Rows, n_members: int) -> None:
+        """Raise if so many members need more memory than there is."""
+        fits = self.n_folds if self.cv is None and self.design == "cross-fit" else 1
+        combined = self.design != "in-sample"
+        settings.check_memory(len(rows), rows.X.shape[1], n_members=n_members, fits=fits, combined=combined)
+
     def _has_linear_member(self, n_rows: int, n_columns: int) -> bool:
         """Return whether a linear member is among the candidates."""
-        if self.linear_member == "auto":
+        if isinstance(self.linear_member, str):
             return needs_linear(n_rows, n_columns)
         return bool(self.linear_member)
 
@@ -289,13 +298,14 @@ class BDKNRegressor(CombiningRegressor):
         check_time_limit(self.time_limit)
         check_choice("design", self.design, DESIGNS)
         check_choice("predict_with", self.predict_with, ("folds", "refit"))
-        if self.linear_member != "auto":
+        if not (isinstance(self.linear_member, str) and self.linear_member == "auto"):
             check_flag("linear_member, if not 'auto',", self.linear_member)
         check_number("n_folds", self.n_folds, low=2, whole=True)
         check_cv(self.cv)
         check_number("holdout_fraction", self.holdout_fraction, low=0, high=0.9, strict=True)
         return settings
 
+    @of_one_state
     def add_members(
         self,
         n: int,
@@ -334,6 +344,7 @@ class BDKNRegressor(CombiningRegressor):
         ensemble, first = state.networks.ensemble, state.n_trained
         encoders = Encoders(ensemble.inputs, ensemble.targets)
         used, splitting = self._split_rows(X, y, sample_weight, groups, reset=False)
+        self._check_memory(self._settings(), used, first + n)
         rows, provenance = encoders.transform(used), self._require_provenance()
         provenance.check(self, rows, splitting.digest(self.cv))
         plan = FoldPlan.of(self, splitting, provenance.entropy, range(first, first + n))

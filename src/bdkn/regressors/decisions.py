@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bdkn.arrays import read_numbers
 from bdkn.errors import InvalidParameterError, check_number
 from bdkn.regressors.frames import as_frame
 from bdkn.regressors.outcome import Cost, Outcome, numbers_per_row
@@ -52,6 +53,16 @@ class Order:
     def to_frame(self) -> Any:
         """Return ``table`` as a pandas data frame, one row per order."""
         return as_frame(self.table())
+
+
+def check_quantiles(quantiles: ArrayLike) -> FloatArray:
+    """Return the levels of quantiles as a list; raise unless they are probabilities."""
+    levels = np.atleast_1d(read_numbers("quantiles", quantiles))
+    if levels.ndim > 1 or not levels.size:
+        raise InvalidParameterError(f"quantiles must be a level, or a list of levels; got shape {levels.shape}")
+    for level in levels:
+        check_number("each level in quantiles", float(level), low=0, high=1)
+    return levels
 
 
 def probability_above(outcome: Outcome, threshold: ArrayLike) -> FloatArray:
@@ -119,14 +130,25 @@ def _unit_cost(name: str, given: ArrayLike, n: int) -> FloatArray:
 
 
 def _of_targets(cost: Callable[..., Any]) -> Cost:
-    return lambda y, rows: _checked(cost(y), y)
+    return lambda y, rows: _checked(_asked(cost, y), y)
 
 
 def _of_decisions(cost: Callable[..., Any], decision: FloatArray) -> Cost:
     def of_rows(y: FloatArray, rows: IndexArray) -> FloatArray:
-        return _checked(cost(y, np.broadcast_to(decision[rows, None], y.shape)), y)
+        return _checked(_asked(cost, y, np.broadcast_to(decision[rows, None], y.shape)), y)
 
     return of_rows
+
+
+def _asked(cost: Callable[..., Any], *arrays: FloatArray) -> Any:
+    """Return the costs of arrays; raise if the function does not take arrays."""
+    try:
+        return cost(*arrays)
+    except TypeError as error:
+        raise InvalidParameterError(
+            "cost must be a function of arrays, of targets or of targets and decisions, such as lambda y: "
+            f"np.maximum(y - 10, 0); this one raised TypeError: {error}"
+        ) from error
 
 
 def _checked(costs: Any, y: FloatArray) -> FloatArray:

@@ -19,6 +19,7 @@ from bdkn.regressors.fitted import FittedNetworks
 from bdkn.regressors.frames import as_frame
 from bdkn.regressors.page import report_on
 from bdkn.regressors.paper import paper_parameters
+from bdkn.regressors.publication import of_one_state
 from bdkn.regressors.published import fit_all_rows
 from bdkn.regressors.shared_docs import with_shared_docs
 from bdkn.rows import Rows
@@ -141,6 +142,7 @@ class DeepEnsembleRegressor(ProbabilisticRegressor):
         """
         return as_frame(self.member_table())
 
+    @of_one_state
     def report(self, X: Table, y: ArrayLike, path: str | os.PathLike[str] | None = None, **options: Any) -> Any:
         """Make a page about the model, by rows that it has not seen: one HTML file that needs no network.
 
@@ -165,6 +167,8 @@ class DeepEnsembleRegressor(ProbabilisticRegressor):
     def _fit(self, rows: Rows) -> FittedNetworks:
         check_choice("predictive", self.predictive, PREDICTIVES)
         settings = NetworkSettings.of(self)
+        n_members = settings.size(len(rows)).n_members
+        settings.check_memory(len(rows), rows.X.shape[1], n_members=n_members, fits=1, combined=False)
         with stage("encode"):
             encoded, encoders = encode(rows, standardize_y=settings.standardize_y)
         return fit_all_rows(settings, encoded, encoders, seed_sequence(self.random_state))[0]

@@ -30,9 +30,13 @@ from bdkn.members.splitting import Splitting, is_fold_count
 from bdkn.networks import MIN_VARIANCE
 from bdkn.regressors.named_estimators import is_refitted
 from bdkn.rows import Rows
+from bdkn.tables.reading import column_names, is_frame, read_column
 from bdkn.threads import bounded_threads
 from bdkn.training.effort import Clock
 from bdkn.typing import FloatArray, IndexArray
+
+_LARGEST = 1e140
+"""Predictions of members are at most so large, in units of the targets' standard deviation."""
 
 _Done = tuple[Any, MeanStd]
 """A fitted model, and its predictions for all rows."""
@@ -160,10 +164,30 @@ class FoldFitter:
         given = {name: self.parameters.get(name, {})}
         rows, parameters = take_rows(self.rows, numbers), take_parameters(given, numbers, len(self.rows))
         try:
-            model.fit(rows.X, rows.y, **parameters[name])
+            with np.errstate(over="ignore", invalid="ignore"):  # a member that overflows is told of, see sound_members
+                model.fit(rows.X, rows.y, **parameters[name])
         except Exception as error:
+            odd = _odd_column(rows.X) if isinstance(error, TypeError | ValueError) else None
+            if odd is not None:
+                raise InvalidParameterError(
+                    f"member {name!r} cannot be fitted to column {odd[0]!r}, which holds {odd[1]} ({error}): give it a "
+                    "pipeline that encodes such columns, or estimators=None, whose members take any column"
+                ) from error
             error.add_note(f"raised by member {name!r}, fitted to {len(rows)} rows")
             raise
+
+
+def _odd_column(X: Any) -> tuple[Any, str] | None:
+    """Return the name of the first column of a frame that many models cannot use, and what it holds; None if none."""
+    if not (hasattr(X, "columns") and is_frame(X)):
+        return None
+    for name in column_names(X):
+        column = read_column(X, name)
+        if column.kind not in ("number", "boolean"):
+            return name, f"{column.kind}s" if column.kind != "text" else "text"
+        if column.missing.any():
+            return name, "missing values"
+    return None
 
 
 def _warn_of_limit(clock: Clock, left_out: Collection[str]) -> None:
@@ -250,6 +274,16 @@ def predict_by_fold(members: Sequence[EstimatorMember], X: Any) -> tuple[FloatAr
                 "check them, or use drop_members"
             )
     return means, stds
+
+
+def check_size(members: Sequence[EstimatorMember], means: FloatArray) -> None:
+    """Raise if a member's prediction, in scaled units, is so large that its square would overflow."""
+    for h, member in enumerate(members):
+        if np.abs(means[..., h]).max(initial=0.0) > _LARGEST:
+            raise DivergedError(
+                f"member {member.name!r} must predict numbers of the size of the targets; on one of these rows it "
+                f"predicts one {_LARGEST:g} times as large: check this row, or use drop_members"
+            )
 
 
 def scale_predictions(

@@ -54,11 +54,12 @@ def explain(
     """Return the Shapley values of the predictions of rows; see ``ProbabilisticRegressor.explain``."""
     generator = np.random.default_rng(seed_sequence(random_state))
     table = dense(X)
-    others = table if background is None else dense(background)
+    others = table if background is None else dense(background, "background")
     _check_background(others, background is None)
     rows = some_rows(table.shape[0], max_rows, generator)
     n_samples = _default_samples(len(rows), table.shape[1]) if n_samples is None else n_samples
     check_number("n_samples", n_samples, low=2, whole=True)
+    n_samples = int(n_samples)  # it may be an integer of 8 bits
     source = take_rows(others, some_rows(others.shape[0], max(n_samples, _MOST_BACKGROUND), generator))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutsideDataWarning)  # mixed rows may be far from all training rows
@@ -79,7 +80,7 @@ def some_rows(n: int, most: int | None, generator: np.random.Generator) -> Index
         check_number("max_rows", most, low=1, whole=True)
     if most is None or n <= most:
         return np.arange(n)
-    return np.sort(generator.choice(n, most, replace=False))
+    return np.sort(generator.choice(n, int(most), replace=False))
 
 
 def mixed_rows(model: Any, X: Any, source: Any) -> tuple[MixedRows, tuple[str, ...]]:

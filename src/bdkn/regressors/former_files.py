@@ -15,6 +15,7 @@ from bdkn.regressors.baselines.fitted import (
     FittedVBLL,
     TrainingCourse,
 )
+from bdkn.regressors.file_schemas import SCHEMAS
 from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks, FittedStack
 
 FORMER_TYPES: Mapping[str, tuple[str, Mapping[str, str]]] = {
@@ -44,7 +45,10 @@ def today_parameters(model: str, parameters: Mapping[str, Any]) -> dict[str, Any
 
 
 def state_of_attributes(model: str, parameters: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a fitted regressor in the form of this version, with its state in ``fitted_``."""
+    """Return the attributes of a fitted regressor in the form of this version, with its state in ``fitted_``.
+
+    Raise ``WrongContentError`` if they are no attributes of such a regressor.
+    """
     make, names = _STATES.get(model, (None, ()))
     if make is None or not any(name in attributes for name in names):  # written by this version, or not fitted
         return dict(attributes)
@@ -52,30 +56,47 @@ def state_of_attributes(model: str, parameters: Mapping[str, Any], attributes: M
     return {**kept, "fitted_": make({**parameters, **{name: attributes.get(name) for name in names}})}
 
 
-def _networks(found: Mapping[str, Any]) -> FittedNetworks:
-    return FittedNetworks(
+def _made(kind: type, **fields: Any) -> Any:
+    """Return an object with these fields, checked as those of a file are."""
+    return SCHEMAS[kind].make(fields)
+
+
+def _networks(found: Mapping[str, Any]) -> Any:
+    epochs = found["best_epochs_"]
+    is_list = isinstance(epochs, list | tuple) and all(type(epoch) is int for epoch in epochs)
+    return _made(
+        FittedNetworks,
         ensemble=found["ensemble_"],
         scores=found["member_scores_"],
         loss_curves=found["loss_curves_"],
         validation_curves=found["validation_curves_"],
-        best_epochs=np.asarray(found["best_epochs_"]),
+        best_epochs=np.array(epochs, dtype=np.int64) if is_list else epochs,
     )
 
 
-def _bdkn(found: Mapping[str, Any]) -> FittedBDKN:
-    networks, held_out = _networks(found), found["held_out_"]
-    combined = Combined(found["combination_"], networks.ensemble.targets, held_out, found["origin_"])
-    return FittedBDKN(networks, combined, found["n_trained_"] or len(networks.ensemble))
+def _combined(found: Mapping[str, Any], targets: Any) -> Any:
+    held_out, provenance = found["held_out_"], found["origin_"]
+    combination = found["combination_"]
+    return _made(Combined, combination=combination, targets=targets, held_out=held_out, provenance=provenance)
 
 
-def _stack(found: Mapping[str, Any]) -> FittedStack:
-    combined = Combined(found["combination_"], found["target_scaler_"], found["held_out_"], found["origin_"])
-    return FittedStack(found["members_"], combined, found["candidates_"], found["folds_"])
+def _bdkn(found: Mapping[str, Any]) -> Any:
+    networks = _networks(found)
+    n_trained = len(networks.ensemble) if found["n_trained_"] is None else found["n_trained_"]
+    combined = _combined(found, networks.ensemble.targets)
+    return _made(FittedBDKN, networks=networks, combined=combined, n_trained=n_trained)
 
 
-def _course(found: Mapping[str, Any]) -> TrainingCourse:
+def _stack(found: Mapping[str, Any]) -> Any:
+    combined = _combined(found, found["target_scaler_"])
+    members, candidates, folds = (found[name] for name in ("members_", "candidates_", "folds_"))
+    return _made(FittedStack, members=members, combined=combined, candidates=candidates, folds=folds)
+
+
+def _course(found: Mapping[str, Any]) -> Any:
     scores = found.get("validation_curve_")
-    return TrainingCourse(
+    return _made(
+        TrainingCourse,
         inputs=found["inputs_"],
         targets=found["targets_"],
         loss_curve=found["loss_curve_"],
@@ -83,24 +104,25 @@ def _course(found: Mapping[str, Any]) -> TrainingCourse:
     )
 
 
-def _gp(found: Mapping[str, Any]) -> FittedGP:
-    return FittedGP(_course(found), found["process_"])
+def _gp(found: Mapping[str, Any]) -> Any:
+    return _made(FittedGP, course=_course(found), process=found["process_"])
 
 
-def _dkl(found: Mapping[str, Any]) -> FittedDKL:
-    return FittedDKL(_course(found), found["features_"], found["process_"], found["bounded"])
+def _dkl(found: Mapping[str, Any]) -> Any:
+    features, process, bounded = (found.get(name) for name in ("features_", "process_", "bounded"))
+    return _made(FittedDKL, course=_course(found), features=features, process=process, bounded=bounded)
 
 
-def _bll(found: Mapping[str, Any]) -> FittedBLL:
-    return FittedBLL(_course(found), found["features_"], found["posterior_"])
+def _bll(found: Mapping[str, Any]) -> Any:
+    return _made(FittedBLL, course=_course(found), features=found["features_"], posterior=found["posterior_"])
 
 
-def _mfvi(found: Mapping[str, Any]) -> FittedMFVI:
-    return FittedMFVI(_course(found), found["networks_"], found["variance_"])
+def _mfvi(found: Mapping[str, Any]) -> Any:
+    return _made(FittedMFVI, course=_course(found), networks=found["networks_"], noise=found["variance_"])
 
 
-def _vbll(found: Mapping[str, Any]) -> FittedVBLL:
-    return FittedVBLL(_course(found), found["features_"], found["last_layer_"])
+def _vbll(found: Mapping[str, Any]) -> Any:
+    return _made(FittedVBLL, course=_course(found), features=found["features_"], last_layer=found["last_layer_"])
 
 
 _NETWORKS = ("ensemble_", "member_scores_", "loss_curves_", "validation_curves_", "best_epochs_", "n_iter_")

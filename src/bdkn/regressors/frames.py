@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from bdkn.arrays import check_readable
 from bdkn.errors import InvalidParameterError, missing_extra
+from bdkn.tables.reading import column_names, is_frame
 from bdkn.typing import Array, FloatArray
 
 
@@ -24,8 +26,21 @@ def as_frame(columns: Mapping[str, Any]) -> Any:
 
 def as_table(X: Any) -> Any:
     """Return the rows as members receive them: as they are, but as a table whose rows can be taken by number."""
+    if isinstance(X, np.ma.MaskedArray):
+        check_readable("X", X)
+        X = np.asarray(X)
+    if hasattr(X, "columns") and is_frame(X):
+        column_names(X)  # which raises if some are equal
+    if hasattr(X, "column_names") and hasattr(X, "to_pandas"):
+        X = X.to_pandas()  # members take no tables of pyarrow
     table = X.tocsr() if issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
-    if len(table.shape) < 2:
+    if isinstance(table, np.ndarray) and table.dtype.kind == "c":
+        raise InvalidParameterError(
+            "Complex data not supported: X must hold real numbers; take two columns of their parts"
+        )
+    if isinstance(table, np.ndarray) and table.dtype.kind in "mMVO":
+        check_readable("X", table)
+    if len(table.shape) != 2:
         raise InvalidParameterError(
             f"X must be a table, shape (n_samples, n_features); got shape {table.shape}. Reshape your data: "
             "X.reshape(-1, 1) is a single column, X.reshape(1, -1) a single row"

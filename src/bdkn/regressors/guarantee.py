@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bdkn.arrays import read_numbers
 from bdkn.errors import InvalidParameterError, check_number
 from bdkn.inference.combination import features
 from bdkn.inference.conformal import FoldOutputs, LeftOutPredictors, weights_without_each
@@ -83,7 +84,7 @@ def _checked_shift(shift: Shift, held_out: HeldOut, n_rows: int) -> tuple[FloatA
             "shift must be a pair of weights: one for each training row, and one for each row of X; "
             f"got {type(shift).__name__}"
         )
-    trained, own = (np.asarray(part, dtype=np.float64) for part in shift)
+    trained, own = (read_numbers("shift", part) for part in shift)
     for name, part, n in (("training rows", trained, len(held_out.y)), ("rows of X", own, n_rows)):
         if part.shape != (n,) or not (np.isfinite(part).all() and (part >= 0.0).all()):
             raise InvalidParameterError(

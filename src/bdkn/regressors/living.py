@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self, TypeVar, cast
 
@@ -14,6 +15,8 @@ from bdkn.metrics import Monitor, MonitorReport
 from bdkn.regressors.combining_model import CombiningModel
 from bdkn.regressors.fitted import Combined
 from bdkn.regressors.monitoring import watch_batch
+from bdkn.regressors.publication import of_one_state
+from bdkn.regressors.row_free import check_has_rows
 from bdkn.regressors.update_state import Updates
 from bdkn.regressors.updating import (
     RowStatistics,
@@ -27,6 +30,7 @@ from bdkn.regressors.updating import (
 
 Table = Any
 Model = TypeVar("Model", bound="LivingRegressor")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def _leaves_rows_out(model: object) -> bool:
@@ -37,6 +41,11 @@ def _leaves_rows_out(model: object) -> bool:
             "fit; design='in-sample' leaves out none: fit with design='cross-fit' or 'hold-out'"
         )
     return True
+
+
+def _if_rows_are_left_out(method: Method) -> Method:
+    """Return a method that models lack whose fit leaves no rows out; type checkers see it as it is."""
+    return cast("Method", available_if(_leaves_rows_out)(method))
 
 
 class LivingRegressor:
@@ -53,7 +62,7 @@ class LivingRegressor:
         """What was absorbed since the fit; None if nothing was."""
         return _combining(self)._combined.updates
 
-    @available_if(_leaves_rows_out)  # type: ignore[untyped-decorator]
+    @_if_rows_are_left_out
     def partial_fit(
         self,
         X: Table,
@@ -91,13 +100,16 @@ class LivingRegressor:
         self : object
             The regressor, which has changed.
         """
-        model = _combining(self)
         check_number("forgetting", forgetting, low=0.0, high=1.0, strict=True)
         check_flag("refit_prior", refit_prior)
-        if not model.__sklearn_is_fitted__():
-            return cast(Self, model.fit(X, y, sample_weight))
-        rows = counted(model._later_rows(X, y, sample_weight))
-        return _publish(self, absorb(model, rows, forgetting, refit_prior))
+
+        def absorbed(model: CombiningModel) -> object:
+            if not model.__sklearn_is_fitted__():
+                return model.fit(X, y, sample_weight)._state
+            rows = counted(model._later_rows(X, y, sample_weight))
+            return _with(model, absorb(model, rows, float(forgetting), refit_prior))
+
+        return _publish(self, absorbed)
 
     def forget(self, X: Table = None, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Remove rows that ``partial_fit`` absorbed; without rows, all of them.
@@ -121,19 +133,13 @@ class LivingRegressor:
         self : object
             The regressor, which has changed.
         """
-        model = _combining(self)
         if X is None and y is None:
-            return _publish(self, remove_all(model._combined))
+            return _publish(self, lambda model: _with(model, remove_all(model._combined)))
         if X is None or y is None:
             raise InvalidParameterError("forget takes rows X with their targets y, or neither; got only one of them")
-        rows = counted(model._later_rows(X, y, sample_weight))
-        if model._combined.updates is None:
-            raise InvalidParameterError(
-                "forget removes rows that partial_fit absorbed; this model has absorbed none: fit again without these "
-                "rows to remove them from a fit"
-            )
-        return _publish(self, remove_rows(model, rows))
+        return _publish(self, lambda model: _with(model, _forgotten(model, X, y, sample_weight)))
 
+    @of_one_state
     def statistics(self) -> RowStatistics:
         """Return what the rows absorbed since the fit tell about the members, without the rows.
 
@@ -167,8 +173,9 @@ class LivingRegressor:
                     f"merge takes a regressor with the same members, or its statistics(); got {type(other).__name__}"
                 )
             told = other.statistics()
-        return _publish(self, merge_statistics(_combining(self), told))
+        return _publish(self, lambda model: _with(model, merge_statistics(model, told)))
 
+    @of_one_state
     def monitor(self, X: Table, y: ArrayLike, monitor: Monitor | None = None) -> MonitorReport:
         """Score a batch of rows before it is absorbed, and tell whether predictions are still calibrated.
 
@@ -194,7 +201,24 @@ def _combining(model: object) -> CombiningModel:
     return cast(CombiningModel, model)
 
 
-def _publish(model: Model, combined: Combined) -> Model:
-    """Give a model another combination, at once."""
-    _combining(model)._publish(lambda new: replace(new._state, combined=combined))
+def _publish(model: Model, change: Callable[[CombiningModel], object]) -> Model:
+    """Give a model the state to which ``change`` brings it, at once and after all other updates."""
+    _combining(model)._publish_update(change)
     return model
+
+
+def _with(model: CombiningModel, combined: Combined) -> object:
+    """Return the state of a model with another combination."""
+    return replace(model._state, combined=combined)
+
+
+def _forgotten(model: CombiningModel, X: Table, y: ArrayLike, sample_weight: ArrayLike | None) -> Combined:
+    """Return the combination without rows that were absorbed."""
+    rows = counted(model._later_rows(X, y, sample_weight))
+    check_has_rows(model._combined)
+    if model._combined.updates is None:
+        raise InvalidParameterError(
+            "forget removes rows that partial_fit absorbed; this model has absorbed none: fit again without these "
+            "rows to remove them from a fit"
+        )
+    return remove_rows(model, rows)

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing
 
+from bdkn.arrays import check_readable
 from bdkn.errors import InvalidParameterError
 from bdkn.typing import IndexArray
 
@@ -37,11 +38,18 @@ class MixedRows:
         return self.table.ravel().take(rows * q + np.arange(q))
 
 
-def dense(table: Any) -> Any:
-    """Return a table with rows and columns: an array, or a data frame as it is."""
+def dense(table: Any, name: str = "X") -> Any:
+    """Return a table with rows and columns: an array, or a data frame as it is; raise if it is none."""
     if issparse(table):
         return table.toarray()
-    return table if hasattr(table, "shape") else np.asarray(table)
+    if not hasattr(table, "shape") or isinstance(table, np.ndarray | np.generic):
+        check_readable(name, table)
+        table = np.asarray(table)
+    if len(table.shape) != 2:
+        raise InvalidParameterError(
+            f"{name} must be a table, shape (n_samples, n_features); got shape {tuple(table.shape)}"
+        )
+    return table
 
 
 def stack_rows(first: Any, second: Any) -> Any:

@@ -11,7 +11,7 @@ from sklearn.utils import Bunch, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import has_fit_parameter
 
-from bdkn.errors import InvalidParameterError
+from bdkn.errors import InvalidParameterError, shown
 from bdkn.members import check_model, is_fixed
 from bdkn.predictive import IdentityLink
 from bdkn.predictive.links import Link
@@ -104,8 +104,8 @@ def check_estimators(given: list[Pair] | None, validate_names: Callable[[list[st
     if given is None:
         return
     pairs = isinstance(given, list) and all(isinstance(p, tuple | list) and len(p) == 2 for p in given)
-    if not (given and pairs and all(isinstance(name, str) for name, _ in given)):
-        raise InvalidParameterError(f"estimators must be a list of (name, estimator) pairs or None; got {given!r}")
+    if not (pairs and given and all(isinstance(name, str) for name, _ in given)):
+        raise InvalidParameterError(f"estimators must be a list of (name, estimator) pairs or None; got {shown(given)}")
     validate_names([name for name, _ in given])
     if all(isinstance(model, str) and model == "drop" for _, model in given):
         raise InvalidParameterError("estimators must hold one that is not 'drop'; got only such")

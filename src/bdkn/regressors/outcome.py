@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bdkn.arrays import read_numbers
 from bdkn.errors import InvalidParameterError
 from bdkn.members.value_model import quantiles_with_masses
 from bdkn.predictive import Predictive
@@ -95,7 +96,7 @@ def _linear(under: FloatArray, over: FloatArray, decision: FloatArray) -> Cost:
 
 def _weighted(under: FloatArray, over: FloatArray, excess: FloatArray, shortfall: FloatArray) -> FloatArray:
     """Return under max(excess, 0) + over max(shortfall, 0), where a cost of zero counts nothing."""
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         pairs = ((under, excess), (over, shortfall))
         return np.asarray(sum(np.where(unit > 0.0, unit * np.maximum(part, 0.0), 0.0) for unit, part in pairs))
 
@@ -105,11 +106,8 @@ def numbers_per_row(name: str, given: object, n: int) -> tuple[FloatArray, bool]
 
     A number is that of all rows, an array (n,) one per row; several are a list, or an array (1, k) or (n, k).
     """
-    is_list = isinstance(given, (list, tuple)) and np.ndim(given) == 1
-    try:
-        numbers = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidParameterError(f"{name} must be numbers; got {given!r}") from error
+    numbers = read_numbers(name, given)
+    is_list = isinstance(given, (list, tuple)) and numbers.ndim == 1
     if np.isnan(numbers).any():
         raise InvalidParameterError(f"{name} must be numbers; {int(np.isnan(numbers).sum())} of {numbers.size} are nan")
     k = len(numbers) if numbers.ndim == 1 else 0

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bdkn.errors import InvalidParameterError, OutsideDataWarning, check_choice, check_number
+from bdkn.errors import InvalidParameterError, OutsideDataWarning, check_choice, check_number, shown
 from bdkn.members.provenance import Seed, seed_sequence
 from bdkn.regressors.explaining import mixed_rows, some_rows
 from bdkn.regressors.frames import as_frame
@@ -89,6 +89,7 @@ def partial_dependence(
 ) -> PartialDependence:
     """Return the dependence of predictions on a column; see ``ProbabilisticRegressor.partial_dependence``."""
     check_number("coverage", coverage, low=0.0, high=1.0, strict=True)
+    coverage = float(coverage)
     table, generator = dense(X), np.random.default_rng(seed_sequence(random_state))
     j, n = column_number(table, column, getattr(model, "feature_names_in_", None)), table.shape[0]
     values = _grid_of(model, table, j) if grid is None else _checked_grid(grid)
@@ -114,7 +115,7 @@ def partial_dependence(
 def column_number(table: Any, column: str | int, fitted_names: Any = None) -> int:
     """Return the number of a column, given by its name or number."""
     names = column_names(table)
-    if column in names and not isinstance(column, bool):
+    if _is_name(column) and column in names:
         return names.index(column)
     if isinstance(column, str):
         known = list(map(str, names if fitted_names is None else fitted_names))
@@ -122,6 +123,12 @@ def column_number(table: Any, column: str | int, fitted_names: Any = None) -> in
         return known.index(column)
     check_number("column, if not a name,", column, low=0, high=len(names) - 1, whole=True)
     return int(column)
+
+
+def _is_name(column: Any) -> bool:
+    """Return whether a value can be compared with names of columns."""
+    comparable = isinstance(column, tuple) or np.ndim(column) == 0
+    return comparable and not isinstance(column, bool) and type(column).__name__ != "NAType"
 
 
 def _grid_of(model: Any, table: Any, j: int) -> Sequence[Any]:
@@ -159,8 +166,14 @@ def _is_known(column: NDArray[Any]) -> NDArray[np.bool_]:
     return np.array([value is not None and bool(value == value) for value in column.tolist()], dtype=bool)
 
 
+def _is_no_list(grid: Any) -> bool:
+    return np.ndim(grid) > 1 or (isinstance(grid, np.ndarray) and grid.ndim == 0)
+
+
 def _checked_grid(grid: ArrayLike) -> Sequence[Any]:
-    values = list(np.asarray(grid).tolist()) if isinstance(grid, np.ndarray) and grid.dtype.kind != "M" else list(grid)  # type: ignore[arg-type]
+    if isinstance(grid, str | bytes) or not isinstance(grid, Iterable) or _is_no_list(grid):
+        raise InvalidParameterError(f"grid must be a list of values of the column; got {shown(grid)}")
+    values = list(np.asarray(grid).tolist()) if isinstance(grid, np.ndarray) and grid.dtype.kind != "M" else list(grid)
     if not values:
         raise InvalidParameterError("grid must hold a value at least; got none")
     return values
@@ -172,6 +185,8 @@ def _pooled_quantile(outcome: Outcome, level: float, ends: FloatArray) -> FloatA
     ``ends`` (m, size) are the quantiles of the rows, between which it lies.
     """
     low, high = np.asarray(ends.min(axis=1)), np.asarray(ends.max(axis=1))
+    if np.isinf(ends).any():  # all of the distribution
+        return low if level < 0.5 else high
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
         above = outcome.above(np.repeat(middle, ends.shape[1])[:, None])[:, 0].reshape(ends.shape).mean(axis=1)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from bdkn.inference import Forecast
+from bdkn.lazy import lazy
 from bdkn.members.density import carry
 from bdkn.predictive import Predictive, StudentT, StudentTMixture, Transformed
 from bdkn.regressors.fitted import Combined
@@ -38,7 +38,7 @@ class Prediction:
         """Return the distribution of each row."""
         return self._dist
 
-    @cached_property
+    @lazy
     def _dist(self) -> Predictive:
         combined, targets = self.combined, self.combined.targets
         with stage("predict"):
@@ -80,7 +80,7 @@ class Prediction:
         dist = targets.restore(shaped.affine(targets.scale, targets.mean))
         return dist.carry(drawn) if isinstance(dist, Transformed) else drawn
 
-    @cached_property
+    @lazy
     def _scaled(self) -> tuple[StudentT, StudentT | StudentTMixture]:
         """The Student-t and the mixture with neighbours, if there is one, in scaled units."""
         student, density = self.combined.combination.predictive(self.forecast), self.combined.density

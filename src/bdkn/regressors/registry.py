@@ -6,7 +6,7 @@ import os
 from importlib.metadata import version
 
 from bdkn.errors import ModelFileError
-from bdkn.persistence import read
+from bdkn.persistence import Arrays, Document, read
 from bdkn.regressors.base import ProbabilisticRegressor
 from bdkn.regressors.baselines.bll import BLLRegressor
 from bdkn.regressors.baselines.dkl import DKLRegressor
@@ -64,15 +64,25 @@ def load(path: str | os.PathLike[str]) -> ProbabilisticRegressor:
     >>> bool(np.array_equal(loaded.predict(X), model.predict(X)))
     True
     """
-    arrays, document = read(path)
+    return restore(*read(path), os.fspath(path))
+
+
+def restore(arrays: Arrays, document: Document, path: str) -> ProbabilisticRegressor:
+    """Return the regressor of what was read from the file ``path``."""
     name = document.get("model")
-    if name not in REGRESSORS:
-        raise ModelFileError(f"{path} holds a {name}; this version knows {', '.join(REGRESSORS)}")
+    if not isinstance(name, str) or name not in REGRESSORS:
+        raise ModelFileError(f"{path} holds a {name!s:.80}; this version knows {', '.join(REGRESSORS)}")
     try:
         model: ProbabilisticRegressor = restore_model(REGRESSORS, arrays, document)
-        return model
-    except (KeyError, TypeError) as error:
+    except Exception as error:
         raise ModelFileError(
-            f"{path} was written by bdkn {document.get('bdkn')} and does not fit this version, {version('bdkn')} "
-            f"({error}); if it is of a later version, run: pip install --upgrade bdkn"
+            f"{path} was written by bdkn {document.get('bdkn')!s:.20} and does not fit this version, "
+            f"{version('bdkn')} ({_reason(error)}); it is damaged or, if it is of a later version, run: pip install "
+            "--upgrade bdkn"
         ) from error
+    return model
+
+
+def _reason(error: Exception) -> str:
+    """Return what is wrong; schemas say it, and any other error is named, as one of them has forgotten something."""
+    return str(error) if isinstance(error, ModelFileError) else f"{type(error).__name__}: {error}"

@@ -4,140 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from bdkn.errors import InvalidParameterError
-from bdkn.inference import Absorbed, Combination, Posterior, Prior, Statistics, Tails
-from bdkn.inference.factor import Factor
-from bdkn.members import (
-    Columns,
-    EstimatorMember,
-    Folds,
-    HeldOut,
-    MemberScores,
-    NetworkEnsemble,
-    OwnFolds,
-    Standardizer,
-    Support,
-    TargetScaler,
-    Widening,
-)
-from bdkn.members.density import NeighbourDensity
-from bdkn.members.forest import Forest
-from bdkn.members.neighbours import Neighbours
-from bdkn.members.provenance import FitProvenance, is_nested, plain_parameter
-from bdkn.members.row_memory import RowMemory
-from bdkn.members.target_values import TargetValues
-from bdkn.members.value_model import ValueModel
-from bdkn.networks import (
-    EncodedNetworks,
-    FeatureMap,
-    MeanVarianceHead,
-    MixedNetworks,
-    Networks,
-    NetworkSpec,
-    PiecewiseLinear,
-)
+from bdkn.errors import InvalidParameterError, ModelFileError
+from bdkn.members import EstimatorMember
+from bdkn.members.provenance import is_nested, plain_parameter
 from bdkn.persistence import Arrays, Document, pack, unpack, write
-from bdkn.predictive import (
-    ContinuedLink,
-    IdentityLink,
-    LogitLink,
-    LogLink,
-    MirroredLink,
-    YeoJohnsonLink,
-)
-from bdkn.regressors.baselines.conditioned_gp import ConditionedGP
-from bdkn.regressors.baselines.fitted import (
-    FittedBLL,
-    FittedDKL,
-    FittedGP,
-    FittedMFVI,
-    FittedVBLL,
-    TrainingCourse,
-    VariationalLastLayer,
-)
-from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks, FittedStack
+from bdkn.persistence.schema import WrongContentError, must
+from bdkn.regressors.file_schemas import SCHEMAS
+from bdkn.regressors.file_schemas.models import check_attributes, check_document, check_parameters
+from bdkn.regressors.file_schemas.saved import SavedModel
+from bdkn.regressors.fitted import FittedStack
 from bdkn.regressors.former_files import FORMER_TYPES, state_of_attributes, today_parameters
-from bdkn.regressors.update_state import Updates
-from bdkn.tables import TableEncoder
-from bdkn.tables.columns import CategoryColumn, DateColumn, NumberColumn, UnusedColumn
-from bdkn.tables.text import TextColumn
 
-
-@dataclass(frozen=True)
-class SavedModel:
-    """A regressor in a file: the name of its class, its parameters, and its fitted attributes."""
-
-    model: str
-    parameters: dict[str, Any]
-    fitted: dict[str, Any]
-
-
-TYPES = (
-    CategoryColumn,
-    Absorbed,
-    Columns,
-    Combination,
-    Combined,
-    ConditionedGP,
-    ContinuedLink,
-    DateColumn,
-    EncodedNetworks,
-    EstimatorMember,
-    Factor,
-    FeatureMap,
-    FitProvenance,
-    FittedBDKN,
-    FittedBLL,
-    FittedDKL,
-    FittedGP,
-    FittedMFVI,
-    FittedNetworks,
-    FittedStack,
-    FittedVBLL,
-    Folds,
-    Forest,
-    HeldOut,
-    IdentityLink,
-    LogLink,
-    LogitLink,
-    MeanVarianceHead,
-    MemberScores,
-    MirroredLink,
-    MixedNetworks,
-    NeighbourDensity,
-    Neighbours,
-    NetworkEnsemble,
-    NetworkSpec,
-    Networks,
-    NumberColumn,
-    OwnFolds,
-    PiecewiseLinear,
-    Posterior,
-    Prior,
-    RowMemory,
-    SavedModel,
-    Standardizer,
-    Statistics,
-    Support,
-    TableEncoder,
-    Tails,
-    TargetScaler,
-    TargetValues,
-    TextColumn,
-    TrainingCourse,
-    UnusedColumn,
-    Updates,
-    ValueModel,
-    VariationalLastLayer,
-    Widening,
-    YeoJohnsonLink,
-)
+TYPES = tuple(SCHEMAS)
 """Classes that a fitted state may consist of, besides numbers, text and arrays."""
 
 
@@ -178,19 +62,41 @@ def check_savable(stack: FittedStack) -> None:
 
 
 def restore_model(classes: Mapping[str, type[BaseEstimator]], arrays: Arrays, document: Document) -> Any:
-    """Return the model that ``save_model`` wrote; it and its members are of one of these classes."""
-    fitted = {name: unpack(tree, TYPES, arrays, FORMER_TYPES) for name, tree in document["fitted"].items()}
+    """Return the model that ``save_model`` wrote; it and its members are of one of these classes.
+
+    Everything is checked before anything computes with it; raise ``ModelFileError`` if something is wrong.
+    """
 
     def restored(value: Any) -> Any:
         if not isinstance(value, SavedModel):
-            return _map_parts(restored, value)
-        parameters = {name: tuple(v) if isinstance(v, list) else v for name, v in value.parameters.items()}
-        model = classes[value.model](**today_parameters(value.model, parameters))
-        attributes = {name: restored(part) for name, part in value.fitted.items()}
-        vars(model).update(state_of_attributes(value.model, parameters, attributes))
+            made = _map_parts(restored, value)
+            models = made.models if isinstance(made, EstimatorMember) else ()
+            must(all("fitted_" in vars(model) for model in models), "a member is not fitted")
+            return made
+        must(value.model in classes, f"there is no regressor {value.model!r:.80}")
+        cls, parameters = classes[value.model], today_parameters(value.model, _with_tuples(value.parameters))
+        check_parameters(cls, parameters)
+        attributes = state_of_attributes(value.model, parameters, value.fitted)
+        check_attributes(cls, attributes)
+        model = cls(**parameters)
+        vars(model).update({name: restored(part) for name, part in attributes.items()})
         return model
 
-    return restored(SavedModel(document["model"], document["parameters"], fitted))
+    try:
+        check_document(document)
+        left, fitted = dict(arrays), {}
+        for name, tree in document["fitted"].items():
+            fitted[name] = unpack(tree, TYPES, left, FORMER_TYPES, schemas=SCHEMAS, name=name)
+        must(not left, f"the array {next(iter(left), '')!r:.80} belongs nowhere")
+        model = restored(SavedModel(document["model"], document["parameters"], fitted))
+        must("fitted_" in vars(model), "the model is not fitted")
+        return model
+    except WrongContentError as error:
+        raise ModelFileError(str(error)) from error
+
+
+def _with_tuples(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in parameters.items()}
 
 
 def _to_saved(value: Any) -> Any:

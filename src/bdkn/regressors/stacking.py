@@ -21,12 +21,12 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from bdkn.errors import InvalidParameterError, check_choice, check_number
+from bdkn.errors import InvalidParameterError, check_choice, check_n_jobs, check_verbosity
 from bdkn.inference import Forecast
 from bdkn.members import EstimatorMember, Folds, HeldOut, OwnFolds, TargetScaler
 from bdkn.members.provenance import FitProvenance, Seed
 from bdkn.members.selection import DEPRECATED, CombinationSettings, sound_members
-from bdkn.members.splitting import Splitting, is_fold_count
+from bdkn.members.splitting import Splitting, check_cv
 from bdkn.members.target_choice import TargetSettings
 from bdkn.members.target_values import find_values
 from bdkn.predictive.links import Link
@@ -40,6 +40,7 @@ from bdkn.regressors.estimator_fitting import (
     FoldFitter,
     Parameters,
     calibrate,
+    check_size,
     make_folds,
     predict_by_fold,
     scale_predictions,
@@ -56,6 +57,7 @@ from bdkn.regressors.named_estimators import (
     route_parameters,
     set_input_tags,
 )
+from bdkn.regressors.publication import of_one_state
 from bdkn.regressors.serialization import check_savable
 from bdkn.regressors.shared_docs import with_shared_docs
 from bdkn.rows import Rows
@@ -209,6 +211,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         self._check_parameters()
         return self._publish(lambda model: model._fit(model._all_rows(X, y, sample_weight, reset=True), groups, params))
 
+    @of_one_state
     def add_members(
         self,
         estimators: list[Pair],
@@ -295,7 +298,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         check_refitted(pairs, self.cv, link)
         return link
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    @of_one_state
+    def save(self, path: str | os.PathLike[str], *, without_rows: bool = False) -> None:
         """Write the fitted model to one file, which ``bdkn.load`` reads, if all its members are bdkn's own.
 
         The file holds arrays and JSON, no code, and so no object of another library.
@@ -303,11 +307,13 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         Parameters
         ----------
         path : str or path-like
-            File to write; an existing file is replaced.
+            File to write. An existing file is replaced, and keeps its mode; a link stays one.
+        without_rows : bool, default=False
+            Must be False: a stack predicts with the help of rows that were left out of its fit.
         """
         check_is_fitted(self)
         check_savable(self._stack)
-        super().save(path)
+        super().save(path, without_rows=without_rows)
 
     @property
     def _stack(self) -> FittedStack:
@@ -345,6 +351,7 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         return [member.models[0] if len(member.models) == 1 else member.models for member in self.members_]
 
     @property
+    @of_one_state
     def named_estimators_(self) -> Bunch:
         """The fitted estimators by name, "drop" for those not in use."""
         fitted = dict(zip(self.member_names_, self.estimators_, strict=True))
@@ -409,6 +416,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     def _check_parameters(self) -> None:
         check_estimators(self.estimators, self._validate_names)
         CombinationSettings.of(self)
+        check_n_jobs(self.n_jobs)
+        check_verbosity(self.verbose)
         get_effort(self.effort)
         check_time_limit(self.time_limit)
         check_choice("predict_with", self.predict_with, ("folds", "refit"))
@@ -416,8 +425,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
             check_choice("cv", self.cv, ("prefit",))
             if self.estimators is None:
                 raise InvalidParameterError("cv='prefit' combines fitted members: give estimators, or let cv be 5")
-        elif is_fold_count(self.cv):
-            check_number("cv", self.cv, low=2, whole=True)
+        else:
+            check_cv(self.cv)
 
     def _fit_members(
         self,
@@ -463,7 +472,9 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     def _by_fold(self, X: Any) -> tuple[FloatArray, FloatArray]:
         with stage("predict members"), bounded_threads(X.shape[0]):
             means, stds = predict_by_fold(self.members_, X)
-        return scale_predictions(means, stds, self._combined.targets)
+        means, variances = scale_predictions(means, stds, self._combined.targets)
+        check_size(self.members_, means)
+        return means, variances
 
     def _takes_frame(self, X: Table, *, reset: bool) -> bool:
         """Return whether the columns of ``X`` are encoded; members that were given receive a frame as it is."""
@@ -476,7 +487,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
             return self._checked_frame(X, y, reset=reset)
         table = as_table(X)
         validate_data(self, table, y, reset=reset, skip_check_array=True)
-        targets = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True)
+        with np.errstate(over="ignore", invalid="ignore"):
+            targets = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True)
         check_consistent_length(table, targets)
         return table, targets
 
@@ -486,5 +498,6 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
             return self._require_table().transform(X)
         table = validate_data(self, as_table(X), reset=False, skip_check_array=True)
         if isinstance(table, np.ndarray) and not get_tags(self).input_tags.allow_nan:
-            assert_all_finite(table, input_name="X")  # the members in use may all ignore such a column
+            with np.errstate(over="ignore", invalid="ignore"):
+                assert_all_finite(table, input_name="X")  # the members in use may all ignore such a column
         return table

@@ -17,8 +17,11 @@ from bdkn.members.columns import row_blocks, take
 from bdkn.members.row_memory import Keys, row_keys
 from bdkn.members.widening import as_a_member
 from bdkn.persistence import pack, read, unpack, write
+from bdkn.persistence.schema import Number, Part, Schema, Text, WrongContentError
 from bdkn.regressors.combining_model import CombiningModel
+from bdkn.regressors.file_schemas import SCHEMAS
 from bdkn.regressors.fitted import Combined
+from bdkn.regressors.row_free import check_has_rows
 from bdkn.regressors.update_state import Updates
 from bdkn.rows import Rows
 from bdkn.typing import FloatArray
@@ -105,9 +108,19 @@ class RowStatistics:
         """
         arrays, document = read(path)
         if document.get("model") != _KIND:
-            raise ModelFileError(f"{path} holds a {document.get('model')}, no statistics: read it with bdkn.load")
-        found: Self = unpack(document["fitted"], (RowStatistics, Statistics, Factor), arrays)
+            raise ModelFileError(f"{path} holds a {document.get('model')!s:.80}, no statistics: read it with bdkn.load")
+        try:
+            found: Self = unpack(document.get("fitted"), _SCHEMAS, arrays, schemas=_SCHEMAS, name="statistics")
+            Part(RowStatistics).check(found, {})
+        except (ModelFileError, WrongContentError) as error:
+            raise ModelFileError(f"{path} is damaged ({error}); save the statistics again") from error
         return found
+
+
+_SCHEMAS: dict[type, Schema] = {
+    RowStatistics: Schema(RowStatistics, {"members": Text(), "rows": Part(Statistics), "log_slopes": Number()}),
+    **{kind: SCHEMAS[kind] for kind in (Statistics, Factor)},
+}
 
 
 def absorb(model: CombiningModel, rows: Rows, forgetting: float, refit_prior: bool) -> Combined:
@@ -142,6 +155,7 @@ def remove_rows(model: CombiningModel, rows: Rows) -> Combined:
 
 def remove_all(combined: Combined) -> Combined:
     """Return the combination as it was fitted."""
+    check_has_rows(combined)
     if combined.updates is None:
         return combined
     fitted = combined.updates.absorbed.fitted
@@ -182,6 +196,7 @@ def statistics_of(model: CombiningModel) -> RowStatistics:
 def updates_of(model: CombiningModel) -> Updates:
     """Return what a regressor has absorbed, nothing after a fit."""
     combined = model._combined
+    check_has_rows(combined)
     if combined.updates is not None:
         return combined.updates
     if combined.held_out is None:

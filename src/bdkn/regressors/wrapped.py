@@ -13,7 +13,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import indexable
 
-from bdkn.errors import InvalidParameterError, check_number
+from bdkn.errors import InvalidParameterError, check_number, shown
 from bdkn.metrics.estimators import Route, route_of
 from bdkn.predictive import Predictive, join
 from bdkn.regressors import decisions
@@ -144,9 +144,7 @@ def predict_quantiles(estimator: Any, X: Any, quantiles: float | Sequence[float]
     >>> bdkn.predict_quantiles(model, X).shape
     (60, 3)
     """
-    levels = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
-    for level in levels.ravel():
-        check_number("each level in quantiles", float(level), low=0, high=1)
+    levels = decisions.check_quantiles(quantiles)
     outcome = _outcome_of(route_of(estimator, X))
     if outcome.rest is not None and not len(outcome.values):
         return outcome.rest.ppf(levels)
@@ -300,7 +298,14 @@ def cross_val_predict_dist(
     (60, True)
     """
     table, targets, labels = indexable(X, y, groups)
-    splits = list(check_cv(cv, targets, classifier=False).split(table, targets, labels))
+    try:
+        splits = [
+            (train, test) for train, test in check_cv(cv, targets, classifier=False).split(table, targets, labels)
+        ]
+    except TypeError as error:
+        raise InvalidParameterError(
+            f"cv must be a number of folds, a splitter, or pairs of row numbers; got {shown(cv)}"
+        ) from error
     n = len(targets)
     times = np.bincount(np.concatenate([np.arange(n)[test] for _, test in splits]), minlength=n)
     if not (times == 1).all():

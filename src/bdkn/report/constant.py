@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bdkn.arrays import read_numbers
 from bdkn.predictive import Gaussian
 
 
@@ -18,7 +19,7 @@ class ConstantGaussian:
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Compute the mean and the standard deviation of ``y``; ``X`` is ignored."""
-        targets = np.asarray(y, dtype=np.float64)
+        targets = read_numbers("y", y)
         self.mean_, self.std_ = float(targets.mean()), float(targets.std())
         return self
 

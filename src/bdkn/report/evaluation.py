@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
+from bdkn.lazy import lazy
 from bdkn.predictive import Gaussian, Predictive
 from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.support_report import SupportReport
@@ -35,56 +35,56 @@ class Evaluation:
     view: TableView
     y: FloatArray
 
-    @cached_property
+    @lazy
     def dist(self) -> Predictive:
         """The predictive distribution of each row."""
         found: Predictive = self.model.predict_dist(self.view.table)
         return found
 
-    @cached_property
+    @lazy
     def mean(self) -> FloatArray:
         """The predicted mean of each row."""
         return self.dist.mean()
 
-    @cached_property
+    @lazy
     def std(self) -> FloatArray:
         """The predicted standard deviation of each row; the width of intervals where it is infinite."""
         std = self.dist.std()
         return std if np.isfinite(std).all() else np.asarray(self.interval[:, 1] - self.interval[:, 0]) / 3.3
 
-    @cached_property
+    @lazy
     def interval(self) -> FloatArray:
         """The ends (n, 2) of the 90 % interval of each row."""
         return np.asarray(self.model.predict_interval(self.view.table, LEVEL))
 
-    @cached_property
+    @lazy
     def half(self) -> FloatArray:
         """The ends (n, 2) of the 50 % interval of each row."""
         return np.stack(self.dist.interval(0.5), axis=1)
 
-    @cached_property
+    @lazy
     def held(self) -> Any:
         """Whether the 90 % interval of each row holds its target."""
         return (self.interval[:, 0] <= self.y) & (self.y <= self.interval[:, 1])
 
-    @cached_property
+    @lazy
     def pit(self) -> FloatArray:
         """The probability that is predicted below each target."""
         return self.dist.cdf(self.y)
 
-    @cached_property
+    @lazy
     def covered(self) -> FloatArray:
         """The share of the targets in central intervals of each of ``LEVELS``."""
         apart = np.abs(2.0 * self.pit - 1.0)
         return np.asarray((apart[:, None] <= LEVELS).mean(axis=0))
 
-    @cached_property
+    @lazy
     def support(self) -> SupportReport | None:
         """How far the rows are from the training rows; None where the model does not know."""
         known = isinstance(self.model, CombiningRegressor) and self.model._combined.widening is not None
         return self.model.support(self.view.table) if known else None
 
-    @cached_property
+    @lazy
     def parts(self) -> dict[str, FloatArray]:
         """The parts of the variance of each row; none where the model does not divide it."""
         if not isinstance(self.model, CombiningRegressor):
@@ -92,7 +92,7 @@ class Evaluation:
         parts = self.model.predict_var(self.view.table, decompose=True)
         return parts if all(np.isfinite(part).all() for part in parts.values()) else {}
 
-    @cached_property
+    @lazy
     def baseline(self) -> Gaussian:
         """The same Gaussian for each row: mean and standard deviation of the training targets, if they are known."""
         y = _training_targets(self.model)
@@ -111,12 +111,12 @@ class Evaluation:
             "width": width,
         }
 
-    @cached_property
+    @lazy
     def own_scores(self) -> dict[str, FloatArray]:
         """The scores of the model's predictions."""
         return self.scores(self.dist, self.held, self.interval[:, 1] - self.interval[:, 0])
 
-    @cached_property
+    @lazy
     def baseline_scores(self) -> dict[str, FloatArray]:
         """The scores of predicting the mean for all rows."""
         lower, upper = self.baseline.interval(LEVEL)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from bdkn.errors import InvalidParameterError, check_choice
+from bdkn.persistence import replace_file
 from bdkn.plots import save_figure
 
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 def write_picture(path: str | Path, figure: Figure) -> Path:
     """Write a figure in the format given by the extension of ``path``."""
     target = check_picture(path)
-    with drafts(prepare_folder(target.parent)) as draft:
-        save_figure(figure, draft, target.stem, formats=[target.suffix[1:]], dpi=100)
+    save_figure(figure, prepare_folder(target.parent), target.stem, formats=[target.suffix[1:]], dpi=100)
     return target
 
 
@@ -48,7 +47,7 @@ def check_picture(path: str | Path) -> Path:
 @contextmanager
 def drafts(folder: Path) -> Iterator[Path]:
     """Yield an empty folder; at the end of the block its files replace those of the same name in ``folder``."""
-    with TemporaryDirectory(prefix=".draft-", dir=folder) as name:
+    with TemporaryDirectory(prefix="bdkn-") as name:
         yield Path(name)
         for draft in sorted(Path(name).iterdir()):
-            os.replace(draft, folder / draft.name)
+            replace_file(folder / draft.name, draft.read_bytes())

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from bdkn.errors import InvalidParameterError, check_number, require
+from bdkn.arrays import read_numbers
+from bdkn.errors import InvalidParameterError, check_flag, check_number, require
 from bdkn.members.widening import as_a_member
 from bdkn.persistence.atomic import replace_file
 from bdkn.report.charts import draw_pit, draw_predictions, draw_reliability
@@ -26,6 +27,9 @@ from bdkn.report.tracks import driver_lines, error_lines, member_lines, support_
 from bdkn.report.verdict import key_numbers, tiles, verdict_of
 from bdkn.report.what_if import Payload, payload_of
 from bdkn.report.what_if.inputs import describe_inputs
+from bdkn.table_files.formats import check_name, check_output
+
+_LARGEST = 1e150
 
 _MOST_COLUMNS = 6
 """Columns whose errors are shown."""
@@ -51,13 +55,7 @@ class Page:
         path : str or path-like
             File to write; an existing file is replaced.
         """
-        target = Path(path)
-        if target.is_dir() or not target.parent.is_dir():
-            raise InvalidParameterError(
-                f"the page must be written to a file in a folder that exists; got {str(target)!r}: name a file such as "
-                "'report.html', or make the folder first"
-            )
-        replace_file(target, self.html.encode("utf-8"))
+        replace_file(check_page_file(path), self.html.encode("utf-8"))
 
     def _repr_html_(self) -> str:
         """Return a frame with the page, for notebooks."""
@@ -65,6 +63,19 @@ class Page:
 
     def __repr__(self) -> str:
         return f"Page of {len(self.html) / 1e6:.2f} MB; save(path) writes it to a file"
+
+
+def check_page_file(path: str | os.PathLike[str]) -> Path:
+    """Return ``path``; raise unless a page can be written there."""
+    target = Path(path)
+    check_name(target)
+    if target.is_dir() or not target.parent.is_dir():
+        raise InvalidParameterError(
+            f"the page must be written to a file in a folder that exists; got {str(target)!r}: name a file such as "
+            "'report.html', or make the folder first"
+        )
+    check_output(target)
+    return target
 
 
 def write_page(
@@ -116,6 +127,7 @@ def write_page(
     >>> page.read_text("utf-8")[:15]
     '<!doctype html>'
     """
+    check_page_file(path)
     make_page(model, X, y, title=title, target_name=target_name, rows=rows, what_if=what_if).save(path)
 
 
@@ -132,6 +144,7 @@ def make_page(
     """Return the page; see ``write_page``."""
     require("jinja2", extra="report")
     check_number("rows", rows, low=2, whole=True)
+    check_flag("what_if", what_if)
     check_is_fitted(model)
     evaluation, given = evaluate(model, X, y, rows)
     content = page_content(evaluation, given, target_name, what_if=what_if)
@@ -142,11 +155,21 @@ def evaluate(model: Any, X: Any, y: ArrayLike, rows: int) -> tuple[Evaluation, i
     """Return the model with the rows to judge it by, at most so many, and how many were given."""
     table = getattr(model, "table_", None)
     view = TableView.of(X, getattr(model, "feature_names_in_", None) if table is None else table.names)
-    targets = np.asarray(y, dtype=np.float64)
+    targets = read_numbers("y", y)
     if targets.shape != (len(view),) or len(view) < 2:
         raise InvalidParameterError(
             f"X and y must be two rows or more, with one target each; got {len(view)} rows and targets of shape "
             f"{targets.shape}"
+        )
+    if not np.isfinite(targets).all():
+        raise InvalidParameterError(
+            f"y must be finite; {np.sum(~np.isfinite(targets))} of {len(targets)} targets are missing or infinite: "
+            "leave out such rows"
+        )
+    if np.abs(targets).max() > _LARGEST:
+        raise InvalidParameterError(
+            f"y must be within ±{_LARGEST:g}, as the page shows mean squares; got {np.abs(targets).max():g}: make the "
+            "page of a model of the target in other units"
         )
     some = np.sort(np.random.default_rng(0).permutation(len(view))[:rows])
     view = view if len(some) == len(view) else view.rows(some)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bdkn.arrays import check_readable
 from bdkn.errors import InvalidParameterError
 from bdkn.tables import is_frame
 from bdkn.tables.reading import RawColumn, column_names, read_column
@@ -32,6 +33,7 @@ class TableView:
                     f"X must have the columns of the fit; missing: {', '.join(map(repr, lacking))}"
                 )
             return cls(X[list(wanted)] if hasattr(X, "iloc") else X.select(list(wanted)), wanted)
+        check_readable("X", X)
         table = np.asarray(X)
         if table.ndim != 2:
             raise InvalidParameterError(f"X must be a table, shape (n_samples, n_features); got shape {table.shape}")

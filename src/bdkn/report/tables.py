@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+_MARKDOWN = re.compile(r"[\\`*_\[\]|~$]")
 
 
 @dataclass(frozen=True)
@@ -23,9 +26,19 @@ def to_text(table: Table) -> str:
 
 
 def to_markdown(table: Table) -> str:
-    """Return the table as GitHub's Markdown."""
+    """Return the table as GitHub's Markdown; cells may contain Markdown, but they cannot end their cell or line."""
     rule = (":--", *["--:"] * (len(table.columns) - 1))
-    return "".join(f"| {' | '.join(line)} |\n" for line in (table.columns, rule, *table.rows))
+    lines = (tuple(map(_one_cell, line)) for line in (table.columns, rule, *table.rows))
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def markdown_text(text: str) -> str:
+    """Return a text of others as Markdown that shows it: nothing in it is a link, an image, emphasis or HTML."""
+    return _MARKDOWN.sub(r"\\\g<0>", " ".join(text.split())).replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _one_cell(text: str) -> str:
+    return re.sub(r"(?<!\\)\|", r"\|", " ".join(text.splitlines()))
 
 
 def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:

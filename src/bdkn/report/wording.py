@@ -27,6 +27,9 @@ def with_error(value: float, error: float) -> str:
     return " ± ".join(_plain(_rounded(part, place), -place) for part in (value, error))
 
 
+_LARGEST_SHARE = 1e6
+
+
 def _rounded(value: float, place: int) -> float:
     """Return the value to the digit of 10^place."""
     return round(value, -place) if place < 0 else float(round(value / 10**place) * 10**place)
@@ -39,8 +42,8 @@ def _plain(value: float, places: int) -> str:
 
 
 def percent(share: float, digits: int = 0) -> str:
-    """Return a share in percent."""
-    return f"{100 * share:.{digits}f}\u202f%".replace("-", "−") if math.isfinite(share) else "–"
+    """Return a share in percent; a dash for a share of nothing, which is no number or a huge one."""
+    return f"{100 * share:.{digits}f}\u202f%".replace("-", "−") if abs(share) < _LARGEST_SHARE else "–"
 
 
 def count(n: int, noun: str) -> str:

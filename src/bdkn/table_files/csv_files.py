@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 import re
@@ -13,8 +12,10 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from bdkn.errors import InvalidParameterError
-from bdkn.table_files.dialect import HEAD_BYTES, Dialect, detect_dialect
+from bdkn.table_files.dialect import HEAD_BYTES, MOST_HEADER, Dialect, detect_dialect
+from bdkn.table_files.expanded import DAMAGED, open_binary
 from bdkn.table_files.formats import STREAM, TableFormat, format_of
+from bdkn.table_files.open_quotes import check_quotes, may_be_open, unclosed
 from bdkn.table_files.replayed import Replayed
 from bdkn.table_files.wrong_lines import BOOLEAN, DATE, NUMBER, TEXT, find_wrong_line
 
@@ -46,10 +47,10 @@ class CsvFile:
         place, form = os.fspath(path), format_of(path)
         try:
             head = _head_of(place, form)
-        except (EOFError, gzip.BadGzipFile) as error:
+        except DAMAGED as error:
             raise _not_gzip(place) from error
-        dialect = detect_dialect(head, _named(place), delimiter=form.delimiter, whole=len(head) < HEAD_BYTES)
-        return cls(place, form, dialect, head if place == STREAM else None)
+        dialect = detect_dialect(head.data, _named(place), delimiter=form.delimiter, whole=head.whole)
+        return cls(place, form, dialect, head.data if place == STREAM else None)
 
     @property
     def note(self) -> str:
@@ -59,7 +60,7 @@ class CsvFile:
         return f"{self.path} is not in UTF-8; it is read as {self.dialect.encoding} (Western European)"
 
     def read(self) -> Any:
-        """Return the whole file as an Arrow table; columns of whole numbers with leading zeros are text."""
+        """Return the whole file as an Arrow table; columns of whole numbers such as 007 and 0x10 are text."""
         import pyarrow as pa
         import pyarrow.csv as arrow_csv
 
@@ -68,6 +69,8 @@ class CsvFile:
             table = arrow_csv.read_csv(file, *self._options())
             if any(pa.types.is_binary(field.type) for field in table.schema):
                 raise pa.ArrowInvalid("some text is not in UTF-8")
+        if self.dialect.multiline and may_be_open(table):
+            self._check_quotes()
         codes = [name for name in self._with_zeros(table, source) if name in table.column_names]
         if not codes:
             return table
@@ -79,7 +82,7 @@ class CsvFile:
         import pyarrow as pa
         import pyarrow.csv as arrow_csv
 
-        dates = [name for name, kind in kinds.items() if kind == DATE]
+        dates, ends_open = [name for name, kind in kinds.items() if kind == DATE], False
         with self._errors(kinds), self._opened() as file:
             reader = arrow_csv.open_csv(file, *self._options(kinds, list(kinds), _STREAM_BYTES))
             for batches in _grouped(reader, _BLOCK_ROWS):
@@ -87,9 +90,19 @@ class CsvFile:
                 for name in dates:
                     table = table.set_column(table.column_names.index(name), name, read_dates(table[name]))
                 yield table
+                ends_open = self.dialect.multiline and may_be_open(table)
+        if ends_open:
+            self._check_quotes()
+
+    def _check_quotes(self) -> None:
+        """Raise if the file ends inside of a cell in quotation marks."""
+        if self.path == STREAM:  # which cannot be read again
+            raise unclosed(_named(self.path), "the last one goes over several lines, and perhaps is never closed")
+        with open_binary(self.path, packed=self.format.gzip) as file:
+            check_quotes(file, self.dialect, self.path)
 
     def _with_zeros(self, table: Any, source: Any) -> list[str]:
-        """Return the names of columns of whole numbers, some of which are written with leading zeros."""
+        """Return the names of columns of whole numbers, some of which are written with leading zeros or as 0x10."""
         import pyarrow as pa
         import pyarrow.compute as pc
         import pyarrow.csv as arrow_csv
@@ -99,7 +112,7 @@ class CsvFile:
             return []
         with source._opened() as file:
             texts = arrow_csv.read_csv(file, *self._options(dict.fromkeys(whole, TEXT), whole))
-        return [name for name in whole if pc.any(pc.match_substring_regex(texts[name], r"^\s*[+-]?0[0-9]")).as_py()]
+        return [name for name in whole if pc.any(pc.match_substring_regex(texts[name], r"^\s*[+-]?0[0-9xX]")).as_py()]
 
     def _options(
         self,
@@ -136,7 +149,11 @@ class CsvFile:
         if self.head is not None:
             yield pa.PythonFile(io.BufferedReader(Replayed(self.head, sys.stdin.buffer), _BLOCK_BYTES), mode="r")
             return
-        with pa.input_stream(self.path, compression="gzip" if self.format.gzip else None) as file:
+        if self.format.gzip:
+            with open_binary(self.path, packed=True, buffer_bytes=_STREAM_BYTES) as raw:
+                yield pa.PythonFile(raw, mode="r")
+            return
+        with pa.input_stream(self.path, compression=None) as file:
             yield file
 
     @contextmanager
@@ -146,9 +163,11 @@ class CsvFile:
 
         try:
             yield
-        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        except DAMAGED as error:
+            raise _not_gzip(self.path) from error
+        except (pa.ArrowException, UnicodeDecodeError) as error:
             raise self._wrong_line(kinds) or InvalidParameterError(
-                f"{_named(self.path)} cannot be read as a table: {_first_line(error)}"
+                f"{_named(self.path)} cannot be read as a table: {_reason(error)}"
             ) from error
         except OSError as error:
             if self.format.gzip:
@@ -158,7 +177,7 @@ class CsvFile:
     def _wrong_line(self, kinds: Mapping[str, str]) -> InvalidParameterError | None:
         if self.path == STREAM:
             return None  # which cannot be read again
-        with _binary(self.path, self.format) as file:
+        with open_binary(self.path, packed=self.format.gzip) as file:
             return find_wrong_line(file, self.dialect, self.path, kinds, frozenset(MISSING))
 
 
@@ -188,17 +207,34 @@ def _grouped(batches: Iterable[Any], rows: int) -> Iterator[list[Any]]:
         yield group
 
 
-def _head_of(path: str, form: TableFormat) -> bytes:
+@dataclass(frozen=True)
+class _Head:
+    """The first bytes of a file; ``whole`` if that is all of it."""
+
+    data: bytes
+    whole: bool
+
+    @classmethod
+    def of(cls, file: BinaryIO) -> _Head:
+        """Return so many bytes that the line of names is complete, unless it is too long."""
+        parts, more = [], file.read(HEAD_BYTES)
+        while more:
+            parts.append(more)
+            if len(parts) * HEAD_BYTES >= MOST_HEADER or _HAS_LINE.search(more):
+                break
+            more = file.read(HEAD_BYTES)
+        return cls(b"".join(parts), len(more) < HEAD_BYTES)
+
+
+_HAS_LINE = re.compile(rb"[^\r\n][\r\n]")
+
+
+def _head_of(path: str, form: TableFormat) -> _Head:
     """Return the first bytes of a file or of standard input."""
     if path == STREAM:
-        return sys.stdin.buffer.read(HEAD_BYTES)
-    with _binary(path, form) as file:
-        return file.read(HEAD_BYTES)
-
-
-def _binary(path: str, form: TableFormat) -> BinaryIO:
-    file: Any = gzip.open(path, "rb") if form.gzip else open(path, "rb")  # noqa: SIM115
-    return file  # type: ignore[no-any-return]
+        return _Head.of(sys.stdin.buffer)
+    with open_binary(path, packed=form.gzip) as file:
+        return _Head.of(file)
 
 
 def read_dates(column: Any) -> Any:
@@ -228,5 +264,11 @@ def _not_gzip(path: str) -> InvalidParameterError:
     return InvalidParameterError(f"{path} must be compressed by gzip, as its name says; it is not, or it is damaged")
 
 
-def _first_line(error: Exception) -> str:
+def _reason(error: Exception) -> str:
+    """Return why a file cannot be read."""
+    if "straddling" in str(error):
+        return (
+            f"it has no line below the names, or a line or a cell in quotation marks that is longer than "
+            f"{_STREAM_BYTES >> 20} MiB; perhaps a quotation mark is not closed"
+        )
     return re.sub(r"\s+", " ", str(error).splitlines()[0])[:200]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import io
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -13,6 +14,9 @@ from bdkn.errors import InvalidParameterError
 
 HEAD_BYTES = 1 << 20
 """Bytes at the beginning of a file by which its dialect is detected."""
+
+MOST_HEADER = 1 << 24
+"""Longest line of names, in bytes."""
 
 GUESSED = "windows-1252"
 """The encoding of a file that is not in UTF-8 and does not say what it is in."""
@@ -47,13 +51,23 @@ class Dialect:
 def detect_dialect(head: bytes, place: str, *, delimiter: str | None = None, whole: bool = False) -> Dialect:
     """Return the dialect of a CSV file that begins with ``head``; ``whole`` if that is all of it."""
     encoding, text = _decode(head)
-    lines = text.splitlines(keepends=True)
-    if not whole and len(lines) > 1:
-        lines = lines[:-1]  # the last one may be cut
+    if "\0" in text:
+        raise InvalidParameterError(
+            f"{place} must be text; it contains zeros, as files of other kinds do, and texts in UTF-16 that do not "
+            "begin with a mark: save it as UTF-8"
+        )
+    lines = list(io.StringIO(text, newline=""))
+    if not whole:
+        lines = _without_last(lines, place)  # it may be cut
     if not any(line.strip() for line in lines):
         raise InvalidParameterError(f"{place} is empty; it must have a line of column names, and a line per row")
     separator = delimiter or _find_delimiter(lines[:_LINES])
     rows = _parsed(lines[:_LINES], separator)
+    if not rows:
+        raise InvalidParameterError(
+            f"the first line of {place} must hold the names of the columns; one is longer than "
+            f"{csv.field_size_limit():,} characters: perhaps a quotation mark is not closed"
+        )
     names = check_header(rows[0], place)
     decimal, blank = _find_decimal(rows[1:], separator), next(i for i, line in enumerate(lines) if line.strip())
     return Dialect(encoding, separator, decimal, names, '"' in text, encoding == GUESSED, blank)
@@ -62,9 +76,11 @@ def detect_dialect(head: bytes, place: str, *, delimiter: str | None = None, who
 def check_header(header: Sequence[str], place: str) -> tuple[str, ...]:
     """Return the names of the columns; raise if they are numbers, missing, or not different."""
     names = [name.strip() for name in header]
+    if not names:
+        raise InvalidParameterError(f"a table must have at least one column; {place} has none")
     if all(_NUMBER.fullmatch(name) for name in names):
         raise InvalidParameterError(
-            f"the first line of {place} must hold the names of the columns; got numbers: {', '.join(names[:5])}. "
+            f"the first line of {place} must hold the names of the columns; got numbers: {_cut(', '.join(names[:5]))}. "
             "Add a line of names on top"
         )
     if names[0] == "":
@@ -97,7 +113,7 @@ def _find_delimiter(lines: Sequence[str]) -> str:
 
     def merit(delimiter: str) -> tuple[float, int]:
         rows = _parsed(lines, delimiter)
-        width = len(rows[0])
+        width = len(rows[0]) if rows else 0
         return (0.0, 0) if width < 2 else (sum(len(row) == width for row in rows) / len(rows), width)
 
     return max(_DELIMITERS, key=merit)
@@ -112,8 +128,26 @@ def _find_decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
 
 
 def _parsed(lines: Sequence[str], delimiter: str) -> list[list[str]]:
-    return [row for row in csv.reader(lines, delimiter=delimiter) if row]
+    """Return the rows of some lines, up to a cell that is longer than the module csv allows."""
+    rows: list[list[str]] = []
+    try:
+        rows.extend(row for row in csv.reader(lines, delimiter=delimiter) if row)
+    except csv.Error:
+        return rows
+    return rows
+
+
+def _without_last(lines: list[str], place: str) -> list[str]:
+    if len(lines) < 2:
+        raise InvalidParameterError(
+            f"the first line of {place} must hold the names of the columns; it is longer than {MOST_HEADER >> 20} MiB"
+        )
+    return lines[:-1]
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:5])) + (" and others" if len(names) > 5 else "")
+    return ", ".join(repr(_cut(name)) for name in names[:5]) + (" and others" if len(names) > 5 else "")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 100 else f"{text[:97]}..."

@@ -18,7 +18,10 @@ def as_pandas(table: Any, place: str = "the table") -> Any:
     missing values are nullable, and columns without any value are missing numbers.
     """
     converted = plain_columns(table, place)
-    frame = converted.to_pandas(ignore_metadata=True)
+    try:
+        frame = converted.to_pandas(ignore_metadata=True)
+    except (KeyError, ValueError, OverflowError) as error:  # as for the name of a time zone that there is not
+        raise InvalidParameterError(f"{place} cannot be made a data frame; it has {error}: drop that column") from error
     for name in converted.column_names:
         if converted.schema.field(name).type == "bool" and converted[name].null_count:
             frame[name] = frame[name].astype("boolean")
@@ -46,7 +49,9 @@ def _plain(column: Any, name: str, place: str) -> Any:
         return column.cast(pa.string())
     if is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_string_view(kind):
         return without_missing(column)
-    if is_a.is_nested(kind) or is_a.is_binary(kind) or is_a.is_large_binary(kind):
+    kind = kind.value_type if is_a.is_dictionary(kind) else kind
+    text = is_a.is_string(kind) or is_a.is_large_string(kind)
+    if not (text or is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_boolean(kind) or is_a.is_temporal(kind)):
         raise InvalidParameterError(
             f"columns must hold numbers, booleans, dates or text; {name!r} of {place} holds {kind}: drop that column"
         )

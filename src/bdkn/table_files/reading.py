@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
 from bdkn.errors import InvalidParameterError, require
 from bdkn.table_files.csv_files import CsvFile
-from bdkn.table_files.dialect import check_header
 from bdkn.table_files.formats import STREAM, check_input, format_of
 from bdkn.table_files.frames import as_pandas
+from bdkn.table_files.parquet_files import check_expansion, opened_parquet, parquet_blocks
 
-_BLOCK_ROWS = 1 << 16
+_SHOWN = 30
+"""Names of columns that an error lists."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def column_names(path: str | os.PathLike[str]) -> tuple[str, ...]:
     check_input(path)
     if format_of(path).kind == "csv":
         return CsvFile.of(path).dialect.names
-    with _parquet_file(path) as file:
+    with opened_parquet(path) as file:
         return tuple(file.schema_arrow.names)
 
 
@@ -48,7 +48,8 @@ def read_table(path: str | os.PathLike[str], tell: Callable[[str], None] = lambd
         if file.note:
             tell(file.note)
         return as_pandas(file.read(), str(path))
-    with _parquet_file(path) as file:
+    with opened_parquet(path) as file:
+        check_expansion(file, os.fspath(path), file.schema_arrow.names)
         return as_pandas(file.read(), str(path))
 
 
@@ -82,7 +83,7 @@ def open_blocks(
         check_columns(kinds, file.dialect.names, path)
         return TableBlocks(file.blocks(kinds))
     check_columns(kinds, column_names(path), path)
-    return TableBlocks(_parquet_blocks(path, list(kinds)))
+    return TableBlocks(parquet_blocks(path, list(kinds)))
 
 
 def check_columns(
@@ -94,30 +95,12 @@ def check_columns(
         near = get_close_matches(missing[0], names, 1) if len(missing) == 1 else []
         raise InvalidParameterError(
             f"{os.fspath(path)} must have the column{'s' if len(missing) > 1 else ''} "
-            f"{', '.join(map(repr, missing))}; it has {', '.join(map(repr, names))}"
+            f"{_listed(missing)}; it has {_listed(names)}"
             + (f"; did you mean {near[0]!r}?" if near else ". Add what is missing; its cells may be empty")
         )
 
 
-def _parquet_blocks(path: str | os.PathLike[str], columns: list[str]) -> Iterator[Any]:
-    import pyarrow as pa
-
-    with _parquet_file(path) as file:
-        for batch in file.iter_batches(batch_size=_BLOCK_ROWS, columns=columns):
-            yield pa.Table.from_batches([batch]).select(columns)
-
-
-@contextmanager
-def _parquet_file(path: str | os.PathLike[str]) -> Iterator[Any]:
-    """Yield an open Parquet file; errors of it name the file."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
-            check_header(file.schema_arrow.names, os.fspath(path))
-            yield file
-    except pa.ArrowInvalid as error:
-        raise InvalidParameterError(
-            f"{os.fspath(path)} cannot be read as Parquet ({error}); it is damaged, incomplete or of another kind"
-        ) from error
+def _listed(names: Sequence[str]) -> str:
+    """Return names in quotation marks, not all if there are many."""
+    shown = ", ".join(repr(name if len(name) <= 100 else f"{name[:97]}...") for name in names[:_SHOWN])
+    return shown + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")

@@ -10,23 +10,44 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bdkn.errors import require
+from bdkn.errors import InvalidParameterError, require
 from bdkn.persistence import replacing
 from bdkn.table_files.formats import STREAM, TableFormat, format_of
+from bdkn.table_files.formulas import without_formulas
 
 
 @dataclass
 class BlockWriter:
-    """Writes Arrow tables, one after the other, to one file; the first determines the columns."""
+    """Writes Arrow tables, one after the other, to one file; the first determines the columns.
+
+    ``rows`` is how many rows were written, ``marked`` how many texts in a CSV file got a quotation mark in front,
+    because a spreadsheet would compute them (none if ``formulas``).
+    """
 
     file: Any
     format: TableFormat
     _stack: ExitStack
+    formulas: bool = False
     rows: int = 0
+    marked: int = 0
     _writer: Any = field(default=None, repr=False)
 
     def write(self, table: Any) -> None:
         """Append the rows of an Arrow table."""
+        import pyarrow as pa
+
+        try:
+            self._write(table)
+        except pa.ArrowException as error:
+            raise InvalidParameterError(
+                f"columns of a table that is written as {self.format.kind} must hold numbers, booleans, dates or text; "
+                f"{str(error).splitlines()[0][:200]}: leave that column out"
+            ) from error
+
+    def _write(self, table: Any) -> None:
+        if self.format.kind == "csv" and not self.formulas:
+            table, count = without_formulas(table)
+            self.marked += count
         if self._writer is None:
             self._writer = self._stack.enter_context(self._opened(table.schema))
         self._writer.write_table(table)
@@ -44,10 +65,11 @@ class BlockWriter:
 
 
 @contextmanager
-def writing(path: str | os.PathLike[str]) -> Iterator[BlockWriter]:
+def writing(path: str | os.PathLike[str], *, formulas: bool = False) -> Iterator[BlockWriter]:
     """Yield a writer of a table file; the file gets its name when the block ends without an error.
 
-    The format is that of the ending; "-" is standard output, as CSV.
+    The format is that of the ending; "-" is standard output, as CSV. Texts in CSV that a spreadsheet would compute get
+    a quotation mark in front, unless ``formulas``.
     """
     require("pyarrow", extra="files")
     form = format_of(path)
@@ -57,7 +79,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BlockWriter]:
         else:
             raw = stack.enter_context(replacing(Path(path)))
         with ExitStack() as inner:
-            yield BlockWriter(_sink(raw, form, inner), form, inner)
+            yield BlockWriter(_sink(raw, form, inner), form, inner, formulas)
 
 
 def _sink(raw: Any, form: TableFormat, stack: ExitStack) -> Any:

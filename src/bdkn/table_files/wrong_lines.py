@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Mapping
 from typing import BinaryIO
 
 from bdkn.errors import InvalidParameterError
 from bdkn.table_files.dialect import Dialect
+
+_MOST_LINE = 1 << 24
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity|nan)", re.IGNORECASE)
 
 NUMBER, BOOLEAN, DATE, TEXT = "number", "boolean", "date", "text"
 """How a column of a CSV file is read."""
@@ -36,7 +40,12 @@ def find_wrong_line(
                         f"column {dialect.names[j]!r} of {place} must hold numbers; line {line} has "
                         f"{_shortened(row[j])!r}. Correct that cell, or leave it empty if the number is missing"
                     )
-    except UnicodeDecodeError:
+    except csv.Error:
+        return InvalidParameterError(
+            f"no cell of {place} must be longer than {csv.field_size_limit():,} characters, and no line longer than "
+            f"{_MOST_LINE:,}; one is: perhaps a quotation mark is not closed"
+        )
+    except UnicodeError:
         return InvalidParameterError(
             f"{place} must be text in one encoding; it begins as {dialect.encoding}, but a line further down is not "
             "in it: save it again as UTF-8"
@@ -47,7 +56,7 @@ def find_wrong_line(
 def _rows(file: BinaryIO, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of the line and the cells of each row after the header."""
     text = io.TextIOWrapper(file, encoding=dialect.encoding, newline="")
-    reader = csv.reader(text, delimiter=dialect.delimiter)
+    reader = csv.reader(_lines(text), delimiter=dialect.delimiter)
     header = False
     try:
         for row in reader:
@@ -59,14 +68,16 @@ def _rows(file: BinaryIO, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
         text.detach()  # whoever opened the file closes it
 
 
+def _lines(text: io.TextIOWrapper) -> Iterator[str]:
+    """Yield the lines of a text; raise if one is so long that it would fill the memory."""
+    while line := text.readline(_MOST_LINE):
+        if len(line) == _MOST_LINE:
+            raise csv.Error
+        yield line
+
+
 def _is_number(cell: str, decimal: str, missing: frozenset[str]) -> bool:
-    if cell in missing:
-        return True
-    try:
-        float(cell.strip().replace(decimal, "."))
-    except ValueError:
-        return False
-    return True
+    return cell in missing or _NUMBER.fullmatch(cell.strip().replace(decimal, ".")) is not None
 
 
 def _shortened(text: str) -> str:

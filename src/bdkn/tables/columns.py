@@ -26,6 +26,9 @@ _FREQUENT = 20
 
 _YEAR, _WEEK = 365.2425, 7.0
 
+CYCLES = {_YEAR: "time of year", _WEEK: "weekday", 1.0: "time of day"}
+"""By length in days: the cycles in which a date has a place."""
+
 
 class ColumnEncoder(Protocol):
     """Encoder of one column."""
@@ -113,8 +116,7 @@ class DateColumn:
     @property
     def features(self) -> tuple[str, ...]:
         """The names of the inputs."""
-        words = {_YEAR: "time of year", _WEEK: "weekday", 1.0: "time of day"}
-        pairs = [f"{self.name}: {words[length]} ({part})" for length in self.cycles for part in ("sine", "cosine")]
+        pairs = [f"{self.name}: {CYCLES[length]} ({part})" for length in self.cycles for part in ("sine", "cosine")]
         return (*NumberColumn(self.name, self.fill, self.some_missing).features, *pairs)
 
     @property

@@ -74,7 +74,11 @@ def is_frame(X: Any) -> bool:
         return False
     import narwhals.stable.v2 as nw
 
-    return isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame)
+    try:
+        return isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame)
+    except nw.exceptions.DuplicateError:
+        column_names(X)  # raises, and says what to do
+        raise
 
 
 def column_names(X: Any) -> list[Any]:

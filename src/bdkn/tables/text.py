@@ -12,7 +12,9 @@ from scipy.sparse import csr_matrix
 from bdkn.tables.reading import RawColumn
 from bdkn.typing import FloatArray
 
-_BUCKETS = 2048
+BUCKETS = 2048
+"""Numbers that runs of letters are hashed to."""
+
 _DIRECTIONS = 8
 _LENGTH = 4
 
@@ -70,10 +72,10 @@ def _buckets(column: RawColumn) -> Any:
     for row, text in enumerate(column.values):
         padded = f" {(text or '').lower()} "
         runs = {padded[j : j + _LENGTH] for j in range(max(1, len(padded) - _LENGTH + 1))} if text else set()
-        found = {zlib.crc32(run.encode()) % _BUCKETS for run in runs}
+        found = {zlib.crc32(run.encode()) % BUCKETS for run in runs}
         rows += [row] * len(found)
         columns += sorted(found)
-    return csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(column.values), _BUCKETS))
+    return csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(column.values), BUCKETS))
 
 
 def _normalized(table: Any, rarity: FloatArray) -> Any:

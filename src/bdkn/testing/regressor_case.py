@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from bdkn.lazy import lazy
 from bdkn.predictive import Predictive
 from bdkn.testing.checks import require, require_equal
 from bdkn.typing import FloatArray
@@ -35,17 +35,17 @@ class Case:
             made.set_params(random_state=0)
         return made
 
-    @cached_property
+    @lazy
     def fitted(self) -> Any:
         """A fitted regressor, which no check may change."""
         return self.unfitted().fit(self.X, self.y)
 
-    @cached_property
+    @lazy
     def new(self) -> FloatArray:
         """Rows to predict, some of them outside the training rows."""
         return np.asarray(self.X[:N_NEW] + 0.5 * (self.X[:N_NEW] - self.X.mean(axis=0)))
 
-    @cached_property
+    @lazy
     def dist(self) -> Predictive:
         """The predictive of the new rows."""
         dist: Predictive = self.fitted.predict_dist(self.new)

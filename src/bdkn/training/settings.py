@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_n_jobs, check_number, check_verbosity
+from bdkn.memory import check_memory
 from bdkn.networks import NetworkSpec, PiecewiseLinear, n_binned_columns, with_encoding
 from bdkn.rows import Rows
 from bdkn.stages import stage
@@ -37,6 +38,10 @@ _ADDED_INPUTS, _ADDED_INPUTS_MANY_ROWS = 128, 256
 """The largest number of inputs that bins add to a network, by which the time of a fit is bounded."""
 _PIECE_ROWS = 4096
 """Most rows of the piece of training by which the time of all of it is estimated."""
+
+
+_COPIES, _OBJECTS, _MATRICES = 4, 2048, 4
+"""What training keeps at least: copies of a network's weights, bytes of a network's objects, matrices of members."""
 
 
 class Size(NamedTuple):
@@ -102,6 +107,10 @@ class NetworkSettings:
     def __post_init__(self) -> None:
         size = self.size(1)
         check_number("n_members", size.n_members, low=1, whole=True)
+        check_number("epochs", size.epochs, low=1, whole=True)
+        check_number("warmup_epochs", self.warmup_epochs, low=0, whole=True)
+        for width in size.hidden:
+            check_number("each of hidden_layer_sizes", width, low=1, whole=True)
         for n_bins in size.n_bins:
             check_number("each of n_bins", n_bins, low=0, whole=True)
         check_number("validation_fraction", self.validation_fraction, low=0, high=0.9, strict=True)
@@ -125,6 +134,22 @@ class NetworkSettings:
             auto_epochs if _is_auto("epochs", self.epochs) else self.epochs,  # type: ignore[arg-type]
             default.n_bins if _is_auto("n_bins", self.n_bins) else tuple(_in_turn("n_bins", self.n_bins)),
             default.hidden_encoded if own_hidden is None else own_hidden,
+        )
+
+    def check_memory(self, n_rows: int, n_columns: int, *, n_members: int, fits: int, combined: bool) -> None:
+        """Raise if networks, each of ``n_members`` trained ``fits`` times, need more memory than there is.
+
+        ``combined``: the members are combined by a linear model, whose statistics are matrices of members.
+        """
+        size = self.size(n_rows)
+        spec = NetworkSpec(n_inputs=n_columns, hidden=size.hidden)
+        one = _COPIES * spec.n_parameters * 4 + 8.0 * size.epochs + _OBJECTS
+        combination = _MATRICES * 8.0 * n_members**2 if combined else 0.0
+        check_memory(
+            f"{n_members} members of {spec.n_parameters:,} weights, trained {fits} time{'s' if fits > 1 else ''} each "
+            f"for {size.epochs} epochs,",
+            n_members * fits * one + 16.0 * n_rows * n_members + combination,
+            "use fewer members, smaller hidden layers or fewer epochs; tens of members suffice",
         )
 
     def within(self, clock: Clock, rows: Rows, rows_per_member: float) -> Self:

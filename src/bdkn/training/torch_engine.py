@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from bdkn.errors import InvalidParameterError, check_choice, missing_extra
 from bdkn.networks import MEAN_VARIANCE
 from bdkn.rows import Rows
+from bdkn.threads import settle_torch
 from bdkn.training.job import Hook, Job, Trained, train_in_groups
 from bdkn.training.rows import TrainingTable
 from bdkn.typing import Float32Array
@@ -93,6 +94,7 @@ class TorchEngine:
         from bdkn.training.torch_program import group_for_programs, train_program
         from bdkn.training.torch_stack import DeviceTable
 
+        settle_torch()
         table = DeviceTable.of(TrainingTable.of(rows, jobs), self.device, self._dtype_name)
         if self.module is not None:
             return self._train_modules(jobs, table, watch, on_epoch)

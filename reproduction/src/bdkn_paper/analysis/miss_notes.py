@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from bdkn.errors import InvalidParameterError, check_choice
 from bdkn_paper import paper
 from bdkn_paper.analysis.comparison import Comparison
 from bdkn_paper.paper import METRICS
+from bdkn_paper.store.files import read_toml
 
 UNEXPLAINED = "not explained"
 
@@ -29,8 +29,8 @@ def read_notes(path: Path) -> Notes:
     if not path.exists():
         return {}
     try:
-        return dict(_flat(tomllib.loads(path.read_text("utf-8"))))
-    except (tomllib.TOMLDecodeError, AttributeError, InvalidParameterError) as error:
+        return dict(_flat(read_toml(path)))
+    except (ValueError, AttributeError) as error:
         raise InvalidParameterError(f"{path}: {error}") from error
 
 

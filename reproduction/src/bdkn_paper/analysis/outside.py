@@ -5,7 +5,6 @@ A record has the name of a data set (``set``), of a split ("gap 3": its kind and
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import isnan, nan
@@ -13,6 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from bdkn.errors import InvalidParameterError
+from bdkn_paper.store.files import read_file
+from bdkn_paper.store.record import loads
+from bdkn_paper.store.schema import nested, number, text
 
 FILE = "outside.ndjson"
 """The file of the records, in the folder of results."""
@@ -34,6 +38,12 @@ METHOD_TITLES = {
 OURS = ("BDKN", "stack")
 OTHERS = ("deep ensemble", "GP")
 """The methods that ours are compared with in the summary."""
+
+MOST_BYTES = 256 << 20
+"""Largest size of the file of the records."""
+
+SCORES = ("nll", "crps", "rmse", "coverage", "seconds")
+"""How the names of scores begin."""
 
 Scores = Mapping[str, float]
 """A score of each split that has it."""
@@ -90,8 +100,30 @@ def outside_results(records: Iterable[Mapping[str, Any]]) -> Outside:
 
 def read_outside(path: Path) -> list[dict[str, Any]]:
     """Return the records of a file, none if there is no file; a line cut off when a run was stopped is left out."""
-    lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines if line.endswith("}")]
+    if not path.exists():
+        return []
+    try:
+        lines = read_file(path, MOST_BYTES).decode("utf-8").split("\n")
+        found = [loads(line) for line in lines if line.endswith("}")]
+        for place, record in enumerate(found, 1):
+            _check(f"record {place}", record)
+    except (ValueError, OSError) as error:
+        raise InvalidParameterError(
+            f"{path} must hold records of splits: {error}; restore it, or remove that line"
+        ) from error
+    return found
+
+
+def _check(where: str, record: Any) -> None:
+    """Raise unless a record has names, and scores that are numbers."""
+    if not isinstance(record, dict):
+        raise InvalidParameterError(f"{where} must be a table of names and values")
+    for name in ("set", "split", "method"):
+        text(f"{name} of {where}", record.get(name))
+    for name, value in record.items():
+        nested(f"{name[:50]} of {where}", value)
+        if name.startswith(SCORES) and value is not None:
+            number(f"{name[:50]} of {where}", value)
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -25,12 +25,13 @@ class Sample:
     @property
     def mean(self) -> float:
         """The mean."""
-        return float(np.mean(self.values))
+        with np.errstate(invalid="ignore", over="ignore"):  # infinite values of both signs, and nearly infinite ones
+            return float(np.mean(self.values))
 
     @property
     def std(self) -> float:
         """The standard deviation divided by n, as in the paper; see ``paper.Printed``."""
-        with np.errstate(invalid="ignore"):  # undefined for infinite values
+        with np.errstate(invalid="ignore", over="ignore"):  # undefined for infinite values
             return float(np.std(self.values))
 
     @property

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bdkn.cli.terminal import errors_as_messages
+from bdkn.cli.terminal import echo, errors_as_messages
 
 if TYPE_CHECKING:
     from bdkn_paper.experiments import Outcome
     from bdkn_paper.store import Cell, Store
 
 
+MOST_JOBS = 1024
+"""Most processes that can be asked for."""
+
+
 def _not_zero(jobs: int) -> int:
-    if jobs == 0:
-        raise typer.BadParameter("must be a number of processes, or -1 for one per core; got 0")
+    if jobs == 0 or jobs > MOST_JOBS:
+        raise typer.BadParameter(
+            f"must be a number of processes, or -1 for one per core; at most {MOST_JOBS}; got {jobs}"
+        )
     return jobs
 
 
@@ -48,14 +55,14 @@ def run(
         from bdkn_paper.experiments import cost, load_experiment, pending, run_cells
         from bdkn_paper.store import Store
 
-        experiment, kept = load_experiment(file), Store(store)
+        experiment, kept = load_experiment(file), Store(store, tell)
         source = experiment.source(None if data is None else str(data))
         cells = experiment.cells(source, methods=_names(methods), datasets=_names(datasets), splits=_numbers(splits))
         todo = pending(cells, kept, retry_failed=retry_failed)
         work = {cell.key: cost(cell, source) for cell in todo}
         outcomes = run_cells(todo, kept, source, jobs=jobs, retry_failed=retry_failed, device=device or None)
         ended = list(_shown(outcomes, work, quiet=quiet))
-        typer.echo(_summary(cells, ended, kept))
+        echo(_summary(cells, ended, kept))
         raise typer.Exit(_report_failures([*_failed_before(cells, ended, kept), *ended]))
 
 
@@ -74,8 +81,8 @@ def pack(
 
         experiments = map(load_experiment, files or ())
         keys = {cell.key for experiment in experiments for cell in experiment.cells(experiment.source())}
-        count = stores.pack(stores.Store(stores.record_folder(store)), results, keys if files else None)
-        typer.echo(f"{count} records in {results}")
+        count = stores.pack(stores.Store(stores.record_folder(store), tell), results, keys if files else None)
+        echo(f"{count} records in {results}")
 
 
 def unpack(results: ResultsOption = Path("reproduction/results"), store: StoreOption = Path(".bdkn-store")) -> None:
@@ -83,7 +90,12 @@ def unpack(results: ResultsOption = Path("reproduction/results"), store: StoreOp
     with errors_as_messages():
         from bdkn_paper import store as stores
 
-        typer.echo(f"{stores.unpack(stores.record_folder(results), stores.Store(store))} records added to {store}")
+        echo(f"{stores.unpack(stores.record_folder(results), stores.Store(store))} records added to {store}")
+
+
+def tell(text: str) -> None:
+    """Print a note on standard error."""
+    echo(f"Note: {text}", err=True)
 
 
 def _shown(outcomes: Iterable[Outcome], work: Mapping[str, float], *, quiet: bool) -> Iterator[Outcome]:
@@ -127,7 +139,7 @@ def _report_failures(ended: Iterable[Outcome]) -> int:
             reasons.setdefault(f"{outcome.status}: {outcome.message}", []).append(outcome.cell)
     for reason, cells in reasons.items():
         more = f" and {len(cells) - 1} more" if len(cells) > 1 else ""
-        typer.echo(f"{cells[0]}{more}: {reason}", err=True)
+        echo(f"{cells[0]}{more}: {reason}", err=True)
     return 1 if reasons else 0
 
 
@@ -135,14 +147,24 @@ def _names(text: str) -> list[str] | None:
     return [name.strip() for name in text.split(",")] if text else None
 
 
-def _numbers(text: str) -> set[int] | None:
+@dataclass(frozen=True)
+class _Numbers:
+    """The whole numbers of some ranges, which may be long: they are not listed."""
+
+    ranges: tuple[range, ...]
+
+    def __contains__(self, number: object) -> bool:
+        return any(number in part for part in self.ranges)
+
+
+def _numbers(text: str) -> _Numbers | None:
     """Return the numbers in a list such as ``0,3,7-9``."""
     from bdkn.errors import InvalidParameterError
 
-    try:
-        ends = [[int(end) for end in part.split("-")] for part in text.split(",")] if text else []
-        if any(len(part) > 2 for part in ends):
-            raise ValueError
-    except ValueError:
-        raise InvalidParameterError(f"splits must be numbers and ranges such as 0,3,7-9; got {text!r}") from None
-    return {number for part in ends for number in range(part[0], part[-1] + 1)} if text else None
+    if not text:
+        return None
+    parts = [re.fullmatch(r"\s*([0-9]{1,18})\s*(?:-\s*([0-9]{1,18})\s*)?", part) for part in text.split(",")]
+    if not all(parts):
+        raise InvalidParameterError(f"splits must be numbers and ranges such as 0,3,7-9; got {text!r}")
+    ends = [(int(part[1]), int(part[2] or part[1])) for part in parts if part]
+    return _Numbers(tuple(range(first, last + 1) for first, last in ends))

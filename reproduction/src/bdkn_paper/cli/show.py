@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bdkn.cli.terminal import errors_as_messages, print_table
+from bdkn.cli.terminal import echo, errors_as_messages, print_table, printable
+from bdkn_paper.cli.run import tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,7 +81,7 @@ def runtime(
         from bdkn_paper.store import records
         from bdkn_paper.tables.comparison import RUNTIME, runtimes_with_totals
 
-        found = records(source)
+        found = records(source, tell)
         present = {record["cell"]["experiment"] for record in found}
         chosen = [number for name, number in paper.EXPERIMENTS.items() if name in present and setting in (None, number)]
         if not chosen:
@@ -99,8 +100,8 @@ def figures(
         from bdkn_paper.pages.reproduction import write_figures
         from bdkn_paper.store import records
 
-        for path in write_figures(records(source), prepare_folder(out)):
-            typer.echo(path)
+        for path in write_figures(records(source, tell), prepare_folder(out)):
+            echo(str(path))
 
 
 def reproduction(
@@ -115,7 +116,7 @@ def reproduction(
         from bdkn_paper.pages.reproduction import write_reproduction
         from bdkn_paper.store import records
 
-        typer.echo(write_reproduction(records(source), notes, out, source))
+        echo(str(write_reproduction(records(source, tell), notes, out, source)))
 
 
 def results(
@@ -127,7 +128,7 @@ def results(
         from bdkn_paper.pages.results import write_results
         from bdkn_paper.store import records
 
-        typer.echo(write_results(records(source), out, outside_results(read_outside(source / FILE))))
+        echo(str(write_results(records(source, tell), out, outside_results(read_outside(source / FILE)))))
 
 
 def _results(experiment: str, source: Path) -> Results:
@@ -136,7 +137,7 @@ def _results(experiment: str, source: Path) -> Results:
     from bdkn_paper.experiments import load_experiment
     from bdkn_paper.store import Cell, records
 
-    found = records(source)
+    found = records(source, tell)
     if experiment.endswith(".toml"):
         file = load_experiment(experiment)
         keys = {cell.key for cell in file.cells(file.source())}
@@ -148,11 +149,15 @@ def _results(experiment: str, source: Path) -> Results:
 def _print_grid(grid: Grid) -> None:
     from bdkn_paper.tables.formats import grid_table
 
-    styles = {"best": "[bold]{}[/]", "second": "[underline]{}[/]", "": "{}"}
+    styles = {"best": "bold", "second": "underline", "": ""}
     console = _console()
-    print_table(console, grid_table(grid, lambda entry, text: styles[entry.mark].format(text)))
+
+    def style(row: int, column: int) -> str:
+        return styles[grid.entries[row][column - 1].mark] if column else ""
+
+    print_table(console, grid_table(grid), style=style)
     legend = ["Bold: best; underlined: second best."] if console.is_terminal else []
-    console.print(*legend, *grid.notes, sep="\n", markup=False, soft_wrap=True)
+    console.print(*legend, *map(printable, grid.notes), sep="\n", markup=False, soft_wrap=True)
 
 
 def _print_tables(tables: Iterable[Table], form: str, notes: Iterable[str]) -> None:
@@ -168,7 +173,7 @@ def _print_tables(tables: Iterable[Table], form: str, notes: Iterable[str]) -> N
     console = _console()
     for table in tables:
         print_table(console, table)
-    console.print(*notes, sep="\n", markup=False, soft_wrap=True)
+    console.print(*map(printable, notes), sep="\n", markup=False, soft_wrap=True)
 
 
 def _console() -> Console:

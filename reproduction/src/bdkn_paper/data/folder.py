@@ -5,12 +5,12 @@ from __future__ import annotations
 import gzip
 import os
 import warnings
-import zlib
 from pathlib import Path
 
 import numpy as np
 
 from bdkn.persistence import replacing
+from bdkn.table_files.expanded import DAMAGED, open_binary
 from bdkn_paper.data.dataset import DatasetInfo
 from bdkn_paper.data.errors import DataError
 from bdkn_paper.data.fingerprint import Table
@@ -43,8 +43,9 @@ def read(path: Path) -> Table:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # about an empty file, which is reported by its shape
-            return np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2)
-    except (OSError, EOFError, ValueError, zlib.error) as error:
+            with open_binary(path, packed=path.suffix == ".gz", buffer_bytes=1 << 20) as file:
+                return np.loadtxt(file, delimiter=",", skiprows=1, ndmin=2, encoding="utf-8")
+    except (OSError, ValueError, *DAMAGED) as error:
         raise DataError(f"{path} cannot be read as a CSV of numbers ({error})") from error
 
 

@@ -19,19 +19,16 @@
     epochs = 40
 
     [tables.mine]                            # a table of your own, named "mine" in datasets: a CSV file with a line
-    path = "mine.csv"                        # of column names, in the folder of this file
+    path = "mine.csv"                        # of column names, in the folder of this file or one below it
     target = "y"
     splits = 20                              # random splits, nine tenths of the rows for training
 """
 
 from __future__ import annotations
 
-import json
 import os
-import re
-import tomllib
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Collection, Container, Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +36,14 @@ from bdkn.errors import InvalidParameterError, check_choice, check_number
 from bdkn_paper.experiments.csv_table import CsvTable
 from bdkn_paper.experiments.tasks import DataSource, TaskSource
 from bdkn_paper.store.cell import Cell
+from bdkn_paper.store.files import read_toml
+from bdkn_paper.store.names import check_name
+from bdkn_paper.store.schema import finite, nested
 
 KINDS = ("scores", "curves")
+
+MOST_CELLS = 1_000_000
+"""Most cells of an experiment."""
 
 _REQUIRED = {"experiment": ("name", "datasets", "methods"), "method": ("regressor",), "table": ("path", "target")}
 
@@ -93,16 +96,15 @@ class Experiment:
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.methods, *self.tables):
-            _check_kind("a name", name, "text")
-            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-                raise InvalidParameterError(f"a name must be letters, digits, '.', '_' and '-'; got {name!r}")
+            check_name(name)
+        _check_kind("title", self.title, "text")
         if len({*self.datasets}) < len(self.datasets):
             raise InvalidParameterError(f"datasets must each be named once; got {', '.join(self.datasets)}")
         if known := sorted({*self.tables} & {*DataSource().names()}):
             raise InvalidParameterError(f"a table must not have the name of a registered data set; got {known[0]!r}")
         check_choice("kind", self.kind, KINDS)
         check_number("seed", self.seed, low=0, whole=True)
-        if self.splits != "all":
+        if not (isinstance(self.splits, str) and self.splits == "all"):
             check_number("splits, if not 'all',", self.splits, low=1, whole=True)
         for name, method in self.methods.items():
             check_keys(f"methods.{name}.datasets", method.datasets, self.datasets)
@@ -117,12 +119,13 @@ class Experiment:
         *,
         methods: Collection[str] | None = None,
         datasets: Collection[str] | None = None,
-        splits: Collection[int] | None = None,
+        splits: Container[int] | None = None,
     ) -> list[Cell]:
         """Return all cells, or those of the chosen methods, data sets and splits."""
         check_all("methods", methods, self.methods)
         check_all("datasets", datasets, self.datasets)
         check_all("datasets", self.datasets, source.names())
+        self._check_size(source)
         cells = [
             self._cell(name, method, dataset, split)
             for dataset in self.datasets
@@ -138,6 +141,14 @@ class Experiment:
                 "are numbered from 0"
             )
         return cells
+
+    def _check_size(self, source: TaskSource) -> None:
+        """Raise if there are too many cells to list them."""
+        n = sum(self._n_splits(source.n_splits(name)) for name in self.datasets) * len(self.methods)
+        if n > MOST_CELLS:
+            raise InvalidParameterError(
+                f"an experiment must have at most {MOST_CELLS:,} cells; {self.name} has about {n:,}: name fewer splits"
+            )
 
     def _n_splits(self, available: int) -> int:
         return available if isinstance(self.splits, str) else min(self.splits, available)
@@ -160,9 +171,8 @@ class Experiment:
 def load_experiment(path: str | os.PathLike[str]) -> Experiment:
     """Read an experiment from a file; errors name the file."""
     try:
-        with Path(path).open("rb") as file:
-            return parse_experiment(tomllib.load(file), Path(path).parent)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, InvalidParameterError) as error:
+        return parse_experiment(read_toml(path), Path(path).parent)
+    except ValueError as error:
         raise InvalidParameterError(f"{path}: {error}") from error
 
 
@@ -202,12 +212,11 @@ def _method(name: str, table: Mapping[str, Any]) -> Method:
 def _table(name: str, table: Mapping[str, Any], folder: Path) -> CsvTable:
     _check_kind(f"tables.{name}", table, "a table")
     _check_table(f"tables.{name}", table, CsvTable, "table")
-    found = CsvTable(**table)
-    return replace(found, path=str(folder / found.path))
+    return CsvTable(**table, folder=str(folder))
 
 
 def _check_table(where: str, table: Mapping[str, Any], cls: type[Any], kind: str = "experiment") -> None:
-    check_keys(where, table, [part.name for part in fields(cls)])
+    check_keys(where, table, [part.name for part in fields(cls) if part.name != "folder"])
     for key in _REQUIRED[kind]:
         if key not in table:
             raise InvalidParameterError(f"{where} must have the key {key!r}; got {', '.join(table) or 'nothing'}")
@@ -218,19 +227,20 @@ _KINDS: dict[str, type[Any]] = {"a table": dict, "a list": list, "text": str}
 
 def _check_kind(where: str, given: Any, kind: str) -> None:
     if not isinstance(given, _KINDS[kind]):
-        raise InvalidParameterError(f"{where} must be {kind}; got {given!r}")
+        shown = repr(given)
+        raise InvalidParameterError(f"{where} must be {kind}; got {shown if len(shown) < 200 else shown[:197] + '...'}")
 
 
 def _check_values(where: str, given: Mapping[str, Any]) -> None:
     """Raise unless JSON can hold the values: it has neither dates nor numbers that are not finite."""
     for key, value in given.items():
         try:
-            json.dumps(value, allow_nan=False)
-        except (TypeError, ValueError):
+            nested(f"{where}: {key}", value, leaf=finite)
+        except InvalidParameterError as error:
             raise InvalidParameterError(
-                f"{where}: {key} must be a finite number, text, true or false, or a list of these; got {value!r}"
+                f"{where}: {key} must be a finite number, text, true or false, or a list of these ({error})"
             ) from None
 
 
-def _chosen(value: Any, wanted: Collection[Any] | None) -> bool:
+def _chosen(value: Any, wanted: Container[Any] | None) -> bool:
     return wanted is None or value in wanted

@@ -73,7 +73,8 @@ def run_cells(
     else:
         task = delayed(_run_in_worker)
         parent = os.getpid()
-        yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(
+        workers = max(2, min(jobs, len(todo))) if jobs > 0 else jobs
+        yield from Parallel(n_jobs=workers, return_as="generator_unordered")(
             task(parent, cell, store, source, retry_failed, device) for cell in todo
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bdkn.report.tables import to_markdown
+from bdkn.report.tables import markdown_text, to_markdown
 from bdkn_paper import paper
 from bdkn_paper.analysis.comparison import NEAR, Comparison
 from bdkn_paper.analysis.ranks import rank_table
@@ -172,7 +172,7 @@ def _miss(cell: Comparison, reason: str) -> str:
 
 def _runtimes(records: Sequence[Record], settings: Sequence[int]) -> Iterator[str]:
     if settings:
-        yield f"{RUNTIME} Machines: {machine(records)}."
+        yield f"{RUNTIME} Machines: {markdown_text(machine(records))}."
     for number in settings:
         yield f"### Runtime, setting {number}"
         yield to_markdown(runtimes_with_totals(records, number))

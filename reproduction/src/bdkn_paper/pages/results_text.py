@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from math import isfinite
 
+from bdkn.report.tables import markdown_text
 from bdkn_paper.analysis.criteria import METRICS, Criterion, below_best_peer, criteria, lowest
 from bdkn_paper.analysis.paired import TEST as TEST
 from bdkn_paper.analysis.peer_results import DATASETS, ENOUGH, OURS, TITLES, PeerResults
@@ -57,10 +58,10 @@ def origin(results: PeerResults) -> str:
         for name, number in record.get("versions", {}).items()
         if name in ("bdkn", "ngboost", "catboost", "sklearn-contrib-bde")
     }
-    libraries = f" Versions: {', '.join(sorted(versions))}." if versions else ""
+    libraries = f" Versions: {markdown_text(', '.join(sorted(versions)))}." if versions else ""
     return (
         f"Written by `bdkn-paper results` from {len(results.records)} records in `reproduction/results/`; do not edit. "
-        f"Machine: {machine(results.records)}.{libraries}"
+        f"Machine: {markdown_text(machine(results.records))}.{libraries}"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bdkn.report.tables import to_markdown
+from bdkn.report.tables import markdown_text, to_markdown
 from bdkn_paper.analysis.criteria import METRICS
 from bdkn_paper.analysis.peer_results import OURS, TITLES
 from bdkn_paper.analysis.results import dataset_title
@@ -54,7 +54,7 @@ def _origin(results: RivalResults) -> str:
         for name, number in record.get("versions", {}).items()
         if name in packages
     }
-    listed = f"; versions: {', '.join(sorted(versions))}" if versions else ""
+    listed = f"; versions: {markdown_text(', '.join(sorted(versions)))}" if versions else ""
     return f"Records of rivals that are compared: {len(results.records)}{listed}."
 
 

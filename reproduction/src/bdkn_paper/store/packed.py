@@ -7,30 +7,37 @@ follows one record per line, sorted by split, without the common part.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from bdkn.errors import InvalidParameterError
 from bdkn.persistence import replace_file
+from bdkn.persistence.locking import alone
 from bdkn_paper.store.cell import Cell
+from bdkn_paper.store.files import read_file
 from bdkn_paper.store.record import Record, dumps, loads
+from bdkn_paper.store.schema import check_record
 from bdkn_paper.store.store import Store
 
 DEFAULT_RESULTS = Path("reproduction/results")
 
 FORMAT = {"format": "bdkn records", "version": 1}
 
+MOST_BYTES = 256 << 20
+"""Largest size of a packed file."""
 
-def records(source: str | os.PathLike[str]) -> list[Record]:
+
+def records(source: str | os.PathLike[str], tell: Callable[[str], None] = lambda text: None) -> list[Record]:
     """Return the records of a store or of a folder of packed files, by experiment, method, data set and split.
 
-    Records of cells that today's experiment files no longer contain are returned too: ``Cell.of(record).key``
-    identifies the cell.
+    A file of a store that is not a record is left out, and ``tell`` is called with a sentence about it; a packed file
+    that is damaged raises an error that names it. Records of cells that today's experiment files no longer contain are
+    returned too: ``Cell.of(record).key`` identifies the cell.
     """
     folder = record_folder(source)
-    return sorted([*Store(folder), *packed(folder)], key=place)
+    return sorted([*Store(folder, tell), *packed(folder)], key=place)
 
 
 def record_folder(source: str | os.PathLike[str]) -> Path:
@@ -52,11 +59,12 @@ def pack(store: Store, results: str | os.PathLike[str] = DEFAULT_RESULTS, keys: 
     """
     count = 0
     for path, group in groupby(sorted(_wanted(store, keys), key=place), lambda record: _file(results, record)):
-        earlier = read_packed(path) if path.exists() else ()
-        merged = {Cell.of(record).key: record for record in (*_wanted(earlier, keys), *group)}
         path.parent.mkdir(parents=True, exist_ok=True)
-        lines = _lines(sorted(merged.values(), key=place))
-        replace_file(path, "".join(f"{line}\n" for line in lines).encode())
+        with alone(path.parent):  # another process that packs at the same time would lose these records, or they its
+            earlier = read_packed(path) if path.exists() else ()
+            merged = {Cell.of(record).key: record for record in (*_wanted(earlier, keys), *group)}
+            lines = _lines(sorted(merged.values(), key=place))
+            replace_file(path, "".join(f"{line}\n" for line in lines).encode())
         count += len(merged)
     return count
 
@@ -78,14 +86,18 @@ def packed(results: str | os.PathLike[str]) -> Iterator[Record]:
 def read_packed(path: Path) -> Iterator[Record]:
     """Yield the records of one packed file."""
     try:
-        head, *parts = map(loads, path.read_text(encoding="utf-8").splitlines())
+        lines = read_file(path, MOST_BYTES).decode("utf-8").removesuffix("\n").split("\n")
+        head, *parts = map(loads, lines)  # other ends of lines may stand in a text
         if {key: head[key] for key in FORMAT} != FORMAT or head["records"] != len(parts):
             raise ValueError(f"its first line announces {head.get('records')} records in another form")
         for part in parts:
-            yield {**head["common"], **part, "cell": {**head["common"]["cell"], **part["cell"]}}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+            record = {**head["common"], **part, "cell": {**head["common"]["cell"], **part["cell"]}}
+            check_record(record)
+            yield record
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise InvalidParameterError(
-            f"{path} must hold records as 'bdkn-paper pack' writes them; got {error}: restore it, or pack it again"
+            f"{path} must hold records as 'bdkn-paper pack' writes them; got {error}: restore it, or remove it and "
+            "pack it again"
         ) from error
 
 

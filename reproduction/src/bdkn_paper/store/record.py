@@ -37,15 +37,25 @@ from typing import Any
 
 Record = dict[str, Any]
 
+_NOT_FINITE = ("nan", "inf", "-inf")
+
 
 def dumps(record: Any) -> str:
     """Return one line of JSON, with keys in the order of ``record``."""
-    return json.dumps(_finite(record), allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+    line = json.dumps(_finite(record), allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+    try:
+        line.encode()
+    except UnicodeEncodeError:  # half a pair of UTF-16, as in the name of a file that is not text: escaped
+        return json.dumps(_finite(record), allow_nan=False, separators=(",", ":"))
+    return line
 
 
 def loads(line: str | bytes) -> Any:
-    """Return the value that ``dumps`` was given."""
-    return json.loads(line, object_hook=_revive)
+    """Return the value that ``dumps`` was given; raise ``ValueError`` if it was given none."""
+    try:
+        return json.loads(line, object_hook=_revive)
+    except RecursionError:
+        raise ValueError("its values are nested too deeply") from None
 
 
 def _finite(value: Any) -> Any:
@@ -57,4 +67,4 @@ def _finite(value: Any) -> Any:
 
 
 def _revive(found: dict[str, Any]) -> Any:
-    return float(found["float"]) if found.keys() == {"float"} else found
+    return float(found["float"]) if found.keys() == {"float"} and found["float"] in _NOT_FINITE else found

@@ -8,6 +8,7 @@ from dataclasses import replace
 from io import StringIO
 
 from bdkn.report.tables import Table, to_markdown
+from bdkn.table_files.formulas import no_formula
 from bdkn_paper.analysis.results import dataset_title, method_title
 from bdkn_paper.tables.score_grid import Entry, Grid, Mark
 
@@ -15,7 +16,23 @@ FORMATS = ("text", "markdown", "latex", "csv")
 
 _MARKDOWN: Mapping[Mark, str] = {"best": "**{}**", "second": "_{}_", "": "{}"}
 _LATEX: Mapping[Mark, str] = {"best": r"\textbf{{{}}}", "second": r"\underline{{{}}}", "": "{}"}
-_SPECIAL = str.maketrans({**{c: rf"\{c}" for c in "&%$#_{}"}, "±": r"$\pm$", "–": "--", "−": "-", "×": r"$\times$"})
+_SPECIAL = str.maketrans(
+    {
+        **{c: rf"\{c}" for c in "&%$#_{}"},
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        '"': r"\textquotedbl{}",
+        "±": r"$\pm$",
+        "–": "--",
+        "−": "-",
+        "×": r"$\times$",
+        **dict.fromkeys("\n\r\t", " "),
+    }
+)
 
 
 def entry_text(entry: Entry, digits: int) -> str:
@@ -81,5 +98,6 @@ def _tabular(table: Table) -> str:
 
 def _csv(rows: list[tuple[object, ...]]) -> str:
     text = StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    lines = ([no_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+    csv.writer(text, lineterminator="\n").writerows(lines)
     return text.getvalue()

@@ -15,6 +15,7 @@ from bdkn.regressors.baselines.fitted import FittedBLL, TrainingCourse
 from bdkn.regressors.baselines.last_layer import LastLayerSettings, last_layer_paper_parameters
 from bdkn.regressors.baselines.plan import Plan
 from bdkn.regressors.baselines.torch_regressor import TorchRegressor
+from bdkn.regressors.publication import of_one_state
 from bdkn.regressors.shared_docs import with_shared_docs
 from bdkn.rows import Rows
 from bdkn.typing import FloatArray
@@ -91,6 +92,7 @@ class BLLRegressor(TorchRegressor):
     def _paper_extras(cls, setting: int) -> dict[str, Any]:
         return last_layer_paper_parameters(setting)
 
+    @of_one_state
     def predict_derivative(self, X: Table) -> tuple[FloatArray, FloatArray]:
         """Predict the derivative ∂f/∂x of the function f(x) = φ(x)ᵀw at each row.
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bdkn.errors import check_choice, check_number
+from bdkn.errors import DivergedError, check_choice, check_number
+from bdkn.lazy import lazy
 from bdkn.predictive import Gaussian, MultivariateT
+from bdkn.threads import settle_torch
 from bdkn.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class ConditionedGP:
         step = max(1, _BLOCK_CELLS // len(self._anchors))
         return (X[start : start + step] for start in range(0, len(X), step))
 
-    @cached_property
+    @lazy
     def _solved(self) -> tuple[Tensor, Tensor | None, Tensor]:
         """L with L Lᵀ = K + noise I, None, and L⁻¹(y - mean); with inducing points L, LB and c of ``condition``."""
         import torch
@@ -104,6 +105,7 @@ class ConditionedGP:
     def _tensor(self, array: FloatArray) -> Tensor:
         import torch
 
+        settle_torch()
         return torch.as_tensor(array, dtype=getattr(torch, self.dtype), device=_available_device(self.device))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -134,8 +136,7 @@ def safe_cholesky(K: Tensor) -> Tensor:
     jitter = float(torch.finfo(K.dtype).eps) * len(K) * scale
     while failed:
         if not jitter < 1e3 * scale:  # true for NaN, too
-            message = "a covariance must be finite, and positive definite up to rounding"
-            raise torch.linalg.LinAlgError(message)  # type: ignore[attr-defined]
+            raise DivergedError("a covariance must be finite, and positive definite up to rounding: check the rows")
         L, failed = torch.linalg.cholesky_ex(K + jitter * torch.eye(len(K), dtype=K.dtype, device=K.device))
         jitter *= 10
     return L

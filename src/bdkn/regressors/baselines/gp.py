@@ -12,6 +12,7 @@ from bdkn.regressors.baselines.conditioned_gp import ConditionedGP, check_gp_par
 from bdkn.regressors.baselines.fitted import FittedGP, TrainingCourse
 from bdkn.regressors.baselines.plan import Plan, check_optional
 from bdkn.regressors.baselines.torch_regressor import TorchRegressor
+from bdkn.regressors.publication import of_one_state
 from bdkn.regressors.shared_docs import with_shared_docs
 from bdkn.rows import Rows
 from bdkn.typing import FloatArray
@@ -100,6 +101,7 @@ class GPRegressor(TorchRegressor):
         return state.process
 
     @property
+    @of_one_state
     def lengthscales_(self) -> FloatArray:
         """The length scale of each input, in its own units."""
         return np.asarray(self.process_.lengthscale * self.inputs_.scale)

@@ -16,6 +16,7 @@ from bdkn.regressors.baselines.fitted import FittedBLL, TrainingCourse
 from bdkn.regressors.baselines.last_layer import LastLayerSettings, last_layer_paper_parameters
 from bdkn.regressors.baselines.plan import Plan, check_optional
 from bdkn.regressors.baselines.torch_regressor import TorchRegressor
+from bdkn.regressors.publication import of_one_state
 from bdkn.regressors.shared_docs import with_shared_docs
 from bdkn.rows import Rows
 from bdkn.typing import FloatArray
@@ -117,6 +118,7 @@ class LDBLLRegressor(TorchRegressor):
         own = {"beta": 0.1, "derivative_variance": 1.0, "jitter": 0.1, "derivative_rows": None}
         return {**last_layer_paper_parameters(setting), "noise": "learned", **own}
 
+    @of_one_state
     def predict_derivative(self, X: Table) -> tuple[FloatArray, FloatArray]:
         """Predict the derivative ∂f/∂x of the function f(x) = φ(x)ᵀw at each row.
 

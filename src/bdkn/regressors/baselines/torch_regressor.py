@@ -34,6 +34,7 @@ from bdkn.regressors.base import ProbabilisticRegressor, Table
 from bdkn.regressors.baselines.fitted import FittedBaseline, TrainingCourse
 from bdkn.regressors.baselines.plan import Plan
 from bdkn.regressors.paper import baseline_parameters
+from bdkn.regressors.publication import of_one_state
 from bdkn.rows import Rows
 from bdkn.training.progress_bar import descent_progress
 from bdkn.training.settings import layer_sizes
@@ -201,6 +202,7 @@ class TorchRegressor(ProbabilisticRegressor):
         return len(self.loss_curve_)
 
     @property
+    @of_one_state
     def noise_variance_(self) -> float:
         """The noise variance, in squared units of the target."""
         return self._baseline.noise * self.targets_.squared

@@ -8,13 +8,14 @@ in ``bdkn.networks.compiled``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.kernels.product import main_height
 from bdkn.kernels.tile import padded
+from bdkn.lazy import lazy
 from bdkn.networks import NetworkSpec
 from bdkn.networks import compiled as shared
 from bdkn.networks.compiled import CACHE_LINE, INPUT, N_IN, N_OUT, OUTPUT, multiple, packing_of
@@ -34,17 +35,17 @@ class Layout:
     spec: NetworkSpec
     batch: int
 
-    @cached_property
+    @lazy
     def ld_batch(self) -> int:
         """Distance of two features' values in an activation."""
         return multiple(padded(self.batch), CACHE_LINE)
 
-    @cached_property
+    @lazy
     def n_parameters(self) -> int:
         """Floats of the padded parameters, a whole number of vectors."""
         return packing_of(self.spec).size
 
-    @cached_property
+    @lazy
     def places(self) -> NDArray[np.int64]:
         """Offsets that belong to no layer."""
         n, places = self.n_parameters, np.zeros(PLACE_FIELDS, dtype=np.int64)
@@ -53,12 +54,12 @@ class Layout:
         places[[LD_BATCH, N_PARAMETERS]] = self.ld_batch, n
         return places
 
-    @cached_property
+    @lazy
     def layers(self) -> NDArray[np.int64]:
         """One line of offsets per layer."""
         return self._lay_out()[0]
 
-    @cached_property
+    @lazy
     def size(self) -> int:
         """Floats of the whole workspace."""
         return self._lay_out()[1]

@@ -193,7 +193,7 @@ def _epoch_or_nan(
     """Run one epoch and return its mean loss, NaN if it cannot be computed or parameters are not finite."""
     try:
         loss = _epoch(learner, optimiser, parameters, clip)
-    except (torch.linalg.LinAlgError, ValueError):  # type: ignore[attr-defined]
+    except (DivergedError, torch.linalg.LinAlgError, ValueError):  # type: ignore[attr-defined]
         return math.nan  # PyTorch's distributions raise ValueError for parameters that are NaN
     return loss if all(bool(part.isfinite().all()) for part in parameters) else math.nan
 
@@ -237,7 +237,7 @@ def _held_out_score(learner: Learner) -> float:
     """Return the NLL of the held-out rows, infinite if it cannot be computed."""
     try:
         score = learner.held_out_nll()
-    except (torch.linalg.LinAlgError, ValueError):  # type: ignore[attr-defined]
+    except (DivergedError, torch.linalg.LinAlgError, ValueError):  # type: ignore[attr-defined]
         return math.inf  # raised here, or by PyTorch's distributions, for parameters that are NaN
     return score if math.isfinite(score) else math.inf
 

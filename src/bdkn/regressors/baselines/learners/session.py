@@ -11,6 +11,7 @@ import torch
 from joblib import effective_n_jobs
 
 from bdkn.errors import InvalidParameterError
+from bdkn.threads import openmp_threads, settle_torch
 
 WORTH_THREADS = 1e8
 """Multiplications per step from which on several threads are faster: about ten milliseconds of one core."""
@@ -23,9 +24,10 @@ _ONE_AT_A_TIME = RLock()
 def session(seed: np.random.SeedSequence, threads: int, device: str) -> Iterator[None]:
     """Seed PyTorch's generators, set its threads, and restore both afterwards; other sessions wait until then."""
     with _ONE_AT_A_TIME:
+        settle_torch()
         before = torch.get_num_threads()
         try:
-            torch.set_num_threads(threads)
+            torch.set_num_threads(openmp_threads(threads))
             with own_draws(device):
                 torch.manual_seed(int(seed.generate_state(1, np.uint64)[0] >> 1))
                 yield

@@ -1,0 +1,40 @@
+"""What all tests share: how many examples Hypothesis tries, and which tests coverage follows."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes depends on the machine, what else it does, and what must be compiled first. The same
+# examples are tried whenever the tests run; HYPOTHESIS_PROFILE=search tries others, and more of them, each time.
+ANY_SPEED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("any machine", **ANY_SPEED, derandomize=True, max_examples=50)
+settings.register_profile("search", **ANY_SPEED, max_examples=200)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "any machine"))
+
+_FOLLOWED_S = 0.25
+"""Seconds of the processor for which coverage follows one test function; its other cases run as fast as they can."""
+
+_followed: Counter[str] = Counter()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Add up how long each test function has run."""
+    begin = time.process_time()
+    try:
+        return (yield)
+    finally:
+        _followed[item.nodeid.partition("[")[0]] += time.process_time() - begin
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Take coverage off many cases and examples of one test: it makes them half as long again."""
+    test = getattr(item, "obj", None)
+    if hasattr(test, "hypothesis") or _followed[item.nodeid.partition("[")[0]] > _FOLLOWED_S:
+        item.add_marker("no_cover")

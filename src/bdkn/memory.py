@@ -1,0 +1,60 @@
+"""How much memory this process may use, and an error before more than that is asked for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from bdkn.errors import InvalidParameterError
+
+_SMALL = 1 << 28
+"""Bytes that are never refused."""
+
+_GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""Files in which a container's limit is found on Linux."""
+
+
+def check_memory(what: str, size: float, advice: str) -> None:
+    """Raise if ``what`` takes more bytes than this machine, or the limit of this process, has."""
+    if size <= _SMALL:
+        return
+    limit = memory_limit()
+    if limit is not None and size > limit:
+        raise InvalidParameterError(
+            f"{what} would take about {_gigabytes(size)} of memory; there are {_gigabytes(limit)}: {advice}"
+        )
+
+
+def memory_limit() -> int | None:
+    """Return the bytes of memory that this process may use at most; None if that is not known."""
+    known = [limit for limit in (_physical(), _of_group(), _of_process()) if limit is not None]
+    return min(known) if known else None
+
+
+def _physical() -> int | None:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _of_group() -> int | None:
+    for name in _GROUP_LIMITS:
+        try:
+            return int(Path(name).read_text(encoding="ascii"))
+        except (OSError, ValueError):  # there is no such file, or it says "max"
+            continue
+    return None
+
+
+def _of_process() -> int | None:
+    try:
+        import resource
+    except ImportError:  # not on this operating system
+        return None
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+def _gigabytes(size: float) -> str:
+    return f"{size / 1e9:,.0f} GB" if size >= 1e10 else f"{size / 1e9:.1f} GB"

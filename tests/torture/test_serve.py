@@ -1,0 +1,25 @@
+"""A short run of torture/serve.py."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent.parent.parent / "torture"
+
+
+@pytest.mark.no_cover
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+def test_two_seconds_of_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FOLDER.parent / "src"), os.environ.get("PYTHONPATH", "")]))
+    serve, record = importlib.import_module("serve"), importlib.import_module("record").Record("serve", "", "")
+    monkeypatch.setattr(serve, "REPLACE_EVERY", 0.5)
+    monkeypatch.setattr(serve, "CLIENTS", 2)
+    monkeypatch.setattr(serve, "BODIES", 5)
+    serve.run(record, 2.0, 20.0)
+    assert {figure.wrong for figure in record.figures} == {0}
+    assert {"requests", "replacements of the model", "restarts"} <= {figure.what for figure in record.figures}

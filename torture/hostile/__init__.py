@@ -1,0 +1,1 @@
+"""Parts of hostile_files.py: hostile values, trials in child processes, and what they found."""

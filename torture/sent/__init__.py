@@ -1,0 +1,1 @@
+"""What is sent to the public functions of the library, and how their answers are judged."""
