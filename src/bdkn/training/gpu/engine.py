@@ -1,40 +1,30 @@
-"""The engine for GPUs: every network of a call is trained by one program of one launch."""
+"""The engine for GPUs: all networks of a call are trained at once, each by one block of threads, in a few launches."""
 
 from __future__ import annotations
 
+import importlib.util
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
-from bdkn.kernels.compiled import compiled
-from bdkn.networks import ACTIVATIONS, MEAN_VARIANCE, Networks, join
+from bdkn.errors import warn_user
+from bdkn.kernels.gpu.device import Device, NoDeviceError
 from bdkn.rows import Rows
-from bdkn.threads import run_on_threads
-from bdkn.training.config import BETA_1, BETA_2
-from bdkn.training.gpu.device import THREADS, Cuda, Device
-from bdkn.training.gpu.layout import JOB, MAX_LAYERS, POINTERS, ROOMS, TABLES, Packing, Room
-from bdkn.training.job import EpochReport, Hook, Job, Trained
-from bdkn.training.objective import BetaNLL, GaussianNLL, SquaredError
-from bdkn.training.rows import JobRows, RowNumbers, TrainingTable, shuffle
-from bdkn.typing import Array, Float32Array
-
-_CODES: dict[type, int] = {GaussianNLL: 0, BetaNLL: 1, SquaredError: 2}
-
-_ORDER_BYTES = 128 * 2**20
-"""Row numbers that are on the device at a time, of which two such parts are held."""
-
-_FIRST_BYTES = 8 * 2**20
-"""Row numbers of the first launch: few, so that the device does not wait for them."""
+from bdkn.training.gpu.launch import DeviceTable, Entry, Launch
+from bdkn.training.gpu.layout import room_for
+from bdkn.training.job import Engine, Hook, Job, Task, Trained, renumbered, train_tasks
+from bdkn.training.rows import TrainingTable
+from bdkn.typing import Float32Array
 
 
 class GPUEngine:
-    """Engine that trains all networks of a call at once on a GPU, in one launch or a handful.
+    """Engine that trains all networks of a call at once on a GPU of NVIDIA.
 
-    Networks, batches and their order are those of the other engines, in single precision. Networks that do not fit on a
-    multiprocessor, or have an objective or a head of their own, are trained by ``TorchEngine`` on the same device.
+    Networks, batches and their order are those of the other engines, in single precision. Networks that are too large
+    for the shared memory of a multiprocessor, or have an objective or a head of their own, are trained on the same
+    device by PyTorch, if it is there. What cannot be trained on the device is trained on the CPU, with a warning.
 
     Parameters
     ----------
@@ -57,253 +47,143 @@ class GPUEngine:
         watch: Float32Array | None = None,
         on_epoch: Hook | None = None,
     ) -> Trained:
-        """Train one network per job; ``n_jobs`` is not used."""
-        device = cuda(self._given) if isinstance(self._given, int) else self._given
-        table = TrainingTable.of(rows, jobs)
-        rooms = [room_for(job, len(table.y), device.shared_bytes) for job in jobs]
-        fitting = [number for number, room in enumerate(rooms) if room is not None]
-        others = [number for number, room in enumerate(rooms) if room is None]
-        parts = []
-        if fitting:
-            entries = [Entry(number, jobs[number], room) for number in fitting if (room := rooms[number]) is not None]
-            parts.append(Launch(entries, table, device).run(watch, on_epoch))
-        if others:
-            parts.append(_train_others(device, others, jobs, rows, watch, on_epoch))
-        return Trained.join(parts)[np.argsort([*fitting, *others])]
+        """Train one network per job; ``n_jobs`` is for the CPU, should it be needed."""
+        return self._train([Task(jobs, len(rows), lambda: rows)], n_jobs, watch, on_epoch)[0]
+
+    def train_many(
+        self, tasks: Sequence[Task], *, n_jobs: int | None = None, on_epoch: Hook | None = None
+    ) -> list[Trained]:
+        """Train the jobs of all tasks side by side."""
+        return self._train(tasks, n_jobs, None, on_epoch)
+
+    def _train(
+        self, tasks: Sequence[Task], n_jobs: int | None, watch: Float32Array | None, on_epoch: Hook | None
+    ) -> list[Trained]:
+        cpu = _Fallback(n_jobs, watch)
+        try:
+            return _Training(self._device(), cpu, watch).train(tasks, on_epoch)
+        except NoDeviceError as error:
+            reason = str(error)
+        except MemoryError as error:
+            reason = f"{error}, even for one network at a time"
+        return cpu.train(tasks, on_epoch, reason)
+
+    def _device(self) -> Device:
+        if not isinstance(self._given, int):
+            return self._given
+        from bdkn.kernels.gpu.cuda import find_cuda
+
+        return find_cuda(self._given)
 
 
-@cache
-def cuda(number: int) -> Cuda:
-    """Return a GPU, with the program compiled for it once."""
-    return Cuda(number)
+class _Fallback:
+    """Training on the CPU, of what cannot be trained on the device."""
+
+    def __init__(self, n_jobs: int | None, watch: Float32Array | None) -> None:
+        self._n_jobs, self._watch = n_jobs, watch
+
+    def train(self, tasks: Sequence[Task], on_epoch: Hook | None, reason: str) -> list[Trained]:
+        """Train tasks by the fused engine, and warn."""
+        from bdkn.training.fused.engine import FusedEngine
+
+        n = sum(len(task.jobs) for task in tasks)
+        warn_user(f"engine='gpu': {n} network{'s' * (n > 1)} trained on the CPU instead: {reason}", UserWarning)
+        return self.by(FusedEngine(), tasks, on_epoch)
+
+    def by(self, engine: Engine, tasks: Sequence[Task], on_epoch: Hook | None) -> list[Trained]:
+        """Train tasks by another engine."""
+        if self._watch is None:
+            return train_tasks(engine, tasks, n_jobs=self._n_jobs, on_epoch=on_epoch)
+        (task,) = tasks
+        options = {"n_jobs": self._n_jobs, "watch": self._watch, "on_epoch": on_epoch}
+        return [engine.train(task.jobs, task.rows(), **options)]  # type: ignore[arg-type]
 
 
-def room_for(job: Job, n_rows: int, shared_bytes: int) -> Room | None:
-    """Return how the network of a job fits on a multiprocessor, or None if it does not."""
-    spec, batch = job.spec, batch_of(job, n_rows)
-    known = type(job.config.main_objective) in _CODES and spec.head == MEAN_VARIANCE
-    if not known or not 1 <= len(spec.hidden) < MAX_LAYERS or batch > THREADS:
-        return None
-    packing = Packing(spec)
-    return next((room for room in ROOMS if packing.shared_bytes(batch, room) <= shared_bytes), None)
+class _Training:
+    """The training of tasks on a device: all at once, or in parts if its memory does not suffice."""
+
+    def __init__(self, device: Device, cpu: _Fallback, watch: Float32Array | None) -> None:
+        self._device, self._cpu, self._watch = device, cpu, watch
+
+    def train(self, tasks: Sequence[Task], on_epoch: Hook | None) -> list[Trained]:
+        """Train all tasks; raise ``MemoryError`` if the device is too small for a single job."""
+        try:
+            return self._at_once(tasks, on_epoch)
+        except MemoryError:
+            if sum(len(task.jobs) for task in tasks) == 1:
+                raise
+        if len(tasks) > 1:
+            return self._in_turn(tasks[: len(tasks) // 2], tasks[len(tasks) // 2 :], on_epoch)
+        (task,) = tasks
+        half = len(task.jobs) // 2
+        first, second = (replace(task, jobs=jobs) for jobs in (task.jobs[:half], task.jobs[half:]))
+        return [Trained.join(self._in_turn([first], [second], on_epoch))]
+
+    def _in_turn(self, first: Sequence[Task], second: Sequence[Task], on_epoch: Hook | None) -> list[Trained]:
+        n = sum(len(task.jobs) for task in first)
+        later = renumbered(on_epoch, range(n, n + sum(len(task.jobs) for task in second)))
+        return [*self.train(first, on_epoch), *self.train(second, later)]
+
+    def _at_once(self, tasks: Sequence[Task], on_epoch: Hook | None) -> list[Trained]:
+        """Train all tasks side by side, and then the jobs that do not fit on a multiprocessor in another way."""
+        entries: list[Entry] = []
+        others: list[_Other] = []
+        first = 0
+        for task in tasks:
+            found, left = self._divided(task, first)
+            entries += found
+            others += [] if left is None else [left]
+            first += len(task.jobs)
+        options = {"reported": on_epoch is not None, "watched": self._watch is not None}
+        parts = [Launch(entries, self._device, **options).run(self._watch, on_epoch)] if entries else []
+        numbers = [np.array(sorted(entry.number for entry in entries), dtype=np.intp)]
+        for other in others:
+            parts += self._otherwise(other, on_epoch)
+            numbers.append(other.numbers)
+        together = parts[0] if len(parts) == 1 else Trained.join(parts)[np.argsort(np.concatenate(numbers))]
+        ends = np.cumsum([0, *(len(task.jobs) for task in tasks)])
+        spans = itertools.pairwise(ends.tolist())
+        return [together] if len(tasks) == 1 else [together[range(start, stop)] for start, stop in spans]
+
+    def _divided(self, task: Task, first: int) -> tuple[list[Entry], _Other | None]:
+        """Return the jobs that fit on a multiprocessor, with their table on the device, and the others."""
+        table = TrainingTable.of(task.rows(), task.jobs)
+        rooms = [room_for(job, len(table.y), self._device) for job in task.jobs]
+        left = [number for number, room in enumerate(rooms) if isinstance(room, str)]
+        other = _Other(task, left, first, next(str(rooms[number]) for number in left)) if left else None
+        if len(left) == len(rooms):
+            return [], other
+        uploaded = DeviceTable.of(table, self._device)
+        pairs = enumerate(zip(task.jobs, rooms, strict=True), first)
+        return [Entry(n, job, uploaded, room) for n, (job, room) in pairs if not isinstance(room, str)], other
+
+    def _otherwise(self, other: _Other, on_epoch: Hook | None) -> list[Trained]:
+        """Train jobs by PyTorch on the same device or, where that cannot be, on the CPU."""
+        hook, name = renumbered(on_epoch, other.numbers.tolist()), self._device.torch_name
+        if name is None or not _torch_sees_cuda():
+            reason = f"{other.reason}; with PyTorch for CUDA it could be trained on the GPU"
+            return self._cpu.train([other.task], hook, reason)
+        from bdkn.training.torch_engine import TorchEngine
+
+        try:
+            return self._cpu.by(TorchEngine(device=name), [other.task], hook)
+        except RuntimeError as error:  # PyTorch's own error of memory is one
+            if "out of memory" not in str(error):
+                raise
+            return self._cpu.train([other.task], hook, f"{other.reason}, and PyTorch: {str(error).splitlines()[0]}")
 
 
-def batch_of(job: Job, n_rows: int) -> int:
-    """Return the rows of a batch: not more than there are."""
-    return min(job.config.batch_size, n_rows if job.rows is None else len(job.rows))
+class _Other:
+    """The jobs of a task that do not fit on a multiprocessor, their numbers among all jobs, and a reason."""
+
+    def __init__(self, task: Task, places: Sequence[int], first: int, reason: str) -> None:
+        self.task = replace(task, jobs=[task.jobs[place] for place in places])
+        self.numbers, self.reason = first + np.array(places, dtype=np.intp), reason
 
 
-def _train_others(
-    device: Device,
-    numbers: Sequence[int],
-    jobs: Sequence[Job],
-    rows: Rows,
-    watch: Float32Array | None,
-    on_epoch: Hook | None,
-) -> Trained:
-    """Train the networks that do not fit on a multiprocessor by batched products."""
-    from bdkn.training.torch_engine import TorchEngine
+def _torch_sees_cuda() -> bool:
+    if importlib.util.find_spec("torch") is None:
+        return False
+    import torch
 
-    def report(part: EpochReport) -> None:
-        assert on_epoch is not None
-        on_epoch(replace(part, job=numbers[part.job]))
-
-    hook = None if on_epoch is None else report
-    return TorchEngine(device=device.torch_name).train([jobs[n] for n in numbers], rows, watch=watch, on_epoch=hook)
-
-
-@dataclass(frozen=True, eq=False)
-class Entry:
-    """A job with its number and how it fits on a multiprocessor."""
-
-    number: int
-    job: Job
-    room: Room
-
-
-@compiled
-def _orders(own: RowNumbers, state: np.uint64, into: RowNumbers) -> np.uint64:
-    """Shuffle the rows of a job once for each row of ``into``, (epochs, n); return the generator's next state."""
-    for epoch in range(len(into)):
-        state = shuffle(own, state)
-        into[epoch] = own
-    return state
-
-
-class Launch:
-    """Networks that are trained side by side, with everything they need on the device."""
-
-    def __init__(self, entries: Sequence[Entry], table: TrainingTable, device: Device) -> None:
-        self.entries, self.device = entries, device
-        self.jobs = [entry.job for entry in entries]
-        self.rows = [JobRows.of(job, len(table.y)) for job in self.jobs]
-        self._states = [np.uint64(own.streams.order) for own in self.rows]
-        self.packings = [Packing(job.spec) for job in self.jobs]
-        self.starts = np.cumsum([0, *(packing.size for packing in self.packings)])
-        self.epochs = max(job.config.epochs for job in self.jobs)
-        self.is_weighted = table.weight is not None
-        drawn = [job.spec.initial_layers(own.streams.initial) for job, own in zip(self.jobs, self.rows, strict=True)]
-        weights = [packing.pack(layers) for packing, layers in zip(self.packings, drawn, strict=True)]
-        flat, curves = np.concatenate(weights), np.zeros((len(entries), self.epochs), dtype=np.float32)
-        rates, self._rate_starts = _rates(self.jobs, self.rows)
-        arrays: dict[str, Array] = {
-            "X": table.X,
-            "y": table.y,
-            "row_weight": table.weights if self.is_weighted else np.ones(1, dtype=np.float32),
-            "rates": rates,
-            "held_out": np.concatenate([*(own.validation for own in self.rows), np.zeros(1, dtype=np.int32)]),
-            "weights": flat,
-            "moments": np.zeros(2 * len(flat), dtype=np.float32),
-            "best": flat,
-            "score": np.full(len(entries), np.inf, dtype=np.float32),
-            "losses": curves,
-            "validation_losses": curves,
-            "state": np.array([[0, 0, job.config.warmup_epochs - 1] for job in self.jobs], dtype=np.int32),
-        }
-        self._buffers = {name: device.upload(values) for name, values in arrays.items()}
-        self._queue = device.queue()
-        self._lines = self._job_lines(table)
-        batches = [batch_of(job, len(table.y)) for job in self.jobs]
-        triples = zip(self.packings, batches, entries, strict=True)
-        self._shared_bytes = max(packing.shared_bytes(batch, entry.room) for packing, batch, entry in triples)
-
-    def run(self, watch: Float32Array | None, on_epoch: Hook | None) -> Trained:
-        """Train all networks to their end and return them."""
-        per_epoch = sum(len(own.training) for own in self.rows)
-        most = 1 if on_epoch is not None else int(max(1, min(self.epochs, _ORDER_BYTES // 4 // per_epoch)))
-        places = [self.device.upload(np.empty(most * per_epoch, dtype=np.int32)) for _ in range(2)]
-        first, turn, length = 0, 0, min(most, max(1, _FIRST_BYTES // 4 // per_epoch))
-        starts = self._fill(places[0], length)
-        while first < self.epochs:
-            until = min(first + length, self.epochs)
-            self._launch(places[turn], starts, first, until)
-            length = min(most, self.epochs - until, 4 * length)
-            if length:  # the host shuffles while the device trains
-                starts = self._fill(places[1 - turn], length)
-            self.device.wait(self._queue)
-            if on_epoch is not None:
-                self._report(first, watch, on_epoch)
-            if self._have_ended():
-                break
-            first, turn = until, 1 - turn
-        return self._trained()
-
-    def _fill(self, place: Any, epochs: int) -> Array:
-        """Copy the order of the rows in the next epochs to the device; return where each job's begins."""
-        starts = np.cumsum([0, *(epochs * len(own.training) for own in self.rows)])
-        order = np.empty(starts[-1], dtype=np.int32)
-
-        def shuffle_job(number: int) -> None:
-            own, into = self.rows[number].training, order[starts[number] : starts[number + 1]]
-            self._states[number] = np.uint64(_orders(own, self._states[number], into.reshape(epochs, len(own))))
-
-        run_on_threads(shuffle_job, range(len(self.rows)))
-        self.device.fill(place, order)
-        return starts[:-1]
-
-    def _job_lines(self, table: TrainingTable) -> Array:
-        held = np.cumsum([0, *(len(own.validation) for own in self.rows)])
-        lines = np.zeros(len(self.entries), dtype=JOB)
-        for i, (line, entry, own) in enumerate(zip(lines, self.entries, self.rows, strict=True)):
-            spec, config = entry.job.spec, entry.job.config
-            widths = spec.widths[1:]
-            values = {
-                "held_out": held[i], "weights": self.starts[i], "rates": self._rate_starts[i], "n_layers": len(widths),
-                "inputs": spec.n_inputs, "n_train": len(own.training), "n_val": len(own.validation),
-                "epochs": config.epochs, "warmup": config.warmup_epochs, "patience": min(config.patience, 2**31 - 1),
-                "activation": ACTIVATIONS[spec.activation].code, "objective": _CODES[type(config.main_objective)],
-                "batch": batch_of(entry.job, len(table.y)), "buffers": entry.room.buffers,
-                "first_moments_outside": entry.room.first_moments_outside, "tol": config.tol,
-                "beta": getattr(config.main_objective, "beta", 0.0),
-            }  # fmt: skip
-            for name, value in values.items():
-                line[name] = value
-            line["width"][: len(widths)] = widths
-        return lines
-
-    def _launch(self, order: Any, starts: Array, first: int, until: int) -> None:
-        self._lines["order"] = starts
-        jobs = self.device.upload(self._lines.view(np.uint8))
-        self._kept = jobs  # until the programs have ended
-        tables = np.zeros(1, dtype=TABLES)
-        buffers = {**self._buffers, "order": order, "jobs": jobs}
-        for name in POINTERS:
-            tables[name] = self.device.address(buffers[name])
-        tables["first"], tables["until"] = first, until
-        tables["curve"], tables["is_weighted"] = self.epochs, self.is_weighted
-        self.device.launch(self._queue, tables.tobytes(), len(self.entries), self._shared_bytes)
-
-    def _get(self, name: str, dtype: Any = np.float32, *shape: int) -> Array:
-        return self.device.download(self._buffers[name], dtype, shape)
-
-    def _have_ended(self) -> bool:
-        return bool((self._get("state", np.int32, len(self.entries), 3)[:, 0] != 0).all())
-
-    def _networks(self, flat: Float32Array) -> Any:
-        """Return the networks of all jobs; those of one shape are unpacked together."""
-        groups: dict[Packing, list[int]] = {}
-        for number, packing in enumerate(self.packings):
-            groups.setdefault(packing, []).append(number)
-        stacks = []
-        for packing, numbers in groups.items():
-            lines = np.stack([flat[self.starts[n] : self.starts[n + 1]] for n in numbers])
-            stacks.append(Networks(packing.spec, packing.unpack(lines)))
-        return join(stacks)[np.argsort([n for numbers in groups.values() for n in numbers])]
-
-    def _report(self, epoch: int, watch: Float32Array | None, on_epoch: Hook) -> None:
-        n, n_weights = len(self.entries), int(self.starts[-1])
-        state = self._get("state", np.int32, n, 3)
-        losses = self._get("losses", np.float32, n, self.epochs)[:, epoch]
-        found = self._get("validation_losses", np.float32, n, self.epochs)[:, epoch]
-        means = variances = None
-        if watch is not None:
-            with np.errstate(all="ignore"):
-                means, variances = self._networks(self._get("weights", np.float32, n_weights)).outputs(watch)
-        for i, entry in enumerate(self.entries):
-            if state[i, 1] != epoch + 1:
-                continue
-            mean, variance = (None, None) if means is None or variances is None else (means[i], variances[i])
-            validation = float(found[i]) if len(self.rows[i].validation) else None
-            is_last = bool(state[i, 0]) or epoch == entry.job.config.epochs - 1
-            on_epoch(EpochReport(entry.number, epoch, float(losses[i]), validation, mean, variance, is_last))
-
-    def _trained(self) -> Trained:
-        n, n_weights = len(self.entries), int(self.starts[-1])
-        state, has_best = self._get("state", np.int32, n, 3), np.isfinite(self._get("score", np.float32, n))
-        losses = self._get("losses", np.float32, n, self.epochs).astype(np.float64)
-        found = self._get("validation_losses", np.float32, n, self.epochs).astype(np.float64)
-        flat = self._get("weights", np.float32, n_weights)
-        chosen = np.repeat(has_best, [packing.size for packing in self.packings])
-        if has_best.any():
-            flat = np.where(chosen, self._get("best", np.float32, n_weights), flat)
-        epochs = [int(line[1]) for line in state]
-        return Trained(
-            self._networks(flat),
-            tuple(losses[i, :count] for i, count in enumerate(epochs)),
-            tuple(found[i, : count if len(self.rows[i].validation) else 0] for i, count in enumerate(epochs)),
-            tuple(int(state[i, 2]) if has_best[i] else count - 1 for i, count in enumerate(epochs)),
-        )
-
-
-def _rates(jobs: Sequence[Job], rows: Sequence[JobRows]) -> tuple[Float32Array, list[int]]:
-    """Return what Adam needs in every step, for each schedule, and where each job's begins.
-
-    These are the rate over the bias correction of the first moment, one over the root of that of the second, and the
-    factor of weight decay.
-    """
-    known: dict[object, int] = {}
-    parts: list[Array] = []
-    starts, size = [], 0
-    for job, own in zip(jobs, rows, strict=True):
-        config = job.config
-        steps = config.epochs * -(-len(own.training) // min(config.batch_size, len(own.training)))
-        key = steps, config.learning_rate, config.schedule, config.weight_decay
-        if key not in known:
-            known[key] = size
-            taken = np.arange(steps)
-            rate = np.broadcast_to(config.learning_rate_at(taken, steps), taken.shape)
-            factors = [rate / (1 - BETA_1 ** (taken + 1)), 1 / np.sqrt(1 - BETA_2 ** (taken + 1))]
-            parts.append(np.stack([*factors, 1 - rate * config.weight_decay], axis=-1).astype(np.float32).ravel())
-            size += parts[-1].size
-        starts.append(known[key])
-    return np.concatenate(parts), starts
+    return bool(torch.cuda.is_available())

@@ -1,22 +1,26 @@
-"""How jobs, tables and weights lie in memory, as ``kernel.cu`` has them."""
+"""Jobs as ``kernel.cu`` takes them, and the shared memory that they need."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 
 import numpy as np
 
-from bdkn.networks import NetworkSpec
-from bdkn.training.gpu.device import THREADS
-from bdkn.typing import Array, Float32Array
+from bdkn.kernels.gpu.device import Device
+from bdkn.networks import MEAN_VARIANCE, NetworkSpec
+from bdkn.networks.packing import Packing, packing_of, padded
+from bdkn.training.job import Job
+from bdkn.training.objective import BetaNLL, GaussianNLL, SquaredError
 
 MAX_LAYERS = 10
-_PARTS = THREADS // 64
+
+OBJECTIVES: dict[type, int] = {GaussianNLL: 0, BetaNLL: 1, SquaredError: 2}
+"""The objectives that the programs know, by their number there."""
 
 JOB = np.dtype(
-    [(name, np.int64) for name in ("table", "targets", "order", "held_out", "weights", "rates")]
+    [(name, np.uint64) for name in ("X", "y", "row_weight")]
+    + [(name, np.int64) for name in ("order", "held_out", "weights", "rates")]
     + [
         (name, np.int32)
         for name in (
@@ -28,77 +32,66 @@ JOB = np.dtype(
 )  # fmt: skip
 
 POINTERS = (
-    "X", "y", "row_weight", "rates", "order", "held_out", "weights", "moments", "best", "score", "losses",
-    "validation_losses", "state", "jobs",
+    "rates", "order", "held_out", "weights", "moments", "best", "score", "losses", "validation_losses", "state", "jobs",
 )  # fmt: skip
 
 TABLES = np.dtype(
-    [(name, np.uint64) for name in POINTERS] + [(n, np.int32) for n in ("first", "until", "curve", "is_weighted")]
+    [(name, np.uint64) for name in POINTERS] + [(n, np.int32) for n in ("first", "until", "curve", "start")]
 )
-
-
-def _padded(n: int) -> int:
-    return (n + 3) & ~3
 
 
 @dataclass(frozen=True)
 class Room:
-    """Whether the next batch is copied ahead, and whether the first layer's moments are in global memory."""
+    """How a network lies on a multiprocessor, and the shared memory that it needs.
+
+    ``buffers`` is 2 if the next batch is copied ahead, else 1. ``first_moments_outside``: the moments of the first
+    layer are in global memory.
+    """
 
     buffers: int
     first_moments_outside: bool
+    shared_bytes: int
 
-
-ROOMS = (Room(2, False), Room(1, False), Room(2, True), Room(1, True))
-"""From the fastest to the one that takes least shared memory."""
-
-
-@dataclass(frozen=True)
-class Packing:
-    """Where the weights of one network lie: layer after layer, row k the weights of input k, the last row the bias."""
-
-    spec: NetworkSpec
-
-    @cached_property
-    def _places(self) -> list[tuple[int, int, int]]:
-        places, start = [], 0
-        for n_out, n_in in self.spec.shapes:
-            places.append((start, n_in + 1, _padded(n_out)))
-            start += (n_in + 1) * _padded(n_out)
-        return places
-
-    @property
-    def size(self) -> int:
-        """Numbers of one network."""
-        start, rows, columns = self._places[-1]
-        return start + rows * columns
-
-    def shared_bytes(self, batch: int, room: Room) -> int:
-        """Return the shared memory that a program needs for this network."""
-        rows, layers = _padded(batch) + 4, self._places
+    @classmethod
+    def of(cls, packing: Packing, batch: int, threads: int, buffers: int, first_moments_outside: bool) -> Room:
+        """Return the room with the shared memory that a block of so many threads needs."""
+        rows, layers = padded(batch) + 4, packing.places
         first = layers[0][1] * layers[0][2]
-        moments = 2 * (self.size - (first if room.first_moments_outside else 0))
-        inputs = sum(n * rows for _, n, _ in layers) + (room.buffers - 1) * layers[0][1] * rows
+        moments = 2 * (packing.size - (first if first_moments_outside else 0))
+        inputs = sum(n * rows for _, n, _ in layers) + (buffers - 1) * layers[0][1] * rows
         deltas = sum(columns * rows for _, _, columns in layers)
-        return 4 * (self.size + moments + inputs + deltas + (2 * _PARTS + 7) * rows)
+        numbers = packing.size + moments + inputs + deltas + (2 * (threads // 64) + 7) * rows
+        return cls(buffers, first_moments_outside, 4 * numbers)
 
-    def _views(self, flat: Float32Array) -> Iterator[Float32Array]:
-        return (
-            flat[..., start : start + rows * columns].reshape(*flat.shape[:-1], rows, columns)
-            for start, rows, columns in self._places
-        )
 
-    def pack(self, layers: Sequence[tuple[Array, Array]]) -> Float32Array:
-        """Return the weights of a network in one array."""
-        flat = np.zeros(self.size, dtype=np.float32)
-        for view, (W, b) in zip(self._views(flat), layers, strict=True):
-            view[:-1, : len(b)] = W.T
-            view[-1, : len(b)] = b
-        return flat
+WAYS = ((2, False), (1, False), (2, True), (1, True))
+"""Copies of the inputs, and whether moments are outside: from the fastest way to the one that takes least memory."""
 
-    def unpack(self, flat: Float32Array) -> tuple[tuple[Float32Array, Float32Array], ...]:
-        """Return the weights (J, n_out, n_in) and biases (J, n_out) of every layer of networks (J, size)."""
-        return tuple(
-            (np.ascontiguousarray(view[:, :-1, :n_out].mT), view[:, -1, :n_out].copy())
-            for view, (n_out, _) in zip(self._views(flat), self.spec.shapes, strict=True)
-        )
+
+def batch_of(job: Job, n_rows: int) -> int:
+    """Return the rows of a batch: not more than there are."""
+    return min(job.config.batch_size, n_rows if job.rows is None else len(job.rows))
+
+
+def room_for(job: Job, n_rows: int, device: Device) -> Room | str:
+    """Return how the network of a job fits on a multiprocessor, or why it does not."""
+    if type(job.config.main_objective) not in OBJECTIVES:
+        return "the objective is not one of the library's own"
+    return _room_for(job.spec, batch_of(job, n_rows), device.threads, device.shared_bytes)
+
+
+@lru_cache(maxsize=256)
+def _room_for(spec: NetworkSpec, batch: int, threads: int, available: int) -> Room | str:
+    if spec.head != MEAN_VARIANCE:
+        return "the head is not the library's own"
+    if len(spec.hidden) >= MAX_LAYERS:
+        return f"a network has {len(spec.hidden)} hidden layers, the programs allow {MAX_LAYERS - 1}"
+    rooms = [Room.of(packing_of(spec), batch, threads, *way) for way in WAYS]
+    found = next((room for room in rooms if room.shared_bytes <= available), None)
+    if found is not None:
+        return found
+    least, shape = min(room.shared_bytes for room in rooms), "-".join(map(str, spec.widths))
+    return (
+        f"a network {shape} with batches of {batch} rows needs {least / 1024:,.0f} KB on a multiprocessor, which has "
+        f"{available / 1024:.0f} KB"
+    )

@@ -15,7 +15,8 @@
 #define MAX_LAYERS 10
 
 struct Job {
-    long long table, targets, order, held_out, weights, rates;
+    const float *X, *y, *row_weight;  // of the job's table; no weights where every row counts once
+    long long order, held_out, weights, rates;
     int n_layers, inputs, n_train, n_val, epochs, warmup, patience, activation, objective, batch;
     int first_moments_outside;  // whether the moments of the first layer stay in global memory
     int buffers;                // copies of the inputs: 2 if the next batch is copied meanwhile
@@ -24,12 +25,13 @@ struct Job {
 };
 
 struct Tables {
-    const float *X, *y, *row_weight, *rates;
+    const float *rates;
     const int *order, *held_out;
     float *weights, *moments, *best, *score, *losses, *validation_losses;
     int *state;  // stopped, epochs, best epoch
     const Job *jobs;
-    int first, until, curve, is_weighted;
+    int first, until, curve;  // epochs of this launch, and of all
+    int start;                // number of the job of the first block
 };
 
 enum { NLL, BETA_NLL, MSE };
@@ -45,19 +47,24 @@ enum { NLL, BETA_NLL, MSE };
 #ifndef EMULATED
 #define SHARED_MEMORY(name) extern __shared__ __align__(16) float name[]
 typedef float4 Four;
+#if __CUDA_ARCH__ >= 800
 __device__ __forceinline__ void copy_later(float *to, const float *from) {
     unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(place), "l"(from));
 }
+__device__ __forceinline__ void copies_arrive() {
+    asm volatile("cp.async.commit_group;");
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+}
+#else
+__device__ __forceinline__ void copy_later(float *to, const float *from) { *to = *from; }
+__device__ __forceinline__ void copies_arrive() {}
+#endif
 __device__ __forceinline__ float quotient(float a, float b) { return __fdividef(a, b); }
 __device__ __forceinline__ float root_of(float a) {
     float root;
     asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(a));
     return root;
-}
-__device__ __forceinline__ void copies_arrive() {
-    asm volatile("cp.async.commit_group;");
-    asm volatile("cp.async.wait_group 0;" ::: "memory");
 }
 #endif
 
@@ -225,16 +232,15 @@ __device__ void update(float *mem, const Layer layer, float *first, float *secon
 }
 
 // Copy the inputs, targets and weights of a batch, whose row numbers lie in shared memory.
-__device__ void copy_rows(const Tables &all, const Job &job, float *to, float *targets, const int *rows, int n, int BP) {
-    const float *X = all.X + job.table;
+__device__ void copy_rows(const Job &job, float *to, float *targets, const int *rows, int n, int BP) {
     int total = n * job.inputs;
     for (int i = threadIdx.x; i < total; i += THREADS) {
         int b = i % n, k = i / n;
-        copy_later(to + k * BP + b, X + (long long)rows[b] * job.inputs + k);
+        copy_later(to + k * BP + b, job.X + (long long)rows[b] * job.inputs + k);
     }
     for (int b = threadIdx.x; b < n; b += THREADS) {
-        copy_later(targets + b, all.y + job.targets + rows[b]);
-        if (all.is_weighted) copy_later(targets + BP + b, all.row_weight + job.targets + rows[b]);
+        copy_later(targets + b, job.y + rows[b]);
+        if (job.row_weight) copy_later(targets + BP + b, job.row_weight + rows[b]);
     }
 }
 
@@ -257,7 +263,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) train(Tables all) {
     SHARED_MEMORY(mem);
     __shared__ Layer layers[MAX_LAYERS];
     __shared__ int flags[4];
-    const Job &job = all.jobs[blockIdx.x];
+    const int number = all.start + blockIdx.x;
+    const Job &job = all.jobs[number];
     int BP = padded(job.batch) + 4, last = job.n_layers - 1;
 
     if (threadIdx.x == 0) {
@@ -288,7 +295,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) train(Tables all) {
         }
         flags[0] = n_weights;
         flags[1] = at;
-        flags[2] = all.state[3 * blockIdx.x];
+        flags[2] = all.state[3 * number];
     }
     __syncthreads();
     int n_weights = flags[0], at = flags[1], skipped = job.first_moments_outside ? (last ? layers[1].weights : n_weights) : 0;
@@ -312,10 +319,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) train(Tables all) {
     for (int b = threadIdx.x; b < job.batch; b += THREADS) {
         for (int l = 0; l <= last; l++) mem[layers[l].input + layers[l].n_in * BP + b] = 1.0f;
         if (job.buffers == 2) mem[layers[0].input + input_size + job.inputs * BP + b] = 1.0f;
-        if (!all.is_weighted) targets[BP + b] = targets[3 * BP + b] = 1.0f;
+        if (!job.row_weight) targets[BP + b] = targets[3 * BP + b] = 1.0f;
     }
-    int best_epoch = all.state[3 * blockIdx.x + 2], until = min(all.until, job.epochs);
-    float lowest = all.score[blockIdx.x];
+    int best_epoch = all.state[3 * number + 2], until = min(all.until, job.epochs);
+    float lowest = all.score[number];
     __syncthreads();
 
     for (int epoch = all.first; epoch < until && !flags[2]; epoch++) {
@@ -333,7 +340,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) train(Tables all) {
             copy_numbers(numbers, stream.numbers, size_of(stream, 0));
             copies_arrive();
             __syncthreads();
-            copy_rows(all, job, mem + layers[0].input, targets, numbers, size_of(stream, 0), BP);
+            copy_rows(job, mem + layers[0].input, targets, numbers, size_of(stream, 0), BP);
             if (stream.batches > 1) copy_numbers(numbers + BP, stream.numbers + job.batch, size_of(stream, 1));
             copies_arrive();
             __syncthreads();
@@ -348,7 +355,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) train(Tables all) {
                 }
                 bool ahead = step + 1 < stream.batches;
                 if (ahead && job.buffers == 2)
-                    copy_rows(all, job, mem + layers[0].input + (1 - turn) * input_size, targets + (1 - step % 2) * 2 * BP,
+                    copy_rows(job, mem + layers[0].input + (1 - turn) * input_size, targets + (1 - step % 2) * 2 * BP,
                               numbers + (step + 1) % 3 * BP, size_of(stream, step + 1), BP);
                 if (step + 2 < stream.batches)
                     copy_numbers(numbers + (step + 2) % 3 * BP, stream.numbers + (step + 2) * job.batch,
@@ -359,7 +366,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) train(Tables all) {
                     hidden_layer(mem, layer, mem + layers[l + 1].input, BP, job.batch, job.activation);
                     __syncthreads();
                 }
-                last_layer(mem, layers[last], parts, BP, job.batch);
+                Layer top = layers[last];
+                if (last == 0) top.input += turn * input_size;
+                last_layer(mem, top, parts, BP, job.batch);
                 __syncthreads();
                 float *delta = mem + layers[last].delta;
                 for (int b = threadIdx.x; b < job.batch; b += THREADS) {
@@ -386,7 +395,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) train(Tables all) {
                 }
                 __syncthreads();
                 if (ahead && job.buffers == 1)
-                    copy_rows(all, job, mem + layers[0].input, targets + (1 - step % 2) * 2 * BP,
+                    copy_rows(job, mem + layers[0].input, targets + (1 - step % 2) * 2 * BP,
                               numbers + (step + 1) % 3 * BP, size_of(stream, step + 1), BP);
                 copies_arrive();
                 __syncthreads();
@@ -398,7 +407,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) train(Tables all) {
                 double sum = 0.0;
                 for (int b = 0; b < min(job.batch, THREADS); b++) sum += parts[b];
                 parts[0] = (float)(sum / stream.n);
-                (phase ? all.validation_losses : all.losses)[(long long)blockIdx.x * all.curve + epoch] = parts[0];
+                (phase ? all.validation_losses : all.losses)[(long long)number * all.curve + epoch] = parts[0];
             }
             __syncthreads();
             if (phase && epoch >= job.warmup) {
@@ -413,7 +422,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) train(Tables all) {
             }
             __syncthreads();
         }
-        if (threadIdx.x == 0) all.state[3 * blockIdx.x + 1] = epoch + 1;
+        if (threadIdx.x == 0) all.state[3 * number + 1] = epoch + 1;
     }
     for (int i = threadIdx.x; i < n_weights; i += THREADS) {
         weights[i] = mem[i];
@@ -423,8 +432,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) train(Tables all) {
         }
     }
     if (threadIdx.x == 0) {
-        all.state[3 * blockIdx.x] = flags[2];
-        all.state[3 * blockIdx.x + 2] = best_epoch;
-        all.score[blockIdx.x] = lowest;
+        all.state[3 * number] = flags[2];
+        all.state[3 * number + 2] = best_epoch;
+        all.score[number] = lowest;
     }
 }
