@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ LEVELS = np.arange(1, 20) / 20
 
 
 def rows(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows of 20 columns and targets: smooth and stepped effects, an interaction, noise that varies, outliers."""
+    """Return rows of 20 columns and targets: smooth and stepped effects, an interaction, noise with wide tails."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, COLUMNS)).astype(np.float32)
     X[:, 5:10] = rng.uniform(-1, 1, size=(n, 5))
@@ -154,7 +155,7 @@ def aggregate(n: int, H: int, jobs: int, folder: Path) -> dict[str, Any]:
     with Parallel(n_jobs=jobs) as parallel:
         parallel(delayed(_part)(path, targets, 0, 1000, H) for _ in range(jobs))  # processes start
         began = time.perf_counter()
-        found = parallel(delayed(_part)(path, targets, a, b, H) for a, b in zip(parts, parts[1:], strict=False))
+        found = parallel(delayed(_part)(path, targets, a, b, H) for a, b in pairwise(parts))
         stats = reduce(lambda one, more: one + more, found)
         taken = time.perf_counter() - began
     array = np.ones(50_000_000)
