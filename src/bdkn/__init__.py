@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         predict_quantiles,
         predict_std,
     )
-    from bdkn.row_sources import ArrayRows
+    from bdkn.row_sources import ArrayRows, DaskRows, IteratorRows, ParquetRows
     from bdkn.training.torch_engine import TorchEngine
 
     __version__: str
@@ -58,6 +58,7 @@ __all__ = [
     "BayesianStackingRegressor",
     "ColumnsWarning",
     "DKLRegressor",
+    "DaskRows",
     "DeepEnsembleRegressor",
     "DivergedError",
     "DivergedMemberWarning",
@@ -67,12 +68,14 @@ __all__ = [
     "Gaussian",
     "GaussianMixture",
     "InvalidParameterError",
+    "IteratorRows",
     "LDBLLRegressor",
     "MFVIRegressor",
     "ModelFileError",
     "Monitor",
     "MonitorReport",
     "OutsideDataWarning",
+    "ParquetRows",
     "RepeatedRowsWarning",
     "RowStatistics",
     "StudentT",
@@ -145,7 +148,7 @@ _HOME = {
         "predict_std",
     ),
     "bdkn.regressors.updating": ("RowStatistics",),
-    "bdkn.row_sources": ("ArrayRows",),
+    "bdkn.row_sources": ("ArrayRows", "DaskRows", "IteratorRows", "ParquetRows"),
     "bdkn.training.torch_engine": ("TorchEngine",),
 }
 

@@ -83,13 +83,13 @@ class Passes:
 
     def end(self, n: int) -> None:
         """Remember the number of rows of a pass that has ended; raise if there were none, or another number before."""
-        if not n:
-            raise InvalidParameterError("there must be at least one row; got none: check what the source reads")
         if self.n_rows is not None and n != self.n_rows:
             raise InvalidParameterError(
                 f"every pass must read the same rows; the first had {self.n_rows} rows, this one {n}: give a source "
                 "that does not change, and begins anew for each pass"
             )
+        if not n:
+            raise InvalidParameterError("there must be at least one row; got none: check what the source reads")
         self.n_rows = n
 
 
