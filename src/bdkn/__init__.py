@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bdkn.blocks.plan import RowNumberFolds
     from bdkn.errors import (
         BDKNError,
         ColumnsWarning,
@@ -77,6 +78,7 @@ __all__ = [
     "OutsideDataWarning",
     "ParquetRows",
     "RepeatedRowsWarning",
+    "RowNumberFolds",
     "RowStatistics",
     "StudentT",
     "TorchEngine",
@@ -148,6 +150,7 @@ _HOME = {
         "predict_std",
     ),
     "bdkn.regressors.updating": ("RowStatistics",),
+    "bdkn.blocks.plan": ("RowNumberFolds",),
     "bdkn.row_sources": ("ArrayRows", "DaskRows", "IteratorRows", "ParquetRows"),
     "bdkn.training.torch_engine": ("TorchEngine",),
 }

@@ -34,8 +34,8 @@ from bdkn.predictive.links import Link
 from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.base import Table
 from bdkn.regressors.candidate_networks import candidates_in_use, combine_candidates, train_candidates, within_limit
-from bdkn.regressors.in_blocks import fit_in_blocks
 from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks
+from bdkn.regressors.in_blocks import fit_in_blocks
 from bdkn.regressors.paper import paper_parameters
 from bdkn.regressors.publication import of_one_state
 from bdkn.regressors.published import fit_published

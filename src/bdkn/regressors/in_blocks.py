@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bdkn.blocks import BlockPlan, ChunkFile, Sample, Summary, counted_blocks, draw_sample, statistics_of_chunks
-from bdkn.blocks import train_on_chunks
+from bdkn.blocks import (
+    BlockPlan,
+    ChunkFile,
+    Sample,
+    Summary,
+    counted_blocks,
+    draw_sample,
+    statistics_of_chunks,
+    train_on_chunks,
+)
 from bdkn.blocks.chunks import Encoded, chunk_sizes, consecutive_numbers, number_of_chunks, write_chunks
 from bdkn.blocks.numbering import CHUNK_ROWS, Numbers, group_numbers
 from bdkn.blocks.training import check_trains_on_chunks
@@ -202,8 +210,8 @@ class _Fit:
 def _check_design(model: BDKNRegressor) -> None:
     if model.design == "in-sample":
         raise InvalidParameterError(
-            "rows in blocks are fitted by what networks predict for rows left out; got design='in-sample', which leaves "
-            "out none: use design='cross-fit' or 'hold-out'"
+            "rows in blocks are fitted by what networks predict for rows left out; got design='in-sample', which "
+            "leaves out none: use design='cross-fit' or 'hold-out'"
         )
 
 
