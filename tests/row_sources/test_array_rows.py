@@ -1,5 +1,7 @@
 """Rows of arrays, memory maps and frames, in blocks."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -40,6 +42,29 @@ def test_memory_maps_are_read_in_blocks_and_stay_valid_after_their_pages_were_gi
     assert np.array_equal(np.concatenate([block.X for block in kept]), X)
     assert np.array_equal(np.concatenate([block.y for block in kept]), Y)
     assert type(kept[0].X) is np.ndarray
+
+
+def mapped_bytes():
+    """Return how much of files is in the memory of this process."""
+    lines = [line.split() for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines()]
+    return 1024 * sum(int(line[1]) for line in lines if line[0] in ("RssFile:", "RssShmem:"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the memory of a process is read as on Linux")
+def test_only_a_few_blocks_of_a_memory_map_are_in_memory(tmp_path):
+    np.ones((1 << 17, 32)).tofile(tmp_path / "X.bin")  # 32 MiB
+    table = np.memmap(tmp_path / "X.bin", mode="r", dtype=np.float64).reshape(-1, 32)
+    before, peak, total = mapped_bytes(), 0, 0.0
+    for block in ArrayRows(table, np.ones(1 << 17)).blocks(1 << 12):  # 1 MiB each
+        total += block.X.sum()
+        peak = max(peak, mapped_bytes() - before)
+    assert total == 1 << 22
+    assert peak < 1 << 23
+
+
+def test_blocks_of_wide_tables_have_fewer_rows():
+    source = ArrayRows(np.zeros((20_000, 400), np.int8), np.zeros(20_000))
+    assert [len(block) for block in source.blocks()] == [(1 << 22) // 400, 20_000 - (1 << 22) // 400]
 
 
 def test_changes_of_a_private_memory_map_are_kept(tmp_path):

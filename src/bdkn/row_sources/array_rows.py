@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bdkn.errors import InvalidParameterError
-from bdkn.row_sources.blocks import BLOCK_ROWS, Passes, Piece
+from bdkn.row_sources.blocks import Passes, Piece, block_rows
 from bdkn.row_sources.tables import cut
 from bdkn.rows import Rows
 from bdkn.tables.reading import is_frame
@@ -64,14 +64,14 @@ class ArrayRows:
         Parameters
         ----------
         size : int, optional
-            Rows of a block; 65 536 by default.
+            Rows of a block; by default 65 536, of tables with more than 64 columns fewer.
 
         Returns
         -------
         blocks : iterator of Rows
             Blocks; all but the last have ``size`` rows.
         """
-        return self._passes.blocks(self._pieces(size or BLOCK_ROWS), size)
+        return self._passes.blocks(self._pieces(size or block_rows(int(self.X.shape[1]))), size)
 
     def _pieces(self, size: int) -> Iterator[Piece]:
         parts = (self.y, self.sample_weight, self.groups)

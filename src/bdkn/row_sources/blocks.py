@@ -15,8 +15,11 @@ from bdkn.row_sources.tables import Columns, columns_of, cut, join, read_table, 
 from bdkn.rows import Rows
 from bdkn.typing import BoolArray, FloatArray
 
-BLOCK_ROWS = 1 << 16
+_MOST_ROWS, _FEWEST_ROWS = 1 << 16, 1 << 8
 """Default number of rows of a block: many enough that reading it takes longer than asking for it."""
+
+_CELLS = 1 << 22
+"""Cells of a block of a wide table: 32 MiB in double precision."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +54,7 @@ class Passes:
         """Yield the checked rows of one pass in blocks of ``size`` rows; the last may be smaller."""
         if size is not None:
             check_number("size", size, low=1, whole=True)
-        return in_blocks(self._checked(pieces), size or BLOCK_ROWS)
+        return in_blocks(self._checked(pieces), size)
 
     def _checked(self, pieces: Iterable[Piece]) -> Iterator[Rows]:
         """Yield all rows of one pass, checked, and compare their number with that of other passes."""
@@ -93,14 +96,20 @@ class Passes:
         self.n_rows = n
 
 
-def in_blocks(parts: Iterable[Rows], size: int) -> Iterator[Rows]:
+def block_rows(columns: Columns) -> int:
+    """Return the default number of rows of a block."""
+    n_columns = columns if isinstance(columns, int) else len(columns)
+    return min(_MOST_ROWS, max(_FEWEST_ROWS, _CELLS // max(1, n_columns)))
+
+
+def in_blocks(parts: Iterable[Rows], size: int | None) -> Iterator[Rows]:
     """Yield rows in blocks of ``size`` rows, whatever the sizes of the parts are; the last block may be smaller."""
     waiting: list[Rows] = []
     held = 0
     for rows in parts:
-        start = 0
-        while held + len(rows) - start >= size:
-            stop = start + size - held
+        start, step = 0, size or block_rows(columns_of(rows.X))
+        while held + len(rows) - start >= step:
+            stop = start + step - held
             yield _joined([*waiting, _cut(rows, start, stop)])
             waiting, held, start = [], 0, stop
         if start < len(rows):

@@ -104,7 +104,7 @@ class DaskRows:
         Parameters
         ----------
         size : int, optional
-            Rows of a block; 65 536 by default.
+            Rows of a block; by default 65 536, of tables with more than 64 columns fewer.
 
         Returns
         -------
@@ -144,5 +144,5 @@ def _check_types(frame: Any, columns: NamedColumns) -> None:
 
     for name in columns.numeric:
         kind = frame.dtypes[name]
-        if kind.kind != "O" and not is_numeric_dtype(kind):
+        if kind != np.dtype(object) and not is_numeric_dtype(kind):
             raise not_numeric(name, kind, "the frame")

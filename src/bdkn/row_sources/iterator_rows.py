@@ -59,7 +59,7 @@ class IteratorRows:
         Parameters
         ----------
         size : int, optional
-            Rows of a block; 65 536 by default.
+            Rows of a block; by default 65 536, of tables with more than 64 columns fewer.
 
         Returns
         -------

@@ -13,7 +13,7 @@ from bdkn.errors import InvalidParameterError, shown
 from bdkn.row_sources.tables import worded
 
 _ENDINGS = (".parquet", ".pq", ".parq")
-_BUFFER = 1 << 20
+_BUFFER = 1 << 18
 """Bytes of each column that are read at a time."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bdkn.errors import require
-from bdkn.row_sources.blocks import BLOCK_ROWS, Passes, Piece
+from bdkn.row_sources.blocks import Passes, Piece, block_rows
 from bdkn.row_sources.named_columns import NamedColumns, not_numeric
 from bdkn.row_sources.parquet_files import (
     common_schema,
@@ -89,14 +89,14 @@ class ParquetRows:
         Parameters
         ----------
         size : int, optional
-            Rows of a block; 65 536 by default.
+            Rows of a block; by default 65 536, of tables with more than 64 columns fewer.
 
         Returns
         -------
         blocks : iterator of Rows
             Blocks, whose ``X`` is an Arrow table; all but the last have ``size`` rows.
         """
-        return self._passes.blocks(self._pieces(size or BLOCK_ROWS), size)
+        return self._passes.blocks(self._pieces(size or block_rows(self.columns.inputs)), size)
 
     def _pieces(self, size: int) -> Iterator[Piece]:
         if self._files is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -48,11 +49,35 @@ def cut(X: Any, start: int, stop: int) -> Any:
 
 
 def join(tables: Sequence[Any]) -> Any:
-    """Return tables with the same columns one below the other."""
+    """Return tables with the same columns one below the other, in types that hold the values of all."""
     if len(tables) == 1:
         return tables[0]
     if isinstance(tables[0], np.ndarray):
         return np.concatenate(tables)
+    try:
+        return _joined_frames(tables)
+    except Exception as error:  # each library has its own
+        raise InvalidParameterError(
+            f"all blocks must be frames of one library, with columns of the same types; two cannot be joined ({error})"
+        ) from error
+
+
+def _joined_frames(tables: Sequence[Any]) -> Any:
+    library = type(tables[0]).__module__.partition(".")[0]
+    if library == "pandas":
+        import pandas as pd
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of columns of which one part is missing
+            return pd.concat(tables, ignore_index=True)
+    if library == "polars":
+        import polars as pl
+
+        return pl.concat(tables, how="vertical_relaxed")
+    if library == "pyarrow":
+        import pyarrow as pa
+
+        return pa.concat_tables(tables, promote_options="permissive")
     import narwhals.stable.v2 as nw
 
     return nw.concat([nw.from_native(table, eager_only=True) for table in tables]).to_native()
