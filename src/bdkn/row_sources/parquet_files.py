@@ -128,7 +128,11 @@ def file_tables(part: Any, schema: Any, size: int) -> Iterator[Any]:
     names = [name for name in schema.names if name in inside]
     fixed = {name: value for name, value in _partition(part).items() if name not in inside}
     groups = [group.id for group in part.row_groups]
-    with named_errors(part.path), pq.ParquetFile(part.open(), buffer_size=_BUFFER, pre_buffer=False) as file:
+    with (
+        named_errors(part.path),
+        part.filesystem.open_input_file(part.path) as raw,
+        pq.ParquetFile(raw, buffer_size=_BUFFER, pre_buffer=False) as file,
+    ):
         for batch in file.iter_batches(batch_size=size, row_groups=groups, columns=names):
             columns = [
                 batch.column(name).cast(kind)
