@@ -33,7 +33,6 @@ class InBlocks(ArrayRows):
 def small_chunks(monkeypatch):
     """Let a chunk, and the sample, have 150 rows."""
     monkeypatch.setattr(in_blocks, "CHUNK_ROWS", 150)
-    monkeypatch.setattr(in_blocks, "draw_sample", lambda source: draw_sample(source, 150))
 
 
 def same(one, other, X):

@@ -8,8 +8,10 @@ come: on the size of blocks, on files or on partitions.
 """
 
 from bdkn.blocks.chunks import Chunk, ChunkFile, write_chunks
+from bdkn.blocks.encoding import KnownInputs, RowEncoding
 from bdkn.blocks.left_out import LeftOut, Summary, statistics_of_chunks
 from bdkn.blocks.numbering import CHUNK_ROWS, MemberFolds
+from bdkn.blocks.places import KeptChunks, RowPlace, ThisMachine
 from bdkn.blocks.plan import BlockPlan, RowNumberFolds
 from bdkn.blocks.sample import Sample, counted_blocks, draw_sample
 from bdkn.blocks.training import train_on_chunks
@@ -19,11 +21,16 @@ __all__ = [
     "BlockPlan",
     "Chunk",
     "ChunkFile",
+    "KeptChunks",
+    "KnownInputs",
     "LeftOut",
     "MemberFolds",
+    "RowEncoding",
     "RowNumberFolds",
+    "RowPlace",
     "Sample",
     "Summary",
+    "ThisMachine",
     "counted_blocks",
     "draw_sample",
     "statistics_of_chunks",

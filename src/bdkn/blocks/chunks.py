@@ -35,6 +35,9 @@ class Chunk:
     def __len__(self) -> int:
         return len(self.units)
 
+    def __sizeof__(self) -> int:  # by which Dask decides what to move and what to keep in memory
+        return sum(array.nbytes for array in (self.rows.X, self.rows.y, self.units)) + 8 * len(self)
+
 
 def number_of_chunks(n: int, chunk_rows: int = CHUNK_ROWS) -> int:
     """Return the number of chunks of about equal size for so many rows."""

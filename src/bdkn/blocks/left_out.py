@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
 from bdkn.blocks.chunks import Chunk
 from bdkn.blocks.numbering import MemberFolds
+from bdkn.blocks.tree import merged_in_tree
 from bdkn.inference import Forecast, Statistics
 from bdkn.inference.combination import features
 from bdkn.members import FoldNetworks, FoldPlan, HeldOut, predict_held_out
@@ -78,8 +78,16 @@ class Summary:
 
 def statistics_of_chunks(summary: Summary, chunks: Iterable[Chunk]) -> LeftOut:
     """Return what all chunks tell together, of which one at a time is in memory."""
-    parts = (summary.of(chunk) for chunk in chunks)
-    return reduce(lambda one, other: one + other, (part for part in parts if part is not None))
+    merged = merged_in_tree([summary.of(chunk) for chunk in chunks], merged_left_out)
+    assert merged is not None, "some rows are left out once"
+    return merged
+
+
+def merged_left_out(one: LeftOut | None, other: LeftOut | None) -> LeftOut | None:
+    """Return what two parts of the rows tell together; None: nothing."""
+    if one is None or other is None:
+        return one or other
+    return one + other
 
 
 def fold_plan(names: tuple[str, ...], folds: MemberFolds, chunk: Chunk, *, refit: bool) -> FoldPlan:

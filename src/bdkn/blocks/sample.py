@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import numpy as np
 from bdkn.blocks.numbering import CHUNK_ROWS, Numbers, group_numbers, sample_keys
 from bdkn.errors import InvalidParameterError
 from bdkn.rows import Rows, RowSource
-from bdkn.typing import IndexArray
+from bdkn.typing import FloatArray, IndexArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,57 +39,108 @@ class Sample:
         return len(self.numbers) == self.n
 
 
+@dataclass(frozen=True)
+class Tally:
+    """What rows tell that are counted at least once, as in ``Sample``; tallies of different rows are added."""
+
+    n: int = 0
+    n_read: int = 0
+    total: Fraction = Fraction(0)
+    low: float = inf
+    high: float = -inf
+
+    @classmethod
+    def of(cls, numbers: Numbers, rows: Rows) -> Tally:
+        """Return the tally of rows, of which there is at least one."""
+        total = Fraction(len(rows)) if rows.counts is None else exact_sum(rows.counts)
+        return cls(len(rows), int(numbers[-1]) + 1, total, float(rows.y.min()), float(rows.y.max()))
+
+    def __add__(self, other: Tally) -> Tally:
+        low, high = min(self.low, other.low), max(self.high, other.high)
+        return Tally(self.n + other.n, max(self.n_read, other.n_read), self.total + other.total, low, high)
+
+
+def exact_sum(values: FloatArray) -> Fraction:
+    """Return a sum without rounding, so that it does not depend on the order of the values."""
+    mantissas, exponents = np.frexp(values)
+    whole, total = np.ldexp(mantissas, 53).astype(np.int64), Fraction(0)
+    for exponent in np.unique(exponents).tolist():
+        high, low = np.divmod(whole[exponents == exponent], 2**26)
+        total += (int(high.sum()) * 2**26 + int(low.sum())) * Fraction(2) ** (exponent - 53)
+    return total
+
+
 @dataclass(frozen=True, eq=False)
-class _Part:
+class Part:
+    """Rows that may be in the sample, in their order, and their keys."""
+
     rows: Rows
     numbers: Numbers
     keys: Numbers
 
-    def smallest(self, size: int) -> _Part:
+    @classmethod
+    def of(cls, numbers: Numbers, rows: Rows) -> Part:
+        """Return all of some rows."""
+        return cls(rows, numbers, sample_keys(numbers))
+
+    def below(self, bound: int) -> Part:
+        """Return the rows whose keys are less than a bound."""
+        return self if bound >= 2**64 else self[np.flatnonzero(self.keys < np.uint64(bound))]
+
+    def smallest(self, size: int) -> Part:
         """Return the rows with the smallest keys, in their order."""
         if len(self.keys) <= size:
             return self
         return self[np.sort(np.argpartition(self.keys, size)[:size])]
 
-    def __getitem__(self, places: IndexArray) -> _Part:
-        return _Part(taken(self.rows, places), self.numbers[places], self.keys[places])
+    def __getitem__(self, places: IndexArray) -> Part:
+        return Part(taken(self.rows, places), self.numbers[places], self.keys[places])
 
 
 def draw_sample(source: RowSource, size: int = CHUNK_ROWS) -> Sample:
     """Return a random sample of the rows that are counted at least once, by one pass over a source."""
-    parts: list[_Part] = []
-    n, n_read, held, total, low, high = 0, 0, 0, 0.0, np.inf, -np.inf
+    parts: list[Part] = []
+    held, tally = 0, Tally()
     for numbers, rows in counted_blocks(source):
-        n, n_read = n + len(rows), int(numbers[-1]) + 1
-        total += float(len(rows) if rows.counts is None else rows.counts.sum())
-        low, high = min(low, float(rows.y.min())), max(high, float(rows.y.max()))
-        found = _Part(rows, numbers, sample_keys(numbers))
+        tally, found = tally + Tally.of(numbers, rows), Part.of(numbers, rows)
         if parts and len(parts[0].keys) == size:  # its largest key bounds what can still enter the sample
-            found = found[np.flatnonzero(found.keys < parts[0].keys.max())]
+            found = found.below(int(parts[0].keys.max()))
         parts.append(found.smallest(size))
         held += len(parts[-1].keys)
         if held > 2 * size:
-            parts = [_joined(parts).smallest(size)]
+            parts = [joined(parts).smallest(size)]
             held = len(parts[0].keys)
-    if not parts:
+    return sample_of(parts, tally, size)
+
+
+def sample_of(parts: Sequence[Part], tally: Tally, size: int) -> Sample:
+    """Return the sample of all rows, of which the parts hold those with the smallest keys."""
+    if not tally.n:
         raise InvalidParameterError("a row source must have at least one row that counts; got none")
-    drawn = _joined(parts).smallest(size)
+    drawn, ends = joined(parts).smallest(size), (tally.low, tally.high)
     groups = drawn.rows.groups
     units = drawn.numbers if groups is None else group_numbers(groups)
-    return Sample(replace(drawn.rows, groups=None), drawn.numbers, units, n, n_read, total, (low, high))
+    rows = replace(drawn.rows, groups=None)
+    return Sample(rows, drawn.numbers, units, tally.n, tally.n_read, float(tally.total), ends)
 
 
 def counted_blocks(source: RowSource) -> Iterator[tuple[Numbers, Rows]]:
     """Yield the rows that are counted at least once, block by block, with their numbers."""
     start = 0
     for rows in source.blocks():
-        numbers = np.arange(start, start + len(rows), dtype=np.uint64)
+        numbers, counted = counted_rows(start, rows)
         start += len(rows)
-        if rows.counts is not None and not rows.counts.all():
-            used = np.flatnonzero(rows.counts)
-            rows, numbers = taken(rows, used), numbers[used]
-        if len(rows):
-            yield numbers, rows
+        if len(counted):
+            yield numbers, counted
+
+
+def counted_rows(first: int, rows: Rows) -> tuple[Numbers, Rows]:
+    """Return the rows that are counted at least once, with their numbers; that of the first row is ``first``."""
+    numbers = np.arange(first, first + len(rows), dtype=np.uint64)
+    if rows.counts is None or rows.counts.all():
+        return numbers, rows
+    used = np.flatnonzero(rows.counts)
+    return numbers[used], taken(rows, used)
 
 
 def taken(rows: Rows, places: IndexArray) -> Rows:
@@ -100,11 +153,12 @@ def taken(rows: Rows, places: IndexArray) -> Rows:
     )
 
 
-def _joined(parts: Sequence[_Part]) -> _Part:
+def joined(parts: Sequence[Part]) -> Part:
+    """Return the rows of all parts, which follow one another."""
     if len(parts) == 1:
         return parts[0]
     rows = [part.rows for part in parts]
-    return _Part(
+    return Part(
         Rows(
             joined_tables([one.X for one in rows]),
             np.concatenate([one.y for one in rows]),

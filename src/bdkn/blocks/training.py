@@ -24,7 +24,7 @@ from bdkn.training.fused.engine import Queue, Run, prepare, threads
 from bdkn.training.fused.epochs import State
 from bdkn.training.job import Job
 from bdkn.training.rows import TrainingTable
-from bdkn.typing import Array
+from bdkn.typing import Array, IndexArray
 
 _ORDER = 2**32 - 2
 """The child of a member's seed by which the order of its chunks is drawn; no fold has it."""
@@ -46,6 +46,7 @@ class MemberTraining:
 
     There is a job for each fold and, with a refit, one more for all rows. ``folds`` are those of this member alone.
     ``mean_count`` is how many times a row is counted on average over all chunks; ``states`` are None at the beginning.
+    ``first_fold`` is the fold that the network of the first job leaves out.
     """
 
     jobs: tuple[Job, ...]
@@ -57,6 +58,7 @@ class MemberTraining:
     mean_count: float
     states: tuple[State, ...] | None = None
     n_passes: int = 0
+    first_fold: int = 0
 
     @classmethod
     def start(
@@ -75,6 +77,9 @@ class MemberTraining:
             mean_count=plan.mean_count,
         )
 
+    def __sizeof__(self) -> int:  # by which Dask decides what to move and what to keep in memory
+        return sum(part.nbytes for state in self.states or () for part in state)
+
     @property
     def is_done(self) -> bool:
         """Whether all passes are made."""
@@ -83,9 +88,18 @@ class MemberTraining:
     @property
     def next_chunk(self) -> int:
         """The number of the chunk of the next pass."""
-        epoch, place = divmod(self.n_passes, self.n_chunks)
+        return self.next_chunks(1)[0]
+
+    def next_chunks(self, n: int) -> list[int]:
+        """Return the numbers of the chunks of the next passes, at most n of them."""
+        stop = min(self.n_passes + n, self.epochs * self.n_chunks)
+        epochs = range(self.n_passes // self.n_chunks, -(-stop // self.n_chunks))
+        orders = np.concatenate([self._order(epoch) for epoch in epochs])
+        return [int(chunk) for chunk in orders[self.n_passes - epochs[0] * self.n_chunks :][: stop - self.n_passes]]
+
+    def _order(self, epoch: int) -> IndexArray:
         seed = np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, _ORDER, epoch))
-        return int(np.random.default_rng(seed).permutation(self.n_chunks)[place])
+        return np.random.default_rng(seed).permutation(self.n_chunks)
 
     def after(self, chunk: Chunk) -> MemberTraining:
         """Return the networks after a pass over a chunk, which must be the next one."""
@@ -93,7 +107,7 @@ class MemberTraining:
         table, fold = self._table(rows), self.folds.of(chunk.units)[:, 0]
         states = []
         for k, job in enumerate(self.jobs):
-            order = np.flatnonzero(fold != k).astype(np.int32)
+            order = np.flatnonzero(fold != self.first_fold + k).astype(np.int32)
             run = Run.resume(job, table, order, None if self.states is None else self.states[k])
             run.advance(1)
             states.append(run.state)
@@ -104,6 +118,17 @@ class MemberTraining:
             y = rows.y.astype(np.float32)
         weight = None if rows.counts is None else (rows.counts / self.mean_count).astype(np.float32)
         return TrainingTable(rows.X, y, weight)
+
+    def by_fold(self) -> list[MemberTraining]:
+        """Return this member, before training, in parts of one network each, which can be trained in different places."""
+        assert self.states is None, "a member is divided before its training"
+        return [replace(self, jobs=(job,), first_fold=self.first_fold + k) for k, job in enumerate(self.jobs)]
+
+    @classmethod
+    def joined(cls, parts: Sequence[MemberTraining]) -> MemberTraining:
+        """Return a member whose parts, in the order of their folds, have made the same passes."""
+        jobs = tuple(job for part in parts for job in part.jobs)
+        return replace(parts[0], jobs=jobs, states=tuple(state for part in parts for state in part.states or ()))
 
     def trained(self) -> Trained:
         """Return the networks, fold by fold."""
@@ -141,7 +166,7 @@ def train_on_chunks(
     sample: Rows,
     plan: ChunkPlan,
     chunks: Chunks,
-    on_pass: Callable[[int, MemberTraining], None] | None = None,
+    on_pass: Callable[[float], None] | None = None,
 ) -> Trained:
     """Train the networks of a plan; return them in the order of a ``FoldGrid``.
 
@@ -156,17 +181,19 @@ def train_on_chunks(
     chunks
         All rows.
     on_pass
-        Called with the number of a member and its state after each pass over a chunk, by one thread at a time.
+        Called with 1 after each pass of a member over a chunk, by any thread.
     """
-    check_trains_on_chunks(settings)
     prepare()
-    waiting = [
-        _Turn(MemberTraining.start(settings, sample, plan, member, len(chunks)), chunks)
-        for member in range(len(plan.members))
-    ]
-    report = None if on_pass is None else lambda number, turn: on_pass(number, turn.member)
+    waiting = [_Turn(member, chunks) for member in beginning(settings, sample, plan, len(chunks))]
+    report = None if on_pass is None else lambda number, turn: on_pass(1)
     Queue(waiting, report).finish(min(threads(settings.n_jobs), len(waiting)))
     return in_grid_order([turn.member.trained() for turn in waiting])
+
+
+def beginning(settings: NetworkSettings, sample: Rows, plan: ChunkPlan, n_chunks: int) -> list[MemberTraining]:
+    """Return all members of a plan before training."""
+    check_trains_on_chunks(settings)
+    return [MemberTraining.start(settings, sample, plan, member, n_chunks) for member in range(len(plan.members))]
 
 
 def in_grid_order(members: Sequence[Trained]) -> Trained:

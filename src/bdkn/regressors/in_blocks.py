@@ -10,19 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bdkn.blocks import (
-    BlockPlan,
-    ChunkFile,
-    Sample,
-    Summary,
-    counted_blocks,
-    draw_sample,
-    statistics_of_chunks,
-    train_on_chunks,
-)
-from bdkn.blocks.chunks import Encoded, chunk_sizes, consecutive_numbers, number_of_chunks, write_chunks
-from bdkn.blocks.numbering import CHUNK_ROWS, Numbers, group_numbers
+from bdkn.blocks import BlockPlan, KeptChunks, KnownInputs, RowEncoding, RowPlace, Sample, Summary, ThisMachine
+from bdkn.blocks.numbering import CHUNK_ROWS
 from bdkn.blocks.training import check_trains_on_chunks
+from bdkn.cluster import cluster_of
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import Absorbed, Statistics
 from bdkn.members import (
@@ -43,13 +34,12 @@ from bdkn.members.target_choice import TargetSettings
 from bdkn.predictive.links import Link
 from bdkn.regressors.candidate_networks import combine_candidates, within_limit
 from bdkn.regressors.fitted import FittedBDKN
-from bdkn.regressors.training_rows import check_size
+from bdkn.regressors.training_rows import LARGEST_TARGET
 from bdkn.rows import Rows, RowSource
 from bdkn.stages import stage
 from bdkn.training import NetworkSettings
 from bdkn.training.effort import Clock
 from bdkn.training.progress_bar import progress_bar
-from bdkn.typing import FloatArray
 
 if TYPE_CHECKING:
     from bdkn.regressors.bdkn import BDKNRegressor
@@ -63,13 +53,14 @@ def fit_in_blocks(model: BDKNRegressor, source: RowSource) -> FittedBDKN:
     clock = Clock.start(model.time_limit or inf)
     settings = model._settings()
     _check_design(model)
+    place = _place(source)
     with stage("sample"):
-        sample = draw_sample(source)
+        sample = place.sample()
     fit = _Fit.prepare(model, settings, sample, clock)
     if sample.is_complete:
         return fit.state(train_folds(fit.settings, fit.encoded, fit.in_memory))
     check_trains_on_chunks(settings)
-    with fit.chunks(source) as chunks:
+    with fit.chunks(place) as chunks:
         networks = fit.train(chunks)
         fitted = fit.state(networks)
         with stage("predict held-out rows"):
@@ -116,42 +107,20 @@ class _Fit:
         in_memory = plan.in_memory(sample.units)
         return cls(model, settings, sample, inputs, splitting, encoded, encoders, provenance, plan, in_memory)
 
-    def chunks(self, source: RowSource) -> ChunkFile:
-        """Return a file with all rows, encoded."""
-        n_chunks = number_of_chunks(self.sample.n, CHUNK_ROWS)
-        sizes = chunk_sizes(consecutive_numbers(self.sample.n_read), n_chunks)
-        weighted, n_inputs = self.encoded.counts is not None, self.encoded.X.shape[1]
+    def chunks(self, place: RowPlace) -> KeptChunks:
+        """Return all rows, encoded, in chunks."""
+        model, known = self.model, KnownInputs(self.sample.numbers, self.inputs.X)
+        encoding = RowEncoding(model.table_, model.n_features_in_, self.encoders, self.encoded.X.shape[1])
         with stage("write chunks"):
-            return write_chunks(self._encoded_blocks(source), sizes, n_inputs, weighted=weighted)
+            return place.chunks(self.sample, encoding, known)
 
-    def _encoded_blocks(self, source: RowSource) -> Iterator[Encoded]:
-        read = 0
-        for numbers, rows in counted_blocks(source):
-            units = numbers if rows.groups is None else group_numbers(rows.groups)
-            yield numbers, units, self._encode(numbers, rows)
-            read += len(rows)
-        if read != self.sample.n:
-            raise InvalidParameterError(
-                f"a row source must have the same rows in every pass; got {self.sample.n} rows that count in the first "
-                f"pass and {read} in the second"
-            )
-
-    def _encode(self, numbers: Numbers, rows: Rows) -> Rows:
-        """Return rows as networks see them; those of the sample with the inputs that were learned for them."""
-        X = _inputs(self.model, rows.X)
-        place = np.searchsorted(self.sample.numbers, numbers)
-        known = self.sample.numbers[np.minimum(place, len(self.sample.numbers) - 1)] == numbers
-        X[known] = self.inputs.X[place[known]]
-        check_size(rows.y)
-        return self.encoders.transform(Rows(X, rows.y, rows.counts))
-
-    def train(self, chunks: ChunkFile) -> FoldNetworks:
+    def train(self, chunks: KeptChunks) -> FoldNetworks:
         """Return the networks, trained on all chunks."""
         mean_count = self.sample.total / self.sample.n
         plan = self.plan.on_chunks(mean_count)
         passes = len(plan.members) * len(chunks) * self.settings.size(self.sample.n).epochs
         with stage("train"), _progress(self.settings, passes) as on_pass:
-            trained = train_on_chunks(self.settings, self.encoded, plan, chunks, on_pass)
+            trained = chunks.train(self.settings, self.encoded, plan, on_pass)
         return fold_networks(trained, self.in_memory, own_variance=self._own_variance)
 
     @property
@@ -177,10 +146,10 @@ class _Fit:
             f"linear_member=True and {self.sample.n} rows: use linear_member='auto'"
         )
 
-    def with_all_rows(self, fitted: FittedBDKN, networks: FoldNetworks, chunks: ChunkFile) -> FittedBDKN:
+    def with_all_rows(self, fitted: FittedBDKN, networks: FoldNetworks, chunks: KeptChunks) -> FittedBDKN:
         """Return the state with the posterior of all rows that were left out once, in place of those of the sample."""
         summary = self.summary(fitted, networks)
-        left_out = statistics_of_chunks(summary, chunks)
+        left_out = chunks.left_out(summary)
         combined, stats = fitted.combined, left_out.statistics
         absorbed = Absorbed(combined.combination, stats, Statistics.empty(stats.n_weights))
         absorbed = absorbed.with_prior(CombinationSettings.of(self.model).prior_variance)
@@ -207,6 +176,11 @@ class _Fit:
         )
 
 
+def _place(source: RowSource) -> RowPlace:
+    """Return where the rows are: on a cluster if they are a Dask frame's and a client is active, else here."""
+    return cluster_of(source, CHUNK_ROWS) or ThisMachine(source, CHUNK_ROWS)
+
+
 def _check_design(model: BDKNRegressor) -> None:
     if model.design == "in-sample":
         raise InvalidParameterError(
@@ -218,6 +192,11 @@ def _check_design(model: BDKNRegressor) -> None:
 def _link(model: BDKNRegressor, inputs: Rows, sample: Sample) -> Link:
     """Return the link of the targets, which must hold for all of them and not just for those of the sample."""
     link, ends, settings = model._link(inputs), np.array(sample.targets_between), TargetSettings.of(model)
+    if np.abs(ends).max() > LARGEST_TARGET:
+        raise InvalidParameterError(
+            f"y must be within ±{LARGEST_TARGET:g}; got targets between {ends[0]:g} and {ends[1]:g}: fit to targets in "
+            "other units"
+        )
     settings.check(ends)
     with np.errstate(all="ignore"):
         is_defined = bool(np.isfinite(link.forward(ends)).all())
@@ -231,27 +210,13 @@ def _link(model: BDKNRegressor, inputs: Rows, sample: Sample) -> Link:
     )
 
 
-def _inputs(model: BDKNRegressor, X: Any) -> FloatArray:
-    """Return the columns of a block as numbers."""
-    if model.table_ is not None:
-        return model.table_.transform(X)
-    table = np.array(X, dtype=np.float64)
-    if table.ndim != 2 or table.shape[1] != model.n_features_in_:
-        raise InvalidParameterError(
-            f"every block must have {model.n_features_in_} columns, as the first one; got shape {table.shape}"
-        )
-    if not np.isfinite(table).all():
-        raise InvalidParameterError("rows must be finite; a block holds NaN or infinity: drop or impute such rows")
-    return table
-
-
 def _progress(settings: NetworkSettings, passes: int) -> AbstractContextManager[Any]:
     """Return the context in which a bar is shown, if the user asks for it."""
     return _bar(passes) if settings.verbose else nullcontext()
 
 
 @contextmanager
-def _bar(passes: int) -> Iterator[Callable[[int, object], None]]:
+def _bar(passes: int) -> Iterator[Callable[[float], None]]:
     with progress_bar() as progress:
         task = progress.add_task("training on chunks of rows", total=passes)
-        yield lambda member, state: progress.update(task, advance=1)
+        yield lambda made: progress.update(task, advance=made)

@@ -78,8 +78,13 @@ class DaskRows:
         """The number of partitions."""
         return int(self.frame.npartitions)
 
-    def partitions(self) -> list[Any]:
+    def partitions(self, first: Sequence[int] | None = None) -> list[Any]:
         """Return the partitions in order as delayed objects, which can be computed where the data is.
+
+        Parameters
+        ----------
+        first : sequence of int, optional
+            The number of the first row of each partition, for messages; by default rows are counted in partitions.
 
         Returns
         -------
@@ -89,7 +94,9 @@ class DaskRows:
         from dask.delayed import delayed
 
         read = delayed(partition_rows, pure=True)
-        return [read(part, self.columns, number) for number, part in enumerate(self.frame.to_delayed())]
+        parts = self.frame.to_delayed()
+        rows = first or [0] * len(parts)
+        return [read(part, self.columns, number, rows[number]) for number, part in enumerate(parts)]
 
     def blocks(self, size: int | None = None) -> Iterator[Rows]:
         """Yield all rows in order, in blocks of at most ``size`` rows.
@@ -111,9 +118,9 @@ class DaskRows:
             yield _piece(part.compute(), self.columns, number)
 
 
-def partition_rows(frame: Any, columns: NamedColumns, number: int) -> Rows:
-    """Return the checked rows of a partition, a pandas data frame; messages tell rows by their number in it."""
-    return check_piece(_piece(frame, columns, number), 0, columns.words)
+def partition_rows(frame: Any, columns: NamedColumns, number: int, first: int) -> Rows:
+    """Return the checked rows of a partition, a pandas data frame whose first row has the number ``first``."""
+    return check_piece(_piece(frame, columns, number), first, columns.words)
 
 
 def _piece(frame: Any, columns: NamedColumns, number: int) -> Piece:
