@@ -21,11 +21,11 @@ from bdkn.rows import Rows
 from bdkn.training import NetworkSettings, Trained
 from bdkn.training.config import TrainingConfig
 from bdkn.training.job import Job
-from bdkn.training.rows import TrainingTable
 from bdkn.typing import Array, IndexArray
 
 if TYPE_CHECKING:
     from bdkn.training.fused.epochs import State
+    from bdkn.training.rows import TrainingTable
 
 _ORDER = 2**32 - 2
 """The child of a member's seed by which the order of its chunks is drawn; no fold has it."""
@@ -117,6 +117,8 @@ class MemberTraining:
         return replace(self, states=tuple(states), n_passes=self.n_passes + 1)
 
     def _table(self, rows: Rows) -> TrainingTable:
+        from bdkn.training.rows import TrainingTable
+
         with np.errstate(over="ignore"):
             y = rows.y.astype(np.float32)
         weight = None if rows.counts is None else (rows.counts / self.mean_count).astype(np.float32)
@@ -136,6 +138,7 @@ class MemberTraining:
     def trained(self) -> Trained:
         """Return the networks, fold by fold."""
         from bdkn.training.fused.engine import Run
+        from bdkn.training.rows import TrainingTable
 
         assert self.states is not None, "a member has made at least one pass"
         nothing = TrainingTable(np.empty((0, self.jobs[0].spec.n_inputs), np.float32), np.empty(0, np.float32), None)
