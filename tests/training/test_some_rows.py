@@ -11,7 +11,7 @@ from make_jobs import jobs_of
 from bdkn.errors import InvalidParameterError
 from bdkn.networks import NetworkSpec
 from bdkn.rows import Rows
-from bdkn.training import ENGINES, Engine, Job, Trained, TrainingConfig, get_engine
+from bdkn.training import Engine, Job, Trained, TrainingConfig, get_engine
 
 Seeds = list[np.random.SeedSequence]
 SPEC = NetworkSpec(n_inputs=3, hidden=(8,), activation="tanh")
@@ -25,7 +25,7 @@ OWN = [np.sort(np.random.default_rng(h).permutation(83)[: 60 + h]) for h in rang
 """Other rows for each of three jobs, and another number of them."""
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=["fused", "reference", "torch"])
 def engine(request: pytest.FixtureRequest) -> Engine:
     if request.param == "torch":
         pytest.importorskip("torch")

@@ -79,7 +79,7 @@ class CodeCache:
         key = (signature, code.codegen.magic_tuple())
         payload = _serialize.dumps((key, code._reduce()))
         content = _KIND + _stamp() + hashlib.sha256(payload).digest() + payload
-        code_folders.write_first(functools.partial(_replace, self._name(key), content))
+        code_folders.write_first(functools.partial(replace_file, self._name(key), content))
 
     def _name(self, key: object) -> str:
         return f"{self._stem}.{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.nbc"
@@ -122,7 +122,7 @@ def _source_files() -> Iterator[Path]:
     yield from files or [next(archives, Path(sys.executable))]
 
 
-def _replace(name: str, content: bytes, folder: Path) -> None:
+def replace_file(name: str, content: bytes, folder: Path) -> None:
     """Write a file completely or not at all, and remove what killed writers of it left behind."""
     part = folder / f"{name}.{os.getpid()}.{os.urandom(4).hex()}.part"
     try:

@@ -16,7 +16,13 @@ from sklearn.base import BaseEstimator
 from bdkn.errors import InvalidParameterError, shown
 from bdkn.rows import BLOCK_ROWS, Rows
 
-_ENGINE_NAMES = {"FusedEngine": "fused", "ReferenceEngine": "reference", "TorchEngine": "torch"}
+_ENGINE_NAMES = {
+    "AutoEngine": "auto",
+    "FusedEngine": "fused",
+    "GPUEngine": "gpu",
+    "ReferenceEngine": "reference",
+    "TorchEngine": "torch",
+}
 
 _COMBINING = {"prior_variance", "evidence", "tempering", "tails", "select_members", "density"}
 _FREE = _COMBINING | {"n_members", "estimators", "random_state", "n_jobs", "verbose", "time_limit"}

@@ -1,9 +1,10 @@
 """Engines that train networks."""
 
 from bdkn.training.config import SCHEDULES, TrainingConfig
-from bdkn.training.job import Engine, EpochReport, Hook, Job, Trained
+from bdkn.training.engines import ENGINES, get_engine
+from bdkn.training.job import Engine, EpochReport, Hook, Job, Task, Trained
 from bdkn.training.objective import OBJECTIVES, Objective
-from bdkn.training.settings import ENGINES, NetworkSettings, get_engine
+from bdkn.training.settings import NetworkSettings
 
 __all__ = [
     "ENGINES",
@@ -15,6 +16,7 @@ __all__ = [
     "Job",
     "NetworkSettings",
     "Objective",
+    "Task",
     "Trained",
     "TrainingConfig",
     "get_engine",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -135,6 +135,44 @@ class Engine(Protocol):
         on_epoch
             Called after every epoch of every job.
         """
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Jobs and their table of ``n_rows``; ``rows`` makes it when it is needed, since many tables take much memory."""
+
+    jobs: Sequence[Job]
+    n_rows: int
+    rows: Callable[[], Rows]
+
+
+def train_tasks(
+    engine: Engine, tasks: Sequence[Task], *, n_jobs: int | None = None, on_epoch: Hook | None = None
+) -> list[Trained]:
+    """Train tasks, all at once if the engine has a method ``train_many``, else one after the other.
+
+    ``train_many`` has the arguments of this function. In reports jobs are numbered through all tasks.
+    """
+    if hasattr(engine, "train_many"):
+        many: list[Trained] = engine.train_many(tasks, n_jobs=n_jobs, on_epoch=on_epoch)
+        return many
+    trained, first = [], 0
+    for task in tasks:
+        hook = renumbered(on_epoch, range(first, first + len(task.jobs)))
+        trained.append(engine.train(task.jobs, task.rows(), n_jobs=n_jobs, on_epoch=hook))
+        first += len(task.jobs)
+    return trained
+
+
+def renumbered(on_epoch: Hook | None, numbers: Sequence[int]) -> Hook | None:
+    """Return the hook for some of the jobs, whose reports have the numbers that these jobs have among all."""
+    if on_epoch is None:
+        return None
+
+    def report(part: EpochReport) -> None:
+        on_epoch(replace(part, job=int(numbers[part.job])))
+
+    return report
 
 
 def train_in_groups(groups: Sequence[Sequence[int]], train: Callable[[Sequence[int]], Trained]) -> Trained:

@@ -25,13 +25,14 @@ def progress_bar(console: Console | None = None, **options: Any) -> Progress:
 
 
 @contextmanager
-def training_progress(n_networks: int, epochs: int, console: Console | None = None) -> Iterator[Hook]:
-    """Show a bar for the training of networks and yield the hook that moves it.
+def training_progress(n_networks: int, epochs: int, console: Console | None = None, place: str = "") -> Iterator[Hook]:
+    """Show a bar for the training of networks and yield the hook that moves it; ``place`` says where they are trained.
 
     The bar counts epochs of all networks together; the epochs that a network saves by stopping early are taken off.
     """
+    networks = f"{n_networks} networks {place}".rstrip()
     with progress_bar(console) as progress:
-        task = progress.add_task(f"training {n_networks} networks", total=n_networks * epochs)
+        task = progress.add_task(f"training {networks}", total=n_networks * epochs)
         saved = 0
 
         def on_epoch(report: EpochReport) -> None:
@@ -42,7 +43,7 @@ def training_progress(n_networks: int, epochs: int, console: Console | None = No
             progress.update(task, advance=1, total=n_networks * epochs - saved, description=description)
 
         yield on_epoch
-        progress.update(task, description=f"trained {n_networks} networks")
+        progress.update(task, description=f"trained {networks}")
 
 
 @contextmanager

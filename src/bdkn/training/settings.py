@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -16,7 +17,8 @@ from bdkn.rows import Rows
 from bdkn.stages import stage
 from bdkn.training.config import TrainingConfig
 from bdkn.training.effort import Clock, get_effort, reduced
-from bdkn.training.job import Engine, EpochReport, Hook, Job, RowSelection, Trained, train_in_groups
+from bdkn.training.engines import ENGINES, engine_for
+from bdkn.training.job import Engine, Hook, Job, RowSelection, Task, Trained, renumbered, train_tasks
 from bdkn.training.objective import get_objective
 from bdkn.training.progress_bar import training_progress
 
@@ -25,11 +27,12 @@ Seeds = Sequence[np.random.SeedSequence]
 AUTO = "auto"
 """The value of a parameter that follows from the number of rows."""
 
-ENGINES = ("fused", "reference", "torch")
-
 _SOME_ROWS, _MANY_ROWS = 1000, 4000
 """Rows above which fewer epochs suffice, and rows above which depth is worth more than further networks."""
 
+
+_ENOUGH_STEPS_ROWS = 500_000
+"""Rows from which on the number of steps, and with it the time of training, stays the same."""
 
 _ROWS_PER_BIN = 12
 """Rows that a bin of the piecewise-linear encoding holds at least."""
@@ -61,12 +64,13 @@ def default_size(n_rows: int) -> Size:
     """Return the size for a table of so many rows.
 
     With few rows many small networks are best, trained for long; with many rows fewer and deeper ones. Epochs fall with
-    the rows while the number of steps still grows. Some networks see their inputs through piecewise-linear encodings.
+    the rows while the number of steps still grows, up to half a million rows. Some networks see their inputs through
+    piecewise-linear encodings.
     """
     if n_rows <= _MANY_ROWS:
         epochs = round(500 * min(1.0, _SOME_ROWS / n_rows) ** 0.5)
         return Size(11, (50, 50), epochs, (0, 4, 0, 8, 0, 16), (50, 50))
-    epochs = max(1, round(250 * (_MANY_ROWS / n_rows) ** 0.25))
+    epochs = max(1, round(250 * (_MANY_ROWS / n_rows) ** 0.25 * min(1.0, _ENOUGH_STEPS_ROWS / n_rows) ** 0.75))
     return Size(8, (36,) * 5, epochs, (0, 16, 0, 0), (28,) * 5)
 
 
@@ -177,35 +181,40 @@ class NetworkSettings:
         decay and encoding; ``row_numbers`` are the rows that each network is trained on (None: all rows).
         """
         size = self.size(len(rows))
-        with self._progress(len(seeds), size.epochs) as on_epoch:
-            encodings = self._encodings(size, rows, members)
-            groups = _groups([encodings[h] for h in members])
+        encodings = self._encodings(size, rows, members)
+        groups = _groups([encodings[h] for h in members])
+        of_groups = [encodings[members[numbers[0]]] for numbers in groups]
 
-            def train_group(numbers: Sequence[int]) -> Trained:
-                encoding = encodings[members[numbers[0]]]
-                jobs = self._jobs(
-                    size,
-                    rows.X.shape[1] + (0 if encoding is None else len(encoding)),
-                    [seeds[number] for number in numbers],
-                    [members[number] for number in numbers],
-                    [None if row_numbers is None else row_numbers[number] for number in numbers],
-                    size.hidden if encoding is None else size.hidden_encoded,
-                )
-                return self._train_encoded(jobs, rows, encoding, _renumbered(on_epoch, numbers))
+        def jobs_of(numbers: Sequence[int], encoding: PiecewiseLinear | None) -> list[Job]:
+            return self._jobs(
+                size,
+                rows.X.shape[1] + (0 if encoding is None else len(encoding)),
+                [seeds[number] for number in numbers],
+                [members[number] for number in numbers],
+                [None if row_numbers is None else row_numbers[number] for number in numbers],
+                size.hidden if encoding is None else size.hidden_encoded,
+            )
 
-            with stage("train"):
-                return train_in_groups(groups, train_group) if len(groups) > 1 else train_group(groups[0])
+        tasks = [
+            Task(jobs_of(numbers, encoding), len(rows), partial(_encoded, rows, encoding))
+            for numbers, encoding in zip(groups, of_groups, strict=True)
+        ]
+        numbers = np.concatenate([np.asarray(group, dtype=np.intp) for group in groups])
+        engine, place = engine_for(self.engine, tasks, self.n_jobs)
+        with self._progress(len(seeds), size.epochs, place) as on_epoch, stage("train"):
+            hook = renumbered(on_epoch, numbers.tolist())
+            parts = train_tasks(engine, tasks, n_jobs=self.n_jobs, on_epoch=hook)
+            pairs = zip(parts, of_groups, strict=True)
+            found = [part if encoding is None else _of_inputs(part, encoding) for part, encoding in pairs]
+            return Trained.join(found)[np.argsort(numbers)] if len(found) > 1 else found[0]
 
-    def _train_encoded(
-        self, jobs: Sequence[Job], rows: Rows, encoding: PiecewiseLinear | None, on_epoch: Hook | None
-    ) -> Trained:
-        """Train networks whose inputs have one encoding; their inputs are made here, and released when they end."""
-        engine = get_engine(self.engine)
-        if encoding is None:
-            return engine.train(jobs, rows, n_jobs=self.n_jobs, on_epoch=on_epoch)
-        encoded = replace(rows, X=encoding.transform(rows.X))
-        trained = engine.train(jobs, encoded, n_jobs=self.n_jobs, on_epoch=on_epoch)
-        return replace(trained, networks=with_encoding(encoding, trained.networks))
+    def jobs_of_member(self, rows: Rows, seeds: Seeds, member: int) -> tuple[PiecewiseLinear | None, list[Job]]:
+        """Return the encoding of a member's inputs, learned from these rows, and a job for each of its networks."""
+        size = self.size(len(rows))
+        encoding = self._encodings(size, rows, [member])[member]
+        n_inputs = rows.X.shape[1] + (0 if encoding is None else len(encoding))
+        hidden = size.hidden if encoding is None else size.hidden_encoded
+        return encoding, self._jobs(size, n_inputs, seeds, [member] * len(seeds), [None] * len(seeds), hidden)
 
     def _encodings(self, size: Size, rows: Rows, members: Sequence[int]) -> dict[int, PiecewiseLinear | None]:
         """Return the encoding of each member's inputs: None where it sees the inputs as they are."""
@@ -248,8 +257,8 @@ class NetworkSettings:
     def _decays(self) -> list[Any]:
         return _in_turn("weight_decay", self.weight_decay)
 
-    def _progress(self, n_networks: int, epochs: int) -> AbstractContextManager[Hook | None]:
-        return training_progress(n_networks, epochs) if self.verbose else nullcontext()
+    def _progress(self, n_networks: int, epochs: int, place: str) -> AbstractContextManager[Hook | None]:
+        return training_progress(n_networks, epochs, place=place) if self.verbose else nullcontext()
 
     def _hidden(self) -> tuple[int, ...]:
         return layer_sizes(self.hidden_layer_sizes, 'an integer, a list of them, or "auto"')
@@ -270,24 +279,6 @@ class NetworkSettings:
         )
 
 
-def get_engine(engine: str | Engine) -> Engine:
-    """Return the engine of that name, or the engine itself; what an engine needs is imported when it is first used."""
-    if not isinstance(engine, str):
-        return engine
-    check_choice("engine", engine, ENGINES)
-    if engine == "reference":
-        from bdkn.training.reference import ReferenceEngine
-
-        return ReferenceEngine()
-    if engine == "torch":
-        from bdkn.training.torch_engine import TorchEngine
-
-        return TorchEngine()
-    from bdkn.training.fused.engine import FusedEngine
-
-    return FusedEngine()
-
-
 def _most_bins(n_rows: int, n_columns: int) -> int:
     """Return the largest number of bins per column for so many rows and columns with bins."""
     added = _ADDED_INPUTS if n_rows <= _MANY_ROWS else _ADDED_INPUTS_MANY_ROWS
@@ -302,15 +293,14 @@ def _groups(encodings: Sequence[PiecewiseLinear | None]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _renumbered(on_epoch: Hook | None, numbers: Sequence[int]) -> Hook | None:
-    """Return the hook for a group of jobs, whose reports have the numbers of all jobs."""
-    if on_epoch is None:
-        return None
+def _encoded(rows: Rows, encoding: PiecewiseLinear | None) -> Rows:
+    """Return rows with the inputs that networks with an encoding are trained on."""
+    return rows if encoding is None else replace(rows, X=encoding.transform(rows.X))
 
-    def report(part: EpochReport) -> None:
-        on_epoch(replace(part, job=numbers[part.job]))
 
-    return report
+def _of_inputs(trained: Trained, encoding: PiecewiseLinear) -> Trained:
+    """Return networks that were trained on encoded inputs as networks of the inputs."""
+    return replace(trained, networks=with_encoding(encoding, trained.networks))
 
 
 def layer_sizes(given: Any, allowed: str) -> tuple[int, ...]:

@@ -1,0 +1,1 @@
+"""Programs for GPUs, written in CUDA C++, and the devices that run them."""

@@ -1,0 +1,197 @@
+"""GPUs of NVIDIA, through NVIDIA's Python bindings of CUDA."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import threading
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from bdkn.errors import InvalidParameterError
+from bdkn.kernels.gpu.binaries import machine_code
+from bdkn.kernels.gpu.device import PROGRAMS, THREADS, NoDeviceError, one_line
+
+_OWN_SHARED_BYTES = 1024
+"""Shared memory that is left to the programs' own variables."""
+
+_NOT_READY = 600
+_FIRST_NAP_S, _LONGEST_NAP_S = 2e-5, 2e-3
+"""How long the host sleeps between two looks at a queue: not long, and interruptible."""
+
+_found: dict[tuple[int, int], Cuda | NoDeviceError] = {}
+_finding = threading.Lock()
+
+
+def find_cuda(number: int = 0) -> Cuda:
+    """Return a GPU with the programs compiled for it, made once per process; raise ``NoDeviceError`` if there is none.
+
+    A process made by fork cannot use what its parent found.
+    """
+    key = number, os.getpid()
+    with _finding:
+        if key not in _found:
+            try:
+                _found[key] = Cuda(number)
+            except NoDeviceError as error:
+                _found[key] = error
+        found = _found[key]
+    if isinstance(found, NoDeviceError):
+        raise NoDeviceError(str(found))
+    return found
+
+
+class CudaBuffer:
+    """Memory on a GPU, freed with the object."""
+
+    def __init__(self, address: int, free: Any) -> None:
+        self.address, self._free = address, free
+
+    def __del__(self) -> None:
+        self._free(self.address)
+
+
+class Cuda:
+    """A GPU, with the programs compiled for it."""
+
+    threads = THREADS
+
+    def __init__(self, number: int = 0) -> None:
+        self._driver, self.torch_name = _driver(), f"cuda:{number}"
+        self._device = self._find(number)
+        try:
+            (self._context,) = self._call(self._driver.cuDevicePrimaryCtxRetain(self._device))
+            self._make_current()
+            self.name = self._call(self._driver.cuDeviceGetName(128, self._device))[0].split(b"\0")[0].decode().strip()
+            self.shared_bytes = self.attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN") - _OWN_SHARED_BYTES
+            self.multiprocessors = self.attribute("MULTIPROCESSOR_COUNT")
+            self._load()
+            self._copies = self.queue()
+        except (RuntimeError, MemoryError) as error:
+            raise NoDeviceError(f"the GPU cannot be used: {error}") from error
+        self._has_pools = bool(self.attribute("MEMORY_POOLS_SUPPORTED"))
+
+    def _find(self, number: int) -> Any:
+        try:
+            self._call(self._driver.cuInit(0))
+            (count,) = self._call(self._driver.cuDeviceGetCount())
+        except Exception as error:  # also whatever the bindings raise where there is no driver
+            raise NoDeviceError(f"there is no CUDA device ({one_line(error)})") from error
+        if not count:
+            raise NoDeviceError("there is no CUDA device")
+        if not 0 <= number < count:
+            raise InvalidParameterError(
+                f"device must be the number of a CUDA device, from 0 to {count - 1}; got {number}; "
+                "try engine='fused', which needs none"
+            )
+        return self._call(self._driver.cuDeviceGet(number))[0]
+
+    def _load(self) -> None:
+        driver = self._driver
+        version = f"sm_{self.attribute('COMPUTE_CAPABILITY_MAJOR')}{self.attribute('COMPUTE_CAPABILITY_MINOR')}"
+        (self._module,) = self._call(driver.cuModuleLoadData(machine_code(version, THREADS)))
+        self._programs = {}
+        wanted = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        for name in PROGRAMS:
+            (function,) = self._call(driver.cuModuleGetFunction(self._module, name.encode()))
+            self._call(driver.cuFuncSetAttribute(function, wanted, self.shared_bytes))
+            self._programs[name] = function
+
+    def allocate(self, n_bytes: int) -> CudaBuffer:
+        """Return memory; raise ``MemoryError`` if there is none left.
+
+        Where the driver has a pool of memory, it is used: memory that goes back to it keeps no other program waiting.
+        """
+        self._make_current()
+        if not self._has_pools:
+            (address,) = self._call(self._driver.cuMemAlloc(max(n_bytes, 16)))
+            return CudaBuffer(int(address), self._driver.cuMemFree)
+        (address,) = self._call(self._driver.cuMemAllocAsync(max(n_bytes, 16), self._copies))
+        self._call(self._driver.cuStreamSynchronize(self._copies))
+        return CudaBuffer(int(address), self._give_back)
+
+    def _give_back(self, address: int) -> None:
+        self._driver.cuCtxSetCurrent(self._context)
+        self._driver.cuMemFreeAsync(address, self._copies)
+
+    def fill(self, buffer: CudaBuffer, values: NDArray[Any], start: int = 0) -> None:
+        """Copy an array to byte ``start`` of a buffer, while programs run that do not use it."""
+        values = np.ascontiguousarray(values)
+        if values.nbytes:
+            self._make_current()
+            place, into = values.ctypes.data, buffer.address + start
+            self._call(self._driver.cuMemcpyHtoDAsync(into, place, values.nbytes, self._copies))
+            self._call(self._driver.cuStreamSynchronize(self._copies))
+
+    def download(self, buffer: CudaBuffer, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArray[Any]:
+        """Return a copy of an array that is at the beginning of a buffer."""
+        values = np.empty(shape, dtype=dtype)
+        if values.nbytes:
+            self._make_current()
+            place = values.ctypes.data
+            self._call(self._driver.cuMemcpyDtoHAsync(place, buffer.address, values.nbytes, self._copies))
+            self._call(self._driver.cuStreamSynchronize(self._copies))
+        return values
+
+    def queue(self) -> Any:
+        """Return a queue: what is launched in one runs in order, beside what is launched in others."""
+        self._make_current()
+        (stream,) = self._call(self._driver.cuStreamCreate(self._driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
+        return stream
+
+    def wait(self, queue: Any) -> None:
+        """Wait until all that was launched in a queue has ended; other threads run, and Ctrl-C is seen."""
+        self._make_current()
+        nap = _FIRST_NAP_S
+        while int(status := self._driver.cuStreamQuery(queue)[0]) == _NOT_READY:
+            time.sleep(nap)
+            nap = min(1.1 * nap, _LONGEST_NAP_S)
+        self._call((status,))
+
+    def launch(self, queue: Any, program: str, arguments: bytes, blocks: int, shared_bytes: int) -> None:
+        """Start so many blocks of a program; they may run on after the call."""
+        room = ctypes.create_string_buffer(arguments, len(arguments))
+        places = (ctypes.c_void_p * 1)(ctypes.addressof(room))
+        self._make_current()
+        grid, block = (blocks, 1, 1), (THREADS, 1, 1)
+        function, address = self._programs[program], ctypes.addressof(places)
+        self._call(self._driver.cuLaunchKernel(function, *grid, *block, shared_bytes, queue, address, 0))
+
+    def attribute(self, name: str) -> int:
+        """Return a number that the driver knows about the device, such as "MULTIPROCESSOR_COUNT"."""
+        attribute = getattr(self._driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return int(self._call(self._driver.cuDeviceGetAttribute(attribute, self._device))[0])
+
+    def _make_current(self) -> None:
+        """Tell CUDA which device the calls of this thread are about."""
+        self._call(self._driver.cuCtxSetCurrent(self._context))
+
+    @staticmethod
+    def _call(answer: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return what a function of CUDA returned, without its status; raise if that is an error."""
+        status, *values = answer
+        if int(status) == 0:
+            return tuple(values)
+        name = getattr(status, "name", str(status))
+        if "OUT_OF_MEMORY" in name:
+            raise MemoryError(f"the GPU has too little memory ({name})")
+        raise RuntimeError(name)
+
+
+def _driver() -> Any:
+    """Return the bindings of CUDA's driver."""
+    try:
+        is_there = importlib.util.find_spec("cuda.bindings") is not None
+    except ModuleNotFoundError:  # there is not even a package cuda
+        is_there = False
+    if not is_there:
+        raise NoDeviceError('the Python bindings of CUDA are not installed; run: pip install "bdkn[gpu]"')
+    try:
+        from cuda.bindings import driver
+    except ImportError as error:
+        raise NoDeviceError(f"the Python bindings of CUDA cannot be imported ({error})") from error
+    return driver
