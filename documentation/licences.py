@@ -19,11 +19,11 @@ PARTS = re.compile(r"(<!-- licences -->\n\n).*?(\n\n<!-- end of licences -->)", 
 
 EXTRAS = (
     *("", "frames", "files", "plots", "report", "progress", "cli"),
-    *("dask", "torch", "baselines", "docs", "test", "release", "bench"),
+    *("dask", "torch", "gpu", "baselines", "docs", "test", "release", "bench"),
 )
 """Extras in the order in which they are looked at; the first one is the core."""
 
-STATED = {"vbll": "MIT, by its repository"}
+STATED = {"cuda-toolkit": "of NVIDIA", "vbll": "MIT, by its repository"}
 """Licences of packages that say nothing about it themselves."""
 
 COPYLEFT = re.compile(r"\b(A?GPL|LGPL|GNU|EUPL|CDDL|EPL|OSL)", re.IGNORECASE)

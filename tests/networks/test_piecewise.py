@@ -12,8 +12,8 @@ import bdkn
 from bdkn.networks import EncodedNetworks, MixedNetworks, PiecewiseLinear, join, with_encoding
 from bdkn.networks.mlp import initial_networks
 from bdkn.networks.spec import NetworkSpec
-from bdkn.training.job import EpochReport
-from bdkn.training.settings import NetworkSettings, _renumbered
+from bdkn.training.job import EpochReport, renumbered
+from bdkn.training.settings import NetworkSettings
 
 
 def table(n: int = 200, p: int = 3, seed: int = 0) -> np.ndarray:
@@ -168,7 +168,7 @@ def test_bad_bins_are_refused() -> None:
 def test_reports_have_the_numbers_of_all_networks() -> None:
     """A group of networks is trained in one call of an engine, which numbers its own jobs from 0."""
     seen: list[EpochReport] = []
-    report = _renumbered(seen.append, [3, 5])
+    report = renumbered(seen.append, [3, 5])
     assert report is not None
     report(EpochReport(1, 0, 0.5, None, None, None))
     assert seen[0].job == 5

@@ -54,9 +54,11 @@ tol : float, default=0.0001
     Decrease of the held-out loss that counts as an improvement.
 standardize_y : bool, default=True
     Train on targets of mean 0 and standard deviation 1. Inputs are always standardised.
-engine : {"fused", "reference", "torch"} or Engine, default="fused"
-    The code that trains the networks: compiled code, plain NumPy, PyTorch, or an object with options of its own, such
-    as ``bdkn.TorchEngine(device="cuda")`` or ``bdkn.TorchEngine(module=factory)`` for your own ``nn.Module``.
+engine : {"fused", "auto", "gpu", "reference", "torch"} or Engine, default="fused"
+    The code that trains the networks: compiled code on the CPU, the fastest that is there, programs for a GPU of
+    NVIDIA, plain NumPy, PyTorch, or an object with options of its own, such as ``bdkn.TorchEngine(device="cuda")`` or
+    ``bdkn.TorchEngine(module=factory)`` for your own ``nn.Module``. "auto" takes a GPU if there is one and the work is
+    worth it, else it is "fused". "gpu" takes the CPU, with a warning, where no GPU can be used.
 n_jobs : int or None, default=-1
     Number of threads for training, -1 for all cores. The result does not depend on it. Inside a parallel search, 1 is
     best.
