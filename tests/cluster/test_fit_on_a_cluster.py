@@ -51,7 +51,7 @@ def on_one_machine(small_chunks):
 @pytest.fixture(scope="module")
 def client(on_one_machine):
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
