@@ -103,8 +103,10 @@ def test_targets_weights_and_groups_of_any_type_that_makes_sense(tmp_path):
 
 
 def test_row_names_of_pandas_are_no_column(tmp_path):
-    frame = RENT.to_pandas().iloc[::2]
+    frame = RENT.to_pandas().iloc[[2, 0, 1]]
     frame.to_parquet(tmp_path / "a.parquet")
+    frame.reset_index(drop=True).to_parquet(tmp_path / "b.parquet")
+    assert "__index_level_0__" in pq.read_schema(tmp_path / "a.parquet").names
     blocks = list(ParquetRows(tmp_path, "rent").blocks())
     assert blocks[0].X.column_names == ["area", "heating"]
 
@@ -207,6 +209,12 @@ def test_wrong_values_and_files_are_told_by_row_and_file(tmp_path, columns, name
     write(tmp_path / "b.parquet", **columns)
     with pytest.raises(InvalidParameterError, match=message):
         list(ParquetRows(tmp_path, "rent", **names).blocks(2))
+
+
+def test_columns_of_one_name_are_told(tmp_path):
+    pq.write_table(pa.table([[1.0], [2.0], [3.0]], names=["a", "a", "y"]), tmp_path / "a.parquet")
+    with pytest.raises(InvalidParameterError, match="columns must have different names; got 'a' more than once"):
+        ParquetRows(tmp_path, "y")
 
 
 def test_files_without_rows_and_files_that_change_are_told(tmp_path):

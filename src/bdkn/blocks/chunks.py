@@ -115,7 +115,7 @@ class ChunkFile(AbstractContextManager["ChunkFile"]):
     def _write(self, chunk: int, records: np.ndarray[Any, Any]) -> None:
         place = int(self._starts[chunk] + self._written[chunk])
         self._file.seek(place * self._record.itemsize)
-        self._file.write(records)  # type: ignore[arg-type]
+        self._file.write(records.data)
         self._written[chunk] += len(records)
 
     def read(self, chunk: int) -> Chunk:
@@ -123,7 +123,7 @@ class ChunkFile(AbstractContextManager["ChunkFile"]):
         records = np.empty(int(self._written[chunk]), dtype=self._record)
         with self._lock:
             self._file.seek(int(self._starts[chunk]) * self._record.itemsize)
-            self._file.readinto(memoryview(records).cast("B"))  # type: ignore[attr-defined]
+            self._file.readinto(records.view(np.uint8).data)  # type: ignore[attr-defined]
         counts = records["counts"].copy() if "counts" in (self._record.names or ()) else None
         rows = Rows(np.ascontiguousarray(records["X"]), records["y"].copy(), counts)
         return Chunk(rows, records["units"].copy())

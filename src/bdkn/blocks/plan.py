@@ -14,6 +14,7 @@ from bdkn.blocks.training import ChunkPlan
 from bdkn.errors import InvalidParameterError, check_number
 from bdkn.members import FoldPlan
 from bdkn.members.fold_plan import child_seed, fold_generator
+from bdkn.members.splitting import is_fold_count
 from bdkn.training.job import RowSelection, RowsWithout
 from bdkn.typing import IndexArray
 
@@ -127,12 +128,13 @@ class BlockPlan:
 
 def _fold_count(model: Any) -> int:
     """Return the number of folds; raise if other folds than those of row numbers are asked for."""
-    cv = model.n_folds if model.cv is None else model.cv
+    cv: Any = model.n_folds if model.cv is None else model.cv
     if isinstance(cv, RowNumberFolds):
         return cv.n_folds
-    if hasattr(cv, "split") or not np.isscalar(cv):
+    if not is_fold_count(cv):
         raise InvalidParameterError(
             f"the folds of rows in blocks are functions of their numbers, or of their groups; got cv={cv!r}: leave cv "
             "out, or give the number of folds, and name a column of groups if rows belong together"
         )
+    check_number("cv", cv, low=2, whole=True)
     return int(cv)

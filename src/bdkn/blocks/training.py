@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -20,11 +20,12 @@ from bdkn.networks import PiecewiseLinear, with_encoding
 from bdkn.rows import Rows
 from bdkn.training import NetworkSettings, Trained
 from bdkn.training.config import TrainingConfig
-from bdkn.training.fused.engine import Queue, Run, prepare, threads
-from bdkn.training.fused.epochs import State
 from bdkn.training.job import Job
-from bdkn.training.rows import TrainingTable
 from bdkn.typing import Array, IndexArray
+
+if TYPE_CHECKING:
+    from bdkn.training.fused.epochs import State
+    from bdkn.training.rows import TrainingTable
 
 _ORDER = 2**32 - 2
 """The child of a member's seed by which the order of its chunks is drawn; no fold has it."""
@@ -103,6 +104,8 @@ class MemberTraining:
 
     def after(self, chunk: Chunk) -> MemberTraining:
         """Return the networks after a pass over a chunk, which must be the next one."""
+        from bdkn.training.fused.engine import Run
+
         rows = chunk.rows if self.encoding is None else replace(chunk.rows, X=self.encoding.transform(chunk.rows.X))
         table, fold = self._table(rows), self.folds.of(chunk.units)[:, 0]
         states = []
@@ -114,6 +117,8 @@ class MemberTraining:
         return replace(self, states=tuple(states), n_passes=self.n_passes + 1)
 
     def _table(self, rows: Rows) -> TrainingTable:
+        from bdkn.training.rows import TrainingTable
+
         with np.errstate(over="ignore"):
             y = rows.y.astype(np.float32)
         weight = None if rows.counts is None else (rows.counts / self.mean_count).astype(np.float32)
@@ -132,6 +137,9 @@ class MemberTraining:
 
     def trained(self) -> Trained:
         """Return the networks, fold by fold."""
+        from bdkn.training.fused.engine import Run
+        from bdkn.training.rows import TrainingTable
+
         assert self.states is not None, "a member has made at least one pass"
         nothing = TrainingTable(np.empty((0, self.jobs[0].spec.n_inputs), np.float32), np.empty(0, np.float32), None)
         none = np.empty(0, dtype=np.int32)
@@ -183,6 +191,8 @@ def train_on_chunks(
     on_pass
         Called with 1 after each pass of a member over a chunk, by any thread.
     """
+    from bdkn.training.fused.engine import Queue, prepare, threads
+
     prepare()
     waiting = [_Turn(member, chunks) for member in beginning(settings, sample, plan, len(chunks))]
     report = None if on_pass is None else lambda number, turn: on_pass(1)

@@ -18,7 +18,6 @@ from bdkn.blocks.tree import merged_in_tree
 from bdkn.cluster.client import cancel, on_cluster, result_of, started
 from bdkn.rows import Rows
 from bdkn.training import NetworkSettings, Trained
-from bdkn.training.fused.engine import prepare
 
 PASSES_AT_ONCE = 16
 """Passes of a network that are asked for at once. Then its state comes to the client, from where it goes on: so the
@@ -97,6 +96,8 @@ def _some_passes(chunks: ClusterChunks, state: MemberTraining) -> Any:
 
 def after_pass(state: MemberTraining, chunk: Chunk) -> MemberTraining:
     """Return the networks of a member after a pass over a chunk."""
+    from bdkn.training.fused.engine import prepare
+
     prepare()
     return state.after(writeable(chunk))
 

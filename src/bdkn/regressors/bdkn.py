@@ -40,6 +40,7 @@ from bdkn.regressors.paper import paper_parameters
 from bdkn.regressors.publication import of_one_state
 from bdkn.regressors.published import fit_published
 from bdkn.regressors.shared_docs import with_shared_docs
+from bdkn.regressors.training_rows import check_not_none
 from bdkn.row_sources import as_row_source
 from bdkn.rows import Rows, RowSource
 from bdkn.stages import stage
@@ -236,9 +237,10 @@ class BDKNRegressor(CombiningRegressor):
         return self._publish(lambda model: model._fit(*model._split_rows(X, y, sample_weight, groups, reset=True)))
 
     def _split_rows(
-        self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None, *, reset: bool
+        self, X: Table, y: ArrayLike | None, sample_weight: ArrayLike | None, groups: ArrayLike | None, *, reset: bool
     ) -> tuple[Rows, Splitting]:
         """Return the checked rows to use, and how they are divided into folds."""
+        y = check_not_none(y)
         check_choice("design", self.design, DESIGNS)
         if reset and isinstance(self.cv, Iterator):  # which can be read only once; this is the copy that is fitted
             self.cv = list(self.cv)

@@ -42,10 +42,11 @@ def check_targets_of_frame(y: ArrayLike) -> FloatArray:
     return targets
 
 
-def check_not_none(y: ArrayLike | None) -> None:
-    """Raise if there are no targets at all."""
+def check_not_none(y: ArrayLike | None) -> ArrayLike:
+    """Return the targets; raise if there are none at all."""
     if y is None:
         raise InvalidParameterError("this regressor requires y to be passed, but the target y is None")
+    return y
 
 
 def check_plain_table(X: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from bdkn.errors import InvalidParameterError, shown
 from bdkn.row_sources.tables import worded
+from bdkn.tables.reading import column_names
 
 _ENDINGS = (".parquet", ".pq", ".parq")
 _BUFFER = 1 << 18
@@ -20,6 +21,7 @@ _BUFFER = 1 << 18
 def open_dataset(source: Any) -> Any:
     """Return the Arrow dataset of a file, a folder, a pattern, a list of files, or a dataset."""
     import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
 
     if isinstance(source, ds.Dataset):
         return source
@@ -29,6 +31,7 @@ def open_dataset(source: Any) -> Any:
     files, folder = find_files(source)
     parts = {} if folder is None else {"partitioning": "hive", "partition_base_dir": folder}
     with named_errors(files[0]):
+        column_names(pq.read_schema(files[0]).empty_table())  # which raises if some are equal
         return ds.dataset(files, format="parquet", **parts)
 
 
@@ -89,13 +92,14 @@ def common_schema(fragments: Sequence[Any], names: Sequence[str] | None) -> Any:
     for part in fragments:
         with named_errors(part.path):
             own = with_partition(part)
-        wanted = own.names if names is None else names
-        if schema is not None and (missing := set(schema.names) ^ set(wanted) | set(schema.names) - set(own.names)):
+        wanted = column_names(own.empty_table()) if names is None else names
+        known = set(own.names) & set(wanted)
+        if schema is not None and (missing := set(schema.names) ^ known):
             raise InvalidParameterError(
                 f"all files must have the columns of the first; {part.path} and {fragments[0].path} differ in "
                 f"{worded(tuple(sorted(missing)))}: name the columns to read, columns=[...], or correct the file"
             )
-        own = pa.schema([own.field(name) for name in wanted if name in own.names])
+        own = pa.schema([own.field(name) for name in wanted if name in known])
         try:
             schema = own if schema is None else pa.unify_schemas([schema, own], promote_options="permissive")
         except pa.ArrowException as error:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import joblib
 import numpy as np
@@ -103,7 +103,8 @@ class Run:
             weights = packing_of(job.spec).pack(job.spec.initial_layers(streams.initial))
             state = _state(layout, layout.workspace(weights), streams.order, job.config)
         else:
-            state = compiled.State(*(part.copy() for part in state))
+            copies: list[Any] = [part.copy() for part in state]
+            state = compiled.State(*copies)
         weight = _NOTHING if table.weight is None else table.weight
         data = compiled.Data(table.X, table.y, weight, order, np.empty(0, dtype=np.int32))
         return cls(layout, data, settings, state)
