@@ -1,6 +1,7 @@
 """Tasks of a fit on a cluster: pure functions, whose results do not depend on how rows are divided."""
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -28,7 +29,8 @@ CUTS = [0, 17, 17, 60, 90]
 
 
 @pytest.mark.parametrize(
-    ("n", "expected"), [(1, "0"), (2, "(0+1)"), (3, "((0+1)+2)"), (5, "(((0+1)+(2+3))+4)"), (6, "(((0+1)+(2+3))+(4+5))")]
+    ("n", "expected"),
+    [(1, "0"), (2, "(0+1)"), (3, "((0+1)+2)"), (5, "(((0+1)+(2+3))+4)"), (6, "(((0+1)+(2+3))+(4+5))")],
 )
 def test_the_shape_of_the_tree_depends_on_the_number_of_parts_alone(n, expected):
     assert merged_in_tree([str(i) for i in range(n)], lambda one, other: f"({one}+{other})") == expected
@@ -41,9 +43,7 @@ def test_a_sum_of_weights_is_exact_in_any_order():
 
 def test_partitions_draw_the_sample_of_one_pass():
     expected = draw_sample(ArrayRows(ROWS.X, ROWS.y, ROWS.counts, ROWS.groups), 20)
-    parts = [
-        draw(ROWS[start:stop], start, stop - start, 2**63, 20) for start, stop in zip(CUTS, CUTS[1:], strict=False)
-    ]
+    parts = [draw(ROWS[start:stop], start, stop - start, 2**63, 20) for start, stop in pairwise(CUTS)]
     drawn = merged_in_tree(parts, lambda one, other: merged_draws(one, other, 20))
     found = sample_of([drawn.part], drawn.tally, 20)
     assert np.array_equal(found.rows.X, expected.rows.X)
@@ -70,7 +70,7 @@ def test_chunks_of_frames_have_the_rows_of_chunks_in_a_file():
         expected = list(file)
     frames = [
         encoded_frame(ROWS[start:stop], start, stop - start, encoding, known.between(start, stop), 2)
-        for start, stop in zip(CUTS, CUTS[1:], strict=False)
+        for start, stop in pairwise(CUTS)
     ]
     pd = pytest.importorskip("pandas")
     frame = pd.concat(frames[::-1])
@@ -101,7 +101,7 @@ class Client:
 def test_errors_of_a_cluster_are_told_in_words_and_cancel_what_runs():
     distributed = pytest.importorskip("distributed")
     client = Client()
-    with pytest.raises(ClusterError, match="4 workers were lost .* for lack of memory"), on_cluster(client, ["task"]):
+    with pytest.raises(ClusterError, match=r"4 workers were lost .* for lack of memory"), on_cluster(client, ["task"]):
         raise distributed.KilledWorker("task", None, 3)
     assert client.cancelled == ["task"]
     client.status = "closed"

@@ -125,7 +125,7 @@ class MemberTraining:
         return TrainingTable(rows.X, y, weight)
 
     def by_fold(self) -> list[MemberTraining]:
-        """Return this member, before training, in parts of one network each, which can be trained in different places."""
+        """Return this member, before training, in parts of one network each, which can be trained anywhere."""
         assert self.states is None, "a member is divided before its training"
         return [replace(self, jobs=(job,), first_fold=self.first_fold + k) for k, job in enumerate(self.jobs)]
 

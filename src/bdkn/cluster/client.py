@@ -75,8 +75,8 @@ def on_cluster(client: Any, futures: Collection[Any]) -> Iterator[None]:
         cancel(client, futures)
         if isinstance(error, KilledWorker):
             raise ClusterError(
-                f"{error.allowed_failures + 1} workers were lost one after the other while they worked on the same part "
-                "of a fit, most often for lack of memory: give workers more of it, or fewer threads each"
+                f"{error.allowed_failures + 1} workers were lost one after the other while they worked on the same "
+                "part of a fit, most often for lack of memory: give workers more of it, or fewer threads each"
             ) from error
         if isinstance(error, CancelledError | OSError) and client.status != "running":
             raise ClusterError(
