@@ -94,3 +94,15 @@ def test_the_distance_from_a_row_without_width_is_that_from_its_value():
 def test_infinite_degrees_of_freedom_are_a_gaussian_however_far_out(z):
     expected = -0.5 * z**2 - 0.5 * np.log(2.0 * np.pi)
     np.testing.assert_allclose(StudentT(np.inf, [0.0], 1.0).logpdf([z]), [expected], rtol=1e-9)
+
+
+def test_a_mixture_that_is_moved_beyond_all_numbers_is_refused():
+    dist = StudentTMixture(3.0, [1e300], [1.0], 0.5, [[-1.0, 1.0]], [[0.1, 0.1]], [[0.25, 0.25]])
+    with np.errstate(over="ignore"), pytest.raises(InvalidParameterError, match="loc must be finite"):
+        dist.affine(1e300, 0.0)
+
+
+def test_a_mixture_has_components_for_each_row():
+    one = [[0.1, 0.1]]
+    with pytest.raises(InvalidParameterError, match=r"must have one shape \(rows, components\) with 2 rows"):
+        StudentTMixture(3.0, [0.0, 1.0], [1.0, 1.0], 0.5, one, one, [[0.25, 0.25]])
