@@ -19,7 +19,7 @@ PARTS = re.compile(r"(<!-- licences -->\n\n).*?(\n\n<!-- end of licences -->)", 
 
 EXTRAS = (
     *("", "frames", "files", "plots", "report", "progress", "cli"),
-    *("torch", "gpu", "baselines", "docs", "test", "release", "bench"),
+    *("dask", "torch", "gpu", "baselines", "docs", "test", "release", "bench"),
 )
 """Extras in the order in which they are looked at; the first one is the core."""
 

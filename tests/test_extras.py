@@ -7,8 +7,8 @@ import sys
 import pytest
 
 OPTIONAL = [
-    *("matplotlib", "jinja2", "markupsafe", "typer", "click", "rich", "pandas", "polars", "pooch"),
-    *("torch", "gpytorch", "pyro", "vbll"),
+    *("matplotlib", "jinja2", "markupsafe", "typer", "click", "rich", "pandas", "polars", "pyarrow", "pooch"),
+    *("dask", "torch", "gpytorch", "pyro", "vbll"),
 ]
 
 HIDE = """
@@ -44,6 +44,8 @@ USES = {
     "model = bdkn.BDKNRegressor(**settings).fit(X, y); model.report(X, y, 'page.html')": ("jinja2", "report"),
     "bdkn.BDKNRegressor(**settings, verbose=1).fit(X, y)": ("rich", "progress"),
     "bdkn.BDKNRegressor(**settings, engine='torch').fit(X, y)": ("torch", "torch"),
+    "bdkn.ParquetRows('rows.parquet', 'y')": ("pyarrow", "files"),
+    "bdkn.DaskRows(X, 'y')": ("dask", "dask"),
     "bdkn.GPRegressor().fit(X, y)": ("torch", "baselines"),
     "bdkn.BDKNRegressor(**settings).fit(X, y).member_report()": ("pandas", "frames"),
 }

@@ -13,11 +13,11 @@ from bdkn.regressors import REGRESSORS
 
 PACKAGES = ("bdkn", "bdkn.inference", "bdkn.metrics", "bdkn.plots", "bdkn.predictive", "bdkn.testing")
 
-EXTRAS = {"bdkn.TorchEngine": "torch"}
+EXTRAS = {"bdkn.DaskRows": "dask", "bdkn.TorchEngine": "torch"}
 """Packages that the examples of some names need."""
 
-METHODS_OF = re.compile(r"bdkn\.(plots|training|regressors\.(?!baselines))")
-"""Modules whose public methods have sections, too: plots, training and regressors other than baselines."""
+METHODS_OF = re.compile(r"bdkn\.(plots|training|row_sources|regressors\.(?!baselines))")
+"""Modules whose public methods have sections, too: plots, training, row sources and regressors other than baselines."""
 
 NAMES = [
     f"{package}.{name}"

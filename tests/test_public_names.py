@@ -29,7 +29,9 @@ def test_version():
 
 
 def test_unknown_names():
-    with pytest.raises(AttributeError, match="module 'bdkn' has no attribute 'Nothing'; its names are BDKNError, "):
+    with pytest.raises(
+        AttributeError, match="module 'bdkn' has no attribute 'Nothing'; its names are ArrayRows, BDKNError, "
+    ):
         _ = bdkn.Nothing
 
 

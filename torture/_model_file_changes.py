@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -27,9 +27,9 @@ NAMES = ("", "x", "root", "mean", "__class__", "__init__", "self", "fitted_", "t
 class Content:
     """Arrays and document of a file, copied so that they can be changed, and how the file is made of them."""
 
-    def __init__(self, arrays: dict[str, Any], document: dict[str, Any]) -> None:
+    def __init__(self, arrays: dict[str, Any], document: str) -> None:
         self.arrays = dict(arrays)
-        self.document: Any = json.loads(json.dumps(document))
+        self.document: Any = json.loads(document)
         self.text: str | None = None
         self.version = str(VERSION)
         self.format = FORMAT
@@ -50,12 +50,19 @@ def container(changed: Content) -> bytes:
     return changed.edit(save(parts, {**metadata, "checksum": _checksum(parts, text)}))
 
 
-def places(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, Any]]:
-    """Yield the container and the key of everything inside of a tree."""
-    items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
-    for key, value in list(items):
-        yield tree, key
-        yield from places(value, (*path, key))
+def places(tree: Any) -> list[tuple[Any, Any]]:
+    """Return the container and the key of everything inside of a tree, from top to bottom."""
+    found: list[tuple[Any, Any]] = []
+    level = [tree]
+    while level:
+        inside = [(at, key, value) for at in level for key, value in _items(at)]
+        found += [(at, key) for at, key, _ in inside]
+        level = [value for _, _, value in inside if isinstance(value, dict | list)]
+    return found
+
+
+def _items(tree: Any) -> Any:
+    return tree.items() if isinstance(tree, dict) else enumerate(tree)
 
 
 def _scalars(changed: Content) -> list[tuple[Any, Any]]:
@@ -152,7 +159,7 @@ def change_number(changed: Content, chance: Random) -> None:
 
 def change_kind(changed: Content, chance: Random) -> None:
     """Put something of another kind in a place of the document."""
-    at, key = chance.choice(list(places(changed.document)))
+    at, key = chance.choice(places(changed.document))
     changed.note(f"{key}: {str(at[key])[:80]}")
     at[key] = json.loads(json.dumps(chance.choice(OTHERS)))
     changed.note(f" -> {at[key]!r}")
@@ -179,7 +186,7 @@ def change_name(changed: Content, chance: Random) -> None:
 
 def change_fields(changed: Content, chance: Random) -> None:
     """Take a field or an entry away, or add one."""
-    at, key = chance.choice(list(places(changed.document)))
+    at, key = chance.choice(places(changed.document))
     if chance.random() < 0.6:
         changed.note(f"{key} is taken away: {str(at[key])[:80]}")
         del at[key]
@@ -203,7 +210,7 @@ def change_places(changed: Content, chance: Random) -> None:
     elif chance.random() < 0.2:
         changed.arrays["more"] = np.zeros(3)
     else:
-        (a, i), (b, j) = (chance.choice(list(places(changed.document))) for _ in range(2))
+        (a, i), (b, j) = (chance.choice(places(changed.document)) for _ in range(2))
         a[i] = json.loads(json.dumps(b[j]))
         changed.note(f"{str(b[j])[:80]} is in the place of {i}")
 

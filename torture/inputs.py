@@ -42,6 +42,11 @@ PARTS: dict[str, tuple[Trial, int]] = {
 
 FOUND = [
     Found(
+        "The CRPS of a mixture at an error of 1e308, and the mean CRPS of a monitor, warned of an overflow; long "
+        "doubles of 1e4000 as targets, too, and the error proposed to divide by inf.",
+        "What overflows is computed in other units, or refused without a warning.",
+    ),
+    Found(
         "Weights of 1e-300 gave samples that are no numbers, weights of 5e-324 an OverflowError, weights of 1e300 an "
         "error about features.",
         "Weights count rows: sums below 1e-6 and above 1e15 are refused before the fit, with the factor to use.",

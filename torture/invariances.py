@@ -29,7 +29,13 @@ from bdkn.predictive import StudentT
 from bdkn.typing import FloatArray
 from record import Found, arguments, recording
 
-FOUND: list[Found] = []
+FOUND = [
+    Found(
+        "a stack with members of scikit-learn gave other numbers (1e-16 to 1e-5) for equal rows in single precision or "
+        "by columns, as members compute in the precision and the order of what they are given",
+        "members get arrays in double precision, by rows",
+    )
+]
 Trial = Callable[[np.random.Generator], bool]
 
 
@@ -89,14 +95,21 @@ def threads(rng: np.random.Generator) -> bool:
 
 def inputs(rng: np.random.Generator) -> bool:
     """Give the same numbers in another order of memory, byte order, type or as lists."""
-    X, y = table(rng, 60)
-    X = X.astype(np.float32).astype(np.float64)
+    X, y = (numbers.astype(np.float32).astype(np.float64) for numbers in table(rng, 60))
     state = rng.bit_generator.state
     one = answers(model(rng).fit(X, y), X)
-    forms = (np.asfortranarray(X), X.astype(np.float32), X.astype(">f8"), X.tolist(), np.repeat(X, 2, axis=0)[::2])
-    form = forms[int(rng.integers(len(forms)))]
+    rows, targets = _other_form(rng, X), _other_form(rng, y)
     rng.bit_generator.state = state
-    return _same(one, answers(model(rng).fit(form, y), form))
+    return _same(one, answers(model(rng).fit(rows, targets), rows))
+
+
+def _other_form(rng: np.random.Generator, numbers: FloatArray) -> Any:
+    """Return the same numbers in another form."""
+    kept = numbers.copy()
+    kept.flags.writeable = False
+    backwards = np.ascontiguousarray(numbers[::-1])[::-1]
+    forms = (np.asfortranarray(numbers), numbers.astype(np.float32), numbers.astype(">f8"), numbers.tolist())
+    return (*forms, np.repeat(numbers, 2, axis=0)[::2], backwards, kept)[int(rng.integers(len(forms) + 3))]
 
 
 class Blocks:
@@ -171,7 +184,7 @@ def precision(rng: np.random.Generator) -> bool:
 TASKS: tuple[tuple[str, int, Callable[[], Trial]], ...] = (
     ("fits with 1, 2 and 4 jobs: the same bits", 60, lambda: jobs),
     ("fits with one thread and with all: the same bits", 60, lambda: threads),
-    ("fits to the same numbers in other types and orders of memory: the same bits", 60, lambda: inputs),
+    ("fits to the same numbers in other types and orders of memory: the same bits", 150, lambda: inputs),
     ("predictions of rows in other blocks and orders: within 1e-12", 1000, Blocks),
     ("statistics of rows in other orders, blocks and trees", 5000, lambda: statistics),
     ("combinations of rows in another order", 500, lambda: combinations),

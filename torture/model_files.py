@@ -3,16 +3,21 @@
     python torture/model_files.py --write --jobs 16            # 10^6 changes
     python torture/model_files.py --scale 0.01                 # 10^4
     python torture/model_files.py --show 1234567               # what one change was, and what came of it
+    python torture/model_files.py --write --folder F --minutes 0     # the record of what was done in a folder
 
 Each trial takes the file of a small fitted model, changes one to three things in it (shapes, types, values, names,
 fields, places of arrays, the JSON text, the header) and writes the checksum anew. Then the file must be refused by a
-``ModelFileError``, or load to a model that predicts the same numbers each time it is loaded. The trials run in other
+``ModelFileError``, load to a model with the predictions of the unchanged file, or to another one that predicts the
+same finite numbers each time it is loaded. The trials run in other
 processes, so that a crash is seen as one. A run that is stopped continues where it was, if it is given the same folder.
+The number of a trial is its seed: with another ``--first``, all trials are new ones.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -20,12 +25,13 @@ import tempfile
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from _model_file_trials import Trials, describe, make_files
 from record import Found, arguments, recording
 
-CHUNK = 2000
+CHUNK = 10_000
 """Trials of one process before it reports; they are repeated if a run is stopped."""
 
 HANGS = 300.0
@@ -54,27 +60,56 @@ FOUND = [
         "a file keeps its mode, links are followed, and what is no file is refused",
     ),
     Found(
+        "a file whose targets nearest to a bound were infinite, on the wrong side, gave infinite ends of intervals",
+        "the targets nearest to the lower bound are below infinity, those nearest to the upper one above -infinity",
+    ),
+    Found(
+        "files with next to no degrees of freedom gave intervals that are no numbers: quantiles of the Student-t below "
+        "0.006 degrees of freedom were those of another level, or no numbers, and its distribution function and "
+        "density were 0 where the square of a number overflows",
+        "all three are computed from logarithms there, as compared with many digits",
+    ),
+    Found(
+        "files with extreme bandwidths or scales of neighbours gave means that are no numbers, as mixtures keep "
+        "distances in single precision",
+        "mixtures check their components; predictions too far from the targets for single precision are refused",
+    ),
+    Found(
         "saves that were killed left hidden files for ever",
         "each save removes those whose writer no longer lives, which a lock tells",
     ),
 ]
 
 
-def run_chunk(folder: Path, number: int, count: int) -> dict[str, int]:
-    """Return the outcomes of the trials of a chunk, each in a process of its own; start again behind a crash."""
-    path = folder / f"chunk-{number:06d}.json"
-    if path.exists():
-        found: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))
-        return found
+@dataclass(frozen=True)
+class Chunk:
+    """What came of some trials, and the seconds that they took."""
+
+    outcomes: dict[str, int]
+    seconds: float
+
+
+def finished(folder: Path, first: int) -> Chunk | None:
+    """Return the chunk that begins with a trial, if it was run."""
+    path = _chunk_path(folder, first)
+    return Chunk(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+
+
+def _chunk_path(folder: Path, first: int) -> Path:
+    return folder / f"chunk-{first:012d}.json"
+
+
+def run_chunk(folder: Path, first: int, count: int) -> Chunk:
+    """Return the outcomes of the trials of a chunk, run in another process; start again behind a crash."""
     outcomes: Counter[str] = Counter()
-    done = number * CHUNK
-    while done < number * CHUNK + count:
-        place = folder / f"at-{number:06d}"
-        done, part = _run_process(folder, place, done, number * CHUNK + count)
+    done, started = first, time.perf_counter()
+    while done < first + count:
+        done, part = _run_process(folder, folder / f"at-{first:012d}", done, first + count)
         outcomes.update(part)
-    path.with_suffix(".new").write_text(json.dumps(outcomes), encoding="utf-8")
+    chunk, path = Chunk(dict(outcomes), time.perf_counter() - started), _chunk_path(folder, first)
+    path.with_suffix(".new").write_text(json.dumps(asdict(chunk)), encoding="utf-8")
     path.with_suffix(".new").rename(path)
-    return dict(outcomes)
+    return chunk
 
 
 def _run_process(folder: Path, place: Path, first: int, stop: int) -> tuple[int, Counter[str]]:
@@ -118,6 +153,8 @@ def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at once (default: all cores)")
     parser.add_argument("--folder", type=Path, help="folder of the files and of what is done (default: a new one)")
+    parser.add_argument("--first", type=int, default=0, help="number of the first trial (default 0)")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no further trials after that time")
     parser.add_argument("--show", type=int, help="show one trial, in this process")
     given = parser.parse_args()
     folder = given.folder or Path(tempfile.mkdtemp(prefix="bdkn-model-files-"))
@@ -126,16 +163,30 @@ def main() -> None:
     if given.show is not None:
         print(describe(folder, given.show))
         return
-    total = int(1_000_000 * given.scale)
-    parts = [(k, min(CHUNK, total - k * CHUNK)) for k in range(-(-total // CHUNK))]
-    with recording("model_files", "Model files", "python torture/model_files.py", FOUND, write=given.write) as record:
-        outcomes: Counter[str] = Counter()
-        with ThreadPoolExecutor(given.jobs) as pool:
-            for k, found in enumerate(pool.map(lambda part: run_chunk(folder, *part), parts)):
-                outcomes.update(found)
-                if k % 10 == 9 or k == len(parts) - 1:
-                    print(f"{sum(outcomes.values())} of {total}: {summary(outcomes)}", flush=True)
+    title, command = "Model files", "python torture/model_files.py"
+    with recording("model_files", title, command, FOUND, write=given.write) as record:
+        outcomes, record.seconds = run_trials(folder, given)
         add_figures(record, outcomes)
+
+
+def run_trials(folder: Path, given: argparse.Namespace) -> tuple[Counter[str], float]:
+    """Run the trials that were not run before, as long as there is time; return all outcomes, and former seconds."""
+    stop = time.monotonic() + 60 * given.minutes
+    total, outcomes, seconds = int(1_000_000 * given.scale), Counter[str](), 0.0
+
+    def one(start: int) -> tuple[Chunk | None, bool]:
+        found = finished(folder, given.first + start)
+        if found is not None or time.monotonic() >= stop:
+            return found, True
+        return run_chunk(folder, given.first + start, min(CHUNK, total - start)), False
+
+    with ThreadPoolExecutor(given.jobs) as pool:
+        for chunk, is_former in pool.map(one, range(0, total, CHUNK)):
+            if chunk is not None:
+                outcomes.update(chunk.outcomes)
+                seconds += chunk.seconds if is_former else 0.0
+                print(f"{sum(outcomes.values())} of {total}: {summary(outcomes)}", flush=True)
+    return outcomes, seconds
 
 
 def summary(outcomes: Counter[str]) -> str:

@@ -4,13 +4,14 @@
     python torture/mutants.py --jobs 16 --budget 8 --minutes 9 --out m.jsonl   as many as nine minutes allow, at random
     python torture/mutants.py --jobs 2 --sample 0.1 --seed 0 --out m.jsonl     a random tenth of all
     python torture/mutants.py --modules inference,metrics --only factor        those of some files
-    python torture/mutants.py --out m.jsonl --again                            try the survivors again
+    python torture/mutants.py --out m.jsonl --again --sample 0                 try the survivors again, and no others
     python torture/mutants.py --out m.jsonl --report [--write]                 list the survivors, try nothing
 
 A mutant is a module with one change (``mutation/operators.py``). It is killed if one of the tests that run the changed
 line fails, crashes or hangs. The results are appended to FILE as they come, a line of JSON each, so that a run that was
 ended goes on where it was. Mutants that compute the same as the source are listed with the reason in
-``mutation/equivalent.toml``.
+``mutation/equivalent.toml``, and those that are not worth a test in ``mutation/left.toml``; these count as survivors.
+A result of a former run is kept as long as neither the changed file nor the test that noticed the change differs.
 
 Only the tests of the four packages themselves count, not those that fit whole models. Hypothesis has 15 fixed examples.
 Needed beside the package: pytest, hypothesis and mpmath. Tests that need more, such as pandas, are left out.
@@ -32,7 +33,6 @@ import random
 import sys
 import time
 import tomllib
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
@@ -45,16 +45,20 @@ os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
 sys.path.insert(0, str(Path(__file__).parent))
 
 from mutation.mutants import SOURCE, Mutant, mutants_of  # noqa: E402
+from mutation.results import Results, read_results, remember, stamped  # noqa: E402
 from mutation.session import FAILED, NOT_APPLIED, SURVIVED, TIMED_OUT, Tests, in_forks, with_tests  # noqa: E402
-from record import Found, arguments, recording  # noqa: E402
+from record import Found, Record, arguments, recording  # noqa: E402
 
 PACKAGES = ("inference", "predictive", "metrics", "persistence")
 TESTS = [*(f"tests/{package}" for package in PACKAGES), "tests/regressors/test_wrapped.py"]
 EQUIVALENT = Path(__file__).parent / "mutation" / "equivalent.toml"
+LEFT = Path(__file__).parent / "mutation" / "left.toml"
 OUTCOMES = {SURVIVED: "survived", FAILED: "failed", NOT_APPLIED: "not applied", TIMED_OUT: "timed out"}
 TITLE = "Changes of the source that no test notices"
 WANTED = 0.9
 """Share of the changes of each package that tests must notice."""
+_SHORT = 0.3
+"""Seconds of tests for a mutant that is listed, with --trust: it should survive, and would take the whole time."""
 FOUND = [
     Found(
         "`Statistics.remove` took rows that had been added for others, in 619 of 4,000 problems in which little of a "
@@ -85,7 +89,6 @@ FOUND = [
         "Both are compared with their formula.",
     ),
 ]
-Results = dict[str, dict[str, Any]]
 
 
 def all_mutants(packages: list[str], only: str = "") -> list[Mutant]:
@@ -95,26 +98,26 @@ def all_mutants(packages: list[str], only: str = "") -> list[Mutant]:
     return [mutant for name in names for mutant in mutants_of(name)]
 
 
-def read_results(path: Path) -> Results:
-    """Return the last result of each mutant."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return {line["key"]: line for line in map(json.loads, lines)}
-
-
-@lru_cache(1)
-def _equivalent() -> tuple[str, ...]:
-    entries = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8")) if EQUIVALENT.exists() else {}
-    return tuple(start for entry in entries.get("same", []) for start in entry["mutants"])
+@lru_cache(None)
+def _listed(path: Path) -> tuple[str, ...]:
+    entries = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return tuple(start for kind in entries.values() for entry in kind for start in entry["mutants"])
 
 
 def is_equivalent(mutant: Mutant) -> bool:
     """Return whether a mutant is listed as computing the same as the source."""
-    return mutant.key.startswith(_equivalent())
+    return mutant.key.startswith(_listed(EQUIVALENT))
+
+
+def has_verdict(mutant: Mutant) -> bool:
+    """Return whether somebody read the survivor and wrote down why there is no test of it."""
+    return mutant.key.startswith(_listed(LEFT))
 
 
 def try_all(tests: Tests, mutants: list[Mutant], options: argparse.Namespace) -> None:
     """Measure the tests, then try the mutants in ``jobs`` processes that each take the next one."""
     start, collected = time.perf_counter(), len(tests.items)
+    remember({mutant.file for mutant in mutants}, [item.nodeid for item in tests.items])
     tests.measure(options.jobs, options.out.with_name("measured_tests.jsonl"))
     tests.warm_up(0.2)
     seconds = time.perf_counter() - start
@@ -132,16 +135,17 @@ def _work(tests: Tests, mutants: list[Mutant], following: Any, options: argparse
         if index >= len(mutants):
             return
         with open(options.out, "a", encoding="utf-8") as file:
-            file.write(json.dumps(_result(tests, mutants[index], options.budget), ensure_ascii=False) + "\n")
+            file.write(json.dumps(_result(tests, mutants[index], options), ensure_ascii=False) + "\n")
 
 
-def _result(tests: Tests, mutant: Mutant, budget: float) -> dict[str, Any]:
+def _result(tests: Tests, mutant: Mutant, options: argparse.Namespace) -> dict[str, Any]:
     start = time.perf_counter()
     items = tests.that_run(mutant)
+    budget = min(options.budget, _SHORT) if options.trust and is_equivalent(mutant) else options.budget
     code, last = tests.try_mutant(mutant, items, budget)
     seconds = round(time.perf_counter() - start, 2)
     outcome = OUTCOMES.get(code, "crashed")
-    return {"key": mutant.key, "line": mutant.line, "outcome": outcome, "tests": len(items), "last": last, "s": seconds}
+    return {**stamped(mutant, outcome, last), "line": mutant.line, "tests": len(items), "s": seconds}
 
 
 def _say(text: str) -> None:
@@ -161,30 +165,33 @@ def report(mutants: list[Mutant], results: Results, *, write: bool) -> None:
     lived = list(survivors(mutants, results))
     for mutant, result in lived:
         change = f"{mutant.operator}: {mutant.before}  ->  {mutant.after}"
-        remark = result["last"] if result["last"].startswith("(") else ""
-        print(f"{mutant.file}:{mutant.line} {mutant.owner_name}: {change}  [{result['tests']} tests {remark}]")
+        remark = f" {result['last']}" if result["last"].startswith("(") else ""
+        read = "" if has_verdict(mutant) else " to be read"
+        print(f"{mutant.file}:{mutant.line} {mutant.owner_name}: {change}  [{result['tests']} tests{remark}{read}]")
     with (
         suppress(SystemExit),  # some survive always: the share counts
         recording("mutants", TITLE, "python torture/mutants.py --write", FOUND, write=write) as record,
     ):
         for package in PACKAGES:
-            own = [m for m in mutants if m.file.startswith(package) and m.key in results]
-            if not own:
-                continue
-            outcomes = Counter(results[m.key]["outcome"] for m in own)
-            same = sum(is_equivalent(m) and results[m.key]["outcome"] == "survived" for m in own)
-            n, wrong = len(own) - outcomes["not applied"] - same, outcomes["survived"] - same
-            total = sum(m.file.startswith(package) for m in mutants)
-            remark = (
-                f"{1 - wrong / max(n, 1):.1%} noticed; {len(own)} of {total} tried, at random; {same} of them compute "
-            )
-            remark += "the same and are not counted"
-            record.add(f"changes of `bdkn.{package}`", n, wrong, remark)
+            _add_package(record, package, mutants, results)
     record.seconds = sum(result["s"] for result in results.values())
     if write:
         record.write()
     if any(figure.wrong > (1.0 - WANTED) * figure.tried for figure in record.figures):
         raise SystemExit(1)
+
+
+def _add_package(record: Record, package: str, mutants: list[Mutant], results: Results) -> None:
+    """Add the figures of a package: how many changes were tried, and how many of them no test noticed."""
+    own = [mutant for mutant in mutants if mutant.file.startswith(package)]
+    tried = [mutant for mutant in own if mutant.key in results and results[mutant.key]["outcome"] != "not applied"]
+    lived = [mutant for mutant in tried if results[mutant.key]["outcome"] == "survived"]
+    same, read = sum(map(is_equivalent, lived)), sum(has_verdict(m) and not is_equivalent(m) for m in lived)
+    n, wrong = len(tried) - same, len(lived) - same
+    if n:
+        remark = f"{1 - wrong / n:.1%} noticed, {1 - len(lived) / len(tried):.1%} if {same} that compute the same count"
+        remark += f"; {len(tried)} of {len(own)} tried, at random; {read} of the unnoticed read and left"
+        record.add(f"changes of `bdkn.{package}`", n, wrong, remark)
 
 
 def _options() -> argparse.Namespace:
@@ -198,7 +205,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--tests", nargs="+", help="folders of tests (default: those of the four packages)")
     parser.add_argument("--budget", type=float, default=20.0, help="most seconds of tests for one mutant (default 20)")
     parser.add_argument("--minutes", type=float, default=1e6, help="start no mutant after this many minutes")
-    parser.add_argument("--again", action="store_true", help="try those again that survived")
+    parser.add_argument("--again", action="store_true", help="first try those again that survived")
+    parser.add_argument("--trust", action="store_true", help="try those that are listed by few tests only")
     parser.add_argument("--report", action="store_true", help="try nothing, report on the file of results")
     return parser.parse_args()
 
@@ -215,8 +223,8 @@ def main() -> None:
         chosen = random.Random(options.seed).sample(
             mutants, round(len(mutants) * min(options.sample * options.scale, 1))
         )
-        again = {mutant.key for mutant, _ in survivors(chosen, results)} if options.again else set()
-        todo = [mutant for mutant in chosen if (mutant.key in again if options.again else mutant.key not in results)]
+        again = [mutant for mutant, _ in survivors(mutants, results)] if options.again else []
+        todo = again + [mutant for mutant in chosen if mutant.key not in results]
         folders = [str(SOURCE.parents[1] / folder) for folder in options.tests or TESTS]
         with_tests(folders, lambda tests: try_all(tests, todo, options))
     report(mutants, read_results(options.out), write=options.write)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -87,10 +88,10 @@ def recording(name: str, title: str, command: str, found: list[Found], *, write:
     A line with ``wrong > 0`` ends the script with exit status 1 after the record is written.
     """
     record = Record(name, title, command, found=list(found), machine=describe_machine(), day=date.today().isoformat())
-    start, used = time.perf_counter(), time.process_time()
+    start, used = time.perf_counter(), sum(os.times()[:4])
     yield record
     record.seconds += time.perf_counter() - start
-    record.cpu_seconds += time.process_time() - used
+    record.cpu_seconds += sum(os.times()[:4]) - used  # of child processes that have ended, too
     if write:
         print(f"written to {record.write()}")
     if any(figure.wrong for figure in record.figures):

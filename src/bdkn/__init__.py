@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bdkn.blocks.plan import RowNumberFolds
     from bdkn.errors import (
         BDKNError,
         ColumnsWarning,
@@ -45,17 +46,20 @@ if TYPE_CHECKING:
         predict_quantiles,
         predict_std,
     )
+    from bdkn.row_sources import ArrayRows, DaskRows, IteratorRows, ParquetRows
     from bdkn.training.torch_engine import TorchEngine
 
     __version__: str
 
 __all__ = [
+    "ArrayRows",
     "BDKNError",
     "BDKNRegressor",
     "BLLRegressor",
     "BayesianStackingRegressor",
     "ColumnsWarning",
     "DKLRegressor",
+    "DaskRows",
     "DeepEnsembleRegressor",
     "DivergedError",
     "DivergedMemberWarning",
@@ -65,13 +69,16 @@ __all__ = [
     "Gaussian",
     "GaussianMixture",
     "InvalidParameterError",
+    "IteratorRows",
     "LDBLLRegressor",
     "MFVIRegressor",
     "ModelFileError",
     "Monitor",
     "MonitorReport",
     "OutsideDataWarning",
+    "ParquetRows",
     "RepeatedRowsWarning",
+    "RowNumberFolds",
     "RowStatistics",
     "StudentT",
     "TorchEngine",
@@ -143,6 +150,8 @@ _HOME = {
         "predict_std",
     ),
     "bdkn.regressors.updating": ("RowStatistics",),
+    "bdkn.blocks.plan": ("RowNumberFolds",),
+    "bdkn.row_sources": ("ArrayRows", "DaskRows", "IteratorRows", "ParquetRows"),
     "bdkn.training.torch_engine": ("TorchEngine",),
 }
 

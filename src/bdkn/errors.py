@@ -93,6 +93,10 @@ class ModelFileError(BDKNError, ValueError):
     """
 
 
+class ClusterError(BDKNError, RuntimeError):
+    """A cluster could not finish a fit: its workers were lost again and again, or the connection to it was."""
+
+
 class DivergedMemberWarning(UserWarning):
     """Some members diverged and are not used.
 

@@ -241,3 +241,8 @@ def _one_after_the_other() -> Monitor:
     for _ in range(200):
         monitor.add([0.1, -0.2], Gaussian([0.0, 0.0], [1.0, 1.0]))
     return monitor
+
+
+def test_the_mean_score_of_the_largest_numbers_is_a_number() -> None:
+    report = Monitor().add(np.full(3, 1.7e308), Gaussian(np.zeros(3), np.ones(3)))
+    assert report.crps == pytest.approx(1.7e308)

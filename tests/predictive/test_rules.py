@@ -31,10 +31,16 @@ def test_what_lies_beyond_is_the_integral_of_a_power_law(κ):
     def integral(function):
         return quad(lambda w: function(w) * 1.5, 1.0, np.inf)[0]
 
-    assert found.first[0] == pytest.approx(END * integral(lambda w: w ** (-1.0 / κ)))
+    assert found.first[0] / END == pytest.approx(integral(lambda w: w ** (-1.0 / κ)))
     second = integral(lambda w: 2.0 * (3.0 + 1.5 * (w - 1.0)) * w ** (-1.0 / κ))
-    assert found.second[0] == pytest.approx(END * second)
-    assert found.score[0] == pytest.approx(END**2 * integral(lambda w: w ** (-2.0 / κ)))
+    assert found.second[0] / END == pytest.approx(second)
+    assert found.score[0] / END**2 == pytest.approx(integral(lambda w: w ** (-2.0 / κ)))
+
+
+def test_scores_of_tails_without_a_mean():
+    found = Beyond.of(np.ones(3), np.array([1.0, 1.0, 0.0]), np.array([[2.0**1.9, 1.0], [2.0**2.5, 1.0], [8.0, 1.0]]))
+    np.testing.assert_allclose(found.score / END**2, [1.9 / 0.1, 2.5e9, 0.0])
+    np.testing.assert_array_equal([found.first, found.second], [[np.inf, np.inf, 0.0]] * 2)
 
 
 def test_tails_without_moments_and_rows_without_tails():

@@ -21,13 +21,43 @@ def lower_tail(df, t):
 @pytest.mark.parametrize("df", [0.7, 1.0, 3.0, 40.0, 1000.0])
 def test_quantiles_far_down_and_far_up(df):
     levels = np.array([1e-250, 1e-100, 1e-31, 1e-20, 1e-12, 1e-8, 1e-3])
-    if df <= 1.0:
+    if df < 1.0:  # -1e357 is no number
         levels = levels[1:]
     found = StudentT(df, [0.0], [1.0]).ppf(levels)[0]
     assert [float(lower_tail(df, t) / q) for t, q in zip(found, levels, strict=True)] == pytest.approx(
         [1.0] * len(levels)
     )
     np.testing.assert_allclose(StudentT(df, [2.0], [3.0]).ppf(levels)[0], 2.0 + 3.0 * found, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("df", "level"), [(0.001, 0.3), (0.003, 0.1), (0.005, 0.05), (0.5, 1e-140), (1.0, 1e-200)])
+def test_quantiles_whose_squares_are_no_numbers(df, level):
+    """Here SciPy's quantile is that of another level, or infinite; its distribution function is 0 or 1."""
+    dist = StudentT(df, [0.0], [1.0])
+    low, high = dist.ppf([level, 1.0 - level])[0]
+    a = mpmath.mpf(df) / 2
+    log_tail = a * mpmath.log(mpmath.mpf(df) / mpmath.mpf(low) ** 2) - mpmath.log(2 * a * mpmath.beta(a, 0.5))
+    assert float(mpmath.exp(log_tail)) == pytest.approx(level)
+    assert dist.cdf([low])[0] == pytest.approx(level)
+    log_density = -(2 * a + 1) * mpmath.log(abs(low)) + a * mpmath.log(2 * a) - mpmath.log(mpmath.beta(0.5, a))
+    assert dist.logpdf([low])[0] == pytest.approx(float(log_density))
+    if level > 1e-10:
+        assert high == pytest.approx(-low)
+        assert dist.cdf([high])[0] == pytest.approx(1.0 - level)
+
+
+@pytest.mark.parametrize("df", [5e-324, 1e-310, 1e-300, 1e-30, 1e-5])
+def test_quantiles_at_next_to_no_degrees_of_freedom_are_infinite_on_their_side(df):
+    found = StudentT(df, [0.0], [1.0]).ppf([0.0, 0.05, 0.5, 0.9, 1.0])[0]
+    np.testing.assert_array_equal(found, [-np.inf, -np.inf, 0.0, np.inf, np.inf])
+
+
+def test_rows_of_few_and_of_infinitely_many_degrees_of_freedom_are_computed_together():
+    dist = StudentT([1e-3, 3.0, np.inf], np.zeros(3), 1.0)
+    np.testing.assert_array_equal(dist.ppf([0.05, 0.9])[1:], StudentT([3.0, np.inf], np.zeros(2), 1.0).ppf([0.05, 0.9]))
+    np.testing.assert_array_equal(dist.cdf(np.full(3, np.inf)), 1.0)
+    np.testing.assert_array_equal(dist.cdf(np.full(3, -1e200))[1:], 0.0)
+    np.testing.assert_array_equal(dist.logpdf(np.full(3, np.inf)), -np.inf)
 
 
 @pytest.mark.parametrize("df", [0.3, 4.0, 1e9, np.inf])

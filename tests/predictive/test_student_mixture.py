@@ -122,3 +122,14 @@ def test_wrong_parameters(change, message):
     names = ("df", "loc", "scale", "kept", "position", "width", "mass")
     with pytest.raises(InvalidParameterError, match=message):
         StudentTMixture(**{name: getattr(dist, name) for name in names} | change)
+
+
+@pytest.mark.parametrize(("position", "width"), [(1e39, 1.0), (0.0, 1e39), (np.nan, 1.0)])
+def test_gaussians_must_be_finite_in_single_precision(position, width):
+    with pytest.raises(InvalidParameterError, match="position"):
+        StudentTMixture(5.0, [0.0], 1.0, 0.5, [[position]], [[width]], [[0.5]])
+
+
+def test_scores_of_huge_errors_are_distances_without_a_warning():
+    dist = StudentTMixture(5.0, [0.0, 0.0], [1e150, 1.0], 0.5, [[0.0], [0.0]], [[1.0], [1.0]], [[0.5], [0.5]])
+    np.testing.assert_array_equal(dist.crps([1.7e308, 0.0])[0], 1.7e308)

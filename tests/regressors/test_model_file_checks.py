@@ -1,6 +1,7 @@
 import copy
 import inspect
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from bdkn.members.forest import Forest
 from bdkn.networks import Networks, NetworkSpec
 from bdkn.networks.compiled import Bins, Packed
 from bdkn.persistence import read, write
+from bdkn.predictive import StudentT
 from bdkn.regressors import BDKNRegressor
 from bdkn.regressors.file_schemas import SCHEMAS
 from bdkn.regressors.file_schemas.models import STATES
@@ -66,6 +68,10 @@ def field(*path, to):
     return changed
 
 
+def near(low, high):
+    return field("combined", "targets", "link", "near", to={"tuple": [low, high]})
+
+
 def made(**facts):
     def changed(arrays, document):
         document["fitted"]["made_"] = {"dict": facts}
@@ -90,6 +96,8 @@ def made(**facts):
         (field("combined", "combination", "intercept", to=False), "must have weights for|has H = "),
         (field("networks", "ensemble", "names", to={"tuple": []}), r"must have H >= 1; got 0"),
         (field("networks", "ensemble", "networks", "spec", to=3), "spec must be a NetworkSpec"),
+        (near(float("-inf"), float("-inf")), "near must be in order"),
+        (near(float("inf"), float("inf")), "near must be in order"),
         (lambda arrays, _: arrays.update(more=np.zeros(3)), "the array 'more' belongs nowhere"),
         (lambda arrays, _: arrays.pop(ROOT), "there is no array"),
         (lambda _, document: document["fitted"].pop("n_features_in_"), "n_features_in_ is missing"),
@@ -279,11 +287,16 @@ def shaped():
 
 def test_densities_of_infinite_predictions_are_refused(shaped):
     density, rows = shaped.density_, np.zeros((1, 2))
-    from bdkn.predictive import StudentT
-
-    for loc, scale in ((1e300, 1e-10), (1e308, 1e-3)):
+    for loc, scale in ((1e300, 1e-10), (1e308, 1e-3), (1e39, 1.0), (0.0, 1e-39)):
         with pytest.raises(DivergedError, match="predictions are infinite, or so far from the training targets"):
             density.mix(StudentT(5.0, np.array([loc]), np.array([scale])), rows)
+
+
+@pytest.mark.parametrize("change", [{"unit": 1e300}, {"floor": 1e300}])
+def test_densities_as_wide_as_no_number_are_refused(shaped, change):
+    density = replace(shaped.density_, neighbours=replace(shaped.density_.neighbours, **change))
+    with pytest.raises(DivergedError, match="predictions are infinite, or so far from the training targets"):
+        density.mix(StudentT(5.0, np.zeros(1), np.ones(1)), np.zeros((1, 2)))
 
 
 @pytest.mark.parametrize(
@@ -304,6 +317,15 @@ def test_a_shape_that_is_damaged_is_refused(shaped, tmp_path, name, change, text
     place = f"fitted_.combined.density.neighbours.{name}"
     write(tmp_path / "model.bdkn", {**arrays, place: change(arrays[place])}, document)
     with pytest.raises(ModelFileError, match=text):
+        bdkn.load(tmp_path / "model.bdkn")
+
+
+def test_a_student_t_is_not_narrowed_to_nothing(shaped, tmp_path):
+    shaped.save(tmp_path / "model.bdkn")
+    arrays, document = read(tmp_path / "model.bdkn")
+    at(document, "combined", "density")["narrowing"] = 1e-300
+    write(tmp_path / "model.bdkn", arrays, document)
+    with pytest.raises(ModelFileError, match=r"narrowing must be from 0.1 to 1; got 1e-300"):
         bdkn.load(tmp_path / "model.bdkn")
 
 

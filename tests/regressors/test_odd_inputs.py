@@ -69,6 +69,18 @@ def test_targets_near_the_largest_number_are_refused_by_row(model):
         model.fit(X, np.sign(Y) * 1.79e308)
 
 
+@pytest.mark.skipif(np.finfo(np.longdouble).max == np.finfo(np.float64).max, reason="long doubles are doubles here")
+@EACH
+def test_long_doubles_beyond_double_precision_are_refused_without_a_warning(model):
+    large = np.longdouble("1e4000")
+    with pytest.raises(ValueError, match=r"row 3 is inf: fit to targets in other units$|Input y contains infinity"):
+        model.fit(X, np.where(np.arange(40) == 3, large, Y))
+    with pytest.raises(ValueError, match="Input X contains infinity"):
+        model.fit(np.where(np.arange(40)[:, None] == 3, large, X), Y)
+    with pytest.raises(ValueError, match="Input X contains infinity"):
+        model.fit(X, Y).predict(np.full((1, X.shape[1]), large))
+
+
 @pytest.mark.parametrize("model", models()[:2], ids=lambda model: type(model).__name__)
 @pytest.mark.parametrize("unit", [1e-308, 1e300])
 def test_the_score_of_targets_in_any_unit(model, unit):

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 import sklearn
 from quick import QUICK
+from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.exceptions import NotFittedError
@@ -683,3 +684,28 @@ def test_a_stack_of_bdkn_regressors_is_saved(tmp_path, random_state):
     np.testing.assert_array_equal(
         loaded.add_members(more, X, y).predict(NEW), model.add_members(more, X, y).predict(NEW)
     )
+
+
+SINGLE = X[:60].astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def of_doubles():
+    doubles = SINGLE.astype(np.float64)
+    return BayesianStackingRegressor(CHECKED, density="student-t", random_state=0).fit(doubles, y[:60]).predict(doubles)
+
+
+@pytest.mark.parametrize(
+    "same",
+    [SINGLE, SINGLE.astype(np.float64, order="F"), SINGLE.astype(">f8")],
+    ids=["single precision", "by columns", "other byte order"],
+)
+def test_equal_numbers_in_another_type_or_order_of_memory_give_the_same_bits(of_doubles, same):
+    model = BayesianStackingRegressor(CHECKED, density="student-t", random_state=0).fit(same, y[:60])
+    np.testing.assert_array_equal(model.predict(same), of_doubles)
+
+
+def test_sparse_numbers_in_single_precision_give_the_bits_of_doubles():
+    single, lines = csr_matrix(SINGLE), [("a", Ridge()), ("b", Ridge(10.0))]
+    models = [BayesianStackingRegressor(lines, random_state=0).fit(X, y[:60]) for X in (single, single.astype(float))]
+    np.testing.assert_array_equal(models[0].predict(single), models[1].predict(single))

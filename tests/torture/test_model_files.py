@@ -1,5 +1,5 @@
+import argparse
 import json
-import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -61,10 +61,20 @@ def test_a_crash_is_counted_and_the_trials_behind_it_are_run(folder, tmp_path, m
     assert outcomes == {"fine": 7, "WRONG killed by signal 6 in trial 7": 1}
 
 
-def test_what_is_done_is_not_done_again(tmp_path):
+def test_what_is_done_is_not_done_again(tmp_path, monkeypatch):
     import model_files
 
-    (tmp_path / "chunk-000003.json").write_text(json.dumps({"refused:names": 5}))
-    before = os.listdir(tmp_path)
-    assert model_files.run_chunk(tmp_path, 3, 5) == {"refused:names": 5}
-    assert os.listdir(tmp_path) == before
+    def no_more(*_):
+        raise AssertionError("this chunk was run before")
+
+    monkeypatch.setattr(model_files, "run_chunk", no_more)
+    (tmp_path / "chunk-000000000500.json").write_text(json.dumps({"outcomes": {"refused:names": 5}, "seconds": 2.0}))
+    given = argparse.Namespace(first=500, minutes=float("inf"), scale=1e-5, jobs=1)
+    assert model_files.run_trials(tmp_path, given) == ({"refused:names": 5}, 2.0)
+
+
+def test_without_time_no_trial_begins(tmp_path):
+    import model_files
+
+    given = argparse.Namespace(first=0, minutes=0.0, scale=1e-5, jobs=1)
+    assert model_files.run_trials(tmp_path, given) == ({}, 0.0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -61,3 +63,37 @@ def test_tests_that_run_a_line_are_those_asked():
             assert all(
                 path == str(SOURCE / "metrics/rows.py") and first < line <= last for path, line in lines_of(mutant)
             )
+
+
+def test_results_hold_until_the_file_or_the_test_that_noticed_it_changes(tmp_path, monkeypatch):
+    from mutation import results
+
+    source, tests = tmp_path / "src" / "bdkn" / "some.py", tmp_path / "tests" / "test_it.py"
+    for path in (source, tests):
+        path.parent.mkdir(parents=True)
+    source.write_text("one = 1\n", encoding="utf-8")
+    tests.write_text("import os\nfrom some import one\n\ndef test_one():\n    assert one == 1\n", encoding="utf-8")
+    monkeypatch.setattr(results, "SOURCE", source.parent)
+    mutants = [SimpleNamespace(key=f"some.py::module::constant::{i}", file="some.py") for i in range(2)]
+    lines = [
+        results.stamped(mutants[0], "failed", "tests/test_it.py::test_one"),
+        results.stamped(mutants[1], "survived", ""),
+    ]
+    (tmp_path / "m.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+
+    def held():
+        for cached in (results.digest_of_source, results.digest_of_test, results._parts):
+            cached.cache_clear()
+        return [int(key[-1]) for key in results.read_results(tmp_path / "m.jsonl")]
+
+    assert held() == [0, 1]
+    former = tests.read_text(encoding="utf-8")
+    tests.write_text("import sys\n" + former + "\ndef test_two():\n    assert True\n", encoding="utf-8")
+    assert held() == [0, 1]
+    tests.write_text(former.replace("== 1", "> 0"), encoding="utf-8")
+    assert held() == [1]
+    tests.write_text(former, encoding="utf-8")
+    source.write_text("one = 2\n", encoding="utf-8")
+    assert held() == []
+    (tmp_path / "m.jsonl").write_text("", encoding="utf-8")
+    held()  # nothing of this folder is remembered

@@ -2,6 +2,7 @@
 
 import importlib
 import shutil
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -49,7 +50,66 @@ def test_failed_tests_are_wrong_trials(supply):
 
 
 def test_the_tests_of_the_matrix_exist(supply):
-    assert [test for test in supply.TESTS if not (ROOT / test).exists()] == []
+    named = [test.partition("::")[0] for test in (*supply.TESTS, *supply.LEFT_OUT)]
+    assert [test for test in named if not (ROOT / test).exists()] == []
+
+
+def test_an_interrupted_matrix_has_tried_the_outermost_environments(supply):
+    pairs = [(python, versions) for python in ("3.11", "3.12", "3.13") for versions in ("lowest", "newest")]
+    ordered = supply.outermost_first(pairs)
+    assert ordered[:3] == [("3.13", "newest"), ("3.11", "lowest"), ("3.13", "lowest")]
+    assert sorted(ordered) == sorted(pairs)
+
+
+def test_lowest_versions_are_those_of_the_project(supply, monkeypatch, tmp_path):
+    calls = []
+    monkeypatch.setattr(sys.modules["_environments"], "uv", lambda *words: calls.append([str(word) for word in words]))
+    supply.create("3.11.7", "python", "lowest", tmp_path / "bdkn.whl", tmp_path)
+    _, dependencies, package = calls
+    assert {"lowest-direct", str(ROOT / "pyproject.toml"), "test-core"} <= set(dependencies)
+    assert package[-3:] == ["--no-deps", "--reinstall", str(tmp_path / "bdkn.whl")]
+
+
+def test_sets_with_the_same_versions_are_found(supply):
+    old, new = (supply.Outcome(3, 0, (), f"numpy {number}", {}) for number in ("2.0.0", "2.4.0"))
+    names = [f"Python {python}, {versions} versions" for python in ("3.11.7", "3.12.1") for versions in supply.SETS]
+    assert supply.compare_versions(dict(zip(names, (old, new, old, new), strict=True))) == (2, 0)
+    assert supply.compare_versions(dict(zip(names, (old, new, new, new), strict=True))) == (2, 1)
+    assert supply.compare_versions({names[0]: old}) == (0, 0)
+
+
+def test_results_without_failures_are_kept(supply, tmp_path):
+    path = tmp_path / "outcome.json"
+    assert supply.kept_outcome(path) is None
+    good = supply.Outcome(8, 2, (), "numpy 2.0.0", {"case: mean": "1"}, 3.5)
+    supply.keep_outcome(path, good)
+    assert supply.kept_outcome(path) == good
+    supply.keep_outcome(path, supply.Outcome(8, 2, ("a.bad",), "numpy 2.0.0", {}))
+    assert supply.kept_outcome(path) is None
+
+
+def test_results_are_kept_for_the_same_package_and_tests_only(supply, monkeypatch, tmp_path):
+    monkeypatch.setattr(supply, "ROOT", tmp_path)
+    for name in ("pyproject.toml", "src/bdkn/bits.py", "tests/test_bits.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("", encoding="utf-8")
+    before = supply.digest(["tests"])
+    assert supply.digest(["tests"]) == before != supply.digest(["tests/test_bits.py"])
+    for name in ("pyproject.toml", "src/bdkn/bits.py", "tests/test_bits.py"):
+        (tmp_path / name).write_text("changed = 1", encoding="utf-8")
+        assert supply.digest(["tests"]) != before
+        (tmp_path / name).write_text("", encoding="utf-8")
+
+
+def test_the_record_is_written_after_each_environment(supply, monkeypatch, tmp_path):
+    good = supply.Outcome(8, 0, (), "numpy 2.0.0", {"case: mean": "1"})
+    written = []
+    monkeypatch.setattr(supply, "try_environments", lambda *_: iter([("a", good), ("b", good)]))
+    monkeypatch.setattr(supply.Record, "write", lambda record: written.append(len(record.figures)))
+    record = supply.Record("supply", "title", "command")
+    supply.run(record, supply.Namespace(keep=tmp_path, write=True))
+    assert written == [1, 2]
+    assert [figure.what for figure in record.figures[:2]] == ["a", "b"]
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import gc
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import repeat
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -62,22 +63,21 @@ def _replace_function(mutant: Mutant, functions: Functions) -> None:
     for function in living:
         function.__code__ = code
         namespace = function.__globals__
-        function.__defaults__ = _defaults(owner.args.defaults, namespace, function.__defaults__ or ()) or None
+        former = function.__defaults__ or ()
+        function.__defaults__ = (
+            tuple(map(_value, owner.args.defaults, former, repeat(mutant), repeat(namespace))) or None
+        )
         for argument, value in zip(owner.args.kwonlyargs, owner.args.kw_defaults, strict=True):
             if value is not None and function.__kwdefaults__:
-                former = function.__kwdefaults__[argument.arg]
-                function.__kwdefaults__[argument.arg] = _defaults([value], namespace, (former,))[0]
+                kept = function.__kwdefaults__[argument.arg]
+                function.__kwdefaults__[argument.arg] = _value(value, kept, mutant, namespace)
 
 
-def _defaults(nodes: list[ast.expr], namespace: dict[str, Any], former: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the values of defaults: the former where they are not plain constants."""
-    values = list(former)
-    for i, node in enumerate(nodes):
-        try:
-            values[i] = ast.literal_eval(node)
-        except ValueError:
-            continue
-    return tuple(values)
+def _value(node: ast.expr, former: Any, mutant: Mutant, namespace: dict[str, Any]) -> Any:
+    """Return the value of a default: the former, unless the mutant is in it."""
+    if not _holds(node, mutant.new):
+        return former
+    return eval(compile(ast.fix_missing_locations(ast.Expression(node)), "default", "eval"), namespace)
 
 
 def _codes(code: CodeType, name: str) -> Iterator[CodeType]:
@@ -106,8 +106,9 @@ def _replace_field(mutant: Mutant) -> None:
         or statement.value is None
     ):
         raise CannotApplyError("not a field")
-    cls, name = getattr(_module(mutant), mutant.owner_name), statement.target.id
-    value, init = ast.literal_eval(statement.value), cls.__init__
+    module, name = _module(mutant), statement.target.id
+    cls, value = getattr(module, mutant.owner_name), _value(statement.value, None, mutant, vars(module))
+    init = cls.__init__
     arguments = init.__code__.co_varnames[: init.__code__.co_argcount]
     if name not in arguments:
         raise CannotApplyError("not an argument")

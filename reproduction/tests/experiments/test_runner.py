@@ -82,6 +82,22 @@ def test_processes_change_no_number(tmp_path, expected):
     assert [one for one in numbers(records(tmp_path)) if one[1] == "done"] == expected
 
 
+def test_cells_are_tasks_of_a_cluster(tmp_path):
+    distributed = pytest.importorskip("distributed")
+    store, source = Store(tmp_path), TinySource()
+    cells = [cell(), cell(split=1), cell(dataset="missing"), cell(parameters={"epochs": 0})]
+    with (
+        distributed.LocalCluster(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        outcomes = list(run_cells(cells, store, source, client=client))
+        assert sorted(outcome.status for outcome in outcomes) == ["done", "done", "failed", "no data"]
+        assert list(run_cells(cells[:2], store, source, client=client)) == []
+    alone = Store(tmp_path / "alone")
+    list(run_cells(cells[:2], alone, TinySource()))
+    assert [one for one in numbers(records(tmp_path)) if one[1] == "done"] == numbers(records(alone.folder))
+
+
 def test_two_runners_on_one_store(tmp_path, expected):
     runners = [start(tmp_path, "--jobs", "1") for _ in range(2)]
     for runner in runners:

@@ -6,6 +6,7 @@ from bdkn.members.cross_fitting import (
     FoldGrid,
     FoldNetworks,
     NetworkGrid,
+    fold_networks,
     predict_held_out,
     train_folds,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "constant_variance",
     "encode",
     "fit_linear",
+    "fold_networks",
     "gate",
     "is_fixed",
     "name_key",

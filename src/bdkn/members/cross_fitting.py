@@ -114,10 +114,14 @@ def train_folds(settings: NetworkSettings, rows: Rows, plan: FoldPlan) -> FoldNe
     Each member has folds of its own, so that members differ on a held-out row by the rows they were trained on as well
     as by their seeds. The error of their mean is then as on new rows, where each member is also an average over folds.
     """
-    H, own_variance = len(plan.names), settings.trains_variance(len(rows))
     # All networks in one call, so that no core is idle while the last network of a fold is trained.
     trained = settings.train(rows, plan.seeds, plan.members, plan.rows)
-    is_finite = trained.networks.is_finite()
+    return fold_networks(trained, plan, own_variance=settings.trains_variance(len(rows)))
+
+
+def fold_networks(trained: Trained, plan: FoldPlan, *, own_variance: bool) -> FoldNetworks:
+    """Return the trained networks of a plan by fold and member."""
+    H, is_finite = len(plan.names), trained.networks.is_finite()
     grid = FoldGrid.of(len(is_finite), H)
     sound = np.asarray(grid.arrange(is_finite).all(axis=0))
     if not plan.refit:

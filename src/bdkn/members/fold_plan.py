@@ -54,7 +54,7 @@ class FoldPlan:
             rows.append(folds[h].selection(k))
         return cls(
             names=tuple(f"network {h + 1}" for h in members),
-            seeds=[_child(seed, k) for k in range(K) for seed in seeds] + seeds * refit,
+            seeds=[child_seed(seed, k) for k in range(K) for seed in seeds] + seeds * refit,
             members=[*members] * (K + refit),
             rows=rows + [None] * (len(seeds) * refit),
             fold_of=fold_of,
@@ -73,9 +73,9 @@ def _member_folds(model: Any, splitting: Splitting, root: np.random.SeedSequence
     """Return the folds of each member."""
     if model.design == "hold-out":
         n, fraction = len(splitting.used), model.holdout_fraction
-        return [Folds.single(n, fraction, _generator(root), splitting.sets)] * len(seeds)
+        return [Folds.single(n, fraction, fold_generator(root), splitting.sets)] * len(seeds)
     cv = model.n_folds if model.cv is None else model.cv
-    folds = [splitting.cross(cv, _generator(seed)) for seed in seeds]
+    folds = [splitting.cross(cv, fold_generator(seed)) for seed in seeds]
     if any(len(one) != len(folds[0]) or not np.array_equal(one.held_out, folds[0].held_out) for one in folds):
         raise InvalidParameterError(
             "cv must leave out the same rows, in as many folds, for every member; got others for another random_state: "
@@ -84,11 +84,11 @@ def _member_folds(model: Any, splitting: Splitting, root: np.random.SeedSequence
     return folds
 
 
-def _generator(seed: np.random.SeedSequence) -> np.random.Generator:
+def fold_generator(seed: np.random.SeedSequence) -> np.random.Generator:
     """Return a generator from a child of the seed that no member and no fold uses."""
-    return np.random.default_rng(_child(seed, 2**32 - 1))
+    return np.random.default_rng(child_seed(seed, 2**32 - 1))
 
 
-def _child(seed: np.random.SeedSequence, number: int) -> np.random.SeedSequence:
+def child_seed(seed: np.random.SeedSequence, number: int) -> np.random.SeedSequence:
     """Return the child of that number, which does not depend on what else was spawned from the seed."""
     return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number))

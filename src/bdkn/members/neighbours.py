@@ -19,8 +19,8 @@ _MOST_SLOTS = 1 << 16
 _BROAD = 4
 """Training rows of a broad node, at least."""
 
-_FARTHEST = 1e300
-"""Distances, in scales of a prediction, that compiled code can compute with."""
+_FARTHEST = 1e37
+"""Distances, in scales of a prediction, that a mixture can have: it keeps them in single precision."""
 
 
 class Kind(NamedTuple):
@@ -148,18 +148,21 @@ class Neighbours:
             or may_use.shape != (n, len(self.forest.roots))
         ):
             raise InvalidParameterError(f"rows must be (n, {self.inputs.n_columns}); got {keys.shape}, {len(student)}")
+        largest, relative = self._largest
         with np.errstate(all="ignore"):
-            farthest = (np.abs(student.loc).max(initial=0.0) + self._largest) / student.scale.min(initial=np.inf)
-        if not farthest < _FARTHEST:
+            farthest = (np.abs(student.loc).max(initial=0.0) + largest) / student.scale.min(initial=np.inf)
+        if not max(farthest, relative) < _FARTHEST:
             raise DivergedError(
                 "predictions are infinite, or so far from the training targets that their distance is no number: check "
                 "the rows, or fit again with targets in other units"
             )
 
     @lazy
-    def _largest(self) -> float:
-        """The largest absolute target or error of a training row."""
-        return float(max(np.abs(self.targets).max(), np.abs(self.errors).max()))
+    def _largest(self) -> tuple[float, float]:
+        """The largest target or bandwidth, and the largest error or bandwidth of errors, in scales of a prediction."""
+        of_errors, width = self._plan[0] > 0, self._plan[4]
+        values = np.concatenate([np.abs(self.targets), width[~of_errors], [self.floor]])
+        return float(values.max()), float(np.concatenate([np.abs(self.errors), width[of_errors]]).max())
 
 
 def _require(holds: bool | np.bool_, what: str) -> None:

@@ -96,7 +96,7 @@ class TargetSettings:
 
     def link(self, rows: Rows) -> Link:
         """Return the link of the targets of some rows, chosen if ``target`` is "auto"."""
-        self._check(rows.y)
+        self.check(rows.y)
         if self.target == "auto" and not 1e-100 < np.abs(rows.y).max() < 1e100:
             return self._identity(rows.y)
         if self.target == "auto":
@@ -112,7 +112,8 @@ class TargetSettings:
             return self
         return replace(self, lower=0.0, upper=1.0 if y.max() == 1.0 and _is_heap(y == 1.0) else None)
 
-    def _check(self, y: FloatArray) -> None:
+    def check(self, y: FloatArray) -> None:
+        """Raise if a target is beyond the bounds that were given."""
         for name, bound, extreme, beyond in (
             ("lower", self.lower, y.min(), y.min() < (-np.inf if self.lower is None else self.lower)),
             ("upper", self.upper, y.max(), y.max() > (np.inf if self.upper is None else self.upper)),

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from bdkn.arrays import read_numbers
 from bdkn.errors import InvalidParameterError, check_number, shown
 from bdkn.metrics.betting import N_BETS, Wealth
-from bdkn.metrics.rows import observed
+from bdkn.metrics.rows import average, observed
 from bdkn.predictive import Predictive
 from bdkn.typing import FloatArray
 
@@ -171,7 +171,7 @@ class Monitor:
         scores: dict[str, Any] = {
             "n": len(values),
             "log_score": float(dist.logpdf(values).mean()),
-            "crps": float(dist.crps(values).mean()),
+            "crps": _mean(dist.crps(values)),
             "coverage": {level: float(np.mean(np.abs(levels - 0.5) <= level / 2.0)) for level in LEVELS},
             "pit_counts": tuple(np.histogram(levels, _BINS, (0.0, 1.0))[0].tolist()),
             "outside": float(outside),
@@ -249,6 +249,13 @@ class Monitor:
                 MonitorReport(**{**report, "coverage": coverage, "pit_counts": tuple(report["pit_counts"])})
             )
         return monitor
+
+
+def _mean(scores: FloatArray) -> float:
+    """Return the mean of scores, also of those whose sum leaves the range of numbers."""
+    with np.errstate(over="ignore"):
+        mean = float(scores.mean())
+    return mean if np.isfinite(mean) else average(scores, None)
 
 
 def _checked_pit(pit: ArrayLike, n: int) -> FloatArray:

@@ -148,7 +148,7 @@ def _check_format(path: str, metadata: dict[str, str]) -> None:
     if metadata.get("format") != FORMAT:
         raise ModelFileError(f"{path} is a safetensors file, but not a bdkn model; load it with its own program")
     version = metadata.get("version", "")
-    if not (version.isascii() and version.isdecimal() and 0 < len(version) < 10):
+    if not (version.isascii() and version.isdecimal() and len(version) < 10):
         raise _damaged(path, "its version is no number")
     if int(version) > VERSION:
         raise ModelFileError(

@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from bdkn.errors import InvalidParameterError
 from bdkn.predictive.base import Predictive
-from bdkn.predictive.location_scale import LocationScale, StudentT
+from bdkn.predictive.location_scale import LocationScale
 from bdkn.predictive.transformed import row_quantiles
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
@@ -112,8 +112,8 @@ class _Integral:
         """Return how far (m,) the variable of integration s extends to both sides, to levels of about 1e-16."""
         if not isinstance(self.dist, LocationScale):
             return np.full(len(rows), _END)
-        df = self.dist.df[rows] if isinstance(self.dist, StudentT) else np.full(len(rows), np.inf)
-        return np.arcsinh(np.maximum(_GAUSSIAN_END, 10.0 ** np.minimum(16.0 / df, 100.0)))
+        quantile = self.dist[rows]._standard_ppf(np.array([expit(-_END)]))[..., 0]
+        return np.broadcast_to(np.arcsinh(np.clip(-quantile, _GAUSSIAN_END, 1e100)), len(rows))
 
     def _targets(self, row: IndexArray, s: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the targets at s (m, k), and the derivative of the level by s.

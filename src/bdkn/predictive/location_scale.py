@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betaincinv, betaln, ndtr, ndtri, stdtr, stdtrit
+from scipy.special import betaincinv, betaln, gammaln, ndtr, ndtri, stdtr, stdtrit
 
 from bdkn.arrays import read_numbers
 from bdkn.errors import InvalidParameterError
@@ -24,6 +24,12 @@ _GAUSSIAN_DF = 1e8
 _FAR_OUT = 1e3  # beyond it the tail of the Gaussian differs from that of a Student-t with many degrees of freedom
 
 _FAR_DOWN = 1e-100  # a level below which quantiles are computed in another way
+
+# With more degrees of freedom than these, x = ν/(ν + t²) of no quantile t has a logarithm below the second number,
+# where x leaves the range of floats.
+_FEW_DF, _LOG_X = 2.5, -690.0
+
+_HUGE = 1e150  # the square of a larger number leaves the range of floats
 
 
 class LocationScale(Predictive):
@@ -242,7 +248,8 @@ class StudentT(LocationScale):
 
     def _standard_cdf(self, z: FloatArray) -> FloatArray:
         cumulative: FloatArray = stdtr(self.df[:, None], z)
-        return cumulative
+        huge = np.abs(z) > _HUGE  # where stdtr gives up
+        return np.where(huge, _far_cdf(z, self.df[:, None]), cumulative) if huge.any() else cumulative
 
     def _standard_ppf(self, q: FloatArray) -> FloatArray:
         ν = (self.df[:1] if self.df.strides == (0,) else self.df)[:, None]  # one number for all rows is computed once
@@ -251,7 +258,8 @@ class StudentT(LocationScale):
         x = betaincinv(np.minimum(ν, 1e8) / 2, 0.5, 2 * np.minimum(q, _FAR_DOWN))
         with np.errstate(divide="ignore", over="ignore"):
             far = -np.sqrt(ν) * np.sqrt(1 / x - 1)
-        return np.where(q == 1, np.inf, np.where((q < _FAR_DOWN) & (ν < 1e8), far, np.where(q == 0, -np.inf, inner)))
+        found = np.where((q < _FAR_DOWN) & (ν < 1e8), far, np.where(q == 0, -np.inf, inner))
+        return np.where(q == 1, np.inf, found if ν.min(initial=np.inf) > _FEW_DF else _far_out(found, ν, q))
 
     def _standard_rvs(self, shape: tuple[int, int], generator: np.random.Generator) -> FloatArray:
         return generator.standard_t(np.minimum(self.df, 1e15)[:, None], size=shape)
@@ -265,6 +273,35 @@ class StudentT(LocationScale):
         return np.asarray(scale * np.where(cauchy, _cauchy_crps(z), score))
 
 
+def _far_out(inner: FloatArray, df: FloatArray, q: FloatArray) -> FloatArray:
+    """Return quantiles of the standard Student-t with those in place that are larger than stdtrit computes."""
+    a = _half(df)
+    with np.errstate(divide="ignore", over="ignore"):
+        log_x = (np.log(2 * np.minimum(q, 1 - q)) + _log_share(a)) / a
+        size = np.exp(np.log(df) / 2 - log_x / 2)
+    return np.where(log_x < _LOG_X, np.where(q < 0.5, -size, size), inner)
+
+
+def _far_cdf(z: FloatArray, df: FloatArray) -> FloatArray:
+    """Return the distribution function of the standard Student-t at numbers of which the square is none."""
+    a = _half(df)
+    with np.errstate(divide="ignore"):
+        log_x = np.log(2 * a) - 2 * np.log(np.abs(z))
+    tail = np.exp(a * log_x - _log_share(a)) / 2
+    return np.asarray(np.where(z < 0, tail, 1 - tail))
+
+
+def _half(df: FloatArray) -> FloatArray:
+    """Return half of the degrees of freedom, as a number that has an inverse, also far out in a Gaussian."""
+    return np.clip(df / 2, 1e-300, _GAUSSIAN_DF)
+
+
+def _log_share(a: FloatArray) -> FloatArray:
+    """Return log(a B(a, ½)): far out, F(-t) = ½ I_x(a, ½) is ½ x^a / (a B(a, ½)), with a = ν/2 and x = ν/(ν + t²)."""
+    found: FloatArray = gammaln(1 + a) + gammaln(0.5) - gammaln(a + 0.5)
+    return found
+
+
 def student_t_logpdf(y: FloatArray, df: float | FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
     """Return the log density of ``StudentT(df, loc, scale)`` at ``y``, all of one shape or numbers."""
     return log_density(_standard_t_logpdf(standardise(y, loc, scale), df), y, loc, scale)
@@ -273,8 +310,11 @@ def student_t_logpdf(y: FloatArray, df: float | FloatArray, loc: FloatArray, sca
 def _standard_t_logpdf(z: FloatArray, df: float | FloatArray) -> FloatArray:
     """Return the log density of the standard Student-t."""
     ν = np.minimum(df, 1e15)  # keeps df = inf, the Gaussian, out of inf * 0
-    with np.errstate(over="ignore"):
-        tail: FloatArray = (ν + 1) / 2 * np.log1p(z**2 / ν)
+    with np.errstate(over="ignore", divide="ignore"):
+        ratio: FloatArray = np.log1p(z**2 / ν)
+        if np.isinf(ratio).any():
+            ratio = np.where(np.isinf(ratio), 2 * np.log(np.abs(z)) - np.log(ν), ratio)
+        tail: FloatArray = (ν + 1) / 2 * ratio
     # log B(1/2, ν/2) keeps its digits at large ν, where log Γ((ν+1)/2) - log Γ(ν/2) cancels.
     normaliser: FloatArray = np.log(ν) / 2 + betaln(0.5, ν / 2)
     return np.where(np.isinf(df) & (np.abs(z) > _FAR_OUT), normal_logpdf(z), -tail - normaliser)

@@ -94,6 +94,8 @@ class StudentTMixture(Predictive):
             raise InvalidParameterError(f"df must be > 2, so that there is a variance; got {self.df.min()}")
         if not ((self.width > 0.0) | (self.mass == 0.0)).all() or not (self.mass >= 0.0).all():
             raise InvalidParameterError("width must be > 0 and mass >= 0; some are not")
+        if not (np.isfinite(self.position).all() and np.isfinite(self.width).all()):
+            raise InvalidParameterError("position and width must be finite in single precision, below 3.4e38")
         total = self.kept + self.mass.sum(axis=1, dtype=np.float64)
         if not ((self.kept >= 0.0).all() and np.abs(total - 1.0).max(initial=0.0) < 1e-5):
             raise InvalidParameterError(
@@ -180,7 +182,7 @@ class StudentTMixture(Predictive):
 
         error = y - self.loc[:, None]
         wide = self.scale[:, None] > NARROW * np.abs(error)
-        u = error / np.where(wide, self.scale[:, None], 1.0)
+        u = np.where(wide, error, 0.0) / np.where(wide, self.scale[:, None], 1.0)
         apart = self._in_blocks(student_mixture.half_distances, *_precisions(self.df))
         score = self._in_blocks(student_mixture.distances, u) - apart[:, None]
         score -= (self.kept**2 * _half_distance(self.df))[:, None]

@@ -207,6 +207,8 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
             return WeightPosterior(post.df, combination.weights, post.scale_matrix[:H, :H], np.inf)
         if (updates := self._combined.updates) is not None:
             return weights_given(combination, updates.absorbed.total)
+        if (left_out := self._combined.left_out) is not None:
+            return weights_given(combination, left_out.statistics)
         return average_weights(combination, held_out.forecast(), held_out.y, held_out.counts)
 
     @of_one_state

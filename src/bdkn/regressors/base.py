@@ -521,7 +521,8 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         check_single_output(y)
         table, targets = self._checked(X, y, reset=reset)
         counts = None if sample_weight is None else check_counts(sample_weight, len(targets))
-        rows = Rows(table, np.asarray(targets, dtype=np.float64), counts)
+        with np.errstate(over="ignore"):  # long doubles may be infinite in double precision, which is refused as such
+            rows = Rows(table, np.asarray(targets, dtype=np.float64), counts)
         check_size(rows.y)
         if reset:
             tell_extreme_targets(rows)

@@ -35,11 +35,14 @@ from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.base import Table
 from bdkn.regressors.candidate_networks import candidates_in_use, combine_candidates, train_candidates, within_limit
 from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks
+from bdkn.regressors.in_blocks import fit_in_blocks
 from bdkn.regressors.paper import paper_parameters
 from bdkn.regressors.publication import of_one_state
 from bdkn.regressors.published import fit_published
 from bdkn.regressors.shared_docs import with_shared_docs
-from bdkn.rows import Rows
+from bdkn.regressors.training_rows import check_not_none
+from bdkn.row_sources import as_row_source
+from bdkn.rows import Rows, RowSource
 from bdkn.stages import stage
 from bdkn.training import Engine, NetworkSettings
 from bdkn.training.effort import Clock, check_time_limit
@@ -195,20 +198,27 @@ class BDKNRegressor(CombiningRegressor):
         return cls(**{**published, **overrides})
 
     def fit(
-        self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
+        self,
+        X: Table | RowSource,
+        y: ArrayLike | str | None = None,
+        sample_weight: ArrayLike | str | None = None,
+        groups: ArrayLike | str | None = None,
     ) -> Self:
-        """Fit the regressor to training rows.
+        """Fit the regressor to training rows, in memory or in blocks.
 
         Rows that repeat another one, inputs and target, are counted once, with a warning, and rows with equal inputs
         are in the same fold, unless ``groups``, or row numbers as ``cv``, say which rows belong together.
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
+        X : array-like or data frame of shape (n_samples, n_features), or row source
             An array of finite numbers; or a data frame of pandas, polars or pyarrow, with columns of numbers, booleans,
-            categories, text, dates and durations, in which values may be missing.
+            categories, text, dates and durations, in which values may be missing; or a source of rows that need not
+            fit into memory: ``ParquetRows``, ``ArrayRows``, ``IteratorRows``, ``DaskRows``, a pyarrow dataset or a Dask
+            data frame.
         y : array-like of shape (n_samples,)
-            Targets.
+            Targets; of a dataset or a Dask data frame, the name of the column; not given with other row sources, which
+            have their targets.
         sample_weight : array-like of shape (n_samples,), optional
             How many times each row is counted: a weight of 2 is two observations, a weight of 0 leaves the row out.
             Weights that sum to one would count as a single row: multiply them by the number of rows.
@@ -221,12 +231,16 @@ class BDKNRegressor(CombiningRegressor):
         self : object
             The fitted regressor.
         """
+        source = as_row_source(X, y, sample_weight, groups)
+        if source is not None:
+            return self._publish(lambda model: fit_in_blocks(model, source))
         return self._publish(lambda model: model._fit(*model._split_rows(X, y, sample_weight, groups, reset=True)))
 
     def _split_rows(
-        self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None, *, reset: bool
+        self, X: Table, y: ArrayLike | None, sample_weight: ArrayLike | None, groups: ArrayLike | None, *, reset: bool
     ) -> tuple[Rows, Splitting]:
         """Return the checked rows to use, and how they are divided into folds."""
+        y = check_not_none(y)
         check_choice("design", self.design, DESIGNS)
         if reset and isinstance(self.cv, Iterator):  # which can be read only once; this is the copy that is fitted
             self.cv = list(self.cv)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bdkn.blocks import LeftOut
 from bdkn.inference import Combination
 from bdkn.members import (
     EstimatorMember,
@@ -91,7 +92,8 @@ class Combined:
     ``combination`` is in the scaled units of ``targets``. ``held_out`` and ``provenance`` are None if no rows were left
     out of training, as is ``widening``, which is None in files of earlier versions, too. ``values`` is None if there
     are no values that many targets share, ``density`` if predictions are Student-t distributions, ``updates`` if no
-    rows were absorbed since the fit.
+    rows were absorbed since the fit. After a fit to more rows than are kept in memory, ``held_out`` is of a sample, and
+    ``left_out`` tells about all rows that were left out once; else it is None.
     """
 
     combination: Combination
@@ -102,6 +104,7 @@ class Combined:
     widening: Widening | None = None
     density: NeighbourDensity | None = None
     updates: Updates | None = None
+    left_out: LeftOut | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,11 @@ def as_frame(columns: Mapping[str, Any]) -> Any:
 
 
 def as_table(X: Any) -> Any:
-    """Return the rows as members receive them: as they are, but as a table whose rows can be taken by number."""
+    """Return the rows as members receive them: as they are, but as a table whose rows can be taken by number.
+
+    Floats become those of double precision, and arrays contiguous by rows: members that compute in the precision and
+    in the order of what they are given would predict other numbers for equal rows.
+    """
     if isinstance(X, np.ma.MaskedArray):
         check_readable("X", X)
         X = np.asarray(X)
@@ -45,7 +49,11 @@ def as_table(X: Any) -> Any:
             f"X must be a table, shape (n_samples, n_features); got shape {table.shape}. Reshape your data: "
             "X.reshape(-1, 1) is a single column, X.reshape(1, -1) a single row"
         )
-    return table
+    if not isinstance(table, np.ndarray) and not issparse(table):
+        return table
+    kind = np.float64 if table.dtype.kind == "f" else table.dtype
+    with np.errstate(over="ignore"):  # long doubles may be infinite in double precision, which is refused as such
+        return table.astype(kind, copy=False) if issparse(table) else np.asarray(table, dtype=kind, order="C")
 
 
 def numeric_names(X: Any) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from importlib.metadata import version
 
 from bdkn.errors import ModelFileError
@@ -77,10 +78,16 @@ def restore(arrays: Arrays, document: Document, path: str) -> ProbabilisticRegre
     except Exception as error:
         raise ModelFileError(
             f"{path} was written by bdkn {document.get('bdkn')!s:.20} and does not fit this version, "
-            f"{version('bdkn')} ({_reason(error)}); it is damaged or, if it is of a later version, run: pip install "
+            f"{_installed()} ({_reason(error)}); it is damaged or, if it is of a later version, run: pip install "
             "--upgrade bdkn"
         ) from error
     return model
+
+
+@cache
+def _installed() -> str:
+    """Return the version of this library; finding it takes longer than refusing a file."""
+    return version("bdkn")
 
 
 def _reason(error: Exception) -> str:

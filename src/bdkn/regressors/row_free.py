@@ -30,7 +30,7 @@ def without_rows(state: Any) -> Any:
             "the shape of its predictions from their targets: save model.without_shape(), which predicts Student-t "
             "distributions"
         )
-    return replace(state, combined=replace(state.combined, held_out=None, updates=None))
+    return replace(state, combined=replace(state.combined, held_out=None, updates=None, left_out=None))
 
 
 def check_has_rows(combined: Combined) -> None:

@@ -42,10 +42,11 @@ def check_targets_of_frame(y: ArrayLike) -> FloatArray:
     return targets
 
 
-def check_not_none(y: ArrayLike | None) -> None:
-    """Raise if there are no targets at all."""
+def check_not_none(y: ArrayLike | None) -> ArrayLike:
+    """Return the targets; raise if there are none at all."""
     if y is None:
         raise InvalidParameterError("this regressor requires y to be passed, but the target y is None")
+    return y
 
 
 def check_plain_table(X: Any) -> None:
@@ -134,9 +135,9 @@ def check_size(y: FloatArray) -> None:
     peak = np.abs(y).max(initial=0.0)
     if peak > LARGEST_TARGET:
         row = int(np.argmax(np.abs(y)))
+        example = f", as y / {peak:.0e}" if np.isfinite(peak) else ""
         raise InvalidParameterError(
-            f"y must be within ±{LARGEST_TARGET:g}; row {row} is {y[row]:g}: fit to targets in other units, as "
-            f"y / {peak:.0e}"
+            f"y must be within ±{LARGEST_TARGET:g}; row {row} is {y[row]:g}: fit to targets in other units{example}"
         )
 
 

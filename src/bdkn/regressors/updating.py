@@ -204,7 +204,10 @@ def updates_of(model: CombiningModel) -> Updates:
             "a model is updated by rows that its members were not trained on, beside those that were left out of the "
             "fit; design='in-sample' leaves out none: fit with design='cross-fit' or 'hold-out'"
         )
-    held_out = combined.held_out
+    held_out, left_out = combined.held_out, combined.left_out
+    if left_out is not None:
+        statistics = left_out.statistics
+        return Updates(Absorbed(combined.combination, statistics, Statistics.empty(statistics.n_weights)))
     return Updates(Absorbed.start(combined.combination, held_out.forecast(), held_out.y, held_out.counts))
 
 
@@ -218,8 +221,11 @@ def log_slopes(combined: Combined) -> float:
     """Return Σ c log g′(y) over all rows that count, with the link g in scaled units."""
     held_out, updates = combined.held_out, combined.updates
     assert held_out is not None, "a transformed target has held-out rows"
-    slopes = np.broadcast_to(combined.targets.log_derivative(held_out.y), held_out.y.shape)
-    base = float(slopes.sum() if held_out.counts is None else slopes @ held_out.counts)
+    if combined.left_out is not None:
+        base = combined.left_out.log_slopes
+    else:
+        slopes = np.broadcast_to(combined.targets.log_derivative(held_out.y), held_out.y.shape)
+        base = float(slopes.sum() if held_out.counts is None else slopes @ held_out.counts)
     return base if updates is None else updates.absorbed.base_weight * base + updates.log_slopes
 
 

@@ -111,8 +111,15 @@ def read_column(X: Any, name: Any) -> RawColumn:
     if isinstance(dtype, nw.List | nw.Array | nw.Struct):
         raise _several_values(name, dtype)
     if dtype in (nw.Categorical, nw.Enum):
-        return _from_categories(name, series.to_list(), _levels(X, name))
+        return _from_categories(name, _category_values(series), _levels(X, name))
     return _from_values(name, series.to_list())
+
+
+def _category_values(series: Any) -> list[Any]:
+    """Return the values of a column of categories; Arrow lists those of its codes one by one unless they are cast."""
+    native = series.to_native()
+    values = getattr(getattr(native, "type", None), "value_type", None)
+    return list(series.to_list() if values is None else native.cast(values).to_pylist())
 
 
 def _from_categories(name: Any, values: list[Any], levels: tuple[str, ...]) -> RawColumn:
@@ -125,6 +132,8 @@ def _from_categories(name: Any, values: list[Any], levels: tuple[str, ...]) -> R
 
 def _from_values(name: Any, values: list[Any]) -> RawColumn:
     """Return a column of Python objects as numbers, dates or durations if all are, else as text."""
+    if set(map(type, values)) <= {str, type(None)}:  # most columns, which need no look at each value
+        return RawColumn(name, "text", _texts(values))
     known = [value for value in values if not _is_missing(value)]
     if not known:
         return RawColumn(name, "text", _texts(values))
@@ -137,7 +146,7 @@ def _from_values(name: Any, values: list[Any]) -> RawColumn:
     if all(_is_missing(value) or isinstance(value, datetime.date) for value in values):
         return RawColumn(name, "date", _days(np.array([_stamp(value) for value in values], dtype="datetime64[us]")))
     if all(isinstance(value, datetime.timedelta) for value in known):
-        given = [np.timedelta64("NaT") if _is_missing(value) else np.timedelta64(value) for value in values]
+        given = [np.timedelta64("NaT", "us") if _is_missing(value) else np.timedelta64(value) for value in values]
         return RawColumn(name, "duration", _seconds(np.array(given, dtype="timedelta64[us]")))
     odd = next((value for value in known if isinstance(value, _NO_SINGLE_VALUE) or _has_no_text(value)), None)
     if odd is not None:
@@ -161,7 +170,11 @@ def _has_no_text(value: Any) -> bool:
 def _texts(values: list[Any]) -> NDArray[Any]:
     """Return values as text without space around it; None where they are missing or empty."""
     text = np.empty(len(values), dtype=object)
-    text[:] = [None if _is_missing(value) else as_text(value) or None for value in values]
+    if set(map(type, values)) <= {str, type(None)}:
+        short = {value: value.strip() or None for value in set(values) - {None}}
+        text[:] = [short.get(value) for value in values]
+    else:
+        text[:] = [None if _is_missing(value) else as_text(value) or None for value in values]
     return text
 
 
@@ -258,8 +271,11 @@ def _seconds(values: NDArray[Any]) -> FloatArray:
 
 
 def _levels(X: Any, name: Any) -> tuple[str, ...]:
-    """Return the values of an ordered category of pandas, or of an Enum of polars, in their order; else none."""
-    dtype = getattr(X[name] if hasattr(X, "columns") else None, "dtype", None)
+    """Return the values of an ordered category of pandas or Arrow, or of an Enum of polars, in order; else none."""
+    column = X[name] if hasattr(X, "columns") else None
+    if getattr(getattr(column, "type", None), "ordered", False) and column.num_chunks:  # type: ignore[union-attr]
+        return tuple(map(as_text, column.unify_dictionaries().chunk(0).dictionary.to_pylist()))  # type: ignore[union-attr]
+    dtype = getattr(column, "dtype", None)
     if getattr(dtype, "ordered", False) or type(dtype).__name__ == "Enum":
         return tuple(map(as_text, dtype.categories))  # type: ignore[union-attr]
     return ()

@@ -31,6 +31,9 @@ _SOME_ROWS, _MANY_ROWS = 1000, 4000
 """Rows above which fewer epochs suffice, and rows above which depth is worth more than further networks."""
 
 
+_ENOUGH_STEPS_ROWS = 500_000
+"""Rows from which on the number of steps, and with it the time of training, stays the same."""
+
 _ROWS_PER_BIN = 12
 """Rows that a bin of the piecewise-linear encoding holds at least."""
 
@@ -61,12 +64,13 @@ def default_size(n_rows: int) -> Size:
     """Return the size for a table of so many rows.
 
     With few rows many small networks are best, trained for long; with many rows fewer and deeper ones. Epochs fall with
-    the rows while the number of steps still grows. Some networks see their inputs through piecewise-linear encodings.
+    the rows while the number of steps still grows, up to half a million rows. Some networks see their inputs through
+    piecewise-linear encodings.
     """
     if n_rows <= _MANY_ROWS:
         epochs = round(500 * min(1.0, _SOME_ROWS / n_rows) ** 0.5)
         return Size(11, (50, 50), epochs, (0, 4, 0, 8, 0, 16), (50, 50))
-    epochs = max(1, round(250 * (_MANY_ROWS / n_rows) ** 0.25))
+    epochs = max(1, round(250 * (_MANY_ROWS / n_rows) ** 0.25 * min(1.0, _ENOUGH_STEPS_ROWS / n_rows) ** 0.75))
     return Size(8, (36,) * 5, epochs, (0, 16, 0, 0), (28,) * 5)
 
 
@@ -203,6 +207,14 @@ class NetworkSettings:
             pairs = zip(parts, of_groups, strict=True)
             found = [part if encoding is None else _of_inputs(part, encoding) for part, encoding in pairs]
             return Trained.join(found)[np.argsort(numbers)] if len(found) > 1 else found[0]
+
+    def jobs_of_member(self, rows: Rows, seeds: Seeds, member: int) -> tuple[PiecewiseLinear | None, list[Job]]:
+        """Return the encoding of a member's inputs, learned from these rows, and a job for each of its networks."""
+        size = self.size(len(rows))
+        encoding = self._encodings(size, rows, [member])[member]
+        n_inputs = rows.X.shape[1] + (0 if encoding is None else len(encoding))
+        hidden = size.hidden if encoding is None else size.hidden_encoded
+        return encoding, self._jobs(size, n_inputs, seeds, [member] * len(seeds), [None] * len(seeds), hidden)
 
     def _encodings(self, size: Size, rows: Rows, members: Sequence[int]) -> dict[int, PiecewiseLinear | None]:
         """Return the encoding of each member's inputs: None where it sees the inputs as they are."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bdkn.cli.terminal import echo, errors_as_messages
+from bdkn.errors import InvalidParameterError, require
 
 if TYPE_CHECKING:
     from bdkn_paper.experiments import Outcome
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 MOST_JOBS = 1024
 """Most processes that can be asked for."""
+
+_CONNECT_S = 10
+"""Seconds within which a scheduler must answer."""
 
 
 def _not_zero(jobs: int) -> int:
@@ -42,6 +47,7 @@ def run(
     store: StoreOption = Path(".bdkn-store"),
     jobs: Annotated[int, typer.Option(help="Processes; -1 for one per core.", callback=_not_zero)] = -1,
     device: Annotated[str, typer.Option(help="Device of the methods that PyTorch trains, for example cuda.")] = "",
+    cluster: Annotated[str, typer.Option(help="Address of a Dask scheduler, whose workers run the cells.")] = "",
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed cells again.")] = False,
     data: DataOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
@@ -49,9 +55,9 @@ def run(
     """Run the cells of an experiment that are not in the store yet.
 
     It can be stopped at any time, even killed: the same command continues where it stopped. Several processes can use
-    one store at the same time.
+    one store at the same time. The workers of a cluster read data sets from the same folder as this process.
     """
-    with errors_as_messages():
+    with errors_as_messages(), _client(cluster) as client:
         from bdkn_paper.experiments import cost, load_experiment, pending, run_cells
         from bdkn_paper.store import Store
 
@@ -60,10 +66,30 @@ def run(
         cells = experiment.cells(source, methods=_names(methods), datasets=_names(datasets), splits=_numbers(splits))
         todo = pending(cells, kept, retry_failed=retry_failed)
         work = {cell.key: cost(cell, source) for cell in todo}
-        outcomes = run_cells(todo, kept, source, jobs=jobs, retry_failed=retry_failed, device=device or None)
+        how = {"retry_failed": retry_failed, "device": device or None, "client": client}
+        outcomes = run_cells(todo, kept, source, jobs=jobs, **how)
         ended = list(_shown(outcomes, work, quiet=quiet))
         echo(_summary(cells, ended, kept))
         raise typer.Exit(_report_failures([*_failed_before(cells, ended, kept), *ended]))
+
+
+@contextmanager
+def _client(address: str) -> Iterator[Any]:
+    """Give the client of the cluster at an address; None if there is no address."""
+    if not address:
+        yield None
+        return
+    require("distributed", extra="dask")
+    from distributed import Client
+
+    try:
+        client = Client(address, timeout=_CONNECT_S)
+    except (OSError, ValueError) as error:
+        raise InvalidParameterError(
+            f"--cluster must be the address of a Dask scheduler, such as tcp://host:8786; got {address!r}: {error}"
+        ) from error
+    with client:
+        yield client
 
 
 def pack(

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from bdkn.errors import BDKNError
 from bdkn.regressors import TorchRegressor
@@ -52,12 +53,14 @@ def run_cells(
     jobs: int = 1,
     retry_failed: bool = False,
     device: str | None = None,
+    client: Any | None = None,
 ) -> Iterator[Outcome]:
     """Run the cells without a record in the store and yield how each ended, in the order in which they end.
 
     Long cells come first, so that all workers end at about the same time; cells of equal length come in random order,
     so that two processes with the same store rarely run the same cell. Workers store their records themselves: a kill
-    loses only the cells that are running. ``device`` is for the regressors that have this parameter.
+    loses only the cells that are running. ``device`` is for the regressors that have this parameter. With a ``client``
+    of a Dask cluster, cells are its tasks in place of ``jobs`` processes, and this process stores the records.
     """
     from joblib import Parallel, delayed, effective_n_jobs
 
@@ -67,7 +70,9 @@ def run_cells(
     if device is not None and any(map(has_device, todo)):
         TorchRegressor.check_device(device)  # once, before any cell fails because of it
     todo.sort(key=lambda cell: (-cost(cell, source), random.random()))
-    if effective_n_jobs(jobs) == 1:  # no worker processes: the threads of each fit use the cores
+    if client is not None:
+        yield from _run_on_cluster(client, todo, store, source, device)
+    elif effective_n_jobs(jobs) == 1:  # no worker processes: the threads of each fit use the cores
         for cell in todo:
             yield run_cell(cell, store, source, n_jobs=-1, retry_failed=retry_failed, device=device)
     else:
@@ -95,17 +100,45 @@ def run_cell(
     cell: Cell, store: Store, source: TaskSource, *, n_jobs: int, retry_failed: bool = False, device: str | None = None
 ) -> Outcome:
     """Run one cell, unless another process has done so in the meantime, and store its record."""
-    from bdkn_paper.experiments.evaluate import evaluate
-
     if not pending([cell], store, retry_failed=retry_failed):
         return known_outcome(cell, store)
+    return _stored(store, cell, evaluated(cell, source, n_jobs, device))
+
+
+def evaluated(cell: Cell, source: TaskSource, n_jobs: int, device: str | None) -> Record | Outcome:
+    """Return the record of a cell, or how it ended if there are no data."""
+    from bdkn_paper.experiments.evaluate import evaluate
+
     try:
         task = source.load(cell.dataset)
     except (BDKNError, OSError) as error:
         return Outcome(cell, "no data", message=str(error))
-    record = evaluate(cell, task, n_jobs, device)
-    store.put(record)
-    return _outcome(cell, record)
+    return evaluate(cell, task, n_jobs, device)
+
+
+def _stored(store: Store, cell: Cell, found: Record | Outcome) -> Outcome:
+    if isinstance(found, Outcome):
+        return found
+    store.put(found)
+    return _outcome(cell, found)
+
+
+def _run_on_cluster(
+    client: Any, cells: Sequence[Cell], store: Store, source: TaskSource, device: str | None
+) -> Iterator[Outcome]:
+    """Run cells as tasks of a Dask cluster; those of a worker that is lost run again on another."""
+    from distributed import as_completed
+
+    running = {client.submit(evaluated, cell, source, 1, device, pure=False): cell for cell in cells}
+    try:
+        for future in as_completed(list(running)):
+            cell, error = running.pop(future), future.exception()
+            if error is None:
+                yield _stored(store, cell, future.result())
+            else:  # of the cluster; it leaves no record, so that the cell is run again
+                yield Outcome(cell, "failed", message=str(error))
+    finally:
+        client.cancel(list(running), force=True)
 
 
 def known_outcome(cell: Cell, store: Store) -> Outcome:

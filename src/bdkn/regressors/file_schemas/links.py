@@ -28,7 +28,7 @@ def _check_support(link: Link) -> None:
 def _check_near(link: IdentityLink | YeoJohnsonLink) -> None:
     _check_support(link)
     (lower, upper), (low, high) = link.support, link.near
-    must(low <= high, "near must be in order")
+    must(low <= high and low < math.inf and high > -math.inf, "near must be in order")
     must((math.isinf(low) or math.isfinite(lower)) and (math.isinf(high) or math.isfinite(upper)), "near needs bounds")
     must((low >= lower or math.isinf(low)) and (high <= upper or math.isinf(high)), "near must be within the bounds")
 

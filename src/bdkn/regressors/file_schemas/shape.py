@@ -81,7 +81,7 @@ SCHEMAS = (
             "knots": floats("J"),
             "shares": floats("J", "K+1", low=0.0),
             "tilt": _SIZE,
-            "narrowing": Number(above=0.0, high=1.0),
+            "narrowing": Number(low=0.1, high=1.0),
             "columns": Maybe(Items(Text())),
         },
         _check_density,

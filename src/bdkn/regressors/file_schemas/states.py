@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bdkn.inference import Absorbed, Combination
+from bdkn.blocks import LeftOut
+from bdkn.inference import Absorbed, Combination, Statistics
 from bdkn.members import (
     EstimatorMember,
     Folds,
@@ -73,6 +74,14 @@ _CURVES = Items(Array(("*",), ("f4", "f8"), finite=False))
 
 SCHEMAS = (
     Schema(
+        LeftOut,
+        {
+            "statistics": Part(Statistics, W=lambda rows: rows.n_weights),
+            "noise": Number(low=0.0),
+            "log_slopes": Number(),
+        },
+    ),
+    Schema(
         FittedNetworks,
         {
             "ensemble": Part(NetworkEnsemble, H=len),
@@ -103,6 +112,7 @@ SCHEMAS = (
             "widening": Maybe(Part(Widening)),
             "density": Maybe(Part(NeighbourDensity)),
             "updates": Maybe(Part(Updates, W=lambda updates: weights_of(updates.absorbed.fitted))),
+            "left_out": Maybe(Part(LeftOut, W=lambda left_out: left_out.statistics.n_weights)),
         },
         _check_combined,
     ),

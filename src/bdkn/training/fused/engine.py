@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from typing import Any, Generic, Protocol, TypeVar
 
 import joblib
 import numpy as np
@@ -24,7 +25,7 @@ from bdkn.training.fused.layout import Layout, layout_of
 from bdkn.training.fused.step import BETA_NLL, MSE, NLL
 from bdkn.training.job import EpochReport, Hook, Job, Trained
 from bdkn.training.objective import OBJECTIVES, BetaNLL, GaussianNLL, SquaredError
-from bdkn.training.rows import JobRows, TrainingTable
+from bdkn.training.rows import JobRows, RowNumbers, Streams, TrainingTable
 from bdkn.typing import Array, Float32Array
 
 _CALL_S = 0.01
@@ -85,6 +86,27 @@ class Run:
         weights = packing_of(job.spec).pack(job.spec.initial_layers(own.streams.initial))
         layout = layout_of(job.spec, settings.batch)
         state = _state(layout, layout.workspace(weights), own.streams.order, job.config)
+        return cls(layout, data, settings, state)
+
+    @classmethod
+    def resume(cls, job: Job, table: TrainingTable, order: RowNumbers, state: compiled.State | None) -> Run:
+        """Return a job that goes on with other rows, those with the numbers ``order``; None: it begins.
+
+        An epoch is then a pass over these rows. The state is not changed: the run works on a copy.
+        """
+        settings, layout = (
+            _settings(job.spec, job.config, job.config.batch_size),
+            layout_of(job.spec, job.config.batch_size),
+        )
+        if state is None:
+            streams = Streams.of(job.seed)
+            weights = packing_of(job.spec).pack(job.spec.initial_layers(streams.initial))
+            state = _state(layout, layout.workspace(weights), streams.order, job.config)
+        else:
+            copies: list[Any] = [part.copy() for part in state]
+            state = compiled.State(*copies)
+        weight = _NOTHING if table.weight is None else table.weight
+        data = compiled.Data(table.X, table.y, weight, order, np.empty(0, dtype=np.int32))
         return cls(layout, data, settings, state)
 
     @property
@@ -172,14 +194,31 @@ def _check_compiled(jobs: Sequence[Job]) -> None:
         )
 
 
-class Queue:
+class Trains(Protocol):
+    """What waits for a thread, such as a ``Run``."""
+
+    @property
+    def epoch(self) -> int:
+        """Epochs run so far."""
+
+    def is_done(self) -> bool:
+        """Return whether nothing remains to be done."""
+
+    def advance(self, epochs: int) -> None:
+        """Train for that many epochs, or fewer."""
+
+
+Task = TypeVar("Task", bound=Trains)
+
+
+class Queue(Generic[Task]):
     """Runs waiting for a thread: a free thread takes the run with the fewest epochs, so that all end together.
 
     One thread per run would leave a core idle for a sixth of the time with five runs on two cores. ``after``, where
     given, is called with a run's number and the run after every epoch.
     """
 
-    def __init__(self, runs: Sequence[Run], after: Callable[[int, Run], None] | None = None) -> None:
+    def __init__(self, runs: Sequence[Task], after: Callable[[int, Task], None] | None = None) -> None:
         self._after, self._lock, self._stopped = after, threading.Lock(), threading.Event()
         self._waiting = [(0, number, 1, run) for number, run in enumerate(runs)]
 
@@ -203,11 +242,11 @@ class Queue:
             self._stopped.set()  # the other threads end after their present call
             raise
 
-    def _take(self) -> tuple[int, int, int, Run] | None:
+    def _take(self) -> tuple[int, int, int, Task] | None:
         with self._lock:
             return heapq.heappop(self._waiting) if self._waiting and not self._stopped.is_set() else None
 
-    def _advance(self, number: int, epochs: int, run: Run) -> None:
+    def _advance(self, number: int, epochs: int, run: Task) -> None:
         began = time.perf_counter()
         run.advance(epochs)
         if self._after is not None:

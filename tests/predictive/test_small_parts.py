@@ -1,0 +1,63 @@
+"""Small parts of distributions and links that whole predictions rarely show: each against its definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bdkn.errors import InvalidParameterError
+from bdkn.predictive import (
+    Gaussian,
+    LogLink,
+    MultivariateT,
+    StudentT,
+    StudentTMixture,
+    Transformed,
+    YeoJohnsonLink,
+    base,
+    join,
+)
+
+
+def test_a_power_takes_targets_of_any_size_without_a_warning():
+    assert YeoJohnsonLink(2.0).forward(np.array([1e300]))[0] == np.inf
+    assert YeoJohnsonLink(0.0).inverse(np.array([1e300]))[0] == np.inf
+
+
+def test_a_power_below_zero_has_an_image_that_ends():
+    link = YeoJohnsonLink(-0.5)
+    np.testing.assert_array_equal(link.inverse(np.array([2.0, 2.5, 100.0])), [np.inf] * 3)
+    np.testing.assert_allclose(link.inverse(link.forward(np.array([0.5, 10.0]))), [0.5, 10.0])
+
+
+def test_draws_are_told_by_the_bytes_they_need(monkeypatch):
+    told = []
+    monkeypatch.setattr(base, "check_memory", lambda *given: told.append(given))
+    base.check_draws("size", 3, 5)
+    assert told == [("size=5 draws of 3 rows", 120.0, "draw fewer at once")]
+
+
+def test_numbers_that_are_repeated_take_no_memory_and_cannot_be_changed():
+    many = base.repeated(np.array(2.5), (3, 4))
+    np.testing.assert_array_equal(many, np.full((3, 4), 2.5))
+    assert many.strides == (0, 0)
+    with pytest.raises(ValueError, match="read-only"):
+        many[0, 0] = 1.0
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (3, 2), (2, 1, 1)])
+def test_a_joint_density_is_that_of_all_rows(shape):
+    with pytest.raises(InvalidParameterError, match=r"y must be \(n,\) or \(n, k\) with n=2 rows; got shape"):
+        MultivariateT(3.0, np.zeros(2), np.eye(2)).logpdf(np.zeros(shape))
+
+
+def test_an_interval_covers_nine_tenths_unless_told_otherwise():
+    dist = join([Gaussian([0.0], 1.0), StudentT(3.0, [1.0], 2.0)], [[0], [1]])
+    for part in (dist, Gaussian([0.0], 1.0)):
+        np.testing.assert_array_equal(part.interval(), part.interval(0.9))
+
+
+def test_a_component_that_has_no_share_has_none_in_the_moments_even_if_its_own_are_infinite():
+    base = StudentTMixture(3.0, [0.0], [1.0], 0.0, [[-1.0, 1.0]], [[0.1, 0.1]], [[0.5, 0.5]])
+    found = Transformed(base, LogLink()).mean()
+    np.testing.assert_allclose(found, np.exp(0.005) * np.cosh(1.0), rtol=1e-6)
