@@ -283,7 +283,7 @@ class Packed:
         The inputs of the networks are the columns of ``X``, then the features of ``bins``.
         """
         rows, size, activation = (
-            self._checked(X, bins),
+            self.checked(X, bins),
             packing_of(self.spec).size,
             ACTIVATIONS[self.spec.activation].code,
         )
@@ -306,7 +306,8 @@ class Packed:
             run_on_threads(fill, range(0, n, step), threads)
         return means, variances
 
-    def _checked(self, X: ArrayLike, bins: Bins) -> Floats:
+    def checked(self, X: ArrayLike, bins: Bins) -> Floats:
+        """Return rows as compiled code takes them; raise if they have not the columns of these networks."""
         rows, wanted = np.ascontiguousarray(X, dtype=np.float32), self.spec.n_inputs - len(bins.columns)
         if not bins.fit(wanted):
             raise InvalidParameterError(f"bins must be of columns from 0 to {wanted - 1}")

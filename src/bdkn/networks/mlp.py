@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bdkn.errors import warn_user
 from bdkn.lazy import lazy
 from bdkn.networks.exact import exact_outputs
 from bdkn.networks.head import MEAN_VARIANCE
+from bdkn.networks.on_device import device_for, outputs_on
 from bdkn.networks.spec import Layer, NetworkSpec
 from bdkn.typing import Array, BoolArray, IndexArray
 
 if TYPE_CHECKING:
-    from bdkn.networks.compiled import Packed
+    from bdkn.networks.compiled import Bins, Packed
 
 
 class Predictor(Protocol):
@@ -81,7 +83,20 @@ class Networks:
         double precision, which only a reference has, and heads other than the usual one are left to NumPy. The outputs
         for a row do not depend on the other rows.
         """
-        return self.packed.outputs(X) if self.is_compiled else exact_outputs(self.spec, self.layers, X)
+        return self.outputs_with(X) if self.is_compiled else exact_outputs(self.spec, self.layers, X)
+
+    def outputs_with(self, X: ArrayLike, bins: Bins | None = None) -> tuple[Array, Array]:
+        """Return the means and variances of rows by compiled code, whose inputs are columns and features of bins."""
+        from bdkn.networks.compiled import NO_BINS
+
+        used = NO_BINS if bins is None else bins
+        device = device_for(self.spec, len(self), np.shape(X)[0])
+        if device is not None:
+            try:
+                return outputs_on(device, self.spec, self.layers, self.packed.checked(X, used), used)
+            except MemoryError as error:
+                warn_user(f"engine='gpu': predicted on the CPU instead: {error}", UserWarning)
+        return self.packed.outputs(X, bins=used)
 
     @property
     def is_compiled(self) -> bool:

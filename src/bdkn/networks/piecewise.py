@@ -125,7 +125,7 @@ class EncodedNetworks:
         """Return the means and variances of rows, each (H, n)."""
         networks = self.networks
         if isinstance(networks, Networks) and networks.is_compiled:
-            return networks.packed.outputs(X, bins=self.encoding.bins)
+            return networks.outputs_with(X, self.encoding.bins)
         return networks.outputs(self.encoding.transform(X))
 
 

@@ -10,7 +10,11 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar, cast
+
+from bdkn.networks.on_device import predict_on
+from bdkn.training.engines import prediction_device
 
 Model = TypeVar("Model")
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -32,9 +36,15 @@ def of_one_state(method: Method) -> Method:
 
     @functools.wraps(method)
     def on_snapshot(self: Any, *args: Any, **options: Any) -> Any:
-        return method(snapshot(self), *args, **options)
+        with predictions_of(self):
+            return method(snapshot(self), *args, **options)
 
     return cast(Method, on_snapshot)
+
+
+def predictions_of(model: Any) -> AbstractContextManager[None]:
+    """Return the context in which the networks of a model predict: on the GPU, if its engine is for one."""
+    return predict_on(prediction_device(getattr(model, "engine", "fused")))
 
 
 def publish(model: Any, fit: Callable[[Any], object]) -> None:
@@ -61,7 +71,8 @@ def publish_update(model: Any, change: Callable[[Any], object]) -> None:
 
 def _fitted(before: Model, fit: Callable[[Model], object]) -> Model:
     after: Any = snapshot(before)
-    after.fitted_ = fit(after)
+    with predictions_of(after):
+        after.fitted_ = fit(after)
     return cast(Model, after)
 
 

@@ -93,6 +93,12 @@ class AutoEngine:
             return Choice(get_engine("fused"), "on the CPU (faster for this size)")
         return Choice(get_engine("gpu"), f"on {device.name}")
 
+    def prediction_device(self) -> Device | None:
+        """Return the GPU if it was used before: to begin with one takes a second or two."""
+        from bdkn.kernels.gpu.cuda import known_cuda
+
+        return known_cuda()
+
     def train(
         self,
         jobs: Sequence[Job],
@@ -111,6 +117,15 @@ class AutoEngine:
     ) -> list[Trained]:
         """Train all tasks by one engine."""
         return train_tasks(self.choose(tasks, n_jobs).engine, tasks, n_jobs=n_jobs, on_epoch=on_epoch)
+
+
+def prediction_device(engine: object) -> Device | None:
+    """Return the device on which models with this engine predict many rows, the one that trains; None: on the CPU."""
+    if isinstance(engine, str) and engine not in ("auto", "gpu"):
+        return None
+    found = get_engine(engine) if isinstance(engine, str) else engine
+    device: Device | None = found.prediction_device() if hasattr(found, "prediction_device") else None
+    return device
 
 
 def find_device() -> Device:

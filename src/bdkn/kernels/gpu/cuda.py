@@ -45,6 +45,12 @@ def find_cuda(number: int = 0) -> Cuda:
     return found
 
 
+def known_cuda(number: int = 0) -> Cuda | None:
+    """Return a GPU that this process has used before, None if it has not."""
+    found = _found.get((number, os.getpid()))
+    return found if isinstance(found, Cuda) else None
+
+
 class CudaBuffer:
     """Memory on a GPU, freed with the object."""
 

@@ -13,7 +13,7 @@ THREADS = 256
 SOURCE = Path(__file__).with_name("kernel.cu")
 """The file of the programs."""
 
-PROGRAMS = ("train",)
+PROGRAMS = ("train", "predict")
 """Their names."""
 
 

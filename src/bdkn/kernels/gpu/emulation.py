@@ -130,4 +130,7 @@ void run_blocks(void (*program)(Arguments), const char *bytes, int blocks, int s
 extern "C" void emulate_train(const char *arguments, int blocks, int shared_bytes) {
     run_blocks<Tables>(train, arguments, blocks, shared_bytes);
 }
+extern "C" void emulate_predict(const char *arguments, int blocks, int shared_bytes) {
+    run_blocks<Forward>(predict, arguments, blocks, shared_bytes);
+}
 """

@@ -1,4 +1,5 @@
-// Trains networks on a GPU: one block of threads trains one network, from its first to its last step.
+// Trains networks on a GPU: one block of threads trains one network, from its first to its last step. And predicts with
+// them: see the end.
 //
 // Weights, Adam's moments and the activations of a batch lie in the shared memory of a multiprocessor, unless the inputs
 // are so many that the moments of the first layer have to lie in global memory. Rows of the next batch are copied while
@@ -96,7 +97,8 @@ __device__ float activated(float z, int code, float &slope) {
     return z * s;
 }
 
-// One hidden layer: tiles of two outputs and four rows.
+// One hidden layer: tiles of two outputs and four rows. Training needs the slopes of the activation, prediction does not.
+template <bool WITH_SLOPES>
 __device__ void hidden_layer(float *mem, const Layer layer, float *out, int BP, int batch, int code) {
     int row_tiles = (batch + 3) / 4, tiles = (layer.ld / 2) * row_tiles;
     for (int tile = threadIdx.x; tile < tiles; tile += THREADS) {
@@ -119,7 +121,7 @@ __device__ void hidden_layer(float *mem, const Layer layer, float *out, int BP, 
             a.z = activated(z[i][2], code, s.z);
             a.w = activated(z[i][3], code, s.w);
             *reinterpret_cast<Four *>(out + (o + i) * BP + b) = a;
-            *reinterpret_cast<Four *>(mem + layer.delta + (o + i) * BP + b) = s;
+            if (WITH_SLOPES) *reinterpret_cast<Four *>(mem + layer.delta + (o + i) * BP + b) = s;
         }
     }
 }
@@ -363,7 +365,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) train(Tables all) {
                 for (int l = 0; l < last; l++) {
                     Layer layer = layers[l];
                     if (l == 0) layer.input += turn * input_size;
-                    hidden_layer(mem, layer, mem + layers[l + 1].input, BP, job.batch, job.activation);
+                    hidden_layer<true>(mem, layer, mem + layers[l + 1].input, BP, job.batch, job.activation);
                     __syncthreads();
                 }
                 Layer top = layers[last];
@@ -435,5 +437,78 @@ extern "C" __global__ void __launch_bounds__(THREADS) train(Tables all) {
         all.state[3 * number] = flags[2];
         all.state[3 * number + 2] = best_epoch;
         all.score[number] = lowest;
+    }
+}
+
+// What networks of one shape predict for rows. Features of bins are inputs that follow the columns.
+struct Forward {
+    const float *X, *weights, *bins;  // bins: lower ends, widths, means and scales of their features
+    const int *bin_columns;
+    float *means, *variances;         // of each network
+    long long n_rows;
+    int n_columns, n_bins, n_layers, activation, size, batch;
+    int parts;                        // blocks that divide the rows of a network
+    int width[MAX_LAYERS];
+};
+
+// A block predicts some of the rows with one network, whose weights stay in shared memory.
+extern "C" __global__ void __launch_bounds__(THREADS) predict(Forward all) {
+    SHARED_MEMORY(mem);
+    __shared__ Layer layers[MAX_LAYERS];
+    __shared__ int end;
+    int BP = padded(all.batch) + 4, last = all.n_layers - 1, n_inputs = all.n_columns + all.n_bins;
+    long long number = blockIdx.x / all.parts, rest = blockIdx.x % all.parts;
+    if (threadIdx.x == 0) {
+        int at = 0, n_in = n_inputs, place = all.size;
+        for (int l = 0; l <= last; l++) {
+            Layer &layer = layers[l];
+            layer.n_in = n_in;
+            layer.n_out = all.width[l];
+            layer.ld = padded(layer.n_out);
+            layer.weights = at;
+            layer.input = place;
+            at += (n_in + 1) * layer.ld;
+            place += (n_in + 1) * BP;
+            n_in = layer.n_out;
+        }
+        end = place;
+    }
+    __syncthreads();
+    float *sums = mem + end, *inputs = mem + layers[0].input;
+    for (int i = threadIdx.x; i < all.size; i += THREADS) mem[i] = all.weights[number * all.size + i];
+    for (int i = all.size + threadIdx.x; i < end; i += THREADS) mem[i] = 0.0f;
+    __syncthreads();
+    for (int b = threadIdx.x; b < all.batch; b += THREADS)
+        for (int l = 0; l <= last; l++) mem[layers[l].input + layers[l].n_in * BP + b] = 1.0f;
+    for (long long start = rest * all.batch; start < all.n_rows; start += (long long)all.parts * all.batch) {
+        int n = (int)min((long long)all.batch, all.n_rows - start);
+        for (int i = threadIdx.x; i < n * all.n_columns; i += THREADS)
+            inputs[i % all.n_columns * BP + i / all.n_columns] = all.X[start * all.n_columns + i];
+        __syncthreads();
+        for (int i = threadIdx.x; i < n * all.n_bins; i += THREADS) {
+            int k = i / n, b = i % n;
+            const float *bin = all.bins + k;
+            float share = (inputs[all.bin_columns[k] * BP + b] - bin[0]) / bin[all.n_bins];
+            share = share < 0.0f ? 0.0f : share > 1.0f ? 1.0f : share;
+            inputs[(all.n_columns + k) * BP + b] = (share - bin[2 * all.n_bins]) / bin[3 * all.n_bins];
+        }
+        __syncthreads();
+        for (int l = 0; l < last; l++) {
+            hidden_layer<false>(mem, layers[l], mem + layers[l + 1].input, BP, all.batch, all.activation);
+            __syncthreads();
+        }
+        last_layer(mem, layers[last], sums, BP, all.batch);
+        __syncthreads();
+        for (int b = threadIdx.x; b < n; b += THREADS) {
+            float mean = 0.0f, raw = 0.0f;
+            for (int part = 0; part < PARTS; part++) {
+                mean += sums[part * 2 * BP + b];
+                raw += sums[(part * 2 + 1) * BP + b];
+            }
+            all.means[number * all.n_rows + start + b] = mean;
+            all.variances[number * all.n_rows + start + b] =
+                fmaxf(raw, 0.0f) + log1pf(expf(-fabsf(raw))) + MIN_VARIANCE;
+        }
+        __syncthreads();
     }
 }

@@ -68,6 +68,13 @@ class GPUEngine:
             reason = f"{error}, even for one network at a time"
         return cpu.train(tasks, on_epoch, reason)
 
+    def prediction_device(self) -> Device | None:
+        """Return the device, None if there is none: then the CPU predicts."""
+        try:
+            return self._device()
+        except NoDeviceError:
+            return None
+
     def _device(self) -> Device:
         if not isinstance(self._given, int):
             return self._given
