@@ -20,7 +20,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "any machine"))
 
 @pytest.fixture
 def small_forests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the forests that choose a link and shape a density have 30 trees: they take most of the time of a small fit."""
+    """Let forests that choose a link and shape a density have 30 trees: they take most of the time of a small fit."""
     from bdkn.members import forest, target_choice
 
     monkeypatch.setattr(forest, "_MOST_TREES", 30)
