@@ -5,11 +5,13 @@ What needs a GPU is skipped where there is none: ``pytest tests/training/test_gp
 
 from __future__ import annotations
 
+import gc
 import itertools
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -314,6 +316,33 @@ def test_calls_of_cuda_train_networks_and_free_all_memory(
     assert driver.waits > 0
     assert driver.free == free
     assert_same(found, emulated().train(jobs, rows), rows)
+
+
+@needs_compiler
+def test_calls_on_threads_share_a_device(rows: Rows, fake: Callable[..., FakeDriver]) -> None:
+    driver = fake()
+    free, tasks = driver.free, several_tasks(rows)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: get_engine("gpu").train(tasks[1].jobs, tasks[1].rows()), range(4)))
+    for trained in found:
+        assert_same(trained, found[0], tasks[1].rows())
+    assert driver.free == free
+
+
+@needs_compiler
+def test_a_hook_that_raises_ends_the_training_and_frees_all_memory(
+    rows: Rows, seeds: Seeds, fake: Callable[..., FakeDriver]
+) -> None:
+    driver = fake()
+    free = driver.free
+
+    def stop(report: EpochReport) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        get_engine("gpu").train(jobs_of(SPEC, CONFIG, seeds), rows, on_epoch=stop)
+    gc.collect()  # the error holds what was in use
+    assert driver.free == free
 
 
 @needs_compiler
