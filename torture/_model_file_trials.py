@@ -181,6 +181,10 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
+_FEW_DEGREES = 0.005
+"""With fewer degrees of freedom the 5 % quantile, about 0.05^(-1/df), is beyond the largest number."""
+
+
 def judge(original: Original, content: bytes, is_extreme: bool) -> str:
     """Return what comes of loading a changed file."""
     try:
@@ -209,8 +213,9 @@ def judge(original: Original, content: bytes, is_extreme: bool) -> str:
         return "WRONG other predictions each time"
     if np.isfinite(found[1:]).all() and (found[0] >= 0).all():  # with two degrees of freedom, deviations are infinite
         return "another model"
-    is_honest = is_extreme and not np.isnan(found).any()  # 1e308 degrees of something: the end of an interval overflows
-    return "another model, overflows" if is_honest else "WRONG not finite"
+    # 1e308 of something: the end of an interval overflows, as the quantiles of a Student-t with next to no df do.
+    overflows = is_extreme or getattr(model, "dof_", np.inf) < _FEW_DEGREES
+    return "another model, overflows" if overflows and not np.isnan(found).any() else "WRONG not finite"
 
 
 def _same(a: Any, b: Any) -> bool:
