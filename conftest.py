@@ -18,13 +18,18 @@ settings.register_profile("search", **ANY_SPEED, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "any machine"))
 
 
-@pytest.fixture
-def small_forests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let forests that choose a link and shape a density have 30 trees: they take most of the time of a small fit."""
+@pytest.fixture(scope="module")
+def small_forests() -> Iterator[None]:
+    """Let the forests that choose a link and shape a density have 30 trees: they take most of the time of a small fit.
+
+    For files whose tests are not about links and densities; see tests/regressors/conftest.py.
+    """
     from bdkn.members import forest, target_choice
 
-    monkeypatch.setattr(forest, "_MOST_TREES", 30)
-    monkeypatch.setattr(target_choice, "_TREES", 30)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forest, "_MOST_TREES", 30)
+        patch.setattr(target_choice, "_TREES", 30)
+        yield
 
 
 _FOLLOWED_S = 0.25

@@ -67,15 +67,15 @@ def is_covered(command: str) -> bool:
     return not command or any(re.fullmatch(pattern, command) for pattern in COVERED)
 
 
-EPOCHS = 30
-"""For how many epochs networks are trained, unless a page says so: no word of a page depends on it."""
+SHORT = {"n_members": 4, "epochs": 30}
+"""How many networks are trained for how many epochs, unless a page says so: no word of a page depends on it."""
 
 COMMAND = f"""#!{sys.executable}
 from bdkn.__main__ import main
 from bdkn.training import settings
 
 usual = settings.default_size
-settings.default_size = lambda n_rows: usual(n_rows)._replace(epochs={EPOCHS})
+settings.default_size = lambda n_rows: usual(n_rows)._replace(**{SHORT})
 main()
 """
 
@@ -111,9 +111,9 @@ WITH_BLOCKS = [page for page in PAGES if runnable(page) and page.name not in RUN
 
 @pytest.fixture
 def short_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let networks of this process be trained for few epochs."""
+    """Let networks of this process be trained for few epochs, and be few."""
     usual = training_settings.default_size
-    monkeypatch.setattr(training_settings, "default_size", lambda n_rows: usual(n_rows)._replace(epochs=EPOCHS))
+    monkeypatch.setattr(training_settings, "default_size", lambda n_rows: usual(n_rows)._replace(**SHORT))
 
 
 def test_pages_that_are_run_elsewhere_are() -> None:

@@ -196,7 +196,7 @@ class TestTempering:
         forecast, y, _ = example(n, 2, seed, τ=τ, heavy=heavy)
         found = combine(forecast, y, tails="posterior")
         assert 0.0 <= found.tempering <= 2.0
-        powers = np.linspace(0, 2, 101)
+        powers = np.linspace(0, 2, 51)
         grid = [combine(forecast, y, tempering=other, tails="posterior").evidence - 3.0 * other for other in powers]
         falls = np.diff(grid) < 0.0
         assume(not np.any(falls[:-1] & ~falls[1:]))

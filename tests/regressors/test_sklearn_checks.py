@@ -29,7 +29,6 @@ REASONS = {
 
 
 @pytest.mark.no_cover
-@pytest.mark.usefixtures("small_forests")
 @parametrize_with_checks(MODELS, expected_failed_checks=lambda _: REASONS)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)

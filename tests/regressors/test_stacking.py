@@ -59,7 +59,6 @@ CHECKED = [("line", Ridge()), ("tree", DecisionTreeRegressor(max_depth=3))]
 
 
 @pytest.mark.no_cover
-@pytest.mark.usefixtures("small_forests")
 @parametrize_with_checks(
     [
         BayesianStackingRegressor(CHECKED),

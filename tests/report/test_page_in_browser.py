@@ -2,6 +2,7 @@
 
 import shutil
 from contextlib import contextmanager
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,10 @@ from bdkn.report.what_if.inputs import codes_of, values_of
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the PATH")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the PATH"),
+    pytest.mark.usefixtures("small_forests"),
+]
 
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 SMALL = {"n_members": 3, "epochs": 25, "effort": "fast", "random_state": 0, "n_folds": 3}
@@ -50,6 +54,7 @@ def frame(n, seed):
     return X, 1e5 * np.exp(0.01 * area + 0.3 * X["garden"] + 0.3 * np.sin(street) + 0.1 * rng.normal(size=n)).to_numpy()
 
 
+@cache
 def fitted(name):
     """Return a model, and rows and targets that it has not seen."""
     if name == "columns":
@@ -87,11 +92,22 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def columns_page(tmp_path_factory):
-    path = tmp_path_factory.mktemp("page") / "page.html"
-    model, X, y = fitted("columns")
-    write_page(model, X, y, path, title=f"Houses {EVIL}", target_name="price & <more>")
-    return path
+def page_of(small_forests, tmp_path_factory):
+    """Return a function that gives the page of a model, which is written once."""
+    folder = tmp_path_factory.mktemp("pages")
+
+    @cache
+    def written(name):
+        words = {"title": f"Houses {EVIL}", "target_name": "price & <more>"} if name == "columns" else {}
+        write_page(*fitted(name), folder / f"{name}.html", **words)
+        return folder / f"{name}.html"
+
+    return written
+
+
+@pytest.fixture(scope="module")
+def columns_page(page_of):
+    return page_of("columns")
 
 
 @contextmanager
@@ -111,10 +127,8 @@ def visit(browser, path, width=1280, height=900, scheme="light"):
 
 
 @pytest.mark.parametrize("name", ["plain", "bounded", "log", "bins", "shape", "ensemble", "columns"])
-def test_the_page_predicts_as_python_does(browser, tmp_path, name):
-    model, X, y = fitted(name)
-    path = tmp_path / "page.html"
-    write_page(model, X, y, path)
+def test_the_page_predicts_as_python_does(browser, page_of, name):
+    path, (model, X, y) = page_of(name), fitted(name)
     assert name != "shape" or model.density_ is not None
     evaluation, _ = evaluate(model, X, y, 100)
     codes = codes_of(evaluation)
@@ -138,10 +152,8 @@ def test_the_page_predicts_as_python_does(browser, tmp_path, name):
     np.testing.assert_allclose(found[:, -1] * scale[:, 0], dist.pdf(median) * scale[:, 0], atol=1e-4)
 
 
-def test_the_page_divides_variance_and_finds_support_as_python_does(browser, tmp_path):
-    model, X, y = fitted("shape")
-    path = tmp_path / "page.html"
-    write_page(model, X, y, path)
+def test_the_page_divides_variance_and_finds_support_as_python_does(browser, page_of):
+    path, (model, X, _) = page_of("shape"), fitted("shape")
     with visit(browser, path) as page:
         script = "(rows) => rows.map((row) => { const f = whatIf.predict(row); return [f.parts, f.place]; })"
         found = page.evaluate(script, X.tolist())
