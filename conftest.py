@@ -1,4 +1,4 @@
-"""What all tests share: how many examples Hypothesis tries, and which tests coverage follows."""
+"""What all tests share: how many examples Hypothesis tries, small forests, and which tests coverage follows."""
 
 from __future__ import annotations
 
@@ -16,6 +16,16 @@ ANY_SPEED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("any machine", **ANY_SPEED, derandomize=True, max_examples=50)
 settings.register_profile("search", **ANY_SPEED, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "any machine"))
+
+
+@pytest.fixture
+def small_forests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let forests that choose a link and shape a density have 30 trees: they take most of the time of a small fit."""
+    from bdkn.members import forest, target_choice
+
+    monkeypatch.setattr(forest, "_MOST_TREES", 30)
+    monkeypatch.setattr(target_choice, "_TREES", 30)
+
 
 _FOLLOWED_S = 0.25
 """Seconds of the processor for which coverage follows one test function; its other cases run as fast as they can."""

@@ -13,9 +13,10 @@ from bdkn.blocks.numbering import group_numbers
 from bdkn.blocks.sample import draw_sample, exact_sum, sample_of
 from bdkn.blocks.tree import merged_in_tree
 from bdkn.cluster.client import on_cluster
-from bdkn.cluster.cluster_rows import Drawn, chunk_of_frame, draw, encoded_frame, merged_draws
+from bdkn.cluster.cluster_rows import Drawn, Place, chunk_of_frame, draw, drawn_rows, encoded_frame, merged_draws
 from bdkn.errors import ClusterError, InvalidParameterError
 from bdkn.members import encode
+from bdkn.row_sources.named_columns import NamedColumns
 from bdkn.rows import Rows
 
 RNG = np.random.default_rng(0)
@@ -43,7 +44,7 @@ def test_a_sum_of_weights_is_exact_in_any_order():
 
 def test_partitions_draw_the_sample_of_one_pass():
     expected = draw_sample(ArrayRows(ROWS.X, ROWS.y, ROWS.counts, ROWS.groups), 20)
-    parts = [draw(ROWS[start:stop], start, stop - start, 2**63, 20) for start, stop in pairwise(CUTS)]
+    parts = [draw(ROWS[start:stop], start, 2**63, 20) for start, stop in pairwise(CUTS)]
     drawn = merged_in_tree(parts, lambda one, other: merged_draws(one, other, 20))
     found = sample_of([drawn.part], drawn.tally, 20)
     assert np.array_equal(found.rows.X, expected.rows.X)
@@ -54,7 +55,7 @@ def test_partitions_draw_the_sample_of_one_pass():
 
 
 def test_partitions_without_counted_rows_draw_nothing():
-    none = draw(Rows(ROWS.X[:1], ROWS.y[:1], np.zeros(1)), 0, 1, 2**64, 20)
+    none = draw(Rows(ROWS.X[:1], ROWS.y[:1], np.zeros(1)), 0, 2**64, 20)
     assert none.part is None
     assert isinstance(merged_draws(none, none, 20), Drawn)
     assert merged_draws(none, none, 20).tally.n == 0
@@ -69,7 +70,7 @@ def test_chunks_of_frames_have_the_rows_of_chunks_in_a_file():
     with write_chunks([encoding(numbers, counted, known)], np.array([90, 90]), 3, weighted=True) as file:
         expected = list(file)
     frames = [
-        encoded_frame(ROWS[start:stop], start, stop - start, encoding, known.between(start, stop), 2)
+        encoded_frame(ROWS[start:stop], start, encoding, known.between(start, stop), 2)
         for start, stop in pairwise(CUTS)
     ]
     pd = pytest.importorskip("pandas")
@@ -84,8 +85,11 @@ def test_chunks_of_frames_have_the_rows_of_chunks_in_a_file():
 
 
 def test_a_frame_that_changes_between_passes_is_refused():
-    with pytest.raises(InvalidParameterError, match=r"begins with row 7 had 3 rows at first and 2 then: persist"):
-        draw(ROWS[:2], 7, 3, 2**64, 20)
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": [1.0, 2.0], "y": [1.0, 2.0]})
+    place = Place(NamedColumns.of("the frame", ["a", "y"], "y"), number=1, first=7, size=3)
+    with pytest.raises(InvalidParameterError, match=r"partition 1 had 3 rows at first and 2 then: persist"):
+        drawn_rows(frame, place, 2**64, 20)
 
 
 class Client:

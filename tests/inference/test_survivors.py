@@ -130,3 +130,17 @@ def test_weights_without_the_only_row_that_knows_one_are_finite():
     found = weights_without_each(post, Phi, y, np.ones(3))
     np.testing.assert_allclose(found[:2], [[2.0, 5.0], [1.0, 5.0]])
     assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("a0", [-np.inf, np.inf, np.nan])
+def test_the_shape_of_a_prior_is_a_finite_number(a0):
+    with pytest.raises(InvalidParameterError, match="a0 must"):
+        Prior(0.0, [1.0, 1.0], a0=a0)
+
+
+def test_a_row_has_the_noise_of_the_model_unless_told_otherwise():
+    Phi, y = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 2.0, 4.0])
+    post = posterior(Statistics.from_rows(Phi, y), Prior.isotropic(2, 1.0))
+    np.testing.assert_array_equal(post.location_scale(Phi), post.location_scale(Phi, 1.0))
+    np.testing.assert_array_equal(post.predictive(Phi).scale, post.predictive(Phi, 1.0).scale)
+    np.testing.assert_array_equal(post.joint(Phi).shape, post.joint(Phi, 1.0).shape)

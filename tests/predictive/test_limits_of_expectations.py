@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bdkn.errors import InvalidParameterError
-from bdkn.predictive import Gaussian, StudentT
+from bdkn.predictive import Gaussian, LogLink, StudentT, Transformed
 from bdkn.predictive import expectation as module
 from bdkn.predictive.expectation import expectation
 
@@ -55,6 +55,8 @@ def test_what_is_left_after_the_last_halving_is_counted_if_it_is_close_and_refus
 
     found = expectation(dist, jump, tolerance=0.02)
     np.testing.assert_allclose(found, size * (1.0 - dist.cdf(np.full(5, 0.05))), rtol=0.2)
+    one = expectation(dist, lambda y, row: np.where(row[:, None] == 2, jump(y, row), 1.0), tolerance=0.02)
+    np.testing.assert_allclose(one, [1.0, 1.0, found[2], 1.0, 1.0])
     with pytest.raises(InvalidParameterError, match="the expectation of row 0 cannot be computed to the tolerance"):
         expectation(dist, jump, tolerance=1e-4)
     with pytest.raises(InvalidParameterError, match="the expectation of row 3 cannot be computed to the tolerance"):
@@ -64,3 +66,8 @@ def test_what_is_left_after_the_last_halving_is_counted_if_it_is_close_and_refus
 def test_rows_without_width_have_the_value_at_their_location():
     dist = Gaussian([1.0, 2.0], [0.0, 1.0])
     np.testing.assert_allclose(expectation(dist, lambda y, row: y**2), [1.0, 5.0], rtol=1e-9)
+
+
+def test_a_function_is_asked_for_targets_within_their_bounds_only():
+    dist = Transformed(Gaussian([1.0, 0.0], [3.0, 0.1]), LogLink())
+    np.testing.assert_allclose(expectation(dist, lambda y, row: np.log(y)), [1.0, 0.0], atol=1e-5)

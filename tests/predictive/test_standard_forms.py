@@ -50,12 +50,16 @@ def test_quantiles_whose_squares_are_no_numbers(df, level):
 def test_quantiles_at_next_to_no_degrees_of_freedom_are_infinite_on_their_side(df):
     found = StudentT(df, [0.0], [1.0]).ppf([0.0, 0.05, 0.5, 0.9, 1.0])[0]
     np.testing.assert_array_equal(found, [-np.inf, -np.inf, 0.0, np.inf, np.inf])
+    assert StudentT(df, [0.0], [1.0]).cdf([1e140])[0] == pytest.approx(0.5, abs=0.01)
 
 
 def test_rows_of_few_and_of_infinitely_many_degrees_of_freedom_are_computed_together():
     dist = StudentT([1e-3, 3.0, np.inf], np.zeros(3), 1.0)
     np.testing.assert_array_equal(dist.ppf([0.05, 0.9])[1:], StudentT([3.0, np.inf], np.zeros(2), 1.0).ppf([0.05, 0.9]))
     np.testing.assert_array_equal(dist.cdf(np.full(3, np.inf)), 1.0)
+    np.testing.assert_array_equal(
+        dist.cdf([np.inf, 1.0, 2.0])[1:], StudentT([3.0, np.inf], [0, 0], 1.0).cdf([1.0, 2.0])
+    )
     np.testing.assert_array_equal(dist.cdf(np.full(3, -1e200))[1:], 0.0)
     np.testing.assert_array_equal(dist.logpdf(np.full(3, np.inf)), -np.inf)
 

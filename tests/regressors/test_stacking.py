@@ -59,10 +59,11 @@ CHECKED = [("line", Ridge()), ("tree", DecisionTreeRegressor(max_depth=3))]
 
 
 @pytest.mark.no_cover
+@pytest.mark.usefixtures("small_forests")
 @parametrize_with_checks(
     [
         BayesianStackingRegressor(CHECKED),
-        BayesianStackingRegressor(CHECKED, cv=2, predict_with="refit", density="student-t"),
+        BayesianStackingRegressor(CHECKED, cv=2, predict_with="refit", target="identity", density="student-t"),
     ]
 )
 def test_scikit_learn_contract(estimator, check):

@@ -66,7 +66,7 @@ _SYMMETRIC = {
 }
 _UNSEEN = {"strict", "check_finite", "overwrite_a", "overwrite_b", "order", "stacklevel", "copy", "optimize"}
 """Keywords about speed, or about errors of this library itself: no result depends on them."""
-_WORDING = {"check_number", "check_choice", "warn", "InvalidParameterError", "cast"}
+_WORDING = {"check_number", "check_choice", "read_numbers", "warn", "InvalidParameterError", "cast"}
 
 
 def changes(node: ast.AST) -> Iterator[Change]:

@@ -22,9 +22,21 @@ def read_results(path: Path) -> Results:
     A result holds as long as the file of the mutant does not change and, for a mutant that was killed, the test that
     killed it. A survivor is not tried again by itself when tests are added: ``--again`` does that.
     """
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    last = {line["key"]: line for line in map(json.loads, lines)}
+    last = {line["key"]: line for line in _lines(path)}
     return {key: line for key, line in last.items() if _holds(line)}
+
+
+def first_outcomes(path: Path) -> dict[str, str]:
+    """Return how each mutant ended when it was first tried, before survivors were read; no results taken over."""
+    first: dict[str, dict[str, Any]] = {}
+    for line in _lines(path):
+        first.setdefault(line["key"], line)
+    return {key: line["outcome"] for key, line in first.items() if not line.get("taken_over")}
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines]
 
 
 def _holds(line: dict[str, Any]) -> bool:

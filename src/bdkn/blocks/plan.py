@@ -37,7 +37,7 @@ class RowNumberFolds:
     --------
     >>> from bdkn import RowNumberFolds
     >>> [left_out.tolist() for _, left_out in RowNumberFolds(2, random_state=0).split([[0]] * 8)]
-    [[0, 1, 2, 3, 5, 6], [4, 7]]
+    [[0, 4, 7], [1, 2, 3, 5, 6]]
     """
 
     n_folds: int = 5

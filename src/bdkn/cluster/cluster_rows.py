@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import sqrt
@@ -18,7 +19,8 @@ from bdkn.blocks.tree import merged_in_tree
 from bdkn.cluster.client import active_client, on_cluster, result_of, results_of, started
 from bdkn.cluster.cluster_chunks import ClusterChunks
 from bdkn.errors import InvalidParameterError
-from bdkn.row_sources import DaskRows
+from bdkn.row_sources.dask_rows import DaskRows, partition_rows
+from bdkn.row_sources.named_columns import NamedColumns
 from bdkn.rows import Rows, RowSource
 from bdkn.typing import IndexArray
 
@@ -41,14 +43,11 @@ class ClusterRows:
         """Return a sample of the rows: each partition sends those that may be in it, which are merged in a tree."""
         from dask.delayed import delayed
 
-        sizes, task, n = self._sizes, delayed(draw), int(self._sizes.counted.sum())
+        task, n = delayed(drawn_rows), int(self._sizes.counted.sum())
         expected = self.chunk_rows
         while True:
             bound = _bound(expected, n)
-            parts = [
-                task(rows, first, size, bound, self.chunk_rows)
-                for rows, first, size in zip(self._partitions(), sizes.first.tolist(), sizes.read.tolist(), strict=True)
-            ]
+            parts = [task(part, place, bound, self.chunk_rows) for part, place in self._partitions()]
             drawn = result_of(self.client, merged_in_tree(parts, delayed(partial(merged_draws, size=self.chunk_rows))))
             if drawn.part is not None and len(drawn.part.keys) >= min(self.chunk_rows, drawn.tally.n):
                 return sample_of([drawn.part], drawn.tally, self.chunk_rows)
@@ -63,10 +62,10 @@ class ClusterRows:
         from distributed import wait
 
         n_chunks, weighted = number_of_chunks(sample.n, self.chunk_rows), sample.rows.counts is not None
-        sizes, task, shared = self._sizes, delayed(encoded_frame), delayed(encoding)
+        task, shared = delayed(encoded_rows), delayed(encoding)
         parts = [
-            task(rows, first, size, shared, known.between(first, first + size), n_chunks)
-            for rows, first, size in zip(self._partitions(), sizes.first.tolist(), sizes.read.tolist(), strict=True)
+            task(part, place, shared, known.between(place.first, place.first + place.size), n_chunks)
+            for part, place in self._partitions()
         ]
         frame = dd.from_delayed(parts, meta=_frame_of_none(encoding, weighted), verify_meta=False)
         frame = frame.set_index("chunk", divisions=list(range(n_chunks + 1)))
@@ -78,8 +77,11 @@ class ClusterRows:
                     future.result()
         return ClusterChunks(self.client, futures)
 
-    def _partitions(self) -> list[Any]:
-        return self.source.partitions(self._sizes.first.tolist())
+    def _partitions(self) -> Iterator[tuple[Any, Place]]:
+        """Yield the partitions, delayed objects that become data frames, and their places."""
+        first, read = self._sizes.first.tolist(), self._sizes.read.tolist()
+        for number, part in enumerate(self.source.frame.to_delayed()):
+            yield part, Place(self.source.columns, number, first[number], read[number])
 
     @cached_property
     def _sizes(self) -> Sizes:
@@ -103,11 +105,36 @@ class Sizes:
 
 
 @dataclass(frozen=True, eq=False)
+class Place:
+    """A partition: its columns, its number, that of its first row, and how many rows it has."""
+
+    columns: NamedColumns
+    number: int
+    first: int
+    size: int
+
+    def rows(self, frame: Any) -> Rows:
+        """Return the checked rows of the partition, a pandas data frame."""
+        rows = partition_rows(frame, self.columns, self.number, self.first)
+        if len(rows) != self.size:
+            raise InvalidParameterError(
+                f"a Dask data frame must have the same rows whenever it is computed; partition {self.number} had "
+                f"{self.size} rows at first and {len(rows)} then: persist() it, or write it to Parquet files"
+            )
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
 class Drawn:
     """Rows of some partitions that may be in the sample (None: there are none), and the tally of all their rows."""
 
     part: Part | None
     tally: Tally
+
+    def __sizeof__(self) -> int:  # by which Dask decides what to move
+        from dask.sizeof import sizeof
+
+        return 200 if self.part is None else int(sizeof(self.part.rows.X)) + 40 * len(self.part.keys)
 
 
 def partition_size(frame: Any, weights: Any) -> tuple[int, int]:
@@ -115,9 +142,13 @@ def partition_size(frame: Any, weights: Any) -> tuple[int, int]:
     return len(frame), len(frame) if weights is None else int((frame[weights] != 0).sum())
 
 
-def draw(rows: Rows, first: int, size: int, bound: int, most: int) -> Drawn:
+def drawn_rows(frame: Any, place: Place, bound: int, most: int) -> Drawn:
     """Return the rows of a partition whose keys are below a bound, at most so many."""
-    _check_same(rows, first, size)
+    return draw(place.rows(frame), place.first, bound, most)
+
+
+def draw(rows: Rows, first: int, bound: int, most: int) -> Drawn:
+    """Return the rows whose keys are below a bound, at most so many; the number of the first row is ``first``."""
     numbers, counted = counted_rows(first, rows)
     if not len(counted):
         return Drawn(None, Tally())
@@ -131,9 +162,13 @@ def merged_draws(one: Drawn, other: Drawn, size: int) -> Drawn:
     return Drawn(joined(parts).smallest(size) if parts else None, one.tally + other.tally)
 
 
-def encoded_frame(rows: Rows, first: int, size: int, encoding: RowEncoding, known: KnownInputs, n_chunks: int) -> Any:
-    """Return the encoded rows of a partition as a data frame with a column that names their chunks."""
-    _check_same(rows, first, size)
+def encoded_rows(frame: Any, place: Place, encoding: RowEncoding, known: KnownInputs, n_chunks: int) -> Any:
+    """Return the encoded rows of a partition as a data frame."""
+    return encoded_frame(place.rows(frame), place.first, encoding, known, n_chunks)
+
+
+def encoded_frame(rows: Rows, first: int, encoding: RowEncoding, known: KnownInputs, n_chunks: int) -> Any:
+    """Return encoded rows as a data frame with a column that names their chunks."""
     numbers, counted = counted_rows(first, rows)
     if not len(counted):
         return _frame_of_none(encoding, rows.counts is not None)
@@ -167,11 +202,3 @@ def _frame_of_none(encoding: RowEncoding, weighted: bool) -> Any:
 def _bound(expected: int, n: int) -> int:
     """Return a bound of keys, below which are at least so many of n rows but for one case in a billion."""
     return int(min(1.0, (expected + 6 * sqrt(expected) + 36) / max(n, 1)) * 2.0**64)
-
-
-def _check_same(rows: Rows, first: int, size: int) -> None:
-    if len(rows) != size:
-        raise InvalidParameterError(
-            f"a Dask data frame must have the same rows whenever it is computed; the partition that begins with row "
-            f"{first} had {size} rows at first and {len(rows)} then: persist() it, or write it to Parquet files"
-        )

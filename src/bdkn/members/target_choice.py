@@ -35,6 +35,9 @@ from bdkn.typing import BoolArray, FloatArray
 
 TARGETS = ("auto", "identity", "log", "logit", "yeo-johnson")
 
+_TREES = 100
+"""Trees of each of the two forests."""
+
 _ABOVE = 1.0
 """A logarithm is continued linearly beyond this multiple of the largest target.
 
@@ -270,7 +273,7 @@ def _out_of_bag(table: FloatArray, outputs: FloatArray) -> FloatArray:
     """Return what the trees of a small forest that have not seen a row predict for it."""
     from sklearn.ensemble import ExtraTreesRegressor
 
-    forest = ExtraTreesRegressor(100, min_samples_leaf=3, bootstrap=True, oob_score=True, random_state=0)
+    forest = ExtraTreesRegressor(_TREES, min_samples_leaf=3, bootstrap=True, oob_score=True, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a row that no tree has left out
         forest.fit(table, outputs)

@@ -143,8 +143,10 @@ class _Integral:
         with np.errstate(divide="ignore", invalid="ignore"):
             stretch = np.nan_to_num((last - centre) / (y[:, 2:] - centre), nan=1.0, posinf=1.0)
         size = np.abs(self._values(rows, last))
-        bounds = np.hsplit(self.dist[rows].ppf([0.0, 1.0]), 2)
-        outside = np.clip(centre + np.clip(stretch, 1.0, 1e6) * (last - centre), *bounds)
+        low, high = np.hsplit(self.dist[rows].ppf([0.0, 1.0]), 2)
+        outside = centre + np.clip(stretch, 1.0, 1e6) * (last - centre)
+        # On a bound itself, which no target reaches, the function may be infinite.
+        outside = np.select([outside <= low, outside >= high], [(last + low) / 2.0, (last + high) / 2.0], outside)
         farther = np.abs(self._values(rows, outside))
         beyond = size.sum(axis=1) * expit(-_END)
         grows = (farther > 10.0 * size).any(axis=1)  # levels fall by a factor of about 100 each way

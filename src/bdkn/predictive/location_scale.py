@@ -248,8 +248,10 @@ class StudentT(LocationScale):
 
     def _standard_cdf(self, z: FloatArray) -> FloatArray:
         cumulative: FloatArray = stdtr(self.df[:, None], z)
-        huge = np.abs(z) > _HUGE  # where stdtr gives up
-        return np.where(huge, _far_cdf(z, self.df[:, None]), cumulative) if huge.any() else cumulative
+        huge = np.abs(z) > _HUGE * np.sqrt(np.minimum(self.df, 1.0))[:, None]  # where stdtr gives up
+        if not huge.any():
+            return cumulative
+        return np.where(huge, _far_cdf(np.where(huge, z, np.inf), self.df[:, None]), cumulative)
 
     def _standard_ppf(self, q: FloatArray) -> FloatArray:
         ν = (self.df[:1] if self.df.strides == (0,) else self.df)[:, None]  # one number for all rows is computed once

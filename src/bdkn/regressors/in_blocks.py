@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -33,19 +33,42 @@ from bdkn.members import (
 from bdkn.members.target_choice import TargetSettings
 from bdkn.predictive.links import Link
 from bdkn.regressors.candidate_networks import combine_candidates, within_limit
-from bdkn.regressors.fitted import FittedBDKN
+from bdkn.regressors.fitted import Combined, FittedBDKN
 from bdkn.regressors.training_rows import LARGEST_TARGET
 from bdkn.rows import Rows, RowSource
 from bdkn.stages import stage
+from bdkn.tables import TableEncoder
 from bdkn.training import NetworkSettings
 from bdkn.training.effort import Clock
 from bdkn.training.progress_bar import progress_bar
-
-if TYPE_CHECKING:
-    from bdkn.regressors.bdkn import BDKNRegressor
+from bdkn.typing import IndexArray
 
 
-def fit_in_blocks(model: BDKNRegressor, source: RowSource) -> FittedBDKN:
+class BlockModel(Protocol):
+    """What a fit in blocks needs of a regressor; ``BDKNRegressor`` has it."""
+
+    design: str
+    target: str
+    time_limit: float | None
+    table_: TableEncoder | None
+    n_features_in_: int
+
+    def _settings(self) -> NetworkSettings: ...
+
+    def _all_rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows: ...
+
+    def _as_inputs(self, rows: Rows, sets: IndexArray | None = None, *, reset: bool) -> Rows: ...
+
+    def _check_memory(self, settings: NetworkSettings, rows: Rows, n_members: int) -> None: ...
+
+    def _link(self, rows: Rows) -> Link: ...
+
+    def _has_linear_member(self, n_rows: int, n_columns: int) -> bool: ...
+
+    def _completed(self, combined: Combined, X: Any, numbers: IndexArray | None, splitting: Splitting) -> Combined: ...
+
+
+def fit_in_blocks(model: BlockModel, source: RowSource) -> FittedBDKN:
     """Return the state of a regressor that is fitted to the rows of a source.
 
     If the sample consists of all rows, it is the state of a fit in memory with the folds of ``RowNumberFolds``.
@@ -74,7 +97,7 @@ class _Fit:
     ``inputs`` are the rows of the sample as encoders see them, with columns of numbers only.
     """
 
-    model: BDKNRegressor
+    model: BlockModel
     settings: NetworkSettings
     sample: Sample
     inputs: Rows
@@ -86,7 +109,7 @@ class _Fit:
     in_memory: FoldPlan
 
     @classmethod
-    def prepare(cls, model: BDKNRegressor, settings: NetworkSettings, sample: Sample, clock: Clock) -> _Fit:
+    def prepare(cls, model: BlockModel, settings: NetworkSettings, sample: Sample, clock: Clock) -> _Fit:
         given = model._all_rows(sample.rows.X, sample.rows.y, sample.rows.counts, reset=True)
         sets = None if sample.units is sample.numbers else np.unique(sample.units, return_inverse=True)[1]
         inputs = model._as_inputs(given, sets, reset=True)
@@ -181,7 +204,7 @@ def _place(source: RowSource) -> RowPlace:
     return cluster_of(source, CHUNK_ROWS) or ThisMachine(source, CHUNK_ROWS)
 
 
-def _check_design(model: BDKNRegressor) -> None:
+def _check_design(model: BlockModel) -> None:
     if model.design == "in-sample":
         raise InvalidParameterError(
             "rows in blocks are fitted by what networks predict for rows left out; got design='in-sample', which "
@@ -189,7 +212,7 @@ def _check_design(model: BDKNRegressor) -> None:
         )
 
 
-def _link(model: BDKNRegressor, inputs: Rows, sample: Sample) -> Link:
+def _link(model: BlockModel, inputs: Rows, sample: Sample) -> Link:
     """Return the link of the targets, which must hold for all of them and not just for those of the sample."""
     link, ends, settings = model._link(inputs), np.array(sample.targets_between), TargetSettings.of(model)
     if np.abs(ends).max() > LARGEST_TARGET:

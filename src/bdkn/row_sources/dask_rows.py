@@ -78,13 +78,8 @@ class DaskRows:
         """The number of partitions."""
         return int(self.frame.npartitions)
 
-    def partitions(self, first: Sequence[int] | None = None) -> list[Any]:
+    def partitions(self) -> list[Any]:
         """Return the partitions in order as delayed objects, which can be computed where the data is.
-
-        Parameters
-        ----------
-        first : sequence of int, optional
-            The number of the first row of each partition, for messages; by default rows are counted in partitions.
 
         Returns
         -------
@@ -94,9 +89,7 @@ class DaskRows:
         from dask.delayed import delayed
 
         read = delayed(partition_rows, pure=True)
-        parts = self.frame.to_delayed()
-        rows = first or [0] * len(parts)
-        return [read(part, self.columns, number, rows[number]) for number, part in enumerate(parts)]
+        return [read(part, self.columns, number) for number, part in enumerate(self.frame.to_delayed())]
 
     def blocks(self, size: int | None = None) -> Iterator[Rows]:
         """Yield all rows in order, in blocks of at most ``size`` rows.
@@ -118,7 +111,7 @@ class DaskRows:
             yield _piece(part.compute(), self.columns, number)
 
 
-def partition_rows(frame: Any, columns: NamedColumns, number: int, first: int) -> Rows:
+def partition_rows(frame: Any, columns: NamedColumns, number: int, first: int = 0) -> Rows:
     """Return the checked rows of a partition, a pandas data frame whose first row has the number ``first``."""
     return check_piece(_piece(frame, columns, number), first, columns.words)
 
