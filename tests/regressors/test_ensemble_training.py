@@ -184,7 +184,7 @@ def test_progress_reports_have_one_number_per_network(monkeypatch, predict_with)
     told = []
 
     @contextmanager
-    def listening(n_networks, epochs):
+    def listening(n_networks, epochs, place):
         yield lambda report: told.append((n_networks, report.job))
 
     monkeypatch.setattr("bdkn.training.settings.training_progress", listening)

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ from make_jobs import jobs_of
 
 from bdkn import BDKNRegressor
 from bdkn.errors import InvalidParameterError
-from bdkn.kernels.gpu import cuda
+from bdkn.kernels import code_folders
+from bdkn.kernels.gpu import binaries, cuda
 from bdkn.kernels.gpu.device import NoDeviceError
 from bdkn.kernels.gpu.emulation import Emulated
 from bdkn.networks import ACTIVATIONS, NetworkSpec
@@ -366,6 +368,65 @@ def test_cuda_is_not_imported_before_it_is_used() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "GPUEngine(device=0) AutoEngine()\n[]\n"
+
+
+@pytest.fixture
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep compiled programs in a folder of the test."""
+    monkeypatch.setattr(code_folders, "readable", lambda: iter([tmp_path]))
+    monkeypatch.setattr(code_folders, "write_first", lambda write: write(tmp_path))
+    return tmp_path
+
+
+def test_programs_are_compiled_for_a_device_without_having_one(own_folder: Path) -> None:
+    try:
+        binaries._nvrtc()
+    except NoDeviceError as error:
+        pytest.skip(str(error))
+    code = binaries.machine_code("sm_90", 256)
+    assert b"train" in code
+    assert b"predict" in code
+    with pytest.raises(NoDeviceError, match="NVRTC cannot compile for this GPU: nvrtc: error: invalid value"):
+        binaries.machine_code("sm_1", 256)
+
+
+class FakeCompiler:
+    """What is asked of NVRTC; each compilation gives another code."""
+
+    def __init__(self) -> None:
+        self.compiled = 0
+
+    def nvrtcVersion(self) -> tuple[int, int, int]:
+        return 0, 13, 0
+
+    def nvrtcCreateProgram(self, *_: Any) -> tuple[int, str]:
+        return 0, "program"
+
+    def nvrtcCompileProgram(self, *_: Any) -> tuple[int]:
+        self.compiled += 1
+        return (0,)
+
+    def nvrtcGetCUBINSize(self, program: str) -> tuple[int, int]:
+        return 0, 7 + self.compiled
+
+    def nvrtcGetCUBIN(self, program: str, code: bytes) -> None:
+        """Leave the code as it is: bytes that are blank."""
+
+
+def test_compiled_programs_are_kept_on_disk_unless_they_are_damaged(
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    compiler = FakeCompiler()
+    monkeypatch.setattr(binaries, "_nvrtc", lambda: compiler)
+    first = binaries.machine_code("sm_90", 256)
+    assert "compiling the programs for this GPU" in capfd.readouterr().err
+    assert binaries.machine_code("sm_90", 256) == first
+    assert binaries.machine_code("sm_86", 256) != first
+    assert compiler.compiled == 2
+    for file in own_folder.iterdir():
+        file.write_bytes(file.read_bytes()[:-1])
+    assert binaries.machine_code("sm_90", 256) != first
+    assert compiler.compiled == 3
 
 
 @needs_gpu

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 MAX_LAYERS = 10
 
-_LEAST_PRODUCTS = 2e9
-"""Multiplications of a call from which on a device is used: about a twentieth of a second on one core."""
+_LEAST_PRODUCTS = 1e9
+"""Multiplications of a call from which on a device is used: a twenty-fifth of a second on one core."""
 
 _OUTPUTS = 2**26
 """Outputs that are on the device at a time."""

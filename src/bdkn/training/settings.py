@@ -181,12 +181,30 @@ class NetworkSettings:
         decay and encoding; ``row_numbers`` are the rows that each network is trained on (None: all rows).
         """
         size = self.size(len(rows))
-        encodings = self._encodings(size, rows, members)
-        groups = _groups([encodings[h] for h in members])
-        of_groups = [encodings[members[numbers[0]]] for numbers in groups]
+        groups = self._groups(size, rows, seeds, members, row_numbers)
+        tasks, numbers = [group.task for group in groups], [n for group in groups for n in group.numbers]
+        engine, place = engine_for(self.engine, tasks, self.n_jobs)
+        with self._progress(len(seeds), size.epochs, place) as on_epoch, stage("train"):
+            hook = renumbered(on_epoch, numbers)
+            parts = train_tasks(engine, tasks, n_jobs=self.n_jobs, on_epoch=hook)
+            found = [group.of_inputs(part) for group, part in zip(groups, parts, strict=True)]
+            return Trained.join(found)[np.argsort(numbers)] if len(found) > 1 else found[0]
 
-        def jobs_of(numbers: Sequence[int], encoding: PiecewiseLinear | None) -> list[Job]:
-            return self._jobs(
+    def _groups(
+        self,
+        size: Size,
+        rows: Rows,
+        seeds: Seeds,
+        members: Sequence[int],
+        row_numbers: Sequence[RowSelection | None] | None,
+    ) -> list[_Group]:
+        """Return the networks, those with the same encoding of the inputs in one group."""
+        encodings, numbers_of = self._encodings(size, rows, members), dict[PiecewiseLinear | None, list[int]]()
+        for number, h in enumerate(members):
+            numbers_of.setdefault(encodings[h], []).append(number)
+        groups = []
+        for encoding, numbers in numbers_of.items():
+            jobs = self._jobs(
                 size,
                 rows.X.shape[1] + (0 if encoding is None else len(encoding)),
                 [seeds[number] for number in numbers],
@@ -194,19 +212,8 @@ class NetworkSettings:
                 [None if row_numbers is None else row_numbers[number] for number in numbers],
                 size.hidden if encoding is None else size.hidden_encoded,
             )
-
-        tasks = [
-            Task(jobs_of(numbers, encoding), len(rows), partial(_encoded, rows, encoding))
-            for numbers, encoding in zip(groups, of_groups, strict=True)
-        ]
-        numbers = np.concatenate([np.asarray(group, dtype=np.intp) for group in groups])
-        engine, place = engine_for(self.engine, tasks, self.n_jobs)
-        with self._progress(len(seeds), size.epochs, place) as on_epoch, stage("train"):
-            hook = renumbered(on_epoch, numbers.tolist())
-            parts = train_tasks(engine, tasks, n_jobs=self.n_jobs, on_epoch=hook)
-            pairs = zip(parts, of_groups, strict=True)
-            found = [part if encoding is None else _of_inputs(part, encoding) for part, encoding in pairs]
-            return Trained.join(found)[np.argsort(numbers)] if len(found) > 1 else found[0]
+            groups.append(_Group(numbers, encoding, Task(jobs, len(rows), partial(_encoded, rows, encoding))))
+        return groups
 
     def jobs_of_member(self, rows: Rows, seeds: Seeds, member: int) -> tuple[PiecewiseLinear | None, list[Job]]:
         """Return the encoding of a member's inputs, learned from these rows, and a job for each of its networks."""
@@ -285,22 +292,23 @@ def _most_bins(n_rows: int, n_columns: int) -> int:
     return min(n_rows // _ROWS_PER_BIN, added // n_columns if n_columns else 0)
 
 
-def _groups(encodings: Sequence[PiecewiseLinear | None]) -> list[list[int]]:
-    """Return the numbers of the networks with the same encoding, group by group."""
-    groups: dict[PiecewiseLinear | None, list[int]] = {}
-    for number, encoding in enumerate(encodings):
-        groups.setdefault(encoding, []).append(number)
-    return list(groups.values())
+class _Group(NamedTuple):
+    """Networks with the same encoding of the inputs, by their numbers, and the task of training them."""
+
+    numbers: list[int]
+    encoding: PiecewiseLinear | None
+    task: Task
+
+    def of_inputs(self, trained: Trained) -> Trained:
+        """Return networks that were trained on encoded inputs as networks of the inputs."""
+        if self.encoding is None:
+            return trained
+        return replace(trained, networks=with_encoding(self.encoding, trained.networks))
 
 
 def _encoded(rows: Rows, encoding: PiecewiseLinear | None) -> Rows:
     """Return rows with the inputs that networks with an encoding are trained on."""
     return rows if encoding is None else replace(rows, X=encoding.transform(rows.X))
-
-
-def _of_inputs(trained: Trained, encoding: PiecewiseLinear) -> Trained:
-    """Return networks that were trained on encoded inputs as networks of the inputs."""
-    return replace(trained, networks=with_encoding(encoding, trained.networks))
 
 
 def layer_sizes(given: Any, allowed: str) -> tuple[int, ...]:

@@ -161,10 +161,11 @@ __device__ float loss_of(const float *parts, int BP, int b, float y, float weigh
     return w * (log_v + error * z) * 0.5f;
 }
 
-// The deltas of the layer before: slopes times the sum over outputs; tiles of two inputs and four rows.
+// The deltas of the layer before: slopes times the sum over outputs; tiles of two inputs and four rows. The last threads
+// come first: the first ones may still be busy with the update of the layer above, which no other thread waits for.
 __device__ void delta_before(float *mem, const Layer layer, int before, int BP, int batch) {
     int row_tiles = (batch + 3) / 4, tiles = (layer.n_in + 1) / 2 * row_tiles;
-    for (int tile = threadIdx.x; tile < tiles; tile += THREADS) {
+    for (int tile = THREADS - 1 - threadIdx.x; tile < tiles; tile += THREADS) {
         int k = tile / row_tiles * 2, b = tile % row_tiles * 4;
         const float *W = mem + layer.weights + k * layer.ld, *D = mem + layer.delta + b;
         float d[2][4] = {};
