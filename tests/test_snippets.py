@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -80,6 +81,24 @@ main()
 """
 
 
+def plain_commands(script: str) -> list[list[str]]:
+    """Return the words of each command if all are ``bdkn`` without a pipe; they need no processes of their own."""
+    lines = [re.sub(r"\s+#.*$", "", line) for line in script.splitlines()]
+    plain = all(line.startswith("bdkn ") and not set(line) & set("|<>;&$`*") for line in lines)
+    return [shlex.split(line)[1:] for line in lines] if plain else []
+
+
+def run_commands(commands: list[list[str]]) -> None:
+    """Run commands in this process."""
+    from typer.testing import CliRunner
+
+    from bdkn.cli import app
+
+    for words in commands:
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, f"bdkn {shlex.join(words)}\n{done.output}"
+
+
 def run_script(script: str, folder: Path, commands: Path) -> None:
     """Run the commands of a block in one shell, which stops at the first that fails."""
     (commands / "bdkn").write_text(COMMAND)
@@ -135,7 +154,9 @@ def test_the_blocks_of_a_page_run(
         if block.language == "python":
             code = compile("\n" * block.line + block.code, name, "exec", dont_inherit=True)
             exec(code, namespace)
-        elif script := script_of(block):
+        elif commands := plain_commands(script := script_of(block)):
+            run_commands(commands)
+        elif script:
             run_script(script, tmp_path, tmp_path_factory.mktemp("bin"))
 
 
@@ -168,7 +189,18 @@ def test_scripts_are_blocks_without_what_is_covered() -> None:
     assert not is_covered("make demo && bdkn fit a.csv")
 
 
+def test_plain_commands_are_told_from_scripts() -> None:
+    assert plain_commands("bdkn fit 'a b.csv' --out c    # words; and more\nbdkn inspect c") == [
+        ["fit", "a b.csv", "--out", "c"],
+        ["inspect", "c"],
+    ]
+    for script in ("", "bdkn inspect c | head", "bdkn inspect c\nls", "bdkn fit *.csv"):
+        assert plain_commands(script) == []
+
+
 def test_a_command_that_fails_is_told(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="no-such-file"):
+        run_commands([["inspect", str(tmp_path / "no-such-file")]])
     run_script("python - <<'END'\nprint(1)\nEND\ntrue", tmp_path, tmp_path)
     with pytest.raises(AssertionError, match="no-such-file"):
         run_script("ls no-such-file\ntrue", tmp_path, tmp_path)

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from bdkn import BDKNRegressor, DeepEnsembleRegressor
+from bdkn.report import drivers
 from bdkn.report.model_page import evaluate, write_page
 from bdkn.report.what_if.inputs import codes_of, values_of
 
@@ -93,13 +94,15 @@ def browser():
 
 @pytest.fixture(scope="module")
 def page_of(small_forests, tmp_path_factory):
-    """Return a function that gives the page of a model, which is written once."""
+    """Return a function that gives the page of a model, which is written once; ten rows say what drives it."""
     folder = tmp_path_factory.mktemp("pages")
 
     @cache
     def written(name):
         words = {"title": f"Houses {EVIL}", "target_name": "price & <more>"} if name == "columns" else {}
-        write_page(*fitted(name), folder / f"{name}.html", **words)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(drivers, "_MOST_ROWS", 10)
+            write_page(*fitted(name), folder / f"{name}.html", **words)
         return folder / f"{name}.html"
 
     return written

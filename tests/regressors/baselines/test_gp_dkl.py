@@ -68,7 +68,7 @@ def test_evidence_and_predictions_are_scikit_learns():
 
 def test_no_optimiser_finds_a_better_evidence():
     A, b = sine(60)
-    model = GPRegressor(n_jobs=1, epochs=2000, tol=None).fit(A, b)
+    model = GPRegressor(n_jobs=1, epochs=700, tol=None).fit(A, b)
     p = model.process_
     ours = multivariate_normal(np.full(len(b), p.mean), kernel(p, p.X, p.X) + p.noise * np.eye(len(b))).logpdf(p.y)
     start = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(0.1)
