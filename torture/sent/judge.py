@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from scipy.linalg import LinAlgWarning
+
 from bdkn.errors import BDKNError
 
 _CUSTOMARY = re.compile(
@@ -97,6 +99,8 @@ def _unclear(error: Exception) -> str:
     text = str(error)
     if isinstance(error, BDKNError):
         return "" if len(text) > 20 else "says too little"
+    if isinstance(error, LinAlgWarning):  # a member of scikit-learn tells that its columns are nearly dependent
+        return ""
     if isinstance(error, RuntimeWarning):
         return "warning of arithmetic"
     if isinstance(error, OSError) and any(words in text for words in _OF_FILES):
