@@ -1,8 +1,16 @@
-"""Fits of these tests grow small forests, except in files that are about links, densities and how good they are."""
+"""Fits of these tests grow small forests, except in files about links, densities, memory, and what users are shown."""
 
 import pytest
 
-FULL = ("test_density.py", "test_few_rows.py", "test_guarantee.py", "test_target.py", "test_useless_members.py")
+FULL = (
+    "test_density.py",
+    "test_docstrings.py",
+    "test_few_rows.py",
+    "test_guarantee.py",
+    "test_memory.py",
+    "test_target.py",
+    "test_useless_members.py",
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
