@@ -1,6 +1,7 @@
 """Fits on a real cluster of two processes: the bits of a fit on one machine, also if a worker is lost."""
 
 import os
+import random
 import signal
 import time
 from contextlib import nullcontext
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import workers
 from bdkn import BDKNRegressor, DaskRows
 from bdkn.cluster import cluster_chunks
 from bdkn.errors import InvalidParameterError
@@ -71,7 +73,7 @@ def on_passes(monkeypatch, call):
 def test_any_partition_gives_the_bits_of_one_machine(client, on_one_machine, monkeypatch, n_partitions, threads):
     made = []
     on_passes(monkeypatch, made.append)
-    monkeypatch.setattr(cluster_chunks, "_ENOUGH", threads)  # members whole, or divided by folds
+    monkeypatch.setattr(cluster_chunks, "ENOUGH", threads)  # members whole, or divided by folds
     frame = dd.from_pandas(FRAME, npartitions=n_partitions)
     model = BDKNRegressor(**SMALL).fit(DaskRows(frame, "price", **NAMES))
     assert same(model, on_one_machine)
@@ -92,6 +94,16 @@ def test_a_worker_that_dies_while_networks_train_changes_nothing(client, on_one_
     model = BDKNRegressor(**SMALL).fit(dd.from_pandas(FRAME, npartitions=3), "price", **NAMES)
     assert same(model, on_one_machine)
     assert len(killed) == 1
+
+
+def test_a_worker_that_dies_at_a_random_time_changes_nothing(client):
+    frame, chance = workers.make_frame(300), random.Random(1)
+    client.wait_for_workers(2)
+    found, killed = workers.trial(client, frame, chance, 0.5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bdkn.cluster.cluster_rows.active_client", lambda: None)
+        assert np.array_equal(found, workers.fitted(frame, 1))
+    assert killed >= 1
 
 
 def read(number, folder):
