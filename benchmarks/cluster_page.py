@@ -79,7 +79,9 @@ def page(record: Record) -> str:
     measured = [_without(record["alone"]), *map(_measured, clusters)]
     simulated = map(_simulated, record["simulated"])
     text = _HEAD.format(**record) + _table(_MEASURED, measured) + _costs(record) + _table(_SIMULATED, simulated)
-    return f"{text}\n![hours by workers](cluster.svg)\n"
+    one = next(one for one in record["simulated"] if (one["members"], one["workers"]) == (8, 100))
+    first = f"What limits 100 workers first, with the default of 8 members: {one['limit']}."
+    return f"{text}\n{first}\n\n![hours by workers](cluster.svg)\n"
 
 
 def _without(alone: Record) -> list[str]:

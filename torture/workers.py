@@ -15,6 +15,7 @@ import random
 import signal
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from bdkn import BDKNRegressor
 from bdkn.regressors import in_blocks
 from record import arguments, recording
 
-ROWS, CHUNK_ROWS, WORKERS = 4000, 500, 4
+ROWS, CHUNK_ROWS, WORKERS, TRIALS = 4000, 500, 4, 5
 
 
 def make_frame(rows: int = ROWS) -> pd.DataFrame:
@@ -45,7 +46,7 @@ def fitted(frame: pd.DataFrame, partitions: int) -> Any:
 def trial(client: Any, frame: pd.DataFrame, chance: random.Random, longest: float) -> tuple[Any, int]:
     """Return the predictions of a fit during which workers are killed, and how many were."""
     pids = sorted(client.run(os.getpid).values())
-    times = sorted(chance.uniform(0.0, longest) for _ in range(chance.choice((1, 2))))
+    times = sorted(chance.uniform(0.0, longest) for _ in range(min(chance.choice((1, 2)), len(pids) - 1)))
     timers = [threading.Timer(at, kill, (pid,)) for at, pid in zip(times, chance.sample(pids, len(times)), strict=True)]
     for timer in timers:
         timer.start()
@@ -61,18 +62,12 @@ def kill(pid: int) -> None:
     os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
-def main() -> None:
-    """Run the trials."""
+def some_trials(n: int, chance: random.Random, frame: pd.DataFrame, expected: Any) -> tuple[int, int]:
+    """Return how many of n trials on a new cluster were wrong, and how many workers were killed."""
     from distributed import Client, LocalCluster
 
-    given = arguments(__doc__ or "").parse_args()
-    in_blocks.CHUNK_ROWS = CHUNK_ROWS
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    frame, chance = make_frame(), random.Random(0)
-    expected, trials, wrong, killed = fitted(frame, 1), max(1, round(30 * given.scale)), 0, 0
-    command = "python torture/workers.py --write"
+    wrong = killed = 0
     with (
-        recording("workers", "Workers of a cluster that die", command, [], write=given.write) as record,
         LocalCluster(n_workers=WORKERS, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
         Client(cluster) as client,
     ):
@@ -80,19 +75,33 @@ def main() -> None:
         began = time.perf_counter()
         wrong += not np.array_equal(fitted(frame, 4), expected)
         longest = time.perf_counter() - began
-        for _ in range(trials):
-            client.wait_for_workers(WORKERS)
+        for _ in range(n):
+            with suppress(TimeoutError):  # Dask does not always start a worker again that was killed as it started
+                client.wait_for_workers(WORKERS, timeout=20)
             try:
                 found, lost = trial(client, frame, chance, longest)
             except Exception as error:
                 print(f"{type(error).__name__}: {error}", flush=True)
                 found, lost = np.empty(0), 1
             wrong, killed = wrong + (not np.array_equal(found, expected)), killed + lost
+    return wrong, killed
+
+
+def main() -> None:
+    """Run the trials."""
+    given = arguments(__doc__ or "").parse_args()
+    in_blocks.CHUNK_ROWS = CHUNK_ROWS
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    frame, chance = make_frame(), random.Random(0)
+    expected, clusters = fitted(frame, 1), max(1, round(6 * given.scale))
+    command = "python torture/workers.py --write"
+    with recording("workers", "Workers of a cluster that die", command, [], write=given.write) as record:
+        ended = [some_trials(TRIALS, chance, frame, expected) for _ in range(clusters)]
         record.add(
             f"fits on {WORKERS} worker processes, of which one or two are killed at random times: the same bits",
-            trials,
-            wrong,
-            f"{killed} workers were killed",
+            TRIALS * clusters,
+            sum(wrong for wrong, _ in ended),
+            f"{sum(killed for _, killed in ended)} workers were killed",
         )
 
 

@@ -1,8 +1,6 @@
 """Fits on a real cluster of two processes: the bits of a fit on one machine, also if a worker is lost."""
 
 import os
-import random
-import signal
 import time
 from contextlib import nullcontext
 
@@ -87,23 +85,13 @@ def test_a_worker_that_dies_while_networks_train_changes_nothing(client, on_one_
     def kill_once(made):
         if not killed:
             killed.append(sorted(client.run(os.getpid).values())[0])
-            os.kill(killed[0], signal.SIGTERM if os.name == "nt" else signal.SIGKILL)
+            workers.kill(killed[0])
 
     on_passes(monkeypatch, kill_once)
     monkeypatch.setattr(cluster_chunks, "PASSES_AT_ONCE", 2)
     model = BDKNRegressor(**SMALL).fit(dd.from_pandas(FRAME, npartitions=3), "price", **NAMES)
     assert same(model, on_one_machine)
     assert len(killed) == 1
-
-
-def test_a_worker_that_dies_at_a_random_time_changes_nothing(client):
-    frame, chance = workers.make_frame(300), random.Random(1)
-    client.wait_for_workers(2)
-    found, killed = workers.trial(client, frame, chance, 0.5)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bdkn.cluster.cluster_rows.active_client", lambda: None)
-        assert np.array_equal(found, workers.fitted(frame, 1))
-    assert killed >= 1
 
 
 def read(number, folder):
