@@ -19,18 +19,20 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bdkn import BDKNRegressor, DaskRows
+from bdkn.cluster import cluster_chunks
 from bdkn.cluster.cluster_chunks import PASSES_AT_ONCE
 from bdkn.regressors import in_blocks
 from bdkn.report.environment import describe_machine
 from bdkn.stages import observe_stages
 from cluster_model import Costs, Fit, predicted
-from cluster_page import page, picture
+from cluster_page import page, write
 
 RESULTS = Path(__file__).parent.parent / "results"
 COLUMNS, MEMBERS, FOLDS, EPOCHS, CHUNK_ROWS, PARTITIONS = 20, 4, 5, 1, 2**14, 16
@@ -130,8 +132,9 @@ def chain_of_nothing(n: int) -> Any:
     return last
 
 
-def on_cluster(n_workers: int, frame: Any, new: Any, expected: Any) -> Record:
+def on_cluster(n_workers: int, divided: bool, frame: Any, new: Any, expected: Any) -> Record:
     """Return the costs of a fit on a local cluster, which has done another one before."""
+    cluster_chunks.ENOUGH = inf if divided else 0.0
     from distributed import Client, LocalCluster
 
     with (
@@ -150,6 +153,7 @@ def on_cluster(n_workers: int, frame: Any, new: Any, expected: Any) -> Record:
                 moved[f"{'workers' if who in addresses else 'client'}: {kind}"] += size
     return {
         "workers": n_workers,
+        "divided": divided,
         **record,
         "task_s": overhead,
         "tasks": tasks,
@@ -160,16 +164,20 @@ def on_cluster(n_workers: int, frame: Any, new: Any, expected: Any) -> Record:
 
 def costs_of(alone: Record, records: list[Record], rows: int) -> Costs:
     """Return the costs of single things, from the totals of fits."""
-    best = min((one for one in records if one["workers"] == 2), key=lambda one: one["train: workers"])
-    passes = best["tasks"]["after_pass"]
-    trained = rows * MEMBERS * (FOLDS - 1) * EPOCHS
+    whole, divided = (
+        min((one for one in records if one["divided"] is kind), key=lambda one: one["train: workers"])
+        for kind in (False, True)
+    )
+    pass_s = max(0.0, whole["train: workers"] - alone["train: client"]) / whole["tasks"]["after_pass"]
+    in_parts = divided["train: workers"] - pass_s * divided["tasks"]["after_pass"]
     return Costs(
-        row_s=alone["train: client"] / trained,
-        pass_s=max(0.0, best["train: workers"] - alone["train: client"]) / passes,
+        row_s=alone["train: client"] / (rows * MEMBERS * EPOCHS),
+        part_s=in_parts / (rows * MEMBERS * FOLDS * EPOCHS),
+        pass_s=pass_s,
         task_s=min(one["task_s"] for one in records),
-        read_s=best["write chunks: workers"] / rows,
-        summary_s=best["predict held-out rows: workers"] / rows,
-        state_bytes=best["bytes"]["client: after_pass"] / best["tasks"]["MemberTraining"],
+        read_s=whole["write chunks: workers"] / rows,
+        summary_s=whole["predict held-out rows: workers"] / rows,
+        state_bytes=divided["bytes"]["client: after_pass"] / divided["tasks"]["MemberTraining"],
         row_bytes=4 * COLUMNS + 24,
     )
 
@@ -185,8 +193,8 @@ def measured(rows: int, workers: list[int], repeats: int) -> Record:
     alone, expected = min((fitted(frame, None, new) for _ in range(repeats)), key=lambda one: one[0]["train: client"])
     records = []
     for _ in range(repeats):
-        for n_workers in workers:
-            records.append(on_cluster(n_workers, frame, new, expected))
+        for n_workers, divided in [*((n, False) for n in workers), (max(workers), True)]:
+            records.append(on_cluster(n_workers, divided, frame, new, expected))
             print(json.dumps(records[-1]), flush=True)
     costs = costs_of(alone, records, rows)
     fits = [Fit(rows=10**9, columns=COLUMNS, members=members, folds=5, epochs=1) for members in (8, 40)]
@@ -194,6 +202,7 @@ def measured(rows: int, workers: list[int], repeats: int) -> Record:
         "machine": describe_machine(),
         "rows": rows,
         "fit": f"{COLUMNS} columns, chunks of {CHUNK_ROWS} rows, {MEMBERS} members, {FOLDS} folds, epochs: {EPOCHS}",
+        "folds": FOLDS,
         "alone": alone,
         "clusters": records,
         "costs": asdict(costs),
@@ -215,8 +224,7 @@ def main() -> None:
     print(page(record))
     if given.write:
         (RESULTS / "cluster.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        (RESULTS / "cluster.md").write_text(page(record), encoding="utf-8")
-        picture(record).savefig(RESULTS / "cluster.svg")
+        write(record)
 
 
 if __name__ == "__main__":

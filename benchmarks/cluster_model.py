@@ -17,11 +17,12 @@ _SIMULATED = 60_000
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of training a network on a row, of a pass besides, of a task for client and scheduler, and of reading and
-    summarizing a row; bytes of the state of a network and of an encoded row.
+    """Seconds of training a member on a row, and one of its networks alone, of a pass besides, of a task for client and
+    scheduler, and of reading and summarizing a row; bytes of the state of a network and of an encoded row.
     """
 
     row_s: float
+    part_s: float
     pass_s: float
     task_s: float
     read_s: float
@@ -45,28 +46,22 @@ class Fit:
         """The number of chunks."""
         return -(-self.rows // CHUNK_ROWS)
 
-    @property
-    def networks(self) -> int:
-        """The number of networks, each of which goes its own way."""
-        return self.members * self.folds
-
-    @property
-    def passes(self) -> int:
-        """The number of passes of all networks over chunks."""
-        return self.networks * self.chunks * self.epochs
+    def ways(self, workers: int) -> int:
+        """Return how many members, or networks of members that are divided, go their own ways through the chunks."""
+        return self.members if self.members >= workers else self.members * self.folds
 
 
-def simulated_rate(networks: int, workers: int, pass_s: float, move_s: float, task_s: float, passes: int) -> float:
-    """Return passes a second, where each network goes from worker to worker at random.
+def simulated_rate(ways: int, workers: int, pass_s: float, move_s: float, task_s: float, passes: int) -> float:
+    """Return passes a second, where each of so many goes its way from worker to worker at random.
 
-    A worker serves one network at a time, and so does the scheduler, in the order in which they come.
+    A worker serves one at a time, and so does the scheduler, in the order in which they come.
     """
     chance = random.Random(0)
-    events = [(0.0, number, 0) for number in range(networks)]
+    events = [(0.0, number, 0) for number in range(ways)]
     free, scheduler, done, now = [0.0] * workers, 0.0, 0, 0.0
     while done < passes:
         now, number, at_worker = heapq.heappop(events)
-        if not at_worker:  # a pass is done, and the scheduler sends the network to the next chunk
+        if not at_worker:  # a pass is done, and the scheduler sends the state to the next chunk
             scheduler = max(scheduler, now) + task_s
             heapq.heappush(events, (scheduler + move_s, number, 1))
         else:
@@ -79,20 +74,21 @@ def simulated_rate(networks: int, workers: int, pass_s: float, move_s: float, ta
 
 def predicted(fit: Fit, costs: Costs, workers: int) -> dict[str, Any]:
     """Return the hours of a fit and what limits it."""
-    kept = (fit.folds - 1) / fit.folds
-    pass_s = CHUNK_ROWS * kept * costs.row_s + costs.pass_s
-    rate = simulated_rate(
-        fit.networks, workers, pass_s, costs.state_bytes / NETWORK, costs.task_s, min(fit.passes, _SIMULATED)
-    )
-    training = fit.passes / rate
+    ways = fit.ways(workers)
+    passes, whole = ways * fit.chunks * fit.epochs, ways == fit.members
+    pass_s = CHUNK_ROWS * (costs.row_s if whole else costs.part_s) + costs.pass_s
+    move_s = costs.state_bytes * (fit.folds if whole else 1) / NETWORK
+    rate = simulated_rate(ways, workers, pass_s, move_s, costs.task_s, min(passes, _SIMULATED))
+    training = passes / rate
     shuffled = fit.rows * costs.row_bytes / workers / NETWORK
     reading = fit.rows * (2 * costs.read_s + costs.summary_s) / workers + shuffled
-    even, scheduler = fit.passes * pass_s / workers, fit.passes * costs.task_s
+    even, scheduler = passes * pass_s / workers, passes * costs.task_s
     busy = even / training
     work_space = CHUNK_ROWS * 4 * fit.columns * 17 + 3 * CHUNK_ROWS * costs.row_bytes + 4e8
     return {
         "rows": fit.rows,
         "members": fit.members,
+        "ways": ways,
         "workers": workers,
         "hours": (training + reading) / 3600,
         "training_h": training / 3600,
@@ -102,13 +98,13 @@ def predicted(fit: Fit, costs: Costs, workers: int) -> dict[str, Any]:
         "busy": busy,
         "scheduler": scheduler / training,
         "worker_gb": (fit.rows * costs.row_bytes / workers + work_space) / 1e9,
-        "limit": _limit(fit, busy, scheduler / training, workers),
+        "limit": _limit(ways, busy, scheduler / training, workers),
     }
 
 
-def _limit(fit: Fit, busy: float, scheduler: float, workers: int) -> str:
+def _limit(ways: int, busy: float, scheduler: float, workers: int) -> str:
     if scheduler > 0.8:
         return "the scheduler"
-    if fit.networks < workers:
-        return f"only {fit.networks} networks"
+    if ways < workers:
+        return f"only {ways} networks"
     return "networks wait for one another" if busy < 0.8 else "the workers"

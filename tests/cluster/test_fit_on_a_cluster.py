@@ -1,7 +1,6 @@
 """Fits on a real cluster of two processes: the bits of a fit on one machine, also if a worker is lost."""
 
 import os
-import signal
 import time
 from contextlib import nullcontext
 
@@ -9,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import workers
 from bdkn import BDKNRegressor, DaskRows
 from bdkn.cluster import cluster_chunks
 from bdkn.errors import InvalidParameterError
@@ -71,7 +71,7 @@ def on_passes(monkeypatch, call):
 def test_any_partition_gives_the_bits_of_one_machine(client, on_one_machine, monkeypatch, n_partitions, threads):
     made = []
     on_passes(monkeypatch, made.append)
-    monkeypatch.setattr(cluster_chunks, "_ENOUGH", threads)  # members whole, or divided by folds
+    monkeypatch.setattr(cluster_chunks, "ENOUGH", threads)  # members whole, or divided by folds
     frame = dd.from_pandas(FRAME, npartitions=n_partitions)
     model = BDKNRegressor(**SMALL).fit(DaskRows(frame, "price", **NAMES))
     assert same(model, on_one_machine)
@@ -85,7 +85,7 @@ def test_a_worker_that_dies_while_networks_train_changes_nothing(client, on_one_
     def kill_once(made):
         if not killed:
             killed.append(sorted(client.run(os.getpid).values())[0])
-            os.kill(killed[0], signal.SIGTERM if os.name == "nt" else signal.SIGKILL)
+            workers.kill(killed[0])
 
     on_passes(monkeypatch, kill_once)
     monkeypatch.setattr(cluster_chunks, "PASSES_AT_ONCE", 2)

@@ -95,6 +95,14 @@ def test_a_wrong_choice(store, words, message):
     assert message in result.stderr
 
 
+def test_a_cluster_that_is_not_there_is_told(store, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("bdkn_paper.cli.run._CONNECT_S", 0.2)
+    result = run(store, "--cluster", "tcp://127.0.0.1:1")
+    assert result.exit_code == 2
+    assert "--cluster must be the address of a Dask scheduler, such as tcp://host:8786; got" in result.stderr
+
+
 def test_an_experiment_that_changed(store, tmp_path):
     mine = tmp_path / "mine.toml"
     text = 'name = "mine"\ndatasets = ["synthetic-small"]\nsplits = 3\n[methods.bdkn]\nregressor = "BDKNRegressor"\n'

@@ -23,8 +23,9 @@ PASSES_AT_ONCE = 16
 """Passes of a network that are asked for at once. Then its state comes to the client, from where it goes on: so the
 scheduler forgets these tasks, and no more than these are made again after a worker was lost."""
 
-_ENOUGH = 4
-"""Members per thread that keep a cluster busy; if there are fewer, the networks of a member go separate ways."""
+ENOUGH = 1.0
+"""Members per thread that keep a cluster busy. If there are fewer, the networks of a member go separate ways: then bins
+of inputs are computed for each of them, which is up to twice the work."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +45,7 @@ class ClusterChunks(AbstractContextManager["KeptChunks"]):
         """Return the networks of a plan, trained on all chunks; each goes its own way through them."""
         members = beginning(settings, sample, plan, len(self))
         threads = sum(self.client.nthreads().values())
-        divided = [member.by_fold() if len(members) < _ENOUGH * threads else [member] for member in members]
+        divided = [member.by_fold() if len(members) < ENOUGH * threads else [member] for member in members]
         done = _trained(self, [part for parts in divided for part in parts], on_pass, 1 / len(divided[0]))
         joined = []
         for parts in divided:
