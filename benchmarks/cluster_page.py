@@ -145,7 +145,7 @@ def picture(record: Record) -> Any:
     """Return the figure of hours, and of memory, by workers."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8, 3.6), layout="constrained")
+    figure = Figure(figsize=(8, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     for members, colour in ((8, "tab:blue"), (40, "tab:orange")):
         ours = [one for one in record["simulated"] if one["members"] == members]
@@ -156,7 +156,7 @@ def picture(record: Record) -> Any:
     right.loglog(workers, [one["worker_gb"] for one in ours], "o-", color="black")
     left.set(xlabel="workers of one thread", ylabel="hours", title="10⁹ rows × 20 columns")
     right.set(xlabel="workers of one thread", ylabel="GB of memory a worker", title="Chunks and work space")
-    left.legend(fontsize=7)
+    figure.legend(loc="outside lower center", ncols=2, fontsize=7)
     return figure
 
 

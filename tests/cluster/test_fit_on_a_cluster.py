@@ -4,12 +4,14 @@ import os
 import time
 from contextlib import nullcontext
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import Ridge
 
 import workers
-from bdkn import BDKNRegressor, DaskRows
+from bdkn import BayesianStackingRegressor, BDKNRegressor, DaskRows
 from bdkn.cluster import cluster_chunks
 from bdkn.errors import InvalidParameterError
 from bdkn.regressors import in_blocks
@@ -138,3 +140,16 @@ def test_rows_that_the_sample_holds_are_fitted_by_the_client(client, monkeypatch
     monkeypatch.setattr(in_blocks, "CHUNK_ROWS", 1000)
     few = BDKNRegressor(**SMALL).fit(dd.from_pandas(FRAME, npartitions=2), "price", **NAMES)
     assert few.combination_.n == pytest.approx(FRAME["weight"].sum())
+
+
+def test_members_of_a_stack_are_tasks_of_the_cluster_by_joblib(client):
+    X, y = FRAME[["a", "b"]].to_numpy(), FRAME["price"].to_numpy()
+    stack = BayesianStackingRegressor([("ridge", Ridge()), ("strong", Ridge(alpha=100.0))], random_state=0)
+    expected = stack.fit(X, y).predict(X)
+    with joblib.parallel_config("dask"):
+        assert np.array_equal(stack.fit(X, y).predict(X), expected)
+    assert any("_run" in prefix for prefix in client.run_on_scheduler(kinds_of_tasks))
+
+
+def kinds_of_tasks(dask_scheduler):
+    return list(dask_scheduler.task_prefixes)
