@@ -185,6 +185,12 @@ _FEW_DEGREES = 0.005
 """With fewer degrees of freedom the 5 % quantile, about 0.05^(-1/df), is beyond the largest number."""
 
 
+def _degrees(model: Any, X: Any) -> float:
+    """Return the degrees of freedom of predictions, where they have some."""
+    known = getattr(model, "dof_", None)
+    return float(np.min(getattr(model.predict_dist(X), "df", np.inf) if known is None else known))
+
+
 def judge(original: Original, content: bytes, is_extreme: bool) -> str:
     """Return what comes of loading a changed file."""
     try:
@@ -214,7 +220,7 @@ def judge(original: Original, content: bytes, is_extreme: bool) -> str:
     if np.isfinite(found[1:]).all() and (found[0] >= 0).all():  # with two degrees of freedom, deviations are infinite
         return "another model"
     # 1e308 of something: the end of an interval overflows, as the quantiles of a Student-t with next to no df do.
-    overflows = is_extreme or getattr(model, "dof_", np.inf) < _FEW_DEGREES
+    overflows = is_extreme or _degrees(model, original.X) < _FEW_DEGREES
     return "another model, overflows" if overflows and not np.isnan(found).any() else "WRONG not finite"
 
 
