@@ -11,6 +11,7 @@ import pytest
 from bdkn import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.kernels.gpu import cuda
 from bdkn.kernels.gpu.device import NoDeviceError
+from bdkn.kernels.gpu.device import PREDICT, Program
 from bdkn.kernels.gpu.emulation import Emulated
 from bdkn.networks import (
     ACTIVATIONS,
@@ -51,7 +52,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def launches(device: Emulated, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list of the programs that the device launches."""
-    seen: list[str] = []
+    seen: list[Program] = []
     launch = device.launch
 
     def counted(queue: None, program: str, *rest: Any) -> None:
@@ -81,7 +82,7 @@ def test_outputs_are_those_of_the_cpu(given: Predictor, n: int, monkeypatch: pyt
     seen, expected = launches(device, monkeypatch), given.outputs(X)
     with on_device.predict_on(device):
         found = given.outputs(X)
-    assert set(seen) == {"predict"}
+    assert set(seen) == {PREDICT}
     for mine, theirs in zip(found, expected, strict=True):
         assert mine.dtype == np.float64
         np.testing.assert_allclose(mine, theirs, rtol=TOLERANCE, atol=TOLERANCE)
@@ -129,7 +130,7 @@ def test_a_regressor_predicts_where_its_engine_trains(cls: type[Any], monkeypatc
     model = cls(**settings, engine=GPUEngine(device)).fit(X, X[:, 0])
     seen.clear()
     found = model.predict(X)
-    assert set(seen) == {"predict"}
+    assert set(seen) == {PREDICT}
     seen.clear()
     expected = model.set_params(engine="fused").predict(X)
     assert seen == []

@@ -6,6 +6,7 @@ import ctypes
 from types import SimpleNamespace
 from typing import Any
 
+from bdkn.kernels.gpu.device import Program
 from bdkn.kernels.gpu.emulation import Emulated
 
 
@@ -56,11 +57,12 @@ class FakeDriver:
     def cuDeviceGetAttribute(self, attribute: int, device: int) -> tuple[Any, ...]:
         return Status(0), attribute
 
-    def cuModuleLoadData(self, code: bytes) -> tuple[Any, ...]:
-        return Status(0), "module"
+    def cuModuleLoadData(self, code: Program) -> tuple[Any, ...]:
+        return Status(0), code
 
-    def cuModuleGetFunction(self, module: str, name: bytes) -> tuple[Any, ...]:
-        return Status(0), name.decode()
+    def cuModuleGetFunction(self, module: Program, name: bytes) -> tuple[Any, ...]:
+        assert module.name == name.decode()
+        return Status(0), module
 
     def cuStreamCreate(self, flags: int) -> tuple[Any, ...]:
         return Status(0), "stream"
@@ -87,7 +89,7 @@ class FakeDriver:
 
     cuMemcpyDtoHAsync = cuMemcpyHtoDAsync
 
-    def cuLaunchKernel(self, program: str, *arguments: Any) -> tuple[Any, ...]:
+    def cuLaunchKernel(self, program: Program, *arguments: Any) -> tuple[Any, ...]:
         blocks, shared_bytes, places = arguments[0], arguments[6], arguments[8]
         address = ctypes.cast(places, ctypes.POINTER(ctypes.c_void_p))[0]
         assert address is not None

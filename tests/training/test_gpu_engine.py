@@ -25,7 +25,7 @@ from bdkn import BDKNRegressor
 from bdkn.errors import InvalidParameterError
 from bdkn.kernels import code_folders
 from bdkn.kernels.gpu import binaries, cuda
-from bdkn.kernels.gpu.device import NoDeviceError
+from bdkn.kernels.gpu.device import PREDICT, NoDeviceError, Program
 from bdkn.kernels.gpu.emulation import Emulated
 from bdkn.networks import ACTIVATIONS, NetworkSpec
 from bdkn.networks.packing import packing_of
@@ -37,7 +37,7 @@ from bdkn.training import engines as choices
 from bdkn.training.fused.engine import FusedEngine
 from bdkn.training.gpu import launch
 from bdkn.training.gpu.engine import GPUEngine
-from bdkn.training.gpu.layout import WAYS, Room
+from bdkn.training.gpu.layout import PRECISIONS, WAYS, Room, program_for, threads_for
 from bdkn.training.job import train_tasks
 from bdkn.training.reference import ReferenceEngine
 
@@ -107,6 +107,30 @@ def test_every_activation_objective_schedule_and_decay_is_that_of_the_reference(
 def test_every_depth_is_that_of_the_reference(rows: Rows, seeds: Seeds, hidden: tuple[int, ...]) -> None:
     jobs = jobs_of(replace(SPEC, hidden=hidden), CONFIG, seeds)
     assert_same(emulated().train(jobs, rows), ReferenceEngine().train(jobs, rows), rows, 1e-4)
+
+
+@needs_compiler
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("hidden", [(28,), (36, 36, 36), (50, 50)], ids=str)
+def test_programs_for_one_width_give_the_numbers_of_the_reference(
+    rows: Rows, seeds: Seeds, hidden: tuple[int, ...], precision: str
+) -> None:
+    jobs = jobs_of(replace(SPEC, hidden=hidden), replace(CONFIG, batch_size=32), seeds[:2])
+    assert program_for(jobs[0], 32, precision, 64).macros[1:] == (f"WIDTH={hidden[0]}", "BATCH=32")
+    found = GPUEngine(Emulated(), precision).train(jobs, rows)
+    assert_same(found, ReferenceEngine().train(jobs, rows), rows, 1e-4)
+
+
+def test_an_unknown_precision_is_named_with_the_known_ones() -> None:
+    with pytest.raises(InvalidParameterError, match="precision must be .*'float32'.*'tf32'.*got 'half'"):
+        GPUEngine(precision="half")
+
+
+@pytest.mark.parametrize(("n_networks", "kilobytes", "threads"), [(4, 90, 64), (5, 90, 32), (5, 120, 64)])
+def test_networks_that_share_a_multiprocessor_have_half_of_the_threads(
+    n_networks: int, kilobytes: int, threads: int
+) -> None:
+    assert threads_for(Room(2, False, 1024 * kilobytes), n_networks, Emulated()) == threads
 
 
 @needs_compiler
@@ -195,7 +219,7 @@ def test_a_network_too_large_for_a_multiprocessor_is_trained_elsewhere(rows: Row
     small, large = SPEC, replace(SPEC, hidden=(60, 60))
     jobs = [*jobs_of(small, CONFIG, seeds), *jobs_of(large, CONFIG, seeds[:1]), *jobs_of(small, CONFIG, seeds[:1])]
     reports: list[EpochReport] = []
-    with pytest.warns(UserWarning, match=r"1 network trained on the CPU .* 3-60-60-2 .* needs 67 KB .* has 20 KB"):
+    with pytest.warns(UserWarning, match=r"1 network trained on the CPU .* 3-60-60-2 .* needs 74 KB .* has 20 KB"):
         found = emulated(shared_bytes=20 * 1024).train(jobs, rows, watch=rows.X[:5], on_epoch=reports.append)
     assert_same(found, ReferenceEngine().train(jobs, rows), rows, 1e-4)
     assert [sum(report.job == number for report in reports) for number in range(5)] == [4] * 5
@@ -301,7 +325,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeDriver]:
         driver = FakeDriver(Emulated(), **options)
         monkeypatch.setattr(cuda, "_found", {})
         monkeypatch.setattr(cuda, "_driver", lambda: driver)
-        monkeypatch.setattr(cuda, "machine_code", lambda architecture, threads: b"code")
+        monkeypatch.setattr(cuda, "machine_code", lambda architecture, program: program)
         monkeypatch.setattr(cuda.Cuda, "threads", driver.emulated.threads)
         return driver
 
@@ -367,7 +391,7 @@ def test_cuda_is_not_imported_before_it_is_used() -> None:
         "print([name for name in sys.modules if name.partition('.')[0] in ('cuda', 'torch')])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "GPUEngine(device=0) AutoEngine()\n[]\n"
+    assert done.stdout == "GPUEngine(device=0, precision='float32') AutoEngine()\n[]\n"
 
 
 @pytest.fixture
@@ -383,11 +407,11 @@ def test_programs_are_compiled_for_a_device_without_having_one(own_folder: Path)
         binaries._nvrtc()
     except NoDeviceError as error:
         pytest.skip(str(error))
-    code = binaries.machine_code("sm_90", 256)
-    assert b"train" in code
-    assert b"predict" in code
+    for program in [PREDICT, Program("train"), Program("train", ("TF32=1", "WIDTH=36", "BATCH=32"))]:
+        for architecture in ("sm_75", "sm_90"):
+            assert program.name.encode() in binaries.machine_code(architecture, program)
     with pytest.raises(NoDeviceError, match="NVRTC cannot compile for this GPU: nvrtc: error: invalid value"):
-        binaries.machine_code("sm_1", 256)
+        binaries.machine_code("sm_1", PREDICT)
 
 
 class FakeCompiler:
@@ -418,15 +442,16 @@ def test_compiled_programs_are_kept_on_disk_unless_they_are_damaged(
 ) -> None:
     compiler = FakeCompiler()
     monkeypatch.setattr(binaries, "_nvrtc", lambda: compiler)
-    first = binaries.machine_code("sm_90", 256)
-    assert "compiling the programs for this GPU" in capfd.readouterr().err
-    assert binaries.machine_code("sm_90", 256) == first
-    assert binaries.machine_code("sm_86", 256) != first
-    assert compiler.compiled == 2
+    first = binaries.machine_code("sm_90", PREDICT)
+    assert "compiling a program for this GPU" in capfd.readouterr().err
+    assert binaries.machine_code("sm_90", PREDICT) == first
+    assert binaries.machine_code("sm_86", PREDICT) != first
+    assert binaries.machine_code("sm_90", replace(PREDICT, threads=64)) != first
+    assert compiler.compiled == 3
     for file in own_folder.iterdir():
         file.write_bytes(file.read_bytes()[:-1])
-    assert binaries.machine_code("sm_90", 256) != first
-    assert compiler.compiled == 3
+    assert binaries.machine_code("sm_90", PREDICT) != first
+    assert compiler.compiled == 4
 
 
 @needs_gpu

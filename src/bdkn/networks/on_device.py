@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bdkn.kernels.gpu.device import Device, upload
+from bdkn.kernels.gpu.device import PREDICT, Device, upload
 from bdkn.networks.activation import ACTIVATIONS
 from bdkn.networks.packing import Packing, packing_of, padded
 from bdkn.networks.spec import Layer, NetworkSpec
@@ -27,7 +27,7 @@ _LEAST_PRODUCTS = 1e9
 _OUTPUTS = 2**26
 """Outputs that are on the device at a time."""
 
-_BATCHES = (64, 32, 16, 8, 4)
+_BATCHES = (64, 32, 16, 8)
 """Rows that a block predicts at a time, as many as there is shared memory for."""
 
 _FORWARD = np.dtype(
@@ -81,7 +81,7 @@ def outputs_on(
         for name, buffer in zip(("X", "weights", "bins", "bin_columns", "means", "variances"), pointers, strict=True):
             call[name] = buffer.address
         blocks, batch = n_networks * int(call["parts"][0]), int(call["batch"][0])
-        device.launch(queue, "predict", call.tobytes(), blocks, _shared_bytes(packing, batch, device.threads))
+        device.launch(queue, PREDICT, call.tobytes(), blocks, _shared_bytes(packing, batch, device.threads))
         device.wait(queue)
         for into, buffer in zip((means, variances), found, strict=True):
             into[:, start : start + step] = device.download(buffer, np.float32, shape)
@@ -107,5 +107,6 @@ def _batch(packing: Packing, device: Device) -> int | None:
 
 
 def _shared_bytes(packing: Packing, batch: int, threads: int) -> int:
-    rows = padded(batch) + 4
-    return 4 * (packing.size + sum(n for _, n, _ in packing.places) * rows + 2 * (threads // 64) * rows)
+    rows = padded(batch)
+    beyond = 8 * max(rows, *(columns for _, _, columns in packing.places))  # tiles of 16 rows may read so far
+    return 4 * (packing.size + sum(n for _, n, _ in packing.places) * rows + beyond)

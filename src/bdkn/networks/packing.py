@@ -13,13 +13,13 @@ from bdkn.typing import Float32Array
 
 
 def padded(n: int) -> int:
-    """Return the next multiple of four: threads read four numbers at once."""
-    return (n + 3) & ~3
+    """Return the next multiple of eight: products are computed in tiles of eight numbers."""
+    return (n + 7) & ~7
 
 
 @dataclass(frozen=True)
 class Packing:
-    """Where the weights of one network lie: layer after layer, row k the weights of input k, the last row the bias."""
+    """Where the weights of one network lie: layer after layer, row k the weights of input k, then the bias, then zeros."""
 
     spec: NetworkSpec
 
@@ -28,8 +28,8 @@ class Packing:
         """Where each layer begins, its rows, and the numbers of a row."""
         places, start = [], 0
         for n_out, n_in in self.spec.shapes:
-            places.append((start, n_in + 1, padded(n_out)))
-            start += (n_in + 1) * padded(n_out)
+            places.append((start, padded(n_in + 1), padded(n_out)))
+            start += padded(n_in + 1) * padded(n_out)
         return tuple(places)
 
     @cached_property
@@ -47,14 +47,15 @@ class Packing:
     def pack(self, layers: Sequence[Layer], into: Float32Array) -> None:
         """Write the weights of one network, or of a stack (J, ...), into zeros of shape (..., size)."""
         for view, (W, b) in zip(self._views(into), layers, strict=True):
-            view[..., :-1, : b.shape[-1]] = W.mT
-            view[..., -1, : b.shape[-1]] = b
+            n_out, n_in = W.shape[-2:]
+            view[..., :n_in, :n_out] = W.mT
+            view[..., n_in, :n_out] = b
 
     def unpack(self, flat: Float32Array) -> tuple[Layer, ...]:
         """Return the weights (J, n_out, n_in) and biases (J, n_out) of every layer of networks (J, size)."""
         return tuple(
-            (np.ascontiguousarray(view[:, :-1, :n_out].mT), view[:, -1, :n_out].copy())
-            for view, (n_out, _) in zip(self._views(flat), self.spec.shapes, strict=True)
+            (np.ascontiguousarray(view[:, :n_in, :n_out].mT), view[:, n_in, :n_out].copy())
+            for view, (n_out, n_in) in zip(self._views(flat), self.spec.shapes, strict=True)
         )
 
 

@@ -9,22 +9,23 @@ from typing import Any
 
 from bdkn.kernels import code_folders
 from bdkn.kernels.code_cache import replace_file
-from bdkn.kernels.gpu.device import SOURCE, NoDeviceError, one_line
+from bdkn.kernels.gpu.device import SOURCE, NoDeviceError, Program, one_line
 
 _DIGEST_BYTES = 32
 
 
-def machine_code(architecture: str, threads: int) -> bytes:
-    """Return the programs for an architecture, such as "sm_90", from disk if they were compiled before."""
+def machine_code(architecture: str, program: Program) -> bytes:
+    """Return a program for an architecture, such as "sm_90", from disk if it was compiled before."""
     nvrtc = _nvrtc()
-    options = [f"--gpu-architecture={architecture}", "--std=c++17", f"-DTHREADS={threads}"]
+    options = [f"--gpu-architecture={architecture}", "--std=c++17", f"-DTHREADS={program.threads}"]
+    options += [f"-D{macro}" for macro in program.macros]
     source, version = SOURCE.read_bytes(), nvrtc.nvrtcVersion()[1:]
     key = hashlib.sha256(repr((options, version)).encode() + source).hexdigest()[:32]
-    name = f"programs-{architecture}-{key}.cubin"
+    name = f"{program.name}-{architecture}-{key}.cubin"
     found = _on_disk(name)
     if found is not None:
         return found
-    text = "bdkn: compiling the programs for this GPU (once, some 5 s; later runs load them from disk) ..."
+    text = "bdkn: compiling a program for this GPU (once, some 3 s; later runs load it from disk) ..."
     print(text, file=sys.stderr, flush=True)
     code = _compiled(nvrtc, source, options)
     content = hashlib.sha256(code).digest() + code

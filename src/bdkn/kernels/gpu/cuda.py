@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bdkn.errors import InvalidParameterError
 from bdkn.kernels.gpu.binaries import machine_code
-from bdkn.kernels.gpu.device import PROGRAMS, THREADS, NoDeviceError, one_line
+from bdkn.kernels.gpu.device import PREDICT, THREADS, NoDeviceError, Program, one_line
 
 _OWN_SHARED_BYTES = 1024
 """Shared memory that is left to the programs' own variables."""
@@ -75,7 +75,9 @@ class Cuda:
             self.name = self._call(self._driver.cuDeviceGetName(128, self._device))[0].split(b"\0")[0].decode().strip()
             self.shared_bytes = self.attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN") - _OWN_SHARED_BYTES
             self.multiprocessors = self.attribute("MULTIPROCESSOR_COUNT")
-            self._load()
+            self._functions: dict[Program, Any] = {}
+            self._loading = threading.Lock()
+            self._function(PREDICT)
             self._copies = self.queue()
         except (RuntimeError, MemoryError) as error:
             raise NoDeviceError(f"the GPU cannot be used: {error}") from error
@@ -96,16 +98,21 @@ class Cuda:
             )
         return self._call(self._driver.cuDeviceGet(number))[0]
 
-    def _load(self) -> None:
+    def _function(self, program: Program) -> Any:
+        """Return a program in the memory of the device, compiled and loaded when it is first used."""
+        with self._loading:
+            if program not in self._functions:
+                self._functions[program] = self._load(program)
+            return self._functions[program]
+
+    def _load(self, program: Program) -> Any:
         driver = self._driver
         version = f"sm_{self.attribute('COMPUTE_CAPABILITY_MAJOR')}{self.attribute('COMPUTE_CAPABILITY_MINOR')}"
-        (self._module,) = self._call(driver.cuModuleLoadData(machine_code(version, THREADS)))
-        self._programs = {}
+        (module,) = self._call(driver.cuModuleLoadData(machine_code(version, program)))
+        (function,) = self._call(driver.cuModuleGetFunction(module, program.name.encode()))
         wanted = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        for name in PROGRAMS:
-            (function,) = self._call(driver.cuModuleGetFunction(self._module, name.encode()))
-            self._call(driver.cuFuncSetAttribute(function, wanted, self.shared_bytes))
-            self._programs[name] = function
+        self._call(driver.cuFuncSetAttribute(function, wanted, self.shared_bytes))
+        return function
 
     def allocate(self, n_bytes: int) -> CudaBuffer:
         """Return memory; raise ``MemoryError`` if there is none left.
@@ -158,13 +165,13 @@ class Cuda:
             nap = min(1.1 * nap, _LONGEST_NAP_S)
         self._call((status,))
 
-    def launch(self, queue: Any, program: str, arguments: bytes, blocks: int, shared_bytes: int) -> None:
+    def launch(self, queue: Any, program: Program, arguments: bytes, blocks: int, shared_bytes: int) -> None:
         """Start so many blocks of a program; they may run on after the call."""
         room = ctypes.create_string_buffer(arguments, len(arguments))
         places = (ctypes.c_void_p * 1)(ctypes.addressof(room))
         self._make_current()
-        grid, block = (blocks, 1, 1), (THREADS, 1, 1)
-        function, address = self._programs[program], ctypes.addressof(places)
+        grid, block = (blocks, 1, 1), (program.threads, 1, 1)
+        function, address = self._function(program), ctypes.addressof(places)
         self._call(self._driver.cuLaunchKernel(function, *grid, *block, shared_bytes, queue, address, 0))
 
     def attribute(self, name: str) -> int:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from numpy.typing import DTypeLike, NDArray
 
-THREADS = 256
-"""Threads of a block."""
+THREADS = 512
+"""Threads of a block, at most."""
 
 SOURCE = Path(__file__).with_name("kernel.cu")
 """The file of the programs."""
 
-PROGRAMS = ("train", "predict")
-"""Their names."""
+
+@dataclass(frozen=True, order=True)
+class Program:
+    """A program in the file: its name, the macros with which it is compiled, and the threads of a block."""
+
+    name: str
+    macros: tuple[str, ...] = ()
+    threads: int = THREADS
+
+
+PREDICT = Program("predict", ("PREDICT",))
+"""The program of predictions."""
 
 
 class NoDeviceError(Exception):
@@ -42,7 +53,7 @@ class Device(Protocol):
 
     @property
     def threads(self) -> int:
-        """Threads of a block, for which the programs are compiled."""
+        """Threads of a block, at most."""
 
     @property
     def shared_bytes(self) -> int:
@@ -64,7 +75,7 @@ class Device(Protocol):
     def queue(self) -> Any:
         """Return a queue: what is launched in one runs in order, beside what is launched in others."""
 
-    def launch(self, queue: Any, program: str, arguments: bytes, blocks: int, shared_bytes: int) -> None:
+    def launch(self, queue: Any, program: Program, arguments: bytes, blocks: int, shared_bytes: int) -> None:
         """Start so many blocks of a program; they may run on after the call."""
 
     def wait(self, queue: Any) -> None:

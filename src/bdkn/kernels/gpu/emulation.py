@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bdkn.errors import InvalidParameterError
-from bdkn.kernels.gpu.device import SOURCE
+from bdkn.kernels.gpu.device import SOURCE, Program
 
 _RUNNING = threading.Lock()
 """Held while a program runs: the emulation has one block at a time."""
@@ -48,7 +48,6 @@ class Emulated:
 
     def __init__(self, threads: int = 64, shared_bytes: int = 227 * 1024, memory: int | None = None) -> None:
         self.threads, self.shared_bytes, self._memory = threads, shared_bytes, memory
-        self._library = _emulation(threads)
 
     def allocate(self, n_bytes: int) -> HostBuffer:
         """Return memory; raise ``MemoryError`` if it is more than there shall be."""
@@ -71,14 +70,14 @@ class Emulated:
     def wait(self, queue: None) -> None:
         """Return at once: programs have ended when ``launch`` returns."""
 
-    def launch(self, queue: None, program: str, arguments: bytes, blocks: int, shared_bytes: int) -> None:
+    def launch(self, queue: None, program: Program, arguments: bytes, blocks: int, shared_bytes: int) -> None:
         """Run so many blocks of a program, one after the other."""
         with _RUNNING:
-            getattr(self._library, f"emulate_{program}")(arguments, blocks, shared_bytes)
+            _emulation(self.threads, program).emulate(arguments, blocks, shared_bytes)
 
 
 @cache
-def _emulation(threads: int) -> ctypes.CDLL:
+def _emulation(threads: int, program: Program) -> ctypes.CDLL:
     compiler = shutil.which("g++")
     if compiler is None:
         raise InvalidParameterError("the emulation of a GPU needs the compiler g++; it was not found")
@@ -86,7 +85,8 @@ def _emulation(threads: int) -> ctypes.CDLL:
     source, library = folder / "emulated.cpp", folder / "emulated.so"
     texts = [SOURCE.with_name("emulated.h").read_text("utf-8"), SOURCE.read_text("utf-8"), _ENTRY]
     source.write_text("\n".join(texts), encoding="utf-8")
-    flags = ["-O1", "-std=c++20", "-shared", "-fPIC", f"-DTHREADS={threads}", "-Wno-unknown-pragmas"]
+    flags = ["-O1", "-std=c++20", "-shared", "-fPIC", "-Wno-unknown-pragmas"]
+    flags += [f"-D{macro}" for macro in (f"THREADS={threads}", f"PROGRAM={program.name}", *program.macros)]
     subprocess.run([compiler, *flags, "-o", str(library), str(source)], check=True)
     loaded = ctypes.CDLL(str(library))
     shutil.rmtree(folder)
@@ -127,10 +127,7 @@ void run_blocks(void (*program)(Arguments), const char *bytes, int blocks, int s
         swapcontext(&emulated_host, &emulated_threads[0]);
     }
 }
-extern "C" void emulate_train(const char *arguments, int blocks, int shared_bytes) {
-    run_blocks<Tables>(train, arguments, blocks, shared_bytes);
-}
-extern "C" void emulate_predict(const char *arguments, int blocks, int shared_bytes) {
-    run_blocks<Forward>(predict, arguments, blocks, shared_bytes);
+extern "C" void emulate(const char *arguments, int blocks, int shared_bytes) {
+    run_blocks(PROGRAM, arguments, blocks, shared_bytes);
 }
 """

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.kernels.gpu.device import Buffer, Device, upload
+from bdkn.kernels.gpu.device import Buffer, Device, Program, upload
 from bdkn.networks import ACTIVATIONS, Networks, Predictor, join
 from bdkn.networks.packing import Packing, packing_of
-from bdkn.training.gpu.layout import JOB, OBJECTIVES, POINTERS, TABLES, Room, batch_of
+from bdkn.training.gpu.layout import JOB, OBJECTIVES, POINTERS, TABLES, Room, batch_of, program_for, threads_for
 from bdkn.training.gpu.schedule import Orders, adam_factors
 from bdkn.training.job import EpochReport, Hook, Job, Trained
 from bdkn.training.rows import JobRows, TrainingTable
@@ -26,6 +26,9 @@ _FIRST_BYTES = 8 * 2**20
 
 _LAUNCH_FLOPS = 1.5e10
 """Work of one multiprocessor in one launch: about a third of a second, after which a user can interrupt."""
+
+_BLOCK_ROWS = 2**16
+"""Rows that are copied to the device at a time."""
 
 _MOST = 2**31 - 1
 """The largest integer of 32 bits."""
@@ -47,7 +50,20 @@ class DeviceTable:
     def of(cls, table: TrainingTable, device: Device) -> DeviceTable:
         """Copy rows to a device."""
         weight = None if table.weight is None else upload(device, table.weight)
-        return cls(upload(device, table.X), upload(device, table.y), weight, len(table.y))
+        return cls(_upload_inputs(table.X, device), upload(device, table.y), weight, len(table.y))
+
+
+def _upload_inputs(X: Float32Array, device: Device) -> Buffer:
+    """Copy inputs to a device: a one, which biases multiply, and zeros follow each row up to a multiple of four."""
+    n, inputs = X.shape
+    length = (inputs + 4) & ~3
+    buffer, block = device.allocate(4 * n * length), np.zeros((min(n, _BLOCK_ROWS), length), dtype=np.float32)
+    block[:, inputs] = 1
+    for start in range(0, n, _BLOCK_ROWS):
+        part = X[start : start + _BLOCK_ROWS]
+        block[: len(part), :inputs] = part
+        device.fill(buffer, block[: len(part)], 4 * start * length)
+    return buffer
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,10 +84,13 @@ class Entry:
 class Launch:
     """Jobs that are trained side by side; all memory is taken at the beginning."""
 
-    def __init__(self, entries: Sequence[Entry], device: Device, *, reported: bool, watched: bool) -> None:
-        needs = [entry.room.shared_bytes for entry in entries]
-        order = np.argsort([-need for need in needs], kind="stable")  # the largest first, equal ones side by side
-        self.entries, self.device = [entries[i] for i in order], device
+    def __init__(
+        self, entries: Sequence[Entry], device: Device, precision: str, *, reported: bool, watched: bool
+    ) -> None:
+        self.device = device
+        calls = [_Call(-entry.room.shared_bytes, self._program(entry, len(entries), precision)) for entry in entries]
+        order = sorted(range(len(calls)), key=lambda i: calls[i])  # the largest first, equal ones side by side
+        self.entries = [entries[i] for i in order]
         self.jobs = [entry.job for entry in self.entries]
         self.rows = [JobRows.of(entry.job, entry.table.n_rows) for entry in self.entries]
         self.packings = [packing_of(job.spec) for job in self.jobs]
@@ -83,8 +102,11 @@ class Launch:
         self._buffers = {name: upload(device, values) for name, values in self._arrays().items()}
         self._order_places = [device.allocate(4 * self._most * len(self._orders)) for _ in range(2)]
         self._lines = self._job_lines()
-        self._groups = _runs([needs[i] for i in order])
+        self._groups = _runs([calls[i] for i in order])
         self._queues = [device.queue() for _ in self._groups]
+
+    def _program(self, entry: Entry, n_networks: int, precision: str) -> Program:
+        return program_for(entry.job, entry.batch, precision, threads_for(entry.room, n_networks, self.device))
 
     def _epochs_per_launch(self, *, reported: bool, watched: bool) -> int:
         """Return how many epochs one launch runs at most."""
@@ -182,9 +204,9 @@ class Launch:
         for name in POINTERS:
             tables[name] = buffers[name].address
         tables["first"], tables["until"], tables["curve"] = first, until, self.epochs
-        for queue, (start, stop, needed) in zip(self._queues, self._groups, strict=True):
+        for queue, (start, stop, call) in zip(self._queues, self._groups, strict=True):
             tables["start"] = start
-            self.device.launch(queue, "train", tables.tobytes(), stop - start, needed)
+            self.device.launch(queue, call.program, tables.tobytes(), stop - start, -call.less_bytes)
 
     def _wait(self) -> None:
         for queue in self._queues:
@@ -249,7 +271,14 @@ class Launch:
         )
 
 
-def _runs(values: Sequence[int]) -> list[tuple[int, int, int]]:
+class _Call(NamedTuple):
+    """The shared memory of a network, negative, so that the largest is the first, and the program that trains it."""
+
+    less_bytes: int
+    program: Program
+
+
+def _runs(values: Sequence[_Call]) -> list[tuple[int, int, _Call]]:
     """Return where equal values that follow one another begin and end, and the value."""
     starts = [i for i, value in enumerate(values) if not i or value != values[i - 1]]
     return [(start, stop, values[start]) for start, stop in zip(starts, [*starts[1:], len(values)], strict=True)]

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from bdkn.kernels.gpu.device import Device
+from bdkn.kernels.gpu.device import Device, Program
 from bdkn.networks import MEAN_VARIANCE, NetworkSpec
 from bdkn.networks.packing import Packing, packing_of, padded
 from bdkn.training.job import Job
@@ -17,6 +17,15 @@ MAX_LAYERS = 10
 
 OBJECTIVES: dict[type, int] = {GaussianNLL: 0, BetaNLL: 1, SquaredError: 2}
 """The objectives that the programs know, by their number there."""
+
+PRECISIONS = {"float32": 0, "tf32": 1}
+"""The precisions of products, and whether they are computed without dividing operands."""
+
+_WIDTHS, _BATCH = (28, 36, 50), 32
+"""Widths of hidden layers, and rows of a batch, that have programs of their own: those of the defaults and the paper."""
+
+_OWN_BYTES = 2048
+"""Shared memory that a block needs for itself."""
 
 JOB = np.dtype(
     [(name, np.uint64) for name in ("X", "y", "row_weight")]
@@ -55,12 +64,12 @@ class Room:
     @classmethod
     def of(cls, packing: Packing, batch: int, threads: int, buffers: int, first_moments_outside: bool) -> Room:
         """Return the room with the shared memory that a block of so many threads needs."""
-        rows, layers = padded(batch) + 4, packing.places
+        rows, layers = padded(batch), packing.places
         first = layers[0][1] * layers[0][2]
         moments = 2 * (packing.size - (first if first_moments_outside else 0))
         inputs = sum(n * rows for _, n, _ in layers) + (buffers - 1) * layers[0][1] * rows
         deltas = sum(columns * rows for _, _, columns in layers)
-        numbers = packing.size + moments + inputs + deltas + (2 * (threads // 64) + 7) * rows
+        numbers = packing.size + moments + inputs + deltas + max(7 * rows + threads, 8 * rows)
         return cls(buffers, first_moments_outside, 4 * numbers)
 
 
@@ -78,6 +87,20 @@ def room_for(job: Job, n_rows: int, device: Device) -> Room | str:
     if type(job.config.main_objective) not in OBJECTIVES:
         return "the objective is not one of the library's own"
     return _room_for(job.spec, batch_of(job, n_rows), device.threads, device.shared_bytes)
+
+
+def program_for(job: Job, batch: int, precision: str, threads: int) -> Program:
+    """Return the program by which so many threads train a network."""
+    macros, hidden = [f"TF32={PRECISIONS[precision]}"], set(job.spec.hidden)
+    if batch == _BATCH and len(hidden) == 1 and hidden <= set(_WIDTHS):
+        macros += [f"WIDTH={hidden.pop()}", f"BATCH={batch}"]
+    return Program("train", tuple(macros), threads)
+
+
+def threads_for(room: Room, n_networks: int, device: Device) -> int:
+    """Return the threads of a block: half of them if two networks have to share a multiprocessor, and can."""
+    together = 2 * (room.shared_bytes + _OWN_BYTES) <= device.shared_bytes
+    return device.threads // 2 if n_networks > device.multiprocessors and together else device.threads
 
 
 @lru_cache(maxsize=256)
