@@ -10,8 +10,7 @@ import pytest
 
 from bdkn import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.kernels.gpu import cuda
-from bdkn.kernels.gpu.device import NoDeviceError
-from bdkn.kernels.gpu.device import PREDICT, Program
+from bdkn.kernels.gpu.device import PREDICT, NoDeviceError, Program
 from bdkn.kernels.gpu.emulation import Emulated
 from bdkn.networks import (
     ACTIVATIONS,
@@ -50,12 +49,12 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_device, "_LEAST_PRODUCTS", 0.0)
 
 
-def launches(device: Emulated, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def launches(device: Emulated, monkeypatch: pytest.MonkeyPatch) -> list[Program]:
     """Return a list of the programs that the device launches."""
     seen: list[Program] = []
     launch = device.launch
 
-    def counted(queue: None, program: str, *rest: Any) -> None:
+    def counted(queue: None, program: Program, *rest: Any) -> None:
         seen.append(program)
         launch(queue, program, *rest)
 

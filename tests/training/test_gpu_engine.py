@@ -122,7 +122,7 @@ def test_programs_for_one_width_give_the_numbers_of_the_reference(
 
 
 def test_an_unknown_precision_is_named_with_the_known_ones() -> None:
-    with pytest.raises(InvalidParameterError, match="precision must be .*'float32'.*'tf32'.*got 'half'"):
+    with pytest.raises(InvalidParameterError, match=r"precision must be .*'float32'.*'tf32'.*got 'half'"):
         GPUEngine(precision="half")
 
 

@@ -19,7 +19,7 @@ def padded(n: int) -> int:
 
 @dataclass(frozen=True)
 class Packing:
-    """Where the weights of one network lie: layer after layer, row k the weights of input k, then the bias, then zeros."""
+    """Where the weights of one network lie: layer after layer, row k the weights of input k, then a row of biases."""
 
     spec: NetworkSpec
 

@@ -17,7 +17,7 @@ _DIGEST_BYTES = 32
 def machine_code(architecture: str, program: Program) -> bytes:
     """Return a program for an architecture, such as "sm_90", from disk if it was compiled before."""
     nvrtc = _nvrtc()
-    options = [f"--gpu-architecture={architecture}", "--std=c++17", f"-DTHREADS={program.threads}"]
+    options = [f"--gpu-architecture={architecture}", "--std=c++17", "--ftz=true", f"-DTHREADS={program.threads}"]
     options += [f"-D{macro}" for macro in program.macros]
     source, version = SOURCE.read_bytes(), nvrtc.nvrtcVersion()[1:]
     key = hashlib.sha256(repr((options, version)).encode() + source).hexdigest()[:32]

@@ -91,7 +91,7 @@ __device__ __forceinline__ float quotient(float a, float b) { return __fdividef(
 __device__ __forceinline__ float logarithm(float a) { return __logf(a); }
 __device__ __forceinline__ float root_of(float a) {
     float root;
-    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(a));
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(a));
     return root;
 }
 #endif

@@ -31,9 +31,9 @@ class GPUEngine:
     device : int, default=0
         Number of the CUDA device.
     precision : {"float32", "tf32"}, default="float32"
-        Precision of the factors of products. "tf32" cuts them to 11 significant bits before they are multiplied on tensor
-        cores; sums, weights and everything else stay in single precision. It is faster, and networks differ from those
-        of other engines by about 1e-3 of the scale of the target.
+        Precision of the factors of products. "tf32" rounds them to 11 significant bits before they are multiplied on
+        tensor cores; sums, weights and everything else stay in single precision. It is faster, and networks differ more
+        from those of other engines.
     """
 
     def __init__(self, device: int | Device = 0, precision: str = "float32") -> None:

@@ -22,7 +22,7 @@ PRECISIONS = {"float32": 0, "tf32": 1}
 """The precisions of products, and whether they are computed without dividing operands."""
 
 _WIDTHS, _BATCH = (28, 36, 50), 32
-"""Widths of hidden layers, and rows of a batch, that have programs of their own: those of the defaults and the paper."""
+"""Widths of hidden layers and rows of a batch that have programs of their own: those of the defaults and the paper."""
 
 _OWN_BYTES = 2048
 """Shared memory that a block needs for itself."""
