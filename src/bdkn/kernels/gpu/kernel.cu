@@ -512,24 +512,25 @@ __device__ __forceinline__ void backward(float *mem, const Layer *layers, int la
     }
 }
 
-// Copy the inputs, targets and weights of a batch, whose row numbers lie in shared memory. Rows of the table are as long as
-// a multiple of four.
+// Copy the inputs, targets and weights of a batch, whose row numbers lie in shared memory; warps before ``busy`` have other
+// things to do. Rows of the table are as long as a multiple of four.
 __device__ __forceinline__ void copy_rows(const Job &job, float *mem, Matrix to, float *targets, const int *rows, int n,
-                                          int BP) {
-    int length = (job.inputs + 4) & ~3;
+                                          int BP, int busy) {
+    int length = (job.inputs + 4) & ~3, warp = threadIdx.x / 32;
+    if (warp < busy) return;
 #pragma unroll 1
-    for (int b = threadIdx.x / 32; b < n; b += WARPS) {
+    for (int b = warp - busy; b < n; b += WARPS - busy) {
         const float *from = job.X + (long long)rows[b] * length;
         for (int k = threadIdx.x % 32 * 4; k < length; k += 128) copy_four_later(mem + place(to, b, k), from + k);
     }
-    for (int b = threadIdx.x; b < n; b += THREADS) {
+    for (int b = THREADS - 1 - threadIdx.x; b < n; b += THREADS - 32 * busy) {
         copy_later(targets + b, job.y + rows[b]);
         if (job.row_weight) copy_later(targets + BP + b, job.row_weight + rows[b]);
     }
 }
 
 __device__ __forceinline__ void copy_numbers(int *to, const int *from, int n) {
-    for (int b = threadIdx.x; b < n; b += THREADS)
+    for (int b = THREADS - 1 - threadIdx.x; b < n; b += THREADS)
         copy_later(reinterpret_cast<float *>(to + b), reinterpret_cast<const float *>(from + b));
 }
 
@@ -643,6 +644,7 @@ template <bool SPLIT> __device__ __forceinline__ void train_network(float *mem, 
     float *second_moments = job.first_moments_outside ? second : mem + layers[0].second;
     int best_epoch = all.state[3 * number + 2], until = min(all.until, job.epochs);
     float lowest = all.score[number];
+    const int busy = min(parts_of(BP, 16), WARPS / 2);
     __syncthreads();
 
     for (int epoch = all.first; epoch < until && !flags[2]; epoch++) {
@@ -661,7 +663,7 @@ template <bool SPLIT> __device__ __forceinline__ void train_network(float *mem, 
             if (stream.batches > 1) copy_numbers(numbers + BP, stream.numbers + job.batch, size_of(stream, 1));
             copies_arrive();
             __syncthreads();
-            copy_rows(job, mem, layers[0].inputs(), targets, numbers, size_of(stream, 0), BP);
+            copy_rows(job, mem, layers[0].inputs(), targets, numbers, size_of(stream, 0), BP, 0);
             copies_arrive();
             __syncthreads();
             for (int step = 0; step < stream.batches; step++) {
@@ -677,11 +679,6 @@ template <bool SPLIT> __device__ __forceinline__ void train_network(float *mem, 
                 next.at += job.buffers == 2 ? input_size - turn : 0;
                 float *target = targets + step % 2 * 2 * BP, *next_target = targets + (1 - step % 2) * 2 * BP;
                 const int *next_rows = numbers + (step + 1) % 3 * BP;
-                if (ahead && job.buffers == 2)
-                    copy_rows(job, mem, next, next_target, next_rows, size_of(stream, step + 1), BP);
-                if (step + 2 < stream.batches)
-                    copy_numbers(numbers + (step + 2) % 3 * BP, stream.numbers + (step + 2) * job.batch,
-                                 size_of(stream, step + 2));
                 Layer inputs = last ? layer_of<FIRST>(layers, 0) : layers[0];
                 inputs.input += turn;
                 if (last) {
@@ -691,11 +688,17 @@ template <bool SPLIT> __device__ __forceinline__ void train_network(float *mem, 
                 } else {
                     total += loss_layer<ANY, SPLIT>(mem, inputs, BP, n, objective, job.beta, target);
                 }
+                // Few warps have rows whose loss they compute; the others copy the next batch meanwhile.
+                if (ahead && job.buffers == 2)
+                    copy_rows(job, mem, next, next_target, next_rows, size_of(stream, step + 1), BP, busy);
+                if (step + 2 < stream.batches)
+                    copy_numbers(numbers + (step + 2) % 3 * BP, stream.numbers + (step + 2) * job.batch,
+                                 size_of(stream, step + 2));
                 __syncthreads();
                 if (!phase) backward<SPLIT>(mem, layers, last, inputs, first_moments, second_moments, BP, rate);
                 if (ahead && job.buffers == 1) {
                     __syncthreads();
-                    copy_rows(job, mem, next, next_target, next_rows, size_of(stream, step + 1), BP);
+                    copy_rows(job, mem, next, next_target, next_rows, size_of(stream, step + 1), BP, 0);
                 }
                 copies_arrive();
                 __syncthreads();
@@ -729,7 +732,7 @@ template <bool SPLIT> __device__ __forceinline__ void train_network(float *mem, 
 }
 
 #ifndef PREDICT
-extern "C" __global__ void __launch_bounds__(THREADS) train(Tables all) {
+extern "C" __global__ void __launch_bounds__(THREADS, THREADS <= 256 ? 2 : 1) train(Tables all) {
     SHARED_MEMORY(mem);
     train_network<!TF32>(mem, all);
 }
