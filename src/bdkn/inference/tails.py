@@ -7,6 +7,7 @@ than that, so both numbers are chosen anew, and the predictive stays a Student-t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -96,9 +97,14 @@ def best_tails(
         return None
     middle = float(np.median(z2[z2 > 0.0]))
     bounds = np.log(_HEAVIEST), np.log(most)
-    best = minimize_scalar(lambda log_ν: _loss(np.exp(log_ν), middle, z2, share)[0], bounds=bounds, method="bounded")
-    ν = min((most, float(np.exp(best.x))), key=lambda ν: _loss(ν, middle, z2, share)[0])
-    return Tails(ν, _loss(ν, middle, z2, share)[1])
+
+    @cache
+    def loss(ν: float) -> tuple[float, float]:
+        return _loss(ν, middle, z2, share)
+
+    best = minimize_scalar(lambda log_ν: loss(float(np.exp(log_ν)))[0], bounds=bounds, method="bounded")
+    ν = min((most, float(np.exp(best.x))), key=lambda ν: loss(ν)[0])
+    return Tails(ν, loss(ν)[1])
 
 
 def mean_log_density(
