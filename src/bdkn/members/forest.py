@@ -52,6 +52,11 @@ class Forest:
 
         Compiled code, which does not check where it reads, relies on that. Children follow their node.
         """
+        _require(self._is_sound, "nodes and rows that belong together")
+
+    @lazy
+    def _is_sound(self) -> bool:
+        """True, or the check raises: it is done once."""
         n, drawn, roots = len(self.feature), len(self.rows), self.roots
         _require(all(len(part) == n for part in (self.threshold, self.right, self.start, self.stop)), "equal lengths")
         _require(len(self.copies) == drawn, "a number of copies for each row drawn")
@@ -62,6 +67,7 @@ class Forest:
         _require(((self.start >= 0) & (self.start < self.stop) & (self.stop <= drawn)).all(), "rows at each node")
         first, last = self.start[roots], self.stop[roots]
         _require(np.array_equal(np.append(first, drawn), np.append(0, last)), "the rows of all trees in their order")
+        return True
 
     @lazy
     def nodes(self) -> Ints:
