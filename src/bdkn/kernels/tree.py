@@ -19,6 +19,9 @@ Words = NDArray[np.uint64]
 Room = tuple[Words, Words, NDArray[np.intp]]
 """Two arrays of words, and the numbers of the digits."""
 
+Node = tuple[Ints, Ints, FloatArray, FloatArray]
+"""Of the rows of a node: where their keys are, their order, their weights and their weighted targets."""
+
 _FEW = 15
 """Rows up to which scikit-learn sorts by insertion, which keeps the order of equal numbers."""
 
@@ -228,8 +231,12 @@ def _best_cut(
 
 
 @compiled
-def _divide(samples: Ints, begin: int, end: int, keys: Ints, largest: int) -> None:
-    """Put the samples whose keys are at most ``largest`` before the others."""
+def _divide(samples: Ints, order: Ints, rows: Ints, keys: Ints, largest: int) -> None:
+    """Put the samples, after the last order in which they were sorted, into two parts: keys up to ``largest`` first."""
+    for j in range(len(samples)):
+        rows[j] = samples[order[j]]
+    samples[:] = rows[: len(samples)]
+    begin, end = 0, len(samples)
     while begin < end:
         if keys[samples[begin]] <= largest:
             begin += 1
@@ -275,6 +282,75 @@ def _copy_together(keys: Ints, samples: Ints, place: Ints, copies: Ints) -> None
 
 
 @compiled
+def _load_rows(
+    samples: Ints, place: Ints, is_copied: bool, y: FloatArray, weights: FloatArray, node: Node
+) -> tuple[float, float, float]:
+    """Write the rows of a node to its arrays; return their weight, and the weighted sums of targets and squares."""
+    rows, order, w, wy = node
+    whole = total = squares = 0.0
+    for j in range(len(samples)):
+        row = samples[j]
+        rows[j], order[j] = place[row] if is_copied else row, j
+        w[j], wy[j] = weights[row], weights[row] * y[row]
+        total += wy[j]
+        squares += wy[j] * y[row]
+        whole += w[j]
+    return whole, total, squares
+
+
+@compiled
+def _best_split(
+    keys: Ints,
+    node: Node,
+    m: int,
+    sums: tuple[float, float, float],
+    features: Ints,
+    known: int,
+    tried: int,
+    random: int,
+    room: Room,
+    found: tuple[Ints, Ints, Ints],
+) -> tuple[int, int, int, float, int, int]:
+    """Return of the best split of m rows: the cut, the feature, the key before the cut, and the threshold.
+
+    The first ``known`` of the ``features`` are constant in the node; those that are found to be constant come after
+    them. Their number is returned, too, and the state of the random numbers.
+    """
+    rows, order, w, wy = node
+    own, ordered, raw = found
+    numbers = raw.view(np.float32)
+    best, cut, best_feature, best_key, threshold = -np.inf, m, -1, 0, 0.0
+    fixed, drawn, last, visited, state = 0, 0, len(features), 0, np.uint32(random)
+    while last > known + fixed and (visited < tried or visited <= fixed + drawn):
+        visited += 1
+        state = _next_random(state)
+        f = drawn + np.int64(state % np.uint32(0x80000000)) % (last - fixed - drawn)
+        if f < known:
+            features[drawn], features[f] = features[f], features[drawn]
+            drawn += 1
+            continue
+        f += fixed
+        column = features[f]
+        values = keys[column]
+        for j in range(m):
+            own[j] = values[rows[j]]
+        _sort_rows(own, ordered, order, room, m)
+        for j in range(m):
+            raw[j] = ordered[j] if ordered[j] >= 0 else ordered[j] ^ _FLIP
+        if numbers[m - 1] <= numbers[0] + _SAME:
+            features[f], features[known + fixed] = features[known + fixed], features[f]
+            fixed += 1
+            continue
+        last -= 1
+        features[last], features[f] = features[f], features[last]
+        proxy, at = _best_cut(numbers, order, w, wy, m, sums[0], sums[1])
+        if proxy > best:
+            best, cut, best_feature, best_key = proxy, at, column, ordered[at - 1]
+            threshold = np.float64(numbers[at - 1]) / 2.0 + np.float64(numbers[at]) / 2.0
+    return cut, best_feature, best_key, threshold, fixed, int(state)
+
+
+@compiled
 def grow_tree(
     keys: Ints, y: FloatArray, weights: FloatArray, samples: Ints, tried: int, state: int
 ) -> tuple[Ints, FloatArray, Ints, Ints, Ints]:
@@ -288,87 +364,54 @@ def grow_tree(
     n, p = len(samples), len(keys)
     feature, threshold = np.full(2 * n, -1, np.int32), np.full(2 * n, -2.0)
     right, start, stop = np.zeros(2 * n, np.int32), np.zeros(2 * n, np.int32), np.zeros(2 * n, np.int32)
-    stack, impurities = np.empty((n + 1, 4), np.int32), np.empty(n + 1)
+    stack, impurities = np.empty((n + 1, 4), np.int32), np.empty(n + 1)  # first and last place, parent, constants
     features, constants = np.arange(p).astype(np.int32), np.empty(p, np.int32)
-    rows, order, own, found = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
-    raw = np.empty(n, np.int32)
-    numbers = raw.view(np.float32)
-    w, wy = np.empty(n), np.empty(n)
+    node_rows = (np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n), np.empty(n))
     room = (np.empty(n, np.uint64), np.empty(n, np.uint64), np.empty(1 << 11, np.intp))
+    sorted_keys = (np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32))
     together = max(1, min(n, _TOGETHER // p))
     copies, place, copied_to = np.empty((p, together), np.int32), np.empty(len(y), np.int32), 0
-    random, everything = np.uint32(state), 0.0
+    everything = 0.0
     for row in samples:
         everything += weights[row]
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, n, -1, 0
-    waiting, count, impurity = 1, 0, np.inf
+    waiting, count = 1, 0
     while waiting > 0:
         waiting -= 1
         begin, end, parent, known = stack[waiting, 0], stack[waiting, 1], stack[waiting, 2], stack[waiting, 3]
-        m, node = end - begin, count
-        count += 1
-        start[node], stop[node] = begin, end
+        own, node = samples[begin:end], count
+        start[node], stop[node], count = begin, end, count + 1
         if parent >= 0:
             right[parent] = node
-        is_copied = m <= together
+        is_copied = len(own) <= together
         if is_copied and end > copied_to:  # nodes come from left to right
             copied_to = end
-            _copy_together(keys, samples[begin:end], place, copies)
-        whole = total = squares = 0.0
-        for j in range(m):
-            row = samples[begin + j]
-            rows[j], order[j] = place[row] if is_copied else row, j
-            w[j], wy[j] = weights[row], weights[row] * y[row]
-            total += wy[j]
-            squares += wy[j] * y[row]
-            whole += w[j]
-        impurity = impurities[waiting] if node > 0 else squares / whole - (total / whole) * (total / whole)
-        best, cut, best_feature, best_key, best_threshold = -np.inf, m, -1, 0, 0.0
-        fixed, drawn, last, visited = 0, 0, p, 0
-        while m > 1 and not impurity <= _EPS and last > known + fixed and (visited < tried or visited <= fixed + drawn):
-            visited += 1
-            random = _next_random(random)
-            f = drawn + np.int64(random % np.uint32(0x80000000)) % (last - fixed - drawn)
-            if f < known:
-                features[drawn], features[f] = features[f], features[drawn]
-                drawn += 1
-                continue
-            f += fixed
-            column = features[f]
-            values = copies[column] if is_copied else keys[column]
-            for j in range(m):
-                own[j] = values[rows[j]]
-            _sort_rows(own, found, order, room, m)
-            for j in range(m):
-                raw[j] = found[j] if found[j] >= 0 else found[j] ^ _FLIP
-            if numbers[m - 1] <= numbers[0] + _SAME:
-                features[f], features[known + fixed] = features[known + fixed], features[f]
-                fixed += 1
-                continue
-            last -= 1
-            features[last], features[f] = features[f], features[last]
-            proxy, at = _best_cut(numbers, order, w, wy, m, whole, total)
-            if proxy > best:
-                best, cut, best_feature, best_key = proxy, at, column, found[at - 1]
-                best_threshold = np.float64(numbers[at - 1]) / 2.0 + np.float64(numbers[at]) / 2.0
-        features[:known] = constants[:known]
-        constants[known : known + fixed] = features[known : known + fixed]
-        is_leaf = cut >= m
+            _copy_together(keys, own, place, copies)
+        sums = _load_rows(own, place, is_copied, y, weights, node_rows)
+        impurity = impurities[waiting] if node > 0 else sums[2] / sums[0] - (sums[1] / sums[0]) * (sums[1] / sums[0])
+        is_leaf = len(own) < 2 or impurity <= _EPS
         if not is_leaf:
-            for j in range(m):
-                rows[j] = samples[begin + order[j]]
-            samples[begin:end] = rows[:m]
-            _divide(samples, begin, end, keys[best_feature], best_key)
-            before, after, weight = _impurities(samples[begin:end], y, weights, cut, (whole, total, squares))
-            lost = (whole - weight) / whole * after, weight / whole * before
-            is_leaf = (whole / everything) * (impurity - lost[0] - lost[1]) + _EPS < 0.0
+            source = copies if is_copied else keys
+            cut, best, key, threshold[node], fixed, state = _best_split(
+                source, node_rows, len(own), sums, features, known, tried, state, room, sorted_keys
+            )
+            features[:known] = constants[:known]
+            constants[known : known + fixed] = features[known : known + fixed]
+            known += fixed
+            is_leaf = cut == len(own)
+        if not is_leaf:
+            _divide(own, node_rows[1], node_rows[0], keys[best], key)
+            before, after, weight = _impurities(own, y, weights, cut, sums)
+            lost = (sums[0] - weight) / sums[0] * after, weight / sums[0] * before
+            is_leaf = (sums[0] / everything) * (impurity - lost[0] - lost[1]) + _EPS < 0.0
         if is_leaf:
-            samples[begin:end].sort()
+            threshold[node] = -2.0
+            own.sort()
             continue
-        feature[node], threshold[node], middle, known = best_feature, best_threshold, begin + cut, known + fixed
-        stack[waiting, 0], stack[waiting, 1], stack[waiting, 2], stack[waiting, 3] = middle, end, node, known
-        stack[waiting + 1, 0], stack[waiting + 1, 1] = begin, middle
-        stack[waiting + 1, 2], stack[waiting + 1, 3] = -1, known
+        feature[node] = best
         impurities[waiting], impurities[waiting + 1] = after, before
+        stack[waiting, 0], stack[waiting, 1], stack[waiting, 2] = begin + cut, end, node
+        stack[waiting + 1, 0], stack[waiting + 1, 1], stack[waiting + 1, 2] = begin, begin + cut, -1
+        stack[waiting : waiting + 2, 3] = known
         waiting += 2
     return feature[:count], threshold[:count], right[:count], start[:count], stop[:count]
