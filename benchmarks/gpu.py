@@ -9,8 +9,8 @@ that are there already are not repeated (``--again`` repeats them), and results/
 steps: µs of a step of 1 to 1000 networks side by side, from the difference of a long and a short training. A
 multiprocessor does 128 multiply-adds a clock at most, and its shared memory gives 128 bytes a clock. Bytes are those
 that threads ask for; threads of a warp that ask for the same number are served at once, so that their share can exceed
-100 %. rivals: PyTorch batched over the members, and JAX, on the same device in the same run. paper: all fits of BDKN in
-the paper's settings on ten sets, several fits at once on threads. fits: whole calls of ``fit``.
+100 %. rivals: PyTorch batched over the members, and JAX, on the same device, each in a process of its own. paper: all
+fits of BDKN in the paper's settings on ten sets, several fits at once on threads. fits: whole calls of ``fit``.
 
 ``--emulated`` runs everything on an emulated device with tiny sizes: to test this program, not to measure.
 """
@@ -153,7 +153,7 @@ def against_rivals(setting: Setting, work: Work) -> Found:
             found[name] = timer
             continue
         try:
-            found[name] = 1e6 * min(timer() for _ in range(2))
+            found[name] = 1e6 * timer()
         except RuntimeError as error:  # a library that cannot use the device
             found[name] = str(error).splitlines()[0]
     times = {name: value / ours for name, value in found.items() if isinstance(value, float) and name != "bdkn"}

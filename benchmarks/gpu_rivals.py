@@ -2,13 +2,22 @@
 
 All train the same networks on the same number of rows, in single precision: PyTorch with the members batched
 (``baddbmm``), operation by operation and as a CUDA graph; JAX with ``vmap`` over members and ``scan`` over steps.
+
+Each rival runs in a process of its own, as ``python benchmarks/gpu_rivals.py``: an error on the device ends all work of
+the process that meets it, and JAX would keep most of the memory of the device.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,29 +27,63 @@ from engine import RATE, Work, jax_scan
 Timer = Callable[[], float]
 """Returns seconds per step of all members."""
 
+EAGER, GRAPH, JAX = "torch, baddbmm, eager", "torch, baddbmm, CUDA graph", "JAX, vmap and scan"
+LIMIT = 300.0
+"""Seconds after which a rival is given up."""
+
 
 def rivals(work: Work, device: str, steps: int) -> dict[str, Timer | str]:
     """Return a timer of each rival, or the reason why it cannot run."""
-    found: dict[str, Timer | str] = {}
+    found: dict[str, Timer | str] = {
+        name: partial(in_own_process, name, work, device, steps) for name in (EAGER, GRAPH, JAX)
+    }
+    if device == "cpu":
+        found[GRAPH] = "there is no CUDA device"
     if importlib.util.find_spec("torch") is None:
-        found["torch, baddbmm, eager"] = found["torch, baddbmm, CUDA graph"] = "PyTorch is not installed"
-    else:
-        found["torch, baddbmm, eager"] = lambda: torch_batched(work, device, steps, graph=False)
-        found["torch, baddbmm, CUDA graph"] = (
-            (lambda: torch_batched(work, device, steps, graph=True)) if device != "cpu" else "there is no CUDA device"
-        )
-    found["JAX, vmap and scan"] = _jax(work, device)
+        found[EAGER] = found[GRAPH] = "PyTorch is not installed"
+    if importlib.util.find_spec("jax") is None:
+        found[JAX] = "JAX is not installed"
     return found
 
 
-def _jax(work: Work, device: str) -> Timer | str:
-    if importlib.util.find_spec("jax") is None:
-        return "JAX is not installed"
+def in_own_process(name: str, work: Work, device: str, steps: int) -> float:
+    """Return seconds per step of all members, measured by a process of its own; its error is raised here."""
+    question = json.dumps({"name": name, "work": asdict(work), "device": device, "steps": steps})
+    environment = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    command = [sys.executable, __file__, question]
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"not done after {LIMIT:.0f} s") from None
+    if done.returncode != 0:
+        raise RuntimeError(_error(done.stderr) or f"ended with code {done.returncode}")
+    return float(done.stdout.splitlines()[-1])
+
+
+def _error(text: str) -> str:
+    """Return the line of a traceback that names the error: the last one that begins a line with a name and a colon."""
+    lines = [line for line in text.splitlines() if "Error" in line.split(":")[0] and not line.startswith(" ")]
+    return lines[-1] if lines else text.strip()[-200:]
+
+
+def answer(question: str) -> float:
+    """Return the shortest of two times of the rival that ``in_own_process`` asks for."""
+    given = json.loads(question)
+    parts = given["work"]
+    work = Work(**{**parts, "hidden": tuple(parts["hidden"])})
+    if given["name"] == JAX:
+        return _jax(work, given["device"])
+    return min(torch_batched(work, given["device"], given["steps"], graph=given["name"] == GRAPH) for _ in range(2))
+
+
+def _jax(work: Work, device: str) -> float:
+    """Train all members by JAX; return seconds per step of all members, the shortest of two times."""
     import jax
 
     if device != "cpu" and jax.default_backend() == "cpu":
-        return "JAX is installed without CUDA"
-    return lambda: jax_scan(work)() * work.members
+        raise RuntimeError("JAX is installed without CUDA")
+    timer = jax_scan(work)
+    return min(timer() for _ in range(2)) * work.members
 
 
 def torch_batched(work: Work, device: str, steps: int, *, graph: bool) -> float:
@@ -99,11 +142,28 @@ def _torch_step(work: Work, device: str, *, graph: bool) -> Callable[[Any], None
     return _recorded(step, work, device) if graph else step
 
 
-def _recorded(step: Callable[[Any], None], work: Work, device: str) -> Callable[[Any], None]:
-    """Return the step as a CUDA graph, which is replayed with the row numbers of each batch."""
+@dataclass(frozen=True)
+class _Recorded:
+    """A step as a CUDA graph, which is replayed with the row numbers of each batch.
+
+    The graph knows addresses only. So ``step`` is kept, which owns the rows, the weights and the state of the
+    optimizer: their memory would be given to other arrays, such as the row numbers, and the graph would write there.
+    """
+
+    step: Callable[[Any], None]
+    graph: Any
+    place: Any
+
+    def __call__(self, batch: Any) -> None:
+        self.place.copy_(batch)
+        self.graph.replay()
+
+
+def _recorded(step: Callable[[Any], None], work: Work, device: str) -> _Recorded:
+    """Return the step as a CUDA graph, after the first steps outside of it that PyTorch asks for."""
     import torch
 
-    place = _orders(work, device)[:, : work.batch].clone()
+    place = _orders(work, device)[:, : work.batch].contiguous()
     side: Any = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -113,9 +173,8 @@ def _recorded(step: Callable[[Any], None], work: Work, device: str) -> Callable[
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step(place)
+    return _Recorded(step, graph, place)
 
-    def replay(batch: Any) -> None:
-        place.copy_(batch)
-        graph.replay()
 
-    return replay
+if __name__ == "__main__":
+    print(answer(sys.argv[1]))

@@ -263,3 +263,11 @@ def test_without_posix_everything_is_imported_fitted_and_saved(tmp_path):
     command = [sys.executable, "-X", "utf8=0", "-c", script]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.stdout, done.returncode) == ("well\n", 0), done.stderr
+
+
+def test_no_script_hides_a_module_of_the_standard_library():
+    """The folder of a script comes first in the path of modules: one called ``encodings`` would end Python's start."""
+    scripts = {
+        path.stem for folder in ("benchmarks", "torture", "documentation") for path in (ROOT / folder).glob("*.py")
+    }
+    assert scripts & sys.stdlib_module_names == set()

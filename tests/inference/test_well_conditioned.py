@@ -25,7 +25,7 @@ from bdkn.inference import (
 from bdkn.inference.conjugate import _log_volume
 
 quick = settings(max_examples=50, deadline=None)
-LIMIT = factor._WELL_CONDITIONED
+LIMIT = factor.WELL_CONDITIONED
 
 
 def with_condition(ratio, rows=20, weights=4, seed=0, noise=0.3):
@@ -45,7 +45,7 @@ def is_careful(stats):
 def carefully(stats):
     """Return the same statistics, already denoised the careful way."""
     again = Statistics(factor.Factor(stats.root, stats.ref), stats.n, stats.sum_log_w)
-    with mock.patch.object(factor, "_WELL_CONDITIONED", np.inf):
+    with mock.patch.object(factor, "WELL_CONDITIONED", np.inf):
         assert is_careful(again)
         _ = again.factor.denoised
     return again

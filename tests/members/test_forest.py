@@ -16,7 +16,7 @@ from bdkn.predictive import StudentT
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(80, 3)).astype(np.float32), RNG.normal(size=80)
-FOREST = grow_forest(X, Y, None, np.random.SeedSequence(0), n_trees=15)
+FOREST = grow_forest(sortable(X), Y, None, np.random.SeedSequence(0), n_trees=15)
 
 
 def leaves(forest, rows):
@@ -46,10 +46,10 @@ def test_each_tree_draws_as_many_rows_as_there_are():
 
 
 def test_threads_do_not_matter_and_counts_do():
-    again = grow_forest(X, Y, None, np.random.SeedSequence(0), n_trees=15, n_jobs=3)
+    again = grow_forest(sortable(X), Y, None, np.random.SeedSequence(0), n_trees=15, n_jobs=3)
     np.testing.assert_array_equal(again.nodes, FOREST.nodes)
     counts = np.where(np.arange(80) < 40, 1.0, 1e-9)
-    weighted = grow_forest(X, Y, counts, np.random.SeedSequence(0), n_trees=5)
+    weighted = grow_forest(sortable(X), Y, counts, np.random.SeedSequence(0), n_trees=5)
     assert weighted.rows.max() < 40
 
 

@@ -145,3 +145,29 @@ def test_bounds_by_some_prototypes_say_of_no_row_outside_that_it_is_inside(n, p,
     np.testing.assert_array_equal(found[needed], expected[needed])
     assert (found >= expected - 1e-12).all()
     assert (found[~needed] <= 1.0).all()
+
+
+@pytest.mark.parametrize("kind", ["uniform", "heavy tails", "lattice", "frame"])
+def test_the_farthest_rows_are_those_of_all_distances(kind):
+    generator = np.random.default_rng(0)
+    X = generator.standard_t(2.0, size=(6000, 3)) if kind == "heavy tails" else generator.uniform(size=(6000, 3))
+    X = np.round(X, 1) if kind == "lattice" else X
+    table = pd.DataFrame(X, columns=["a", "b", "c"]) if kind == "frame" else X
+    whole = Support.fit(table)
+    prototypes = whole.standardize(table)[generator.permutation(6000)[:768]]
+    support = Support(whole.columns, prototypes, 0.0)
+    distances = np.linalg.norm(whole.standardize(table)[:, None] - prototypes, axis=2).min(axis=1)
+    order = np.argsort(-distances, kind="stable")[:257]
+    rows, found = support._farthest(table, 257)
+    np.testing.assert_allclose(found, distances[order], rtol=1e-12, atol=1e-12)
+    if kind != "lattice":  # where many rows are equally far, up to rounding
+        np.testing.assert_array_equal(rows, order)
+
+
+def test_few_prototypes_are_compared_with_all_rows():
+    X = uniform(5000, 2)
+    support = Support(Columns.fit(X, np.arange(5000)), np.zeros((1, 2)), 0.0)
+    rows, found = support._farthest(X, 5)
+    distances = np.linalg.norm(support.standardize(X), axis=1)
+    np.testing.assert_array_equal(rows, np.argsort(-distances)[:5])
+    np.testing.assert_allclose(found, np.sort(distances)[:-6:-1], rtol=1e-12)

@@ -43,6 +43,27 @@ def test_nothing_is_begun_when_time_is_up(script, tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
+def test_rivals_run_in_processes_of_their_own(script):
+    pytest.importorskip("torch")
+    from engine import Work
+
+    work = Work("small", rows=200, inputs=3, hidden=(5,), members=2)
+    found = script.rivals(work, "cpu", steps=6)
+    assert found["torch, baddbmm, CUDA graph"] == "there is no CUDA device"
+    assert 0.0 < found["torch, baddbmm, eager"]() < 10.0
+
+
+def test_a_rival_that_fails_says_why_and_the_others_are_measured(script, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    setting = script.get_setting(script.parse(["--emulated"]))
+    monkeypatch.setattr(script.Setting, "torch_name", "cuda:0")
+    found = script.against_rivals(setting, script.replace(script.SHAPES[0], members=2, rows=64))["us_per_step"]
+    assert found["bdkn"] > 0.0
+    assert "Error: " in found["torch, baddbmm, eager"]
+    assert "Error: " in found["torch, baddbmm, CUDA graph"]
+
+
 def test_the_page_has_all_parts(script):
     step = {"share_of_flops": 0.1, "share_of_shared_bytes": 0.4, "launches": 1, "us_per_step": 12.4}
     column = {

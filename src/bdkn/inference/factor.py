@@ -29,10 +29,10 @@ from bdkn.errors import InvalidParameterError
 from bdkn.lazy import lazy
 from bdkn.typing import FloatArray, IndexArray
 
-_NOISE = 4.0 * float(np.finfo(np.float64).eps)
+NOISE = 4.0 * float(np.finfo(np.float64).eps)
 """A singular value below H times this, relative to the largest, is rounding error and means zero."""
 
-_WELL_CONDITIONED = 1e-6
+WELL_CONDITIONED = 1e-6
 """A ratio of smallest to largest singular value that leaves ten digits in any case."""
 
 _NARROW = 4  # columns still taken one by one: an exact fit among the tests comes out exact only with that rounding
@@ -116,7 +116,7 @@ class Factor:
         """
         H = len(self.ref)
         U, s, _, failed = lapack.dgesdd(self.root[:H, :H])
-        if not failed and s[-1] > _WELL_CONDITIONED * s[0]:
+        if not failed and s[-1] > WELL_CONDITIONED * s[0]:
             same = Factor(self.root, self.ref)  # not self, which would refer to itself and live until a collection
             return Denoised(same, slice(None), U, s)
         return _carefully_denoised(self)
@@ -124,7 +124,7 @@ class Factor:
     def add(self, more: Observations) -> Factor:
         """Return the factor with ``more`` rows; the reference moves where that pays."""
         ref = self.ref
-        root = _checked_root(append(self.root, more.columns_from(ref)))
+        root = checked_root(append(self.root, more.columns_from(ref)))
         for _ in range(_REFINEMENTS):
             if not _has_lost_digits(root, len(ref)) or np.array_equal(moved := ref + _refinement(root, ref), ref):
                 break
@@ -159,7 +159,7 @@ def append(root: FloatArray, rows: FloatArray) -> FloatArray:
     return factor
 
 
-def _checked_root(root: FloatArray) -> FloatArray:
+def checked_root(root: FloatArray) -> FloatArray:
     """Return the root if it is finite: a NaN or infinity in any row reaches it, so the rows need no check for that."""
     if not dlange("M", root) < _OVERFLOWS:  # for LAPACK, NaN is the largest
         raise InvalidParameterError(
@@ -216,7 +216,7 @@ def scaled_svd(R: FloatArray) -> ScaledSVD:
     size = np.linalg.norm(R, axis=0)
     size[size == 0.0] = 1.0
     U, s, Vt = np.linalg.svd(R / size)
-    s[s <= len(R) * _NOISE * s[0]] = 0.0
+    s[s <= len(R) * NOISE * s[0]] = 0.0
     return ScaledSVD(U, s, Vt, size)
 
 
@@ -232,7 +232,7 @@ def _carefully_denoised(given: Factor) -> Denoised:
     """
     root, H = given.root, len(given.ref)
     _, s, Vt, size = svd = scaled_svd(root[:H, :H])
-    rank, noise = svd.rank, len(s) * _NOISE * size
+    rank, noise = svd.rank, len(s) * NOISE * size
     by_size = np.argsort(-size, kind="stable")
     # Any column may stand for those it is parallel to; the weights prefer a large one to a small one.
     weights = np.linspace(2.0, 1.0, len(s))

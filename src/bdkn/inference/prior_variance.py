@@ -73,6 +73,11 @@ def choose_prior_variance(
     check_choice("method", method, ["evidence", "paper"])
     one = stats.factor.ref.ndim == 1
     spectrum = Spectrum.of(stats, mean, a0, b0) if one else BlockSpectrum.of(stats, mean, a0, b0)
+    return best_variance(spectrum, method, widest, size)
+
+
+def best_variance(spectrum: Spectrum | BlockSpectrum, method: str, widest: float, size: float) -> float:
+    """Return ``choose_prior_variance`` of rows with this spectrum, by "evidence" or "paper"."""
     if len(spectrum.s) == 0 or spectrum.is_exact:
         return 1.0
     if method == "paper":

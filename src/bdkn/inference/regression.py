@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,12 +12,14 @@ from scipy.optimize import minimize_scalar
 from bdkn.errors import check_choice, check_number
 from bdkn.inference.combination import Combination, features
 from bdkn.inference.conjugate import Prior, condition, log_evidence
+from bdkn.inference.few_rows import FewRows, allows
 from bdkn.inference.forecast import Forecast
 from bdkn.inference.posteriors import Posterior
-from bdkn.inference.prior_variance import choose_prior_variance, renamed_exact
+from bdkn.inference.prior_variance import best_variance, choose_prior_variance, renamed_exact
 from bdkn.inference.rowwise import leave_out
 from bdkn.inference.statistics import Statistics
 from bdkn.inference.tails import Tails, best_tails, mean_log_density
+from bdkn.lazy import lazy
 from bdkn.typing import FloatArray
 
 MAX_TEMPERING = 2.0
@@ -89,10 +92,10 @@ def combine(
     )
     if isinstance(tempering, str):
         check_choice("tempering", tempering, ("evidence",))
-        tempering = model.best_tempering()
+        tempering, (post, t, evidence) = model.best_fit()
     else:
         check_number("tempering", tempering, low=0.0, high=MAX_TEMPERING)
-    post, t, evidence = model.fit(float(tempering))
+        post, t, evidence = model.fit(float(tempering))
     chosen, score = Tails(2.0 * post.a, 1.0), np.nan
     if post.a > 0.5:  # a single observation has no others to be predicted by
         df, loc, scale = leave_out(post, model.Phi, model.y, model.v**-tempering, share)
@@ -102,6 +105,10 @@ def combine(
     level = float(np.average(model.v**tempering, weights=share))
     n = float(len(model.y) if share is None else share.sum())
     return Combination(post, t, evidence, n, float(tempering), level, chosen, intercept=True, score=score)
+
+
+Fit = tuple[Posterior, float, float]
+"""The posterior, the prior variance and the log evidence."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,31 +121,66 @@ class _Regression:
     counts: FloatArray | None
     prior_variance: str | float
 
-    def fit(self, τ: float) -> tuple[Posterior, float, float]:
+    def fit(self, τ: float) -> Fit:
         """Return the posterior, the prior variance and the log evidence for a given τ."""
-        stats = Statistics.from_rows(self.Phi, self.y, precision=self.v**-τ, counts=self.counts)
-        H = self.Phi.shape[1] - 1
-        μ0 = np.append(np.full(H, 1.0 / H), 0.0)
-        t = choose_prior_variance(stats, self.prior_variance, mean=μ0, widest=MAX_WEIGHT_VARIANCE, size=1.0 / H)
+        w, μ0 = self.v**-τ, self._prior_mean
+        if self._few_rows is not None and (found := self._variance_of_few(w, self._few_rows)):
+            t, evidence = found
+            prior = Prior.shrinking(μ0, t)
+            return Posterior(*self._few_rows.condition(w, self.counts, prior), prior), t, evidence
+        stats = Statistics.from_rows(self.Phi, self.y, precision=w, counts=self.counts)
+        widest, size = MAX_WEIGHT_VARIANCE, self._weight
+        t = choose_prior_variance(stats, self.prior_variance, mean=μ0, widest=widest, size=size)
         prior = Prior.shrinking(μ0, t)
         post = Posterior(*condition(stats, prior), prior)
-        if 0.0 < post.b <= ROUNDING * self._square(τ):  # rounding alone: the members are exactly right
+        if 0.0 < post.b <= ROUNDING * self._square(w):  # rounding alone: the members are exactly right
             post = replace(post, b=0.0)
         return post, t, log_evidence(stats, post)
 
-    def _square(self, τ: float) -> float:
-        """Return Σ y²/v^τ, zero if it is no finite number."""
+    def _variance_of_few(self, w: FloatArray, few: FewRows) -> tuple[float, float] | None:
+        """Return the prior variance and the log evidence for fewer rows than weights; None if that needs more care."""
+        spectrum, t = few.spectrum(w, self.counts), self.prior_variance
+        if spectrum is None:
+            return None
+        if isinstance(t, str):
+            t = best_variance(spectrum, t, MAX_WEIGHT_VARIANCE, self._weight)
+        is_exact = spectrum.b(t) <= ROUNDING * self._square(w)
+        return None if is_exact or not allows(spectrum, t) else (float(t), float(spectrum.log_evidence(t)))
+
+    def _evidence_of_few(self, τ: float) -> float | None:
+        """Return the log evidence for fewer rows than weights, without the posterior; None if rows are not few."""
+        found = None if self._few_rows is None else self._variance_of_few(self.v**-τ, self._few_rows)
+        return found[1] if found else None
+
+    @property
+    def _weight(self) -> float:
+        """The weight 1/H of a member in the equally weighted ensemble."""
+        H: int = self.Phi.shape[1] - 1
+        return 1.0 / H
+
+    @lazy
+    def _prior_mean(self) -> FloatArray:
+        return np.append(np.full(self.Phi.shape[1] - 1, self._weight), 0.0)
+
+    @lazy
+    def _few_rows(self) -> FewRows | None:
+        return FewRows.of(self.Phi, self.y, self._prior_mean)
+
+    def _square(self, w: FloatArray) -> float:
+        """Return Σ w y², zero if it is no finite number."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            total = np.sum(np.square(self.y) * self.v**-τ * (1.0 if self.counts is None else self.counts))
+            total = np.sum(np.square(self.y) * w * (1.0 if self.counts is None else self.counts))
         return float(total) if np.isfinite(total) else 0.0
 
-    def best_tempering(self) -> float:
-        """Return the most probable τ under its prior; one or the other end where that is as good."""
+    def best_fit(self) -> tuple[float, Fit]:
+        """Return the most probable τ under its prior, one or the other end where that is as good, and its fit."""
+        fit = cache(self.fit)
 
         def log_posterior(τ: float) -> float:
-            return min(self.fit(τ)[2], _EXACT) - _TEMPERING_RATE * τ
+            return min(self._evidence_of_few(τ) or fit(τ)[2], _EXACT) - _TEMPERING_RATE * τ
 
         best = minimize_scalar(
             lambda τ: -log_posterior(τ), bounds=(0.0, MAX_TEMPERING), method="bounded", options={"xatol": 1e-3}
         )
-        return max((0.0, float(best.x), MAX_TEMPERING), key=log_posterior)
+        τ = max((0.0, float(best.x), MAX_TEMPERING), key=log_posterior)
+        return τ, fit(τ)

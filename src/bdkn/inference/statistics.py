@@ -98,7 +98,7 @@ class Statistics:
         counts : array-like (N,), optional
             Not negative: row i stands for counts_i equal rows; a count of zero leaves it out.
         chunk_rows : int, optional
-            Rows taken at a time; by default they fill a quarter of a megabyte.
+            Rows taken at a time; by default they fill a quarter of a megabyte, or are as many as weights.
         """
         return cls.from_chunks([(Phi, y, precision, counts)], chunk_rows=chunk_rows)
 
@@ -110,12 +110,13 @@ class Statistics:
         factor: Factor | None = None
         n = sum_log_w = 0.0
         for chunk in chunks:
-            rows, more, more_log_w = _read(chunk)
+            rows, more, more_log_w = read_chunk(chunk)
             if factor is None:
                 factor = Factor.empty(rows.ref)
             else:
                 _check_alike("every chunk", rows.ref, factor.ref)
-            for part in rows.parts(chunk_rows or max(1, _CACHED // len(factor.root))):
+            width = len(factor.root)
+            for part in rows.parts(chunk_rows or max(_CACHED // width, width)):
                 factor = factor.add(part)
             n, sum_log_w = n + more, sum_log_w + more_log_w
         if factor is None:
@@ -189,7 +190,7 @@ class Statistics:
         return np.asarray(error)
 
 
-def _read(chunk: Chunk) -> tuple[Observations, float, float]:
+def read_chunk(chunk: Chunk) -> tuple[Observations, float, float]:
     """Return the rows of a chunk, their number and Σ c log w; Φ keeps its dtype until a slice of it is used."""
     Phi, y, precision, counts = (*chunk, None, None)[:4]
     phi, targets = np.asarray(Phi), np.asarray(y, dtype=np.float64)

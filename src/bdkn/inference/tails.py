@@ -7,6 +7,7 @@ than that, so both numbers are chosen anew, and the predictive stays a Student-t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -96,9 +97,16 @@ def best_tails(
         return None
     middle = float(np.median(z2[z2 > 0.0]))
     bounds = np.log(_HEAVIEST), np.log(most)
-    best = minimize_scalar(lambda log_ν: _loss(np.exp(log_ν), middle, z2, share)[0], bounds=bounds, method="bounded")
-    ν = min((most, float(np.exp(best.x))), key=lambda ν: _loss(ν, middle, z2, share)[0])
-    return Tails(ν, _loss(ν, middle, z2, share)[1])
+
+    room = np.empty((2, len(z2)))  # new memory for each sum would take longer than the sum
+
+    @cache
+    def loss(ν: float) -> tuple[float, float]:
+        return _loss(ν, middle, z2, share, room)
+
+    best = minimize_scalar(lambda log_ν: loss(float(np.exp(log_ν)))[0], bounds=bounds, method="bounded")
+    ν = min((most, float(np.exp(best.x))), key=lambda ν: loss(ν)[0])
+    return Tails(ν, loss(ν)[1])
 
 
 def mean_log_density(
@@ -108,20 +116,23 @@ def mean_log_density(
     return float(np.average(student_t_logpdf(y, df, loc, scale), weights=counts))
 
 
-def _loss(ν: float, start: float, z2: FloatArray, share: FloatArray) -> tuple[float, float]:
+def _loss(ν: float, start: float, z2: FloatArray, share: FloatArray, room: FloatArray) -> tuple[float, float]:
     """Return the mean negative log density of residuals z = √z2 under the best scale for ν, and that scale.
 
     The scale κ solves Σ share (ν + 1) z²/(νκ² + z²) = 1, whose left side falls with κ: Newton's method on log κ, kept
-    to steps of a factor of three.
+    to steps of a factor of three. ``room`` (2, n) is memory to write to.
     """
-    log_κ = np.log(start) / 2.0
+    log_κ, (pulled, rest) = np.log(start) / 2.0, room
     for _ in range(_STEPS):
-        pulled = (x := z2 * np.exp(-2.0 * log_κ)) / (ν + x)
-        surplus, slope = (ν + 1.0) * (share @ pulled) - 1.0, 2.0 * (ν + 1.0) * (share @ (pulled * (1.0 - pulled)))
+        np.multiply(z2, np.exp(-2.0 * log_κ), out=pulled)
+        np.divide(pulled, np.add(ν, pulled, out=rest), out=pulled)
+        surplus = (ν + 1.0) * (share @ pulled) - 1.0
+        slope = 2.0 * (ν + 1.0) * (share @ np.multiply(pulled, np.subtract(1.0, pulled, out=rest), out=rest))
         step = float(np.clip(surplus / slope, -1.0, 1.0))
         log_κ += step
         if abs(step) < 1e-10:
             break
-    tail = share @ np.log1p(z2 * np.exp(-2.0 * log_κ) / ν)
+    np.multiply(z2, np.exp(-2.0 * log_κ), out=rest)
+    tail = share @ np.log1p(np.divide(rest, ν, out=rest), out=rest)
     constant = gammaln((ν + 1.0) / 2.0) - gammaln(ν / 2.0) - np.log(ν * np.pi) / 2.0
     return float(log_κ + (ν + 1.0) / 2.0 * tail - constant), float(np.exp(log_κ))

@@ -100,12 +100,18 @@ def take(X: Any, rows: IndexArray | slice) -> Any:
 
 def row_blocks(X: Any) -> Iterator[Any]:
     """Yield the rows of a table of any kind, some at a time."""
-    size = max(1, _BLOCK_CELLS // X.shape[1])
-    if X.shape[0] <= size:
+    slices = block_slices(*X.shape)
+    if len(slices) == 1:
         yield X
         return
-    for start in range(0, X.shape[0], size):
-        yield take(X, slice(start, start + size))
+    for some in slices:
+        yield take(X, some)
+
+
+def block_slices(n_rows: int, n_columns: int) -> list[slice]:
+    """Return the rows of each block of a table, at least one block, which may be empty."""
+    size = max(1, _BLOCK_CELLS // n_columns)
+    return [slice(start, start + size) for start in range(0, max(1, n_rows), size)]
 
 
 def _known_values(X: Any) -> tuple[tuple[str, ...] | None, ...]:

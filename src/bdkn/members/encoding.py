@@ -117,10 +117,11 @@ class Standardizer:
         scaled = np.empty(table.shape, dtype=np.float32)
         for part in _parts(table):
             with np.errstate(over="ignore"):
-                inputs = (table[part] - self.mean) / self.scale
+                inputs = table[part] - self.mean
+                inputs /= self.scale
                 if self.wild is not None:
                     inputs[:, self.wild] = _bent(inputs[:, self.wild])
-                scaled[part] = np.clip(inputs, -LIMIT, LIMIT)
+                scaled[part] = np.clip(inputs, -LIMIT, LIMIT, out=inputs)
         return scaled
 
 

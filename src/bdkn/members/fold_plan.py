@@ -76,7 +76,8 @@ def _member_folds(model: Any, splitting: Splitting, root: np.random.SeedSequence
         return [Folds.single(n, fraction, fold_generator(root), splitting.sets)] * len(seeds)
     cv = model.n_folds if model.cv is None else model.cv
     folds = [splitting.cross(cv, fold_generator(seed)) for seed in seeds]
-    if any(len(one) != len(folds[0]) or not np.array_equal(one.held_out, folds[0].held_out) for one in folds):
+    first = folds[0].held_out
+    if any(len(one) != len(folds[0]) or not np.array_equal(one.held_out, first) for one in folds[1:]):
         raise InvalidParameterError(
             "cv must leave out the same rows, in as many folds, for every member; got others for another random_state: "
             "give the splitter a random_state, for the same folds for all members"

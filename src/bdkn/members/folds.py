@@ -32,7 +32,7 @@ class Folds:
         if sets is not None:
             fold_of = _deal_sets(sets, folds, generator)
             return cls(n, tuple(np.flatnonzero(fold_of == k) for k in range(fold_of.max() + 1)))
-        return cls(n, tuple(np.sort(part) for part in np.array_split(generator.permutation(n), min(folds, n))))
+        return cls(n, tuple(_sorted(part, n) for part in np.array_split(generator.permutation(n), min(folds, n))))
 
     @classmethod
     def single(cls, n: int, fraction: float, generator: np.random.Generator, sets: IndexArray | None = None) -> Self:
@@ -44,7 +44,7 @@ class Folds:
         if sets is not None:
             return cls(n, (_draw_sets(sets, fraction, generator),))
         held = min(max(1, round(n * fraction)), n - 1)
-        return cls(n, (np.sort(generator.permutation(n)[:held]),))
+        return cls(n, (_sorted(generator.permutation(n)[:held], n),))
 
     @classmethod
     def of(cls, n: int, splits: Iterable[object]) -> Self:
@@ -81,7 +81,7 @@ class Folds:
     @property
     def held_out(self) -> IndexArray:
         """The numbers of the rows that are left out once, sorted."""
-        return np.sort(np.concatenate(self.left_out))
+        return _sorted(np.concatenate(self.left_out), self.n)
 
     @property
     def trains_on_few(self) -> bool:
@@ -176,6 +176,13 @@ def _draw_sets(sets: IndexArray, fraction: float, generator: np.random.Generator
 def name_key(name: str) -> tuple[int]:
     """Return a spawn key for the random numbers of a member, which differs between names."""
     return (zlib.crc32(name.encode()),)
+
+
+def _sorted(numbers: IndexArray, n: int) -> IndexArray:
+    """Return numbers of rows, no row twice, in rising order: marks take less time than a sort."""
+    is_there = np.zeros(n, dtype=np.bool_)
+    is_there[numbers] = True
+    return np.flatnonzero(is_there)
 
 
 def _check_rows(n: int) -> None:

@@ -23,6 +23,9 @@ _FEWEST_TREES = 20
 _MOST_DRAWN = 2_000_000
 """Rows that all trees draw together, at most: a larger table has fewer trees. It bounds a forest to some 60 MB."""
 
+_MOST_RANDOM = 2**31 - 1
+"""The state at which the random numbers of a tree begin is smaller, as in scikit-learn."""
+
 Ints = NDArray[np.int32]
 
 
@@ -49,6 +52,11 @@ class Forest:
 
         Compiled code, which does not check where it reads, relies on that. Children follow their node.
         """
+        _require(self._is_sound, "nodes and rows that belong together")
+
+    @lazy
+    def _is_sound(self) -> bool:
+        """True, or the check raises: it is done once."""
         n, drawn, roots = len(self.feature), len(self.rows), self.roots
         _require(all(len(part) == n for part in (self.threshold, self.right, self.start, self.stop)), "equal lengths")
         _require(len(self.copies) == drawn, "a number of copies for each row drawn")
@@ -59,6 +67,7 @@ class Forest:
         _require(((self.start >= 0) & (self.start < self.stop) & (self.stop <= drawn)).all(), "rows at each node")
         first, last = self.start[roots], self.stop[roots]
         _require(np.array_equal(np.append(first, drawn), np.append(0, last)), "the rows of all trees in their order")
+        return True
 
     @lazy
     def nodes(self) -> Ints:
@@ -88,11 +97,12 @@ def _require(holds: bool | np.bool_, what: str) -> None:
 def sortable(numbers: Float32Array) -> Ints:
     """Return integers in the order of these numbers."""
     bits = (numbers + np.float32(0.0)).view(np.int32)  # minus zero becomes zero
-    return np.where(bits >= 0, bits, bits ^ np.int32(0x7FFFFFFF))
+    bits ^= (bits >> 31) & np.int32(0x7FFFFFFF)
+    return bits
 
 
 def grow_forest(
-    inputs: Float32Array,
+    keys: Ints,
     y: FloatArray,
     counts: FloatArray | None,
     seed: np.random.SeedSequence,
@@ -103,52 +113,58 @@ def grow_forest(
 ) -> Forest:
     """Grow the trees; a row that counts twice is drawn twice as often, rows of one group are drawn together.
 
-    ``groups`` are numbers from 0 without gaps; None: each row is a group of its own. By default a forest has 100 trees,
-    and fewer if it has more than 20 000 rows.
+    ``keys`` (n, p) are those of finite inputs, as from ``sortable``. ``groups`` are numbers from 0 without gaps; None:
+    each row is a group of its own. By default a forest has 100 trees, and fewer if it has more than 20 000 rows.
     """
     n_trees = n_trees or int(np.clip(_MOST_DRAWN // len(y), _FEWEST_TREES, _MOST_TREES))
     grown: list[Any] = [None] * n_trees
     seeds = [np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, k)) for k in range(n_trees)]
-    weights, finite = np.ones(len(y)) if counts is None else counts, bool(np.isfinite(inputs).all())
+    draw = _Draw.of(np.ones(len(y)) if counts is None else counts, groups)
+    columns = np.ascontiguousarray(keys.T)
 
     def grow(k: int) -> None:
         rng = np.random.default_rng(seeds[k])
-        drawn = _draw_rows(weights, groups, rng)
-        grown[k] = _grow_tree(inputs, y, drawn, int(rng.integers(2**31)), finite=finite)
+        drawn = draw(rng)
+        grown[k] = _grow_tree(columns, y, drawn, int(rng.integers(2**31)))
 
     run_on_threads(grow, range(n_trees), n_jobs)
     return _join(grown)
 
 
-def _draw_rows(weights: FloatArray, groups: IndexArray | None, rng: np.random.Generator) -> FloatArray:
-    """Return how often each row is drawn; with groups, each row of a group as often as the group, by its weight."""
-    total = weights if groups is None else np.bincount(groups, weights)
-    drawn = rng.multinomial(len(total), total / total.sum()).astype(np.float64)
-    return drawn if groups is None else drawn[groups] * (weights * np.bincount(groups)[groups] / total[groups])
+@dataclass(frozen=True, eq=False)
+class _Draw:
+    """How rows are drawn: probabilities of their groups, and how often a row counts where its group is drawn."""
+
+    probabilities: FloatArray
+    groups: IndexArray | None
+    share: FloatArray
+
+    @classmethod
+    def of(cls, weights: FloatArray, groups: IndexArray | None) -> _Draw:
+        """Return the draws of rows with these weights; those of one group are drawn together (None: one by one)."""
+        if groups is None:
+            return cls(weights / weights.sum(), None, np.ones(1))
+        total = np.bincount(groups, weights)
+        return cls(total / total.sum(), groups, weights * np.bincount(groups)[groups] / total[groups])
+
+    def __call__(self, rng: np.random.Generator) -> FloatArray:
+        """Return how often each row is drawn; each row of a group as often as the group, by its weight."""
+        drawn = rng.multinomial(len(self.probabilities), self.probabilities).astype(np.float64)
+        return drawn if self.groups is None else drawn[self.groups] * self.share
 
 
-def _grow_tree(inputs: Float32Array, y: FloatArray, drawn: FloatArray, seed: int, *, finite: bool) -> tuple[Any, ...]:
+def _grow_tree(columns: Ints, y: FloatArray, drawn: FloatArray, seed: int) -> tuple[Any, ...]:
     """Return the arrays of one tree: feature, threshold, right, start, stop, rows, copies.
 
-    Neither the parameters nor finite inputs are checked for each tree again, which takes as long as a small tree.
+    It is the tree of scikit-learn's ``DecisionTreeRegressor`` with this seed, on the rows drawn.
     """
-    from sklearn import config_context
-    from sklearn.tree import DecisionTreeRegressor
+    from bdkn.kernels import tree as kernel
 
-    rows = np.flatnonzero(drawn)
-    tried = max(1, min(round(_SHARE_OF_INPUTS * inputs.shape[1]), _MOST_INPUTS))
-    model = DecisionTreeRegressor(max_features=tried, random_state=seed)
-    with config_context(skip_parameter_validation=True):
-        tree = model.fit(inputs[rows], y[rows], sample_weight=drawn[rows], check_input=not finite).tree_
-    leaves = tree.apply(inputs[rows])
-    order = np.argsort(leaves, kind="stable")
-    start = np.searchsorted(leaves[order], np.arange(tree.node_count)).astype(np.int32)
-    stop = start + tree.n_node_samples.astype(np.int32)
-    is_leaf = tree.children_left < 0
-    feature = np.where(is_leaf, -1, tree.feature).astype(np.int32)
-    right = np.where(is_leaf, 0, tree.children_right).astype(np.int32)
-    taken = rows[order]
-    return feature, _rounded_down(tree.threshold), right, start, stop, taken.astype(np.int32), drawn[taken]
+    rows = np.flatnonzero(drawn).astype(np.int32)
+    tried = max(1, min(round(_SHARE_OF_INPUTS * len(columns)), _MOST_INPUTS))
+    state = np.random.RandomState(seed).randint(0, _MOST_RANDOM)
+    feature, threshold, right, start, stop = kernel.grow_tree(columns, y, drawn, rows, tried, state)
+    return feature, _rounded_down(threshold), right, start, stop, rows, drawn[rows]
 
 
 def _rounded_down(threshold: FloatArray) -> Float32Array:

@@ -85,6 +85,10 @@ class HeldOut:
         # The memory layout is always the same, so that the same members give the same bits.
         return replace(self, **{name: part.take(members, axis=1) for name, part in self._by_member().items()})
 
+    def without_folds(self) -> Self:
+        """Return the predictions without what is known of folds, for a forecast by one fit of each member."""
+        return replace(self, fold_variance=self.fold_variance[:0], fold_of=None)
+
     def rows(self, numbers: IndexArray) -> Self:
         """Return the predictions for some of the rows."""
         taken = {name: part[numbers] for name, part in self._by_member().items()}

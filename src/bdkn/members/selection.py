@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from joblib import effective_n_jobs
 
 from bdkn.errors import (
     DivergedError,
@@ -21,6 +22,7 @@ from bdkn.inference import Combination, combine
 from bdkn.inference.regression import MAX_TEMPERING
 from bdkn.members.density import DENSITIES
 from bdkn.members.held_out import HeldOut
+from bdkn.threads import one_blas_thread, run_on_threads
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 WEIGHTS_NOT_FINITE = (
@@ -36,6 +38,12 @@ narrow. A member that does harm costs more than that as soon as rows are many.""
 FEW_ROWS = 10
 """With fewer held-out rows the scale of predictions is known no better than to a factor of about 1.5."""
 
+_MANY_PREDICTIONS = 1 << 18
+"""Held-out predictions from which subsets of members are combined on several threads."""
+
+_AT_ONCE = 4
+"""Subsets that are combined at once, at most: each needs memory for some copies of its members' predictions."""
+
 DEPRECATED = "deprecated"
 """Default of a parameter that has been renamed."""
 
@@ -50,6 +58,7 @@ class CombinationSettings:
     select_members: bool
     density: str = "auto"
     evidence: str | float = DEPRECATED
+    n_jobs: int | None = 1
 
     @classmethod
     def of(cls, model: object) -> Self:
@@ -76,13 +85,25 @@ class CombinationSettings:
     def combine(self, held_out: HeldOut, members: IndexArray | None = None) -> Combination:
         """Return the combination of some of the members (None: all), learned from their held-out predictions."""
         held_out = held_out if members is None else held_out[members]
-        forecast, y, counts = held_out.forecast(), held_out.y, held_out.counts
-        found = combine(
-            forecast, y, counts, prior_variance=self.prior_variance, tempering=self.tempering, tails=self.tails
+        return self.finish(self.fit(held_out), held_out)
+
+    def fit(self, held_out: HeldOut) -> Combination:
+        """Return the combination of all members, for predictions by one fit of each."""
+        return combine(
+            held_out.forecast(),
+            held_out.y,
+            held_out.counts,
+            prior_variance=self.prior_variance,
+            tempering=self.tempering,
+            tails=self.tails,
         )
-        if self.tails == "loo":
-            found = found.averaged(forecast, held_out.fold_variance, counts).for_new_rows(y, counts)
-        return found
+
+    def finish(self, fitted: Combination, held_out: HeldOut) -> Combination:
+        """Return the combination for predictions of new rows, in which each member is the mean of its fits."""
+        if self.tails != "loo":
+            return fitted
+        averaged = fitted.averaged(held_out.forecast(), held_out.fold_variance, held_out.counts)
+        return averaged.for_new_rows(held_out.y, held_out.counts)
 
 
 def select_and_combine(
@@ -98,13 +119,28 @@ def select_and_combine(
     held_out = held_out if len(sound) == held_out.means.shape[1] else held_out[sound]
     subsets = list(elimination(held_out)) if settings.select_members else [np.arange(len(sound))]
     too_many = max(0, len(subsets) + 2 - len(held_out.y))
-    best, *fewer = subsets[min(too_many, len(subsets) - 1) :]
-    combination = settings.combine(held_out, best)
-    for members in fewer:
-        other = settings.combine(held_out, members)
+    subsets = subsets[min(too_many, len(subsets) - 1) :]
+    fitted = _fit_subsets(held_out, subsets, settings)
+    best, combination = subsets[0], fitted[0]
+    for members, other in zip(subsets[1:], fitted[1:], strict=True):
         if other.n * (other.score - combination.score) > PRICE * (len(best) - len(members)):
             best, combination = members, other
-    return best, combination
+    return best, settings.finish(combination, held_out[best])
+
+
+def _fit_subsets(held_out: HeldOut, subsets: Sequence[IndexArray], settings: CombinationSettings) -> list[Combination]:
+    """Return the combination of each subset of the members; of many rows several at once, with the same bits."""
+    predicted = held_out.without_folds()
+    if len(subsets) == 1 or held_out.means.size < _MANY_PREDICTIONS:
+        return [settings.fit(predicted[members]) for members in subsets]
+    found: list[Any] = [None] * len(subsets)
+
+    def fit(number: int) -> None:
+        found[number] = settings.fit(predicted[subsets[number]])
+
+    with one_blas_thread():
+        run_on_threads(fit, range(len(subsets)), min(_AT_ONCE, int(effective_n_jobs(settings.n_jobs))))
+    return found
 
 
 def elimination(held_out: HeldOut) -> Iterator[IndexArray]:

@@ -97,13 +97,13 @@ def fit_density(
         counts = None if counts is None else counts[rows]
         groups = None if groups is None else groups[rows]
     inputs = Standardizer.fit(Rows(_filled(table), y, counts))
-    encoded = encode_inputs(inputs, table)
-    together = equal_rows(sortable(encoded), y) if groups is None else np.unique(groups, return_inverse=True)[1]
-    forest = grow_forest(encoded, y, counts, seed, groups=together, n_jobs=n_jobs)
+    keys = sortable(encode_inputs(inputs, table))
+    together = equal_rows(keys, y) if groups is None else np.unique(groups, return_inverse=True)[1]
+    forest = grow_forest(keys, y, counts, seed, groups=together, n_jobs=n_jobs)
     errors, unit = (y - student.loc) / student.scale, float(np.median(student.scale))
     kinds = np.array(KINDS, dtype=np.float64)
     neighbours = Neighbours(inputs, forest, y, errors, unit, least_bandwidth(y), kinds, rows)
-    return _Stacking.of(neighbours, sortable(encoded), student, counts, together, seed, n_jobs).best()
+    return _Stacking.of(neighbours, keys, student, counts, together, seed, n_jobs).best()
 
 
 def equal_rows(keys: Ints, y: FloatArray) -> IndexArray:

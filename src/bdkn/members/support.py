@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bdkn.lazy import lazy
-from bdkn.members.columns import Columns, row_blocks, take
+from bdkn.members.columns import Columns, block_slices, row_blocks, take
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 _MOST = 1024
@@ -104,14 +104,8 @@ class Support:
         return bounds
 
     def _bounds(self, Z: FloatArray, closeness: FloatArray) -> FloatArray:
-        """Return upper bounds of the ratios, by some prototypes c: d² ≤ |z|² - 2(zᵀc - |c|²/2), plus rounding."""
-        squares = np.einsum("ij,ij->i", Z, Z)
-        size = squares - 2.0 * closeness[-1].min()
-        best = np.concatenate(
-            [best_score(Z[at : at + _BOUNDED], closeness) for at in range(0, max(1, len(Z)), _BOUNDED)]
-        )
-        rounding = 8.0 * (Z.shape[1] + 4) * np.finfo(np.float64).eps * size
-        return np.asarray(np.sqrt(np.maximum(squares - 2.0 * best, 0.0) + rounding) / self.typical)
+        """Return upper bounds of the ratios, by some prototypes."""
+        return farthest_distances(Z, closeness) / self.typical
 
     def _step(self, Z: FloatArray) -> FloatArray:
         """Return what leads from the nearest prototype to each standardized row."""
@@ -133,19 +127,62 @@ class Support:
         """Return training rows in standardized columns."""
         return self.columns.standardize(self.columns.numbers(X), 0.0)
 
-    def _distances(self, X: Any) -> FloatArray:
-        """Return the distance of each row to the nearest prototype."""
-        steps = (self._step(self.standardize(block)) for block in row_blocks(X))
+    def _distances(self, X: Any, rows: IndexArray) -> FloatArray:
+        """Return the distance of some rows to the nearest prototype."""
+        steps = [self._step(self.standardize(take(X, some))) for some in _portions(rows, X.shape[1])]
         return np.concatenate([np.linalg.norm(step, axis=1) for step in steps])
+
+    def _reach(self, X: Any, rows: IndexArray, closeness: FloatArray) -> FloatArray:
+        """Return upper bounds of the distances of some rows, by some prototypes."""
+        parts = (self.standardize(take(X, some)) for some in _portions(rows, X.shape[1]))
+        return np.concatenate([farthest_distances(part, closeness) for part in parts])
+
+    def _farthest(self, X: Any, count: int) -> tuple[IndexArray, FloatArray]:
+        """Return the numbers of the rows farthest from the prototypes, and their distances, the largest first.
+
+        Bounds by a few prototypes leave few rows that can be among them. They are compared with all prototypes.
+        """
+        if not self._some_closeness:
+            rows = np.arange(X.shape[0])
+            return _largest(rows, self._distances(X, rows), count)
+        few, *more = self._some_closeness
+        bounds = np.concatenate([farthest_distances(self.standardize(block), few) for block in row_blocks(X)])
+        first = np.sort(np.argpartition(-bounds, 2 * count)[: 2 * count])
+        distances = self._distances(X, first)
+        least = np.partition(distances, -count)[-count]
+        bounds[first] = -1.0
+        rest = np.flatnonzero(bounds >= least)
+        for closeness in more:
+            rest = rest[self._reach(X, rest, closeness) >= least]
+        both = np.concatenate([distances, self._distances(X, rest)])
+        return _largest(np.concatenate([first, rest]), both, count)
 
     def _with_far_rows(self, X: Any) -> Support:
         """Return the support with the rows that are farthest from its prototypes as prototypes, too."""
-        distances = self._distances(X)
-        order = np.argsort(-distances, kind="stable")
-        far = self.standardize(take(X, np.sort(order[:_FAR])))
+        rows, distances = self._farthest(X, _FAR + 1)
+        far = self.standardize(take(X, np.sort(rows[:_FAR])))
         prototypes = np.unique(np.vstack([self.prototypes, far]), axis=0)
-        rest = float(distances[order[_FAR:]].max(initial=0.0))
-        return replace(self, prototypes=prototypes, typical=max(rest, _typical(prototypes)))
+        return replace(self, prototypes=prototypes, typical=max(float(distances[_FAR]), _typical(prototypes)))
+
+
+def _largest(rows: IndexArray, distances: FloatArray, count: int) -> tuple[IndexArray, FloatArray]:
+    """Return the rows of the largest distances, of equal ones the first row first."""
+    order = np.lexsort((rows, -distances))[:count]
+    return rows[order], distances[order]
+
+
+def _portions(rows: IndexArray, n_columns: int) -> list[IndexArray]:
+    """Return the numbers of rows, so many at a time as a block has; at least one portion, which may be empty."""
+    return [rows[some] for some in block_slices(len(rows), n_columns)]
+
+
+def farthest_distances(Z: FloatArray, closeness: FloatArray) -> FloatArray:
+    """Return upper bounds of distances, by some prototypes c: d² ≤ |z|² - 2(zᵀc - |c|²/2), plus rounding."""
+    squares = np.einsum("ij,ij->i", Z, Z)
+    size = squares - 2.0 * closeness[-1].min()
+    best = np.concatenate([best_score(Z[at : at + _BOUNDED], closeness) for at in range(0, max(1, len(Z)), _BOUNDED)])
+    rounding = 8.0 * (Z.shape[1] + 4) * np.finfo(np.float64).eps * size
+    return np.asarray(np.sqrt(np.maximum(squares - 2.0 * best, 0.0) + rounding))
 
 
 def nearest_number(Z: FloatArray, closeness: FloatArray) -> IndexArray:

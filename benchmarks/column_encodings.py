@@ -1,7 +1,7 @@
 """Compare ensembles whose members see the inputs as they are or through piecewise-linear encodings.
 
     pip install -e '.[bench]' -e reproduction
-    BDKN_DATA=... python benchmarks/encodings.py [--workers N] [--only NAME ...] [--write]
+    BDKN_DATA=... python benchmarks/column_encodings.py [--workers N] [--only NAME ...] [--write]
 
 Of every set, 85 % of the rows are fitted to and 15 % are scored, in units of the standard deviation of the target. The
 sets are the development sets and the training rows of the first split of the nine benchmark sets, whose test rows are
