@@ -1,16 +1,17 @@
 """Measure training on a GPU: steps, the distance to the limits of the device, rivals, the paper's columns, whole fits.
 
-    python benchmarks/gpu.py [--parts steps,rivals,paper,fits] [--minutes 8] [--write] [--data FOLDER] [--again]
+    python benchmarks/gpu.py [--parts steps,rivals,paper,precision,fits] [--minutes 8] [--write] [--data FOLDER]
 
 Each part is a list of measurements. With ``--write`` each is written to results/gpu.json as soon as it is done, those
 that are there already are not repeated (``--again`` repeats them), and results/gpu.md is made of all. After
 ``--minutes`` nothing new is begun: call it again to go on.
 
-steps: µs of a step of 1 to 1000 networks side by side, from the difference of a long and a short training. A
-multiprocessor does 128 multiply-adds a clock at most, and its shared memory gives 128 bytes a clock. Bytes are those
-that threads ask for; threads of a warp that ask for the same number are served at once, so that their share can exceed
-100 %. rivals: PyTorch batched over the members, and JAX, on the same device, each in a process of its own. paper: all
-fits of BDKN in the paper's settings on ten sets, several fits at once on threads. fits: whole calls of ``fit``.
+steps: µs of a step of 1 to 1000 networks side by side, from the difference of a long and a short training, beside two
+limits: the multiply-adds of single precision that a multiprocessor does without tensor cores, 128 a clock, and the
+bytes that its shared memory gives, 128 a clock. Multiprocessors that have no network count as well. rivals: PyTorch
+batched over the members, and JAX, on the same device, each in a process of its own. paper: all fits of BDKN in the
+paper's settings on ten sets, several fits at once on threads. precision: the columns of setting 2 again, with products
+in tf32. fits: whole calls of ``fit``, with ``n_jobs=-1`` for what the CPU does.
 
 ``--emulated`` runs everything on an emulated device with tiny sizes: to test this program, not to measure.
 """
@@ -38,15 +39,15 @@ from engine import Work
 from gpu_rivals import rivals
 
 RESULTS = Path(__file__).parent.parent / "results"
-NETWORKS = (1, 5, 20, 132, 264, 1000)
+NETWORKS = (1, 40, 132, 1000)
 SHAPES = (
-    Work("8-50-50-2", rows=512, inputs=8),
-    Work("90-50-50-2", rows=512, inputs=90),
-    Work("141-50-50-2, as with bins", rows=512, inputs=141),
-    Work("9-36-36-36-36-36-2", rows=512, inputs=9, hidden=(36,) * 5),
-    Work("265-28-28-28-28-28-2, as with bins", rows=512, inputs=265, hidden=(28,) * 5),
-    Work("8-100-2", rows=512, inputs=8, hidden=(100,)),
+    Work("8-50-50-2", rows=4096, inputs=8),
+    Work("141-50-50-2, as with bins", rows=4096, inputs=141),
+    Work("9-36-36-36-36-36-2", rows=4096, inputs=9, hidden=(36,) * 5),
+    Work("153-28-28-28-28-28-2, as with bins", rows=4096, inputs=153, hidden=(28,) * 5),
+    Work("8-100-2", rows=4096, inputs=8, hidden=(100,)),
 )
+RIVAL_NETWORKS = (5, 55, 132, 1000)
 Found = dict[str, Any]
 Measurement = Callable[[], Found]
 
@@ -59,11 +60,12 @@ class Setting:
     scale: float
     data: str | None
     at_once: int
+    precision: str = "float32"
 
     @property
     def engine(self) -> GPUEngine:
         """The engine on the device."""
-        return GPUEngine(self.device)
+        return GPUEngine(self.device, self.precision)
 
     @property
     def torch_name(self) -> str:
@@ -89,7 +91,7 @@ def train_seconds(setting: Setting, work: Work, epochs: int) -> float:
 
 def step_time(setting: Setting, work: Work) -> Found:
     """Return µs of a step of all networks, and its share of what the device could do."""
-    few, more = setting.count(20), setting.count(120, 2)
+    few, more = setting.count(10), setting.count(50, 2)
     short, long = (train_seconds(setting, work, epochs) for epochs in (few, more))
     seconds = (long - short) / ((more - few) * work.steps)
     limits = device_limits(setting.device)
@@ -112,12 +114,13 @@ def device_limits(device: Device) -> dict[str, float]:
 
 
 def shared_bytes(work: Work) -> float:
-    """Return the bytes that threads ask of shared memory in one step, by the tiles of the program."""
-    weights = [n_in * n_out for n_out, n_in in work.spec.shapes]
-    forward = 3.0 * work.batch * sum(weights)  # 24 bytes for 8 multiply-adds
-    deltas = 3.0 * work.batch * sum(weights[1:])
-    update = 2.0 * work.batch * sum(weights) + 24.0 * packing_of(work.spec).size  # and three numbers read and written
-    return forward + deltas + update
+    """Return the bytes that warps read of shared memory in one step, by the tiles of the program."""
+    shapes = [(rows, columns) for _, rows, columns in packing_of(work.spec).places]
+    batch = -(-work.batch // 16) * 16
+    products = sum(batch * rows * columns for rows, columns in shapes)  # forward
+    products += sum(batch * rows * columns for rows, columns in shapes[1:])  # deltas
+    products += sum(work.batch * -(-rows // 16) * 16 * columns for rows, columns in shapes)  # gradients
+    return 0.75 * products + 24.0 * packing_of(work.spec).size  # 768 bytes for 1024 products; three numbers of Adam
 
 
 def launches(setting: Setting, work: Work, epochs: int) -> int:
@@ -169,8 +172,11 @@ def measurements(setting: Setting, parts: list[str]) -> Iterator[tuple[str, str,
             for n in numbers:
                 work = replace(shape, members=n, rows=setting.count(shape.rows, 64))
                 yield "steps", f"{shape.name}, {n} networks", partial(step_time, setting, work)
+            if setting.scale == 1:
+                work, rounded = replace(shape, members=132), replace(setting, precision="tf32")
+                yield "steps", f"{shape.name}, 132 networks, tf32", partial(step_time, rounded, work)
     if "rivals" in parts:
-        for n in (5, 132, 1000) if setting.scale == 1 else (2,):
+        for n in RIVAL_NETWORKS if setting.scale == 1 else (2,):
             work = replace(SHAPES[0], members=n, rows=setting.count(SHAPES[0].rows, 64))
             yield "rivals", f"{work.name}, {n} networks", partial(against_rivals, setting, work)
     if "paper" in parts:
@@ -181,6 +187,11 @@ def measurements(setting: Setting, parts: list[str]) -> Iterator[tuple[str, str,
                     gpu_fits.paper_column, number, name, setting.engine, setting.data, setting.at_once, setting.scale
                 )
                 yield "paper", f"setting {number}, {name}", column
+    if "precision" in parts:
+        engine = replace(setting, precision="tf32").engine
+        for name in gpu_fits.SETS if setting.scale == 1 else gpu_fits.SETS[:1]:
+            column = partial(gpu_fits.paper_column, 2, name, engine, setting.data, setting.at_once, setting.scale)
+            yield "precision", f"setting 2, {name}", column
     if "fits" in parts:
         for name in gpu_fits.FITS if setting.scale == 1 else list(gpu_fits.FITS)[-1:]:
             yield "fits", name, partial(gpu_fits.whole_fit, name, setting.engine, setting.scale)
@@ -204,7 +215,7 @@ def page(record: Found) -> str:
             shown = value if isinstance(value, str) else f"{value:.1f}"
             of_ours = "" if isinstance(value, str) else f"{value / found['us_per_step']['bdkn']:.1f}"
             lines.append(f"| {rival} | {shown} | {of_ours} |")
-    lines += [*paper_lines(record.get("paper", {})), *fit_lines(record.get("fits", {}))]
+    lines += paper_lines(record.get("paper", {})) + precision_lines(record) + fit_lines(record.get("fits", {}))
     return "\n".join(lines) + "\n"
 
 
@@ -228,6 +239,19 @@ def paper_lines(found: Found) -> list[str]:
     return lines
 
 
+def precision_lines(record: Found) -> list[str]:
+    """Return the table of scores with products in single precision and in tf32."""
+    pairs = [(name, record.get("paper", {}).get(name), one) for name, one in record.get("precision", {}).items()]
+    lines = ["", "Products in tf32 beside single precision:", ""]
+    lines += ["| setting and set | seconds, tf32 | RMSE | RMSE, tf32 | NLL | NLL, tf32 |"]
+    lines += ["| --- | ---: | ---: | ---: | ---: | ---: |"]
+    for name, single, rounded in pairs:
+        if single and "rmse" in single:
+            scores = " | ".join(f"{one[key]:.3f}" for key in ("rmse", "nll") for one in (single, rounded))
+            lines.append(f"| {name} | {rounded['seconds']:.2f} | {scores} |")
+    return lines if pairs else []
+
+
 def fit_lines(found: Found) -> list[str]:
     """Return the table of whole fits."""
     if not found:
@@ -242,7 +266,7 @@ def fit_lines(found: Found) -> list[str]:
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Return the options of the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", default="steps,rivals,paper,fits")
+    parser.add_argument("--parts", default="steps,rivals,paper,precision,fits")
     parser.add_argument("--minutes", type=float, default=8.0, help="begin nothing new after so long")
     parser.add_argument("--write", action="store_true", help="write results/gpu.json and results/gpu.md")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder to write them to")

@@ -96,8 +96,9 @@ def whole_fit(name: str, engine: Any, scale: float) -> Found:
     n, columns, parameters = FITS[name]
     X, y = random_rows(max(60, int(scale * n)), columns)
     tiny = {"epochs": 2, "n_members": 3} if scale < 1 else {}
-    bdkn.BDKNRegressor(n_members=2, epochs=2, engine=engine).fit(X[:200], y[:200])  # compiled code is loaded
-    model = bdkn.BDKNRegressor(**{**parameters, **tiny}, random_state=0, engine=engine)
+    for some in (200, 5000):  # compiled code is loaded
+        bdkn.BDKNRegressor(n_members=4, epochs=2, engine=engine, n_jobs=-1).fit(X[:some], y[:some])
+    model = bdkn.BDKNRegressor(**{**parameters, **tiny}, random_state=0, engine=engine, n_jobs=-1)
     timer, began = StageTimer(), time.perf_counter()
     with observe_stages(timer), timer("other"):
         model.fit(X, y)
