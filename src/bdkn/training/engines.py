@@ -16,7 +16,7 @@ ENGINES = ("fused", "auto", "gpu", "reference", "torch")
 _CPU_FLOPS = 5e10
 """Flops per second of one thread of the fused engine, about."""
 
-_GPU_FLOPS = 4.5e10
+_GPU_FLOPS = 8e10
 """Flops per second of one multiprocessor, about; one that trains two networks in turn has half as much again."""
 
 _WORTH_S = 3.0
