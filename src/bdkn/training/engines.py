@@ -13,7 +13,7 @@ from bdkn.typing import Float32Array
 
 ENGINES = ("fused", "auto", "gpu", "reference", "torch")
 
-_CPU_FLOPS = 5e10
+_CPU_FLOPS = 6e10
 """Flops per second of one thread of the fused engine, about."""
 
 _GPU_FLOPS = 8e10
