@@ -5,8 +5,9 @@
 fits: Parquet files of 20 columns are written to a temporary folder, and ``BDKNRegressor().fit(ParquetRows(...))`` runs
 in a process of its own, whose memory above that of the interpreter is recorded. Scores are on 200 000 new rows. rivals:
 an in-memory fit on a tenth of the largest table's rows, and LightGBM with one model per quantile, if it is installed.
-aggregation: statistics of 10⁸ rows of 10 members in a memory map, beside the bandwidth of the disk and of memory. Each
-measurement is written to results/blocks.json when it is made; a later run goes on with what is missing.
+aggregation: statistics of 10⁵ to 10⁸ rows of 10 members, read from a file that the system has forgotten, beside the
+bandwidth of the disk, measured the same way by as many processes, and of memory. Each measurement is written to
+results/blocks.json when it is made, with the picture and the page; a later run goes on with what is missing.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ def _million_at_a_time(n: int) -> Any:
 
 
 def aggregate(n: int, H: int, jobs: int, folder: Path) -> dict[str, Any]:
-    """Compute the statistics of member outputs in a memory map, by processes; beside the bandwidths of the machine."""
+    """Compute the statistics of member outputs in a file, by processes; beside the bandwidths of the machine."""
     from functools import reduce
 
     from joblib import Parallel, delayed
@@ -145,19 +146,27 @@ def aggregate(n: int, H: int, jobs: int, folder: Path) -> dict[str, Any]:
     path, targets = folder / "members.f4", folder / "targets.f8"
     rng = np.random.default_rng(0)
     with path.open("wb") as file, targets.open("wb") as other:
-        for _ in range(n // FILE_ROWS):
-            truth = rng.normal(size=(FILE_ROWS, 1)).astype(np.float32)
-            (truth + 0.1 * rng.standard_normal(size=(FILE_ROWS, H), dtype=np.float32)).tofile(file)
-            (truth[:, 0].astype(np.float64) + 0.2 * rng.normal(size=FILE_ROWS)).tofile(other)
+        for start in range(0, n, FILE_ROWS):
+            k = min(FILE_ROWS, n - start)
+            truth = rng.normal(size=(k, 1)).astype(np.float32)
+            (truth + 0.1 * rng.standard_normal(size=(k, H), dtype=np.float32)).tofile(file)
+            (truth[:, 0].astype(np.float64) + 0.2 * rng.normal(size=k)).tofile(other)
     nbytes = path.stat().st_size + targets.stat().st_size
-    disk = _read_bandwidth(path)
     parts = np.linspace(0, n, jobs + 1).astype(int)
     with Parallel(n_jobs=jobs) as parallel:
         parallel(delayed(_part)(path, targets, 0, 1000, H) for _ in range(jobs))  # processes start
-        began = time.perf_counter()
-        found = parallel(delayed(_part)(path, targets, a, b, H) for a, b in pairwise(parts))
-        stats = reduce(lambda one, more: one + more, found)
-        taken = time.perf_counter() - began
+        times: list[tuple[float, float]] = []
+        for _ in range(3):
+            _forget(path, targets)
+            began = time.perf_counter()
+            sizes = parallel(delayed(_read)(path, 4 * H * a, 4 * H * b) for a, b in pairwise(parts))
+            read = time.perf_counter() - began
+            _forget(path, targets)
+            began = time.perf_counter()
+            found = parallel(delayed(_part)(path, targets, a, b, H) for a, b in pairwise(parts))
+            stats = reduce(lambda one, more: one + more, found)
+            times.append((read, time.perf_counter() - began))
+    disk, taken = sum(sizes) / min(read for read, _ in times), min(one for _, one in times)
     array = np.ones(50_000_000)
     began = time.perf_counter()
     array.sum()
@@ -166,6 +175,7 @@ def aggregate(n: int, H: int, jobs: int, folder: Path) -> dict[str, Any]:
     return {
         "n": stats.n,
         "seconds": taken,
+        "all_seconds": [one for _, one in times],
         "gb_per_s": rate / 1e9,
         "of_disk": rate / disk,
         "of_memory": rate / memory,
@@ -189,16 +199,23 @@ def _part(path: Path, targets: Path, start: int, stop: int, H: int) -> Any:
         return Statistics.from_chunks(chunks())
 
 
-def _read_bandwidth(path: Path) -> float:
-    """Return the bytes per second at which a file is read that is not in the memory of the system."""
+def _forget(*paths: Path) -> None:
+    """Let the system forget what it keeps in memory of files."""
+    for path in paths:
+        with path.open("rb") as file:
+            if hasattr(os, "posix_fadvise"):
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _read(path: Path, start: int, stop: int) -> int:
+    """Read a part of a file; return its size."""
     with path.open("rb", buffering=0) as file:
-        if hasattr(os, "posix_fadvise"):
-            os.fsync(file.fileno())
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        began, read = time.perf_counter(), 0
-        while (part := len(file.read(2**22))) and time.perf_counter() - began < 5:
-            read += part
-        return read / (time.perf_counter() - began)
+        file.seek(start)
+        room, left = bytearray(2**22), stop - start
+        while left > 0 and (n := file.readinto(memoryview(room)[: min(left, len(room))])):
+            left -= n
+    return stop - start
 
 
 def _peak_memory() -> float:
@@ -225,24 +242,69 @@ class Record:
         if self._write:
             self._path.write_text(json.dumps(self.found, indent=1) + "\n", encoding="utf-8")
             draw(self.found)
+            (RESULTS / "blocks.md").write_text(page(self.found), encoding="utf-8")
+
+
+def sized(found: dict[str, Any], kind: str) -> list[tuple[float, dict[str, Any]]]:
+    """Return the measurements of a kind with their numbers of rows."""
+    return sorted(
+        ((float(name.rsplit(" ", 1)[1]), part) for name, part in found.items() if name.startswith(kind)),
+        key=lambda pair: pair[0],
+    )
 
 
 def draw(found: dict[str, Any]) -> None:
-    """Draw the time of a fit against the number of rows."""
+    """Draw the times of fits and of aggregation against the number of rows."""
     import matplotlib.pyplot as plt
 
-    fits = sorted((float(name.split()[1]), part) for name, part in found.items() if name.startswith("blocks "))
-    if len(fits) < 2:
-        return
-    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
-    n = np.array([size for size, _ in fits])
-    axes.loglog(n, [part["cpu_seconds"] for _, part in fits], "o-", label="all")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    fits, sums = sized(found, "blocks "), sized(found, "aggregation ")
+    n = [size for size, _ in fits]
+    left.loglog(n, [part["cpu_seconds"] for _, part in fits], "o-", label="all, CPU seconds")
     for stage in ("train", "write chunks", "sample", "predict held-out rows"):
-        axes.loglog(n, [part["stages"].get(stage, np.nan) for _, part in fits], ".-", label=stage, alpha=0.7)
-    axes.set(xlabel="rows", ylabel="seconds (all: CPU, parts: clock)", title="Fits to rows in blocks")
-    axes.legend()
+        left.loglog(n, [part["stages"].get(stage, np.nan) for _, part in fits], ".-", label=stage, alpha=0.7)
+    left.set(xlabel="rows of 20 columns", ylabel="seconds", title="Fits to rows in blocks")
+    left.legend()
+    n = [size for size, _ in sums]
+    right.loglog(n, [part["seconds"] for _, part in sums], "o-", label="statistics of 10 members")
+    if sums:
+        size, part = sums[-1]
+        right.loglog(n, [part["seconds"] * m / size for m in n], ":", color="gray", label="linear in the rows")
+    right.set(xlabel="rows", ylabel="seconds", title="Aggregation from a file")
+    right.legend()
     figure.savefig(RESULTS / "blocks.svg")
     plt.close(figure)
+
+
+def page(found: dict[str, Any]) -> str:
+    """Return all measurements as Markdown."""
+    lines = ["# Rows in blocks", "", "`python benchmarks/blocks.py --write`", "", f"Machine: {found['machine']}.", ""]
+    lines += ["![Seconds against rows](blocks.svg)", ""]
+    lines += [
+        "| fit | seconds | CPU seconds | MB above imports | RMSE | NLL | pinball loss | coverage of 90 % | load |"
+    ]
+    lines += ["| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    for kind, words in (
+        ("blocks ", "blocks"),
+        ("in memory ", "in memory"),
+        ("lightgbm ", "LightGBM, 4 models, in memory"),
+    ):
+        for size, part in sized(found, kind):
+            names = ("seconds", "cpu_seconds", "peak_mb_above_imports", "rmse", "nll", "pinball", "coverage_90")
+            shown = [_shown(part.get(name), 0 if i < 3 else 4) for i, name in enumerate(names)]
+            load = f"{part['load'][1]:.1f}" if "load" in part else ""
+            lines.append(f"| {words}, {size:,.0f} rows | {' | '.join(shown)} | {load} |")
+    lines += ["", "Load: processes that were running or waiting, the mean over five minutes at the end.", ""]
+    lines += ["| rows aggregated | seconds | GB/s | of the disk | of memory, one core |"]
+    lines += ["| --- | ---: | ---: | ---: | ---: |"]
+    for size, part in sized(found, "aggregation "):
+        shares = f"{part['of_disk']:.0%} | {part['of_memory']:.0%}"
+        lines.append(f"| {size:,.0f} x 10 | {part['seconds']:.3f} | {part['gb_per_s']:.2f} | {shares} |")
+    return "\n".join(lines) + "\n"
+
+
+def _shown(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:,.{digits}f}"
 
 
 def fit_in_process(n: int, jobs: int) -> dict[str, Any]:
@@ -259,7 +321,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", default="fits,rivals,aggregation")
     parser.add_argument("--sizes", default="1e5,1e6,1e7")
-    parser.add_argument("--aggregated", default="1e8")
+    parser.add_argument("--aggregated", default="1e5,1e6,1e7,1e8")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--child")
     parser.add_argument("--write", action="store_true")
@@ -277,9 +339,9 @@ def main() -> None:
         record.measure(f"in memory {tenth:.0e}", lambda: fit_in_memory(tenth, given.jobs))
         record.measure(f"lightgbm {max(sizes):.0e}", lambda: fit_lightgbm(max(sizes), given.jobs))
     if "aggregation" in parts:
-        n = int(float(given.aggregated))
-        with tempfile.TemporaryDirectory() as folder:
-            record.measure(f"aggregation {n:.0e}", lambda: aggregate(n, 10, given.jobs, Path(folder)))
+        for n in (int(float(size)) for size in given.aggregated.split(",")):
+            with tempfile.TemporaryDirectory() as folder:
+                record.measure(f"aggregation {n:.0e}", lambda n=n, at=Path(folder): aggregate(n, 10, given.jobs, at))
 
 
 if __name__ == "__main__":
