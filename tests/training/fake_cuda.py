@@ -83,6 +83,12 @@ class FakeDriver:
         self.free += len(self.buffers.pop(address))
         return (Status(0),)
 
+    def cuMemHostAlloc(self, size: int, flags: int) -> tuple[Any, ...]:
+        return self.cuMemAllocAsync(size, "")
+
+    def cuMemFreeHost(self, address: int) -> tuple[Any, ...]:
+        return self.cuMemFreeAsync(address, "")
+
     def cuMemcpyHtoDAsync(self, to: int, source: int, size: int, stream: str) -> tuple[Any, ...]:
         ctypes.memmove(to, source, size)
         return (Status(0),)

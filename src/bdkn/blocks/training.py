@@ -218,7 +218,8 @@ def check_trains_on_chunks(settings: NetworkSettings) -> None:
         raise InvalidParameterError("rows in blocks are trained on without early stopping; got early_stopping=True")
     if settings.engine not in ("fused", "auto"):
         raise InvalidParameterError(
-            f"rows in blocks are trained on by the engine 'fused'; got engine={settings.engine!r}"
+            f"rows in blocks are trained on by the engine 'fused', on the CPU; got engine={settings.engine!r}; "
+            "leave it out, or fit to rows in memory"
         )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 THREADS = 512
@@ -65,6 +66,9 @@ class Device(Protocol):
 
     def allocate(self, n_bytes: int) -> Buffer:
         """Return memory; raise ``MemoryError`` if there is none left."""
+
+    def host_memory(self, n_bytes: int) -> NDArray[np.uint8]:
+        """Return memory of this machine from which ``fill`` copies fast."""
 
     def fill(self, buffer: Any, values: NDArray[Any], start: int = 0) -> None:
         """Copy an array to byte ``start`` of a buffer, while programs run that do not use it."""

@@ -55,6 +55,10 @@ class Emulated:
             raise MemoryError("the emulated GPU has too little memory")
         return HostBuffer(n_bytes)
 
+    def host_memory(self, n_bytes: int) -> NDArray[np.uint8]:
+        """Return memory of this machine."""
+        return np.empty(n_bytes, dtype=np.uint8)
+
     def fill(self, buffer: HostBuffer, values: NDArray[Any], start: int = 0) -> None:
         """Copy an array to byte ``start`` of a buffer."""
         buffer.bytes[start : start + values.nbytes] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)

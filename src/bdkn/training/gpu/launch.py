@@ -97,7 +97,7 @@ class Launch:
         self.starts = np.cumsum([0, *(packing.size for packing in self.packings)])
         self.epochs = max(job.config.epochs for job in self.jobs)
         self._has_validation = any(len(own.validation) for own in self.rows)
-        self._orders = Orders(self.rows)
+        self._orders = Orders(self.rows, device)
         self._most = self._epochs_per_launch(reported=reported, watched=watched)
         self._buffers = {name: upload(device, values) for name, values in self._arrays().items()}
         self._order_places = [device.allocate(4 * self._most * len(self._orders)) for _ in range(2)]

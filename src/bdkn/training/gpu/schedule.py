@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.kernels.compiled import compiled
+from bdkn.kernels.gpu.device import Device
 from bdkn.threads import run_on_threads
 from bdkn.training.config import BETA_1, BETA_2
 from bdkn.training.job import Job
@@ -43,7 +44,8 @@ def _orders(
 class Orders:
     """The order of the rows of every job in the next epochs, shuffled by the host while the device trains."""
 
-    def __init__(self, rows: Sequence[JobRows]) -> None:
+    def __init__(self, rows: Sequence[JobRows], device: Device) -> None:
+        self._device = device
         self.starts = np.cumsum([0, *(len(own.training) for own in rows)])
         self._numbers = np.concatenate([own.training for own in rows])
         self._states = np.array([own.streams.order for own in rows], dtype=np.uint64)
@@ -58,7 +60,7 @@ class Orders:
     def next(self, epochs: int) -> RowNumbers:
         """Return the orders of the next epochs, job after job; the array is used again by the next call."""
         if self._room.size < epochs * len(self):
-            self._room = np.empty(epochs * len(self), dtype=np.int32)
+            self._room = self._device.host_memory(4 * epochs * len(self)).view(np.int32)
         into = self._room[: epochs * len(self)]
 
         def work(part: tuple[int, int]) -> None:
