@@ -54,7 +54,7 @@ def test_few_rows_stay_with_the_student_t():
 
 
 def test_threads_and_blocks_do_not_matter(monkeypatch):
-    monkeypatch.setattr(shape, "BLOCK_ROWS", 100)
+    monkeypatch.setattr(shape, "_AT_ONCE", 100)
     again = fit_density(X, Y, None, STUDENT, SEED, n_jobs=3)
     np.testing.assert_array_equal(again.shares, HEAPS.shares)
     assert (again.tilt, again.narrowing) == (HEAPS.tilt, HEAPS.narrowing)

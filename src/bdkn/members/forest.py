@@ -62,7 +62,7 @@ class Forest:
         _require(len(self.copies) == drawn, "a number of copies for each row drawn")
         _require(len(roots) > 0 and roots[0] == 0 and (np.diff(roots) > 0).all() and roots[-1] < n, "roots in order")
         number, inner = np.arange(n), self.feature >= 0
-        end = np.append(roots[1:], n)[np.searchsorted(roots, number, side="right") - 1]
+        end = np.repeat(np.append(roots[1:], n), np.diff(np.append(roots, n)))
         _require(((number + 1 < self.right) & (self.right < end))[inner].all(), "children inside of their tree")
         _require(((self.start >= 0) & (self.start < self.stop) & (self.stop <= drawn)).all(), "rows at each node")
         first, last = self.start[roots], self.stop[roots]
@@ -83,7 +83,7 @@ class Forest:
 
     def absent(self, n: int) -> BoolArray:
         """Return which trees have not drawn each of n training rows, (n, trees)."""
-        trees = np.searchsorted(self.start[self.roots], np.arange(len(self.rows)), side="right") - 1
+        trees = np.repeat(np.arange(len(self.roots)), (self.stop - self.start)[self.roots])
         absent = np.ones((n, len(self.roots)), dtype=np.bool_)
         absent[self.rows, trees] = False
         return absent

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bdkn.inference.pooling import interpolation, stack_densities
-from bdkn.members.density import BLOCK_ROWS, NeighbourDensity, gate
+from bdkn.members.density import NeighbourDensity, gate
 from bdkn.members.encoding import Standardizer
 from bdkn.members.forest import Ints, grow_forest, sortable
 from bdkn.members.neighbours import KINDS, Components, Neighbours, encode_inputs
@@ -31,6 +31,9 @@ _MOST_SCORED = 10_000
 _MOST_CALIBRATED = 4_000
 _MOST_CRPS = 2_000
 """Rows, at most, by which weights are learned, by which tilt and narrowing are, and by which the CRPS is compared."""
+
+_AT_ONCE = 1 << 10
+"""Rows whose components one thread computes at once."""
 
 _FEWEST_TREES = 5
 """Trees, at least, that have not drawn a row by which weights are learned."""
@@ -179,7 +182,7 @@ class _Stacking:
             some = rows[part]
             found.append((part, neighbours.components(own[part], keys[some], absent[some])))
 
-        run_on_threads(compute, [slice(i, i + BLOCK_ROWS) for i in range(0, len(rows), BLOCK_ROWS)], n_jobs)
+        run_on_threads(compute, [slice(i, i + _AT_ONCE) for i in range(0, len(rows), _AT_ONCE)], n_jobs)
         parts = Components.concatenate([some for _, some in sorted(found, key=lambda pair: pair[0].stop)])
         total = np.ones(len(rows)) if counts is None else counts[rows]
         return cls(neighbours, own, neighbours.targets[rows], total, groups[rows], parts)
