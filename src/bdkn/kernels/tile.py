@@ -116,8 +116,10 @@ class _Emitter:
         left, pointers = b.phi(I64), [b.phi(start.type) for start in starts]
         sums = [[b.phi(self.vectors[p]) for p in parts] for _ in rows]
         loaded = [b.load(self.vector_at(pointers[0], p), align=4, typ=self.vectors[p]) for p in parts]
-        scalars = [b.load(self.at(pointers[1 + i // 3], offsets[i % 3]), typ=F32) for i in rows]
-        new = [[self.fma(p, self.broadcast(scalars[i], p), loaded[p], sums[i][p]) for p in parts] for i in rows]
+        new = []
+        for i in rows:  # each scalar is loaded where it is needed: all at once would need too many registers
+            scalar = b.load(self.at(pointers[1 + i // 3], offsets[i % 3]), typ=F32)
+            new.append([self.fma(p, self.broadcast(scalar, p), loaded[p], sums[i][p]) for p in parts])
         fewer = b.sub(left, ir.Constant(I64, 1))
         left.add_incoming(count, before)
         left.add_incoming(fewer, loop)
