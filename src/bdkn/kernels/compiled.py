@@ -37,7 +37,7 @@ def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a function emit LLVM instructions; it can be called from compiled code only."""
     from numba import extending
 
-    emit: Any = extending.intrinsic
+    emit: Any = extending.intrinsic(prefer_literal=True)
     code: Callable[..., Any] = emit(function)
     return code
 

@@ -92,7 +92,7 @@ def epoch_loss(state: State, data: Data, settings: Settings, objective: int) -> 
         load(state.mem, state.layers, state.places, data, rows)
         forward_for_training(state.mem, state.layers, state.places, settings.activation, len(rows))
         total += loss(state.mem, state.layers, state.places, len(rows), objective, settings.beta)
-        backward(state.mem, state.layers, state.places, len(rows))
+        backward(state.mem, state.layers, state.places, settings.activation, len(rows))
         rate = rate_at(settings, state.clock[STEP], steps)
         state.clock[STEP] += 1
         adam(state.mem, state.places, state.clock[STEP], rate, settings.weight_decay)

@@ -6,7 +6,7 @@ import numpy as np
 
 from bdkn.kernels import elementary
 from bdkn.kernels.compiled import compiled
-from bdkn.kernels.product import product
+from bdkn.kernels.product import product, product_where_positive, relu_product
 from bdkn.kernels.transpose import transpose
 from bdkn.networks import MIN_VARIANCE
 from bdkn.networks.compiled import (
@@ -15,6 +15,7 @@ from bdkn.networks.compiled import (
     N_IN,
     N_OUT,
     OUTPUT,
+    RELU,
     TALLEST_OUT,
     WEIGHTS,
     Floats,
@@ -53,9 +54,16 @@ def forward_for_training(mem: Floats, layers: Table, places: Table, activation: 
     ld, last = places[LD_BATCH], len(layers) - 1
     for index in range(last + 1):
         line = layers[index]
-        affine(mem, line, ld, mem, places[PARAMETERS], rows)
+        if index < last and activation == RELU:
+            relu_product(
+                mem, line[OUTPUT], ld, mem, places[PARAMETERS] + line[WEIGHTS], line[LD_WEIGHTS], 1, line[INPUT], ld,
+                line[N_OUT], line[TALLEST_OUT], rows, line[N_IN] + 1,
+            )  # fmt: skip
+        else:
+            affine(mem, line, ld, mem, places[PARAMETERS], rows)
+            if index < last:
+                activate_with_slopes(mem, line[OUTPUT], line[DELTA], line[N_OUT] * ld, activation)
         if index < last:
-            activate_with_slopes(mem, line[OUTPUT], line[DELTA], line[N_OUT] * ld, activation)
             after = layers[index + 1]
             transpose(mem, after[INPUT], ld, after[INPUT_T], after[LD_INPUT_T], after[N_IN] + 1, rows)
 
@@ -109,7 +117,7 @@ def _multiply(mem: Floats, target: int, by: int, count: int) -> None:
 
 
 @compiled
-def backward(mem: Floats, layers: Table, places: Table, rows: int) -> None:
+def backward(mem: Floats, layers: Table, places: Table, activation: int, rows: int) -> None:
     """Write the gradient of every weight to the workspace; overwrites the activations."""
     ld = places[LD_BATCH]
     for index in range(len(layers) - 1, -1, -1):
@@ -118,7 +126,12 @@ def backward(mem: Floats, layers: Table, places: Table, rows: int) -> None:
             mem, places[GRADIENT] + line[WEIGHTS], line[LD_WEIGHTS], mem, line[DELTA], ld, 1,
             line[INPUT_T], line[LD_INPUT_T], line[N_OUT], line[TALLEST_OUT], line[N_IN] + 1, rows,
         )  # fmt: skip
-        if index > 0:
+        if index > 0 and activation == RELU:
+            product_where_positive(
+                mem, layers[index - 1, DELTA], ld, mem, places[PARAMETERS] + line[WEIGHTS], 1, line[LD_WEIGHTS],
+                line[DELTA], ld, line[N_IN], line[TALLEST_IN], rows, line[N_OUT], line[INPUT],
+            )  # fmt: skip
+        elif index > 0:
             product(
                 mem, line[INPUT], ld, mem, places[PARAMETERS] + line[WEIGHTS], 1, line[LD_WEIGHTS], line[DELTA], ld,
                 line[N_IN], line[TALLEST_IN], rows, line[N_OUT],
