@@ -1,4 +1,4 @@
-"""One training step in compiled code: forward, loss, backward, Adam."""
+"""One training step in compiled code: forward, loss, backward."""
 
 from __future__ import annotations
 
@@ -23,18 +23,14 @@ from bdkn.networks.compiled import (
     activate_with_slopes,
     affine,
 )
-from bdkn.training.config import BETA_1, BETA_2, EPSILON
 from bdkn.training.fused.layout import (
     DELTA,
-    FIRST_MOMENT,
     GRADIENT,
     INPUT_T,
     LD_BATCH,
     LD_INPUT_T,
-    N_PARAMETERS,
     PARAMETERS,
     ROW_WEIGHTS,
-    SECOND_MOMENT,
     TALLEST_IN,
     TARGETS,
 )
@@ -43,9 +39,6 @@ NLL, BETA_NLL, MSE = range(3)
 """The objectives that are compiled, with the formulas of ``bdkn.training.objective``."""
 
 f4 = np.float32
-
-_TINY = f4(1e-30)
-"""Moments below it are set to zero: otherwise they would become denormal numbers, which are slow."""
 
 
 @compiled
@@ -137,20 +130,3 @@ def backward(mem: Floats, layers: Table, places: Table, activation: int, rows: i
                 line[N_IN], line[TALLEST_IN], rows, line[N_OUT],
             )  # fmt: skip
             _multiply(mem, layers[index - 1, DELTA], line[INPUT], line[N_IN] * ld)
-
-
-@compiled
-def adam(mem: Floats, places: Table, step: int, rate: float, weight_decay: float) -> None:
-    """Update the parameters; the bias corrections of step ``step`` (from 1) are folded into the rate and epsilon."""
-    root = np.sqrt(1 - BETA_2**step)
-    scaled, epsilon = f4(-rate * root / (1 - BETA_1**step)), f4(EPSILON * root)
-    decay, b1, b2, c1, c2 = f4(1 - rate * weight_decay), f4(BETA_1), f4(BETA_2), f4(1 - BETA_1), f4(1 - BETA_2)
-    n = places[N_PARAMETERS]
-    p, m = mem[places[PARAMETERS] :][:n], mem[places[FIRST_MOMENT] :][:n]
-    v, g = mem[places[SECOND_MOMENT] :][:n], mem[places[GRADIENT] :][:n]
-    for i in range(n):
-        first = elementary.fma(b1, m[i], c1 * g[i])
-        second = elementary.fma(b2, v[i], c2 * (g[i] * g[i]))
-        m[i] = f4(0) if abs(first) < _TINY else first
-        v[i] = f4(0) if second < _TINY else second
-        p[i] = elementary.fma(p[i], decay, scaled * (first / (np.sqrt(second) + epsilon)))
