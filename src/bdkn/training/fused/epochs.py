@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.kernels.compiled import compiled
+from bdkn.kernels.compiled import compiled, compiled_without_counts
 from bdkn.kernels.copy import copy_row
 from bdkn.kernels.transpose import transpose
 from bdkn.networks.compiled import CACHE_LINE, INPUT, N_IN, Floats, Table, forward
@@ -125,12 +125,13 @@ def keep_or_stop(state: State, epoch: int, loss: float, settings: Settings) -> N
     """Keep the weights if they are the best so far; stop if none has been better for too long."""
     if loss < state.score[0] - settings.tol:
         state.score[0], state.clock[BEST_EPOCH] = loss, epoch
-        state.best[:] = state.mem[: state.places[N_PARAMETERS]]
+        for i in range(state.places[N_PARAMETERS]):
+            state.best[i] = state.mem[i]
     elif epoch - state.clock[BEST_EPOCH] >= settings.patience:
         state.clock[STOPPED] = 1
 
 
-@compiled
+@compiled_without_counts
 def train(state: State, data: Data, settings: Settings, until: int) -> None:
     """Train up to epoch ``until`` or until the validation loss no longer falls."""
     while state.clock[EPOCH] < until and state.clock[STOPPED] == 0:
