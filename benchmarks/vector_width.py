@@ -24,13 +24,9 @@ import numba as nb
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bdkn.kernels.product import product
-from bdkn.kernels.transpose import transpose
-from bdkn.networks import compiled as shared
-from bdkn.networks.compiled import affine
 from bdkn.report.environment import describe_machine
 from bdkn.training import Job, TrainingConfig
-from bdkn.training.fused import epochs, layout, step
+from bdkn.training.fused import adam, epochs, step
 from bdkn.training.fused.engine import Run
 from bdkn.training.rows import JobRows, TrainingTable
 from engine import BASE, SHAPES, Work
@@ -59,59 +55,13 @@ ONE_EACH = [work for work in SHAPES if work.members == BASE.members]
 
 EDGE = 768
 
-PARTS = ("products forward", "products backward", "activation", "transposition", "loss", "slopes", "Adam", "rows")
+PARTS = ("forward", "loss", "backward", "Adam", "rows", "Adam and the next rows at once")
 
 
 @nb.njit
-def _load(times: int, state: epochs.State, data: epochs.Data, rows: np.ndarray) -> None:
+def _forward(times: int, state: epochs.State, activation: int, rows: int) -> None:
     for _ in range(times):
-        epochs.load(state.mem, state.layers, state.places, data, rows)
-
-
-@nb.njit
-def _forward(times: int, state: epochs.State, rows: int) -> None:
-    ld, start = state.places[layout.LD_BATCH], state.places[layout.PARAMETERS]
-    for _ in range(times):
-        for line in state.layers:
-            affine(state.mem, line, ld, state.mem, start, rows)
-
-
-@nb.njit
-def _backward(times: int, state: epochs.State, rows: int) -> None:
-    mem, ld = state.mem, state.places[layout.LD_BATCH]
-    for _ in range(times):
-        for index in range(len(state.layers)):
-            line = state.layers[index]
-            product(
-                mem, state.places[layout.GRADIENT] + line[shared.WEIGHTS], line[shared.LD_WEIGHTS], mem,
-                line[layout.DELTA], ld, 1, line[layout.INPUT_T], line[layout.LD_INPUT_T], line[shared.N_OUT],
-                line[shared.TALLEST_OUT], line[shared.N_IN] + 1, rows,
-            )  # fmt: skip
-            if index > 0:
-                product(
-                    mem, line[shared.INPUT], ld, mem, state.places[layout.PARAMETERS] + line[shared.WEIGHTS], 1,
-                    line[shared.LD_WEIGHTS], line[layout.DELTA], ld, line[shared.N_IN], line[layout.TALLEST_IN],
-                    rows, line[shared.N_OUT],
-                )  # fmt: skip
-
-
-@nb.njit
-def _activation(times: int, state: epochs.State, activation: int) -> None:
-    ld = state.places[layout.LD_BATCH]
-    for _ in range(times):
-        for line in state.layers[:-1]:
-            step._activate(state.mem, line[shared.OUTPUT], line[layout.DELTA], line[shared.N_OUT] * ld, activation)
-
-
-@nb.njit
-def _transposition(times: int, state: epochs.State, rows: int) -> None:
-    ld = state.places[layout.LD_BATCH]
-    for _ in range(times):
-        for line in state.layers[1:]:
-            transpose(
-                state.mem, line[shared.INPUT], ld, line[layout.INPUT_T], line[layout.LD_INPUT_T],
-                line[shared.N_IN] + 1, rows,
-            )  # fmt: skip
+        step.forward_for_training(state.mem, state.layers, state.places, activation, rows)
 
 
 @nb.njit
@@ -121,18 +71,15 @@ def _loss(times: int, state: epochs.State, rows: int, objective: int) -> None:
 
 
 @nb.njit
-def _slopes(times: int, state: epochs.State) -> None:
-    ld = state.places[layout.LD_BATCH]
+def _backward(times: int, state: epochs.State, activation: int, rows: int) -> None:
     for _ in range(times):
-        for index in range(1, len(state.layers)):
-            line = state.layers[index]
-            step._multiply(state.mem, state.layers[index - 1, layout.DELTA], line[shared.INPUT], line[shared.N_IN] * ld)
+        step.backward(state.mem, state.layers, state.places, activation, rows)
 
 
 @nb.njit
-def _adam(times: int, state: epochs.State) -> None:
+def _update_and_load(times: int, state: epochs.State, update: adam.Update, data: epochs.Data, rows: np.ndarray) -> None:
     for _ in range(times):
-        step.adam(state.mem, state.places, 1000, 1e-9, 0.0)
+        epochs.update_and_load(state.mem, state.layers, state.places, update, data, rows)
 
 
 def seconds_per_call(function: Callable[..., None], *arguments: object, times: int = 300) -> float:
@@ -158,18 +105,16 @@ def started(work: Work) -> Run:
 def parts(work: Work) -> dict[str, float]:
     """Return the µs of each part of one step, each measured separately in a loop."""
     run = started(work)
-    state, settings, rows = run.state, run.settings, work.batch
-    kept = state.mem.copy()
+    state, activation, rows = run.state, run.settings.activation, run.data.order[: work.batch].copy()
+    kept, update = state.mem.copy(), adam.update_at(state.places, 1000, 1e-9, 0.0)
     found = {}
     for name, function, arguments in (
-        ("rows", _load, (state, run.data, run.data.order[:rows].copy())),
-        ("products forward", _forward, (state, rows)),
-        ("products backward", _backward, (state, rows)),
-        ("activation", _activation, (state, settings.activation)),
-        ("transposition", _transposition, (state, rows)),
-        ("loss", _loss, (state, rows, settings.objective)),
-        ("slopes", _slopes, (state,)),
-        ("Adam", _adam, (state,)),
+        ("forward", _forward, (state, activation, work.batch)),
+        ("loss", _loss, (state, work.batch, run.settings.objective)),
+        ("backward", _backward, (state, activation, work.batch)),
+        ("Adam", _update_and_load, (state, update, run.data, rows[:0])),
+        ("rows", _update_and_load, (state, adam.NO_UPDATE, run.data, rows)),
+        ("Adam and the next rows at once", _update_and_load, (state, update, run.data, rows)),
     ):
         state.mem[:] = kept
         found[name] = 1e6 * seconds_per_call(function, *arguments)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bdkn.kernels.product import main_height, product
+from bdkn.kernels.product import main_height, product, product_where_positive, relu_product
 from bdkn.kernels.tile import BLOCK, HEIGHTS, REGISTERS, WIDTHS, padded
 from bdkn.kernels.transpose import EDGE, transpose
 
@@ -34,6 +34,23 @@ def test_product_is_numpys(rows: int, count: int, columns: int, transposed: bool
     product(mem, c, ld, mem, s, row, step, v, ld, rows, main_height(rows), columns, count)
     np.testing.assert_allclose(mem[: rows * ld].reshape(rows, ld)[:, :columns], S @ V, rtol=1e-4, atol=1e-5)
     assert np.all(mem[rows * ld : s] == guard), "nothing behind the product may be touched"
+
+
+@given(rows=SIZES, count=SIZES, columns=SIZES, seed=st.integers(0, 9))
+@settings(max_examples=50, deadline=None)
+def test_relu_and_its_slope_are_applied_to_the_product(rows: int, count: int, columns: int, seed: int) -> None:
+    rng, ld = np.random.default_rng(seed), padded(columns)
+    S, V = rng.normal(size=(rows, count)).astype(np.float32), rng.normal(size=(count, ld)).astype(np.float32)
+    other = rng.integers(-1, 2, size=(rows, ld)).astype(np.float32)
+    size = rows * ld
+    found = {}
+    for compute, more in ((product, ()), (relu_product, ()), (product_where_positive, (size,))):
+        mem = np.concatenate([np.zeros(size, np.float32), other.ravel(), V.ravel()])
+        compute(mem, 0, ld, S.ravel(), 0, count, 1, 2 * size, ld, rows, main_height(rows), columns, count, *more)
+        found[compute] = mem[:size].reshape(rows, ld)
+    plain = found[product]
+    np.testing.assert_array_equal(found[relu_product], np.maximum(plain, 0))
+    np.testing.assert_array_equal(found[product_where_positive], np.where(other > 0, plain, 0))
 
 
 def test_the_scalars_may_lie_in_an_array_of_their_own() -> None:

@@ -19,7 +19,20 @@ def compiled(function: Function) -> Function:
     Fast-math is off: what a compiler reorders and fuses depends on what it inlines, and the same seed must give the
     same bits whether the code was just compiled or loaded from disk.
     """
-    jit: Any = nb.njit(nogil=True, boundscheck=False, error_model="numpy")
+    return _compiled(function)
+
+
+def compiled_without_counts(function: Function) -> Function:
+    """Compile a function like ``compiled`` that makes no arrays, nor do the functions it calls.
+
+    References to arrays are then not counted: each count is an atomic operation, for which a processor finishes all it
+    has begun to store, and there would be some for every view of an array and for every call.
+    """
+    return _compiled(function, _nrt=False)
+
+
+def _compiled(function: Function, **options: Any) -> Function:
+    jit: Any = nb.njit(nogil=True, boundscheck=False, error_model="numpy", **options)
     code: Any = jit(function)
     code._cache = CodeCache(function)
     found: Function = code
@@ -37,7 +50,7 @@ def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a function emit LLVM instructions; it can be called from compiled code only."""
     from numba import extending
 
-    emit: Any = extending.intrinsic
+    emit: Any = extending.intrinsic(prefer_literal=True)
     code: Callable[..., Any] = emit(function)
     return code
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.kernels.compiled import compiled
+from bdkn.kernels.compiled import compiled, inlined
+from bdkn.kernels.finish import RELU, STORE, WHERE_POSITIVE
 from bdkn.kernels.tile import BLOCK, HEIGHTS, WIDTHS, tile
+
+Floats = NDArray[np.float32]
 
 _HEIGHTS = np.array(HEIGHTS)
 _KINDS = len(WIDTHS)
@@ -30,18 +35,16 @@ def main_height(rows: int) -> int:
     return min(range(len(HEIGHTS)), key=cost)
 
 
-@compiled
-def product(
-    mem: NDArray[np.float32],
+@inlined
+def _tiles(
+    finish: int, extra: Any,
+    mem: Floats,
     c: int, ldc: int,
-    source: NDArray[np.float32], s: int, row: int, step: int,
+    source: Floats, s: int, row: int, step: int,
     v: int, ldv: int,
     rows: int, tallest: int, columns: int, count: int,
 ) -> None:  # fmt: skip
-    """Compute C[rows, columns] = S[rows, count] · V[count, columns]; ``tallest`` is ``main_height(rows)``.
-
-    See ``tile`` for the operands and ``padded`` for the number of columns that are written.
-    """
+    """Compute all tiles of a product, and with each what ``finish`` says."""
     n = 0
     while n < columns:
         width = _WIDTH_OF_REST[min(columns - n, BLOCK)]
@@ -50,6 +53,47 @@ def product(
         while j < rows:
             while _HEIGHTS[which] > rows - j:
                 which += 1
-            tile(mem, which * _KINDS + width, c + j * ldc + n, ldc, source, s + j * row, row, step, v + n, ldv, count)
+            kind = which * _KINDS + width
+            tile(finish, mem, kind, c + j * ldc + n, ldc, source, s + j * row, row, step, v + n, ldv, count, extra)
             j += _HEIGHTS[which]
         n += BLOCK
+
+
+@compiled
+def product(
+    mem: Floats,
+    c: int, ldc: int,
+    source: Floats, s: int, row: int, step: int,
+    v: int, ldv: int,
+    rows: int, tallest: int, columns: int, count: int,
+) -> None:  # fmt: skip
+    """Compute C[rows, columns] = S[rows, count] · V[count, columns]; ``tallest`` is ``main_height(rows)``.
+
+    See ``tile`` for the operands and ``padded`` for the number of columns that are written.
+    """
+    _tiles(STORE, (), mem, c, ldc, source, s, row, step, v, ldv, rows, tallest, columns, count)
+
+
+@compiled
+def relu_product(
+    mem: Floats,
+    c: int, ldc: int,
+    source: Floats, s: int, row: int, step: int,
+    v: int, ldv: int,
+    rows: int, tallest: int, columns: int, count: int,
+) -> None:  # fmt: skip
+    """Compute C = relu(S · V), with the operands of ``product``."""
+    _tiles(RELU, (), mem, c, ldc, source, s, row, step, v, ldv, rows, tallest, columns, count)
+
+
+@compiled
+def product_where_positive(
+    mem: Floats,
+    c: int, ldc: int,
+    source: Floats, s: int, row: int, step: int,
+    v: int, ldv: int,
+    rows: int, tallest: int, columns: int, count: int,
+    other: int,
+) -> None:  # fmt: skip
+    """Compute C = S · V, with the operands of ``product``, and zero where the matrix at ``other`` is not positive."""
+    _tiles(WHERE_POSITIVE, (other - c,), mem, c, ldc, source, s, row, step, v, ldv, rows, tallest, columns, count)

@@ -21,6 +21,7 @@ from numba import types
 from numba.core.registry import cpu_target
 
 from bdkn.kernels.compiled import intrinsic
+from bdkn.kernels.finish import FINISHES, Finish, Vector
 
 F32, I32, I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 
@@ -77,8 +78,8 @@ def padded(columns: int) -> int:
 class _Emitter:
     """Emitter of the instructions of one tile."""
 
-    def __init__(self, builder: ir.IRBuilder, height: int, widths: tuple[int, ...]) -> None:
-        self.b, self.height, self.widths = builder, height, widths
+    def __init__(self, builder: ir.IRBuilder, height: int, widths: tuple[int, ...], finish: Finish) -> None:
+        self.b, self.height, self.widths, self.finish = builder, height, widths, finish
         self.vectors = [ir.VectorType(F32, width) for width in widths]
         self.starts = [sum(widths[:i]) for i in range(len(widths))]
 
@@ -103,7 +104,7 @@ class _Emitter:
         return self.b.call(function, operands)
 
     def emit(self, mem: ir.Value, c: ir.Value, ldc: ir.Value, source: ir.Value, s: ir.Value, row: ir.Value,
-             step: ir.Value, v: ir.Value, ldv: ir.Value, count: ir.Value) -> None:  # fmt: skip
+             step: ir.Value, v: ir.Value, ldv: ir.Value, count: ir.Value, *extra: ir.Value) -> None:  # fmt: skip
         b, rows, parts = self.b, range(self.height), range(len(self.widths))
         # One pointer is used for three rows of S, at 0, 1 and 2 strides from it: one pointer per row would need too
         # many registers.
@@ -116,8 +117,10 @@ class _Emitter:
         left, pointers = b.phi(I64), [b.phi(start.type) for start in starts]
         sums = [[b.phi(self.vectors[p]) for p in parts] for _ in rows]
         loaded = [b.load(self.vector_at(pointers[0], p), align=4, typ=self.vectors[p]) for p in parts]
-        scalars = [b.load(self.at(pointers[1 + i // 3], offsets[i % 3]), typ=F32) for i in rows]
-        new = [[self.fma(p, self.broadcast(scalars[i], p), loaded[p], sums[i][p]) for p in parts] for i in rows]
+        new = []
+        for i in rows:  # each scalar is loaded where it is needed: all at once would need too many registers
+            scalar = b.load(self.at(pointers[1 + i // 3], offsets[i % 3]), typ=F32)
+            new.append([self.fma(p, self.broadcast(scalar, p), loaded[p], sums[i][p]) for p in parts])
         fewer = b.sub(left, ir.Constant(I64, 1))
         left.add_incoming(count, before)
         left.add_incoming(fewer, loop)
@@ -133,10 +136,10 @@ class _Emitter:
         for i in rows:
             line = self.at(mem, b.add(c, b.mul(ldc, ir.Constant(I64, i))))
             for p in parts:
-                b.store(new[i][p], self.vector_at(line, p), align=4)
+                self.finish(Vector(b, self.vectors[p], line, self.starts[p]), new[i][p], extra)
 
 
-def _emit_any(builder: ir.IRBuilder, which: ir.Value, operands: list[ir.Value]) -> None:
+def _emit_any(builder: ir.IRBuilder, finish: Finish, which: ir.Value, operands: list[ir.Value]) -> None:
     """Emit all kinds of tiles and a switch between them; ``which`` is height index · number of widths + width index."""
     end = builder.append_basic_block("end")
     switch = builder.switch(which, end)
@@ -144,21 +147,30 @@ def _emit_any(builder: ir.IRBuilder, which: ir.Value, operands: list[ir.Value]) 
         block = builder.append_basic_block(f"tile{height}x{sum(widths)}")
         switch.add_case(ir.Constant(I64, index), block)
         builder.position_at_end(block)
-        _Emitter(builder, height, widths).emit(*operands)
+        _Emitter(builder, height, widths, finish).emit(*operands)
         builder.branch(end)
     builder.position_at_end(end)
 
 
 @intrinsic
 def tile(
-    typing: Any,
+    typing: Any, finish: Any,
     mem: Any, which: Any, c: Any, ldc: Any, source: Any, s: Any, row: Any, step: Any, v: Any, ldv: Any, count: Any,
+    extra: Any,
 ) -> Any:  # fmt: skip
-    """Compute one tile of the given kind; ``count`` must be positive. For use in compiled code."""
+    """Compute one tile of the given kind; ``count`` must be positive. For use in compiled code.
+
+    ``finish`` is a constant and says what is done with the tile, ``extra`` are its operands: see ``finish``.
+    """
+    if not isinstance(finish, types.IntegerLiteral):
+        return None
+    code = finish.literal_value
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = {i: context.make_array(signature.args[i])(context, builder, args[i]).data for i in (0, 4)}
-        _emit_any(builder, args[1], [data.get(i, args[i]) for i in range(len(args)) if i != 1])
+        data = {i: context.make_array(signature.args[i])(context, builder, args[i]).data for i in (1, 5)}
+        operands = [data.get(i, args[i]) for i in range(1, len(args) - 1) if i != 2]
+        more = [builder.extract_value(args[-1], i) for i in range(len(signature.args[-1]))]
+        _emit_any(builder, FINISHES[code], args[2], operands + more)
         return context.get_dummy_value()
 
-    return types.void(mem, *[types.int64] * 3, source, *[types.int64] * 6), codegen
+    return types.void(finish, mem, *[types.int64] * 3, source, *[types.int64] * 6, extra), codegen

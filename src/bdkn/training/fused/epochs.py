@@ -7,11 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.kernels.compiled import compiled
+from bdkn.kernels.compiled import compiled, compiled_without_counts
+from bdkn.kernels.copy import copy_row
 from bdkn.kernels.transpose import transpose
-from bdkn.networks.compiled import INPUT, N_IN, Floats, Table, forward
+from bdkn.networks.compiled import CACHE_LINE, INPUT, N_IN, Floats, Table, forward
+from bdkn.training.fused.adam import NO_UPDATE, Update, update_at, update_lines
 from bdkn.training.fused.layout import INPUT_T, LD_BATCH, LD_INPUT_T, N_PARAMETERS, PARAMETERS, ROW_WEIGHTS, TARGETS
-from bdkn.training.fused.step import MSE, adam, backward, forward_for_training, loss
+from bdkn.training.fused.step import MSE, backward, forward_for_training, loss
 from bdkn.training.rows import shuffle
 
 EPOCH, STEP, BEST_EPOCH, STOPPED = range(4)
@@ -58,20 +60,27 @@ class State(NamedTuple):
 
 
 @compiled
-def load(mem: Floats, layers: Table, places: Table, data: Data, rows: NDArray[np.int32]) -> None:
-    """Copy a batch into the workspace, once row by row and once feature by feature."""
+def update_and_load(
+    mem: Floats, layers: Table, places: Table, update: Update, data: Data, rows: NDArray[np.int32]
+) -> None:
+    """Update the parameters, and copy a batch into the workspace, once row by row and once feature by feature.
+
+    A row is copied beside every few lines of parameters, while the processor divides.
+    """
     X, y, given, n = data.X, data.y, data.weight, len(rows)
     n_in, ld, into = layers[0, N_IN], layers[0, LD_INPUT_T], layers[0, INPUT_T]
     target, weight = mem[places[TARGETS] :][:n], mem[places[ROW_WEIGHTS] :][:n]
+    first, stop = 0, update.n_parameters
+    share = -(-stop // max(n, 1) // CACHE_LINE) * CACHE_LINE
     for b in range(n):
         row = rows[b]
-        line = mem[into + b * ld :][:n_in]
-        for k in range(n_in):
-            line[k] = X[row, k]
+        copy_row(mem, into + b * ld, X, row)
         target[b] = y[row]
         if len(given) > 0:
             weight[b] = given[row]
+        first = update_lines(mem, update, first, min(first + share, stop))
     transpose(mem, into, ld, layers[0, INPUT], places[LD_BATCH], n, n_in + 1)
+    update_lines(mem, update, first, stop)
 
 
 @compiled
@@ -84,18 +93,18 @@ def rate_at(settings: Settings, step: int, steps: int) -> float:
 def epoch_loss(state: State, data: Data, settings: Settings, objective: int) -> float:
     """Take one step per batch, rows in a new order; return the mean loss, that of each batch before its step."""
     state.random[0] = shuffle(data.order, state.random[0])
-    n = len(data.order)
-    steps = settings.epochs * ((n + settings.batch - 1) // settings.batch)
+    mem, layers, places, n, batch = state.mem, state.layers, state.places, len(data.order), settings.batch
+    steps = settings.epochs * ((n + batch - 1) // batch)
     total = 0.0
-    for start in range(0, n, settings.batch):
-        rows = data.order[start : min(start + settings.batch, n)]
-        load(state.mem, state.layers, state.places, data, rows)
-        forward_for_training(state.mem, state.layers, state.places, settings.activation, len(rows))
-        total += loss(state.mem, state.layers, state.places, len(rows), objective, settings.beta)
-        backward(state.mem, state.layers, state.places, len(rows))
-        rate = rate_at(settings, state.clock[STEP], steps)
+    update_and_load(mem, layers, places, NO_UPDATE, data, data.order[:batch])
+    for start in range(0, n, batch):
+        rows, rate = min(batch, n - start), rate_at(settings, state.clock[STEP], steps)
         state.clock[STEP] += 1
-        adam(state.mem, state.places, state.clock[STEP], rate, settings.weight_decay)
+        update = update_at(places, state.clock[STEP], rate, settings.weight_decay)
+        forward_for_training(mem, layers, places, settings.activation, rows)
+        total += loss(mem, layers, places, rows, objective, settings.beta)
+        backward(mem, layers, places, settings.activation, rows)
+        update_and_load(mem, layers, places, update, data, data.order[start + batch : start + 2 * batch])
     return total / n
 
 
@@ -105,7 +114,7 @@ def validation_loss(state: State, data: Data, settings: Settings) -> float:
     n, total, ld, weights = len(data.validation), 0.0, state.places[LD_BATCH], state.places[PARAMETERS]
     for start in range(0, n, settings.batch):
         rows = data.validation[start : min(start + settings.batch, n)]
-        load(state.mem, state.layers, state.places, data, rows)
+        update_and_load(state.mem, state.layers, state.places, NO_UPDATE, data, rows)
         forward(state.mem, state.layers, ld, state.mem, weights, settings.activation, len(rows))
         total += loss(state.mem, state.layers, state.places, len(rows), settings.objective, settings.beta)
     return total / n
@@ -116,12 +125,13 @@ def keep_or_stop(state: State, epoch: int, loss: float, settings: Settings) -> N
     """Keep the weights if they are the best so far; stop if none has been better for too long."""
     if loss < state.score[0] - settings.tol:
         state.score[0], state.clock[BEST_EPOCH] = loss, epoch
-        state.best[:] = state.mem[: state.places[N_PARAMETERS]]
+        for i in range(state.places[N_PARAMETERS]):
+            state.best[i] = state.mem[i]
     elif epoch - state.clock[BEST_EPOCH] >= settings.patience:
         state.clock[STOPPED] = 1
 
 
-@compiled
+@compiled_without_counts
 def train(state: State, data: Data, settings: Settings, until: int) -> None:
     """Train up to epoch ``until`` or until the validation loss no longer falls."""
     while state.clock[EPOCH] < until and state.clock[STOPPED] == 0:

@@ -1,4 +1,4 @@
-"""One training step in compiled code: forward, loss, backward, Adam."""
+"""One training step in compiled code: forward, loss, backward."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from bdkn.kernels import elementary
 from bdkn.kernels.compiled import compiled
-from bdkn.kernels.product import product
+from bdkn.kernels.product import product, product_where_positive, relu_product
 from bdkn.kernels.transpose import transpose
 from bdkn.networks import MIN_VARIANCE
 from bdkn.networks.compiled import (
@@ -15,6 +15,7 @@ from bdkn.networks.compiled import (
     N_IN,
     N_OUT,
     OUTPUT,
+    RELU,
     TALLEST_OUT,
     WEIGHTS,
     Floats,
@@ -22,18 +23,14 @@ from bdkn.networks.compiled import (
     activate_with_slopes,
     affine,
 )
-from bdkn.training.config import BETA_1, BETA_2, EPSILON
 from bdkn.training.fused.layout import (
     DELTA,
-    FIRST_MOMENT,
     GRADIENT,
     INPUT_T,
     LD_BATCH,
     LD_INPUT_T,
-    N_PARAMETERS,
     PARAMETERS,
     ROW_WEIGHTS,
-    SECOND_MOMENT,
     TALLEST_IN,
     TARGETS,
 )
@@ -43,9 +40,6 @@ NLL, BETA_NLL, MSE = range(3)
 
 f4 = np.float32
 
-_TINY = f4(1e-30)
-"""Moments below it are set to zero: otherwise they would become denormal numbers, which are slow."""
-
 
 @compiled
 def forward_for_training(mem: Floats, layers: Table, places: Table, activation: int, rows: int) -> None:
@@ -53,9 +47,16 @@ def forward_for_training(mem: Floats, layers: Table, places: Table, activation: 
     ld, last = places[LD_BATCH], len(layers) - 1
     for index in range(last + 1):
         line = layers[index]
-        affine(mem, line, ld, mem, places[PARAMETERS], rows)
+        if index < last and activation == RELU:
+            relu_product(
+                mem, line[OUTPUT], ld, mem, places[PARAMETERS] + line[WEIGHTS], line[LD_WEIGHTS], 1, line[INPUT], ld,
+                line[N_OUT], line[TALLEST_OUT], rows, line[N_IN] + 1,
+            )  # fmt: skip
+        else:
+            affine(mem, line, ld, mem, places[PARAMETERS], rows)
+            if index < last:
+                activate_with_slopes(mem, line[OUTPUT], line[DELTA], line[N_OUT] * ld, activation)
         if index < last:
-            activate_with_slopes(mem, line[OUTPUT], line[DELTA], line[N_OUT] * ld, activation)
             after = layers[index + 1]
             transpose(mem, after[INPUT], ld, after[INPUT_T], after[LD_INPUT_T], after[N_IN] + 1, rows)
 
@@ -109,7 +110,7 @@ def _multiply(mem: Floats, target: int, by: int, count: int) -> None:
 
 
 @compiled
-def backward(mem: Floats, layers: Table, places: Table, rows: int) -> None:
+def backward(mem: Floats, layers: Table, places: Table, activation: int, rows: int) -> None:
     """Write the gradient of every weight to the workspace; overwrites the activations."""
     ld = places[LD_BATCH]
     for index in range(len(layers) - 1, -1, -1):
@@ -118,26 +119,14 @@ def backward(mem: Floats, layers: Table, places: Table, rows: int) -> None:
             mem, places[GRADIENT] + line[WEIGHTS], line[LD_WEIGHTS], mem, line[DELTA], ld, 1,
             line[INPUT_T], line[LD_INPUT_T], line[N_OUT], line[TALLEST_OUT], line[N_IN] + 1, rows,
         )  # fmt: skip
-        if index > 0:
+        if index > 0 and activation == RELU:
+            product_where_positive(
+                mem, layers[index - 1, DELTA], ld, mem, places[PARAMETERS] + line[WEIGHTS], 1, line[LD_WEIGHTS],
+                line[DELTA], ld, line[N_IN], line[TALLEST_IN], rows, line[N_OUT], line[INPUT],
+            )  # fmt: skip
+        elif index > 0:
             product(
                 mem, line[INPUT], ld, mem, places[PARAMETERS] + line[WEIGHTS], 1, line[LD_WEIGHTS], line[DELTA], ld,
                 line[N_IN], line[TALLEST_IN], rows, line[N_OUT],
             )  # fmt: skip
             _multiply(mem, layers[index - 1, DELTA], line[INPUT], line[N_IN] * ld)
-
-
-@compiled
-def adam(mem: Floats, places: Table, step: int, rate: float, weight_decay: float) -> None:
-    """Update the parameters; the bias corrections of step ``step`` (from 1) are folded into the rate and epsilon."""
-    root = np.sqrt(1 - BETA_2**step)
-    scaled, epsilon = f4(-rate * root / (1 - BETA_1**step)), f4(EPSILON * root)
-    decay, b1, b2, c1, c2 = f4(1 - rate * weight_decay), f4(BETA_1), f4(BETA_2), f4(1 - BETA_1), f4(1 - BETA_2)
-    n = places[N_PARAMETERS]
-    p, m = mem[places[PARAMETERS] :][:n], mem[places[FIRST_MOMENT] :][:n]
-    v, g = mem[places[SECOND_MOMENT] :][:n], mem[places[GRADIENT] :][:n]
-    for i in range(n):
-        first = elementary.fma(b1, m[i], c1 * g[i])
-        second = elementary.fma(b2, v[i], c2 * (g[i] * g[i]))
-        m[i] = f4(0) if abs(first) < _TINY else first
-        v[i] = f4(0) if second < _TINY else second
-        p[i] = elementary.fma(p[i], decay, scaled * (first / (np.sqrt(second) + epsilon)))
