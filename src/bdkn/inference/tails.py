@@ -116,13 +116,15 @@ def mean_log_density(
     return float(np.average(student_t_logpdf(y, df, loc, scale), weights=counts))
 
 
-def _loss(ν: float, start: float, z2: FloatArray, share: FloatArray, room: FloatArray) -> tuple[float, float]:
+def _loss(
+    ν: float, start: float, z2: FloatArray, share: FloatArray, room: FloatArray | None = None
+) -> tuple[float, float]:
     """Return the mean negative log density of residuals z = √z2 under the best scale for ν, and that scale.
 
     The scale κ solves Σ share (ν + 1) z²/(νκ² + z²) = 1, whose left side falls with κ: Newton's method on log κ, kept
-    to steps of a factor of three. ``room`` (2, n) is memory to write to.
+    to steps of a factor of three. ``room`` (2, n) is memory to write to (None: new memory).
     """
-    log_κ, (pulled, rest) = np.log(start) / 2.0, room
+    log_κ, (pulled, rest) = np.log(start) / 2.0, np.empty((2, len(z2))) if room is None else room
     for _ in range(_STEPS):
         np.multiply(z2, np.exp(-2.0 * log_κ), out=pulled)
         np.divide(pulled, np.add(ν, pulled, out=rest), out=pulled)
