@@ -19,6 +19,9 @@ from bdkn.kernels.gpu.device import PREDICT, THREADS, NoDeviceError, Program, on
 _OWN_SHARED_BYTES = 1024
 """Shared memory that is left to the programs' own variables."""
 
+_CONNECTIONS = 32
+"""Queues of the device that can be worked on at the same time, as many as CUDA allows."""
+
 _NOT_READY = 600
 _FIRST_NAP_S, _LONGEST_NAP_S = 2e-5, 2e-3
 """How long the host sleeps between two looks at a queue: not long, and interruptible."""
@@ -95,6 +98,8 @@ class Cuda:
         self._has_pools = bool(self.attribute("MEMORY_POOLS_SUPPORTED"))
 
     def _find(self, number: int) -> Any:
+        # With the usual eight, programs of other fits would wait for one another, and copies for programs.
+        os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", str(_CONNECTIONS))
         try:
             self._call(self._driver.cuInit(0))
             (count,) = self._call(self._driver.cuDeviceGetCount())
