@@ -14,11 +14,11 @@ import numpy as np
 from bdkn.inference.pooling import interpolation, stack_densities
 from bdkn.members.density import NeighbourDensity, gate
 from bdkn.members.encoding import Standardizer
-from bdkn.members.forest import Ints, grow_forest, sortable
+from bdkn.members.forest import Forest, Ints, grow_forest, sortable
 from bdkn.members.neighbours import KINDS, Components, Neighbours, encode_inputs
 from bdkn.predictive import StudentT
 from bdkn.rows import Rows
-from bdkn.threads import run_on_threads
+from bdkn.threads import Ahead, run_on_threads
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 FEWEST_ROWS = 100
@@ -60,6 +60,63 @@ _TILTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
 _NARROWINGS = (1.0, 0.9, 0.8, 0.7, 0.6)
 
 
+@dataclass(frozen=True, eq=False)
+class TrainingForest:
+    """The forest of training rows and what else of a shape needs no prediction, so that it can be had before training.
+
+    ``rows`` are the numbers of the rows that are used, None if all are; everything else is of these rows: ``keys`` are
+    their inputs as the forest reads them, ``groups`` the numbers of those that are left out together, and ``absent``
+    (n, trees) says which trees have not drawn a row.
+    """
+
+    inputs: Standardizer
+    keys: Ints
+    y: FloatArray
+    counts: FloatArray | None
+    groups: IndexArray
+    forest: Forest
+    absent: BoolArray
+    rows: IndexArray | None
+
+    @classmethod
+    def grow(
+        cls,
+        table: Any,
+        y: FloatArray,
+        counts: FloatArray | None,
+        seed: np.random.SeedSequence,
+        n_jobs: int | None = 1,
+        groups: IndexArray | None = None,
+    ) -> TrainingForest:
+        """Return the forest of a table; the parameters are those of ``fit_density``."""
+        rows = _used_rows(len(y), seed)
+        if rows is not None:
+            table, y = table[rows], y[rows]
+            counts = None if counts is None else counts[rows]
+            groups = None if groups is None else groups[rows]
+        inputs = Standardizer.fit(Rows(_filled(table), y, counts))
+        keys = sortable(encode_inputs(inputs, table))
+        together = equal_rows(keys, y) if groups is None else np.unique(groups, return_inverse=True)[1]
+        forest = grow_forest(keys, y, counts, seed, groups=together, n_jobs=n_jobs)
+        forest.nodes  # noqa: B018 - computed here, and kept
+        return cls(inputs, keys, y, counts, together, forest, forest.absent(len(y)), rows)
+
+    def neighbours(self, student: StudentT) -> Neighbours:
+        """Return the neighbours of all kinds, with the errors of a prediction of the rows that are used."""
+        errors, unit = (self.y - student.loc) / student.scale, float(np.median(student.scale))
+        kinds = np.array(KINDS, dtype=np.float64)
+        return Neighbours(self.inputs, self.forest, self.y, errors, unit, least_bandwidth(self.y), kinds, self.rows)
+
+
+ForestAhead = Ahead[TrainingForest | None]
+"""A forest that may be grown ahead; None if none is needed."""
+
+
+def may_have_shape(y: FloatArray) -> bool:
+    """Return whether there are enough targets to learn a shape from, and not all of them are equal."""
+    return len(y) >= FEWEST_ROWS and bool(np.ptp(y) != 0.0)
+
+
 def fit_density(
     table: Any,
     y: FloatArray,
@@ -68,6 +125,7 @@ def fit_density(
     seed: np.random.SeedSequence,
     n_jobs: int | None = 1,
     groups: IndexArray | None = None,
+    ahead: ForestAhead | None = None,
 ) -> NeighbourDensity | None:
     """Return the mixture that predicts best, or None if the Student-t alone does about as well.
 
@@ -87,26 +145,18 @@ def fit_density(
         Number of threads.
     groups : array (n,), optional
         Rows with the same number are left out together. By default rows that are equal, targets included.
+    ahead : Ahead, optional
+        The forest of the same rows, if it was begun before; else it is grown now.
     """
     from bdkn.kernels import forest as kernel
     from bdkn.kernels.compiled import announce
 
-    if len(y) < FEWEST_ROWS or np.ptp(y) == 0.0 or not (student.scale > 0.0).all() or student.df.min() <= 2.0:
+    if not may_have_shape(y) or not (student.scale > 0.0).all() or student.df.min() <= 2.0:
         return None
     announce(kernel.components, "the neighbours of rows", 20)
-    rows = _used_rows(len(y), seed)
-    if rows is not None:
-        table, y, student = table[rows], y[rows], student[rows]
-        counts = None if counts is None else counts[rows]
-        groups = None if groups is None else groups[rows]
-    inputs = Standardizer.fit(Rows(_filled(table), y, counts))
-    keys = sortable(encode_inputs(inputs, table))
-    together = equal_rows(keys, y) if groups is None else np.unique(groups, return_inverse=True)[1]
-    forest = grow_forest(keys, y, counts, seed, groups=together, n_jobs=n_jobs)
-    errors, unit = (y - student.loc) / student.scale, float(np.median(student.scale))
-    kinds = np.array(KINDS, dtype=np.float64)
-    neighbours = Neighbours(inputs, forest, y, errors, unit, least_bandwidth(y), kinds, rows)
-    return _Stacking.of(neighbours, keys, student, counts, together, seed, n_jobs).best()
+    known = ahead.result() if ahead is not None else None
+    grown = known or TrainingForest.grow(table, y, counts, seed, n_jobs, groups)
+    return _Stacking.of(grown, student if grown.rows is None else student[grown.rows], seed, n_jobs).best()
 
 
 def equal_rows(keys: Ints, y: FloatArray) -> IndexArray:
@@ -165,16 +215,13 @@ class _Stacking:
     @classmethod
     def of(
         cls,
-        neighbours: Neighbours,
-        keys: Ints,
+        grown: TrainingForest,
         student: StudentT,
-        counts: FloatArray | None,
-        groups: IndexArray,
         seed: np.random.SeedSequence,
         n_jobs: int | None,
     ) -> _Stacking:
         """Return the problem of those rows that enough trees have not drawn, and not of too many of them."""
-        absent = neighbours.forest.absent(len(keys))
+        neighbours, keys, absent = grown.neighbours(student), grown.keys, grown.absent
         rows = _scored_rows(absent, seed)
         own, found = student[rows], [(slice(0, 0), neighbours.components(student[:0], keys[:0]))]
 
@@ -184,8 +231,8 @@ class _Stacking:
 
         run_on_threads(compute, [slice(i, i + _AT_ONCE) for i in range(0, len(rows), _AT_ONCE)], n_jobs)
         parts = Components.concatenate([some for _, some in sorted(found, key=lambda pair: pair[0].stop)])
-        total = np.ones(len(rows)) if counts is None else counts[rows]
-        return cls(neighbours, own, neighbours.targets[rows], total, groups[rows], parts)
+        total = np.ones(len(rows)) if grown.counts is None else grown.counts[rows]
+        return cls(neighbours, own, grown.y[rows], total, grown.groups[rows], parts)
 
     def best(self) -> NeighbourDensity | None:
         """Return the mixture of the kinds that have weight, calibrated, if it is clearly better than the Student-t.
