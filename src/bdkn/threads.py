@@ -7,15 +7,17 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar, copy_context
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import joblib
 from threadpoolctl import ThreadpoolController
 
 Part = TypeVar("Part")
+Result = TypeVar("Result")
 
 ROWS_PER_THREAD = 10_000
 """With fewer rows than this for each, threads wait for one another longer than they work."""
@@ -66,14 +68,71 @@ def settle_torch() -> None:
         torch.set_num_threads(openmp_threads(torch.get_num_threads()))
 
 
+_is_in_vain: ContextVar[threading.Event | None] = ContextVar("bdkn work in vain", default=None)
+"""Set if nobody waits any more for the work that a thread does ahead."""
+
+
 def run_on_threads(work: Callable[[Part], None], parts: Sequence[Part], most: int | None = None) -> None:
-    """Do the work on every part, on at most ``most`` threads (None: one per core); the work must release the GIL."""
+    """Do the work on every part, on at most ``most`` threads (None: one per core); the work must release the GIL.
+
+    Within the work of an ``Ahead`` that nobody waits for any more, no further part is begun.
+    """
+    is_in_vain = _is_in_vain.get()
+
+    def work_on(part: Part) -> None:
+        if is_in_vain is not None and is_in_vain.is_set():
+            raise CancelledError
+        work(part)
+
     if len(parts) < 2 or most == 1 or (threads := min(most or int(joblib.cpu_count()), len(parts))) < 2:
         for part in parts:
-            work(part)
+            work_on(part)
         return
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, parts))
+        list(pool.map(work_on, parts))
+
+
+class Ahead(Generic[Result]):
+    """Work that a thread of its own can do ahead, while the owner does something else.
+
+    It is used in a ``with`` block. A thread that has not finished at the end of the block is told so, and stops before
+    the next part of ``run_on_threads``; nobody waits for it.
+
+    Parameters
+    ----------
+    work : callable
+        The work, without arguments. It sees the context variables of the thread that calls ``start``.
+
+    Examples
+    --------
+    >>> from bdkn.threads import Ahead
+    >>> with Ahead(lambda: 6 * 7) as ahead:
+    ...     ahead.start()
+    ...     ahead.result()
+    42
+    """
+
+    def __init__(self, work: Callable[[], Result]) -> None:
+        self._work, self._is_in_vain = work, threading.Event()
+        self._future: Future[Result] | None = None
+
+    def start(self) -> None:
+        """Begin the work in a thread."""
+        context = copy_context()
+        context.run(_is_in_vain.set, self._is_in_vain)
+        pool = ThreadPoolExecutor(1)
+        self._future = pool.submit(context.run, self._work)
+        pool.shutdown(wait=False)  # the thread ends with this work
+
+    def result(self) -> Result | None:
+        """Return the result, or raise what the work raised, once it is done; None if it was not begun."""
+        return None if self._future is None else self._future.result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_in_vain.set()
 
 
 class _OneBlasThread:

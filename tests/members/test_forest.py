@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from scipy import stats
 
 from bdkn.kernels import forest as kernel
 from bdkn.members import Standardizer
-from bdkn.members.forest import grow_forest, sortable
+from bdkn.members.forest import _join, grow_forest, sortable
 from bdkn.members.neighbours import Kind, Neighbours
 from bdkn.predictive import StudentT
 
@@ -45,8 +47,24 @@ def test_each_tree_draws_as_many_rows_as_there_are():
         np.testing.assert_array_equal(np.flatnonzero(~absent[:, t]), drawn)
 
 
+def test_trees_are_joined_one_after_the_other():
+    trees = [
+        ([1, -1, -1], [0.5, -2.0, -2.0], [2, 0, 0], [0, 0, 1], [3, 1, 3], [4, 7, 9], [1.0, 2.0, 1.0]),
+        ([-1], [-2.0], [0], [0], [2], [3, 8], [1.0, 1.0]),
+    ]
+    forest = _join([tuple(map(np.array, tree)) for tree in trees], n_jobs=2)
+    assert forest.right.tolist() == [2, 0, 0, 3]
+    assert forest.start.tolist() == [0, 0, 1, 3]
+    assert forest.stop.tolist() == [3, 1, 3, 5]
+    assert forest.roots.tolist() == [0, 3]
+    assert forest.rows.tolist() == [4, 7, 9, 3, 8]
+    forest.check()
+
+
 def test_threads_do_not_matter_and_counts_do():
     again = grow_forest(sortable(X), Y, None, np.random.SeedSequence(0), n_trees=15, n_jobs=3)
+    for field in fields(FOREST):
+        np.testing.assert_array_equal(getattr(again, field.name), getattr(FOREST, field.name))
     np.testing.assert_array_equal(again.nodes, FOREST.nodes)
     counts = np.where(np.arange(80) < 40, 1.0, 1e-9)
     weighted = grow_forest(sortable(X), Y, counts, np.random.SeedSequence(0), n_trees=5)

@@ -55,9 +55,22 @@ def test_few_rows_stay_with_the_student_t():
 
 def test_threads_and_blocks_do_not_matter(monkeypatch):
     monkeypatch.setattr(shape, "_AT_ONCE", 100)
+    monkeypatch.setattr(shape, "_SCORED_AT_ONCE", 70)
     again = fit_density(X, Y, None, STUDENT, SEED, n_jobs=3)
     np.testing.assert_array_equal(again.shares, HEAPS.shares)
     assert (again.tilt, again.narrowing) == (HEAPS.tilt, HEAPS.narrowing)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 4])
+def test_of_equal_scores_the_first_is_chosen(n_jobs, monkeypatch):
+    scores = {0.2: 1.0, 0.5: 1.0}
+    found = [HEAPS.neighbours, STUDENT, Y, np.ones(len(Y)), np.arange(len(Y))]
+    monkeypatch.setattr(shape._Stacking, "_some", lambda self, most: self)
+    monkeypatch.setattr(
+        shape._Stacking, "_log_scores", lambda self, density: np.full(len(Y), scores.get(density.tilt, 0.0))
+    )
+    density = shape._Stacking(*found, None, n_jobs)._calibrated(HEAPS)
+    assert (density.tilt, density.narrowing) == (0.2, 1.0)
 
 
 def test_outside_the_student_t_is_as_it_was():

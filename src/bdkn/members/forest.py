@@ -61,9 +61,10 @@ class Forest:
         _require(all(len(part) == n for part in (self.threshold, self.right, self.start, self.stop)), "equal lengths")
         _require(len(self.copies) == drawn, "a number of copies for each row drawn")
         _require(len(roots) > 0 and roots[0] == 0 and (np.diff(roots) > 0).all() and roots[-1] < n, "roots in order")
-        number, inner = np.arange(n), self.feature >= 0
-        end = np.repeat(np.append(roots[1:], n), np.diff(np.append(roots, n)))
-        _require(((number + 1 < self.right) & (self.right < end))[inner].all(), "children inside of their tree")
+        for root, end in zip(roots, [*roots[1:], n], strict=True):  # nodes of one tree stay in the processor's cache
+            right, following = self.right[root:end], np.arange(root + 1, end + 1)
+            is_inside = (following < right) & (right < end)
+            _require((is_inside | (self.feature[root:end] < 0)).all(), "children inside of their tree")
         _require(((self.start >= 0) & (self.start < self.stop) & (self.stop <= drawn)).all(), "rows at each node")
         first, last = self.start[roots], self.stop[roots]
         _require(np.array_equal(np.append(first, drawn), np.append(0, last)), "the rows of all trees in their order")
@@ -73,8 +74,10 @@ class Forest:
     def nodes(self) -> Ints:
         """The nodes as compiled code reads them: feature, key of the threshold, right child, number of rows."""
         self.check()
-        columns = (self.feature, sortable(self.threshold), self.right, self.stop - self.start)
-        return np.ascontiguousarray(np.column_stack(columns), dtype=np.int32)
+        nodes = np.empty((len(self.feature), 4), dtype=np.int32)
+        nodes[:, 0], nodes[:, 1], nodes[:, 2] = self.feature, sortable(self.threshold), self.right
+        np.subtract(self.stop, self.start, out=nodes[:, 3])
+        return nodes
 
     @property
     def drawn(self) -> tuple[Ints, Ints, Ints, Float32Array]:
@@ -83,9 +86,9 @@ class Forest:
 
     def absent(self, n: int) -> BoolArray:
         """Return which trees have not drawn each of n training rows, (n, trees)."""
-        trees = np.repeat(np.arange(len(self.roots)), (self.stop - self.start)[self.roots])
         absent = np.ones((n, len(self.roots)), dtype=np.bool_)
-        absent[self.rows, trees] = False
+        for tree, root in enumerate(self.roots):
+            absent[self.rows[self.start[root] : self.stop[root]], tree] = False
         return absent
 
 
@@ -128,7 +131,7 @@ def grow_forest(
         grown[k] = _grow_tree(columns, y, drawn, int(rng.integers(2**31)))
 
     run_on_threads(grow, range(n_trees), n_jobs)
-    return _join(grown)
+    return _join(grown, n_jobs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,19 +176,26 @@ def _rounded_down(threshold: FloatArray) -> Float32Array:
     return np.where(single > threshold, np.nextafter(single, np.float32(-np.inf)), single)
 
 
-def _join(trees: Sequence[tuple[Any, ...]]) -> Forest:
-    """Return the forest of some trees."""
-    sizes, drawn = [len(tree[0]) for tree in trees], [len(tree[5]) for tree in trees]
-    roots, before = (np.cumsum([0, *some[:-1]], dtype=np.int32) for some in (sizes, drawn))
-    feature, threshold, right, start, stop, rows, copies = (np.concatenate(parts) for parts in zip(*trees, strict=True))
-    node_shift, row_shift = np.repeat(roots, sizes), np.repeat(before, sizes)
-    return Forest(
-        feature=feature,
-        threshold=threshold,
-        right=right + node_shift,
-        start=start + row_shift,
-        stop=stop + row_shift,
-        roots=roots,
-        rows=rows,
-        copies=copies.astype(np.float32),
-    )
+def _join(trees: Sequence[tuple[Any, ...]], n_jobs: int | None = 1) -> Forest:
+    """Return the forest of some trees, which threads write into arrays that are made once."""
+    nodes, drawn = (np.cumsum([0, *(len(tree[part]) for tree in trees)], dtype=np.int32) for part in (0, 5))
+    forest = _empty_forest(nodes, int(drawn[-1]))
+
+    def write(k: int) -> None:
+        feature, threshold, right, start, stop, rows, copies = trees[k]
+        own, places = slice(nodes[k], nodes[k + 1]), slice(drawn[k], drawn[k + 1])
+        forest.feature[own], forest.threshold[own] = feature, threshold
+        np.add(right, nodes[k], out=forest.right[own])
+        np.add(start, drawn[k], out=forest.start[own])
+        np.add(stop, drawn[k], out=forest.stop[own])
+        forest.rows[places], forest.copies[places] = rows, copies
+
+    run_on_threads(write, range(len(trees)), n_jobs)
+    return forest
+
+
+def _empty_forest(nodes: Ints, drawn: int) -> Forest:
+    """Return a forest to be filled; ``nodes`` (trees + 1,) are the first nodes of its trees, and their number."""
+    feature, right, start, stop = (np.empty(nodes[-1], dtype=np.int32) for _ in range(4))
+    threshold, copies = (np.empty(n, dtype=np.float32) for n in (nodes[-1], drawn))
+    return Forest(feature, threshold, right, start, stop, nodes[:-1].copy(), np.empty(drawn, dtype=np.int32), copies)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -58,12 +57,13 @@ class Components:
     agreement: FloatArray
 
     @classmethod
-    def concatenate(cls, parts: Sequence[Components]) -> Components:
-        """Return the components of the rows of all parts."""
-        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+    def empty(cls, n: int, slots: int) -> Components:
+        """Return room for the components of n rows."""
+        position, width, mass = (np.empty((n, slots)) for _ in range(3))
+        return cls(position, width, mass, np.empty(n))
 
-    def rows(self, numbers: IndexArray) -> Components:
-        """Return the components of some rows."""
+    def rows(self, numbers: IndexArray | slice) -> Components:
+        """Return the components of some rows; of a slice without a copy."""
         return Components(*(getattr(self, field.name)[numbers] for field in fields(self)))
 
     def slots(self, chosen: IndexArray) -> Components:
@@ -127,17 +127,25 @@ class Neighbours:
 
     def components(self, student: StudentT, keys: Ints, absent: BoolArray | None = None) -> Components:
         """Return the components of rows around a Student-t; ``absent`` (n, trees): trees a row may use (None: all)."""
+        found = self.room(len(keys))
+        self.write_components(student, keys, absent, found)
+        return found
+
+    def room(self, n: int) -> Components:
+        """Return room for the components of n rows."""
+        return Components.empty(n, int(self.slots[1][-1]))
+
+    def write_components(self, student: StudentT, keys: Ints, absent: BoolArray | None, out: Components) -> None:
+        """Write to ``out`` what ``components`` returns."""
         from bdkn.kernels import forest as kernel
 
         n, forest = len(keys), self.forest
         may_use = np.ones((n, len(forest.roots)), dtype=np.bool_) if absent is None else absent
         self._check_rows(student, keys, may_use)
-        position, width, mass = (np.empty((n, self.slots[1][-1])) for _ in range(3))
-        found, values = (position, width, mass, np.empty(n)), (self.targets, self.errors)
+        room, values = (out.position, out.width, out.mass, out.agreement), (self.targets, self.errors)
         own = (np.ascontiguousarray(student.df), student.loc, student.scale)
         nodes = kernel.find_nodes(forest.nodes, forest.roots, keys, _BROAD)
-        kernel.components(nodes, forest.drawn, may_use, values, own, self._plan, self.floor, found)
-        return Components(*found)
+        kernel.components(nodes, forest.drawn, may_use, values, own, self._plan, self.floor, room)
 
     def _check_rows(self, student: StudentT, keys: Ints, may_use: BoolArray) -> None:
         """Raise unless rows are as compiled code takes them: their distances from all targets must be numbers."""

@@ -6,6 +6,7 @@ maximise the mean log density of rows left out.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,11 +15,11 @@ import numpy as np
 from bdkn.inference.pooling import interpolation, stack_densities
 from bdkn.members.density import NeighbourDensity, gate
 from bdkn.members.encoding import Standardizer
-from bdkn.members.forest import Ints, grow_forest, sortable
+from bdkn.members.forest import Forest, Ints, grow_forest, sortable
 from bdkn.members.neighbours import KINDS, Components, Neighbours, encode_inputs
 from bdkn.predictive import StudentT
 from bdkn.rows import Rows
-from bdkn.threads import run_on_threads
+from bdkn.threads import Ahead, run_on_threads
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 FEWEST_ROWS = 100
@@ -33,7 +34,8 @@ _MOST_CRPS = 2_000
 """Rows, at most, by which weights are learned, by which tilt and narrowing are, and by which the CRPS is compared."""
 
 _AT_ONCE = 1 << 10
-"""Rows whose components one thread computes at once."""
+_SCORED_AT_ONCE = 1 << 8
+"""Rows whose components one thread computes at once, while trees stay in its cache, and rows that it scores at once."""
 
 _FEWEST_TREES = 5
 """Trees, at least, that have not drawn a row by which weights are learned."""
@@ -60,6 +62,63 @@ _TILTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
 _NARROWINGS = (1.0, 0.9, 0.8, 0.7, 0.6)
 
 
+@dataclass(frozen=True, eq=False)
+class TrainingForest:
+    """The forest of training rows and what else of a shape needs no prediction, so that it can be had before training.
+
+    ``rows`` are the numbers of the rows that are used, None if all are; everything else is of these rows: ``keys`` are
+    their inputs as the forest reads them, ``groups`` the numbers of those that are left out together, and ``absent``
+    (n, trees) says which trees have not drawn a row.
+    """
+
+    inputs: Standardizer
+    keys: Ints
+    y: FloatArray
+    counts: FloatArray | None
+    groups: IndexArray
+    forest: Forest
+    absent: BoolArray
+    rows: IndexArray | None
+
+    @classmethod
+    def grow(
+        cls,
+        table: Any,
+        y: FloatArray,
+        counts: FloatArray | None,
+        seed: np.random.SeedSequence,
+        n_jobs: int | None = 1,
+        groups: IndexArray | None = None,
+    ) -> TrainingForest:
+        """Return the forest of a table; the parameters are those of ``fit_density``."""
+        rows = _used_rows(len(y), seed)
+        if rows is not None:
+            table, y = table[rows], y[rows]
+            counts = None if counts is None else counts[rows]
+            groups = None if groups is None else groups[rows]
+        inputs = Standardizer.fit(Rows(_filled(table), y, counts))
+        keys = sortable(encode_inputs(inputs, table))
+        together = equal_rows(keys, y) if groups is None else np.unique(groups, return_inverse=True)[1]
+        forest = grow_forest(keys, y, counts, seed, groups=together, n_jobs=n_jobs)
+        forest.nodes  # noqa: B018 - computed here, and kept
+        return cls(inputs, keys, y, counts, together, forest, forest.absent(len(y)), rows)
+
+    def neighbours(self, student: StudentT) -> Neighbours:
+        """Return the neighbours of all kinds, with the errors of a prediction of the rows that are used."""
+        errors, unit = (self.y - student.loc) / student.scale, float(np.median(student.scale))
+        kinds = np.array(KINDS, dtype=np.float64)
+        return Neighbours(self.inputs, self.forest, self.y, errors, unit, least_bandwidth(self.y), kinds, self.rows)
+
+
+ForestAhead = Ahead[TrainingForest | None]
+"""A forest that may be grown ahead; None if none is needed."""
+
+
+def may_have_shape(y: FloatArray) -> bool:
+    """Return whether there are enough targets to learn a shape from, and not all of them are equal."""
+    return len(y) >= FEWEST_ROWS and bool(np.ptp(y) != 0.0)
+
+
 def fit_density(
     table: Any,
     y: FloatArray,
@@ -68,6 +127,7 @@ def fit_density(
     seed: np.random.SeedSequence,
     n_jobs: int | None = 1,
     groups: IndexArray | None = None,
+    ahead: ForestAhead | None = None,
 ) -> NeighbourDensity | None:
     """Return the mixture that predicts best, or None if the Student-t alone does about as well.
 
@@ -87,26 +147,18 @@ def fit_density(
         Number of threads.
     groups : array (n,), optional
         Rows with the same number are left out together. By default rows that are equal, targets included.
+    ahead : Ahead, optional
+        The forest of the same rows, if it was begun before; else it is grown now.
     """
     from bdkn.kernels import forest as kernel
     from bdkn.kernels.compiled import announce
 
-    if len(y) < FEWEST_ROWS or np.ptp(y) == 0.0 or not (student.scale > 0.0).all() or student.df.min() <= 2.0:
+    if not may_have_shape(y) or not (student.scale > 0.0).all() or student.df.min() <= 2.0:
         return None
     announce(kernel.components, "the neighbours of rows", 20)
-    rows = _used_rows(len(y), seed)
-    if rows is not None:
-        table, y, student = table[rows], y[rows], student[rows]
-        counts = None if counts is None else counts[rows]
-        groups = None if groups is None else groups[rows]
-    inputs = Standardizer.fit(Rows(_filled(table), y, counts))
-    keys = sortable(encode_inputs(inputs, table))
-    together = equal_rows(keys, y) if groups is None else np.unique(groups, return_inverse=True)[1]
-    forest = grow_forest(keys, y, counts, seed, groups=together, n_jobs=n_jobs)
-    errors, unit = (y - student.loc) / student.scale, float(np.median(student.scale))
-    kinds = np.array(KINDS, dtype=np.float64)
-    neighbours = Neighbours(inputs, forest, y, errors, unit, least_bandwidth(y), kinds, rows)
-    return _Stacking.of(neighbours, keys, student, counts, together, seed, n_jobs).best()
+    known = ahead.result() if ahead is not None else None
+    grown = known or TrainingForest.grow(table, y, counts, seed, n_jobs, groups)
+    return _Stacking.of(grown, student if grown.rows is None else student[grown.rows], seed, n_jobs).best()
 
 
 def equal_rows(keys: Ints, y: FloatArray) -> IndexArray:
@@ -151,6 +203,11 @@ def _scored_rows(absent: BoolArray, seed: np.random.SeedSequence) -> IndexArray:
     return np.sort(np.random.default_rng(seed).choice(enough, _MOST_SCORED, replace=False))
 
 
+def _blocks(n: int, size: int) -> list[slice]:
+    """Return n rows in blocks of this size."""
+    return [slice(i, i + size) for i in range(0, n, size)]
+
+
 @dataclass(frozen=True, eq=False)
 class _Stacking:
     """Components of training rows from trees that have not drawn them, with the rows' own Student-t and targets."""
@@ -161,31 +218,28 @@ class _Stacking:
     counts: FloatArray
     groups: IndexArray
     parts: Components
+    n_jobs: int | None
 
     @classmethod
     def of(
         cls,
-        neighbours: Neighbours,
-        keys: Ints,
+        grown: TrainingForest,
         student: StudentT,
-        counts: FloatArray | None,
-        groups: IndexArray,
         seed: np.random.SeedSequence,
         n_jobs: int | None,
     ) -> _Stacking:
         """Return the problem of those rows that enough trees have not drawn, and not of too many of them."""
-        absent = neighbours.forest.absent(len(keys))
+        neighbours, keys, absent = grown.neighbours(student), grown.keys, grown.absent
         rows = _scored_rows(absent, seed)
-        own, found = student[rows], [(slice(0, 0), neighbours.components(student[:0], keys[:0]))]
+        own, parts = student[rows], neighbours.room(len(rows))
 
         def compute(part: slice) -> None:
             some = rows[part]
-            found.append((part, neighbours.components(own[part], keys[some], absent[some])))
+            neighbours.write_components(own[part], keys[some], absent[some], parts.rows(part))
 
-        run_on_threads(compute, [slice(i, i + _AT_ONCE) for i in range(0, len(rows), _AT_ONCE)], n_jobs)
-        parts = Components.concatenate([some for _, some in sorted(found, key=lambda pair: pair[0].stop)])
-        total = np.ones(len(rows)) if counts is None else counts[rows]
-        return cls(neighbours, own, neighbours.targets[rows], total, groups[rows], parts)
+        run_on_threads(compute, _blocks(len(rows), _AT_ONCE), n_jobs)
+        total = np.ones(len(rows)) if grown.counts is None else grown.counts[rows]
+        return cls(neighbours, own, grown.y[rows], total, grown.groups[rows], parts, n_jobs)
 
     def best(self) -> NeighbourDensity | None:
         """Return the mixture of the kinds that have weight, calibrated, if it is clearly better than the Student-t.
@@ -206,7 +260,7 @@ class _Stacking:
     def _better(self) -> NeighbourDensity | None:
         """Return the calibrated mixture of all kinds, None unless it is better than the Student-t."""
         density = self._calibrated(self._density())
-        gain = self._log_scores(density) - self.student.logpdf(self.y)
+        gain = self._on_threads(lambda some: some._log_scores(density)) - self.student.logpdf(self.y)
         price = (density.shares.size - len(density.shares)) / len(np.unique(self.groups))
         mean, error = self._mean_and_error(gain)
         return density if mean - price > _CLEARLY * error and self._keeps_crps(density) else None
@@ -214,8 +268,8 @@ class _Stacking:
     def _keeps_crps(self, density: NeighbourDensity) -> bool:
         """Return whether the mean CRPS of the mixture exceeds that of the Student-t by chance at most."""
         some = self._some(_MOST_CRPS)
-        more = density.weigh(some.student, some.parts).crps(some.y) - some.student.crps(some.y)
-        mean, error = some._mean_and_error(more)
+        mixed = some._on_threads(lambda part: density.weigh(part.student, part.parts).crps(part.y))
+        mean, error = some._mean_and_error(mixed - some.student.crps(some.y))
         return mean <= _BY_CHANCE * error
 
     def _mean_and_error(self, gain: FloatArray) -> tuple[float, float]:
@@ -233,10 +287,24 @@ class _Stacking:
 
     def _some(self, most: int) -> _Stacking:
         """Return the problem with at most so many of the rows, evenly spaced."""
-        rows = np.arange(0, len(self.y), max(1, len(self.y) // most))
-        parts = self.parts.rows(rows)
-        own = (self.student[rows], self.y[rows], self.counts[rows], self.groups[rows])
-        return _Stacking(self.neighbours, *own, parts)
+        return self._rows(np.arange(0, len(self.y), max(1, len(self.y) // most)))
+
+    def _rows(self, rows: IndexArray | slice) -> _Stacking:
+        """Return the problem with some of the rows."""
+        student, parts = self.student[rows], self.parts.rows(rows)
+        return replace(
+            self, student=student, y=self.y[rows], counts=self.counts[rows], groups=self.groups[rows], parts=parts
+        )
+
+    def _on_threads(self, compute: Callable[[_Stacking], FloatArray]) -> FloatArray:
+        """Return a number per row, computed on threads, each for a block of the rows."""
+        found = np.empty(len(self.y))
+
+        def write(rows: slice) -> None:
+            found[rows] = compute(self._rows(rows))
+
+        run_on_threads(write, _blocks(len(self.y), _SCORED_AT_ONCE), self.n_jobs)
+        return found
 
     def _density(self) -> NeighbourDensity:
         """Return the stacked densities: weights for all rows first, which are the prior of those at each knot."""
@@ -260,14 +328,19 @@ class _Stacking:
 
     def _calibrated(self, density: NeighbourDensity) -> NeighbourDensity:
         """Return the density with the tilt and the narrowing of the highest score, found in turn."""
-        some = self._some(_MOST_CALIBRATED)
+        some, scores = self._some(_MOST_CALIBRATED), dict[tuple[float, float], float]()
 
-        def score(candidate: NeighbourDensity) -> float:
-            return float(np.average(some._log_scores(candidate), weights=some.counts))
+        def compute(candidate: NeighbourDensity) -> None:
+            score = float(np.average(some._log_scores(candidate), weights=some.counts))
+            scores[candidate.tilt, candidate.narrowing] = score
 
-        density = max((replace(density, tilt=tilt) for tilt in _TILTS), key=score)
-        density = max((replace(density, narrowing=factor) for factor in _NARROWINGS), key=score)
-        return max((replace(density, tilt=tilt) for tilt in _TILTS), key=score)
+        def best(candidates: list[NeighbourDensity]) -> NeighbourDensity:
+            run_on_threads(compute, [c for c in candidates if (c.tilt, c.narrowing) not in scores], self.n_jobs)
+            return max(candidates, key=lambda c: scores[c.tilt, c.narrowing])
+
+        density = best([replace(density, tilt=tilt) for tilt in _TILTS])
+        density = best([replace(density, narrowing=factor) for factor in _NARROWINGS])
+        return best([replace(density, tilt=tilt) for tilt in _TILTS])
 
     def _log_scores(self, density: NeighbourDensity) -> FloatArray:
         return density.weigh(self.student, self.parts).logpdf(self.y)

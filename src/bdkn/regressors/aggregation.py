@@ -21,6 +21,7 @@ from bdkn.members.columns import take
 from bdkn.members.density import NeighbourDensity
 from bdkn.members.provenance import FitProvenance
 from bdkn.members.selection import CombinationSettings
+from bdkn.members.shape import ForestAhead
 from bdkn.members.target_values import TargetValues
 from bdkn.predictive import Predictive, StudentT
 from bdkn.predictive.links import Link
@@ -535,19 +536,29 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
             setattr(new, name, value)
         return new
 
-    def _completed(self, combined: Combined, X: Any, numbers: IndexArray | None, splitting: Splitting) -> Combined:
+    def _completed(
+        self,
+        combined: Combined,
+        X: Any,
+        numbers: IndexArray | None,
+        splitting: Splitting,
+        ahead: ForestAhead | None = None,
+    ) -> Combined:
         """Return the combination with the widening outside of the training rows X, and the shape of predictions.
 
-        Held-out predictions are of the rows ``numbers`` (None: of all).
+        Held-out predictions are of the rows ``numbers`` (None: of all). ``ahead`` is the forest of the shape, which may
+        have been begun before.
         """
         combined = with_widening(combined, X, numbers)
         if numbers is None:
-            return self._shaped(combined, X, splitting.sets)
+            return self._shaped(combined, X, splitting.sets, ahead)
         return self._shaped(combined, take(X, numbers), splitting.sets_of(numbers))
 
-    def _shaped(self, combined: Combined, X: Any, sets: IndexArray | None = None) -> Combined:
+    def _shaped(
+        self, combined: Combined, X: Any, sets: IndexArray | None = None, ahead: ForestAhead | None = None
+    ) -> Combined:
         """Return the combination with the shape of predictions, learned from the table of the held-out rows."""
-        return combined if self.density == "student-t" else with_shape(combined, X, sets, self.n_jobs)
+        return combined if self.density == "student-t" else with_shape(combined, X, sets, self.n_jobs, ahead)
 
     def _prediction(self, X: Array, *, joint: bool = False) -> Prediction:
         """Return the prediction of checked rows; ``joint`` for all together."""

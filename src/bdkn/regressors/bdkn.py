@@ -27,6 +27,7 @@ from bdkn.members import (
     needs_linear,
     seed_sequence,
 )
+from bdkn.members.shape import ForestAhead
 from bdkn.members.splitting import check_cv
 from bdkn.members.target_choice import TargetSettings
 from bdkn.predictive import IdentityLink
@@ -34,6 +35,7 @@ from bdkn.predictive.links import Link
 from bdkn.regressors.aggregation import CombiningRegressor
 from bdkn.regressors.base import Table
 from bdkn.regressors.candidate_networks import candidates_in_use, combine_candidates, train_candidates, within_limit
+from bdkn.regressors.completion import forest_ahead
 from bdkn.regressors.fitted import Combined, FittedBDKN, FittedNetworks
 from bdkn.regressors.in_blocks import fit_in_blocks
 from bdkn.regressors.paper import paper_parameters
@@ -271,12 +273,15 @@ class BDKNRegressor(CombiningRegressor):
         if limited is not settings:
             settings, provenance = limited, provenance.with_parameters(epochs=limited.epochs)
             plan = FoldPlan.of(self, splitting, provenance.entropy, range(settings.size(len(rows)).n_members))
-        candidates = train_candidates(settings, encoded, plan)
-        if self._has_linear_member(*rows.X.shape):
-            candidates = fit_linear(encoded, plan, own_variance=candidates.own_variance).join(candidates)
-        del encoded  # a copy of the table, which is not needed further
-        fitted = combine_candidates(candidates, encoders, provenance, combining)
-        combined = self._completed(fitted.combined, rows.X, plan.held_out, splitting)
+        with forest_ahead(rows.X, encoded, provenance, splitting.sets, self.n_jobs) as forest:
+            # While a GPU trains the networks, the CPU grows the forest of the shape; else it is grown in _completed.
+            grow = forest.start if self._has_shape() and plan.held_out is None else None
+            candidates = train_candidates(settings, encoded, plan, on_idle_cpu=grow)
+            if self._has_linear_member(*rows.X.shape):
+                candidates = fit_linear(encoded, plan, own_variance=candidates.own_variance).join(candidates)
+            del encoded  # a copy of the table, which is not needed further
+            fitted = combine_candidates(candidates, encoders, provenance, combining)
+            combined = self._completed(fitted.combined, rows.X, plan.held_out, splitting, forest)
         return replace(fitted, combined=combined, n_trained=len(plan.names))
 
     def _check_memory(self, settings: NetworkSettings, rows: Rows, n_members: int) -> None:
@@ -291,8 +296,14 @@ class BDKNRegressor(CombiningRegressor):
             return needs_linear(n_rows, n_columns)
         return bool(self.linear_member)
 
-    def _shaped(self, combined: Combined, X: Any, sets: IndexArray | None = None) -> Combined:
-        return super()._shaped(combined, X, sets) if self.design == "cross-fit" else combined
+    def _has_shape(self) -> bool:
+        """Return whether the shape of predictions is learned."""
+        return self.design == "cross-fit" and self.density != "student-t"
+
+    def _shaped(
+        self, combined: Combined, X: Any, sets: IndexArray | None = None, ahead: ForestAhead | None = None
+    ) -> Combined:
+        return super()._shaped(combined, X, sets, ahead) if self._has_shape() else combined
 
     def _link(self, rows: Rows) -> Link:
         """Return the link of the targets; the published method has none."""

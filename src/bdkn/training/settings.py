@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -17,7 +17,7 @@ from bdkn.rows import Rows
 from bdkn.stages import stage
 from bdkn.training.config import TrainingConfig
 from bdkn.training.effort import Clock, get_effort, reduced
-from bdkn.training.engines import ENGINES, engine_for
+from bdkn.training.engines import ENGINES, engine_for, prediction_device
 from bdkn.training.job import Engine, Hook, Job, RowSelection, Task, Trained, renumbered, train_tasks
 from bdkn.training.objective import get_objective
 from bdkn.training.progress_bar import training_progress
@@ -173,17 +173,25 @@ class NetworkSettings:
         return self if share >= 1 else replace(self, n_members=n_members, epochs=epochs)
 
     def train(
-        self, rows: Rows, seeds: Seeds, members: Sequence[int], row_numbers: Sequence[RowSelection | None] | None = None
+        self,
+        rows: Rows,
+        seeds: Seeds,
+        members: Sequence[int],
+        row_numbers: Sequence[RowSelection | None] | None = None,
+        on_idle_cpu: Callable[[], None] | None = None,
     ) -> Trained:
         """Train one network per seed, those with the same encoding of the inputs in one call of the engine.
 
         ``members`` are the numbers of the members that the networks belong to, by which they take activation, weight
         decay and encoding; ``row_numbers`` are the rows that each network is trained on (None: all rows).
+        ``on_idle_cpu`` is called before training if that leaves the CPU idle: if a device trains.
         """
         size = self.size(len(rows))
         groups = self._groups(size, rows, seeds, members, row_numbers)
         tasks, numbers = [group.task for group in groups], [n for group in groups for n in group.numbers]
         engine, place = engine_for(self.engine, tasks, self.n_jobs)
+        if on_idle_cpu is not None and prediction_device(engine) is not None:
+            on_idle_cpu()
         with self._progress(len(seeds), size.epochs, place) as on_epoch, stage("train"):
             hook = renumbered(on_epoch, numbers)
             parts = train_tasks(engine, tasks, n_jobs=self.n_jobs, on_epoch=hook)
