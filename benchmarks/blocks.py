@@ -229,7 +229,7 @@ def _peak_memory() -> float:
 
     status = Path("/proc/self/status")
     if status.exists():  # what the parent had before this program began is not in it
-        lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        lines = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines())
         return int(lines["VmHWM"].split()[0]) * 1.024e-3
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
