@@ -98,6 +98,23 @@ def test_a_signal_in_this_process_is_an_exit_code(number, code):
     assert signal.getsignal(number) is former
 
 
+def test_an_interrupt_that_became_another_error_is_still_one(capsys):
+    import typer
+
+    def be_ended():
+        with errors_as_messages():
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(1)
+            except KeyboardInterrupt as error:  # as modules in C++ do while they are imported
+                raise ImportError("initialization failed") from error
+
+    with pytest.raises(typer.Exit) as caught:
+        be_ended()
+    assert caught.value.exit_code == 130
+    assert capsys.readouterr().err == "Interrupted: every file is complete, or as it was.\n"
+
+
 def test_an_interrupt_inside_executed_code_has_the_same_exit_code(tmp_path):
     # With python -m, a plain KeyboardInterrupt that passed through exec ends Python by the signal, whoever caught it.
     code = """

@@ -89,7 +89,10 @@ def _interruptible() -> Iterator[None]:
         yield
         return
 
+    received: list[int] = []
+
     def interrupt(number: int, _: object) -> None:
+        received.append(number)
         raise Interrupted(number)
 
     signals = (signal.SIGINT, signal.SIGTERM)
@@ -100,6 +103,10 @@ def _interruptible() -> Iterator[None]:
         signal.signal(number, interrupt)
     try:
         yield
+    except Exception as error:
+        if received:  # modules in C++ that are interrupted while they are imported raise an ImportError instead
+            raise Interrupted(received[0]) from error
+        raise
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)
