@@ -15,7 +15,7 @@ PIP     = $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Texts are UTF-8 wherever tests read and write them.
 export PYTHONUTF8 = 1
 
-.PHONY: demo test lint types layers compile docs gallery tests tests-avx2 torture bare paper bench clean \
+.PHONY: demo test lint types layers compile docs gallery tests tests-avx2 stress bare paper bench clean \
 	matrix release types-user hooks
 
 demo: $(VENV)/.demo
@@ -42,7 +42,7 @@ docs: $(VENV)/.test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 gallery: $(VENV)/.test
-	$(BIN)/python documentation/gallery.py
+	$(BIN)/python docs/tools/gallery.py
 
 # Two processes share the cores: a thread of OpenMP that waits must leave its core to others. Else small products and
 # trees, each a moment long, take many times as long.
@@ -66,19 +66,19 @@ tests-avx2: $(VENV)/.test
 		tests/training/test_fused.py tests/training/test_gradients.py
 
 # What is done to break the library, and how often it breaks: docs/reliability.md. Takes hours.
-torture: $(VENV)/.test $(VENV)/.release
-	for script in torture/[a-z]*.py; do case $$script in torture/record.py|torture/page.py) ;; \
+stress: $(VENV)/.test $(VENV)/.release
+	for script in tests/stress/[a-z]*.py; do case $$script in */record.py|*/page.py|*/test_*) ;; \
 		*) $(BIN)/python $$script --write || exit 1 ;; esac; done
-	$(BIN)/python torture/page.py
+	$(BIN)/python tests/stress/page.py
 
 # Lowest and newest versions of all dependencies, on each Python from 3.11 to 3.14 that is here: on the path, or kept by
 # pyenv. Another one: make matrix MATRIX="--python PATH".
 matrix: $(VENV)/.release
-	$(BIN)/python torture/supply.py --write $(MATRIX)
+	$(BIN)/python tests/stress/supply.py --write $(MATRIX)
 
 # What would be released, into dist: built, checked, installed into empty environments, the demo run. Nothing is uploaded.
 release: $(VENV)/.release
-	$(BIN)/python torture/release.py
+	$(BIN)/python tests/stress/release.py
 
 # A user's file, as pyright sees it; mypy is part of "make types".
 types-user: $(VENV)/.test $(VENV)/.release
@@ -88,12 +88,12 @@ types-user: $(VENV)/.test $(VENV)/.release
 hooks: $(VENV)/.test $(VENV)/.release
 	$(BIN)/pre-commit install
 
-# What a user without PyTorch has: its own environment, nothing of the extras "torch" and "baselines".
+# What a user without PyTorch has: its own environment, nothing of the extra "torch".
 bare:
 	$(PYTHON) -m venv .venv-bare
 	.venv-bare/$(SCRIPTS)/python -m pip --quiet --disable-pip-version-check install -c constraints.txt '.[test-core]'
 	.venv-bare/$(SCRIPTS)/python -c 'import importlib.util as u; assert not u.find_spec("torch"), "torch must not be there"'
-	.venv-bare/$(SCRIPTS)/pytest -n 2 --dist worksteal tests --ignore tests/regressors/baselines
+	.venv-bare/$(SCRIPTS)/pytest -n 2 --dist worksteal tests
 
 # The experiments of the paper: see reproduction/README.md.
 paper: $(VENV)/.test

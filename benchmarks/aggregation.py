@@ -4,7 +4,7 @@
 
 One block of 100 000 rows is used repeatedly, so that 10⁷ rows fit into any memory; a fit processes rows in blocks, too.
 Bandwidth is bytes of Φ per second, compared with reading one large array on one thread. ``--write`` writes the results
-to results/aggregation.json and results/aggregation.md.
+to benchmarks/records/aggregation.json and benchmarks/records/aggregation.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bdkn.report.environment import describe_machine
 
 BLOCK = 100_000
 SIZES = (10**4, 10**5, 10**6, 10**7)
-RESULTS = Path(__file__).parent.parent / "results"
+RECORDS = Path(__file__).parent / "records"
 
 
 def seconds(work: Callable[[], Any], repeats: int) -> float:
@@ -98,7 +98,7 @@ def table(record: dict[str, Any]) -> str:
 def main() -> None:
     """Measure, print and, with ``--write``, write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="write the table to results/")
+    parser.add_argument("--write", action="store_true", help="write the table to benchmarks/records/")
     write = parser.parse_args().write
     record = {
         "machine": describe_machine(),
@@ -107,9 +107,9 @@ def main() -> None:
     }
     print(table(record))
     if write:
-        (RESULTS / "aggregation.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        (RECORDS / "aggregation.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         text = "# The aggregation step\n\n`python benchmarks/aggregation.py --write`\n\n" + table(record)
-        (RESULTS / "aggregation.md").write_text(text, encoding="utf-8")
+        (RECORDS / "aggregation.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ in a process of its own, whose largest memory is recorded. Scores are on 200 000
 an in-memory fit on a tenth of the largest table's rows, and LightGBM with one model per quantile, if it is installed.
 aggregation: statistics of 10⁵ to 10⁸ rows of 10 members, read from a file that the system has forgotten, beside the
 bandwidth of the disk, measured the same way by as many processes, and of memory. Each measurement is written to
-results/blocks.json when it is made, with the picture and the page; a later run goes on with what is missing.
+benchmarks/records/blocks.json when it is made, with the picture and the page; a later run goes on with what is missing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 
 from bdkn.report.environment import describe_machine
 
-RESULTS = Path(__file__).parent.parent / "results"
+RECORDS = Path(__file__).parent / "records"
 COLUMNS, NEW_ROWS, FILE_ROWS = 20, 200_000, 1_000_000
 LEVELS = np.arange(1, 20) / 20
 
@@ -238,7 +238,7 @@ class Record:
     """Measurements by name, written when they are made."""
 
     def __init__(self, *, write: bool) -> None:
-        self._path, self._write = RESULTS / "blocks.json", write
+        self._path, self._write = RECORDS / "blocks.json", write
         known = json.loads(self._path.read_text(encoding="utf-8")) if write and self._path.exists() else {}
         self.found: dict[str, Any] = {"machine": describe_machine(), **known}
 
@@ -251,7 +251,7 @@ class Record:
         if self._write:
             self._path.write_text(json.dumps(self.found, indent=1) + "\n", encoding="utf-8")
             draw(self.found)
-            (RESULTS / "blocks.md").write_text(page(self.found), encoding="utf-8")
+            (RECORDS / "blocks.md").write_text(page(self.found), encoding="utf-8")
 
 
 def sized(found: dict[str, Any], kind: str) -> list[tuple[float, dict[str, Any]]]:
@@ -281,7 +281,7 @@ def draw(found: dict[str, Any]) -> None:
         right.loglog(n, [part["seconds"] * m / size for m in n], ":", color="gray", label="linear in the rows")
     right.set(xlabel="rows", ylabel="seconds", title="Aggregation from a file")
     right.legend()
-    figure.savefig(RESULTS / "blocks.svg")
+    figure.savefig(RECORDS / "blocks.svg")
     plt.close(figure)
 
 

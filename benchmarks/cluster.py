@@ -6,7 +6,8 @@ A table is fitted on clusters of worker processes with one thread each, and on t
 that are small enough for many tasks. Recorded are the tasks, the bytes that workers sent to one another and to the
 client, the CPU seconds of workers and of the client with the scheduler, clock seconds, and whether predictions have the
 bits of the fit without a cluster. From these costs ``benchmarks/cluster_model.py`` computes fits to 10⁹ rows.
-``--write`` writes results/cluster.json, results/cluster.md and the picture results/cluster.svg.
+``--write`` writes benchmarks/records/cluster.json, benchmarks/records/cluster.md and the picture
+benchmarks/records/cluster.svg.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from bdkn.stages import observe_stages
 from cluster_model import Costs, Fit, predicted
 from cluster_page import page, write
 
-RESULTS = Path(__file__).parent.parent / "results"
+RECORDS = Path(__file__).parent / "records"
 COLUMNS, MEMBERS, FOLDS, EPOCHS, CHUNK_ROWS, PARTITIONS = 20, 4, 5, 1, 2**14, 16
 CLUSTERS = (10, 20, 40, 100, 200, 400)
 Record = dict[str, Any]
@@ -223,7 +224,7 @@ def main() -> None:
     record = measured(given.rows, [int(n) for n in given.workers.split(",")], given.repeats)
     print(page(record))
     if given.write:
-        (RESULTS / "cluster.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        (RECORDS / "cluster.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         write(record)
 
 

@@ -2,7 +2,7 @@
 
     python benchmarks/cluster_page.py
 
-makes both again from results/cluster.json.
+makes both again from benchmarks/records/cluster.json.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parent.parent / "results"
+RECORDS = Path(__file__).parent / "records"
 Record = dict[str, Any]
 
 _HEAD = """# Fits on a cluster
@@ -162,9 +162,9 @@ def picture(record: Record) -> Any:
 
 def write(record: Record) -> None:
     """Write the page and the picture."""
-    (RESULTS / "cluster.md").write_text(page(record), encoding="utf-8")
-    picture(record).savefig(RESULTS / "cluster.svg", metadata={"Date": None})
+    (RECORDS / "cluster.md").write_text(page(record), encoding="utf-8")
+    picture(record).savefig(RECORDS / "cluster.svg", metadata={"Date": None})
 
 
 if __name__ == "__main__":
-    write(json.loads((RESULTS / "cluster.json").read_text(encoding="utf-8")))
+    write(json.loads((RECORDS / "cluster.json").read_text(encoding="utf-8")))

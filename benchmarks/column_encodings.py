@@ -6,8 +6,8 @@
 Of every set, 85 % of the rows are fitted to and 15 % are scored, in units of the standard deviation of the target. The
 sets are the development sets and the training rows of the first split of the nine benchmark sets, whose test rows are
 not used. For each number of bins (0: inputs as they are) the members of one ensemble are trained; then parts of these
-ensembles are combined as a fit combines its members. ``--write`` writes the scores to results/encodings.json and the
-table to results/encodings.md; sets that are in the file are not run again.
+ensembles are combined as a fit combines its members. ``--write`` writes the scores to benchmarks/records/encodings.json
+and the table to benchmarks/records/encodings.md; sets that are in the file are not run again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from bdkn.members.splitting import Splitting
 from bdkn.rows import Rows
 from development_sets import BENCHMARK, LARGER, SMALL, training_rows
 
-RESULTS = Path(__file__).parent.parent / "results"
+RECORDS = Path(__file__).parent / "records"
 MOST_ROWS = {"kin8nm": 3500, "naval": 3500, "protein": 9000}
 FEW_ROWS = 4000
 DECAYS = (0.0, 0.3, 0.0, 1.0, 0.0, 0.3)
@@ -158,7 +158,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
-    path = RESULTS / "encodings.json"
+    path = RECORDS / "encodings.json"
     records = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     known = {record["set"] for record in records}
     with ProcessPoolExecutor(given.workers) as pool:
@@ -170,7 +170,7 @@ def main() -> None:
     text = "\n".join(lines(records))
     print(text)
     if given.write:
-        (RESULTS / "encodings.md").write_text(text, encoding="utf-8")
+        (RECORDS / "encodings.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 
 Only the public interface is used, so that both trees can run it. Every round starts one process per tree; within a
 process each work is timed several times and the least CPU time of all threads counts. The table has the ratio new/old
-of each round: the median, the lowest and the highest. ``--write`` writes it to results/compare_trees.md.
+of each round: the median, the lowest and the highest. ``--write`` writes it to benchmarks/records/compare_trees.md.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-RESULTS = Path(__file__).parent.parent / "results"
+RECORDS = Path(__file__).parent / "records"
 
 MEASURE = """
 import json, os, time
@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--write", action="store_true", help="write the table to results/compare_trees.md")
+    parser.add_argument("--write", action="store_true", help="write the table to benchmarks/records/compare_trees.md")
     given = parser.parse_args()
     for src in (given.old, given.new):
         measure(src)  # compiles
@@ -102,7 +102,7 @@ def main() -> None:
             "# Two source trees compared\n\n`python benchmarks/compare_trees.py OLD/src NEW/src --write`\n\nMachine: "
         )
         text += f"{describe_machine()}. {given.rounds} rounds of alternating processes.\n\n{table(rounds)}\n"
-        (RESULTS / "compare_trees.md").write_text(text, encoding="utf-8")
+        (RECORDS / "compare_trees.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

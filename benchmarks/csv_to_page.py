@@ -4,7 +4,7 @@
 
 The table has 20 columns: numbers, some with gaps, categories of 5 and of 200 values, dates and booleans. A fifth of the
 rows is kept for the page. Each command runs in a process of its own; CPU seconds are those of all threads. With
-``--write`` the results are written to results/csv_to_page.json and .md.
+``--write`` the results are written to benchmarks/records/csv_to_page.json and .md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import pandas as pd
 
 from bdkn.report.environment import describe_machine
 
-RESULTS = Path(__file__).parent.parent / "results"
+RECORDS = Path(__file__).parent / "records"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 BAR = 120.0
 """Seconds that all steps together should take on two cores."""
@@ -148,8 +148,8 @@ def main() -> None:
     print(text)
     if given.write:
         record = {"machine": machine, "rows": given.rows, "effort": given.effort, "steps": [asdict(s) for s in steps]}
-        (RESULTS / "csv_to_page.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-        (RESULTS / "csv_to_page.md").write_text(text, encoding="utf-8")
+        (RECORDS / "csv_to_page.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        (RECORDS / "csv_to_page.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@
 
 Every set is split twice into 85 % training rows and 15 % test rows, with targets in units of their standard deviation.
 Scores of a variant are compared with those of the default set by set; ± is the standard error over sets. Times are not
-compared, as they depend on other work on the machine. ``--write`` writes the scores to results/defaults.json, and the
-table to results/defaults.md; variants that are in the file already are not run again.
+compared, as they depend on other work on the machine. ``--write`` writes the scores to
+benchmarks/records/defaults.json, and the table to benchmarks/records/defaults.md; variants that are in the file already
+are not run again.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 ``python benchmarks/density.py [--sets NAME ...]`` fits each set once with ``density="student-t"``, learns the shape for
 the same fit, and writes NLL, CRPS, RMSE and coverage of held-back rows, and the cost of predictions, to
-results/density.json and .md. Scores are means over two splits, and in units of the target.
+benchmarks/records/density.json and .md. Scores are means over two splits, and in units of the target.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bdkn.members.splitting import Splitting
 from bdkn.predictive import Predictive
 from development_sets import LARGER, SMALL
 
-RESULTS = Path(__file__).parent.parent / "results"
+RECORDS = Path(__file__).parent / "records"
 SPLITS = 2
 LEVELS = (0.5, 0.9, 0.95)
 
@@ -116,8 +116,8 @@ def main() -> None:
         X, y = (SMALL | LARGER)[name]()
         found[name] = {"rows": len(y) - len(y) // 5, **mean_of([trial(X, y, split) for split in range(SPLITS)])}
         print(name, json.dumps(found[name]["auto"]), flush=True)
-        (RESULTS / "density.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        (RESULTS / "density.md").write_text(table(found), encoding="utf-8")
+        (RECORDS / "density.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        (RECORDS / "density.md").write_text(table(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

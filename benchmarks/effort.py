@@ -4,8 +4,8 @@
     python benchmarks/effort.py [--larger] [--only NAME ...] [--write]
 
 On the development sets, split as in ``benchmarks/defaults.py``, with one thread. Seconds are those of the processor,
-which other work on the machine does not lengthen much. ``--write`` writes the scores to results/effort.json, and the
-table to results/effort.md; what is in the file already is not run again.
+which other work on the machine does not lengthen much. ``--write`` writes the scores to benchmarks/records/effort.json,
+and the table to benchmarks/records/effort.md; what is in the file already is not run again.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@
 All programs take turns in every round of one run, so that other work on the machine slows them alike; the table shows
 medians, minima and maxima. Work is counted as 6 flops per weight and row (forward, input gradient, weight gradient), 4
 in the first layer, which needs no input gradient; the peak is a 2048³ float32 matrix product on one thread. A member-
-step is one training step of one network. ``--write`` writes the table to results/engine.json and results/engine.md.
+step is one training step of one network. ``--write`` writes the table to benchmarks/records/engine.json and
+benchmarks/records/engine.md.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from bdkn.rows import Rows
 from bdkn.training import Job, TrainingConfig, get_engine
 
 MEMBERS, BATCH, RATE = 5, 32, 1e-3
-RESULTS = Path(__file__).parent.parent / "results"
+RECORDS = Path(__file__).parent / "records"
 
 
 @dataclass(frozen=True)
@@ -356,7 +357,7 @@ def main() -> None:
     """Measure, print and, with ``--write``, write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--write", action="store_true", help="write the table to results/")
+    parser.add_argument("--write", action="store_true", help="write the table to benchmarks/records/")
     arguments = parser.parse_args()
     fused(BASE, 1, 1)
     times, peak = contest(arguments.rounds)
@@ -370,9 +371,9 @@ def main() -> None:
     }
     print(table(record))
     if arguments.write:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "engine.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        (RESULTS / "engine.md").write_text(
+        RECORDS.mkdir(exist_ok=True)
+        (RECORDS / "engine.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        (RECORDS / "engine.md").write_text(
             "# Training speed\n\n`python benchmarks/engine.py --write`\n\n" + table(record), encoding="utf-8"
         )
 

@@ -4,8 +4,8 @@
 
 The networks have their default number and size, but are trained for few epochs: how well they fit does not matter for
 the time. Each call is timed ``--rounds`` times after one that is not counted; CPU time is that of all threads, and does
-not depend on other work on the machine; wall time is beside it. ``--write`` writes results/explain.json and
-results/explain.md.
+not depend on other work on the machine; wall time is beside it. ``--write`` writes benchmarks/records/explain.json and
+benchmarks/records/explain.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 import bdkn
 from bdkn.report.environment import describe_machine
 
-RESULTS = Path(__file__).parent.parent / "results"
+RECORDS = Path(__file__).parent / "records"
 ROWS, COLUMNS = 10_000, 20
 BARS = {"one row": 0.2, "overall": 20.0}
 """Seconds that the calls may take."""
@@ -113,7 +113,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--write", action="store_true", help="write the table to results/")
+    parser.add_argument("--write", action="store_true", help="write the table to benchmarks/records/")
     arguments = parser.parse_args()
     X, y = data()
     model = bdkn.BDKNRegressor(epochs=arguments.epochs, random_state=0).fit(X, y)
@@ -136,9 +136,9 @@ def main() -> None:
             "bars": BARS,
             "seconds": results,
         }
-        (RESULTS / "explain.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        (RECORDS / "explain.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         heading = f"# Time of explanations\n\n`python benchmarks/explain.py --write {options}`\n\n"
-        (RESULTS / "explain.md").write_text(heading + text, encoding="utf-8")
+        (RECORDS / "explain.md").write_text(heading + text, encoding="utf-8")
 
 
 if __name__ == "__main__":

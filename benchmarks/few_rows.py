@@ -4,8 +4,8 @@
 
 A problem is a kind of truth and noise, a number of rows and a number of columns. Every seed draws training rows, 500
 test rows and a fit. A record is the share of test rows inside their 90 % intervals, the NLL, the CRPS and the RMSE, in
-units of the standard deviation of the targets. ``--write`` adds the records to results/few_rows.json under the label,
-and writes the table of all labels to results/few_rows.md.
+units of the standard deviation of the targets. ``--write`` adds the records to benchmarks/records/few_rows.json under
+the label, and writes the table of all labels to benchmarks/records/few_rows.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 import bdkn
 from bdkn.report.environment import describe_machine
 
-RESULTS = Path(__file__).parent.parent / "results"
+RECORDS = Path(__file__).parent / "records"
 TEST_ROWS = 500
 Array = np.ndarray
 
@@ -182,7 +182,7 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     found = {name_of(p): [score(p, seed) for seed in range(options.seeds)] for p in PROBLEMS}
-    path = RESULTS / "few_rows.json"
+    path = RECORDS / "few_rows.json"
     records: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"scores": {}}
     records["machine"] = describe_machine()
     records["scores"][options.label] = found
@@ -199,7 +199,7 @@ def main() -> None:
             f"Machine: {records['machine']}",
             "",
         ]
-        (RESULTS / "few_rows.md").write_text("\n".join([*about, *table(records["scores"])]) + "\n", encoding="utf-8")
+        (RECORDS / "few_rows.md").write_text("\n".join([*about, *table(records["scores"])]) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
     python benchmarks/gpu.py [--parts steps,rivals,paper,precision,fits] [--minutes 8] [--write] [--data FOLDER]
 
-Each part is a list of measurements. With ``--write`` each is written to results/gpu.json as soon as it is done, those
-that are there already are not repeated (``--again`` repeats them), and results/gpu.md is made of all. After
-``--minutes`` nothing new is begun: call it again to go on.
+Each part is a list of measurements. With ``--write`` each is written to benchmarks/records/gpu.json as soon as it is
+done, those that are there already are not repeated (``--again`` repeats them), and benchmarks/records/gpu.md is made of
+all. After ``--minutes`` nothing new is begun: call it again to go on.
 
 steps: µs of a step of 1 to 1000 networks side by side, from the difference of a long and a short training, beside two
 limits: the multiply-adds of single precision that a multiprocessor does without tensor cores, 128 a clock, and the
@@ -38,7 +38,7 @@ from bdkn.training.gpu.engine import GPUEngine
 from engine import Work
 from gpu_rivals import rivals
 
-RESULTS = Path(__file__).parent.parent / "results"
+RECORDS = Path(__file__).parent / "records"
 NETWORKS = (1, 40, 132, 1000)
 SHAPES = (
     Work("8-50-50-2", rows=4096, inputs=8),
@@ -266,9 +266,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", default="steps,rivals,paper,precision,fits")
     parser.add_argument("--minutes", type=float, default=8.0, help="begin nothing new after so long")
-    parser.add_argument("--write", action="store_true", help="write results/gpu.json and results/gpu.md")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder to write them to")
-    parser.add_argument("--again", action="store_true", help="repeat what is in results/gpu.json already")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/records/gpu.json and .md")
+    parser.add_argument("--results", type=Path, default=RECORDS, help="folder to write them to")
+    parser.add_argument("--again", action="store_true", help="repeat what is in benchmarks/records/gpu.json already")
     parser.add_argument("--data", help="folder of the paper's data sets; random rows of their size without it")
     parser.add_argument("--at-once", type=int, default=20, help="fits at once in the part paper")
     parser.add_argument("--emulated", action="store_true", help="tiny sizes on an emulated device, as a test")

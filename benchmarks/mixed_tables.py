@@ -3,15 +3,15 @@
     python benchmarks/mixed_tables.py run [--sets diamonds mpg] [--methods BDKN CatBoost] [--development]
     python benchmarks/mixed_tables.py page
 
-``run`` appends one line per fit to results/mixed_tables.ndjson and skips fits that are there already; ``page`` writes
-results/mixed_tables.md. Each table is split at random into 80 % training and 20 % test rows, up to three times. BDKN
-and the stack are called without arguments on the raw frame. CatBoost (RMSEWithUncertainty) has its own treatment of
-categories and missing values, and stops early on a tenth of the training rows, as NGBoost does. NGBoost and histogram
-boosting are behind the usual encoders: one input per value of a category (up to 20 values, else their number), missing
-numbers as the median (NGBoost) or as they are. For all three, dates are day numbers. Histogram boosting predicts a
-mean, with the standard deviation of its errors on a tenth of the training rows. BDKN was run twice: errors on one of
-these tables (rice) led to a change of how the logarithm of a target is continued, which was chosen on other tables, and
-BDKN was then run again on all of them. The stack was run before that change.
+``run`` appends one line per fit to benchmarks/records/mixed_tables.ndjson and skips fits that are there already;
+``page`` writes benchmarks/records/mixed_tables.md. Each table is split at random into 80 % training and 20 % test rows,
+up to three times. BDKN and the stack are called without arguments on the raw frame. CatBoost (RMSEWithUncertainty) has
+its own treatment of categories and missing values, and stops early on a tenth of the training rows, as NGBoost does.
+NGBoost and histogram boosting are behind the usual encoders: one input per value of a category (up to 20 values, else
+their number), missing numbers as the median (NGBoost) or as they are. For all three, dates are day numbers. Histogram
+boosting predicts a mean, with the standard deviation of its errors on a tenth of the training rows. BDKN was run twice:
+errors on one of these tables (rice) led to a change of how the logarithm of a target is continued, which was chosen on
+other tables, and BDKN was then run again on all of them. The stack was run before that change.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from bdkn import BayesianStackingRegressor, BDKNRegressor, Gaussian
 from bdkn.tables import TableEncoder
 from mixed_sets import DEVELOPMENT, EVALUATION
 
-RECORDS = Path(__file__).parent.parent / "results" / "mixed_tables.ndjson"
+RECORDS = Path(__file__).parent / "records" / "mixed_tables.ndjson"
 PAGE = RECORDS.with_suffix(".md")
 SPLITS, LEVELS = 3, (0.5, 0.9, 0.95)
 Predict = Callable[[Any], Any]

@@ -9,8 +9,8 @@ variant of the kinds of components (``bdkn.members.neighbours.KINDS``), as in be
 development sets in which the mixture is chosen, and training rows of the first split of benchmark sets, whose test
 rows are not used.
 
-``--write`` writes the scores to results/neighbour_powers.json, after each fit, and the tables to
-results/neighbour_powers.md; fits that are in the file are not run again.
+``--write`` writes the scores to benchmarks/records/neighbour_powers.json, after each fit, and the tables to
+benchmarks/records/neighbour_powers.md; fits that are in the file are not run again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from density import divide, scores, with_shape
 from development_sets import LARGER, SMALL, training_rows
 from recorded_fits import Record, run_missing
 
-RESULTS = Path(__file__).parent.parent / "results"
+RECORDS = Path(__file__).parent / "records"
 OPTIONS = {"density": "student-t", "random_state": 0, "n_jobs": 1}
 MOST_ROWS = 10_000
 DEVELOPMENT = ("Saratoga", "computers", "diamonds", "biomass", "Auto", "College")
@@ -133,7 +133,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
-    path = RESULTS / "neighbour_powers.json"
+    path = RECORDS / "neighbour_powers.json"
     records = run_missing(path, fits(given.only), fit, given.workers, write=given.write)
     text = page(records)
     print(text)

@@ -9,8 +9,9 @@ tenth. The sets are development sets, designed experiments, and training rows of
 sets, whose test rows are not used.
 
 Each split is fitted once, by ``BDKNRegressor(density="student-t", target="identity")``, and its left-out rows are
-scored with each variant of the variance that is added. ``--write`` writes the scores to results/outside.json, after
-each fit, and the tables to results/outside.md; fits that are in the file are not run again.
+scored with each variant of the variance that is added. ``--write`` writes the scores to
+benchmarks/records/outside.json, after each fit, and the tables to benchmarks/records/outside.md; fits that are in the
+file are not run again.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from bdkn.members.widening import Widening, gate
 from development_sets import BENCHMARK, DESIGNED, SMALL, training_rows
 from recorded_fits import Record, run_missing
 
-RESULTS = Path(__file__).parent.parent / "results"
+RECORDS = Path(__file__).parent / "records"
 OPTIONS = {"density": "student-t", "target": "identity", "random_state": 0, "n_jobs": 1}
 MOST_ROWS, MOST_COLUMNS, RANDOM_SPLITS = 1000, 4, 4
 SETS = {**SMALL, **DESIGNED, **{name: partial(training_rows, name, MOST_ROWS) for name in BENCHMARK}}
@@ -213,7 +214,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
-    path = RESULTS / "outside.json"
+    path = RECORDS / "outside.json"
     records = run_missing(path, fits(given.only), fit, given.workers, write=given.write)
     text = page(list(records.values()))
     print(text)

@@ -7,7 +7,7 @@ that the system reports when it ends. Rows per second are of the difference betw
 importing libraries and loading the model are not part of them; the rate by CPU time is that of one core, and does not
 depend on other work on the machine. Predictions are Student-t distributions, without support flags. Models differ in
 size: "small" has 2 members with 16 hidden units, "fast" and "default" are what ``effort`` means; all are hardly
-trained, as the quality of the fit does not matter. ``--write`` writes results/predict_command.json and .md.
+trained, as the quality of the fit does not matter. ``--write`` writes benchmarks/records/predict_command.json and .md.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ import bdkn
 from bdkn.report.environment import describe_machine
 from bdkn.table_files import writing
 
-RESULTS = Path(__file__).parent.parent / "results"
+RECORDS = Path(__file__).parent / "records"
 COLUMNS = [f"x{j}" for j in range(20)]
 BLOCK = 100_000
 MODELS = {
@@ -176,8 +176,8 @@ def main() -> None:
     print(text)
     if given.write:
         record = {"machine": machine, "help": shown, "predict": [asdict(one) for one in measured]}
-        (RESULTS / "predict_command.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-        (RESULTS / "predict_command.md").write_text(text, encoding="utf-8")
+        (RECORDS / "predict_command.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        (RECORDS / "predict_command.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 Times are CPU time of all threads, which does not depend on other work on the machine; the shortest wall time is shown
 beside it. The programs take turns in every round of one run. Work is counted as 2 flops per weight and row; the peak is
 a 2048³ float32 matrix product on one thread. NumPy's million rows are 50 times 20 000. ``--write`` writes the table to
-results/prediction.json and results/prediction.md.
+benchmarks/records/prediction.json and benchmarks/records/prediction.md.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from bdkn.networks.compiled import Packed
 from bdkn.networks.exact import exact_outputs
 from bdkn.report.environment import describe_machine
 
-RESULTS = Path(__file__).parent.parent / "results"
+RECORDS = Path(__file__).parent / "records"
 SPEC = NetworkSpec(n_inputs=4, hidden=(64, 64), activation="silu")
 NETWORKS = 25
 SIZES = (1, 1000, 1_000_000)
@@ -170,7 +170,7 @@ def main() -> None:
     """Measure, print and, with ``--write``, write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--write", action="store_true", help="write the table to results/")
+    parser.add_argument("--write", action="store_true", help="write the table to benchmarks/records/")
     arguments = parser.parse_args()
     machine, (times, peak), whole = describe_machine(), contest(arguments.rounds), regressor(arguments.rounds)
     text = table(machine, times, peak, whole)
@@ -184,9 +184,9 @@ def main() -> None:
             "seconds": {name: [asdict(took) for took in cells] for name, cells in times.items()},
             "regressor": {name: asdict(took) for name, took in whole.items()},
         }
-        (RESULTS / "prediction.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        (RECORDS / "prediction.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         heading = "# Prediction speed\n\n`python benchmarks/prediction.py --write`\n\n"
-        (RESULTS / "prediction.md").write_text(heading + text, encoding="utf-8")
+        (RECORDS / "prediction.md").write_text(heading + text, encoding="utf-8")
 
 
 if __name__ == "__main__":

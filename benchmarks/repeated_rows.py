@@ -5,7 +5,7 @@
 Diabetes of scikit-learn with its training rows once, three times, and three times with noise of a millionth: three
 splits, 90 % intervals on rows of their own. Then a simulator, three noisy observations for each of 120 settings of
 five inputs: scores at settings that were seen and at new ones, with rows of one setting in one fold (the default)
-and in any folds (``groups=np.arange(n)``). ``--write`` writes the tables to results/repeated_rows.md.
+and in any folds (``groups=np.arange(n)``). ``--write`` writes the tables to benchmarks/records/repeated_rows.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sklearn.datasets import load_diabetes, make_friedman1
 from bdkn import BDKNRegressor
 from bdkn.metrics import coverage
 
-RESULTS = Path(__file__).parent.parent / "results"
+RECORDS = Path(__file__).parent / "records"
 
 
 def scores(model: BDKNRegressor, X: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
@@ -90,7 +90,7 @@ def main() -> None:
     )
     print(text)
     if write:
-        (RESULTS / "repeated_rows.md").write_text(text, encoding="utf-8")
+        (RECORDS / "repeated_rows.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 
 Speed: the best of a few rounds in which all methods take turns, on one BLAS thread and on all. Accuracy: the relative
 error of bₙ, under the isotropic prior with σ_β² = 1, 1e6 and 1e20, against the textbook formula in 80-digit arithmetic
-on the same 200 rows. ``--write`` writes the numbers to results/sufficient_statistics.json.
+on the same 200 rows. ``--write`` writes the numbers to benchmarks/records/sufficient_statistics.json.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bdkn.inference.factor import Factor
 from bdkn.report.environment import describe_machine
 from bdkn.typing import FloatArray
 
-RESULTS = Path(__file__).parent.parent / "results"
+RECORDS = Path(__file__).parent / "records"
 CHUNK = 2**15
 
 
@@ -146,7 +146,7 @@ def main() -> None:
     if arguments.write:
         record = {"machine": machine, "speed": fast, "digits": exact}
         text = json.dumps(record, indent=1).replace("NaN", "null")
-        (RESULTS / "sufficient_statistics.json").write_text(text + "\n", encoding="utf-8")
+        (RECORDS / "sufficient_statistics.json").write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

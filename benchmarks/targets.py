@@ -22,7 +22,7 @@ from bdkn.metrics import coverage, crps, nll
 from bdkn.predictive.links import IDENTITY
 from development_sets import SMALL
 
-RECORD = Path(__file__).parent.parent / "results" / "targets.md"
+RECORD = Path(__file__).parent / "records" / "targets.md"
 Rows = tuple[np.ndarray, np.ndarray]
 Draw = Callable[[np.random.Generator, np.ndarray], np.ndarray]
 

@@ -49,7 +49,7 @@ from bdkn.training import Job, TrainingConfig
 from bdkn.training.rows import JobRows, shuffle
 from bdkn.training.torch_engine import TorchEngine
 
-RESULTS = Path(__file__).parent.parent / "results"
+RECORDS = Path(__file__).parent / "records"
 FOLDS, ACTIVATION, DECAY = 5, ("silu", "relu"), (0.0, 0.3, 0.0, 1.0, 0.0, 0.3)
 WAYS = ("one program", "one job at a time", "one network at a time, automatic differentiation")
 
@@ -242,7 +242,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="two rounds, one network for the slow ways")
     parser.add_argument("--write", action="store_true", help="write the table")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder to write it to")
+    parser.add_argument("--results", type=Path, default=RECORDS, help="folder to write it to")
     given = parser.parse_args()
     if given.device == "cpu":
         torch.set_num_threads(1)

@@ -5,7 +5,7 @@
 Updates: rows a second of ``Absorbed`` once the members' outputs are known, clock and CPU seconds, the best of a few
 rounds, on one BLAS thread. Monitor: share of calibrated streams with an alarm, and rows until a change is found.
 Guarantee: coverage and width on new rows of many small tables, beside the intervals of the distribution.
-``--write`` writes the numbers to results/updating.json and results/updating.md.
+``--write`` writes the numbers to benchmarks/records/updating.json and benchmarks/records/updating.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from bdkn.inference import Absorbed, Forecast, combine
 from bdkn.metrics.betting import Wealth
 from bdkn.report.environment import describe_machine
 
-RESULTS = Path(__file__).parent.parent / "results"
+RECORDS = Path(__file__).parent / "records"
 Record = dict[str, Any]
 
 
@@ -177,8 +177,8 @@ def main() -> None:
     text = written(record)
     print(text)
     if options.write:
-        (RESULTS / "updating.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        (RESULTS / "updating.md").write_text(text, encoding="utf-8")
+        (RECORDS / "updating.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        (RECORDS / "updating.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

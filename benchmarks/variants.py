@@ -14,7 +14,7 @@ import numpy as np
 from bdkn.report.environment import describe_machine
 from development_sets import LARGER, SMALL, Rows
 
-RESULTS = Path(__file__).parent.parent / "results"
+RECORDS = Path(__file__).parent / "records"
 Scores = dict[str, float]
 Found = dict[str, dict[str, list[Scores]]]
 """The scores of every split, by variant and data set."""
@@ -52,7 +52,7 @@ def run_variants(
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     group, sets = ("Larger sets", LARGER) if options.larger else ("Small sets", SMALL)
-    path = RESULTS / f"{name}.json"
+    path = RECORDS / f"{name}.json"
     records = (
         json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"scores": {}, "machine": describe_machine()}
     )

@@ -5,7 +5,7 @@
 The same work runs in one process per width, in which environment variables determine the instructions that NumPy,
 OpenBLAS and Numba use; processes of all widths take turns. The peak is a 768³ float32 product of the BLAS on one
 thread, with the same instructions. Times are CPU times of the one thread, the lowest of many, as other work on the
-machine only adds to them. ``--write`` writes the tables to results/vector_width.md.
+machine only adds to them. ``--write`` writes the tables to benchmarks/records/vector_width.md.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bdkn.training.fused.engine import Run
 from bdkn.training.rows import JobRows, TrainingTable
 from engine import BASE, SHAPES, Work
 
-RESULTS = Path(__file__).parent.parent / "results"
+RECORDS = Path(__file__).parent / "records"
 
 WIDTHS = {
     "512 bits": {},
@@ -196,7 +196,7 @@ def main() -> None:
     """Measure, print and, with ``--write``, write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--write", action="store_true", help="write the tables to results/")
+    parser.add_argument("--write", action="store_true", help="write the tables to benchmarks/records/")
     parser.add_argument("--measure", action="store_true", help="measure in this process and print the numbers as JSON")
     arguments = parser.parse_args()
     if arguments.measure:
@@ -213,7 +213,7 @@ def main() -> None:
     )
     print(text)
     if arguments.write:
-        path = RESULTS / "vector_width.md"
+        path = RECORDS / "vector_width.md"
         path.write_text(
             "# Training speed by the width of vectors\n\n`python benchmarks/vector_width.py --write`\n\n" + text,
             encoding="utf-8",

@@ -3,7 +3,8 @@
     python benchmarks/wide_tables.py [--seeds 3] [--write]
 
 Every table has ten true inputs or fewer, linear or not, among its columns, and noise of standard deviation 1. Scores on
-1000 test rows: RMSE of the mean, NLL and the share inside 90 % intervals. ``--write`` writes results/wide_tables.md.
+1000 test rows: RMSE of the mean, NLL and the share inside 90 % intervals. ``--write`` writes
+benchmarks/records/wide_tables.md.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 import bdkn
 from bdkn.report.environment import describe_machine
 
-RESULTS = Path(__file__).parent.parent / "results"
+RECORDS = Path(__file__).parent / "records"
 TABLES = [
     ("sparse", 20, 50),
     ("sparse", 200, 100),
@@ -90,7 +91,7 @@ def main() -> None:
         head = ["# Tables with many columns", "", f"`python benchmarks/wide_tables.py --write`. {about}", ""]
         cells_are = "Each cell: RMSE / NLL / observed coverage of 90 % intervals / seconds of a fit."
         page = [*head, cells_are, "", f"Machine: {describe_machine()}", "", *lines]
-        (RESULTS / "wide_tables.md").write_text("\n".join(page) + "\n", encoding="utf-8")
+        (RECORDS / "wide_tables.md").write_text("\n".join(page) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

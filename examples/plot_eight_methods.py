@@ -3,7 +3,7 @@
 The training rows are in two clusters with a gap between them. Inside the clusters all methods should find the curve and
 the noise. In the gap and outside, the curve is not known, and the predicted standard deviation should be large.
 
-Run it with ``python examples/plot_eight_methods.py [picture.png]``. It needs ``pip install "bdkn[baselines]"``.
+Run it with ``python examples/plot_eight_methods.py [picture.png]``. It needs ``pip install ./reproduction``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import bdkn
+import bdkn_paper
 from bdkn.metrics import coverage, nll
 from bdkn.plots.bands import central_bands, draw_bands
 from bdkn.plots.style import BLUE, INK
@@ -40,14 +41,14 @@ def rows(n, seed):
 METHODS = {
     "BDKN": bdkn.BDKNRegressor(epochs=300),
     "Deep ensemble": bdkn.DeepEnsembleRegressor(epochs=300),
-    "GP": bdkn.GPRegressor(),
-    "DKL": bdkn.DKLRegressor(epochs=400),
-    "BLL": bdkn.BLLRegressor(epochs=400),
-    "LDBLL": bdkn.LDBLLRegressor(epochs=200),
-    "MFVI": bdkn.MFVIRegressor(
+    "GP": bdkn_paper.GPRegressor(),
+    "DKL": bdkn_paper.DKLRegressor(epochs=400),
+    "BLL": bdkn_paper.BLLRegressor(epochs=400),
+    "LDBLL": bdkn_paper.LDBLLRegressor(epochs=200),
+    "MFVI": bdkn_paper.MFVIRegressor(
         hidden_layer_sizes=20, learning_rate=0.02, batch_size=None, epochs=2000, early_stopping=False
     ),
-    "VBLL": bdkn.VBLLRegressor(epochs=150, learning_rate=0.01),
+    "VBLL": bdkn_paper.VBLLRegressor(epochs=150, learning_rate=0.01),
 }
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 
 import bdkn
+from bdkn.ensemble import copy_estimator
 
 
 def models() -> list[bdkn.ProbabilisticRegressor]:
@@ -44,6 +45,10 @@ def digest() -> str:
         ]
         for part in found:
             numbers.update(np.ascontiguousarray(part).tobytes())
+    copied = copy_estimator(RandomForestRegressor(2, random_state=0).fit(X, y))
+    assert copied is not None
+    for rows in (X, np.where(X > 1.0, np.nan, X)):
+        numbers.update(copied.predict(rows).tobytes())
     return numbers.hexdigest()
 
 

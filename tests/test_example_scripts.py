@@ -8,11 +8,11 @@ import pytest
 
 FOLDER = Path(__file__).parent.parent / "examples"
 
-NEEDS = [name for name in ("torch", "gpytorch", "pyro", "vbll") if find_spec(name) is None]
+NEEDS = [name for name in ("bdkn_paper", "torch", "gpytorch", "pyro", "vbll") if find_spec(name) is None]
 
 
 @pytest.mark.no_cover
-@pytest.mark.skipif(bool(NEEDS), reason=f"needs {', '.join(NEEDS)}; run: pip install 'bdkn[baselines]'")
+@pytest.mark.skipif(bool(NEEDS), reason=f"needs {', '.join(NEEDS)}; run: pip install ./reproduction")
 def test_eight_methods_on_one_curve(tmp_path, capsys):
     example = runpy.run_path(str(FOLDER / "plot_eight_methods.py"))
     for model in example["METHODS"].values():

@@ -8,7 +8,7 @@ import pytest
 
 OPTIONAL = [
     *("matplotlib", "jinja2", "markupsafe", "typer", "click", "rich", "pandas", "polars", "pyarrow", "pooch"),
-    *("dask", "torch", "gpytorch", "pyro", "vbll"),
+    *("dask", "torch"),
 ]
 
 HIDE = """
@@ -46,7 +46,6 @@ USES = {
     "bdkn.BDKNRegressor(**settings, engine='torch').fit(X, y)": ("torch", "torch"),
     "bdkn.ParquetRows('rows.parquet', 'y')": ("pyarrow", "files"),
     "bdkn.DaskRows(X, 'y')": ("dask", "dask"),
-    "bdkn.GPRegressor().fit(X, y)": ("torch", "baselines"),
     "bdkn.BDKNRegressor(**settings).fit(X, y).member_report()": ("pandas", "frames"),
 }
 

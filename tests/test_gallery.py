@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 ROOT = Path(__file__).parent.parent
-GALLERY = runpy.run_path(str(ROOT / "documentation" / "gallery.py"))
+GALLERY = runpy.run_path(str(ROOT / "docs" / "tools" / "gallery.py"))
 EXAMPLES = [GALLERY["Example"].read(path) for path in sorted((ROOT / "examples" / "gallery").glob("*.py"))]
 
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
@@ -33,7 +33,7 @@ def test_the_page_is_what_the_script_gives(example):
     page, pictures = GALLERY["run"](example)
     words, numbers = words_and_numbers(page)
     written, printed = words_and_numbers((ROOT / "docs" / "gallery" / f"{example.name}.md").read_text("utf-8"))
-    assert words == written, "run: python documentation/gallery.py"
+    assert words == written, "run: python docs/tools/gallery.py"
     # Libraries that models of scikit-learn use may round otherwise elsewhere, and trees then divide rows otherwise.
     assert numbers == pytest.approx(printed, rel=0.05, abs=0.03)
     assert pictures

@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
-LICENCES = runpy.run_path(str(ROOT / "documentation" / "licences.py"))
+LICENCES = runpy.run_path(str(ROOT / "docs" / "tools" / "licences.py"))
 COPYLEFT, closure, licence = LICENCES["COPYLEFT"], LICENCES["closure"], LICENCES["licence"]
 USERS = [extra for extra in LICENCES["EXTRAS"] if extra not in ("docs", "test", "release", "bench")]
 

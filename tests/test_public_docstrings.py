@@ -16,8 +16,8 @@ PACKAGES = ("bdkn", "bdkn.inference", "bdkn.metrics", "bdkn.plots", "bdkn.predic
 EXTRAS = {"bdkn.DaskRows": "dask", "bdkn.TorchEngine": "torch"}
 """Packages that the examples of some names need."""
 
-METHODS_OF = re.compile(r"bdkn\.(plots|training|row_sources|regressors\.(?!baselines))")
-"""Modules whose public methods have sections, too: plots, training, row sources and regressors other than baselines."""
+METHODS_OF = re.compile(r"bdkn\.(plots|training|row_sources|regressors\.)")
+"""Modules whose public methods have sections, too."""
 
 NAMES = [
     f"{package}.{name}"

@@ -16,7 +16,7 @@ pytest.importorskip("mkdocs")
 yaml = pytest.importorskip("yaml")
 
 ROOT = Path(__file__).parent.parent
-HOOKS = runpy.run_path(str(ROOT / "documentation" / "hooks.py"))
+HOOKS = runpy.run_path(str(ROOT / "docs" / "tools" / "hooks.py"))
 
 
 def pages_of_the_site():
@@ -59,7 +59,8 @@ def test_every_error_and_warning_has_an_answer(kind):
 
 def test_links_are_those_of_the_site():
     text = (
-        "[a](../../results/effort.md) ![b](../images/demo.png) [c](../../Makefile) [d](../math.md#algorithm-1) [e](#x)"
+        "[a](../../benchmarks/records/effort.md) ![b](../images/demo.png) [c](../../Makefile) "
+        "[d](../math.md#algorithm-1) [e](#x)"
     )
     on_site = {"records/effort.md", "images/demo.png", "math.md"}
     changed = HOOKS["_with_links"](text, "docs/guide/page.md", "guide/page.md", on_site)
@@ -74,7 +75,7 @@ def test_nothing_is_loaded_from_elsewhere():
 
 
 def test_scores_on_the_page_about_other_tools_are_those_of_the_results():
-    scores = runpy.run_path(str(ROOT / "documentation" / "scores.py"))
+    scores = runpy.run_path(str(ROOT / "docs" / "tools" / "scores.py"))
     page, results = scores["PAGE"].read_text("utf-8"), (ROOT / "docs" / "results.md").read_text("utf-8")
     assert "| Concrete |" in scores["table"](results)
-    assert page == scores["with_table"](page, results), "run: python documentation/scores.py"
+    assert page == scores["with_table"](page, results), "run: python docs/tools/scores.py"

@@ -73,7 +73,7 @@ def test_hooks_are_local_and_call_the_tools_of_make_test():
         ("a.py", b"x = 1", "one end of line"),
         ("a.py", b"x = 1\n\n", "one end of line"),
         ("a.py", b"<<<<<<< ours\n", "unfinished merge"),
-        ("a.bin", bytes(1_000_001), "more than 1000000"),
+        ("a.bin", bytes(2_000_001), "more than 2000000"),
     ],
 )
 def test_files_with_faults_are_not_committed(tmp_path, capsys, name, content, complaint):

@@ -23,18 +23,7 @@ if TYPE_CHECKING:
     )
     from bdkn.metrics import Monitor, MonitorReport, calibration_error, coverage, crps, neg_crps, neg_nll, nll, rmse
     from bdkn.predictive import Gaussian, GaussianMixture, StudentT
-    from bdkn.regressors import (
-        BayesianStackingRegressor,
-        BDKNRegressor,
-        BLLRegressor,
-        DeepEnsembleRegressor,
-        DKLRegressor,
-        GPRegressor,
-        LDBLLRegressor,
-        MFVIRegressor,
-        VBLLRegressor,
-        load,
-    )
+    from bdkn.regressors import BayesianStackingRegressor, BDKNRegressor, DeepEnsembleRegressor, load
     from bdkn.regressors.updating import RowStatistics
     from bdkn.regressors.wrapped import (
         cross_val_predict_dist,
@@ -55,23 +44,18 @@ __all__ = [
     "ArrayRows",
     "BDKNError",
     "BDKNRegressor",
-    "BLLRegressor",
     "BayesianStackingRegressor",
     "ColumnsWarning",
-    "DKLRegressor",
     "DaskRows",
     "DeepEnsembleRegressor",
     "DivergedError",
     "DivergedMemberWarning",
     "ExtremeTargetWarning",
     "FewRowsWarning",
-    "GPRegressor",
     "Gaussian",
     "GaussianMixture",
     "InvalidParameterError",
     "IteratorRows",
-    "LDBLLRegressor",
-    "MFVIRegressor",
     "ModelFileError",
     "Monitor",
     "MonitorReport",
@@ -82,7 +66,6 @@ __all__ = [
     "RowStatistics",
     "StudentT",
     "TorchEngine",
-    "VBLLRegressor",
     "__version__",
     "calibration_error",
     "coverage",
@@ -127,18 +110,7 @@ _HOME = {
         "rmse",
     ),
     "bdkn.predictive": ("Gaussian", "GaussianMixture", "StudentT"),
-    "bdkn.regressors": (
-        "BDKNRegressor",
-        "BLLRegressor",
-        "BayesianStackingRegressor",
-        "DKLRegressor",
-        "DeepEnsembleRegressor",
-        "GPRegressor",
-        "LDBLLRegressor",
-        "MFVIRegressor",
-        "VBLLRegressor",
-        "load",
-    ),
+    "bdkn.regressors": ("BDKNRegressor", "BayesianStackingRegressor", "DeepEnsembleRegressor", "load"),
     "bdkn.regressors.wrapped": (
         "cross_val_predict_dist",
         "expected_cost",

@@ -55,6 +55,27 @@ def test_predictions_are_those_of_the_model_in_the_order_of_the_rows(home, run, 
     assert columns.where(columns.notna(), None).tolist() == support.column.tolist()
 
 
+@pytest.mark.parametrize(("with_zeros", "coverage"), [(True, 0.98), (False, 0.999)])
+def test_intervals_of_targets_with_bounds_are_those_of_the_model(run, tmp_path, with_zeros, coverage):
+    """Ends near a bound of the target lie on the bound, with point masses and without."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=200), "b": rng.normal(size=200)})
+    y = np.where(with_zeros & (frame["b"] < -0.5), 0.0, np.exp(2 * frame["a"] + rng.normal(size=200)))
+    settings = {"n_members": 2, "hidden_layer_sizes": (8,), "epochs": 20, "density": "student-t", "target": "log"}
+    model = bdkn.BDKNRegressor(**settings, random_state=0).fit(frame, y)
+    assert (model.target_values_ is not None) == with_zeros
+    model.save(tmp_path / "bounded.bdkn")
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    words = ("predict", tmp_path / "bounded.bdkn", tmp_path / "rows.csv", "--out", tmp_path / "out.csv")
+    result = run(*words, "--coverage", coverage, "--quantiles", "0.01,0.99")
+    assert result.exit_code == 0, result.output
+    found = read_table(tmp_path / "out.csv")
+    expected, quantiles = model.predict_interval(frame, coverage), model.predict_quantiles(frame, [0.01, 0.99])
+    np.testing.assert_allclose(found[["lower", "upper"]], expected, rtol=1e-9)
+    np.testing.assert_allclose(found[["q0.01", "q0.99"]], quantiles, rtol=1e-9)
+    assert ((expected[:, 0] == 0.0) & (quantiles[:, 0] > 0.0)).any()
+
+
 @pytest.mark.parametrize("name", ["out.tsv", "out.csv.gz", "out.parquet"])
 def test_files_of_all_kinds(home, run, tmp_path, name, model, inputs):
     read_table(home / "flats.csv").to_parquet(tmp_path / "flats.parquet")

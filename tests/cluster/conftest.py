@@ -1,6 +1,6 @@
-"""Makes the scripts of the folder torture importable."""
+"""Makes the scripts of the folder stress importable."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "torture"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "stress"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import bdkn
 
 ROWS = 80
 
-_LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "torch", "gpytorch", "pyro-ppl", "vbll")
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba")
 
 
 def table() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -37,8 +37,6 @@ def _paper(name: str, setting: int = 1, **others: Any) -> Callable[[], Any]:
     return lambda: getattr(bdkn, name).from_paper(setting, random_state=3, **others)
 
 
-_BASELINES = ("GPRegressor", "DKLRegressor", "BLLRegressor", "LDBLLRegressor", "MFVIRegressor", "VBLLRegressor")
-
 CASES: dict[str, Callable[[], Any]] = {
     "bdkn-default": lambda: bdkn.BDKNRegressor(random_state=3),
     "bdkn-small": lambda: bdkn.BDKNRegressor(n_members=3, hidden_layer_sizes=(9,), epochs=50, random_state=3),
@@ -53,30 +51,10 @@ CASES: dict[str, Callable[[], Any]] = {
     "ensemble-paper-2": _paper("DeepEnsembleRegressor", 2, n_members=3, epochs=100),
     "stack": _stack,
     "stack-default": lambda: bdkn.BayesianStackingRegressor(random_state=3),
-    **{
-        f"{name.removesuffix('Regressor').lower()}-default": lambda name=name: getattr(bdkn, name)(
-            epochs=25, random_state=3, **({"hidden_layer_sizes": (8,)} if name != "GPRegressor" else {})
-        )
-        for name in _BASELINES
-    },
-    **{f"{name.removesuffix('Regressor').lower()}-paper-1": _paper(name, epochs=25) for name in _BASELINES},
-    **{
-        f"{name.removesuffix('Regressor').lower()}-paper-2": _paper(name, 2, dataset="boston", epochs=25)
-        for name in _BASELINES
-    },
 }
 
-SAVED = (
-    "bdkn-small",
-    "bdkn-paper-1",
-    "ensemble-default",
-    "stack",
-    *(f"{name.removesuffix('Regressor').lower()}-default" for name in _BASELINES),
-)
+SAVED = ("bdkn-small", "bdkn-paper-1", "ensemble-default", "stack")
 """Cases whose model is kept as well: one of each class, and the published method."""
-
-FORMER = ("former-bdkn-small", "former-ensemble-default", "former-stack")
-"""Models of the cases of these names as they were fitted and saved before predictions widened outside of the rows."""
 
 WEIGHTED = ("bdkn-hold-out", "ensemble-default")
 """Cases fitted with sample weights."""
@@ -112,11 +90,4 @@ def fingerprint() -> str:
     blas = sorted({one["architecture"] for one in threadpool_info() if "architecture" in one})
     _, cpu, features = cpu_target.target_context.codegen().magic_tuple()
     vectors = [name for name in ("avx2", "avx512f") if f"+{name}" in features.split(",")]
-    return " ".join([cpu, *vectors, *blas, *(f"{name}-{_version(name)}" for name in _LIBRARIES)])
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "none"
+    return " ".join([cpu, *vectors, *blas, *(f"{name}-{version(name)}" for name in _LIBRARIES)])

@@ -20,7 +20,7 @@ import bdkn
 from bdkn.kernels.compiled import compiled
 from bdkn.kernels.elementary import fma
 
-from .cases import CASES, FORMER, SAVED, fingerprint, fitted, predictions
+from .cases import CASES, SAVED, fingerprint, fitted, predictions
 
 FOLDER = Path(__file__).parent / "files"
 
@@ -31,8 +31,6 @@ LOADED_TOLERANCE = 1e-4
 
 LIKE_THEN = json.loads((FOLDER / "made-with.json").read_text())["fingerprint"]
 
-_TORCH_CASES = ("gp", "dkl", "bll", "ldbll", "mfvi", "vbll")
-
 
 @compiled
 def is_fused(x: float) -> bool:
@@ -40,10 +38,10 @@ def is_fused(x: float) -> bool:
     return bool(fma(x, x, -(x * x)) != 0)
 
 
-def assert_same(found: dict[str, np.ndarray], name: str, tolerance: float, *, former: bool = False) -> None:
+def assert_same(found: dict[str, np.ndarray], name: str, tolerance: float) -> None:
     kept = load_file(FOLDER / f"{name}.safetensors")
     assert found.keys() == kept.keys()
-    exact = fingerprint() == LIKE_THEN and not former  # those were written on other machines
+    exact = fingerprint() == LIKE_THEN
     for key, numbers in kept.items():
         if key == "draws" and not exact:
             continue  # the root of a covariance, through which they are drawn, is unique up to signs only
@@ -54,13 +52,9 @@ def assert_same(found: dict[str, np.ndarray], name: str, tolerance: float, *, fo
 @pytest.mark.no_cover
 @pytest.mark.parametrize("name", CASES)
 def test_a_fit_gives_the_kept_numbers(name: str) -> None:
-    if name.startswith(_TORCH_CASES):
-        pytest.importorskip("gpytorch", reason="the extra 'baselines' is not installed")
     assert_same(predictions(fitted(name)), name, TOLERANCE if is_fused(np.float32(1.1)) else UNFUSED_TOLERANCE)
 
 
-@pytest.mark.parametrize("name", [*SAVED, *FORMER])
+@pytest.mark.parametrize("name", SAVED)
 def test_a_kept_model_file_loads_and_predicts_the_kept_numbers(name: str) -> None:
-    if name.startswith(("gp", "dkl")):
-        pytest.importorskip("torch", reason="a Gaussian process computes with PyTorch")
-    assert_same(predictions(bdkn.load(FOLDER / f"{name}.bdkn")), name, LOADED_TOLERANCE, former=name in FORMER)
+    assert_same(predictions(bdkn.load(FOLDER / f"{name}.bdkn")), name, LOADED_TOLERANCE)

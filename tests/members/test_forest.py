@@ -1,4 +1,4 @@
-"""The forest as plain arrays, against scikit-learn's own trees and a count of shared leaves."""
+"""The forest as plain arrays, against a count of shared leaves."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from scipy import stats
 
 from bdkn.kernels import forest as kernel
 from bdkn.members import Standardizer
-from bdkn.members.forest import _join, grow_forest, sortable
+from bdkn.members.forest import _join, _Ranks, grow_forest, sortable
 from bdkn.members.neighbours import Kind, Neighbours
 from bdkn.predictive import StudentT
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(80, 3)).astype(np.float32), RNG.normal(size=80)
-FOREST = grow_forest(sortable(X), Y, None, np.random.SeedSequence(0), n_trees=15)
+FOREST = grow_forest(X, Y, None, np.random.SeedSequence(0), n_trees=15)
 
 
 def leaves(forest, rows):
@@ -62,12 +62,12 @@ def test_trees_are_joined_one_after_the_other():
 
 
 def test_threads_do_not_matter_and_counts_do():
-    again = grow_forest(sortable(X), Y, None, np.random.SeedSequence(0), n_trees=15, n_jobs=3)
+    again = grow_forest(X, Y, None, np.random.SeedSequence(0), n_trees=15, n_jobs=3)
     for field in fields(FOREST):
         np.testing.assert_array_equal(getattr(again, field.name), getattr(FOREST, field.name))
     np.testing.assert_array_equal(again.nodes, FOREST.nodes)
     counts = np.where(np.arange(80) < 40, 1.0, 1e-9)
-    weighted = grow_forest(sortable(X), Y, counts, np.random.SeedSequence(0), n_trees=5)
+    weighted = grow_forest(X, Y, counts, np.random.SeedSequence(0), n_trees=5)
     assert weighted.rows.max() < 40
 
 
@@ -78,6 +78,30 @@ def test_keys_are_in_the_order_of_the_numbers(pair):
     first, second = sortable(pair)
     assert (first < second) == (one < two)
     assert (first == second) == (one == two)
+
+
+@settings(max_examples=200, deadline=None)
+@given(hnp.arrays(np.float32, (2, 2), elements=st.floats(width=32, allow_nan=False, allow_infinity=False)))
+def test_thresholds_divide_the_values_of_two_ranks(X):
+    inputs = _Ranks.of(X)
+    for column, ranks in enumerate(inputs.ranks.T.astype(int)):
+        low, high = X[np.argsort(ranks), column]
+        np.testing.assert_array_equal(inputs.values[inputs.first[column] + ranks], X[:, column])
+        if low < high:
+            (threshold,) = inputs.between(np.array([column]), np.array([0]), np.array([1]))
+            assert low <= threshold < high
+            middle = (float(low) + float(high)) / 2.0
+            assert float(threshold) <= middle < float(np.nextafter(threshold, np.float32(np.inf)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(hnp.arrays(np.float64, st.integers(1, 60), elements=st.sampled_from([0.0, 0.1, 0.5, 2.0]) | st.floats(0.0, 1.0)))
+def test_selection_and_order_are_those_of_numpy(values):
+    single, places = values.astype(np.float32), np.empty(len(values), np.int32)
+    kernel._sort_places(single, places)
+    np.testing.assert_array_equal(places, np.argsort(single, kind="stable"))
+    for k, expected in enumerate(np.sort(values)):
+        assert kernel._kth_smallest(values, len(values), k, np.empty(len(values))) == expected
 
 
 def kinds(*some):

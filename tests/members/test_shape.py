@@ -47,6 +47,36 @@ def test_a_student_t_that_is_right_stays_alone():
     assert fit_density(table, y, None, student, SEED) is None
 
 
+class Replacement:
+    """A density that replaces the Student-t of rows by another one of this scale; its own components are unused."""
+
+    shares = np.ones((1, 2))
+
+    def __init__(self, scale):
+        self.scale = scale
+
+    def weigh(self, student, parts):
+        return StudentT(30.0, student.loc, self.scale)
+
+    def rows(self, rows):
+        return self
+
+
+@pytest.mark.parametrize(("scale", "is_better"), [(0.15, True), (0.4, False)])
+def test_a_better_log_score_does_not_outweigh_a_worse_crps(scale, is_better, monkeypatch):
+    """One row of twenty is an outlier: a scale too large for the others has the better log score there."""
+    y = 0.15 * np.random.default_rng(0).normal(size=600)
+    y[::20] = 1.5
+    student, density = StudentT(30.0, np.zeros(600), 0.1), Replacement(scale)
+    wider = density.weigh(student, None)
+    assert wider.logpdf(y).mean() > student.logpdf(y).mean() + 0.1
+    assert (wider.crps(y).mean() < student.crps(y).mean()) == is_better
+    monkeypatch.setattr(shape._Stacking, "_density", lambda self: density)
+    monkeypatch.setattr(shape._Stacking, "_calibrated", lambda self, density: density)
+    problem = shape._Stacking(None, student, y, np.ones(600), np.arange(600), density, 1)
+    assert problem._better() is (density if is_better else None)
+
+
 def test_few_rows_stay_with_the_student_t():
     assert fit_density(X[:90], Y[:90], None, STUDENT[:90], SEED) is None
     assert fit_density(X, Y, None, StudentT(10.0, Y, 0.0), SEED) is None

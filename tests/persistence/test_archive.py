@@ -110,7 +110,7 @@ def test_a_newer_format_is_named_in_the_error(tmp_path):
     path = tmp_path / "newer.bdkn"
     newer = {"format": "bdkn model", "version": str(VERSION + 1), "document": json.dumps({})}
     save_file({"a": np.ones(2)}, path, newer)
-    with pytest.raises(ModelFileError, match=rf"format version {VERSION + 1}.*up to version {VERSION}.*--upgrade"):
+    with pytest.raises(ModelFileError, match=rf"format version {VERSION + 1}.*reads version {VERSION}.*--upgrade"):
         read(path)
 
 
@@ -166,7 +166,7 @@ def test_a_document_that_is_none_is_refused(tmp_path, text):
     from bdkn.persistence.archive import _checksum
 
     arrays = {"a": np.ones(2)}
-    metadata = {"format": "bdkn model", "version": "2", "document": text, "checksum": _checksum(arrays, text)}
+    metadata = {"format": "bdkn model", "version": str(VERSION), "document": text, "checksum": _checksum(arrays, text)}
     save_file(arrays, tmp_path / "odd.bdkn", metadata)
     with pytest.raises(ModelFileError, match=r"its document (is no JSON|does not consist of names and values)"):
         read(tmp_path / "odd.bdkn")
@@ -175,7 +175,7 @@ def test_a_document_that_is_none_is_refused(tmp_path, text):
 def test_arrays_of_unknown_types_and_impossible_shapes_are_refused(tmp_path):
     def made(name, kind, shape, size):
         header = {name: {"dtype": kind, "shape": shape, "data_offsets": [0, size]}}
-        header["__metadata__"] = {"format": "bdkn model", "version": "2", "document": "{}", "checksum": ""}
+        header["__metadata__"] = {"format": "bdkn model", "version": str(VERSION), "document": "{}", "checksum": ""}
         text = json.dumps(header).encode()
         (tmp_path / "odd.bdkn").write_bytes(len(text).to_bytes(8, "little") + text + b"\x02" * size)
 

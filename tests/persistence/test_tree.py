@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from bdkn.errors import ModelFileError
 from bdkn.persistence import pack, unpack
+from bdkn.persistence.fields import stored
 
 
+@stored
 @dataclass(frozen=True)
 class Point:
     x: float
@@ -36,8 +38,8 @@ TREES = st.recursive(
 
 def there_and_back(value):
     arrays = {}
-    tree = json.loads(json.dumps(pack(value, (Point,), arrays, "value")))
-    return unpack(tree, (Point,), arrays)
+    tree = json.loads(json.dumps(pack(value, arrays, "value")))
+    return unpack(tree, arrays, "value")
 
 
 @settings(max_examples=100, deadline=None)
@@ -70,4 +72,4 @@ def test_arrays_of_different_places_do_not_collide():
 @pytest.mark.parametrize("value", [Stranger(1.0), object(), {1, 2}, print])
 def test_anything_else_is_refused_by_name(value):
     with pytest.raises(ModelFileError, match=rf"model\.part is a {type(value).__name__}"):
-        pack({"part": value}, (Point,), {}, "model")
+        pack({"part": value}, {}, "model")

@@ -126,5 +126,8 @@ def test_expectations_that_do_not_exist_are_refused():
         expectation(StudentT(2.0, [0.0], 1.0), lambda y, rows: y**4)
     with pytest.raises(InvalidParameterError, match="grows too fast"):
         expectation(GaussianMixture([[0.0, 1.0]], 1.0), lambda y, rows: np.exp(y**2))
+    both = JoinedPredictive([Gaussian([0.0], 1.0), StudentT(2.0, [0.0], 1.0)], [0, 0, 1], [0, 0, 0])
+    with pytest.raises(InvalidParameterError, match="row 2 cannot be computed"):
+        expectation(both, lambda y, rows: y**4)
     with pytest.raises(InvalidParameterError, match="must be finite for every target; got inf at"):
         expectation(Gaussian([0.0], 1.0), lambda y, rows: np.where(y > 0.0, np.inf, 0.0))

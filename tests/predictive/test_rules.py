@@ -89,7 +89,7 @@ def test_values_at_the_nodes_give_that_of_their_polynomial_at_the_end():
 
 
 def test_expectations_of_rows_in_parts(monkeypatch):
-    monkeypatch.setattr(module, "_ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(module, "_TERMS_AT_ONCE", 2)
     for dist in (
         Gaussian([0.0, 1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 0.5, 1.0, 3.0]),
         GaussianMixture(np.arange(10.0).reshape(5, 2), [[1.0, 0.5]] * 5),

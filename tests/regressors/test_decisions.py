@@ -179,6 +179,19 @@ class TestCosts:
         expected = expected_cost(known, (2.0, 1.0), 0.4)
         np.testing.assert_allclose(expected_cost(other, (2.0, 1.0), 0.4), expected, rtol=1e-5)
 
+    def test_the_tails_of_kinds_that_are_not_known_count(self):
+        outcome = Outcome.of(Wrapped(StudentT(2.0, LOC, 1.0)))
+        with pytest.raises(InvalidParameterError, match="row 0 cannot be computed to the tolerance 1e-06"):
+            expected_cost(outcome, lambda y: y**4)
+
+    def test_an_improvement_on_the_best_target(self, model, data):
+        """Its cost is a hinge, far out in the tail of most predictions."""
+        X, y = data
+        found = model.expected_cost(X, lambda v: -np.maximum(v - y.max(), 0.0))
+        exact = model.expected_cost(X, (1.0, 0.0), y.max())
+        assert exact.min() < 1e-11
+        np.testing.assert_allclose(-found, exact, rtol=1e-5, atol=1e-14)
+
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [

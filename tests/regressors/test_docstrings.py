@@ -5,14 +5,11 @@ from __future__ import annotations
 import doctest
 import inspect
 import re
-from importlib.util import find_spec
 
 import pytest
 
 import bdkn.regressors.registry
 from bdkn.regressors import REGRESSORS
-
-MODULES = {"pyro-ppl": "pyro"}
 
 each = pytest.mark.parametrize("cls", REGRESSORS.values(), ids=REGRESSORS)
 
@@ -56,9 +53,6 @@ def test_no_shared_text_is_missing(cls: type) -> None:
 @pytest.mark.no_cover
 @each
 def test_examples_run(cls: type) -> None:
-    for package in getattr(cls, "packages", ()):
-        if find_spec(MODULES.get(package, package)) is None:
-            pytest.skip(f"this needs {package}; run: pip install 'bdkn[baselines]'")
     run_examples(cls, cls.__name__)
 
 

@@ -1,22 +1,24 @@
 """Groups and splits of one's own, rows that repeat, and rows with wild values."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from quick import QUICK, table
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression, Ridge
-from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit, cross_validate
+from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, StratifiedKFold, TimeSeriesSplit, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 from threadpoolctl import threadpool_info
 
 import bdkn
-from bdkn import BayesianStackingRegressor, BDKNRegressor
+from bdkn import BayesianStackingRegressor, BDKNRegressor, RowNumberFolds
 from bdkn.errors import ExtremeTargetWarning, InvalidParameterError, RepeatedRowsWarning
 from bdkn.members import FoldPlan, Splitting
 from bdkn.rows import Rows
+from bdkn.tables import TableEncoder
 from bdkn.threads import bounded_threads, one_blas_thread
 
 X, y = table(60)
@@ -73,6 +75,62 @@ def test_a_random_splitter_gives_each_member_folds_of_its_own():
     assert not np.array_equal(*random.fold_of.T)
     np.testing.assert_array_equal(*fixed.fold_of.T)
     np.testing.assert_array_equal(random.fold_of, plan(network(cv=KFold(5, shuffle=True))).fold_of)
+
+
+def sets(cv, groups=None):
+    return Splitting.of(Rows(X, y), groups, cv).by_cv(cv).sets
+
+
+def test_folds_of_a_cv_are_sets_of_rows():
+    np.testing.assert_array_equal(sets(KFold(3)), np.repeat([0, 1, 2], 20))
+    np.testing.assert_array_equal(sets(list(KFold(3).split(X))), np.repeat([0, 1, 2], 20))
+    np.testing.assert_array_equal(sets(TimeSeriesSplit(3)), np.repeat([0, 1, 2, 3], 15))  # the first rows are a set
+
+
+@pytest.mark.parametrize(
+    "cv", [None, 3, KFold(3, shuffle=True), ShuffleSplit(1), StratifiedKFold(3, shuffle=True), RowNumberFolds(3)]
+)
+def test_folds_of_single_rows_are_no_sets(cv):
+    assert Splitting.of(Rows(X, y > 0), None, cv).by_cv(cv).sets is None
+
+
+def test_groups_take_precedence_over_the_folds_of_a_cv():
+    np.testing.assert_array_equal(sets(KFold(3), GROUPS), np.unique(GROUPS, return_inverse=True)[1])
+
+
+@pytest.mark.parametrize("make", [BDKNRegressor, BayesianStackingRegressor])
+def test_row_numbers_of_groups_leak_no_group_into_the_density(make):
+    """Rows of a group have equal inputs, so that a forest of single rows knows the level of each training group."""
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(60), 10)
+    rows = np.c_[rng.normal(size=(60, 2))[group], rng.normal(size=600)]
+    targets = 2 * rng.normal(size=60)[group] + rows[:, 2] + 0.3 * rng.normal(size=600)
+    splits = list(GroupKFold(5).split(rows, targets, group))
+    model = make(cv=splits, effort="fast", random_state=0).fit(rows, targets)
+    assert model.fitted_.combined.density is None
+    model = make(cv=splits, effort="fast", random_state=0).fit(rows, targets, groups=np.arange(600))
+    assert model.fitted_.combined.density is not None
+
+
+@pytest.mark.parametrize("make", [BDKNRegressor, BayesianStackingRegressor])
+def test_row_numbers_of_groups_leak_no_target_into_statistics_of_categories(make, monkeypatch):
+    """Targets exchanged within a fold change the inputs of rows of other folds, but not those of its own rows."""
+    learn, seen, rng = TableEncoder.learn, [], np.random.default_rng(0)
+
+    def record(*given):
+        seen.append(learn(*given)[1])
+        raise KeyboardInterrupt  # the inputs are all that is needed of the fit
+
+    monkeypatch.setattr(TableEncoder, "learn", record)
+    street = rng.integers(0, 20, 300)
+    frame = pd.DataFrame({"street": [f"s{k}" for k in street], "area": rng.normal(size=300)})
+    targets = street + rng.normal(size=300)
+    for given in (targets, np.r_[targets[59::-1], targets[60:]]):
+        with pytest.raises(KeyboardInterrupt):
+            make(cv=list(KFold(5).split(frame))).fit(frame, given)
+    changed = (seen[0] != seen[1]).any(axis=1)
+    assert not changed[:60].any()
+    assert changed[60:].any()
 
 
 @pytest.mark.parametrize("model", both(cv=TimeSeriesSplit(3)))

@@ -111,16 +111,33 @@ def test_shift_makes_intervals_those_of_the_rows_that_matter(stacked):
     np.testing.assert_array_equal(same, stacked.predict_interval(NEW[:9], 0.9, guarantee=True))
 
 
-def test_it_survives_updates_and_files(networks, tmp_path):
-    model = copy.deepcopy(networks).partial_fit(NEW[:300], z[:300])
-    interval = model.predict_interval(NEW[300:], guarantee=True)
-    assert abs(share_inside(interval, z[300:]) - 0.9) < 0.07
-    model.save(tmp_path / "model.bdkn")
-    np.testing.assert_array_equal(
-        bdkn.load(tmp_path / "model.bdkn").predict_interval(NEW[300:], guarantee=True), interval
-    )
+def test_it_survives_files_and_dropped_members(networks, tmp_path):
+    networks.save(tmp_path / "model.bdkn")
+    loaded = bdkn.load(tmp_path / "model.bdkn")
+    expected = networks.predict_interval(NEW, guarantee=True)
+    np.testing.assert_array_equal(loaded.predict_interval(NEW, guarantee=True), expected)
     fewer = networks.drop_members(networks.member_names_[-1])
     assert fewer.predict_interval(NEW[:2], guarantee=True).shape == (2, 2)
+
+
+def test_it_is_refused_while_absorbed_rows_count(networks, tmp_path):
+    """Errors on the rows of the fit do not hold for a model that has learned from noisier rows since."""
+    louder = z[:600] + 3.0 * np.random.default_rng(2).normal(size=600)
+    updated = copy.deepcopy(networks).partial_fit(NEW[:600], louder)
+    updated.save(tmp_path / "model.bdkn")
+    variants = {
+        600: [updated, bdkn.load(tmp_path / "model.bdkn"), copy.deepcopy(networks).merge(updated)],
+        400: [copy.deepcopy(updated).forget(NEW[:200], louder[:200])],
+        500: [copy.deepcopy(networks).partial_fit(NEW[:500], louder[:500], forgetting=0.5)],
+    }
+    for n, models in variants.items():
+        for model in models:
+            with pytest.raises(InvalidParameterError, match=f"absorbed rows since, {n} of which .*call forget"):
+                model.predict_interval(NEW, guarantee=True)
+            assert np.isfinite(model.predict_interval(NEW[:3])).all()
+    np.testing.assert_array_equal(
+        updated.forget().predict_interval(NEW, guarantee=True), networks.predict_interval(NEW, guarantee=True)
+    )
 
 
 def test_one_split_and_common_folds_have_intervals_too():

@@ -144,7 +144,7 @@ def test_parts_unknown_to_this_version(tmp_path, kept, change):
 
 
 def test_the_contents_of_a_file(tmp_path):
-    """A change here is a change of format: older files must still load, or the version must rise."""
+    """A change here is a change of format: files written before must still load, or the version must rise."""
     model = BDKNRegressor(**QUICK).fit(X, y)
     model.save(tmp_path / "model.bdkn")
     arrays, document = read(tmp_path / "model.bdkn")

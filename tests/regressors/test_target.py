@@ -132,11 +132,43 @@ def test_the_choice():
     assert isinstance(settings.link(Rows(*prices(600))).link, LogLink)
     assert settings.link(Rows(*counts(600))).support == (0.0, np.inf)
     rng, X, f = signal(600, 0)
-    assert isinstance(settings.link(Rows(X, 1 / (1 + np.exp(-f - 0.5 * rng.normal(size=600))))).link, LogitLink)
+    bounded = TargetSettings("auto", 0.0, 1.0)
+    assert isinstance(bounded.link(Rows(X, 1 / (1 + np.exp(-f - 0.5 * rng.normal(size=600))))).link, LogitLink)
     assert settings.link(Rows(*shares(600))).support == (0.0, 1.0)
     assert settings.link(Rows(X, f)) == IdentityLink()
     assert settings.link(Rows(X[:20], np.exp(f[:20]))) == IdentityLink()
     assert settings.link(Rows(X, np.ones(600))) == IdentityLink()
+
+
+def test_targets_between_0_and_1_have_no_upper_bound():
+    settings, (rng, X, f) = TargetSettings("auto", None, None), signal(600, 0)
+    y = 0.05 * np.exp(f + 0.5 * rng.normal(size=600))
+    for targets in (y[y < 1], 1 / (1 + np.exp(-f - 0.5 * rng.normal(size=600)))):
+        assert settings.link(Rows(X[: len(targets)], targets)).support[1] == np.inf
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-8, 1e6])
+def test_the_choice_does_not_depend_on_the_unit(unit):
+    settings, (X, y) = TargetSettings("auto", None, None), prices(600)
+    link, other = (settings.link(Rows(X, factor * y / y.max())) for factor in (0.9, 0.9 * unit))
+    assert isinstance(other.link, LogLink)
+    np.testing.assert_allclose(other.forward(unit * y) - link.forward(y), np.log(unit), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("gain", "error", "kind"), [(0.1, 0.04, IdentityLink), (0.02, 0.002, IdentityLink), (0.1, 0.02, LogLink)]
+)
+def test_another_link_must_be_better_by_four_errors_and_three_hundredths(gain, error, kind, monkeypatch):
+    X, y = prices(400)
+    spread = np.sqrt(400) * error * np.resize([-1.0, 1.0], 400)  # of the gain of single rows
+
+    def scores(table, targets, links):
+        assert isinstance(links[1].link, LogLink)
+        return np.stack([gain + spread if k == 1 else np.zeros(400) for k in range(len(links))])
+
+    monkeypatch.setattr("bdkn.members.target_choice.link_scores", scores)
+    link = TargetSettings("auto", None, None).link(Rows(X, y))
+    assert isinstance(getattr(link, "link", link), kind)
 
 
 def test_without_a_reason_the_fit_is_the_one_of_the_identity():

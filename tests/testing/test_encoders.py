@@ -33,8 +33,8 @@ class MissingIndicators:
     def n_columns(self) -> int:
         return self.standardizer.n_columns
 
-    def check(self, X):
-        self.standardizer.check(np.nan_to_num(X))
+    def check_rows(self, X):
+        self.standardizer.check_rows(np.nan_to_num(X))
         return np.asarray(X)
 
     def transform(self, X):
@@ -104,8 +104,8 @@ def test_encoders_that_break_a_rule_are_named_by_the_rule(change, statement):
         def n_columns(self):
             return change.get("width", self.inner.n_columns)
 
-        def check(self, X):
-            return self.inner.check(X)
+        def check_rows(self, X):
+            return self.inner.check_rows(X)
 
         def transform(self, X):
             inputs = self.inner.transform(X) + change.get("offset", 0)

@@ -5,16 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bdkn import (
-    BDKNRegressor,
-    BLLRegressor,
-    DKLRegressor,
-    GPRegressor,
-    LDBLLRegressor,
-    MFVIRegressor,
-    VBLLRegressor,
-)
+from bdkn import BDKNRegressor
 from bdkn.errors import InvalidParameterError
+from bdkn_paper import BLLRegressor, DKLRegressor, GPRegressor, LDBLLRegressor, MFVIRegressor, VBLLRegressor
 from bdkn_paper.experiments import Task, load_experiment, run_cells
 from bdkn_paper.experiments.evaluate import evaluate
 from bdkn_paper.experiments.machine import accelerator

@@ -92,7 +92,7 @@ def test_packed_records_have_names_that_are_names(tmp_path, name):
     changed = json.loads(head)
     changed["common"]["cell"]["experiment"] = name
     path.write_text("\n".join([json.dumps(changed), *lines]))
-    with pytest.raises(InvalidParameterError, match=r"bdkn-waves.jsonl must hold records .* a name must"):
+    with pytest.raises(InvalidParameterError, match=r"tiny.jsonl must hold records .* a name must"):
         records(results)
 
 

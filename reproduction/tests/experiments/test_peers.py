@@ -17,6 +17,7 @@ from tiny import cell, task
 from bdkn.errors import MissingExtraError
 from bdkn.predictive import Gaussian, GaussianMixture
 from bdkn.regressors import REGRESSORS
+from bdkn_paper.baselines import BASELINES
 from bdkn_paper.experiments import load_experiment, parse_experiment
 from bdkn_paper.experiments.evaluate import evaluate
 from bdkn_paper.experiments.methods import METHODS
@@ -98,7 +99,7 @@ def rows(n=40):
 
 
 def test_one_registry_holds_ours_and_theirs():
-    assert {**REGRESSORS, **PEERS, "Rival": Rival} == METHODS
+    assert {**REGRESSORS, **BASELINES, **PEERS, "Rival": Rival} == METHODS
     assert not REGRESSORS.keys() & PEERS.keys()
 
 

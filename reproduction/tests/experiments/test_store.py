@@ -151,13 +151,7 @@ def test_packed_records_come_back(tmp_path):
     for one in written:
         store.put(one)
     assert pack(store, results) == 6
-    names = sorted(str(path.relative_to(results)) for path in results.rglob("*.*"))
-    assert names == [
-        "other/bdkn-waves.jsonl",
-        "tiny/bdkn-waves.jsonl",
-        "tiny/de-waves.jsonl",
-        "tiny/failing-waves.jsonl",
-    ]
+    assert sorted(path.name for path in results.iterdir()) == ["other.jsonl", "tiny.jsonl"]
     assert records(results) == records(tmp_path / "store")
     assert [one["cell"]["split"] for one in records(results) if one["cell"]["method"] == "bdkn"] == [0, 0, 1, 2]
     rebuilt = Store(tmp_path / "rebuilt")
@@ -171,7 +165,7 @@ def test_what_records_share_is_written_once(tmp_path):
     for split in range(3):
         store.put(record(split))
     pack(store, tmp_path / "results")
-    text = (tmp_path / "results" / "tiny" / "bdkn-waves.jsonl").read_text()
+    text = (tmp_path / "results" / "tiny.jsonl").read_text()
     assert [text.count(word) for word in ('"numpy"', '"cores"', '"regressor"', '"rmse"')] == [1, 1, 1, 3]
 
 
@@ -193,10 +187,48 @@ def test_a_damaged_file_is_named(tmp_path, damage):
     store = Store(tmp_path / "store")
     store.put(record())
     pack(store, tmp_path / "results")
-    path = tmp_path / "results" / "tiny" / "bdkn-waves.jsonl"
+    path = tmp_path / "results" / "tiny.jsonl"
     path.write_text(path.read_text().splitlines()[0] if damage == "first line only" else damage)
-    with pytest.raises(InvalidParameterError, match=r"bdkn-waves.jsonl must hold records as 'bdkn-paper pack' writes"):
+    with pytest.raises(InvalidParameterError, match=r"tiny.jsonl must hold records as 'bdkn-paper pack' writes"):
         records(tmp_path / "results")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda lines: lines[:-1], "1 of the 2 records of its last group"),
+        (lambda lines: [*lines, *lines[:2]], "1 of the 2 records of its last group"),
+        (lambda lines: [*lines, *lines[:3]], "two records of one cell, tiny: bdkn on waves, split 0"),
+        (
+            lambda lines: [lines[0].replace(':2,"common"', ':null,"common"'), *lines[1:]],
+            "records must be a whole number",
+        ),
+        (
+            lambda lines: [lines[0].replace('"version":1', '"version":2'), *lines[1:]],
+            "another format, 'bdkn records' 2",
+        ),
+        (lambda lines: lines[1:], "got 'format'"),
+    ],
+)
+def test_a_group_of_lines_is_whole_and_there_once(tmp_path, change, message):
+    store, path = Store(tmp_path / "store"), tmp_path / "results" / "tiny.jsonl"
+    for one in (record(0), record(1), record(0, method="de"), record(1, method="de")):
+        store.put(one)
+    pack(store, path.parent)
+    lines = path.read_text().splitlines()
+    assert len(lines) == 6
+    path.write_text("\n".join(change(lines)))
+    with pytest.raises(InvalidParameterError, match=message):
+        records(path.parent)
+
+
+def test_records_of_other_methods_stay_in_the_file_of_their_experiment(tmp_path):
+    results = tmp_path / "results"
+    for name, one in {"1": record(0), "2": record(0, method="de", hardware={"cores": 8})}.items():
+        store = Store(tmp_path / name)
+        store.put(one)
+        pack(store, results)
+    assert records(results) == [record(0), record(0, method="de", hardware={"cores": 8})]
 
 
 def test_records_must_be_somewhere(tmp_path):
@@ -211,8 +243,8 @@ def test_two_that_pack_into_one_folder_wait_for_each_other(tmp_path):
         store.put(record(split))
     pack(stores[0], tmp_path / "elsewhere")
     (packed,) = (tmp_path / "elsewhere").rglob("*.jsonl")
-    folder = tmp_path / "results" / "tiny"
-    folder.mkdir(parents=True)
+    folder = tmp_path / "results"
+    folder.mkdir()
     thread = threading.Thread(target=pack, args=(stores[1], tmp_path / "results"))
     with alone(folder):  # as the first one does while it adds its records
         thread.start()

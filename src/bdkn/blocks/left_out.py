@@ -13,6 +13,7 @@ from bdkn.blocks.tree import merged_in_tree
 from bdkn.inference import Forecast, Statistics
 from bdkn.inference.combination import features
 from bdkn.members import FoldNetworks, FoldPlan, HeldOut, predict_held_out
+from bdkn.persistence.fields import NonNegative, stored
 from bdkn.rows import Rows
 from bdkn.typing import FloatArray
 
@@ -20,12 +21,13 @@ Slopes = Callable[[FloatArray], FloatArray]
 """The logarithm of the derivative of the scaled target, at targets in scaled units."""
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class LeftOut:
     """What rows that were left out tell: statistics, and sums over rows of v^τ and of log g′(y), each with counts."""
 
     statistics: Statistics
-    noise: float
+    noise: NonNegative
     log_slopes: float
 
     def __add__(self, other: LeftOut) -> LeftOut:

@@ -14,13 +14,13 @@ from bdkn.blocks.training import ChunkPlan
 from bdkn.errors import InvalidParameterError, check_number
 from bdkn.members import FoldPlan
 from bdkn.members.fold_plan import child_seed, fold_generator
-from bdkn.members.splitting import is_fold_count
+from bdkn.members.splitting import ShuffledRows, is_fold_count
 from bdkn.training.job import RowSelection, RowsWithout
 from bdkn.typing import IndexArray
 
 
 @dataclass
-class RowNumberFolds:
+class RowNumberFolds(ShuffledRows):
     """Cross-validation splitter whose folds are functions of a row's number, or of its group.
 
     Rows in blocks are divided so: the fold of a row does not depend on how many other rows there are. With it, a fit to

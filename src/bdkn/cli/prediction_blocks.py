@@ -84,9 +84,9 @@ class PredictionPlan:
 
         X = self._frame(block)
         dist = self.model.predict_dist(X)
-        levels = np.array([(1 - self.coverage) / 2, (1 + self.coverage) / 2, *self.quantiles])
-        ends = self._quantiles(X, dist, levels)
-        columns = [*(block[name] for name in self.copied), dist.mean(), dist.std(), *ends.T]
+        columns = [*(block[name] for name in self.copied), dist.mean(), dist.std(), *self._interval(X, dist)]
+        if self.quantiles:
+            columns += [*self._quantiles(X, dist, np.array(self.quantiles)).T]
         columns += [self._above(X, dist, t) for t in self.above]
         if self.support:
             found = self.model.support(X)
@@ -104,6 +104,12 @@ class PredictionPlan:
             if name in self.copied and kind != "text":
                 table = table.set_column(place, name, from_text(table[name], kind, name))
         return as_pandas(table) if getattr(self.model, "table_", None) is None else plain_columns(table)
+
+    def _interval(self, X: Any, dist: Any) -> Any:
+        """Return both ends of ``predict_interval``; rows are predicted again only if targets share values."""
+        if getattr(self.model, "target_values_", None) is None:
+            return dist.interval(self.coverage)
+        return self.model.predict_interval(X, self.coverage).T
 
     def _quantiles(self, X: Any, dist: Any, levels: Any) -> Any:
         """Return the quantiles of ``predict_quantiles``; rows are predicted again only if targets share values."""

@@ -20,6 +20,7 @@ from bdkn.inference.forecast import Forecast
 from bdkn.inference.posteriors import Posterior, leave_one_out
 from bdkn.inference.rowwise import leverage
 from bdkn.inference.tails import Tails
+from bdkn.persistence.fields import Extended, NonNegative, Positive, must, stored
 from bdkn.predictive import StudentT
 from bdkn.typing import FloatArray
 
@@ -30,6 +31,7 @@ _MOST_SAVED = 0.8
 """The largest share of a row's squared error that averaging over fits may save: with five of them it saves no more."""
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Combination:
     """The fitted Bayesian linear model on the members' means. Made by ``combine``.
@@ -74,15 +76,19 @@ class Combination:
     """
 
     posterior: Posterior
-    prior_variance: float
-    evidence: float
-    n: float
-    tempering: float
-    noise_level: float
+    prior_variance: NonNegative
+    evidence: Extended
+    n: Positive
+    tempering: NonNegative
+    noise_level: NonNegative
     tails: Tails
     intercept: bool
-    score: float = np.nan
-    averaging: float = 1.0
+    score: Extended = np.nan
+    averaging: NonNegative = 1.0
+
+    def check(self) -> None:
+        """Raise unless there is a weight of a member beside the constant."""
+        must(self.weights.size >= 1, "needs a weight for at least one member")
 
     @classmethod
     def with_constant_noise(cls, post: Posterior, prior_variance: float, evidence: float, n: float) -> Self:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Protocol, Self
+from typing import Annotated, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,11 +23,13 @@ from bdkn.inference.evidence import constant_part, log_determinant
 from bdkn.inference.factor import Observations
 from bdkn.inference.rowwise import AnyPosterior, triangular_order
 from bdkn.inference.statistics import Statistics
+from bdkn.persistence.fields import Number, floats, stored
 from bdkn.typing import FloatArray
 
 _EPS, _LARGEST = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).max)
 
 
+@stored
 @dataclass(frozen=True, eq=False, init=False)
 class Prior:
     """Normal-inverse-gamma prior: β | σ² ~ N(mean, σ² precision⁻¹) and σ² ~ Inv-Gamma(a0, b0).
@@ -66,10 +68,10 @@ class Prior:
     True
     """
 
-    mean: FloatArray
-    precision: FloatArray
+    mean: Annotated[FloatArray, floats("W")]
+    precision: Annotated[FloatArray, floats("W", "W")]
     a0: float
-    b0: float | FloatArray
+    b0: Annotated[float | FloatArray, Number(low=0.0)]
     root: FloatArray = field(repr=False)
     is_definite: bool = field(repr=False)
 

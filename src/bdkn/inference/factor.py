@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,7 @@ from scipy.linalg.lapack import dlange
 
 from bdkn.errors import InvalidParameterError
 from bdkn.lazy import lazy
+from bdkn.persistence.fields import floats, must, stored
 from bdkn.typing import FloatArray, IndexArray
 
 NOISE = 4.0 * float(np.finfo(np.float64).eps)
@@ -88,12 +89,17 @@ class Observations(NamedTuple):
         return columns
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Factor:
     """The upper-triangular ``root`` of rows [Φ, y - Φ ref]; see the module for the symbols."""
 
-    root: FloatArray
-    ref: FloatArray
+    root: Annotated[FloatArray, floats("W+1", "W+1")]
+    ref: Annotated[FloatArray, floats("W")]
+
+    def check(self) -> None:
+        """Raise unless the root is an upper triangle."""
+        must(not np.tril(self.root, -1).any(), "root must be an upper triangle")
 
     @classmethod
     def empty(cls, ref: FloatArray) -> Factor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,10 +13,12 @@ from bdkn.errors import ImproperPosteriorError, InvalidParameterError, check_num
 from bdkn.inference.conjugate import Prior, condition
 from bdkn.inference.rowwise import leave_out, leverage, location_scale, triangular_order, whitened
 from bdkn.inference.statistics import Statistics
+from bdkn.persistence.fields import NonNegative, Positive, floats, must, sizes, stored
 from bdkn.predictive import MultivariateT, StudentT
 from bdkn.typing import FloatArray
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Posterior:
     """Normal-inverse-gamma posterior: β | σ², y ~ N(mean, σ² (rootᵀ root)⁻¹) and σ² | y ~ Inv-Gamma(a, b).
@@ -46,11 +48,18 @@ class Posterior:
     [4.6]
     """
 
-    mean: FloatArray
-    root: FloatArray
-    a: float
-    b: float
-    prior: Prior
+    mean: Annotated[FloatArray, floats("W")]
+    root: Annotated[FloatArray, floats("W", "W")]
+    a: Positive
+    b: NonNegative
+    prior: Annotated[Prior, sizes(W="n_weights")]
+
+    def check(self) -> None:
+        """Raise unless the root is invertible and upper-triangular up to the order of its columns."""
+        H, filled = len(self.mean), self.root != 0.0
+        last = H - 1 - filled[::-1].argmax(axis=0)
+        must(filled.any(axis=0).all(), "root must be invertible; it has a column of zeros")
+        must(np.array_equal(np.sort(last), np.arange(H)), "root must be triangular up to the order of its columns")
 
     @property
     def df(self) -> float:

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from bdkn.errors import InvalidParameterError, check_number
 from bdkn.inference.downdate import not_contained, remove
 from bdkn.inference.factor import Factor, Observations
+from bdkn.persistence.fields import NonNegative, stored
 from bdkn.typing import FloatArray
 
 Chunk = Sequence[Any]
@@ -32,6 +33,7 @@ _CACHED = 2**15
 _FORGIVEN, _FORGIVEN_TARGETS = 1e-8, 1e-12  # relative rounding after which removed rows still count as those added
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Statistics:
     """Sufficient statistics of rows for a linear model, in square-root form.
@@ -63,7 +65,7 @@ class Statistics:
     """
 
     factor: Factor
-    n: float
+    n: NonNegative
     sum_log_w: float
 
     @classmethod

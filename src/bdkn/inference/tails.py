@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln
 
+from bdkn.persistence.fields import NonNegative, Number, stored
 from bdkn.predictive import StudentT
 from bdkn.predictive.location_scale import student_t_logpdf
 from bdkn.typing import FloatArray
@@ -24,6 +26,7 @@ _HEAVIEST = 2.1
 _STEPS = 50
 
 
+@stored
 @dataclass(frozen=True)
 class Tails:
     """Degrees of freedom in place of the posterior's own, and a factor on the scale.
@@ -44,8 +47,8 @@ class Tails:
     [4.] [1.8]
     """
 
-    df: float
-    scale: float
+    df: Annotated[float, Number(above=0.0, infinite=True)]
+    scale: NonNegative
 
     def replace_in(self, dist: StudentT) -> StudentT:
         """Return the distribution with these tails in place of its own."""

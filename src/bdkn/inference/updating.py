@@ -14,7 +14,7 @@ order in which rows come does not matter.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 
@@ -27,9 +27,11 @@ from bdkn.inference.prior_variance import choose_prior_variance
 from bdkn.inference.regression import MAX_WEIGHT_VARIANCE, ROUNDING
 from bdkn.inference.statistics import Statistics
 from bdkn.inference.tails import Tails
+from bdkn.persistence.fields import Number, must, sizes, stored
 from bdkn.typing import FloatArray
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Absorbed:
     """The rows that a combination has absorbed since its fit, as statistics. Made by ``start``.
@@ -62,11 +64,15 @@ class Absorbed:
     200.0 400.0
     """
 
-    fitted: Combination
-    base: Statistics
-    later: Statistics
-    base_weight: float = 1.0
-    prior_variance: float | None = None
+    fitted: Annotated[Combination, sizes(W="posterior.mean.size")]
+    base: Annotated[Statistics, sizes(W="n_weights")]
+    later: Annotated[Statistics, sizes(W="n_weights")]
+    base_weight: Annotated[float, Number(above=0.0, high=1.0)] = 1.0
+    prior_variance: Annotated[float | None, Number(above=0.0)] = None
+
+    def check(self) -> None:
+        """Raise unless the combination has a constant."""
+        must(self.fitted.intercept, "rows are absorbed by a combination with a constant only")
 
     @classmethod
     def start(cls, fitted: Combination, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None) -> Self:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing
 
 from bdkn.lazy import lazy
+from bdkn.persistence.fields import floats, must, stored
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 _LIMIT = 1e18
@@ -29,6 +30,7 @@ _ROUNDINGS = 10
 """Rounding errors over which the values of a constant column may extend."""
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Columns:
     """The centre, the scale and the range (p,) of each column of a table; a missing number counts as the centre.
@@ -37,11 +39,16 @@ class Columns:
     hold numbers. Such a column counts as 0 where its value is known, and as 1 where it is not.
     """
 
-    center: FloatArray
-    scale: FloatArray
-    low: FloatArray
-    high: FloatArray
+    center: Annotated[FloatArray, floats("p")]
+    scale: Annotated[FloatArray, floats("p", low=0.0)]
+    low: Annotated[FloatArray, floats("p")]
+    high: Annotated[FloatArray, floats("p")]
     known: tuple[tuple[str, ...] | None, ...] = ()
+
+    def check(self) -> None:
+        """Raise unless ranges are in order, and all columns or none have known values."""
+        must(bool((self.low <= self.high).all()), "low must not exceed high")
+        must(len(self.known) in (0, len(self.low)), "known must have an entry for each column, or none")
 
     @classmethod
     def fit(cls, X: Any, some: IndexArray) -> Columns:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.special import betaln
 
 from bdkn.errors import InvalidParameterError
 from bdkn.members.neighbours import Components, Neighbours
+from bdkn.persistence.fields import NonNegative, Number, floats, must, sizes, stored
 from bdkn.predictive import StudentT, StudentTMixture
 from bdkn.threads import run_on_threads
 from bdkn.typing import Float32Array, FloatArray
@@ -28,6 +29,7 @@ BLOCK_ROWS = 1 << 12
 _LEAST_AGREEMENT = 1e-3
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class NeighbourDensity:
     """How predictions are mixed from the Student-t and the densities of neighbours.
@@ -38,12 +40,19 @@ class NeighbourDensity:
     ``columns`` are the names of the columns of a data frame that the forest sees; None: all columns.
     """
 
-    neighbours: Neighbours
-    knots: FloatArray
-    shares: FloatArray
-    tilt: float = 0.0
-    narrowing: float = 1.0
+    neighbours: Annotated[Neighbours, sizes(K=lambda neighbours: len(neighbours.kinds))]
+    knots: Annotated[FloatArray, floats("J")]
+    shares: Annotated[FloatArray, floats("J", "K+1", low=0.0)]
+    tilt: NonNegative = 0.0
+    narrowing: Annotated[float, Number(low=0.1, high=1.0)] = 1.0
     columns: tuple[str, ...] | None = None
+
+    def check(self) -> None:
+        """Raise unless knots are in order, shares at most one, and the names those of all columns."""
+        must(bool((np.diff(self.knots) >= 0.0).all()), "knots must be in order")
+        must(bool((self.shares <= 1.0 + 1e-9).all()), "shares must not exceed one")
+        p = self.neighbours.inputs.n_columns
+        must(self.columns is None or len(self.columns) == p, f"must have the names of {p} columns")
 
     def mix(self, student: StudentT, table: Any, inside: FloatArray | None = None) -> StudentTMixture:
         """Return the mixture for rows of a table, in scaled units.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from bdkn.errors import InvalidParameterError
 from bdkn.members.robust_scale import sampled_scale
 from bdkn.members.target_values import TargetValues, find_values
+from bdkn.persistence.fields import Positive, flags, floats, stored
 from bdkn.predictive import Predictive, Transformed
 from bdkn.predictive.links import IDENTITY, Link
 from bdkn.rows import BLOCK_ROWS, Rows, RowSource
@@ -47,13 +48,14 @@ class Encoder(Protocol):
     def n_columns(self) -> int:
         """The number of columns of the table."""
 
-    def check(self, X: ArrayLike) -> NDArray[Any]:
+    def check_rows(self, X: ArrayLike) -> NDArray[Any]:
         """Return the table as an array; raise if its rows cannot be encoded."""
 
     def transform(self, X: ArrayLike) -> Float32Array:
         """Return the inputs (n, n_inputs), C-contiguous in single precision and finite."""
 
 
+@stored
 @dataclass(frozen=True)
 class Standardizer:
     """Encoder that computes (x - mean) / scale of each column; the scale of a column constant up to rounding is 1.
@@ -63,9 +65,9 @@ class Standardizer:
     and inputs beyond ``BEND`` grow as a logarithm.
     """
 
-    mean: FloatArray
-    scale: FloatArray
-    wild: BoolArray | None = None
+    mean: Annotated[FloatArray, floats("p")]
+    scale: Annotated[FloatArray, floats("p", above=0.0)]
+    wild: Annotated[BoolArray | None, flags("p")] = None
 
     @classmethod
     def fit(cls, rows: RowSource, *, robust: bool = True) -> Standardizer:
@@ -99,7 +101,7 @@ class Standardizer:
         """The number of columns of the table."""
         return len(self.mean)
 
-    def check(self, X: ArrayLike) -> NDArray[Any]:
+    def check_rows(self, X: ArrayLike) -> NDArray[Any]:
         """Return the table as an array; raise unless it has all columns and finite numbers."""
         table = np.asarray(X)
         if table.ndim != 2 or table.shape[1] != self.n_columns:
@@ -125,6 +127,7 @@ class Standardizer:
         return scaled
 
 
+@stored
 @dataclass(frozen=True)
 class TargetScaler:
     """Encoder that computes (g(y) - mean) / scale of the target y, with a link g; by default, the target itself.
@@ -133,7 +136,7 @@ class TargetScaler:
     """
 
     mean: float = 0.0
-    scale: float = 1.0
+    scale: Positive = 1.0
     link: Link = IDENTITY
     values: TargetValues | None = None
 

@@ -7,13 +7,14 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bdkn.errors import InvalidParameterError
 from bdkn.members.widening import as_a_member
+from bdkn.persistence.fields import Number, Part, sizes, stored
 from bdkn.predictive import Gaussian, IdentityLink, Transformed
 from bdkn.predictive.links import IDENTITY, Link
 from bdkn.typing import FloatArray
@@ -29,6 +30,7 @@ class Member(Protocol):
         """Return the mean of each row and its variance (None if the member has none of its own)."""
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class EstimatorMember:
     """A fitted model as a member, or the average of one fitted model per fold. It receives rows of the user's table.
@@ -38,8 +40,8 @@ class EstimatorMember:
     """
 
     name: str
-    models: tuple[Any, ...]
-    std_factor: float = 1.0
+    models: Annotated[tuple[Annotated[Any, Part("SavedModel")], ...], sizes(F=len)]
+    std_factor: Annotated[float, Number(low=0.0, nan=True)] = 1.0
     link: Link = IDENTITY
 
     def predict(self, X: Any) -> tuple[FloatArray, FloatArray | None]:

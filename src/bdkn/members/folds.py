@@ -5,22 +5,33 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 
 from bdkn.errors import InvalidParameterError
+from bdkn.persistence.fields import Entropy, Number, integers, must, sizes, stored
 from bdkn.training.job import RowSelection, RowsWithout
 from bdkn.typing import IndexArray
 
+_RowNumbers = Annotated[IndexArray, integers("*")]
 
+
+@stored
 @dataclass(frozen=True)
 class Folds:
     """The rows that each fold leaves out, no row twice, and those it trains on: all others, or those in ``kept``."""
 
-    n: int
-    left_out: tuple[IndexArray, ...]
-    kept: tuple[IndexArray, ...] | None = None
+    n: Annotated[int, Number(low=1)]
+    left_out: Annotated[tuple[_RowNumbers, ...], sizes(K=len)]
+    kept: Annotated[tuple[_RowNumbers, ...] | None, sizes(K=len)] = None
+
+    def check(self) -> None:
+        """Raise unless there are rows of these numbers, and none is held out twice."""
+        held_out = np.concatenate(self.left_out)
+        must(len(np.unique(held_out)) == len(held_out), "no row must be held out twice")
+        for numbers in (held_out, *(self.kept or ())):
+            must(numbers.max(initial=0) < self.n, f"rows must be from 0 to {self.n - 1}")
 
     @classmethod
     def cross(cls, n: int, folds: int, generator: np.random.Generator, sets: IndexArray | None = None) -> Self:
@@ -83,6 +94,13 @@ class Folds:
         """The numbers of the rows that are left out once, sorted."""
         return _sorted(np.concatenate(self.left_out), self.n)
 
+    def fold_of_rows(self) -> IndexArray:
+        """Return the number of the fold that holds out each row, and -1 for rows that no fold does."""
+        fold_of = np.full(self.n, -1)
+        for fold, left_out in enumerate(self.left_out):
+            fold_of[left_out] = fold
+        return fold_of
+
     @property
     def trains_on_few(self) -> bool:
         """Whether some fold trains on fewer than half of the rows, as when only the past is used."""
@@ -107,6 +125,7 @@ class Folds:
         return RowsWithout(self.n, self.left_out[fold]) if self.kept is None else self.kept[fold]
 
 
+@stored
 @dataclass(frozen=True)
 class OwnFolds:
     """Random folds of each member, which depend on the seed and on the member's name but not on other members.
@@ -114,13 +133,18 @@ class OwnFolds:
     Rows with the same number in ``sets`` are in the same fold.
     """
 
-    n: int
-    count: int
-    entropy: int | Sequence[int] | None
-    sets: IndexArray | None = None
+    n: Annotated[int, Number(low=2)]
+    count: Annotated[int, Number(low=1)]
+    entropy: Annotated[int | Sequence[int] | None, Entropy()]
+    sets: Annotated[IndexArray | None, integers("*")] = None
 
     def __post_init__(self) -> None:
         _check_rows(self.n)
+
+    def check(self) -> None:
+        """Raise unless each row has a set, numbered from 0."""
+        must(self.sets is None or len(self.sets) == self.n, "sets must have an entry for each row")
+        must(self.sets is None or int(self.sets.max()) < self.n, "sets must be numbered from 0")
 
     def of_member(self, name: str) -> Folds:
         """Return the folds of the member of that name."""

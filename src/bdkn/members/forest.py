@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.errors import InvalidParameterError
 from bdkn.lazy import lazy
+from bdkn.persistence.fields import integers, singles, stored
 from bdkn.threads import run_on_threads
 from bdkn.typing import BoolArray, Float32Array, FloatArray, IndexArray
 
@@ -23,12 +24,10 @@ _FEWEST_TREES = 20
 _MOST_DRAWN = 2_000_000
 """Rows that all trees draw together, at most: a larger table has fewer trees. It bounds a forest to some 60 MB."""
 
-_MOST_RANDOM = 2**31 - 1
-"""The state at which the random numbers of a tree begin is smaller, as in scikit-learn."""
-
 Ints = NDArray[np.int32]
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Forest:
     """Regression trees, each grown on draws of the training rows with replacement.
@@ -38,14 +37,14 @@ class Forest:
     rows below a node, drawn ``copies`` times.
     """
 
-    feature: Ints
-    threshold: Float32Array
-    right: Ints
-    start: Ints
-    stop: Ints
-    roots: Ints
-    rows: Ints
-    copies: Float32Array
+    feature: Annotated[Ints, integers("N", types=("i4",), low=-1)]
+    threshold: Annotated[Float32Array, singles("N")]
+    right: Annotated[Ints, integers("N", types=("i4",))]
+    start: Annotated[Ints, integers("N", types=("i4",))]
+    stop: Annotated[Ints, integers("N", types=("i4",))]
+    roots: Annotated[Ints, integers("T", types=("i4",))]
+    rows: Annotated[Ints, integers("D", types=("i4",))]
+    copies: Annotated[Float32Array, singles("D", above=0.0)]
 
     def check(self) -> None:
         """Raise unless every way from a root ends at a leaf of its tree, and every node has training rows.
@@ -105,7 +104,7 @@ def sortable(numbers: Float32Array) -> Ints:
 
 
 def grow_forest(
-    keys: Ints,
+    X: Float32Array,
     y: FloatArray,
     counts: FloatArray | None,
     seed: np.random.SeedSequence,
@@ -116,19 +115,19 @@ def grow_forest(
 ) -> Forest:
     """Grow the trees; a row that counts twice is drawn twice as often, rows of one group are drawn together.
 
-    ``keys`` (n, p) are those of finite inputs, as from ``sortable``. ``groups`` are numbers from 0 without gaps; None:
-    each row is a group of its own. By default a forest has 100 trees, and fewer if it has more than 20 000 rows.
+    ``X`` (n, p) are finite inputs. ``groups`` are numbers from 0 without gaps; None: each row is a group of its own. By
+    default a forest has 100 trees, and fewer if it has more than 20 000 rows.
     """
     n_trees = n_trees or int(np.clip(_MOST_DRAWN // len(y), _FEWEST_TREES, _MOST_TREES))
     grown: list[Any] = [None] * n_trees
     seeds = [np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, k)) for k in range(n_trees)]
     draw = _Draw.of(np.ones(len(y)) if counts is None else counts, groups)
-    columns = np.ascontiguousarray(keys.T)
+    inputs = _Ranks.of(X)
 
     def grow(k: int) -> None:
         rng = np.random.default_rng(seeds[k])
         drawn = draw(rng)
-        grown[k] = _grow_tree(columns, y, drawn, int(rng.integers(2**31)))
+        grown[k] = _grow_tree(inputs, y, drawn, int(rng.integers(2**31)))
 
     run_on_threads(grow, range(n_trees), n_jobs)
     return _join(grown, n_jobs)
@@ -156,24 +155,42 @@ class _Draw:
         return drawn if self.groups is None else drawn[self.groups] * self.share
 
 
-def _grow_tree(columns: Ints, y: FloatArray, drawn: FloatArray, seed: int) -> tuple[Any, ...]:
-    """Return the arrays of one tree: feature, threshold, right, start, stop, rows, copies.
+@dataclass(frozen=True, eq=False)
+class _Ranks:
+    """Inputs by rank: the distinct values of column j, in rising order, begin at ``values[first[j]]``."""
 
-    It is the tree of scikit-learn's ``DecisionTreeRegressor`` with this seed, on the rows drawn.
-    """
+    values: Float32Array
+    first: IndexArray
+    ranks: Ints
+
+    @classmethod
+    def of(cls, X: Float32Array) -> _Ranks:
+        """Return the ranks (n, p) of inputs."""
+        values, ranks = [], np.empty(X.shape, dtype=np.int32)
+        for j, column in enumerate(X.T):
+            distinct, ranks[:, j] = np.unique(column, return_inverse=True)
+            values.append(distinct)
+        return cls(np.concatenate(values), np.cumsum([0, *map(len, values[:-1])]), ranks)
+
+    def between(self, columns: Ints, low: Ints, high: Ints) -> Float32Array:
+        """Return the middle between the values of two ranks, rounded down so that it is less than the higher one.
+
+        A leaf, whose column is -1, gets a number without meaning.
+        """
+        below, above = (self.values[self.first[columns] + rank].astype(np.float64) for rank in (low, high))
+        middle = (below + above) / 2.0
+        rounded = middle.astype(np.float32)
+        return np.asarray(np.where(rounded > middle, np.nextafter(rounded, np.float32(-np.inf)), rounded))
+
+
+def _grow_tree(inputs: _Ranks, y: FloatArray, drawn: FloatArray, seed: int) -> tuple[Any, ...]:
+    """Return the arrays of one tree: feature, threshold, right, start, stop, rows, copies."""
     from bdkn.kernels import tree as kernel
 
     rows = np.flatnonzero(drawn).astype(np.int32)
-    tried = max(1, min(round(_SHARE_OF_INPUTS * len(columns)), _MOST_INPUTS))
-    state = np.random.RandomState(seed).randint(0, _MOST_RANDOM)
-    feature, threshold, right, start, stop = kernel.grow_tree(columns, y, drawn, rows, tried, state)
-    return feature, _rounded_down(threshold), right, start, stop, rows, drawn[rows]
-
-
-def _rounded_down(threshold: FloatArray) -> Float32Array:
-    """Return the largest numbers of single precision that are not greater; inputs in it compare as before."""
-    single = threshold.astype(np.float32)
-    return np.where(single > threshold, np.nextafter(single, np.float32(-np.inf)), single)
+    tried = max(1, min(round(_SHARE_OF_INPUTS * inputs.ranks.shape[1]), _MOST_INPUTS))
+    feature, low, high, right, start, stop = kernel.grow_tree(inputs.ranks, y, drawn, rows, tried, seed).T
+    return feature, inputs.between(feature, low, high), right, start, stop, rows, drawn[rows]
 
 
 def _join(trees: Sequence[tuple[Any, ...]], n_jobs: int | None = 1) -> Forest:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.inference import Forecast
 from bdkn.networks import MIN_VARIANCE
+from bdkn.persistence.fields import floats, integers, must, stored
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 _BY_MEMBER = ("means", "variances", "fold_variance", "fold_of")
@@ -19,12 +20,13 @@ ScoredPart = tuple[FloatArray, FloatArray | None, FloatArray, FloatArray]
 """Targets (n,), counts (None: once each), and the members' means and variances, each (H, n)."""
 
 
+@stored
 @dataclass(frozen=True)
 class MemberScores:
     """Mean squared error and negative log likelihood of each member, in scaled units; not finite after an overflow."""
 
-    mse: FloatArray
-    nll: FloatArray
+    mse: Annotated[FloatArray, floats("H", finite=False)]
+    nll: Annotated[FloatArray, floats("H", finite=False)]
 
     @classmethod
     def of(cls, parts: Iterable[ScoredPart], *, own_variance: bool = True) -> Self:
@@ -62,6 +64,7 @@ def constant_variance(mse: FloatArray) -> FloatArray:
     return np.maximum(mse, MIN_VARIANCE)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     """Means and variances (n, H) of held-out rows, the targets (n,) and counts of these rows.
@@ -69,15 +72,30 @@ class HeldOut:
     Variances are nan for a member that has none of its own. ``fold_variance`` (n, H) is the variance, over folds, of
     the means that a member's fits give a row; it is zero for a member that predicts with a single fit. ``fold_of``
     (n, H) is the number of the fit, among those that a member predicts with, that was made without a row; None if
-    members predict with other fits, and in files of earlier versions.
+    members predict with other fits.
     """
 
-    means: FloatArray
-    variances: FloatArray
-    fold_variance: FloatArray
-    y: FloatArray
-    counts: FloatArray | None = None
-    fold_of: NDArray[np.signedinteger] | None = None
+    means: Annotated[FloatArray, floats("n", "H")]
+    variances: Annotated[FloatArray, floats("n", "H", finite=False)]
+    fold_variance: Annotated[FloatArray, floats("n", "H", low=0.0)]
+    y: Annotated[FloatArray, floats("n")]
+    counts: Annotated[FloatArray | None, floats("n", low=0.0)] = None
+    fold_of: Annotated[NDArray[np.signedinteger] | None, integers("n", "H", types=("i1", "i2", "i4", "i8"), low=-1)] = (
+        None
+    )
+
+    def check(self) -> None:
+        """Raise unless variances are above zero or, for all rows of a member, unknown, and some row counts."""
+        known = ~np.isnan(self.variances)
+        must(bool((known.all(axis=0) | ~known.any(axis=0)).all()), "a member must have all variances, or none")
+        variances = self.variances[known]
+        must(bool((np.isfinite(variances) & (variances > 0.0)).all()), "variances must be finite and above zero")
+        must(self.counts is None or self.counts.sum() > 0.0, "some row must count")
+
+    @property
+    def n_members(self) -> int:
+        """H."""
+        return int(self.means.shape[1])
 
     def __getitem__(self, members: IndexArray) -> Self:
         if np.array_equal(members, np.arange(self.means.shape[1])):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from bdkn.errors import DivergedError, InvalidParameterError
 from bdkn.lazy import lazy
 from bdkn.members.encoding import LIMIT, Standardizer
 from bdkn.members.forest import Forest, Ints, sortable
+from bdkn.persistence.fields import NonNegative, Positive, floats, integers, stored
 from bdkn.predictive import StudentT
 from bdkn.typing import BoolArray, Float32Array, FloatArray, IndexArray
 
@@ -74,6 +75,7 @@ class Components:
         return Components(position, width, mass, self.agreement)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Neighbours:
     """A forest over training rows, with their targets and standardised errors, in scaled units.
@@ -84,12 +86,12 @@ class Neighbours:
 
     inputs: Standardizer
     forest: Forest
-    targets: FloatArray
-    errors: FloatArray
-    unit: float
-    floor: float
-    kinds: FloatArray
-    rows: IndexArray | None = None
+    targets: Annotated[FloatArray, floats("n")]
+    errors: Annotated[FloatArray, floats("n")]
+    unit: Positive
+    floor: NonNegative
+    kinds: Annotated[FloatArray, floats("K", 5)]
+    rows: Annotated[IndexArray | None, integers("n")] = None
 
     def check(self) -> None:
         """Raise unless the forest, its rows and the kinds of components belong together.
@@ -100,7 +102,7 @@ class Neighbours:
         forest.check()
         _require(len(self.errors) == n and forest.rows.min() >= 0 and forest.rows.max() < n, "its rows in the forest")
         _require(forest.feature.max() < p, f"trees that divide columns from 0 to {p - 1}")
-        _require(self.kinds.ndim == 2 and self.kinds.shape[1] in (4, 5), "kinds of 4 or 5 numbers")
+        _require(self.kinds.ndim == 2 and self.kinds.shape[1] == 5, "kinds of 5 numbers")
         slots, numbers = self.kinds[:, 2], self.kinds[:, 3:]
         _require(np.isin(self.kinds[:, :2], (0.0, 1.0)).all(), "kinds that say 0 or 1 of errors and broad nodes")
         _require(((slots >= 1.0) & (slots == np.floor(slots))).all() and slots.sum() <= _MOST_SLOTS, "whole slots")
@@ -109,8 +111,7 @@ class Neighbours:
     @lazy
     def _plan(self) -> tuple[IndexArray, IndexArray, IndexArray, IndexArray, FloatArray, FloatArray]:
         self.check()
-        of_errors, is_broad, slots, bandwidth, *powers = self.kinds.T  # files of earlier versions have no powers
-        power = powers[0] if powers else np.zeros(len(bandwidth))
+        of_errors, is_broad, slots, bandwidth, power = self.kinds.T
         last = np.cumsum(slots.astype(np.intp))
         width = np.where(of_errors > 0.0, bandwidth, bandwidth * self.unit)
         first = last - slots.astype(np.intp)

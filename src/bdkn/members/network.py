@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from bdkn.errors import DivergedError
 from bdkn.inference import Forecast
 from bdkn.members.cross_fitting import FoldGrid, Members
-from bdkn.members.encoding import Encoder, TargetScaler
-from bdkn.networks import Predictor
+from bdkn.members.encoding import Encoder, Standardizer, TargetScaler
+from bdkn.networks import EncodedNetworks, MixedNetworks, Networks, Predictor
+from bdkn.persistence.fields import Part, floats, must, sizes, stored
 from bdkn.predictive import Gaussian
 from bdkn.typing import FloatArray
 
@@ -38,6 +40,7 @@ class NetworkMember:
             return targets.mean + targets.scale * means[:, 0], np.square(targets.scale * np.sqrt(variances[:, 0]))
 
 
+@stored
 @dataclass(frozen=True)
 class NetworkEnsemble:
     """H members with the same encoders, each one network or the average of one network per fold.
@@ -46,11 +49,16 @@ class NetworkEnsemble:
     which are not trained by the squared error. They are in scaled units, as are ``outputs``.
     """
 
-    names: tuple[str, ...]
-    networks: Predictor
-    inputs: Encoder
+    names: Annotated[tuple[str, ...], sizes(H=len)]
+    networks: Annotated[Predictor, Part(Networks, EncodedNetworks, MixedNetworks), sizes(p="n_columns")]
+    inputs: Annotated[Encoder, Part(Standardizer), sizes(p="n_columns")]
     targets: TargetScaler
-    variances: FloatArray | None = None
+    variances: Annotated[FloatArray | None, floats("H", above=0.0)] = None
+
+    def check(self) -> None:
+        """Raise unless all members have the same number of networks."""
+        n, H = len(self.networks), len(self)
+        must(n % H == 0, f"{n} networks cannot be those of {H} members")
 
     def __len__(self) -> int:
         return len(self.names)
@@ -78,18 +86,18 @@ class NetworkEnsemble:
 
         If a member is an average over folds, its variance is the folds' average plus the variance of their means.
         """
-        means, variances = self._by_fold(self.inputs.check(X))
+        means, variances = self._by_fold(self.inputs.check_rows(X))
         return means.mean(axis=0), variances.mean(axis=0) + means.var(axis=0)
 
     def forecast(self, X: ArrayLike) -> Forecast:
         """Return the forecast for table rows, in scaled units, computed a block of rows at a time."""
-        table = self.inputs.check(X)
+        table = self.inputs.check_rows(X)
         blocks = [table[start : start + _BLOCK_ROWS] for start in range(0, max(1, len(table)), _BLOCK_ROWS)]
         return Forecast.concatenate([Forecast.of(*self._by_fold(block)) for block in blocks])
 
     def by_fold(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return means and variances of every network, each (folds, n, H), for table rows, in scaled units."""
-        return self._by_fold(self.inputs.check(X))
+        return self._by_fold(self.inputs.check_rows(X))
 
     def _by_fold(self, table: NDArray[np.generic]) -> tuple[FloatArray, FloatArray]:
         """Return means and variances of every network, each (folds, n, H)."""

@@ -7,13 +7,14 @@ import inspect
 import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from bdkn.errors import InvalidParameterError, shown
+from bdkn.persistence.fields import Entropy, Named, Plain, stored
 from bdkn.rows import BLOCK_ROWS, Rows
 
 _ENGINE_NAMES = {
@@ -31,6 +32,7 @@ _FREE = _COMBINING | {"n_members", "estimators", "random_state", "n_jobs", "verb
 Seed = int | np.random.RandomState | np.random.Generator | None
 
 
+@stored
 @dataclass(frozen=True)
 class FitProvenance:
     """The entropy of a fit's seed, the digest of its rows, and the parameters that its members share.
@@ -38,9 +40,9 @@ class FitProvenance:
     ``folds`` is the digest of groups and splits that were given; empty if there were none.
     """
 
-    entropy: int | Sequence[int] | None
+    entropy: Annotated[int | Sequence[int] | None, Entropy()]
     rows: str
-    parameters: Mapping[str, Any]
+    parameters: Annotated[Mapping[str, Any], Named(Plain())]
     folds: str = ""
 
     @classmethod
@@ -57,7 +59,7 @@ class FitProvenance:
         """Return the provenance with the values that a fit chose itself for some of its parameters."""
         return replace(self, parameters={**self.parameters, **chosen})
 
-    def check(self, model: BaseEstimator, rows: Rows, folds: str = "") -> None:
+    def check_same(self, model: BaseEstimator, rows: Rows, folds: str = "") -> None:
         """Raise unless members that a regressor makes from these rows and folds can join those of the fit."""
         if folds != self.folds:
             raise InvalidParameterError(

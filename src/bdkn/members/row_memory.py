@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.errors import InvalidParameterError
+from bdkn.persistence.fields import floats, integers, stored
 from bdkn.typing import FloatArray
 
 Keys = NDArray[np.uint64]
@@ -20,6 +21,7 @@ _MULTIPLIERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
+@stored(may_be_empty=("n",))
 @dataclass(frozen=True, eq=False)
 class RowMemory:
     """Keys (n,) of rows, from the oldest to the newest, and how many times each counts (n,).
@@ -27,8 +29,8 @@ class RowMemory:
     ``is_complete`` is False if there are rows that are not remembered: more than ``MOST``, or those of other models.
     """
 
-    keys: Keys = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
-    weights: FloatArray = field(default_factory=lambda: np.empty(0))
+    keys: Annotated[Keys, integers("n", types=("u8",))] = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+    weights: Annotated[FloatArray, floats("n", low=0.0)] = field(default_factory=lambda: np.empty(0))
     is_complete: bool = True
 
     def __len__(self) -> int:

@@ -97,9 +97,10 @@ class TrainingForest:
             counts = None if counts is None else counts[rows]
             groups = None if groups is None else groups[rows]
         inputs = Standardizer.fit(Rows(_filled(table), y, counts))
-        keys = sortable(encode_inputs(inputs, table))
+        encoded = encode_inputs(inputs, table)
+        keys = sortable(encoded)
         together = equal_rows(keys, y) if groups is None else np.unique(groups, return_inverse=True)[1]
-        forest = grow_forest(keys, y, counts, seed, groups=together, n_jobs=n_jobs)
+        forest = grow_forest(encoded, y, counts, seed, groups=together, n_jobs=n_jobs)
         forest.nodes  # noqa: B018 - computed here, and kept
         return cls(inputs, keys, y, counts, together, forest, forest.absent(len(y)), rows)
 
@@ -155,7 +156,7 @@ def fit_density(
 
     if not may_have_shape(y) or not (student.scale > 0.0).all() or student.df.min() <= 2.0:
         return None
-    announce(kernel.components, "the neighbours of rows", 20)
+    announce(kernel.components, "the neighbours of rows", 10)
     known = ahead.result() if ahead is not None else None
     grown = known or TrainingForest.grow(table, y, counts, seed, n_jobs, groups)
     return _Stacking.of(grown, student if grown.rows is None else student[grown.rows], seed, n_jobs).best()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from bdkn.lazy import lazy
 from bdkn.members.columns import Columns, block_slices, row_blocks, take
+from bdkn.persistence.fields import Positive, floats, sizes, stored
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 _MOST = 1024
@@ -53,6 +54,7 @@ class Nearest:
     ratio: FloatArray
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Support:
     """Prototypes (m, p) of training rows in standardized columns, and the typical distance between training rows.
@@ -63,9 +65,9 @@ class Support:
     of a training row is at most 1 in every case, and 0 if it is a prototype.
     """
 
-    columns: Columns
-    prototypes: FloatArray
-    typical: float
+    columns: Annotated[Columns, sizes(p="low.size")]
+    prototypes: Annotated[FloatArray, floats("m", "p")]
+    typical: Positive
 
     @classmethod
     def fit(cls, X: Any) -> Support:

@@ -154,7 +154,10 @@ class TargetSettings:
         return log_link(y, 0.0 if self.lower is None else self.lower)
 
     def _candidates(self, y: FloatArray) -> list[Link]:
-        """Return the links, other than the identity, that the targets admit."""
+        """Return the links, other than the identity, that the targets admit.
+
+        Targets between 0 and 1 are no evidence of an upper bound: in another unit they are not.
+        """
         if self.lower is not None and self.upper is not None:
             return [self._named("logit", y)] if np.any((y > self.lower) & (y < self.upper)) else []
         if y.min() == y.max():
@@ -162,10 +165,8 @@ class TargetSettings:
         if self.lower is not None or self.upper is not None:
             return [self._named("log", y), *self._powers(y)]
         low, high = float(y.min()), float(y.max())
-        is_share = low >= 0.0 and high <= 1.0 and np.sum((y > 0.0) & (y < 1.0)) > len(y) / 2
         is_positive = low >= 0.0 and np.std(np.log(y[y > 0.0])) > 0.3 if high > low else False
-        shares = [logit_link(y, 0.0, 1.0)] if is_share else []
-        return [*shares, *([log_link(y, 0.0)] if is_positive else []), *self._powers(y)]
+        return [*([log_link(y, 0.0)] if is_positive else []), *self._powers(y)]
 
     def _powers(self, y: FloatArray) -> list[Link]:
         """Return the power transformations that pull in the longer tail; for "yeo-johnson", always some."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from bdkn.persistence.fields import floats, must, stored
 from bdkn.typing import FloatArray
 
 _MOST_VALUES = 60
@@ -21,6 +23,7 @@ _LEAST_ROWS = 20
 """Rows that a point mass has at least."""
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class TargetValues:
     """Values that many targets share.
@@ -35,9 +38,14 @@ class TargetValues:
         Whether all targets have one of the values; otherwise the others are spread over a range.
     """
 
-    values: FloatArray
-    shares: FloatArray
+    values: Annotated[FloatArray, floats("k")]
+    shares: Annotated[FloatArray, floats("k", low=0.0)]
     is_lattice: bool
+
+    def check(self) -> None:
+        """Raise unless the values are in order and the shares at most one."""
+        must(bool((np.diff(self.values) > 0.0).all()), "values must be in increasing order")
+        must(bool((self.shares <= 1.0).all()), "shares must not exceed one")
 
     def __len__(self) -> int:
         return len(self.values)

@@ -10,6 +10,7 @@ their own: the same members, weighted on these rows only.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from scipy.optimize import minimize
@@ -20,6 +21,7 @@ from bdkn.members.encoding import TargetScaler
 from bdkn.members.held_out import HeldOut
 from bdkn.members.selection import CombinationSettings
 from bdkn.members.target_values import TargetValues
+from bdkn.persistence.fields import floats, must, stored
 from bdkn.predictive import Predictive, StudentT
 from bdkn.predictive.transformed import row_quantiles
 from bdkn.typing import BoolArray, FloatArray, IndexArray
@@ -40,6 +42,7 @@ _FAR = 8.0
 """Distances of a point mass from the centre of a prediction are used up to so many scales."""
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class ValueModel:
     """Probabilities of values; see ``learn_values``.
@@ -49,8 +52,14 @@ class ValueModel:
     """
 
     found: TargetValues
-    coefficients: FloatArray
+    coefficients: Annotated[FloatArray, floats("k", "*")]
     rest: Combination | None = None
+
+    def check(self) -> None:
+        """Raise unless there are coefficients of all values, and of the rest if the values are no lattice."""
+        must(self.found.is_lattice == (self.rest is None), "a lattice, and nothing else, has no rest")
+        wanted = (len(self.found), 2 if self.found.is_lattice else 6)
+        must(self.coefficients.shape == wanted, f"coefficients must have shape {wanted}; got {self.coefficients.shape}")
 
     def log_probabilities(self, dist: StudentT, targets: TargetScaler) -> FloatArray:
         """Return the log probability of each value and, with point masses, of any other, from scaled predictions."""

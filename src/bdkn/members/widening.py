@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from bdkn.inference.outside import directions
 from bdkn.members.columns import row_blocks, take
 from bdkn.members.held_out import HeldOut
 from bdkn.members.support import Support
+from bdkn.persistence.fields import NonNegative, floats, sizes, stored
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 _EXCESS = 2.0
@@ -73,6 +74,7 @@ def as_a_member() -> Iterator[None]:
         _predicts_for_another.reset(token)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Widening:
     """The variance that rows far from the training rows have in addition.
@@ -81,10 +83,10 @@ class Widening:
     ``typical`` and ``usual`` are the variances among fits that half and nine tenths of the held-out rows do not exceed.
     """
 
-    support: Support
-    slopes: FloatArray
-    typical: float
-    usual: float
+    support: Annotated[Support, sizes(p="columns.low.size")]
+    slopes: Annotated[FloatArray, floats("p", low=0.0)]
+    typical: NonNegative
+    usual: NonNegative
 
     @classmethod
     def fit(cls, X: Any, numbers: IndexArray | None, held_out: HeldOut, combination: Combination) -> Widening:

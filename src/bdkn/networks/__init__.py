@@ -1,7 +1,6 @@
 """Networks as plain arrays: their shape, their initial weights, their forward pass."""
 
 from bdkn.networks.activation import ACTIVATIONS
-from bdkn.networks.feature_map import FeatureMap
 from bdkn.networks.functions import Functions, softplus
 from bdkn.networks.head import MEAN_VARIANCE, MIN_VARIANCE, Head, MeanVarianceHead
 from bdkn.networks.mlp import MixedNetworks, Networks, Predictor, initial_networks, join
@@ -13,7 +12,6 @@ __all__ = [
     "MEAN_VARIANCE",
     "MIN_VARIANCE",
     "EncodedNetworks",
-    "FeatureMap",
     "Functions",
     "Head",
     "MeanVarianceHead",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from bdkn.networks.functions import Functions, Values
+from bdkn.persistence.fields import stored
 
 MIN_VARIANCE = 1e-6
 """Added to the softplus of the raw variance, as in Lakshminarayanan et al. (2017)."""
@@ -25,6 +26,7 @@ class Head(Protocol):
         """Return the mean and the variance (...,) of outputs (..., n_outputs)."""
 
 
+@stored
 @dataclass(frozen=True)
 class MeanVarianceHead:
     """Two outputs: the mean, and a raw variance r; the variance is softplus(r) + 1e-6."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,7 @@ from bdkn.networks.exact import exact_outputs
 from bdkn.networks.head import MEAN_VARIANCE
 from bdkn.networks.on_device import device_for, outputs_on
 from bdkn.networks.spec import Layer, NetworkSpec
+from bdkn.persistence.fields import Part, integers, must, sizes, stored
 from bdkn.typing import Array, BoolArray, IndexArray
 
 if TYPE_CHECKING:
@@ -48,12 +49,24 @@ def initial_networks(spec: NetworkSpec, generators: Sequence[np.random.Generator
     return Networks(spec, tuple((np.stack([W for W, _ in layer]), np.stack([b for _, b in layer])) for layer in layers))
 
 
+@stored
 @dataclass(frozen=True)
 class Networks:
     """H networks of one shape: for each layer W of shape (H, n_out, n_in) and b of shape (H, n_out)."""
 
     spec: NetworkSpec
     layers: tuple[Layer, ...]
+
+    def check(self) -> None:
+        """Raise unless weights have the shapes of ``spec``, before anything of a declared size is allocated."""
+        self.spec.check_layers(self.layers)
+        must(len(self) > 0, "must have at least one network")
+        must(len({part.dtype for layer in self.layers for part in layer}) == 1, "all weights must have one type")
+
+    @property
+    def n_columns(self) -> int:
+        """The number of columns that the networks receive."""
+        return self.spec.n_inputs
 
     def __len__(self) -> int:
         return len(self.layers[0][0])
@@ -115,12 +128,23 @@ class Networks:
         return Packed.of(self.spec, self.layers)
 
 
+@stored
 @dataclass(frozen=True)
 class MixedNetworks:
     """Networks of several shapes: network h is number ``order[h]`` of the stacks, taken one after the other."""
 
-    stacks: tuple[Predictor, ...]
-    order: IndexArray
+    stacks: tuple[Annotated[Predictor, Part("Networks", "EncodedNetworks"), sizes(p="n_columns")], ...]
+    order: Annotated[IndexArray, integers("n")]
+
+    def check(self) -> None:
+        """Raise unless each network has its place."""
+        total = sum(map(len, self.stacks))
+        must(np.array_equal(np.sort(self.order), np.arange(total)), f"order must have each number below {total} once")
+
+    @property
+    def n_columns(self) -> int:
+        """The number of columns that the networks receive."""
+        return int(self.stacks[0].n_columns)  # type: ignore[attr-defined]
 
     def __len__(self) -> int:
         return len(self.order)

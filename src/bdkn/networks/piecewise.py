@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
 from bdkn.lazy import lazy
 from bdkn.networks.mlp import MixedNetworks, Networks, Predictor
+from bdkn.persistence.fields import Part, integers, must, singles, stored
 from bdkn.typing import Array, BoolArray, Float32Array, FloatArray, IndexArray
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _LEAST_SCALE = 1e-2
 """The least standard deviation of a feature: that of a bin which a row in ten thousand lies beyond."""
 
 
+@stored(may_be_empty=("m",))
 @dataclass(frozen=True, eq=False)
 class PiecewiseLinear:
     """Encoding of standardized inputs: the inputs and, for each bin of a column, how far a value lies through the bin.
@@ -33,11 +35,17 @@ class PiecewiseLinear:
     bin; ``mean`` (m,) and ``scale`` (m,) are those of its feature.
     """
 
-    columns: IndexArray
-    lower: Float32Array
-    width: Float32Array
-    mean: Float32Array
-    scale: Float32Array
+    columns: Annotated[IndexArray, integers("m")]
+    lower: Annotated[Float32Array, singles("m")]
+    width: Annotated[Float32Array, singles("m", above=0.0)]
+    mean: Annotated[Float32Array, singles("m")]
+    scale: Annotated[Float32Array, singles("m", above=0.0)]
+
+    def check(self) -> None:
+        """Raise unless bins are in order."""
+        same = np.diff(self.columns) == 0
+        must(bool((np.diff(self.columns) >= 0).all()), "columns must be in order")
+        must(bool((np.diff(self.lower)[same] > 0).all()), "the bins of a column must be in order")
 
     @classmethod
     def fit(cls, X: Float32Array, n_bins: int, counts: FloatArray | None = None) -> PiecewiseLinear:
@@ -93,12 +101,24 @@ class PiecewiseLinear:
         return tuple(part.tobytes() for part in (self.columns, self.lower, self.width, self.mean, self.scale))
 
 
+@stored
 @dataclass(frozen=True)
 class EncodedNetworks:
     """Networks of one shape that see their inputs through an encoding."""
 
     encoding: PiecewiseLinear
-    networks: Predictor
+    networks: Annotated[Predictor, Part(Networks)]
+
+    def check(self) -> None:
+        """Raise unless the networks receive the columns, and a feature for each bin of one of them."""
+        n = self.n_columns
+        must(n >= 1, "networks must have more inputs than there are bins")
+        must(self.encoding.columns.max(initial=-1) < n, f"bins must be of columns from 0 to {n - 1}")
+
+    @property
+    def n_columns(self) -> int:
+        """The number of columns that the networks receive."""
+        return int(self.networks.n_columns) - len(self.encoding)  # type: ignore[attr-defined]
 
     @property
     def spec(self) -> tuple[PiecewiseLinear, Any]:

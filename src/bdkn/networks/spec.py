@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from bdkn.errors import InvalidParameterError, check_choice, check_number
 from bdkn.networks.activation import ACTIVATIONS
-from bdkn.networks.head import MEAN_VARIANCE, Head
+from bdkn.networks.head import MEAN_VARIANCE, Head, MeanVarianceHead
+from bdkn.persistence.fields import Part, floats, stored
 from bdkn.typing import Array
 
-Layer = tuple[Array, Array]
+Weights = Annotated[Array, floats(..., types=("f4", "f8"))]
+
+Layer = tuple[Weights, Weights]
 """A weight matrix W (..., n_out, n_in) and a bias b (..., n_out)."""
 
 
+@stored
 @dataclass(frozen=True, kw_only=True)
 class NetworkSpec:
     """A fully connected network: its inputs, hidden layers, activation, and the head that reads its outputs."""
@@ -23,7 +28,7 @@ class NetworkSpec:
     n_inputs: int
     hidden: tuple[int, ...] = (50, 50)
     activation: str = "relu"
-    head: Head = MEAN_VARIANCE
+    head: Annotated[Head, Part(MeanVarianceHead)] = MEAN_VARIANCE
 
     def __post_init__(self) -> None:
         check_number("n_inputs", self.n_inputs, low=1, whole=True)

@@ -17,8 +17,8 @@ from bdkn.errors import ModelFileError
 from bdkn.persistence.atomic import replace_file
 
 FORMAT = "bdkn model"
-VERSION = 2
-"""Version of the format. Version 2 has one fitted state per model; version 1, still read, has its attributes."""
+VERSION = 3
+"""Version of the format; files of any other are refused."""
 
 Arrays = dict[str, NDArray[Any]]
 Document = dict[str, Any]
@@ -150,11 +150,9 @@ def _check_format(path: str, metadata: dict[str, str]) -> None:
     version = metadata.get("version", "")
     if not (version.isascii() and version.isdecimal() and len(version) < 10):
         raise _damaged(path, "its version is no number")
-    if int(version) > VERSION:
-        raise ModelFileError(
-            f"{path} has format version {version}, this bdkn reads up to version {VERSION}; run: pip install --upgrade "
-            "bdkn"
-        )
+    if int(version) != VERSION:
+        try_this = "run: pip install --upgrade bdkn" if int(version) > VERSION else "fit and save again"
+        raise ModelFileError(f"{path} has format version {version}, this bdkn reads version {VERSION} only; {try_this}")
 
 
 def _damaged(path: str, why: str) -> ModelFileError:

@@ -1,39 +1,75 @@
-"""Expectations of functions of a prediction, by adaptive quadrature."""
+"""Expectations of functions of a prediction, by adaptive quadrature of its density.
+
+A row is a weighted sum of terms: a Gaussian or a Student-t is one, a mixture has one for each component, so that narrow
+components are not missed. The density of a term is integrated over s, where loc + scale sinh(s) is the target, or its
+image under a link. Pieces of s are halved until the two rules of each agree, and pieces are added beyond both ends
+until they are negligible.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import ndtr
 
 from bdkn.errors import InvalidParameterError
 from bdkn.predictive.base import Predictive
-from bdkn.predictive.location_scale import LocationScale
-from bdkn.predictive.transformed import row_quantiles
+from bdkn.predictive.joined import JoinedPredictive
+from bdkn.predictive.location_scale import Gaussian, StudentT
+from bdkn.predictive.mixture import GaussianMixture
+from bdkn.predictive.student_mixture import StudentTMixture
+from bdkn.predictive.transformed import Transformed, row_quantiles
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 Function = Callable[[FloatArray, IndexArray], FloatArray]
 """A function of targets (m, k) and of the numbers (m,) of their rows, which returns (m, k)."""
 
-_END = 36.0
-"""Levels are expit(s) with s from -_END to _END, so that the last ones differ from 0 and 1 by a rounding error."""
+_LEAST_LEVEL = 2.3e-16
+"""Level of the lower end of the pieces at first; that of the upper end is one minus it."""
 
 _GAUSSIAN_END = 9.0
 """Standard deviations beyond which a Gaussian has no probability."""
 
-_PANELS = 12
-"""Pieces of the range of s at first."""
+_FARTHEST = 1e100
+"""Largest distance of these ends from the centre, in units of the scale."""
 
-_OUTERMOST = np.array([-1.0, 1.0, -0.875, 0.875])
-"""Parts of the range of s from which tails are judged."""
+_LAST_LEVEL = 8.1
+"""Standard deviations at which the level of a Gaussian is as close to one as floats are."""
+
+_PANELS = 6
+"""Pieces of each term at first."""
 
 _SHARES = 16.0
-"""A piece may have one part in so many of the tolerance."""
+"""Reciprocal of the share of the tolerance that the error of one piece may have, times the weight of its term."""
+
+_NEGLIGIBLE = 64.0
+"""Reciprocal of the share of the tolerance below which the outermost piece of a term is the last."""
+
+_MOST_BEYOND = 16
+"""Pieces that are added beyond each end of a term at most."""
+
+_WIDENING = 1.2
+"""Ratio of the widths of consecutive pieces beyond an end."""
+
+_TO_BOUND = 16.0
+"""Ratio of the distances from a bound of the ends of consecutive pieces."""
 
 _MOST_HALVINGS = 40
-_ROWS_AT_ONCE = 2048
+"""Halvings of a piece at most; its error counts as it is afterwards."""
+
+_MOST_PIECES = 2**18
+"""Pieces of a row at most."""
+
+_PIECES_AT_ONCE = 2**13
+"""Pieces that are evaluated at once, which bounds the memory."""
+
+_TERMS_AT_ONCE = 2**14
+"""Terms of the rows that are integrated together."""
+
+_ROUNDING = 16.0 * np.finfo(np.float64).eps
+"""Relative error of the integral over a piece that halving does not reduce."""
 
 _HALF = np.array(
     [
@@ -59,108 +95,281 @@ _AT_END = _BARYCENTRIC / (1.0 - NODES) / np.sum(_BARYCENTRIC / (1.0 - NODES))
 def expectation(dist: Predictive, function: Function, tolerance: float = 1e-6) -> FloatArray:
     """Return the expectation (n,) of a function of the target of each row.
 
-    Pieces are halved until the two rules of each agree, so that the function may jump and bend. The error is at most
-    about ``tolerance`` times the mean absolute value of the function; raise where that is not reached.
+    The function may jump and bend. The error is at most about ``tolerance`` times the mean absolute value of the
+    function, but for targets beyond the levels 2e-16 and 1 - 2e-16 if the function is zero at both. An error is raised
+    if a row does not reach it. The memory used does not depend on the function.
     """
+    return _expectation(dist, function, tolerance, np.arange(len(dist)))
+
+
+def _expectation(dist: Predictive, function: Function, tolerance: float, numbers: IndexArray) -> FloatArray:
+    """Return the expectations of rows that have these numbers."""
     found = np.empty(len(dist))
-    for start in range(0, len(dist), _ROWS_AT_ONCE):
-        rows = np.arange(start, min(start + _ROWS_AT_ONCE, len(dist)))
-        found[rows] = _Integral(dist, function, tolerance).of(rows)
+    if isinstance(dist, JoinedPredictive):
+        for k, part in enumerate(dist.parts):
+            own = np.flatnonzero(dist.part == k)
+            found[own] = _expectation(part[dist.row[own]], function, tolerance, numbers[own])
+        return found
+    step = max(1, _TERMS_AT_ONCE // _n_components(dist))
+    for start in range(0, len(dist), step):
+        rows = slice(start, start + step)
+        found[rows] = _Integral(_Terms.of(dist[rows]), function, tolerance, numbers[rows]).value()
     return found
 
 
 @dataclass(frozen=True, eq=False)
+class _Terms:
+    """Student-t distributions (T,), whose weighted sums are those of n rows; df = inf is a Gaussian.
+
+    ``target`` returns the targets (m, k) of values (m, k) of terms, given their rows (m,). ``bounds`` (T, 2), in units
+    of s, are those of the target. ``ends_by_level`` is True if targets are the quantiles of a distribution whose tails
+    are unknown.
+    """
+
+    n: int
+    row: IndexArray
+    weight: FloatArray
+    df: FloatArray
+    loc: FloatArray
+    scale: FloatArray
+    bounds: FloatArray
+    target: Callable[[FloatArray, IndexArray], FloatArray]
+    ends_by_level: bool = False
+
+    @classmethod
+    def of(cls, dist: Predictive) -> _Terms:
+        """Return the terms of a distribution; of an unknown class, one Gaussian for each row, by its quantiles."""
+        n, transformed = len(dist), dist if isinstance(dist, Transformed) else None
+        parts = _components(dist if transformed is None else transformed.base)
+        if parts is None:
+            one, ends = np.ones(n), np.arcsinh([-_LAST_LEVEL, _LAST_LEVEL])
+            fields = np.arange(n), one, np.full(n, np.inf), np.zeros(n), one, np.broadcast_to(ends, (n, 2))
+            return cls(n, *fields, lambda z, row: row_quantiles(dist[row], ndtr(z)), ends_by_level=True)
+        weight, df, loc, scale = (np.ravel(part) for part in np.broadcast_arrays(*parts))
+        row = np.repeat(np.arange(n), parts[2].shape[1])
+        if transformed is None:
+            bounds = np.broadcast_to([-np.inf, np.inf], (len(row), 2))
+            return cls(n, row, weight, df, loc, scale, bounds, lambda z, row: z)._counting()
+        loc, weight = loc + transformed._moved[row], weight / np.ptp(transformed._limits, axis=1)[row]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bounds = np.arcsinh((transformed._ends - loc[:, None]) / scale[:, None])
+        return cls(n, row, weight, df, loc, scale, bounds, lambda z, row: transformed._target(z))._counting()
+
+    def _counting(self) -> _Terms:
+        """Return the terms that have probability between their bounds."""
+        reach = self._reach()
+        kept = (self.weight > 0.0) & (self.bounds[:, 0] < reach) & (self.bounds[:, 1] > -reach)
+        parts = {name: getattr(self, name)[kept] for name in ("row", "weight", "df", "loc", "scale", "bounds")}
+        return replace(self, **parts)
+
+    def _reach(self) -> FloatArray:
+        """Return how far s extends to both sides at first."""
+        ν, place = np.unique(self.df, return_inverse=True)
+        quantile = StudentT(ν, np.zeros(len(ν)), 1.0).ppf(_LEAST_LEVEL)
+        return np.asarray(np.arcsinh(np.clip(-quantile, _GAUSSIAN_END, _FARTHEST))[place])
+
+    def edges(self) -> FloatArray:
+        """Return the ends (T, k + 1) of the pieces at first. Next to a bound they end at a distance from it."""
+        reach, (low, high) = self._reach(), self.bounds.T
+        first, last = np.maximum(-reach, low), np.minimum(reach, high)
+        margin = (last - first) / (_PANELS * _TO_BOUND)
+        first, last = np.where(low > -reach, first + margin, first), np.where(high < reach, last - margin, last)
+        return np.asarray(first[:, None] + (last - first)[:, None] * np.linspace(0.0, 1.0, _PANELS + 1))
+
+    def beyond(self, term: IndexArray, edge: FloatArray, side: int, width: float) -> FloatArray:
+        """Return the other ends of pieces that begin at ``edge``, the last ends on a side (0 is the lower one)."""
+        bound = self.bounds[term, side]
+        with np.errstate(invalid="ignore"):
+            return np.where(np.isfinite(bound), bound - (bound - edge) / _TO_BOUND, edge + (2 * side - 1) * width)
+
+    def at(self, term: IndexArray, s: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the targets at s (m, k) and the weighted densities by s, of one term for each row of s."""
+        u = np.sinh(s)
+        standard = StudentT(self.df[term], np.zeros(len(term)), 1.0)
+        density = self.weight[term, None] * np.exp(standard._standard_logpdf(u)) * np.cosh(s)
+        return self.target(self.loc[term, None] + self.scale[term, None] * u, self.row[term]), density
+
+    def rounding(self) -> FloatArray:
+        """Return the relative error (T,) of integrals that is due to the rounding of targets."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return np.fmin(_ROUNDING * (1.0 + np.abs(self.loc) / self.scale), 1.0)
+
+
+def _components(dist: Predictive) -> tuple[FloatArray | float, FloatArray | float, FloatArray, FloatArray] | None:
+    """Return weights, degrees of freedom, centres and scales (n, k) of components; None for an unknown class."""
+    if isinstance(dist, Gaussian):
+        return 1.0, np.inf, dist.loc[:, None], dist.scale[:, None]
+    if isinstance(dist, StudentT):
+        return 1.0, dist.df[:, None], dist.loc[:, None], dist.scale[:, None]
+    if isinstance(dist, GaussianMixture):
+        return dist.weights, np.inf, dist.loc, dist.scale
+    if not isinstance(dist, StudentTMixture):
+        return None
+    loc, scale = dist.loc[:, None], dist.scale[:, None]
+    df = np.hstack([dist.df[:, None], np.full(dist.mass.shape, np.inf)])
+    parts = np.hstack([loc, loc + scale * dist.position]), np.hstack([scale, scale * dist.width])
+    return np.hstack([dist.kept[:, None], dist.mass]), df, *parts
+
+
+def _n_components(dist: Predictive) -> int:
+    """Return the number of components of a row."""
+    base = dist.base if isinstance(dist, Transformed) else dist
+    if isinstance(base, StudentTMixture):
+        return 1 + int(base.mass.shape[1])
+    return int(base.loc.shape[1]) if isinstance(base, GaussianMixture) else 1
+
+
+@dataclass(frozen=True, eq=False)
+class _Pieces:
+    """Pieces of s (m,) of terms, and how often each was halved."""
+
+    term: IndexArray
+    low: FloatArray
+    high: FloatArray
+    halvings: int | IndexArray = 0
+
+    def __len__(self) -> int:
+        return len(self.term)
+
+    def __getitem__(self, some: slice | BoolArray) -> _Pieces:
+        halvings = np.broadcast_to(self.halvings, self.term.shape)
+        return _Pieces(self.term[some], self.low[some], self.high[some], halvings[some])
+
+    def halves(self) -> _Pieces:
+        """Return the lower and the upper half of each."""
+        middle = (self.low + self.high) / 2.0
+        ends = np.concatenate([self.low, middle]), np.concatenate([middle, self.high])
+        return _Pieces(np.tile(self.term, 2), *ends, np.tile(self.halvings + 1, 2))
+
+
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    """Integrals (m,) of a function over pieces with their errors, those of its size, and the integrand at the ends."""
+
+    value: FloatArray
+    error: FloatArray
+    size: FloatArray
+    ends: FloatArray
+
+
 class _Integral:
-    """The integral of a function of the target over all levels, by a variable s that takes the ends to infinity."""
+    """The integrals of a function over the terms of rows that have the given numbers."""
 
-    dist: Predictive
-    function: Function
-    tolerance: float
+    def __init__(self, terms: _Terms, function: Function, tolerance: float, numbers: IndexArray) -> None:
+        self.terms, self.function, self.tolerance, self.numbers = terms, function, tolerance, numbers
+        self.rounding = terms.rounding()
+        self.total, self.size, self.missing = np.zeros((3, terms.n))
+        """Sums over the pieces of each row that need no halving: integrals, sizes, errors that are too large."""
+        self.unit = np.zeros(terms.n)
+        """The size of the integral of each row before any halving, by which errors are judged."""
 
-    def of(self, rows: IndexArray) -> FloatArray:
-        """Return the expectations of some rows, numbered from the first of them."""
-        edges = self._ends(rows)[:, None] * np.linspace(-1.0, 1.0, _PANELS + 1)
-        row, low, high = np.repeat(rows, _PANELS), edges[:, :-1].ravel(), edges[:, 1:].ravel()
-        value, error, size = self._pieces(row, low, high)
-        unit = np.asarray(np.bincount(row - rows[0], weights=size, minlength=len(rows)), dtype=np.float64)
-        total = np.zeros(len(rows))
-        for _ in range(_MOST_HALVINGS):
-            open_ = error > self.tolerance * unit[row - rows[0]] / _SHARES
-            total += np.bincount((row - rows[0])[~open_], weights=value[~open_], minlength=len(rows))
-            if not open_.any():
-                break
-            row, low, high = _halves(row[open_], low[open_], high[open_])
-            value, error, _ = self._pieces(row, low, high)
-        else:
-            self._refuse(row, error > 10.0 * self.tolerance * unit[row - rows[0]])
-            total += np.bincount(row - rows[0], weights=value, minlength=len(rows))
-        self._check_tails(rows, unit)
-        return total
+    def value(self) -> FloatArray:
+        """Return the expectations of the rows."""
+        edges = self.terms.edges()
+        term = np.repeat(np.arange(len(edges)), _PANELS)
+        pieces = _Pieces(term, edges[:, :-1].ravel(), edges[:, 1:].ravel())
+        found = self._measure(pieces)
+        self._count(pieces, found)
+        ends = found.ends.reshape(len(edges), _PANELS, 2)
+        waiting = [(pieces, found), *self._beyond(0, edges[:, 0], ends[:, 0, 0])]
+        waiting += self._beyond(1, edges[:, -1], ends[:, -1, 1])
+        self._halve([piece for pair in waiting for piece in self._open(*pair)])
+        self._refuse(self.missing > 10.0 * self.tolerance * self.size)
+        if self.terms.ends_by_level:
+            self._check_ends()
+        return self.total
 
-    def _pieces(self, row: IndexArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the integral over each piece, the difference of the two rules, and the integral of the size of f."""
-        half = (high - low) / 2.0
-        y, mass = self._targets(row, (low + high)[:, None] / 2.0 + half[:, None] * _CLOSED)
-        f = self._values(row, y) * mass * half[:, None]
-        inner = f[:, 1:-1]
-        # A jump beyond the outermost node is seen by neither rule: there the polynomial misses the value at the end.
-        missed = np.abs(inner @ _AT_END - f[:, -1]) + np.abs(inner @ _AT_END[::-1] - f[:, 0])
-        error = np.abs(inner @ (KRONROD - GAUSS)) + (1.0 - NODES[-1]) * missed
-        return inner @ KRONROD, error, np.abs(inner) @ KRONROD
+    def _count(self, pieces: _Pieces, found: _Measured) -> None:
+        self.unit += np.bincount(self.terms.row[pieces.term], weights=found.size, minlength=self.terms.n)
 
-    def _ends(self, rows: IndexArray) -> FloatArray:
-        """Return how far (m,) the variable of integration s extends to both sides, to levels of about 1e-16."""
-        if not isinstance(self.dist, LocationScale):
-            return np.full(len(rows), _END)
-        quantile = self.dist[rows]._standard_ppf(np.array([expit(-_END)]))[..., 0]
-        return np.broadcast_to(np.arcsinh(np.clip(-quantile, _GAUSSIAN_END, 1e100)), len(rows))
+    def _beyond(self, side: int, edge: FloatArray, last: FloatArray) -> list[tuple[_Pieces, _Measured]]:
+        """Return pieces beyond the ends ``edge`` (T,) of terms on a side (0: the lower one), up to negligible ones.
 
-    def _targets(self, row: IndexArray, s: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the targets at s (m, k), and the derivative of the level by s.
-
-        The level is expit(s); a location and scale have the target loc + scale sinh(s), as densities are cheaper than
-        quantiles.
+        ``last`` (T,) is the integrand at these ends.
         """
-        if not isinstance(self.dist, LocationScale):
-            level = expit(s)
-            return row_quantiles(self.dist[row], level), level * expit(-s)
-        some, z = self.dist[row], np.sinh(s)
-        return some.loc[:, None] + some.scale[:, None] * z, np.exp(some._standard_logpdf(z)) * np.cosh(s)
+        added: list[tuple[_Pieces, _Measured]] = []
+        term, width = np.arange(len(edge)), 1.0
+        for _ in range(_MOST_BEYOND + 1):
+            end = self.terms.beyond(term, edge, side, width)
+            allowed = self.tolerance * self.unit[self.terms.row[term]] * self.terms.weight[term] / _NEGLIGIBLE
+            counts = np.abs(last * (end - edge)) > allowed
+            if not counts.any():
+                return added
+            term, edge, end = term[counts], edge[counts], end[counts]
+            pieces = _Pieces(term, np.minimum(edge, end), np.maximum(edge, end))
+            found = self._measure(pieces, is_beyond=True)
+            self._count(pieces, found)
+            added.append((pieces, found))
+            edge, last, width = end, found.ends[:, side], _WIDENING * width
+        self._refuse_terms(term)
+        return added
 
-    def _values(self, row: IndexArray, y: FloatArray) -> FloatArray:
-        f = self.function(y, row)
+    def _halve(self, waiting: list[_Pieces]) -> None:
+        """Halve pieces until their errors are small, the latest first, so that few are in memory at a time."""
+        n_pieces = np.zeros(self.terms.n, dtype=np.int64)
+        while waiting:
+            halves = waiting.pop().halves()
+            n_pieces += np.bincount(self.terms.row[halves.term], minlength=self.terms.n)
+            self._refuse(n_pieces > _MOST_PIECES)
+            waiting += self._open(halves, self._measure(halves))
+
+    def _open(self, pieces: _Pieces, found: _Measured) -> list[_Pieces]:
+        """Return the pieces that are to be halved, a limited number together, and add the others to the sums."""
+        row = self.terms.row[pieces.term]
+        allowed = self.tolerance * self.unit[row] * self.terms.weight[pieces.term] / _SHARES
+        inexact = found.error > np.maximum(allowed, self.rounding[pieces.term] * found.size)
+        last = pieces.halvings >= _MOST_HALVINGS
+        done = ~inexact | last
+        for total, part in ((self.total, found.value), (self.size, found.size), (self.missing, inexact * found.error)):
+            total += np.bincount(row[done], weights=part[done], minlength=self.terms.n)
+        left = pieces[~done]
+        return [left[start : start + _PIECES_AT_ONCE] for start in range(0, len(left), _PIECES_AT_ONCE)]
+
+    def _measure(self, pieces: _Pieces, *, is_beyond: bool = False) -> _Measured:
+        """Return the integrals over pieces, a limited number of them at a time."""
+        parts = [
+            self._measured(pieces[start : start + _PIECES_AT_ONCE], is_beyond)
+            for start in range(0, len(pieces), _PIECES_AT_ONCE)
+        ]
+        fields = zip(*((part.value, part.error, part.size, part.ends) for part in parts), strict=True)
+        return _Measured(*map(np.concatenate, fields))
+
+    def _measured(self, pieces: _Pieces, is_beyond: bool) -> _Measured:
+        half = (pieces.high - pieces.low)[:, None] / 2.0
+        y, density = self.terms.at(pieces.term, (pieces.low + pieces.high)[:, None] / 2.0 + half * _CLOSED)
+        f = self._values(pieces.term, y, is_beyond) * density
+        ends, inner = f[:, [0, -1]], half * f[:, 1:-1]
+        # A jump beyond the outermost node is seen by neither rule: there the polynomial misses the value at the end.
+        missed = np.abs(inner @ np.stack([_AT_END[::-1], _AT_END], axis=1) - half * ends).sum(axis=1)
+        error = np.abs(inner @ (KRONROD - GAUSS)) + (1.0 - NODES[-1]) * missed
+        return _Measured(inner @ KRONROD, error, np.abs(inner) @ KRONROD, ends)
+
+    def _values(self, term: IndexArray, y: FloatArray, is_beyond: bool) -> FloatArray:
+        with np.errstate(all="ignore"):  # numbers that are not finite raise an error below
+            f = self.function(y, self.numbers[self.terms.row[term]])
         wrong = ~np.isfinite(f)
         if wrong.any():
+            if is_beyond:
+                self._refuse_terms(term[wrong.any(axis=1)])
             raise InvalidParameterError(
                 f"the function must be finite for every target; got {f[wrong][0]} at {y[wrong][0]:g}"
             )
         return f
 
-    def _check_tails(self, rows: IndexArray, unit: FloatArray) -> None:
-        """Raise if what lies beyond the last levels may count: if it is large, and grows as fast as tails fall."""
-        y, _ = self._targets(rows, self._ends(rows)[:, None] * _OUTERMOST)
-        centre, last = self.dist[rows].median()[:, None], y[:, :2]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            stretch = np.nan_to_num((last - centre) / (y[:, 2:] - centre), nan=1.0, posinf=1.0)
-        size = np.abs(self._values(rows, last))
-        low, high = np.hsplit(self.dist[rows].ppf([0.0, 1.0]), 2)
-        outside = centre + np.clip(stretch, 1.0, 1e6) * (last - centre)
-        # On a bound itself, which no target reaches, the function may be infinite.
-        outside = np.select([outside <= low, outside >= high], [(last + low) / 2.0, (last + high) / 2.0], outside)
-        farther = np.abs(self._values(rows, outside))
-        beyond = size.sum(axis=1) * expit(-_END)
-        grows = (farther > 10.0 * size).any(axis=1)  # levels fall by a factor of about 100 each way
-        self._refuse(rows, (beyond > 10.0 * self.tolerance * unit) & grows)
+    def _check_ends(self) -> None:
+        """Raise if what lies beyond the last levels of distributions of unknown tails may count."""
+        term = np.arange(len(self.terms.row))
+        y, _ = self.terms.at(term, self.terms.bounds)
+        beyond = _LEAST_LEVEL * np.abs(self._values(term, y, True)).sum(axis=1)
+        self._refuse(beyond > 10.0 * self.tolerance * self.size)
 
-    def _refuse(self, row: IndexArray, failed: BoolArray) -> None:
+    def _refuse_terms(self, term: IndexArray) -> None:
+        self._refuse(np.isin(np.arange(self.terms.n), self.terms.row[term]))
+
+    def _refuse(self, failed: BoolArray) -> None:
         if failed.any():
             raise InvalidParameterError(
-                f"the expectation of row {row[failed][0]} cannot be computed to the tolerance {self.tolerance:g}: the "
-                "function grows too fast for the tails of the prediction, or jumps too often; bound it, for example "
-                "by np.minimum, or allow a larger tolerance"
+                f"the expectation of row {self.numbers[np.argmax(failed)]} cannot be computed to the tolerance "
+                f"{self.tolerance:g}: the function grows too fast for the tails of the prediction, or jumps too often; "
+                "bound it, for example by np.minimum, or allow a larger tolerance"
             )
-
-
-def _halves(row: IndexArray, low: FloatArray, high: FloatArray) -> tuple[IndexArray, FloatArray, FloatArray]:
-    middle = (low + high) / 2.0
-    return np.concatenate([row, row]), np.concatenate([low, middle]), np.concatenate([middle, high])

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import numpy as np
 
+from bdkn.persistence.fields import Number, Positive, must, stored
 from bdkn.typing import FloatArray
 
-Support = tuple[float, float]
+Bound = Annotated[float, Number(infinite=True)]
+Support = tuple[Bound, Bound]
 
 
 class Link(Protocol):
@@ -38,6 +40,16 @@ class Link(Protocol):
         """Targets at which g has no second derivative."""
         return ()
 
+    def check(self) -> None:
+        """Raise unless the bounds, and the targets nearest to them, are in order."""
+        (lower, upper), (low, high) = self.support, self.near
+        must(lower < upper, "the lower bound must be below the upper one")
+        must(low <= high and low < math.inf and high > -math.inf, "near must be in order")
+        bounded = (math.isinf(low) or math.isfinite(lower)) and (math.isinf(high) or math.isfinite(upper))
+        must(bounded, "near needs bounds")
+        inside = (math.isinf(low) or low >= lower) and (math.isinf(high) or high <= upper)
+        must(inside, "near must be within the bounds")
+
     def forward(self, y: FloatArray) -> FloatArray:
         """Return g(y)."""
 
@@ -48,6 +60,7 @@ class Link(Protocol):
         """Return log g'(y)."""
 
 
+@stored
 @dataclass(frozen=True)
 class IdentityLink(Link):
     """The target itself, perhaps with bounds.
@@ -67,8 +80,8 @@ class IdentityLink(Link):
     [0.674]
     """
 
-    lower: float = -np.inf
-    upper: float = np.inf
+    lower: Bound = -np.inf
+    upper: Bound = np.inf
     near: Support = (-np.inf, np.inf)
 
     @property
@@ -93,6 +106,7 @@ IDENTITY = IdentityLink()
 """The target itself, without bounds."""
 
 
+@stored
 @dataclass(frozen=True)
 class LogLink(Link):
     """log(y - lower), for targets above ``lower``.
@@ -132,6 +146,7 @@ class LogLink(Link):
         return -self.forward(y)
 
 
+@stored
 @dataclass(frozen=True)
 class LogitLink(Link):
     """log(y - lower) - log(upper - y), for targets between two bounds.
@@ -173,6 +188,7 @@ class LogitLink(Link):
             return np.asarray(np.log(self.upper - self.lower) - np.log(y - self.lower) - np.log(self.upper - y))
 
 
+@stored
 @dataclass(frozen=True)
 class YeoJohnsonLink(Link):
     """The power transformation of Yeo and Johnson (2000) of (y - centre) / unit, perhaps with bounds of the target.
@@ -198,11 +214,11 @@ class YeoJohnsonLink(Link):
     [-4.667  0.     2.   ]
     """
 
-    power: float
+    power: Annotated[float, Number(low=0.0, high=2.0)]
     centre: float = 0.0
-    unit: float = 1.0
-    lower: float = -np.inf
-    upper: float = np.inf
+    unit: Positive = 1.0
+    lower: Bound = -np.inf
+    upper: Bound = np.inf
     near: Support = (-np.inf, np.inf)
 
     @property
@@ -245,6 +261,7 @@ def _shrunk(z: FloatArray, power: float) -> FloatArray:
         return np.expm1(z) if power == 0.0 else np.expm1(np.log1p(np.maximum(power * z, -1.0)) / power)
 
 
+@stored
 @dataclass(frozen=True)
 class MirroredLink(Link):
     """-g(-y) for another link g: that of a lower bound becomes that of an upper bound.
@@ -283,6 +300,7 @@ class MirroredLink(Link):
         return self.link.log_derivative(-y)
 
 
+@stored
 @dataclass(frozen=True)
 class ContinuedLink(Link):
     """Another link between two targets ``low`` and ``high``, continued outside by its tangents.
@@ -308,6 +326,15 @@ class ContinuedLink(Link):
     link: LogLink | LogitLink | MirroredLink | YeoJohnsonLink
     low: float
     high: float
+
+    def check(self) -> None:
+        """Raise unless the link has finite values and slopes at both ends of the range that it is continued from."""
+        super().check()
+        (lower, upper), ends = self.support, np.array([self.low, self.high])
+        must(lower <= self.low < self.high <= upper, "low and high must be in order, and within the bounds")
+        with np.errstate(all="ignore"):
+            numbers = (*self.link.forward(ends), *np.exp(self.link.log_derivative(ends)))
+            must(np.isfinite(numbers).all() and numbers[0] < numbers[1], "the link must be finite at low and high")
 
     @property
     def support(self) -> Support:

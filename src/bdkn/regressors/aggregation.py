@@ -346,8 +346,9 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
         coverage : float, default=0.9
             Probability that each interval contains.
         guarantee : bool, default=False
-            Whether to return cross-conformal intervals. They need ``predict_with="folds"``, and at least
-            ``1 / (1 - coverage)`` training rows: with fewer, an end is infinite or a bound of the target.
+            Whether to return cross-conformal intervals. They need ``predict_with="folds"``, a model that has absorbed
+            no rows since its fit, and at least ``1 / (1 - coverage)`` training rows: with fewer, an end is infinite or
+            a bound of the target.
         shift : pair of array-like, optional
             With ``guarantee=True``: weights of the training rows, in the order of the fit, and of the rows of ``X``. A
             weight says how many times more frequent such a row is among new rows than in training.
@@ -461,7 +462,7 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
         if widening is None:
             raise InvalidParameterError(
                 "support compares rows with training rows, of which this model has no summary: it was fitted with "
-                "design='in-sample' or saved by an earlier version; fit it again with design='cross-fit'"
+                "design='in-sample'; fit it again with design='cross-fit'"
             )
         names = getattr(self, "feature_names_in_", None)
         if self.table_ is not None:

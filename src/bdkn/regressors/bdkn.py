@@ -83,7 +83,9 @@ class BDKNRegressor(CombiningRegressor):
         Folds of a cross-fit in place of ``n_folds`` random ones: a number, a splitter of scikit-learn such as
         ``GroupKFold()`` or ``TimeSeriesSplit()``, or pairs of row numbers to train on and to leave out, no row twice. A
         splitter whose ``random_state`` is None gives each member folds of its own. Rows that no fold leaves out are
-        used for training only. Other designs ignore it.
+        used for training only. Unless ``groups`` are given or the splitter shuffles single rows, as
+        ``KFold(shuffle=True)`` does, a fold counts as one group, for the density of predictions, too. Other designs
+        ignore it.
     holdout_fraction : float, default=0.1
         Fraction of the rows left out of training by ``design="hold-out"``.
     predict_with : {"folds", "refit"}, default="folds"
@@ -248,7 +250,9 @@ class BDKNRegressor(CombiningRegressor):
             self.cv = list(self.cv)
         given = self._all_rows(X, y, sample_weight, reset=reset)
         if self.design != "in-sample":
-            splitting = Splitting.of(given, groups, self.cv, warn=reset)
+            cv = self.cv if self.design == "cross-fit" else None
+            check_cv(cv)
+            splitting = Splitting.of(given, groups, cv, warn=reset).by_cv(cv)
         elif groups is None:
             splitting = Splitting.plain(given)
         else:
@@ -371,7 +375,7 @@ class BDKNRegressor(CombiningRegressor):
         used, splitting = self._split_rows(X, y, sample_weight, groups, reset=False)
         self._check_memory(self._settings(), used, first + n)
         rows, provenance = encoders.transform(used), self._require_provenance()
-        provenance.check(self, rows, splitting.digest(self.cv))
+        provenance.check_same(self, rows, splitting.digest(self.cv))
         plan = FoldPlan.of(self, splitting, provenance.entropy, range(first, first + n))
         new = train_candidates(self._settings(), rows, plan)
         candidates = candidates_in_use(state.networks, self._require_held_out()).join(new)

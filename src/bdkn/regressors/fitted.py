@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -23,6 +23,20 @@ from bdkn.members import (
 from bdkn.members.density import NeighbourDensity
 from bdkn.members.provenance import FitProvenance
 from bdkn.members.value_model import ValueModel
+from bdkn.persistence.fields import (
+    Either,
+    Fixed,
+    Items,
+    Number,
+    Part,
+    Text,
+    WrongContentError,
+    floats,
+    integers,
+    must,
+    sizes,
+    stored,
+)
 from bdkn.regressors.update_state import Updates
 from bdkn.training import Trained
 from bdkn.typing import Array, FloatArray, IndexArray
@@ -30,7 +44,13 @@ from bdkn.typing import Array, FloatArray, IndexArray
 Pair = tuple[str, Any]
 """A name and an estimator."""
 
+ESTIMATORS = Items(Fixed(Text(), Either(str, Text(), Part("SavedModel"))), list)
+"""Content of a list of names and regressors, or texts that stand for one."""
 
+_Curve = Annotated[Array, floats("*", types=("f4", "f8"), finite=False)]
+
+
+@stored
 @dataclass(frozen=True, eq=False)
 class FittedNetworks:
     """Networks in use, their scores in scaled units, and the course of their training.
@@ -38,11 +58,11 @@ class FittedNetworks:
     There is one curve and one best epoch per network, in the order of ``ensemble.grid``.
     """
 
-    ensemble: NetworkEnsemble
-    scores: MemberScores
-    loss_curves: tuple[Array, ...]
-    validation_curves: tuple[Array, ...]
-    best_epochs: IndexArray
+    ensemble: Annotated[NetworkEnsemble, sizes(H=len, N=lambda ensemble: len(ensemble.networks))]
+    scores: Annotated[MemberScores, sizes(H="mse.size")]
+    loss_curves: Annotated[tuple[_Curve, ...], sizes(N=len)]
+    validation_curves: Annotated[tuple[_Curve, ...], sizes(N=len)]
+    best_epochs: Annotated[IndexArray, integers("N", low=-1)]
 
     @classmethod
     def of(cls, ensemble: NetworkEnsemble, scores: MemberScores, trained: Trained) -> FittedNetworks:
@@ -58,6 +78,11 @@ class FittedNetworks:
         epochs = tuple(self.best_epochs.tolist())
         trained = Trained(self.ensemble.networks, self.loss_curves, self.validation_curves, epochs)
         return NetworkGrid(trained, self.ensemble.grid)
+
+    @property
+    def input_sizes(self) -> set[int]:
+        """The number of inputs that the networks expect."""
+        return {self.ensemble.inputs.n_columns}
 
     @property
     def n_iter(self) -> int:
@@ -85,42 +110,90 @@ class FittedNetworks:
         }
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Combined:
     """The combination of the members in use, and the held-out predictions it was fitted to.
 
-    ``combination`` is in the scaled units of ``targets``. ``held_out`` and ``provenance`` are None if no rows were left
-    out of training, as is ``widening``, which is None in files of earlier versions, too. ``values`` is None if there
-    are no values that many targets share, ``density`` if predictions are Student-t distributions, ``updates`` if no
-    rows were absorbed since the fit. After a fit to more rows than are kept in memory, ``held_out`` is of a sample, and
-    ``left_out`` tells about all rows that were left out once; else it is None.
+    ``combination`` is in the scaled units of ``targets``. ``held_out``, ``provenance`` and ``widening`` are None if no
+    rows were held out of training, ``values`` if there are no values that many targets share, ``density`` if
+    predictions are Student-t distributions, ``updates`` if no rows were absorbed since the fit. After a fit to more
+    rows than are kept in memory, ``held_out`` is of a sample, and ``left_out`` has the sufficient statistics of all
+    held-out rows; else it is None.
     """
 
-    combination: Combination
+    combination: Annotated[Combination, sizes(H="weights.size", W="posterior.mean.size")]
     targets: TargetScaler
-    held_out: HeldOut | None = None
+    held_out: Annotated[HeldOut | None, sizes(H="n_members")] = None
     provenance: FitProvenance | None = None
     values: ValueModel | None = None
     widening: Widening | None = None
     density: NeighbourDensity | None = None
-    updates: Updates | None = None
-    left_out: LeftOut | None = None
+    updates: Annotated[Updates | None, sizes(W="absorbed.fitted.posterior.mean.size")] = None
+    left_out: Annotated[LeftOut | None, sizes(W="statistics.n_weights")] = None
+
+    def check(self) -> None:
+        """Raise unless rows absorbed have held-out rows to join, and values are those of the same members."""
+        must(self.updates is None or self.held_out is not None, "rows are absorbed by a model with held-out rows only")
+        if self.values is not None and self.values.rest is not None:
+            same = self.values.rest.weights.size == self.combination.weights.size
+            must(same, "values must be of these members")
+
+    @property
+    def input_sizes(self) -> set[int]:
+        """The numbers of inputs that parts expect; empty if they take any."""
+        found = set()
+        if self.widening is not None:
+            found.add(self.widening.support.prototypes.shape[1])
+        if self.density is not None and self.density.columns is None:
+            found.add(self.density.neighbours.inputs.n_columns)
+        return found
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class FittedBDKN:
     """The state of ``BDKNRegressor``; ``n_trained`` networks were trained for it, in use or not."""
 
-    networks: FittedNetworks
-    combined: Combined
-    n_trained: int
+    networks: Annotated[FittedNetworks, sizes(H=lambda networks: len(networks.ensemble))]
+    combined: Annotated[Combined, sizes(H="combination.weights.size")]
+    n_trained: Annotated[int, Number(low=1)]
+
+    def check(self) -> None:
+        """Raise unless all parts are of the same columns and folds."""
+        ensemble, held_out = self.networks.ensemble, self.combined.held_out
+        must(len(self.input_sizes) == 1, "all parts must be of the same columns")
+        if held_out is not None and held_out.fold_of is not None:
+            must(held_out.fold_of.max() < ensemble.grid.n_folds, "fold_of must be one of the folds")
+
+    @property
+    def input_sizes(self) -> set[int]:
+        """The numbers of inputs that parts expect."""
+        return self.networks.input_sizes | self.combined.input_sizes
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class FittedStack:
     """The state of ``BayesianStackingRegressor``: members in use, all candidates as they were given, and the folds."""
 
-    members: list[EstimatorMember]
-    combined: Combined
-    candidates: list[Pair]
+    members: Annotated[list[EstimatorMember], sizes(H=len)]
+    combined: Annotated[Combined, sizes(H="combination.weights.size")]
+    candidates: Annotated[list[Pair], ESTIMATORS]
     folds: Folds | OwnFolds
+
+    def check(self) -> None:
+        """Raise unless there are held-out rows, and folds and members are theirs."""
+        held_out, folds = self.combined.held_out, self.folds
+        if held_out is None:
+            raise WrongContentError("a stack has held-out rows")
+        n = folds.n if isinstance(folds, OwnFolds) else sum(map(len, folds.left_out))
+        must(n == len(held_out.y), f"folds must hold out {len(held_out.y)} rows; got {n}")
+        for h, member in enumerate(self.members):
+            last = -1 if held_out.fold_of is None else held_out.fold_of[:, h].max()
+            must(last < len(member.models), f"fold_of must be one of the fits of member {h}")
+
+    @property
+    def input_sizes(self) -> set[int]:
+        """The numbers of inputs that parts other than the members expect."""
+        return self.combined.input_sizes

@@ -44,9 +44,7 @@ def _predictors(combined: Combined, held_out: HeldOut, some: IndexArray) -> Left
     """Return the predictors without each of some of the held-out rows."""
     combination, forecast = combined.combination, held_out.forecast()
     Phi, noise = features(forecast.means), forecast.variance**combination.tempering
-    share = 1.0 if combined.updates is None else combined.updates.absorbed.base_weight
-    counts = np.full(len(noise), share) if held_out.counts is None else share * held_out.counts
-    weights = weights_without_each(combination.posterior, Phi, held_out.y, 1.0 / noise, counts)
+    weights = weights_without_each(combination.posterior, Phi, held_out.y, 1.0 / noise, held_out.counts)
     scores = np.abs(held_out.y - np.einsum("nh,nh->n", Phi, weights)) / np.sqrt(noise)
     fits, known = held_out.fold_of, held_out.has_variance
     assert fits is not None, "_fits_of has checked it"
@@ -67,8 +65,15 @@ def _outputs(model: CombiningModel, held_out: HeldOut, X: Any) -> FoldOutputs:
 
 
 def _fits_of(model: CombiningModel) -> HeldOut:
-    """Return the held-out predictions; raise if it is not known which fits they are of."""
-    held_out = model.held_out_
+    """Return the held-out predictions; raise if their errors are not those of the model, or their fits are unknown."""
+    held_out, updates = model.held_out_, model._combined.updates
+    if updates is not None:
+        raise InvalidParameterError(
+            "guarantee=True takes the errors on the held-out rows of the fit, so that the model must be as it was "
+            f"fitted; it has absorbed rows since, {updates.absorbed.later.n:g} of which count, and keeps statistics of "
+            "them without their errors: fit again with these rows, call forget() to return to the fit, or use "
+            "predict_interval without guarantee"
+        )
     if held_out is None or held_out.fold_of is None:
         raise InvalidParameterError(
             "guarantee=True takes the fits that were made without each row, which this model does not keep: fit with "

@@ -9,12 +9,6 @@ from importlib.metadata import version
 from bdkn.errors import ModelFileError
 from bdkn.persistence import Arrays, Document, read
 from bdkn.regressors.base import ProbabilisticRegressor
-from bdkn.regressors.baselines.bll import BLLRegressor
-from bdkn.regressors.baselines.dkl import DKLRegressor
-from bdkn.regressors.baselines.gp import GPRegressor
-from bdkn.regressors.baselines.ldbll import LDBLLRegressor
-from bdkn.regressors.baselines.mfvi import MFVIRegressor
-from bdkn.regressors.baselines.vbll import VBLLRegressor
 from bdkn.regressors.bdkn import BDKNRegressor
 from bdkn.regressors.deep_ensemble import DeepEnsembleRegressor
 from bdkn.regressors.serialization import restore_model
@@ -24,12 +18,6 @@ REGRESSORS: dict[str, type[ProbabilisticRegressor]] = {
     "BDKNRegressor": BDKNRegressor,
     "DeepEnsembleRegressor": DeepEnsembleRegressor,
     "BayesianStackingRegressor": BayesianStackingRegressor,
-    "GPRegressor": GPRegressor,
-    "DKLRegressor": DKLRegressor,
-    "BLLRegressor": BLLRegressor,
-    "LDBLLRegressor": LDBLLRegressor,
-    "MFVIRegressor": MFVIRegressor,
-    "VBLLRegressor": VBLLRegressor,
 }
 
 

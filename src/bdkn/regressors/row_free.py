@@ -6,17 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from bdkn.errors import InvalidParameterError
-from bdkn.regressors.baselines.fitted import FittedDKL, FittedGP
 from bdkn.regressors.fitted import Combined, FittedBDKN, FittedStack
 
 
 def without_rows(state: Any) -> Any:
     """Return a state that predicts the same, without targets of training rows; raise if predictions need them."""
-    if isinstance(state, FittedGP | FittedDKL):
-        raise InvalidParameterError(
-            "save(..., without_rows=True) needs a model that predicts without its training rows; a Gaussian process "
-            "predicts from their inputs and targets: save it with its rows, or fit another regressor"
-        )
     if isinstance(state, FittedStack):
         raise InvalidParameterError(
             "save(..., without_rows=True) needs a model that predicts without its training rows; a stack computes the "

@@ -1,28 +1,78 @@
-"""Conversion of fitted regressors to arrays and JSON, and back."""
+"""Conversion of fitted regressors to arrays and JSON, and back, with a check of all that a file holds."""
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
 from importlib.metadata import version
-from typing import Any
+from typing import Annotated, Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from bdkn.errors import InvalidParameterError, ModelFileError
 from bdkn.members import EstimatorMember
 from bdkn.members.provenance import is_nested, plain_parameter
 from bdkn.persistence import Arrays, Document, pack, unpack, write
-from bdkn.persistence.schema import WrongContentError, must
-from bdkn.regressors.file_schemas import SCHEMAS
-from bdkn.regressors.file_schemas.models import check_attributes, check_document, check_parameters
-from bdkn.regressors.file_schemas.saved import SavedModel
-from bdkn.regressors.fitted import FittedStack
-from bdkn.regressors.former_files import FORMER_TYPES, state_of_attributes, today_parameters
+from bdkn.persistence.fields import (
+    Array,
+    Content,
+    Items,
+    Maybe,
+    Named,
+    Number,
+    Part,
+    Plain,
+    Text,
+    WrongContentError,
+    must,
+    stored,
+    with_place,
+)
+from bdkn.persistence.schema import schema_of
+from bdkn.regressors.fitted import ESTIMATORS, FittedBDKN, FittedNetworks, FittedStack
+from bdkn.tables import TableEncoder
 
-TYPES = tuple(SCHEMAS)
-"""Classes that a fitted state may consist of, besides numbers, text and arrays."""
+STATES: Mapping[str, type] = {
+    "BDKNRegressor": FittedBDKN,
+    "DeepEnsembleRegressor": FittedNetworks,
+    "BayesianStackingRegressor": FittedStack,
+}
+"""The class of the fitted state of each regressor."""
+
+_ATTRIBUTES: dict[str, Content] = {
+    **{f"{name} fitted_": Part(state) for name, state in STATES.items()},
+    "estimators": Maybe(ESTIMATORS),
+    "n_features_in_": Number(low=1, whole=True),
+    "feature_names_in_": Array(("*",), ("O",)),
+    "table_": Maybe(Part(TableEncoder)),
+    "made_": Named(Plain()),
+}
+"""Contents of attributes, and of parameters that hold regressors."""
+
+_MADE: dict[str, Content] = {
+    "when": Text(),
+    "data": Text(),
+    "target": Text(),
+    "rows": Number(low=0, whole=True),
+    "estimate": Named(Plain()),
+    "versions": Named(Plain()),
+    "absorbed": Items(Text(), list),
+}
+"""Contents of the facts that commands write and read about the origin of a model; any others are plain."""
+
+
+@stored
+@dataclass(frozen=True)
+class SavedModel:
+    """A regressor in a file: the name of its class, its parameters, and its fitted attributes."""
+
+    model: str
+    parameters: Annotated[dict[str, Any], Named(Plain())]
+    fitted: Annotated[dict[str, Any], Named()]
 
 
 def save_model(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
@@ -38,7 +88,7 @@ def save_model(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
         "model": saved.model,
         "bdkn": version("bdkn"),
         "parameters": saved.parameters,
-        "fitted": {name: pack(value, TYPES, arrays, name) for name, value in saved.fitted.items()},
+        "fitted": {name: pack(value, arrays, name) for name, value in saved.fitted.items()},
     }
     write(path, arrays, document)
 
@@ -74,21 +124,21 @@ def restore_model(classes: Mapping[str, type[BaseEstimator]], arrays: Arrays, do
             must(all("fitted_" in vars(model) for model in models), "a member is not fitted")
             return made
         must(value.model in classes, f"there is no regressor {value.model!r:.80}")
-        cls, parameters = classes[value.model], today_parameters(value.model, _with_tuples(value.parameters))
-        check_parameters(cls, parameters)
-        attributes = state_of_attributes(value.model, parameters, value.fitted)
-        check_attributes(cls, attributes)
+        cls, parameters = classes[value.model], _with_tuples(value.parameters)
+        for name, parameter in parameters.items():
+            _check_parameter(cls, name, parameter)
+        _check_attributes(cls, value.fitted)
         model = cls(**parameters)
-        vars(model).update({name: restored(part) for name, part in attributes.items()})
+        vars(model).update({name: restored(part) for name, part in value.fitted.items()})
         return model
 
     try:
-        check_document(document)
-        left, fitted = dict(arrays), {}
-        for name, tree in document["fitted"].items():
-            fitted[name] = unpack(tree, TYPES, left, FORMER_TYPES, schemas=SCHEMAS, name=name)
+        with_place("bdkn", Text(), document.get("bdkn"), {})
+        saved = schema_of(SavedModel).make({name: part for name, part in document.items() if name != "bdkn"})
+        left = dict(arrays)
+        fitted = {name: unpack(tree, left, name) for name, tree in saved.fitted.items()}
         must(not left, f"the array {next(iter(left), '')!r:.80} belongs nowhere")
-        model = restored(SavedModel(document["model"], document["parameters"], fitted))
+        model = restored(replace(saved, fitted=fitted))
         must("fitted_" in vars(model), "the model is not fitted")
         return model
     except WrongContentError as error:
@@ -102,7 +152,7 @@ def _with_tuples(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def _to_saved(value: Any) -> Any:
     """Return the value with each regressor in it as a ``SavedModel``.
 
-    Parameters that hold regressors or arrays, such as row numbers to leave out, are written with the fitted attributes.
+    Parameters that hold regressors or arrays, such as row numbers to hold out, are written with the fitted attributes.
     """
     if not isinstance(value, BaseEstimator):
         return _map_parts(_to_saved, value)
@@ -124,3 +174,90 @@ def _map_parts(change: Callable[[Any], Any], value: Any) -> Any:
         members, candidates = (change(part) for part in (value.members, value.candidates))
         return replace(value, members=members, candidates=candidates)
     return replace(value, models=change(value.models)) if isinstance(value, EstimatorMember) else value
+
+
+def _check_attributes(cls: type, attributes: Mapping[str, Any]) -> None:
+    """Raise unless a regressor of a class can have these attributes, and all are of the same columns."""
+    for name, value in attributes.items():
+        content = _ATTRIBUTES.get(f"{cls.__name__} fitted_" if name == "fitted_" else name)
+        if content is not None:
+            with_place(name, content, value, {})
+        else:
+            must(not name.endswith("_"), f"{cls.__name__} has no attribute {name!r:.80}")
+            _check_parameter(cls, name, ())
+            _check_numbers(name, value)
+    _check_made(attributes.get("made_", {}))
+    if "fitted_" in attributes:
+        _check_columns(attributes)
+
+
+def _check_numbers(name: str, value: Any) -> None:
+    """Raise unless a parameter consists of numbers, text and arrays, such as pairs of row numbers."""
+    if isinstance(value, list | tuple):
+        for part in value:
+            _check_numbers(name, part)
+    else:
+        plain = value is None or isinstance(value, bool | int | float | str | np.ndarray)
+        must(plain, f"{name} must hold numbers; got a {type(value).__name__}")
+
+
+def _check_made(facts: Mapping[str, Any]) -> None:
+    """Raise unless facts about the origin of a model are as commands read them."""
+    for name, content in _MADE.items():
+        if name in facts:
+            with_place(f"made_ {name}", content, facts[name], {})
+    must("rows" in facts or "data" not in facts, "made_ data must have a number of rows")
+    if estimate := facts.get("estimate"):
+        for name in ("rmse", "r2"):
+            with_place(f"made_ {name}", Number(nan=True, infinite=True), estimate.get(name), {})
+
+
+def _check_columns(attributes: Mapping[str, Any]) -> None:
+    """Raise unless all parts of a fitted regressor expect the columns that its table has."""
+    must("n_features_in_" in attributes, "n_features_in_ is missing")
+    n, table, names = (attributes.get(name) for name in ("n_features_in_", "table_", "feature_names_in_"))
+    must(names is None or len(names) == n, f"must have the names of {n} columns")
+    must(table is None or len(table.columns) == n, f"the table must have {n} columns")
+    must(table is None or names is None or list(map(str, table.names)) == list(names), "the table must have the names")
+    inputs, state = n if table is None else len(table.features), attributes["fitted_"]
+    found = set(state.input_sizes)
+    for member in state.members if isinstance(state, FittedStack) else ():
+        own = [model.fitted.get("n_features_in_") for model in member.models]
+        must(all(type(size) is int for size in own), "a member must have the number of its columns")
+        found.update(own)
+    must(found <= {inputs}, f"all parts must take {inputs} inputs; got {sorted(found)}")
+
+
+_ANNOTATED: Mapping[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (int, float),
+    "str": (str,),
+    "bool": (bool,),
+    "None": (type(None),),
+    "int or None": (int, type(None)),
+}
+_FORMS = {"Seed": "int or None", "Engine": "str"}
+"""Types of parameters in a file that have other types in the constructor."""
+
+
+def _check_parameter(cls: type, name: str, value: Any) -> None:
+    """Raise unless a value is of the type that a parameter of a class has by its annotation."""
+    declared = _declared(cls)
+    must(name in declared, f"{cls.__name__} has no parameter {name!r:.80}")
+    allowed = declared[name]
+    if "Any" not in allowed and not any(_conforms(value, each) for each in allowed):
+        raise WrongContentError(f"{name} must be {' or '.join(allowed)}; got {value!r:.80}")
+
+
+@cache
+def _declared(cls: type) -> dict[str, tuple[str, ...]]:
+    """Return the types that each parameter of a class may have, in a file."""
+    annotations = {name: str(each.annotation) for name, each in inspect.signature(cls).parameters.items()}
+    return {name: tuple(_FORMS.get(part, part) for part in text.split(" | ")) for name, text in annotations.items()}
+
+
+def _conforms(value: Any, annotation: str) -> bool:
+    if annotation.startswith(("Sequence[", "list[", "tuple[")):
+        inner = annotation.partition("[")[2].removesuffix("]").split(",")[0]
+        return isinstance(value, list | tuple) and all(_conforms(part, inner) for part in value)
+    return type(value) in _ANNOTATED.get(annotation, ())

@@ -107,12 +107,14 @@ target : {"auto", "identity", "log", "logit", "yeo-johnson"}, default="auto"
     The function of the target that is predicted, the link; distributions, means and scores are those of the target
     itself. "log" is for positive targets (or those beyond one bound), "logit" for shares (or between two bounds),
     "yeo-johnson" a power for any skewed target. "auto" chooses by a quick leave-one-out score before anything is
-    trained, and takes the identity unless another link is clearly better.
+    trained, and takes the identity unless another link is clearly better; "logit" only between bounds that are given
+    or evident, see ``upper``.
 lower : float or None, default=None
     Lower bound of the target, which targets may reach but not exceed; no probability is predicted beyond it. With
     "auto", 0 is also taken for a bound if many targets are 0 and none is less.
 upper : float or None, default=None
-    Upper bound of the target, likewise; with "auto", 1 if targets lie between 0 and 1 and many on each of them.
+    Upper bound of the target, likewise; with "auto", 1 if targets lie between 0 and 1 and many on each of them. Give
+    ``lower=0, upper=1`` for other shares: targets between 0 and 1 alone are no evidence of a bound.
 density : {"auto", "student-t"}, default="auto"
     The shape of predictions. "auto": a mixture of the Student-t of the linear model and densities of neighbouring
     training rows, if rows left out are predicted clearly better by it, which takes 100 of them; it needs numeric
@@ -151,64 +153,6 @@ density_ : NeighbourDensity or None
     How predictions are mixed from the Student-t and densities of neighbours; None if they are Student-t distributions.
 provenance_ : FitProvenance or None
     The seed, the digest of the rows and the parameters of a fit with rows left out, for ``add_members``.""",
-    "torch_parameters": """\
-standardize_y : bool, default=True
-    Train on targets of mean 0 and standard deviation 1. Inputs are always standardised.
-device : str, default="cpu"
-    PyTorch device to train on, for example "cuda".
-n_jobs : int or None, default=None
-    Number of threads of PyTorch, -1 for all cores. None is one thread and, if a step has enough work for several,
-    PyTorch's own number. Results may differ in the last digits between numbers of threads.
-random_state : int, Generator, RandomState or None, default=None
-    Seed of everything that is random in a fit: initial weights, held-out rows, batches, draws, inducing points.
-verbose : int, default=0
-    1 shows a progress bar on standard error.""",
-    "stopping_parameters": """\
-weight_decay : float, default=0.0
-    Decoupled weight decay of the network, as in AdamW.
-early_stopping : bool, default=True
-    Hold rows out, find the number of epochs after which they are predicted best, and train again on all rows for that
-    number of epochs.
-validation_fraction : float, default=0.2
-    Fraction of the rows held out for early stopping.""",
-    "last_layer_parameters": """\
-hidden_layer_sizes : int or sequence of int, default=(50, 50)
-    Units of each hidden layer; the last layer gives the features. ``()`` is a linear model of the inputs.
-activation : {"relu", "leaky_relu", "tanh", "silu"}, default="leaky_relu"
-    Activation of the hidden layers.
-head : {"normal-inverse-gamma", "gaussian"}, default="normal-inverse-gamma"
-    Integrate σ² out under Jeffreys' prior, for Student-t predictions with σ_w² relative to σ²; or use a single value of
-    σ², for Gaussian predictions.
-noise : "learned" or float, default="learned"
-    σ² of a Gaussian head in scaled units: learned with the other parameters, or known.
-prior_variance : "learned" or float, default="learned"
-    σ_w²: learned with the other parameters, or given.
-stale_weights : bool, default=False
-    Predict with the posterior of w for the features before the last step. This makes predictions worse. It is our guess
-    at how the scores printed for learning rate 0.1 were computed; it reproduces most of them.
-learning_rate : float, default=0.01
-    Learning rate of Adam.
-epochs : int, default=2000
-    Maximal number of steps, each on all rows.""",
-    "gp_parameters": """\
-n_inducing : int or None, default=None
-    Number of inducing points of a variational approximation, which are learned with the other parameters. Time and
-    memory then grow linearly with the number of rows, not with its cube and square. None is exact.
-minimum_noise : float, default=1e-06
-    Lower bound of σ² in scaled units.
-dtype : {"float64", "float32"}, default="float64"
-    Precision. Single precision halves the memory; with little noise the covariance may be numerically singular.""",
-    "torch_attributes": """\
-inputs_ : Standardizer
-    The encoder, which scales the columns of ``X``.
-targets_ : TargetScaler
-    The mean and the scale of the targets.
-loss_curve_ : ndarray of shape (n_iter_,)
-    Loss of each epoch on all rows, in scaled units.
-validation_curve_ : ndarray of shape (2, n)
-    Epochs, and the NLL of held-out rows after each of them in scaled units; n is 0 if no rows were held out.
-n_iter_ : int
-    Number of epochs on all rows.""",
     "column_attributes": """\
 n_features_in_ : int
     Number of columns of ``X``.

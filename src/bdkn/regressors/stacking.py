@@ -93,7 +93,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
     cv : int, cross-validation splitter, iterable or "prefit", default=5
         Number of random folds (None: 5), which each member has of its own; or, for all members, which rows to train on
         and which to leave out, no row twice; or "prefit": the members are fitted already, to other rows, and are only
-        combined on the rows given to ``fit``.
+        combined on the rows given to ``fit``. Unless ``groups`` are given or a splitter shuffles single rows, as
+        ``KFold(shuffle=True)`` does, a fold counts as one group, for the density of predictions, too.
     effort : {"fast", "balanced", "best"}, default="balanced"
         How many members ``estimators=None`` means: "fast" has fewer networks, trained for half as long, one boosting, a
         third of the trees, and no process; "best" twice as many networks and trees.
@@ -254,7 +255,8 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
         added = [pair for pair in in_use(candidates) if pair[0] not in dict(state.candidates)]
         routed = route_parameters(new, added, given.counts, groups, params)
         splitting = Splitting.of(given, groups, self.cv, warn=False)
-        provenance.check(self, given, splitting.digest())
+        provenance.check_same(self, given, splitting.digest())
+        splitting = splitting.by_folds(state.folds, self.cv)
         rows, parameters = used_rows(splitting, routed)
         rows = self._as_inputs(rows, splitting.sets, reset=False)
         targets = self._combined.targets
@@ -269,14 +271,18 @@ class BayesianStackingRegressor(_BaseComposition, CombiningRegressor):  # type: 
 
     def _fit(self, rows: Rows, groups: ArrayLike | None = None, metadata: Metadata | None = None) -> FittedStack:
         clock, splitting = Clock.start(self.time_limit or inf), Splitting.of(rows, groups, self.cv)
+        provenance = FitProvenance.of(self, rows, splitting.digest())
+        pairs = in_use(self.estimators)
+        routed = route_parameters(self, pairs, rows.counts, groups, metadata or {})
+        folds = make_folds(self.cv, splitting, routed, provenance.seed)
+        splitting = splitting.by_folds(folds, self.cv)
         used = self._as_inputs(splitting.used_rows(), splitting.sets, reset=True)
         candidates = self.estimators or default_estimators(
             len(used), used.X.shape[1], weighted=rows.counts is not None, effort=self.effort
         )
-        pairs = in_use(self.estimators) or candidates
-        provenance = FitProvenance.of(self, rows, splitting.digest())
-        routed = route_parameters(self, pairs, rows.counts, groups, metadata or {})
-        folds = make_folds(self.cv, splitting, routed, provenance.seed)
+        if not pairs:
+            pairs = candidates
+            routed = route_parameters(self, pairs, rows.counts, groups, metadata or {})
         parameters = used_rows(splitting, routed)[1]
         with stage("choose link"):
             link = self._link(pairs, used)

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 
 from bdkn.inference import Absorbed
 from bdkn.members.row_memory import RowMemory
+from bdkn.persistence.fields import stored
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Updates:
     """What a regressor has absorbed since its fit.

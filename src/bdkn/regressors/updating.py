@@ -11,15 +11,13 @@ import numpy as np
 
 from bdkn.errors import InvalidParameterError, ModelFileError
 from bdkn.inference import Absorbed, Combination, Forecast, Statistics
-from bdkn.inference.factor import Factor
 from bdkn.members import Widening
 from bdkn.members.columns import row_blocks, take
 from bdkn.members.row_memory import Keys, row_keys
 from bdkn.members.widening import as_a_member
 from bdkn.persistence import pack, read, unpack, write
-from bdkn.persistence.schema import Number, Part, Schema, Text, WrongContentError
+from bdkn.persistence.fields import stored
 from bdkn.regressors.combining_model import CombiningModel
-from bdkn.regressors.file_schemas import SCHEMAS
 from bdkn.regressors.fitted import Combined
 from bdkn.regressors.row_free import check_has_rows
 from bdkn.regressors.update_state import Updates
@@ -29,6 +27,7 @@ from bdkn.typing import FloatArray
 _KIND = "RowStatistics"
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class RowStatistics:
     """What the rows that a model has absorbed tell about the weights of its members, without the rows.
@@ -89,7 +88,7 @@ class RowStatistics:
             File to write; an existing file is replaced.
         """
         arrays: dict[str, FloatArray] = {}
-        tree = pack(self, (RowStatistics, Statistics, Factor), arrays, "statistics")
+        tree = pack(self, arrays, "statistics")
         write(path, arrays, {"model": _KIND, "fitted": tree})
 
     @classmethod
@@ -110,17 +109,12 @@ class RowStatistics:
         if document.get("model") != _KIND:
             raise ModelFileError(f"{path} holds a {document.get('model')!s:.80}, no statistics: read it with bdkn.load")
         try:
-            found: Self = unpack(document.get("fitted"), _SCHEMAS, arrays, schemas=_SCHEMAS, name="statistics")
-            Part(RowStatistics).check(found, {})
-        except (ModelFileError, WrongContentError) as error:
+            found = unpack(document.get("fitted"), arrays, "statistics")
+        except ModelFileError as error:
             raise ModelFileError(f"{path} is damaged ({error}); save the statistics again") from error
+        if not isinstance(found, cls):
+            raise ModelFileError(f"{path} is damaged (it has no statistics); save the statistics again")
         return found
-
-
-_SCHEMAS: dict[type, Schema] = {
-    RowStatistics: Schema(RowStatistics, {"members": Text(), "rows": Part(Statistics), "log_slopes": Number()}),
-    **{kind: SCHEMAS[kind] for kind in (Statistics, Factor)},
-}
 
 
 def absorb(model: CombiningModel, rows: Rows, forgetting: float, refit_prior: bool) -> Combined:

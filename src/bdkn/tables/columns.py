@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.errors import InvalidParameterError
+from bdkn.persistence.fields import Choice, Either, Items, Plain, floats, must, stored
 from bdkn.tables.reading import RawColumn
 from bdkn.tables.target_statistics import FOLDS, TargetStatistics
 from bdkn.typing import FloatArray, IndexArray
@@ -28,6 +29,9 @@ _YEAR, _WEEK = 365.2425, 7.0
 
 CYCLES = {_YEAR: "time of year", _WEEK: "weekday", 1.0: "time of day"}
 """By length in days: the cycles in which a date has a place."""
+
+ColumnName = Annotated[Any, Either(tuple, Items(Plain(single=True)), Plain(single=True))]
+"""The name of a column: text, a number or, with several headers, a tuple of them."""
 
 
 class ColumnEncoder(Protocol):
@@ -52,14 +56,15 @@ class ColumnEncoder(Protocol):
         """Return the inputs (n, n_features) of codes."""
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class NumberColumn:
     """A column of numbers: itself, with ``fill`` in place of missing ones, and whether it is missing, if some were."""
 
-    name: Any
+    name: ColumnName
     fill: float
     some_missing: bool = False
-    kind: str = "number"
+    kind: Annotated[str, Choice(("number", "boolean", "duration"))] = "number"
     form: str = ""
 
     @classmethod
@@ -90,15 +95,20 @@ class NumberColumn:
         return codes
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class DateColumn:
     """A column of moments: the day as a number and, where training rows vary in them, season, weekday and hour."""
 
-    name: Any
+    name: ColumnName
     fill: float
     some_missing: bool
     cycles: tuple[float, ...]
     form: str = ""
+
+    def check(self) -> None:
+        """Raise unless the cycles are known."""
+        must(set(self.cycles) <= set(CYCLES), f"cycles must be among {tuple(CYCLES)}")
 
     @classmethod
     def fit(cls, column: RawColumn) -> DateColumn:
@@ -135,6 +145,7 @@ class DateColumn:
         return np.hstack([codes, pairs])
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class CategoryColumn:
     """A column of categories: ``inputs`` (k + 2, q) has a row for each of k values, missing ones and unseen ones.
@@ -144,13 +155,20 @@ class CategoryColumn:
     the mean normal score of the targets of rows with this value and the logarithm of their number, as the last ones.
     """
 
-    name: Any
+    name: ColumnName
     values: tuple[str, ...]
     some_missing: bool
-    inputs: FloatArray
+    inputs: Annotated[FloatArray, floats("*", "*")]
     features: tuple[str, ...]
     n_target: int = 0
     ordered: bool = False
+
+    def check(self) -> None:
+        """Raise unless values are distinct, and have the inputs of all features."""
+        k, q = len(self.values), len(self.features)
+        must(len(set(self.values)) == k, "no value must be there twice")
+        must(self.inputs.shape == (k + 2, q), f"inputs must have shape {(k + 2, q)}; got {self.inputs.shape}")
+        must(self.n_target in (0, 2) and self.n_target <= q, "n_target must be 0 or 2")
 
     @classmethod
     def fit(cls, column: RawColumn, *, one_hot: int = ONE_HOT, targets: bool | None = None) -> CategoryColumn:
@@ -229,15 +247,16 @@ class CategoryColumn:
         return replace(self, inputs=learned), inputs
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class UnusedColumn:
     """A column that is not used, for the reason told."""
 
-    name: Any
+    name: ColumnName
     kind: str
     why: str
-    n_codes: int = 0
-    features: tuple[str, ...] = ()
+    n_codes: Literal[0] = 0
+    features: tuple[()] = ()
 
     def code(self, column: RawColumn) -> FloatArray:
         """Return no codes."""

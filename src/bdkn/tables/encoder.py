@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from bdkn.errors import InvalidParameterError
+from bdkn.persistence.fields import Part, must, stored
 from bdkn.tables.columns import (
     ONE_HOT,
     CategoryColumn,
@@ -34,7 +35,10 @@ _FREE_TEXT = 0.5
 
 _FEWEST_TEXTS = 30
 
+_AnyColumn = Annotated[ColumnEncoder, Part(CategoryColumn, DateColumn, NumberColumn, TextColumn, UnusedColumn)]
 
+
+@stored
 @dataclass(frozen=True, eq=False)
 class TableEncoder:
     """Encoder of the columns of a data frame, fitted to training rows.
@@ -51,8 +55,14 @@ class TableEncoder:
     [[50.0, 0.0, 0.0], [65.0, 1.0, 1.0], [80.0, 0.0, 0.0]]
     """
 
-    columns: tuple[ColumnEncoder, ...]
+    columns: tuple[_AnyColumn, ...]
     notes: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        """Raise unless columns are distinct, and at least one is used."""
+        must(len(self.notes) in (0, len(self.columns)), "must have a note for each column, or none")
+        must(len(set(self.names)) == len(self.names), "no column must be there twice")
+        must(sum(column.n_codes for column in self.columns) > 0, "must use at least one column")
 
     @classmethod
     def fit(cls, X: Any, *, one_hot: int = ONE_HOT, targets: bool | None = None) -> TableEncoder:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from bdkn.persistence.fields import floats, stored
+from bdkn.tables.columns import ColumnName
 from bdkn.tables.reading import RawColumn
 from bdkn.typing import FloatArray
 
@@ -19,6 +21,7 @@ _DIRECTIONS = 8
 _LENGTH = 4
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class TextColumn:
     """A column of free text: its coordinates along the directions (buckets, k) in which training texts differ most.
@@ -27,9 +30,9 @@ class TextColumn:
     bucket is (``rarity``).
     """
 
-    name: Any
-    rarity: FloatArray
-    directions: FloatArray
+    name: ColumnName
+    rarity: Annotated[FloatArray, floats(BUCKETS)]
+    directions: Annotated[FloatArray, floats(BUCKETS, "k")]
 
     @classmethod
     def fit(cls, column: RawColumn) -> TextColumn:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -44,17 +44,3 @@ def training_progress(n_networks: int, epochs: int, console: Console | None = No
 
         yield on_epoch
         progress.update(task, description=f"trained {networks}")
-
-
-@contextmanager
-def descent_progress(name: str, epochs: int, console: Console | None = None) -> Iterator[Callable[[int, float], None]]:
-    """Show a bar for a single descent of at most ``epochs`` and yield the hook that moves it."""
-    with progress_bar(console) as progress:
-        task = progress.add_task(f"training {name}", total=epochs)
-
-        def on_epoch(epoch: int, loss: float) -> None:
-            description = f"{name}, epoch {epoch + 1}/{epochs}, loss {loss:.4g}"
-            progress.update(task, completed=epoch + 1, description=description)
-
-        yield on_epoch
-        progress.update(task, description=f"trained {name}")

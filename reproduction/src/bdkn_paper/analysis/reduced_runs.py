@@ -6,10 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from bdkn.errors import InvalidParameterError
-from bdkn.regressors.paper import SETS, baseline_parameters
+from bdkn.regressors.paper import SETS
 from bdkn_paper import paper
 from bdkn_paper.analysis.miss_notes import Notes
 from bdkn_paper.analysis.results import Results, dataset_title, method_title
+from bdkn_paper.baselines.paper_settings import baseline_parameters
 from bdkn_paper.paper import METRICS
 
 

@@ -35,7 +35,7 @@ def _not_zero(jobs: int) -> int:
 
 
 StoreOption = Annotated[Path, typer.Option(help="Folder of records, one file per cell.")]
-ResultsOption = Annotated[Path, typer.Option(help="Folder of packed records, one file per method and data set.")]
+ResultsOption = Annotated[Path, typer.Option(help="Folder of packed records, one file per experiment.")]
 DataOption = Annotated[Path | None, typer.Option(help="Data folder, instead of BDKN_DATA.")]
 
 
@@ -97,7 +97,7 @@ def pack(
     store: StoreOption = Path(".bdkn-store"),
     results: ResultsOption = Path("reproduction/results"),
 ) -> None:
-    """Write the records of a store to one file per method and data set; records packed earlier are kept.
+    """Write the records of a store to one file per experiment; records packed earlier are kept.
 
     If experiments are given, records of cells that they no longer have are removed from the files.
     """

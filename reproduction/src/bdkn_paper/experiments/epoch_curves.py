@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from bdkn.errors import DivergedError, InvalidParameterError
 from bdkn.members import Standardizer
 from bdkn.metrics import nll, rmse
-from bdkn.regressors import TorchRegressor
 from bdkn.rows import Rows
 from bdkn.training import EpochReport, Trained, get_engine
 from bdkn.typing import Array, FloatArray
+from bdkn_paper.baselines import TorchRegressor
 
 DIGITS = 6
 """Significant digits of the points of a curve: more than a figure shows, few enough to keep records small."""

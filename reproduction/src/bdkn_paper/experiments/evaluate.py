@@ -16,10 +16,11 @@ from joblib import effective_n_jobs
 
 from bdkn.metrics import calibration_error, coverage, crps, interval_width, nll, rmse
 from bdkn.predictive import Predictive
-from bdkn.regressors import BayesianStackingRegressor, TorchRegressor
+from bdkn.regressors import BayesianStackingRegressor
 from bdkn.report.environment import hardware, versions
 from bdkn.stages import StageTimer, observe_stages
 from bdkn.typing import FloatArray
+from bdkn_paper.baselines import TorchRegressor
 from bdkn_paper.experiments.epoch_curves import check_curves, epoch_curves, torch_curves, watched
 from bdkn_paper.experiments.machine import accelerator, peak_memory_mib
 from bdkn_paper.experiments.methods import METHODS, has_device, make_regressor, warm_up

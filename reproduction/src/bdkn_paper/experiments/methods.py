@@ -1,18 +1,19 @@
-"""The regressors that a cell can name, those of ``bdkn`` and the peers, and how a cell's regressor is created."""
+"""The regressors that a cell can name: those of ``bdkn``, the paper's other methods, peers and rivals."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from bdkn.errors import check_choice
-from bdkn.regressors import REGRESSORS, TorchRegressor
+from bdkn.regressors import REGRESSORS
 from bdkn.regressors.paper import SETS
+from bdkn_paper.baselines import BASELINES, TorchRegressor
 from bdkn_paper.peers import PEERS, Peer
 from bdkn_paper.rivals import Rival
 from bdkn_paper.store import Cell
 from bdkn_paper.store.parameter_names import today_parameters
 
-METHODS: dict[str, type[Any]] = {**REGRESSORS, **PEERS, "Rival": Rival}
+METHODS: dict[str, type[Any]] = {**REGRESSORS, **BASELINES, **PEERS, "Rival": Rival}
 
 _MEANS = {"device", "n_jobs", "random_state", "verbose"}
 """Parameters that an experiment does not set."""

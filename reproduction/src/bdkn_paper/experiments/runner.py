@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from bdkn.errors import BDKNError
-from bdkn.regressors import TorchRegressor
+from bdkn_paper.baselines import TorchRegressor
 from bdkn_paper.experiments.tasks import TaskSource
 from bdkn_paper.store.cell import Cell
 from bdkn_paper.store.record import Record

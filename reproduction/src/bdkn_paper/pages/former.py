@@ -14,8 +14,8 @@ from bdkn_paper.tables.former import former_table
 
 _SCORES = ("nll", "crps", "rmse")
 _TEXT = (
-    f"The records in `reproduction/results/{FORMER}/` are of an earlier version of the library. Its defaults had no "
-    "members with bins and no densities of neighbours, and predictions did not widen far from the training rows. "
+    f"The records in `reproduction/results/{FORMER}.jsonl` are of an earlier version of the library. Its defaults had "
+    "no members with bins and no densities of neighbours, and predictions did not widen far from the training rows. "
     "Scores are means over the splits that both have; n/m is their number and that of all splits. A difference is the "
     "present score minus the former one, ± the standard error of the differences split by split; below zero, the "
     "present defaults are better. Bold differences are larger than one standard error."

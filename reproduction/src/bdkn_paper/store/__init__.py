@@ -1,4 +1,4 @@
-"""Records of cells, in a store of one file per cell or packed into one file per method and data set."""
+"""Records of cells, in a store of one file per cell or packed into one file per experiment."""
 
 from bdkn_paper.store.cell import Cell
 from bdkn_paper.store.packed import pack, record_folder, records, unpack

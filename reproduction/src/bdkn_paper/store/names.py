@@ -8,7 +8,7 @@ from typing import Any
 from bdkn.errors import InvalidParameterError
 
 MOST_CHARACTERS = 80
-"""Longest name: two of them and an ending fit into the name of a file on every system."""
+"""Longest name: with an ending it fits into the name of a file on every system."""
 
 _RESERVED = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))}
 

@@ -1,14 +1,15 @@
-"""Packed records: one file per method and data set, to be committed.
+"""Packed records: one text file per experiment, to be committed.
 
-``<results>/<experiment>/<method>-<dataset>.jsonl`` begins with a line of what all its records have in common. Then
-follows one record per line, sorted by split, without the common part.
+``<results>/<experiment>.jsonl`` has a group of lines per method and data set. The first line of a group holds the
+number of its records and the fields that they share. Then follows one record per line, sorted by split, without these
+fields.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from bdkn.persistence.locking import alone
 from bdkn_paper.store.cell import Cell
 from bdkn_paper.store.files import read_file
 from bdkn_paper.store.record import Record, dumps, loads
-from bdkn_paper.store.schema import check_record
+from bdkn_paper.store.schema import check_record, count
 from bdkn_paper.store.store import Store
 
 DEFAULT_RESULTS = Path("reproduction/results")
@@ -57,16 +58,20 @@ def pack(store: Store, results: str | os.PathLike[str] = DEFAULT_RESULTS, keys: 
     Records packed earlier are kept, unless the store has a newer one of the same cell. If ``keys`` are given, only
     these cells are packed, and all others are removed from the files written.
     """
-    count = 0
-    for path, group in groupby(sorted(_wanted(store, keys), key=place), lambda record: _file(results, record)):
+    written = 0
+    for experiment, new in groupby(
+        sorted(_wanted(store, keys), key=place), lambda record: record["cell"]["experiment"]
+    ):
+        path = Path(results) / f"{experiment}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         with alone(path.parent):  # another process that packs at the same time would lose these records, or they its
             earlier = read_packed(path) if path.exists() else ()
-            merged = {Cell.of(record).key: record for record in (*_wanted(earlier, keys), *group)}
-            lines = _lines(sorted(merged.values(), key=place))
+            merged = {Cell.of(record).key: record for record in (*_wanted(earlier, keys), *new)}
+            groups = groupby(sorted(merged.values(), key=place), lambda record: place(record)[:3])
+            lines = (line for _, group in groups for line in _lines(list(group)))
             replace_file(path, "".join(f"{line}\n" for line in lines).encode())
-        count += len(merged)
-    return count
+        written += len(merged)
+    return written
 
 
 def unpack(results: str | os.PathLike[str], store: Store) -> int:
@@ -78,22 +83,24 @@ def unpack(results: str | os.PathLike[str], store: Store) -> int:
 
 
 def packed(results: str | os.PathLike[str]) -> Iterator[Record]:
-    """Yield the records of all packed files in a folder and its subfolders."""
-    for path in sorted(Path(results).rglob("*.jsonl")):
+    """Yield the records of all packed files in a folder."""
+    for path in sorted(Path(results).glob("*.jsonl")):
         yield from read_packed(path)
 
 
 def read_packed(path: Path) -> Iterator[Record]:
     """Yield the records of one packed file."""
     try:
-        lines = read_file(path, MOST_BYTES).decode("utf-8").removesuffix("\n").split("\n")
-        head, *parts = map(loads, lines)  # other ends of lines may stand in a text
-        if {key: head[key] for key in FORMAT} != FORMAT or head["records"] != len(parts):
-            raise ValueError(f"its first line announces {head.get('records')} records in another form")
-        for part in parts:
-            record = {**head["common"], **part, "cell": {**head["common"]["cell"], **part["cell"]}}
-            check_record(record)
-            yield record
+        # Not splitlines: other ends of lines may stand in a text.
+        lines = map(loads, read_file(path, MOST_BYTES).decode("utf-8").removesuffix("\n").split("\n"))
+        seen: set[str] = set()
+        for head in lines:
+            for record in _group(head, lines):
+                key = Cell.of(record).key
+                if key in seen:  # as after a merge of two versions that kept the lines of both
+                    raise ValueError(f"two records of one cell, {Cell.of(record)}")
+                seen.add(key)
+                yield record
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise InvalidParameterError(
             f"{path} must hold records as 'bdkn-paper pack' writes them; got {error}: restore it, or remove it and "
@@ -111,12 +118,22 @@ def _wanted(records: Iterable[Record], keys: Collection[str] | None) -> Iterator
     return (record for record in records if keys is None or Cell.of(record).key in keys)
 
 
-def _file(results: str | os.PathLike[str], record: Record) -> Path:
-    cell = Cell.of(record)
-    return Path(results) / cell.experiment / f"{cell.method}-{cell.dataset}.jsonl"
+def _group(head: Any, lines: Iterator[Any]) -> Iterator[Record]:
+    """Yield the records that follow the first line of a group."""
+    if {key: head[key] for key in FORMAT} != FORMAT:
+        raise ValueError(f"a group of records in another format, {head['format']!r} {head['version']!r}")
+    count("records", head["records"])
+    parts = list(islice(lines, head["records"]))
+    if len(parts) != head["records"]:
+        raise ValueError(f"{len(parts)} of the {head['records']} records of its last group")
+    for part in parts:
+        record = {**head["common"], **part, "cell": {**head["common"]["cell"], **part["cell"]}}
+        check_record(record)
+        yield record
 
 
 def _lines(records: list[Record]) -> Iterator[str]:
+    """Yield the lines of a group."""
     common = {name: records[0][name] for name in ("versions", "hardware") if _shared(records, name)}
     cells = [record["cell"] for record in records]
     common["cell"] = {name: cells[0][name] for name in cells[0] if name != "split" and _shared(cells, name)}

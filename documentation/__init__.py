@@ -1,1 +1,0 @@
-"""What builds the site and the gallery: hooks of MkDocs, docstrings as they are at run time, executed examples."""

@@ -1,0 +1,809 @@
+"""Fitted regressors as frozen dataclasses of arrays, which predict and can be stored.
+
+``bdkn.ensemble.scikit_learn`` copies estimators into these classes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal, Protocol, Self, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.sparse import issparse
+from scipy.spatial.distance import cdist
+from sklearn.utils import check_array
+
+from bdkn.errors import InvalidParameterError, ModelFileError
+from bdkn.lazy import lazy
+from bdkn.persistence import Arrays, pack, unpack
+from bdkn.persistence.fields import (
+    Choice,
+    Either,
+    Named,
+    NonNegative,
+    Number,
+    Part,
+    flags,
+    floats,
+    integers,
+    must,
+    stored,
+)
+from bdkn.threads import run_on_threads
+from bdkn.typing import BoolArray, FloatArray
+
+Ints = NDArray[np.int32]
+
+MeanStd = tuple[FloatArray, FloatArray | None]
+"""Means and, if the model has them, standard deviations."""
+
+ROWS_PER_BLOCK = 16384
+"""Samples that pass through one tree before the next: many, so that a large tree is rarely read from memory."""
+
+ENTRIES_PER_BLOCK = 1 << 22
+"""Entries of a kernel matrix, or of a sparse table made dense, that are in memory at a time (32 MB)."""
+
+MOST_NODES, MOST_COLUMNS = 2**31 - 1, 2**29 - 1
+"""Nodes of all trees, and columns, at most: compiled code has 32 bits for a node, and 30 for a column."""
+
+MOST_CATEGORIES = 256
+"""Categories of a column, at most: a categorical split has one bit for each."""
+
+OUTPUT_FUNCTIONS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
+    "identity": lambda values: values,
+    **{
+        function.__name__: function
+        for function in (np.exp, np.expm1, np.log, np.log1p, np.sqrt, np.square, np.cbrt, np.sinh, np.arcsinh)
+    },
+}
+"""Functions, by name, that map the output of a model to a prediction."""
+
+Count = Annotated[int, Number(low=1, high=MOST_COLUMNS)]
+Output = Annotated[str, Choice(tuple(OUTPUT_FUNCTIONS))]
+
+
+class CopiedModel:
+    """A fitted regressor as data."""
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of columns of X, which are taken in the order of fit; None if the model itself checks X."""
+        raise NotImplementedError
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the prediction of each sample.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
+            Samples; predictions are computed in double precision.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,)
+            Predictions.
+        """
+        return self._predict(X, with_std=False)[0]
+
+    def predict_mean_std(self, X: Any) -> MeanStd:
+        """Return predictions and their standard deviations (None if the model has none), each (n_samples,)."""
+        return self._predict(X, with_std=True)
+
+    def _predict(self, X: Any, with_std: bool) -> MeanStd:
+        """Predict with dense blocks of a sparse table."""
+        if not issparse(X):
+            return self._compute(X, with_std)
+        rows = X.tocsr()
+        parts = [self._compute(rows[block].toarray(), with_std) for block in _blocks(*rows.shape)]
+        stds = [std for _, std in parts if std is not None]
+        return np.concatenate([mean for mean, _ in parts]), np.concatenate(stds) if stds else None
+
+    def _compute(self, X: Any, with_std: bool) -> MeanStd:
+        raise NotImplementedError
+
+    def _read(self, X: Any, *, finite: bool | str = True, single: bool = False) -> FloatArray:
+        """Return X as an array in double precision; ``finite`` is that of ``check_array``, ``single`` rounds."""
+        table = check_array(X, dtype=np.float32 if single else np.float64, order="C", ensure_all_finite=finite)
+        if table.shape[1] != self.n_features:
+            raise InvalidParameterError(
+                f"X must have {self.n_features} columns, as in fit; got {table.shape[1]}: select the columns of fit"
+            )
+        return np.asarray(table, dtype=np.float64)
+
+
+def _blocks(n_rows: int, n_columns: int) -> list[slice]:
+    """Return slices of rows, each of ``ENTRIES_PER_BLOCK`` entries in a table with this number of columns."""
+    step = max(1, ENTRIES_PER_BLOCK // max(1, n_columns))
+    return [slice(start, start + step) for start in range(0, n_rows, step)]
+
+
+# Linear models
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class Linear(CopiedModel):
+    """A linear function of the columns, mapped by the function ``output``."""
+
+    coefficients: Annotated[FloatArray, floats("p")]
+    intercept: float
+    output: Output = "identity"
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return len(self.coefficients)
+
+    def _compute(self, X: Any, with_std: bool) -> MeanStd:
+        return OUTPUT_FUNCTIONS[self.output](self._read(X) @ self.coefficients + self.intercept), None
+
+
+@stored(may_be_empty=("q",))
+@dataclass(frozen=True, eq=False)
+class BayesianLinear(CopiedModel):
+    """A linear function with a Gaussian posterior of the weights of ``columns``, which are centered at ``center``."""
+
+    coefficients: Annotated[FloatArray, floats("p")]
+    intercept: float
+    columns: Annotated[NDArray[np.int64], integers("q", types=("i8",))]
+    center: Annotated[FloatArray, floats("q")]
+    covariance: Annotated[FloatArray, floats("q", "q")]
+    noise_variance: NonNegative
+
+    def check(self) -> None:
+        """Raise unless the columns with a posterior are among all columns."""
+        must((self.columns < self.n_features).all(), f"columns must be from 0 to {self.n_features - 1}")
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return len(self.coefficients)
+
+    def _compute(self, X: Any, with_std: bool) -> MeanStd:
+        table = self._read(X)
+        mean = table @ self.coefficients + self.intercept
+        if not with_std:
+            return mean, None
+        centered = table[:, self.columns] - self.center
+        variance = np.maximum(((centered @ self.covariance) * centered).sum(axis=1), 0.0)
+        return mean, np.sqrt(variance + self.noise_variance)
+
+
+# Trees
+
+
+def _no_columns() -> Ints:
+    return np.empty(0, dtype=np.int32)
+
+
+def _no_bitsets() -> NDArray[np.uint8]:
+    return np.empty((0, MOST_CATEGORIES // 8), dtype=np.uint8)
+
+
+@stored(may_be_empty=("c",))
+@dataclass(frozen=True, eq=False)
+class Trees(CopiedModel):
+    """The sum or the average of regression trees, mapped by the function ``output``.
+
+    Nodes of all trees follow one another in depth-first order: the left child of a node is the next node. At a leaf,
+    ``feature`` is -1 and ``number`` the value; at a split, samples up to the threshold ``number`` go left, and missing
+    values if ``missing_left``. ``categories[k]`` are the sorted values of column ``categorical[k]``; at its splits,
+    ``number`` is -1 minus the row of ``bitsets`` in which bit c is set if category c goes left. If ``single``, samples
+    are rounded to single precision, as by scikit-learn's forests, and must not be infinite.
+    """
+
+    n_columns: Count
+    feature: Annotated[Ints, integers("N", types=("i4",), low=-1)]
+    number: Annotated[FloatArray, floats("N", finite=False)]
+    right: Annotated[Ints, integers("N", types=("i4",))]
+    missing_left: Annotated[BoolArray, flags("N")]
+    roots: Annotated[Ints, integers("T", types=("i4",))]
+    base: float
+    average: bool
+    single: bool
+    allow_nan: bool
+    output: Output = "identity"
+    categorical: Annotated[Ints, integers("c", types=("i4",))] = field(default_factory=_no_columns)
+    categories: tuple[Annotated[FloatArray, floats("*")], ...] = ()
+    bitsets: Annotated[NDArray[np.uint8], integers("*", MOST_CATEGORIES // 8, types=("u1",))] = field(
+        default_factory=_no_bitsets
+    )
+
+    def check(self) -> None:
+        """Raise unless every path from a root ends at a leaf of its tree: compiled code does not check indices."""
+        n, roots, is_split = len(self.feature), self.roots, self.feature >= 0
+        must(n <= MOST_NODES, f"must have at most {MOST_NODES} nodes; got {n}")
+        must(roots[0] == 0 and (np.diff(roots) > 0).all() and roots[-1] < n, "roots must be nodes in order")
+        ends = np.repeat(np.append(roots[1:], n), np.diff(np.append(roots, n)))
+        is_inside = (np.arange(1, n + 1) < self.right) & (self.right < ends)
+        must((is_inside | ~is_split).all(), "children must follow their node, inside of its tree")
+        must((self.feature < self.n_columns).all(), f"features must be from 0 to {self.n_columns - 1}")
+        must(np.isfinite(self.number[~is_split]).all(), "values of leaves must be finite")
+        must(not np.isnan(self.number).any(), "thresholds must be numbers")
+        columns = self.categorical
+        must(
+            (columns < self.n_columns).all() and len(np.unique(columns)) == len(columns), "a column is categorical once"
+        )
+        must(len(self.categories) == len(columns), "each categorical column must have categories")
+        for values in self.categories:
+            must(len(values) <= MOST_CATEGORIES, f"must have at most {MOST_CATEGORIES} categories; got {len(values)}")
+            must((np.diff(values) > 0.0).all(), "categories must be sorted")
+        rows = -1.0 - self.number[is_split & np.isin(self.feature, columns)]
+        must(np.isin(rows, np.arange(len(self.bitsets))).all(), "each categorical split must have a bit set")
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return self.n_columns
+
+    @lazy
+    def _nodes(self) -> tuple[NDArray[Any], Ints, NDArray[np.uint8]]:
+        """Nodes, roots and bit sets as compiled code reads them."""
+        from bdkn.kernels.tree_predict import CATEGORICAL, MISSING_LEFT, NODE
+
+        self.check()
+        is_categorical = np.isin(self.feature, self.categorical)
+        code = 4 * self.feature + MISSING_LEFT * self.missing_left + CATEGORICAL * is_categorical
+        nodes = np.empty(len(self.feature), dtype=NODE)
+        nodes["number"], nodes["right"], nodes["code"] = self.number, self.right, np.where(self.feature < 0, -1, code)
+        return nodes, self.roots.copy(), self.bitsets.copy()
+
+    def _compute(self, X: Any, with_std: bool) -> MeanStd:
+        from bdkn.kernels.tree_predict import add_leaf_values, add_leaf_values_of_any
+
+        finite = ("allow-nan" if self.allow_nan else True) if self.single else not self.allow_nan
+        table = self._with_codes(self._read(X, finite=finite, single=self.single))
+        total = np.full(len(table), self.base)
+
+        def add(start: int) -> None:
+            block = slice(start, start + ROWS_PER_BLOCK)
+            rows, (nodes, roots, bitsets) = np.require(table[block], requirements="W"), self._nodes
+            if len(self.categorical) or (self.allow_nan and np.isnan(rows).any()):
+                add_leaf_values_of_any(nodes, roots, bitsets, rows, total[block])
+            else:
+                add_leaf_values(nodes, roots, rows, total[block])
+
+        run_on_threads(add, range(0, len(table), ROWS_PER_BLOCK))
+        return OUTPUT_FUNCTIONS[self.output](total / len(self.roots) if self.average else total), None
+
+    def _with_codes(self, table: FloatArray) -> FloatArray:
+        """Return samples with codes in place of categories; categories that are not known are missing."""
+        if not len(self.categorical):
+            return table
+        coded = table.copy()
+        for column, values in zip(self.categorical, self.categories, strict=True):
+            place = np.searchsorted(values, table[:, column])
+            is_known = np.append(values, np.nan)[place] == table[:, column]
+            coded[:, column] = np.where(is_known, place, np.nan)
+        return coded
+
+
+# Kernels
+
+
+KERNELS: Mapping[str, tuple[str, ...]] = {
+    "ConstantKernel": ("constant_value",),
+    "WhiteKernel": ("noise_level",),
+    "DotProduct": ("sigma_0",),
+    "RBF": ("length_scale",),
+    "Matern": ("nu", "length_scale"),
+    "RationalQuadratic": ("alpha", "length_scale"),
+    "ExpSineSquared": ("periodicity", "length_scale"),
+    "Exponentiation": ("exponent",),
+    "Sum": (),
+    "Product": (),
+}
+"""Parameters of covariance functions, by the name of their class in scikit-learn; a length scale may be a vector."""
+
+KERNEL_PARTS: Mapping[str, tuple[str, ...]] = {
+    "Exponentiation": ("kernel",),
+    "Sum": ("k1", "k2"),
+    "Product": ("k1", "k2"),
+}
+"""Parameters that are covariance functions themselves."""
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A covariance function: the values of its parameters in the order of ``KERNELS``, and its parts."""
+
+    name: Annotated[str, Choice(tuple(KERNELS))]
+    values: Annotated[FloatArray, floats("*", finite=False, low=0.0)]
+    parts: tuple[Kernel, ...] = ()
+
+    def check(self) -> None:
+        """Raise unless there are values of all parameters; only the order of a Matérn covariance may be infinite."""
+        n, known = len(self.values), len(KERNELS[self.name])
+        must(n == known or (n > known and self.has_length_scale), f"must have {known} values; got {n}")
+        must(np.isfinite(self.values[self.name == "Matern" :]).all(), "values must be finite")
+        must(not self.has_length_scale or (self.values > 0.0).all(), "values must be above zero")
+        must(len(self.parts) == len(KERNEL_PARTS.get(self.name, ())), "must have all parts")
+
+    @property
+    def has_length_scale(self) -> bool:
+        """Whether the last parameter is a length scale."""
+        return "length_scale" in KERNELS[self.name]
+
+    def length_scales(self) -> set[int]:
+        """Return the numbers of length scales of the covariance and its parts."""
+        own = {len(self.values) - len(KERNELS[self.name]) + 1} if self.has_length_scale else set()
+        return own.union(*(part.length_scales() for part in self.parts))
+
+    def make(self) -> Any:
+        """Return the kernel of scikit-learn."""
+        from sklearn.gaussian_process import kernels
+
+        names, values = KERNELS[self.name], self.values.tolist()
+        arguments = dict(zip(names, values, strict=False))
+        if len(values) > len(names):
+            arguments["length_scale"] = np.array(values[len(names) - 1 :])
+        parts = {name: part.make() for name, part in zip(KERNEL_PARTS.get(self.name, ()), self.parts, strict=True)}
+        return getattr(kernels, self.name)(**arguments, **parts)
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class GaussianProcess(CopiedModel):
+    """A Gaussian process: training samples, weights of their covariances, and the Cholesky factor ``L``."""
+
+    kernel: Kernel
+    X: Annotated[FloatArray, floats("n", "p")]
+    alpha: Annotated[FloatArray, floats("n")]
+    L: Annotated[FloatArray, floats("n", "n")]
+    y_mean: float
+    y_std: NonNegative
+
+    def check(self) -> None:
+        """Raise unless length scales belong to the columns, and the Cholesky factor has an inverse."""
+        must(self.kernel.length_scales() <= {1, self.n_features}, "must have one length scale, or one for each column")
+        must((np.diag(self.L) > 0.0).all(), "the diagonal of L must be above zero")
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self.X.shape[1])
+
+    @lazy
+    def _covariance(self) -> Any:
+        return self.kernel.make()
+
+    def _compute(self, X: Any, with_std: bool) -> MeanStd:
+        table = self._read(X)
+        mean, variance = np.empty(len(table)), np.empty(len(table))
+        for block in _blocks(len(table), len(self.X)):
+            covariance = self._covariance(table[block], self.X)
+            mean[block] = self.y_std * (covariance @ self.alpha) + self.y_mean
+            if with_std:
+                explained = solve_triangular(self.L, covariance.T, lower=True, check_finite=False)
+                variance[block] = self._covariance.diag(table[block]) - np.einsum("ij,ij->j", explained, explained)
+        return mean, self.y_std * np.sqrt(np.maximum(variance, 0.0)) if with_std else None
+
+
+@stored(may_be_empty=("n",))
+@dataclass(frozen=True, eq=False)
+class SupportVectors(CopiedModel):
+    """A weighted sum of kernels at support vectors."""
+
+    kernel: Literal["rbf", "linear", "poly", "sigmoid"]
+    vectors: Annotated[FloatArray, floats("n", "p")]
+    weights: Annotated[FloatArray, floats("n")]
+    intercept: float
+    gamma: NonNegative
+    coef0: float
+    degree: Annotated[int, Number(low=0)]
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self.vectors.shape[1])
+
+    def _compute(self, X: Any, with_std: bool) -> MeanStd:
+        table = self._read(X)
+        mean = np.empty(len(table))
+        for block in _blocks(len(table), len(self.vectors)):
+            mean[block] = self._kernel_matrix(table[block]) @ self.weights + self.intercept
+        return mean, None
+
+    def _kernel_matrix(self, rows: FloatArray) -> FloatArray:
+        if self.kernel == "rbf":
+            return np.asarray(np.exp(-self.gamma * cdist(rows, self.vectors, "sqeuclidean")))
+        products: FloatArray = rows @ self.vectors.T
+        if self.kernel == "linear":
+            return products
+        inner = self.gamma * products + self.coef0
+        return np.asarray(np.tanh(inner) if self.kernel == "sigmoid" else inner**self.degree)
+
+
+METRICS = ("minkowski", "euclidean", "l2", "manhattan", "cityblock", "l1", "chebyshev")
+"""Names of distances between samples that can be stored."""
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class NearestNeighbors(CopiedModel):
+    """The training samples of a ``KNeighborsRegressor``, which is made again to predict: its fit only stores them."""
+
+    X: Annotated[FloatArray, floats("n", "q")]
+    y: Annotated[FloatArray, floats("n")]
+    n_neighbors: Count
+    weights: Literal["uniform", "distance"]
+    metric: Annotated[str, Choice(METRICS)]
+    p: Annotated[float, Number(low=1.0)]
+    algorithm: Literal["auto", "ball_tree", "kd_tree", "brute"]
+    leaf_size: Count
+
+    def check(self) -> None:
+        """Raise unless there are as many samples as neighbors."""
+        must(self.n_neighbors <= len(self.y), f"n_neighbors must be at most {len(self.y)}; got {self.n_neighbors}")
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self.X.shape[1])
+
+    @lazy
+    def _estimator(self) -> Any:
+        from sklearn.neighbors import KNeighborsRegressor
+
+        names = ("n_neighbors", "weights", "metric", "p", "algorithm", "leaf_size")
+        return KNeighborsRegressor(**{name: getattr(self, name) for name in names}).fit(self.X, self.y)
+
+    def _compute(self, X: Any, with_std: bool) -> MeanStd:
+        return np.asarray(self._estimator.predict(self._read(X))), None
+
+
+# Compositions
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """Columns as ``(x - center) / divisor * factor + offset``, clipped to ``low`` and ``high``."""
+
+    center: Annotated[FloatArray, floats("p")]
+    divisor: Annotated[FloatArray, floats("p")]
+    factor: Annotated[FloatArray, floats("p")]
+    offset: Annotated[FloatArray, floats("p")]
+    low: Annotated[float, Number(infinite=True)] = -math.inf
+    high: Annotated[float, Number(infinite=True)] = math.inf
+
+    def check(self) -> None:
+        """Raise unless columns can be divided and clipped."""
+        must((self.divisor != 0.0).all(), "divisors must not be zero")
+        must(self.low <= self.high, "low must not exceed high")
+
+    @property
+    def columns(self) -> tuple[int, int]:
+        """Number of columns that are given, and that are returned."""
+        return len(self.center), len(self.center)
+
+    def __call__(self, table: FloatArray) -> FloatArray:
+        """Return the scaled columns."""
+        scaled: FloatArray = (table - self.center) / self.divisor * self.factor + self.offset
+        return scaled if math.isinf(self.low) and math.isinf(self.high) else np.clip(scaled, self.low, self.high)
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class Impute:
+    """Columns with ``values`` in place of missing ones."""
+
+    values: Annotated[FloatArray, floats("p")]
+
+    @property
+    def columns(self) -> tuple[int, int]:
+        """Number of columns that are given, and that are returned."""
+        return len(self.values), len(self.values)
+
+    def __call__(self, table: FloatArray) -> FloatArray:
+        """Return the completed columns."""
+        return np.where(np.isnan(table), self.values, table)
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class Products:
+    """Products of columns: ``factors`` (outputs, degree) has their numbers, -1 in place of a factor of one."""
+
+    n_columns: Count
+    factors: Annotated[Ints, integers("q", "*", types=("i4",), low=-1)]
+
+    def check(self) -> None:
+        """Raise unless factors are columns."""
+        must((self.factors < self.n_columns).all(), f"factors must be from 0 to {self.n_columns - 1}")
+
+    @property
+    def columns(self) -> tuple[int, int]:
+        """Number of columns that are given, and that are returned."""
+        return self.n_columns, len(self.factors)
+
+    def __call__(self, table: FloatArray) -> FloatArray:
+        """Return the products, multiplied from the last factor to the first, as scikit-learn does."""
+        with_one = np.column_stack([table, np.ones(len(table))])
+        product = np.ones((len(table), len(self.factors)))
+        for factor in self.factors.T[::-1]:
+            product *= with_one[:, factor]
+        return product
+
+
+Transform = Scale | Impute | Products
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class Steps(CopiedModel):
+    """A model of transformed columns."""
+
+    transforms: tuple[Transform, ...]
+    model: CopiedModel
+
+    def check(self) -> None:
+        """Raise unless each step takes the columns of the step before."""
+        must(len(self.transforms) > 0, "transforms must not be empty")
+        taken = [*(part.columns[0] for part in self.transforms[1:]), self.model.n_features]
+        for transform, n_columns in zip(self.transforms, taken, strict=True):
+            must(n_columns in (None, transform.columns[1]), "each step must take the columns of the step before")
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return self.transforms[0].columns[0]
+
+    def _compute(self, X: Any, with_std: bool) -> MeanStd:
+        table = self._read(X, finite="allow-nan")
+        for transform in self.transforms:
+            table = transform(table)
+        return self.model._compute(table, with_std)
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class TransformedTarget(CopiedModel):
+    """A model of a transformed target, whose predictions a function or a scaling transforms back."""
+
+    model: CopiedModel
+    inverse: Annotated[str | Scale, Either(str, Choice(tuple(OUTPUT_FUNCTIONS)), Part(Scale))]
+
+    def check(self) -> None:
+        """Raise unless a scaling is one of a single column."""
+        must(isinstance(self.inverse, str) or self.inverse.columns == (1, 1), "the inverse must have one column")
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of columns."""
+        return self.model.n_features
+
+    def _compute(self, X: Any, with_std: bool) -> MeanStd:
+        mean = self.model._compute(X, with_std=False)[0]
+        if isinstance(self.inverse, str):
+            return OUTPUT_FUNCTIONS[self.inverse](mean), None
+        return self.inverse(mean[:, None])[:, 0], None
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class Average(CopiedModel):
+    """The weighted average of models, each of some of ``n_columns`` columns (None: each receives X as it is)."""
+
+    models: tuple[CopiedModel, ...]
+    weights: Annotated[FloatArray, floats("H", low=0.0)]
+    n_columns: Count | None = None
+    columns: tuple[Annotated[NDArray[np.int64], integers("*", types=("i8",))], ...] | None = None
+
+    def check(self) -> None:
+        """Raise unless each model has a weight, and columns that it takes."""
+        must(len(self.models) == len(self.weights), "each model must have a weight")
+        must(self.weights.sum() > 0.0, "a weight must be above zero")
+        must((self.columns is None) == (self.n_columns is None), "n_columns must be that of columns")
+        if self.columns is None or self.n_columns is None:
+            must(len({model.n_features for model in self.models} - {None}) < 2, "models must take the same columns")
+            return
+        must(len(self.columns) == len(self.models), "each model must have columns")
+        for model, own in zip(self.models, self.columns, strict=True):
+            must((own < self.n_columns).all(), f"columns must be from 0 to {self.n_columns - 1}")
+            must(model.n_features in (None, len(own)), "columns must be as many as the model takes")
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of columns."""
+        return self.n_columns or next((n for model in self.models if (n := model.n_features)), None)
+
+    def _compute(self, X: Any, with_std: bool) -> MeanStd:
+        table = X if self.columns is None else self._read(X, finite=False)
+        total: FloatArray = np.zeros(1)
+        for h, model in enumerate(self.models):
+            own = table if self.columns is None else table[:, self.columns[h]]
+            total = total + self.weights[h] * model._compute(own, with_std=False)[0]
+        return total / self.weights.sum(), None
+
+
+# Estimators of a user's own class
+
+
+@runtime_checkable
+class StorableEstimator(Protocol):
+    """A regressor of a user's own class that can be stored in a model file: two methods besides ``predict``.
+
+    A file has the name of the class and the arrays, no code. To load it, the class itself is given, as in
+    ``bdkn.load(path, member_classes=[MyRegressor])``: nothing is imported by its name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.base import BaseEstimator, RegressorMixin
+    >>> class Median(RegressorMixin, BaseEstimator):
+    ...     def fit(self, X, y):
+    ...         self.median_ = np.median(y)
+    ...         return self
+    ...
+    ...     def predict(self, X):
+    ...         return np.full(len(X), self.median_)
+    ...
+    ...     def to_arrays(self):
+    ...         return {"median": np.array(self.median_)}
+    ...
+    ...     @classmethod
+    ...     def from_arrays(cls, arrays):
+    ...         model = cls()
+    ...         model.median_ = float(arrays["median"])
+    ...         return model
+    >>> from bdkn.ensemble import copy_estimator, from_stored, to_stored
+    >>> copied = copy_estimator(Median().fit(np.zeros((3, 1)), np.arange(3.0)))
+    >>> from_stored(*to_stored(copied), member_classes=[Median]).predict(np.zeros((2, 1)))
+    array([1., 1.])
+    """
+
+    def predict(self, X: Any) -> Any:
+        """Return predictions."""
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all that ``predict`` needs as arrays of numbers or truth values, by name."""
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> Self:
+        """Return the fitted estimator with these arrays, which come from a file: check them before using them."""
+
+
+_TYPES = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
+"""NumPy's names of the types that arrays of a user's own class may have."""
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class UserModel(CopiedModel):
+    """A fitted estimator of a user's own class, by the name of the class and its arrays.
+
+    After loading, ``estimator`` is None until ``make_estimators`` is given the class.
+    """
+
+    class_name: str
+    arrays: Annotated[dict[str, NDArray[Any]], Named(floats(..., types=_TYPES, finite=False))]
+    estimator: Any = field(default=None, init=False, repr=False)
+
+    @property
+    def n_features(self) -> None:
+        """None: the estimator itself checks X."""
+        return
+
+    @classmethod
+    def of(cls, estimator: StorableEstimator) -> UserModel:
+        """Return the copy of an estimator; raise if its arrays hold something else than numbers."""
+        name = type(estimator).__name__
+        try:
+            arrays = estimator.to_arrays()
+        except Exception as error:
+            raise InvalidParameterError(
+                f"{name}.to_arrays must return the arrays of a fitted estimator; it raised {error!r:.200}: mend it, or "
+                "remove it, so that the member is not stored"
+            ) from error
+        if not isinstance(arrays, dict) or not all(isinstance(key, str) for key in arrays):
+            raise InvalidParameterError(
+                f"{name}.to_arrays must return a dict of arrays by name; got a {type(arrays).__name__}"
+            )
+        for key, array in arrays.items():
+            if not (isinstance(array, np.ndarray) and array.dtype.str[1:] in _TYPES):
+                raise InvalidParameterError(
+                    f"{name}.to_arrays must return arrays of numbers or truth values; {key!r} is "
+                    f"{getattr(array, 'dtype', type(array).__name__)}: convert it, as with numpy.asarray"
+                )
+        return cls(name, {key: array.copy() for key, array in arrays.items()}).made_by([type(estimator)])
+
+    def made_by(self, member_classes: Iterable[type]) -> UserModel:
+        """Return the model with its estimator, which one of these classes makes from the arrays."""
+        found: list[Any] = [kind for kind in member_classes if kind.__name__ == self.class_name]
+        if len(found) != 1:
+            raise ModelFileError(
+                f"the model has a member of the class {self.class_name!r:.80}, which must be given once to be made "
+                f"again; got {len(found)} classes of this name: import it, and give member_classes=[{self.class_name}]"
+            )
+        made = UserModel(self.class_name, self.arrays)
+        try:
+            estimator = found[0].from_arrays({key: array.copy() for key, array in self.arrays.items()})
+        except Exception as error:
+            raise ModelFileError(
+                f"{self.class_name}.from_arrays must make an estimator from the arrays of to_arrays; it raised "
+                f"{error!r:.200}: try from_arrays(to_arrays()) on a fitted one"
+            ) from error
+        object.__setattr__(made, "estimator", estimator)
+        return made
+
+    def _predict(self, X: Any, with_std: bool) -> MeanStd:
+        return self._compute(X, with_std)  # as it is, sparse or not
+
+    def _compute(self, X: Any, with_std: bool) -> MeanStd:
+        if self.estimator is None:
+            raise InvalidParameterError(
+                f"a member of the class {self.class_name!r} was loaded without its class: load with "
+                f"member_classes=[{self.class_name}]"
+            )
+        if with_std and "return_std" in inspect.signature(self.estimator.predict).parameters:
+            mean, std = self.estimator.predict(X, return_std=True)
+            return np.asarray(mean, dtype=np.float64), np.asarray(std, dtype=np.float64)
+        return np.asarray(self.estimator.predict(X), dtype=np.float64), None
+
+
+def make_estimators(model: CopiedModel, member_classes: Sequence[type]) -> CopiedModel:
+    """Return a loaded model in which the estimators of a user's own classes are made; raise if a class is absent."""
+    if isinstance(model, UserModel):
+        return model.made_by(member_classes)
+    if isinstance(model, Steps | TransformedTarget):
+        return replace(model, model=make_estimators(model.model, member_classes))
+    if isinstance(model, Average):
+        return replace(model, models=tuple(make_estimators(part, member_classes) for part in model.models))
+    return model
+
+
+# Stored form
+
+
+def to_stored(model: CopiedModel, name: str = "model") -> tuple[Any, Arrays]:
+    """Return a model as JSON and arrays, whose names begin with ``name``."""
+    arrays: Arrays = {}
+    return pack(model, arrays, name), arrays
+
+
+def from_stored(
+    tree: Any, arrays: Mapping[str, NDArray[Any]], name: str = "model", *, member_classes: Sequence[type] = ()
+) -> CopiedModel:
+    """Return the model that ``to_stored`` converted; raise ``ModelFileError`` if something is not valid.
+
+    Parameters
+    ----------
+    tree : JSON value
+        Result of ``to_stored``.
+    arrays : mapping of str to ndarray
+        Result of ``to_stored``; the mapping does not change.
+    name : str
+        Beginning of the names of the arrays.
+    member_classes : sequence of classes
+        A user's own classes, each with ``from_arrays``, of which there may be estimators in the model.
+
+    Returns
+    -------
+    model : CopiedModel
+        The model.
+    """
+    return make_estimators(_unpacked(tree, arrays, name), member_classes)
+
+
+def is_storable(model: CopiedModel) -> bool:
+    """Return whether a model can be loaded after it was stored: its numbers are finite, for instance."""
+    try:
+        _unpacked(*to_stored(model), "model")
+    except ModelFileError:
+        return False
+    return True
+
+
+def _unpacked(tree: Any, arrays: Mapping[str, NDArray[Any]], name: str) -> CopiedModel:
+    left = dict(arrays)
+    model = unpack(tree, left, name)
+    if not isinstance(model, CopiedModel) or left:
+        raise ModelFileError(f"{name}: the content must be one model and its arrays; it is damaged: save it again")
+    return model

@@ -1,1 +1,0 @@
-"""What is done, and what is done to it, by torture/faults.py."""
