@@ -24,7 +24,8 @@ def small_forests() -> Iterator[None]:
 
     For files whose tests are not about links and densities; see tests/regressors/conftest.py.
     """
-    from bdkn.members import forest, target_choice
+    from bdkn.model import density as forest
+    from bdkn.model import target_choice
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(forest, "_MOST_TREES", 30)

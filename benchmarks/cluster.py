@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 
 from bdkn import BDKNRegressor, DaskRows
-from bdkn.cluster import cluster_chunks
-from bdkn.cluster.cluster_chunks import PASSES_AT_ONCE
-from bdkn.regressors import in_blocks
-from bdkn.report.environment import describe_machine
+from bdkn.ensemble import cluster as cluster_chunks
+from bdkn.ensemble.cluster import PASSES_AT_ONCE
+from bdkn.estimators import in_blocks
+from bdkn.report.wording import describe_machine
 from bdkn.stages import observe_stages
 from cluster_model import Costs, Fit, predicted
 from cluster_page import page, write
@@ -115,7 +115,7 @@ def fitted(frame: Any, client: Any | None, new: Any) -> tuple[Record, Any]:
 
 def task_seconds(client: Any, chains: int = 20, rounds: int = 4) -> float:
     """Return the CPU seconds of client and scheduler for a task that does nothing, in chains as those of training."""
-    from bdkn.cluster.client import results_of
+    from bdkn.ensemble.cluster import results_of
 
     began = time.process_time()
     for _ in range(rounds):

@@ -24,18 +24,13 @@ from typing import Any
 import numpy as np
 
 import bdkn
+from bdkn.data.folds import FoldPlan, Splitting
+from bdkn.data.rows import Rows
+from bdkn.data.scaling import encode
+from bdkn.ensemble.cross_fitting import predict_held_out, train_folds
+from bdkn.ensemble.held_out import HeldOut
+from bdkn.ensemble.selection import CombinationSettings, select_and_combine
 from bdkn.inference import Forecast
-from bdkn.members import (
-    CombinationSettings,
-    FoldPlan,
-    HeldOut,
-    encode,
-    predict_held_out,
-    select_and_combine,
-    train_folds,
-)
-from bdkn.members.splitting import Splitting
-from bdkn.rows import Rows
 from development_sets import BENCHMARK, LARGER, SMALL, training_rows
 
 RECORDS = Path(__file__).parent / "records"

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from bdkn import BayesianStackingRegressor, BDKNRegressor
-from bdkn.members.splitting import Splitting
+from bdkn.data.folds import Splitting
 from bdkn.predictive import Predictive
 from development_sets import LARGER, SMALL
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import bdkn
-from bdkn.training.settings import default_size
+from bdkn.networks.settings import default_size
 from variants import Found, Scores, page_head, run_variants, splits
 
 Fit = Callable[[np.ndarray, np.ndarray, int], Any]

@@ -26,10 +26,9 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bdkn.networks import NetworkSpec
-from bdkn.report.environment import describe_machine
-from bdkn.rows import Rows
-from bdkn.training import Job, TrainingConfig, get_engine
+from bdkn.data.rows import Rows
+from bdkn.networks import Job, NetworkSpec, TrainingConfig, get_engine
+from bdkn.report.wording import describe_machine
 
 MEMBERS, BATCH, RATE = 5, 32, 1e-3
 RECORDS = Path(__file__).parent / "records"
@@ -278,7 +277,7 @@ def seconds(code: str) -> float:
     return min(times)
 
 
-START = "from bdkn.training.fused.engine import prepare; prepare()"
+START = "from bdkn.networks.fused import prepare; prepare()"
 
 MEMORY = """
 import sys

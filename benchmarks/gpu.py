@@ -30,11 +30,11 @@ from typing import Any
 import numpy as np
 
 import gpu_fits
-from bdkn.kernels.gpu.device import Device
-from bdkn.networks.packing import packing_of
-from bdkn.report.environment import describe_machine
-from bdkn.training import Job, TrainingConfig
-from bdkn.training.gpu.engine import GPUEngine
+from bdkn.networks import Job, TrainingConfig
+from bdkn.networks.gpu.cuda import Device
+from bdkn.networks.gpu.engine import GPUEngine
+from bdkn.networks.mlp import packing_of
+from bdkn.report.wording import describe_machine
 from engine import Work
 from gpu_rivals import rivals
 
@@ -278,10 +278,10 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 def get_setting(given: argparse.Namespace) -> Setting:
     """Return the device and the sizes."""
     if given.emulated:
-        from bdkn.kernels.gpu.emulation import Emulated
+        from bdkn.networks.gpu.emulation import Emulated
 
         return Setting(Emulated(), 0.02, given.data, 2)
-    from bdkn.kernels.gpu.cuda import find_cuda
+    from bdkn.networks.gpu.cuda import find_cuda
 
     return Setting(find_cuda(), 1.0, given.data, given.at_once)
 

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from bdkn import BayesianStackingRegressor, BDKNRegressor, Gaussian
-from bdkn.tables import TableEncoder
+from bdkn.data.encoder import TableEncoder
 from mixed_sets import DEVELOPMENT, EVALUATION
 
 RECORDS = Path(__file__).parent / "records" / "mixed_tables.ndjson"

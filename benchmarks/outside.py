@@ -32,7 +32,7 @@ from scipy.spatial.distance import cdist
 
 import bdkn
 from bdkn.inference import Combination, Forecast, Outside
-from bdkn.members.widening import Widening, gate
+from bdkn.model.extrapolation import Widening, gate
 from development_sets import BENCHMARK, DESIGNED, SMALL, training_rows
 from recorded_fits import Record, run_missing
 
@@ -174,7 +174,9 @@ def fit(name: str, split: str, X: np.ndarray, y: np.ndarray, left_out: np.ndarra
     model = bdkn.BDKNRegressor(**OPTIONS).fit(np.delete(X, left_out, axis=0), np.delete(y, left_out))
     parts, target = Parts.of(model, X[left_out]), model._combined.targets.transform(y[left_out])
     own = model._widened_forecast(X[left_out]).outside.variance
-    np.testing.assert_allclose(formula(parts), own, err_msg="the default is not the formula of bdkn.members.widening")
+    np.testing.assert_allclose(
+        formula(parts), own, err_msg="the default is not the formula of bdkn.model.extrapolation"
+    )
     found = {variant: parts.scores(variance(parts), target) for variant, (_, variance) in VARIANTS.items()}
     return {"set": name, "kind": split.split()[0], "rows": len(y) - len(left_out), **found}
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from bdkn import BDKNRegressor
-from bdkn.members.target_choice import link_scores
 from bdkn.metrics import coverage, crps, nll
+from bdkn.model.target_choice import link_scores
 from bdkn.predictive.links import IDENTITY
 from development_sets import SMALL
 

@@ -36,18 +36,17 @@ from torch.nn import functional
 if find_spec("numba") is None:
 
     def numpy_shuffle(order: np.ndarray, state: int) -> int:
-        """Replace ``bdkn.training.rows.shuffle``, which needs Numba."""
+        """Replace ``bdkn.networks.job.shuffle``, which needs Numba."""
         np.random.default_rng(int(state)).shuffle(order)
         return (int(state) + 1) % 2**64
 
     sys.modules["numba"] = ModuleType("numba")
     sys.modules["numba"].njit = lambda **_: lambda f: numpy_shuffle if f.__name__ == "shuffle" else f  # type: ignore[attr-defined]
 
-from bdkn.networks import ACTIVATIONS, MIN_VARIANCE, NetworkSpec
-from bdkn.rows import Rows
-from bdkn.training import Job, TrainingConfig
-from bdkn.training.rows import JobRows, shuffle
-from bdkn.training.torch_engine import TorchEngine
+from bdkn.data.rows import Rows
+from bdkn.networks import ACTIVATIONS, MIN_VARIANCE, Job, NetworkSpec, TrainingConfig
+from bdkn.networks.job import JobRows, shuffle
+from bdkn.networks.torch_engine import TorchEngine
 
 RECORDS = Path(__file__).parent / "records"
 FOLDS, ACTIVATION, DECAY = 5, ("silu", "relu"), (0.0, 0.3, 0.0, 1.0, 0.0, 0.3)

@@ -25,8 +25,8 @@ from threadpoolctl import threadpool_limits
 
 from bdkn import BayesianStackingRegressor
 from bdkn.inference import Absorbed, Forecast, combine
-from bdkn.metrics.betting import Wealth
-from bdkn.report.environment import describe_machine
+from bdkn.metrics.monitoring import Wealth
+from bdkn.report.wording import describe_machine
 
 RECORDS = Path(__file__).parent / "records"
 Record = dict[str, Any]

@@ -18,8 +18,7 @@ import numpy as np
 import bdkn
 import bdkn_paper
 from bdkn.metrics import coverage, nll
-from bdkn.plots.bands import central_bands, draw_bands
-from bdkn.plots.style import BLUE, INK
+from bdkn.plots.display import BLUE, INK, central_bands, draw_bands
 
 NOISE = 0.15
 

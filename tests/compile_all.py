@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 
 import bdkn
-from bdkn.ensemble import copy_estimator
+from bdkn.ensemble.scikit_learn import copy_estimator
 
 
 def models() -> list[bdkn.ProbabilisticRegressor]:

@@ -39,7 +39,7 @@ USES = {
     "from bdkn.plots import CurveDisplay; CurveDisplay.from_estimator(object(), X, y)": ("matplotlib", "plots"),
     "from bdkn.plots import PITDisplay; PITDisplay.from_estimator(object(), X, y)": ("matplotlib", "plots"),
     "from bdkn.plots import WeightsDisplay; WeightsDisplay.from_estimator(object())": ("matplotlib", "plots"),
-    "from bdkn.plots.style import prepare_axes; prepare_axes(None)": ("matplotlib", "plots"),
+    "from bdkn.plots.display import prepare_axes; prepare_axes(None)": ("matplotlib", "plots"),
     "from bdkn.plots import save_figure; save_figure(object(), 'folder', 'stem')": ("matplotlib", "plots"),
     "model = bdkn.BDKNRegressor(**settings).fit(X, y); model.report(X, y, 'page.html')": ("jinja2", "report"),
     "bdkn.BDKNRegressor(**settings, verbose=1).fit(X, y)": ("rich", "progress"),

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from bdkn.regressors import REGRESSORS
+from bdkn.estimators import REGRESSORS
 
 PACKAGES = ("bdkn", "bdkn.inference", "bdkn.metrics", "bdkn.plots", "bdkn.predictive", "bdkn.testing")
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from bdkn.training import settings as training_settings
+from bdkn.networks import settings as training_settings
 
 ROOT = Path(__file__).parent.parent
 TEXTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "reproduction/README.md")]
@@ -73,7 +73,7 @@ SHORT = {"n_members": 4, "epochs": 30}
 
 COMMAND = f"""#!{sys.executable}
 from bdkn.__main__ import main
-from bdkn.training import settings
+from bdkn.networks import settings
 
 usual = settings.default_size
 settings.default_size = lambda n_rows: usual(n_rows)._replace(**{SHORT})

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from bdkn import BDKNRegressor
-from bdkn.plots.style import BLUE, GREY, VERMILION
+from bdkn.plots.display import BLUE, GREY, VERMILION
 
 rng = np.random.default_rng(0)
 weekday, warmth = rng.integers(0, 7, 2350), rng.uniform(0, 30, 2350)

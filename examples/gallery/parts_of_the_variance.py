@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from bdkn import BDKNRegressor, OutsideDataWarning
-from bdkn.plots.style import SERIES
+from bdkn.plots.display import SERIES
 
 rng = np.random.default_rng(0)
 x = np.concatenate([rng.uniform(-3, -0.5, 120), rng.uniform(1.5, 3, 120)])

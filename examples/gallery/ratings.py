@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from bdkn import BDKNRegressor
-from bdkn.plots.style import BLUE, ORANGE
+from bdkn.plots.display import BLUE, ORANGE
 
 rng = np.random.default_rng(1)
 X = rng.normal(size=(400, 2))

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from bdkn import BDKNRegressor
-from bdkn.plots.style import BLUE, VERMILION
+from bdkn.plots.display import BLUE, VERMILION
 
 rng = np.random.default_rng(0)
 size, age = rng.uniform(20, 160, 300), rng.uniform(0, 80, 300)

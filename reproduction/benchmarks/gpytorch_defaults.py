@@ -24,9 +24,9 @@ import numpy as np
 import torch
 
 import bdkn
-from bdkn.members import Standardizer, TargetScaler
+from bdkn.data.scaling import Standardizer, TargetScaler
 from bdkn.predictive import Gaussian
-from bdkn.report.environment import describe_machine
+from bdkn.report.wording import describe_machine
 from bdkn_paper.data import load_dataset, split
 
 RESULTS = Path(__file__).parent.parent / "results"

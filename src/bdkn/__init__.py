@@ -8,7 +8,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bdkn.blocks.plan import RowNumberFolds
+    from bdkn.analysis.wrapped import (
+        cross_val_predict_dist,
+        expected_cost,
+        optimal_order,
+        predict_above,
+        predict_dist,
+        predict_interval,
+        predict_quantiles,
+        predict_std,
+    )
+    from bdkn.data.dask_rows import DaskRows
+    from bdkn.data.parquet import ParquetRows
+    from bdkn.data.sources import ArrayRows, IteratorRows
+    from bdkn.ensemble.chunks import RowNumberFolds
     from bdkn.errors import (
         BDKNError,
         ColumnsWarning,
@@ -21,22 +34,11 @@ if TYPE_CHECKING:
         OutsideDataWarning,
         RepeatedRowsWarning,
     )
+    from bdkn.estimators import BayesianStackingRegressor, BDKNRegressor, DeepEnsembleRegressor, load
+    from bdkn.estimators.updating import RowStatistics
     from bdkn.metrics import Monitor, MonitorReport, calibration_error, coverage, crps, neg_crps, neg_nll, nll, rmse
+    from bdkn.networks.torch_engine import TorchEngine
     from bdkn.predictive import Gaussian, GaussianMixture, StudentT
-    from bdkn.regressors import BayesianStackingRegressor, BDKNRegressor, DeepEnsembleRegressor, load
-    from bdkn.regressors.updating import RowStatistics
-    from bdkn.regressors.wrapped import (
-        cross_val_predict_dist,
-        expected_cost,
-        optimal_order,
-        predict_above,
-        predict_dist,
-        predict_interval,
-        predict_quantiles,
-        predict_std,
-    )
-    from bdkn.row_sources import ArrayRows, DaskRows, IteratorRows, ParquetRows
-    from bdkn.training.torch_engine import TorchEngine
 
     __version__: str
 
@@ -110,8 +112,8 @@ _HOME = {
         "rmse",
     ),
     "bdkn.predictive": ("Gaussian", "GaussianMixture", "StudentT"),
-    "bdkn.regressors": ("BDKNRegressor", "BayesianStackingRegressor", "DeepEnsembleRegressor", "load"),
-    "bdkn.regressors.wrapped": (
+    "bdkn.estimators": ("BDKNRegressor", "BayesianStackingRegressor", "DeepEnsembleRegressor", "load"),
+    "bdkn.analysis.wrapped": (
         "cross_val_predict_dist",
         "expected_cost",
         "optimal_order",
@@ -121,10 +123,12 @@ _HOME = {
         "predict_quantiles",
         "predict_std",
     ),
-    "bdkn.regressors.updating": ("RowStatistics",),
-    "bdkn.blocks.plan": ("RowNumberFolds",),
-    "bdkn.row_sources": ("ArrayRows", "DaskRows", "IteratorRows", "ParquetRows"),
-    "bdkn.training.torch_engine": ("TorchEngine",),
+    "bdkn.estimators.updating": ("RowStatistics",),
+    "bdkn.ensemble.chunks": ("RowNumberFolds",),
+    "bdkn.data.sources": ("ArrayRows", "IteratorRows"),
+    "bdkn.data.parquet": ("ParquetRows",),
+    "bdkn.data.dask_rows": ("DaskRows",),
+    "bdkn.networks.torch_engine": ("TorchEngine",),
 }
 
 

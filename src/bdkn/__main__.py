@@ -1,5 +1,7 @@
 """The command ``bdkn``, also as ``python -m bdkn``."""
 
+from __future__ import annotations
+
 import sys
 
 from bdkn.errors import MissingExtraError, require

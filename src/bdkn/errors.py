@@ -8,7 +8,9 @@ import math
 import numbers
 import reprlib
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib.util import find_spec
 from typing import Any
 
@@ -139,7 +141,7 @@ class ColumnsWarning(UserWarning):
     --------
     >>> import warnings
     >>> import pandas as pd
-    >>> from bdkn.tables import TableEncoder
+    >>> from bdkn.data.encoder import TableEncoder
     >>> encoder = TableEncoder.fit(pd.DataFrame({"area": [50.0, 60.0]}))
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
@@ -305,3 +307,22 @@ def check_n_jobs(n_jobs: object) -> None:
     whole = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool)
     if n_jobs is not None and not (whole and 0 < abs(int(n_jobs)) <= MOST_WHOLE):  # type: ignore[call-overload]
         raise InvalidParameterError(f"n_jobs must be None or an integer other than 0; got {shown(n_jobs)}")
+
+
+_is_inner_model: ContextVar[bool] = ContextVar("_is_inner_model", default=False)
+"""Whether predictions are made for another model, which issues warnings about extrapolation itself."""
+
+
+@contextmanager
+def no_extrapolation_warnings() -> Iterator[None]:
+    """Predict without ``OutsideDataWarning``: the model that combines the members issues one."""
+    token = _is_inner_model.set(True)
+    try:
+        yield
+    finally:
+        _is_inner_model.reset(token)
+
+
+def warns_of_extrapolation() -> bool:
+    """Return whether predictions issue ``OutsideDataWarning``."""
+    return not _is_inner_model.get()

@@ -5,9 +5,9 @@ import pytest
 
 import bdkn
 from bdkn import ArrayRows, BDKNRegressor, RowNumberFolds
-from bdkn.blocks import draw_sample
+from bdkn.data.sample import draw_sample
 from bdkn.errors import InvalidParameterError
-from bdkn.regressors import in_blocks
+from bdkn.estimators import in_blocks
 
 SMALL = {"n_members": 4, "epochs": 6, "n_bins": (0, 4), "random_state": 0, "density": "student-t", "target": "identity"}
 
@@ -109,7 +109,7 @@ def test_statistics_of_chunks_are_those_of_all_rows_at_once(small_chunks):
 
 
 def _fold_seeds(n):
-    from bdkn.members.fold_plan import fold_generator
+    from bdkn.data.folds import fold_generator
 
     return [int(fold_generator(seed).integers(2**31)) for seed in np.random.SeedSequence(0).spawn(n)]
 

@@ -5,7 +5,7 @@ FAST = {"n_members": 3, "hidden_layer_sizes": (8,), "epochs": 20}
 
 def make_fits_small(monkeypatch):
     """Let the regressors that commands make have few small networks, briefly trained."""
-    from bdkn.cli import training
+    from bdkn.cli import fit as training
 
     former = training.Training._model
     monkeypatch.setattr(training.Training, "_model", lambda self: former(self).set_params(**FAST))

@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bdkn.training import settings
+from bdkn.networks import settings
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "command-line.md"
 
 COMMAND = f"""#!{sys.executable}
 from bdkn.__main__ import main
-from bdkn.training import settings
+from bdkn.networks import settings
 
 usual = settings.default_size
 settings.default_size = lambda n_rows: usual(n_rows)._replace(epochs=50)

@@ -4,9 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bdkn.cli import peers
-from bdkn.cli.comparison import _limit
-from bdkn.cli.peers import METHODS, EncodedPeer, chosen_methods, plain_frame, usual_encoder
+from bdkn.cli import compare as peers
+from bdkn.cli.compare import METHODS, EncodedPeer, _limit, chosen_methods, plain_frame, usual_encoder
 from bdkn.errors import InvalidParameterError
 
 

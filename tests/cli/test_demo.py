@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import bdkn.report
 from bdkn.cli import app
 from bdkn.cli import demo as story
-from bdkn.cli.flats import DISTRICTS, make_flats
+from bdkn.cli.demo import DISTRICTS, make_flats
 from bdkn.table_files import read_table
 
 

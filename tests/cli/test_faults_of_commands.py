@@ -13,7 +13,7 @@ import typer
 import bdkn
 from bdkn.cli.terminal import Screen, errors_as_messages
 from bdkn.cli.update import changing
-from bdkn.persistence.locking import alone
+from bdkn.storage.atomic import alone
 
 
 @pytest.mark.parametrize(

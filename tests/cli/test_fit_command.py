@@ -6,7 +6,7 @@ import pytest
 from flats_table import mixed_table
 
 import bdkn
-from bdkn.cli.estimate import Estimate, left_out_estimate
+from bdkn.cli.fit import Estimate, left_out_estimate
 from bdkn.predictive import Gaussian
 
 

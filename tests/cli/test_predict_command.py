@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import bdkn
-from bdkn.cli.prediction_blocks import in_order
+from bdkn.cli.predict import in_order
 from bdkn.table_files import csv_files, read_table
 
 

@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from bdkn.cli.wording import cell, number
+from bdkn.cli.terminal import cell, number
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from sklearn.linear_model import Ridge
 
 import workers
 from bdkn import BayesianStackingRegressor, BDKNRegressor, DaskRows
-from bdkn.cluster import cluster_chunks
+from bdkn.ensemble import cluster as cluster_chunks
 from bdkn.errors import InvalidParameterError
-from bdkn.regressors import in_blocks
+from bdkn.estimators import in_blocks
 
 dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")

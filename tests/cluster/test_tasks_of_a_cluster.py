@@ -7,17 +7,22 @@ import numpy as np
 import pytest
 
 from bdkn import ArrayRows
-from bdkn.blocks.chunks import write_chunks
-from bdkn.blocks.encoding import KnownInputs, RowEncoding
-from bdkn.blocks.numbering import group_numbers
-from bdkn.blocks.sample import draw_sample, exact_sum, sample_of
-from bdkn.blocks.tree import merged_in_tree
-from bdkn.cluster.client import on_cluster
-from bdkn.cluster.cluster_rows import Drawn, Place, chunk_of_frame, draw, drawn_rows, encoded_frame, merged_draws
+from bdkn.data.rows import Rows
+from bdkn.data.sample import draw_sample, exact_sum, group_numbers, merged_in_tree, sample_of
+from bdkn.data.scaling import encode
+from bdkn.data.sources import NamedColumns
+from bdkn.ensemble.chunks import KnownInputs, RowEncoding, write_chunks
+from bdkn.ensemble.cluster import (
+    Drawn,
+    Place,
+    chunk_of_frame,
+    draw,
+    drawn_rows,
+    encoded_frame,
+    merged_draws,
+    on_cluster,
+)
 from bdkn.errors import ClusterError, InvalidParameterError
-from bdkn.members import encode
-from bdkn.row_sources.named_columns import NamedColumns
-from bdkn.rows import Rows
 
 RNG = np.random.default_rng(0)
 ROWS = Rows(

@@ -28,7 +28,8 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from bdkn.ensemble import copied_models, copy_estimator
+from bdkn.ensemble import copied_models
+from bdkn.ensemble.scikit_learn import copy_estimator
 from bdkn.errors import InvalidParameterError
 
 TOLERANCE = 1e-12

@@ -18,10 +18,12 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, StandardScaler
 
-from bdkn.ensemble import copied_models, copy_estimator, from_stored, to_stored
+from bdkn.ensemble import copied_models
+from bdkn.ensemble.copied_models import from_stored, to_stored
+from bdkn.ensemble.scikit_learn import copy_estimator
 from bdkn.errors import InvalidParameterError, ModelFileError
-from bdkn.persistence import read, write
-from bdkn.persistence.fields import WrongContentError
+from bdkn.storage.archive import read, write
+from bdkn.storage.fields import WrongContentError
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 3))

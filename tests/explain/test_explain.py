@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bdkn import BayesianStackingRegressor, BDKNRegressor, DeepEnsembleRegressor
+from bdkn.analysis.explanation import MixedRows, _evenly, _Sampler
 from bdkn.errors import InvalidParameterError, OutsideDataWarning
-from bdkn.regressors.explaining import _evenly, _Sampler
-from bdkn.regressors.mixed_rows import MixedRows
 
 QUICK = {"n_members": 2, "hidden_layer_sizes": (8,), "epochs": 15, "n_bins": 0, "random_state": 0}
 

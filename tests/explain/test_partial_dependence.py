@@ -5,9 +5,9 @@ import pytest
 from scipy.optimize import brentq
 
 from bdkn import BayesianStackingRegressor
+from bdkn.analysis.explanation import stack_rows, with_column
+from bdkn.analysis.partial_dependence import default_grid
 from bdkn.errors import InvalidParameterError
-from bdkn.regressors.mixed_rows import stack_rows, with_column
-from bdkn.regressors.partial_dependence import default_grid
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ import pytest
 from safetensors.numpy import load_file
 
 import bdkn
-from bdkn.kernels.compiled import compiled
-from bdkn.kernels.elementary import fma
+from bdkn.kernels.code_cache import compiled
+from bdkn.kernels.dense import fma
 
 from .cases import CASES, SAVED, fingerprint, fitted, predictions
 

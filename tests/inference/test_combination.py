@@ -14,10 +14,9 @@ from scipy.special import gammaln
 
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import Combination, Forecast, Prior, Statistics, combine, posterior
-from bdkn.inference.combination import features
+from bdkn.inference.combination import Tails, features, fit_tails
 from bdkn.inference.posteriors import Posterior, leave_one_out
 from bdkn.inference.published import published_from_statistics
-from bdkn.inference.tails import Tails, fit_tails
 from bdkn.predictive import GaussianMixture
 
 quick = settings(max_examples=40, deadline=None)

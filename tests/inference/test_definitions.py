@@ -31,7 +31,7 @@ from bdkn.inference import (
     published_combination,
 )
 from bdkn.inference.conformal import weights_without_each
-from bdkn.inference.outside import directions
+from bdkn.inference.forecast import directions
 from bdkn.inference.published import prepare, published_from_statistics
 from bdkn.predictive import StudentT
 

@@ -11,11 +11,10 @@ from scipy import stats as scipy_stats
 from bdkn.errors import ImproperPosteriorError, InvalidParameterError
 from bdkn.inference import Absorbed, Forecast, Outside, Prior, Statistics, Tails, combine, fit_tails, posterior
 from bdkn.inference import published as published_module
-from bdkn.inference.blocks import block_posterior
 from bdkn.inference.combination import Combination, features, student_t_covariance
 from bdkn.inference.conformal import FoldOutputs, LeftOutPredictors, upper_end, weights_without_each
-from bdkn.inference.outside import directions
-from bdkn.inference.posteriors import Posterior
+from bdkn.inference.forecast import directions
+from bdkn.inference.posteriors import Posterior, block_posterior
 from bdkn.inference.published import prepare, published_combination, published_from_statistics
 from bdkn.inference.regression import _Regression
 from bdkn.inference.rowwise import compiled, leverage, location_scale, whitened

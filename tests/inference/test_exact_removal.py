@@ -8,8 +8,7 @@ from designs import problem
 
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import Statistics
-from bdkn.inference.downdate import remove
-from bdkn.inference.factor import Factor
+from bdkn.inference.factor import Factor, remove
 
 
 def triangle(rows):

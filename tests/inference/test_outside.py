@@ -10,7 +10,7 @@ from scipy.stats import kstest
 
 from bdkn.inference import Forecast, Outside, combine
 from bdkn.inference.combination import features
-from bdkn.inference.outside import directions
+from bdkn.inference.forecast import directions
 
 
 def case(n=60, H=3, seed=0, noise=0.3):

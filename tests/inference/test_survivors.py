@@ -10,23 +10,12 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import t as student_t
 
 from bdkn.errors import InvalidParameterError
-from bdkn.inference import (
-    Absorbed,
-    Forecast,
-    Prior,
-    Statistics,
-    combine,
-    fit_tails,
-    leave_one_out,
-    posterior,
-    rowwise,
-)
-from bdkn.inference.blocks import block_posterior
+from bdkn.inference import Absorbed, Forecast, Prior, Statistics, combine, fit_tails, leave_one_out, posterior, rowwise
+from bdkn.inference.combination import _loss
 from bdkn.inference.conformal import upper_end, weights_without_each
 from bdkn.inference.factor import Factor
-from bdkn.inference.kernel import StudentTProcess, transformed_features
+from bdkn.inference.posteriors import StudentTProcess, block_posterior, transformed_features
 from bdkn.inference.published import published_combination
-from bdkn.inference.tails import _loss
 from bdkn.inference.updating import _squared_targets
 from bdkn.predictive import StudentT
 

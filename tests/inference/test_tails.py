@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats as sp
 from scipy.optimize import minimize
 
-from bdkn.inference.tails import Tails, _loss, fit_tails, mean_log_density
+from bdkn.inference.combination import Tails, _loss, fit_tails, mean_log_density
 from bdkn.predictive import StudentT
 
 quick = settings(max_examples=40, deadline=None)

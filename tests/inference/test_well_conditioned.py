@@ -12,16 +12,8 @@ from designs import problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bdkn.inference import (
-    Prior,
-    Spectrum,
-    Statistics,
-    choose_prior_variance,
-    factor,
-    log_evidence,
-    posterior,
-    prior_variance,
-)
+from bdkn.inference import Prior, Spectrum, Statistics, choose_prior_variance, factor, log_evidence, posterior
+from bdkn.inference import evidence as prior_variance
 from bdkn.inference.conjugate import _log_volume
 
 quick = settings(max_examples=50, deadline=None)

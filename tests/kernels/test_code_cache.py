@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 import bdkn
-from bdkn.kernels import code_cache, code_folders
-from bdkn.kernels.compiled import announce, compiled
+from bdkn.kernels import code_cache
+from bdkn.kernels import code_cache as code_folders
+from bdkn.kernels.code_cache import announce, compiled
 
 SOURCE = Path(bdkn.__file__).parent
 POSIX = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows has no owners and modes of this kind")

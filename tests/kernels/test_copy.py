@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from bdkn.kernels.compiled import compiled
-from bdkn.kernels.copy import copy_row
+from bdkn.kernels.code_cache import compiled
+from bdkn.kernels.dense import copy_row
 
 Floats = np.ndarray
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from bdkn.kernels import elementary
+from bdkn.kernels import dense as elementary
 
 ULP = float(np.finfo(np.float32).eps)
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from bdkn.kernels import tree as kernel
+from bdkn.kernels import trees as kernel
 
 
 def ranks_of(X):

@@ -12,9 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bdkn.kernels.product import main_height, product, product_where_positive, relu_product
-from bdkn.kernels.tile import BLOCK, HEIGHTS, REGISTERS, WIDTHS, padded
-from bdkn.kernels.transpose import EDGE, transpose
+from bdkn.kernels.dense import (
+    BLOCK,
+    EDGE,
+    HEIGHTS,
+    REGISTERS,
+    WIDTHS,
+    main_height,
+    padded,
+    product,
+    product_where_positive,
+    relu_product,
+    transpose,
+)
 
 SIZES = st.integers(1, 70)
 
@@ -101,8 +111,8 @@ def test_padding_is_less_than_a_vector_and_more_than_nothing(columns: int) -> No
 
 SCRIPT = """
 import numpy as np
-from bdkn.kernels.tile import LANES, padded
-from bdkn.kernels.product import main_height, product
+from bdkn.kernels.dense import LANES, padded
+from bdkn.kernels.dense import main_height, product
 rng = np.random.default_rng(0)
 for rows, count, columns in ((50, 51, 32), (50, 32, 51), (2, 9, 13), (13, 1, 1), (128, 33, 129)):
     S, V = rng.normal(size=(rows, count)).astype("f4"), np.zeros((count, padded(columns)), "f4")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bdkn.members import CombinationSettings, HeldOut, select_and_combine
-from bdkn.members import selection as module
+from bdkn.ensemble import selection as module
+from bdkn.ensemble.held_out import HeldOut
+from bdkn.ensemble.selection import CombinationSettings, select_and_combine
 
 N, H = 300, 5
 

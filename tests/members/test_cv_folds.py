@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from bdkn.data.folds import Folds
 from bdkn.errors import InvalidParameterError
-from bdkn.members import Folds
 
 SPLITS = [([0, 1, 2], [4, 3]), ([3, 4], [0, 1])]
 

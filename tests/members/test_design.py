@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
-from bdkn.members import Design, HeldOut, MemberScores, constant_variance
+from bdkn.data.rows import Rows
+from bdkn.ensemble.held_out import HeldOut, MemberScores, constant_variance
+from bdkn.ensemble.networks import Design
 from bdkn.networks import MIN_VARIANCE, NetworkSpec, initial_networks
-from bdkn.rows import Rows
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(57, 3)).astype(np.float32)
@@ -14,7 +15,7 @@ NETWORKS = initial_networks(NetworkSpec(n_inputs=3, hidden=(5,)), [np.random.def
 
 @pytest.fixture(params=[1, 10, 8192])
 def chunk_rows(request, monkeypatch):
-    monkeypatch.setattr("bdkn.rows.BLOCK_ROWS", request.param)
+    monkeypatch.setattr("bdkn.data.rows.BLOCK_ROWS", request.param)
 
 
 @pytest.mark.usefixtures("chunk_rows")
@@ -50,7 +51,7 @@ class Counting:
 
 @pytest.mark.parametrize(("held", "asked"), [(10**9, 1), (0, 2)])
 def test_few_outputs_are_stored_and_many_are_computed_again(monkeypatch, held, asked):
-    monkeypatch.setattr("bdkn.members.design._KEPT_NUMBERS", held)
+    monkeypatch.setattr("bdkn.ensemble.networks._KEPT_NUMBERS", held)
     networks = Counting(NETWORKS)
     design = Design(networks, Rows(X, y))
     first, second = ([part[0] for part in design.chunks()] for _ in range(2))

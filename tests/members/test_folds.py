@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bdkn.data.folds import Folds, OwnFolds
+from bdkn.data.rows import RowsWithout
 from bdkn.errors import InvalidParameterError
-from bdkn.members import Folds, OwnFolds
-from bdkn.training.job import RowsWithout
 
 quick = settings(max_examples=60, deadline=None)
 

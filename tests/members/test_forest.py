@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from bdkn.kernels import forest as kernel
-from bdkn.members import Standardizer
-from bdkn.members.forest import _join, _Ranks, grow_forest, sortable
-from bdkn.members.neighbours import Kind, Neighbours
+from bdkn.data.scaling import Standardizer
+from bdkn.kernels import trees as kernel
+from bdkn.model.density import Kind, Neighbours, _join, _Ranks, grow_forest, sortable
 from bdkn.predictive import StudentT
 
 RNG = np.random.default_rng(0)
@@ -156,7 +155,7 @@ def agreement_of(nodes):
 
 
 def rows_of(table):
-    from bdkn.rows import Rows
+    from bdkn.data.rows import Rows
 
     return Rows(table, table[:, 0].astype(float))
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bdkn.ensemble.held_out import HeldOut
 from bdkn.inference import Forecast
-from bdkn.members import HeldOut
 from bdkn.networks import MIN_VARIANCE
 
 rng = np.random.default_rng(0)

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from bdkn import BDKNRegressor, load
-from bdkn.members import FoldPlan, Splitting, encode, fit_linear, needs_linear
-from bdkn.rows import Rows
+from bdkn.data.folds import FoldPlan, Splitting
+from bdkn.data.rows import Rows
+from bdkn.data.scaling import encode
+from bdkn.ensemble.linear import fit_linear, needs_linear
 
 SMALL = {"n_members": 3, "hidden_layer_sizes": (8,), "epochs": 30, "learning_rate": 0.01, "n_jobs": 1}
 

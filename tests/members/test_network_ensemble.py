@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 
+from bdkn.data.rows import Rows
+from bdkn.data.scaling import Standardizer, TargetScaler
+from bdkn.ensemble.networks import NetworkEnsemble
 from bdkn.errors import DivergedError
-from bdkn.members import NetworkEnsemble, Standardizer, TargetScaler
 from bdkn.networks import Networks, NetworkSpec, initial_networks
-from bdkn.rows import Rows
 
 X = np.random.default_rng(0).normal(5, 3, (20, 2))
 
@@ -85,7 +86,7 @@ class TestFolds:
 
     def test_many_rows_are_forecast_in_blocks(self, folded, monkeypatch):
         whole = folded.forecast(X)
-        monkeypatch.setattr("bdkn.members.network._BLOCK_ROWS", 7)
+        monkeypatch.setattr("bdkn.ensemble.networks._BLOCK_ROWS", 7)
         blocks = folded.forecast(X)
         for name in ("means", "noise", "disagreement"):
             np.testing.assert_allclose(getattr(blocks, name), getattr(whole, name), rtol=1e-12)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from bdkn.members.repeated_rows import find_repeated_rows
+from bdkn.data.repeated_rows import find_repeated_rows
 
 RNG = np.random.default_rng(0)
 X, y = RNG.normal(size=(100, 4)) * [1, 1e-3, 1e5, 1], RNG.normal(size=100)

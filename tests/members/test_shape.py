@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bdkn.members import shape
-from bdkn.members.forest import sortable
-from bdkn.members.shape import fit_density, least_bandwidth
+from bdkn.model import density as shape
+from bdkn.model.density import fit_density, least_bandwidth, sortable
 from bdkn.predictive import StudentT
 
 SEED = np.random.SeedSequence(0)

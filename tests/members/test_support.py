@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from bdkn.members import Columns, Support, gate
-from bdkn.members.support import closeness_of, nearest_number
+from bdkn.data.scaling import Columns
+from bdkn.model.extrapolation import Support, closeness_of, gate, nearest_number
 
 
 def uniform(n=80, p=3, seed=0):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bdkn.members import check_model, is_fixed, predict_mean_std
+from bdkn.ensemble.estimators import check_model, is_fixed, predict_mean_std
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

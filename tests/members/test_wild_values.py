@@ -5,10 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bdkn.members import Standardizer
-from bdkn.members.encoding import BEND
-from bdkn.members.robust_scale import robust_scale
-from bdkn.rows import Rows
+from bdkn.data.rows import Rows
+from bdkn.data.scaling import BEND, Standardizer, robust_scale
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(3, 2, size=(300, 3))

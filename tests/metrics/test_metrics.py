@@ -9,17 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bdkn.errors import InvalidParameterError
-from bdkn.metrics import (
-    calibration_curve,
-    calibration_error,
-    coverage,
-    crps,
-    interval_width,
-    nll,
-    pit,
-    rmse,
-    summary,
-)
+from bdkn.metrics import calibration_curve, calibration_error, coverage, crps, interval_width, nll, pit, rmse, summary
 from bdkn.predictive import Gaussian, GaussianMixture, Predictive, StudentT
 
 LOC, SCALE = np.array([0.0, 1.0, -2.0, 4.0]), np.array([1.0, 0.5, 2.0, 3.0])

@@ -13,7 +13,7 @@ from scipy.integrate import quad
 
 from bdkn import Gaussian, Monitor, StudentT
 from bdkn.errors import InvalidParameterError
-from bdkn.metrics.betting import N_BETS, Wealth, log_factors
+from bdkn.metrics.monitoring import N_BETS, Wealth, log_factors
 from bdkn.plots import MonitorDisplay
 
 

@@ -11,8 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, PowerTransformer, RobustScaler, StandardScaler
 
 from bdkn.errors import InvalidParameterError
-from bdkn.metrics.estimators import Route, plain_route_of, regressor_of, route_of
-from bdkn.metrics.target_transformers import target_maps
+from bdkn.metrics.estimators import Route, plain_route_of, regressor_of, route_of, target_maps
 
 Y = np.linspace(0.05, 0.95, 30)[:, None] ** 2
 KNOWN = {

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bdkn.networks import ACTIVATIONS, MIN_VARIANCE, Networks, NetworkSpec, initial_networks, softplus
-from bdkn.networks.exact import exact_outputs
+from bdkn.networks.mlp import exact_outputs
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(4500, 3)).astype(np.float32)  # more than two chunks

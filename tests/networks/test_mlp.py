@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 
 from bdkn.networks import Networks, NetworkSpec, initial_networks
-from bdkn.networks.exact import exact_outputs
+from bdkn.networks.mlp import exact_outputs
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(2100, 3)).astype(np.float32)  # more than two chunks

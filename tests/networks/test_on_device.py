@@ -9,20 +9,12 @@ import numpy as np
 import pytest
 
 from bdkn import BDKNRegressor, DeepEnsembleRegressor
-from bdkn.kernels.gpu import cuda
-from bdkn.kernels.gpu.device import PREDICT, NoDeviceError, Program
-from bdkn.kernels.gpu.emulation import Emulated
-from bdkn.networks import (
-    ACTIVATIONS,
-    EncodedNetworks,
-    NetworkSpec,
-    PiecewiseLinear,
-    Predictor,
-    initial_networks,
-    join,
-    on_device,
-)
-from bdkn.training.gpu.engine import GPUEngine
+from bdkn.networks import ACTIVATIONS, EncodedNetworks, NetworkSpec, PiecewiseLinear, Predictor, initial_networks, join
+from bdkn.networks import mlp as on_device
+from bdkn.networks.gpu import cuda
+from bdkn.networks.gpu.cuda import PREDICT, NoDeviceError, Program
+from bdkn.networks.gpu.emulation import Emulated
+from bdkn.networks.gpu.engine import GPUEngine
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="the emulation of a GPU needs g++")
 TOLERANCE = 1e-5

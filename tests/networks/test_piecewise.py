@@ -10,10 +10,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import bdkn
 from bdkn.networks import EncodedNetworks, MixedNetworks, PiecewiseLinear, join, with_encoding
-from bdkn.networks.mlp import initial_networks
-from bdkn.networks.spec import NetworkSpec
-from bdkn.training.job import EpochReport, renumbered
-from bdkn.training.settings import NetworkSettings
+from bdkn.networks.job import EpochReport, renumbered
+from bdkn.networks.mlp import NetworkSpec, initial_networks
+from bdkn.networks.settings import NetworkSettings
 
 
 def table(n: int = 200, p: int = 3, seed: int = 0) -> np.ndarray:
@@ -152,7 +151,7 @@ def test_bins_are_limited_by_rows_and_columns() -> None:
     limits = NetworkSettings.of(bdkn.BDKNRegressor(n_bins=16))
     widths = {}
     for n, p in ((240, 2), (60, 2), (20, 2), (240, 40), (240, 100)):
-        rows = bdkn.rows.Rows(table(n, p), np.zeros(n))
+        rows = bdkn.data.rows.Rows(table(n, p), np.zeros(n))
         (found,) = limits._encodings(limits.size(n), rows, [0]).values()
         widths[n, p] = 0 if found is None else len(found) // p
     assert widths == {(240, 2): 16, (60, 2): 5, (20, 2): 0, (240, 40): 3, (240, 100): 0}

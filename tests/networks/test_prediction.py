@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bdkn.errors import InvalidParameterError
 from bdkn.networks import ACTIVATIONS, MIN_VARIANCE, Networks, NetworkSpec, initial_networks
 from bdkn.networks.compiled import Packed
-from bdkn.networks.exact import exact_outputs
+from bdkn.networks.mlp import exact_outputs
 
 RNG = np.random.default_rng(7)
 ROWS = 3000

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from bdkn.errors import ModelFileError
-from bdkn.persistence import VERSION, read, write
+from bdkn.storage.archive import VERSION, read, write
 
 ARRAYS = {
     "vector": np.arange(5.0),
@@ -133,7 +133,7 @@ def test_values_that_json_cannot_represent_are_refused_before_anything_is_writte
 
 @pytest.mark.parametrize("start", [bytes(8), b"not a model", (2**40).to_bytes(8, "little"), b"short"])
 def test_a_file_of_another_kind_is_not_read_as_a_whole(tmp_path, start, monkeypatch):
-    monkeypatch.setattr("bdkn.persistence.archive.from_bytes", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr("bdkn.storage.archive.from_bytes", lambda *_: pytest.fail("it was read"))
     path = tmp_path / "large"
     path.write_bytes(start + b"x" * (0 if start == b"short" else 1000))
     with pytest.raises(ModelFileError, match="it does not begin as a safetensors file"):
@@ -144,7 +144,7 @@ def test_a_file_larger_than_memory_is_told(path, monkeypatch):
     def fail(*_):
         raise MemoryError
 
-    monkeypatch.setattr("bdkn.persistence.archive.from_bytes", fail)
+    monkeypatch.setattr("bdkn.storage.archive.from_bytes", fail)
     with pytest.raises(ModelFileError, match=r"takes .* GB of memory, which is more than there is"):
         read(path)
 
@@ -163,7 +163,7 @@ def test_a_version_that_is_no_number_is_refused(tmp_path, version):
     ids=["empty", "open", "deep", "twice", "long", "nothing", "list", "text"],
 )
 def test_a_document_that_is_none_is_refused(tmp_path, text):
-    from bdkn.persistence.archive import _checksum
+    from bdkn.storage.archive import _checksum
 
     arrays = {"a": np.ones(2)}
     metadata = {"format": "bdkn model", "version": str(VERSION), "document": text, "checksum": _checksum(arrays, text)}

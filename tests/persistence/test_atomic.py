@@ -7,8 +7,7 @@ import time
 import pytest
 
 from bdkn.errors import InvalidParameterError
-from bdkn.persistence import replace_file, replacing
-from bdkn.persistence.atomic import sweep
+from bdkn.storage.atomic import replace_file, replacing, sweep
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes, links and locks of POSIX")
 
@@ -83,7 +82,7 @@ def test_long_names(tmp_path, name):
 
 def test_parts_of_killed_writers_are_swept_and_nothing_else(tmp_path):
     script = (
-        "import sys, pathlib, os\nfrom bdkn.persistence import replacing\n"
+        "import sys, pathlib, os\nfrom bdkn.storage.atomic import replacing\n"
         "with replacing(pathlib.Path(sys.argv[1])) as file:\n    file.write(b'half'); file.flush(); os._exit(9)\n"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path / "model.bdkn")], check=False)
@@ -106,7 +105,7 @@ def test_parts_of_the_living_stay(tmp_path):
 
 @posix
 def test_without_locks_parts_of_the_last_day_stay(tmp_path, monkeypatch):
-    from bdkn.persistence import parts
+    from bdkn.storage import atomic as parts
 
     def flock(*_):
         raise OSError("no locks here")
@@ -122,7 +121,7 @@ def test_without_locks_parts_of_the_last_day_stay(tmp_path, monkeypatch):
 
 @posix
 def test_a_part_that_was_swept_before_it_was_locked_is_made_again(tmp_path, monkeypatch):
-    from bdkn.persistence import parts
+    from bdkn.storage import atomic as parts
 
     calls, flock = [], parts.fcntl.flock
 

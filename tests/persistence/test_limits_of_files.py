@@ -11,7 +11,8 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from bdkn.errors import ModelFileError
-from bdkn.persistence import archive, read, write
+from bdkn.storage import archive
+from bdkn.storage.archive import read, write
 
 FILE = "model.bdkn"
 

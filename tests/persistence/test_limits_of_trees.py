@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from bdkn.errors import InvalidParameterError, ModelFileError
-from bdkn.persistence import pack, unpack
-from bdkn.persistence.fields import (
+from bdkn.storage.archive import pack, unpack
+from bdkn.storage.fields import (
     Array,
     Choice,
     Fixed,
@@ -27,10 +27,10 @@ from bdkn.persistence.fields import (
     flags,
     floats,
     integers,
+    schema_of,
     singles,
     stored,
 )
-from bdkn.persistence.schema import schema_of
 
 
 class Anything:

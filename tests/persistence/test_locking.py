@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bdkn.persistence.locking import alone
+from bdkn.storage.atomic import alone
 
 pytest.importorskip("fcntl")
 

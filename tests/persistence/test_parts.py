@@ -13,7 +13,10 @@ from typing import Any
 import pytest
 
 from bdkn.errors import InvalidParameterError
-from bdkn.persistence import atomic, locking, parts, replace_file
+from bdkn.storage import atomic
+from bdkn.storage import atomic as locking
+from bdkn.storage import atomic as parts
+from bdkn.storage.atomic import replace_file
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes, links and locks of POSIX")
 PART = ".model.bdkn.12.0123abcd.part"

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from bdkn.errors import InvalidParameterError, ModelFileError
-from bdkn.persistence import pack, unpack
-from bdkn.persistence.fields import (
+from bdkn.storage.archive import pack, unpack
+from bdkn.storage.fields import (
     STORED,
     Array,
     Choice,
@@ -26,15 +26,16 @@ from bdkn.persistence.fields import (
     Sized,
     Text,
     WrongContentError,
+    content_of,
     flags,
     floats,
     integers,
     must,
+    schema_of,
     singles,
     sizes,
     stored,
 )
-from bdkn.persistence.schema import content_of, schema_of
 from bdkn.typing import FloatArray
 
 NAN, INF = math.nan, math.inf

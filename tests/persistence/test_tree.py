@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bdkn.errors import ModelFileError
-from bdkn.persistence import pack, unpack
-from bdkn.persistence.fields import stored
+from bdkn.storage.archive import pack, unpack
+from bdkn.storage.fields import stored
 
 
 @stored

@@ -24,13 +24,10 @@ from bdkn.plots import (
     WidthDisplay,
     save_figure,
 )
-from bdkn.plots.bands import as_steps, central_bands
-from bdkn.plots.calibration import calibration_data
+from bdkn.plots.calibration import calibration_data, pit_data
 from bdkn.plots.curve import curve_data, grid_over
-from bdkn.plots.envelope import binomial_envelope
+from bdkn.plots.display import BLUE, GREY, SERIES, VERMILION, as_steps, binomial_envelope, central_bands, tint
 from bdkn.plots.intervals import interval_data
-from bdkn.plots.pit import pit_data
-from bdkn.plots.style import BLUE, GREY, SERIES, VERMILION, tint
 from bdkn.plots.weights import weights_data
 from bdkn.predictive import Gaussian, StudentT
 

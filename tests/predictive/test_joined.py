@@ -14,8 +14,7 @@ from bdkn.predictive import (
     Transformed,
     join,
 )
-from bdkn.predictive.absolute import absolute_mean, excess_and_shortfall
-from bdkn.predictive.expectation import GAUSS, KRONROD, NODES, expectation
+from bdkn.predictive.expectation import GAUSS, KRONROD, NODES, absolute_mean, excess_and_shortfall, expectation
 from bdkn.testing import check_predictive
 
 KINDS = (

@@ -16,7 +16,7 @@ from bdkn.predictive import (
     Transformed,
     YeoJohnsonLink,
 )
-from bdkn.predictive.target_maps import AsinhLink, BoxCoxLink, QuantileLink, TargetMap
+from bdkn.predictive.transformed import AsinhLink, BoxCoxLink, QuantileLink, TargetMap
 
 INF = np.inf
 

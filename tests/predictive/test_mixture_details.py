@@ -8,7 +8,7 @@ from scipy.special import gammaln
 
 from bdkn.errors import InvalidParameterError
 from bdkn.predictive import Gaussian, StudentT, StudentTMixture
-from bdkn.predictive.student_mixture import _precisions
+from bdkn.predictive.mixture import _precisions
 
 
 def mixture(df=5.0, loc=(0.0, 1.0), scale=(1.0, 2.0), kept=0.5, mass=((0.2, 0.3), (0.5, 0.0)), width=0.3):

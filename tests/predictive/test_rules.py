@@ -8,10 +8,11 @@ from scipy import stats
 from scipy.integrate import quad
 
 from bdkn.errors import InvalidParameterError
-from bdkn.predictive import Gaussian, GaussianMixture, StudentT, quadrature
+from bdkn.predictive import Gaussian, GaussianMixture, StudentT
 from bdkn.predictive import expectation as module
+from bdkn.predictive import transformed as quadrature
 from bdkn.predictive.expectation import _AT_END, NODES, expectation
-from bdkn.predictive.quadrature import END, Beyond, _panels, gaussian_moments, path
+from bdkn.predictive.transformed import END, Beyond, _panels, gaussian_moments, path
 
 
 @pytest.mark.parametrize(("panels", "order"), [(1, 5), (3, 4)])

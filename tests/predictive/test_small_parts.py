@@ -15,10 +15,10 @@ from bdkn.predictive import (
     StudentTMixture,
     Transformed,
     YeoJohnsonLink,
-    absolute,
     base,
     join,
 )
+from bdkn.predictive import expectation as absolute
 
 
 def test_a_power_takes_targets_of_any_size_without_a_warning():

@@ -6,9 +6,9 @@ from functools import partial
 import numpy as np
 import pytest
 
+from bdkn.estimators import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.networks import Networks
-from bdkn.regressors import BDKNRegressor, DeepEnsembleRegressor
-from bdkn.training.reference import ReferenceEngine
+from bdkn.networks.reference import ReferenceEngine
 
 QUICK = {
     "n_members": 3,

@@ -4,8 +4,8 @@ from quick import DESIGNS, QUICK, table
 from scipy import stats
 from scipy.special import gammaln
 
+from bdkn.estimators import BDKNRegressor
 from bdkn.predictive import StudentT
-from bdkn.regressors import BDKNRegressor
 
 X, y = table()
 NEW, _ = table(30, seed=1)

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 
 from bdkn import BayesianStackingRegressor, DeepEnsembleRegressor
+from bdkn.analysis.decisions import Outcome, expected_cost, optimal_order, probability_above
 from bdkn.errors import InvalidParameterError
 from bdkn.predictive import Gaussian, GaussianMixture, LogLink, Predictive, StudentT, Transformed
-from bdkn.regressors.decisions import expected_cost, optimal_order, probability_above
-from bdkn.regressors.outcome import Outcome
 
 N = 5
 LOC = np.linspace(-1.0, 2.0, N)

@@ -3,8 +3,8 @@ import pytest
 from quick import QUICK, table
 from scipy import stats
 
+from bdkn.estimators import DeepEnsembleRegressor
 from bdkn.predictive import Gaussian, GaussianMixture
-from bdkn.regressors import DeepEnsembleRegressor
 
 X, y = table()
 NEW, _ = table(30, seed=1)

@@ -10,11 +10,11 @@ from quick import DESIGNS, QUICK, table
 from test_sample_weight import FULL_BATCH
 
 from bdkn import BDKNRegressor
+from bdkn.data.folds import Folds
 from bdkn.errors import InvalidParameterError
-from bdkn.members import Folds
 from bdkn.metrics import coverage
-from bdkn.training import Trained
-from bdkn.training.reference import ReferenceEngine
+from bdkn.networks import Trained
+from bdkn.networks.reference import ReferenceEngine
 
 X, y = table()
 NEW, y_new = table(30, seed=1)

@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 from scipy.sparse import csr_array
 
-from bdkn.members import provenance
-from bdkn.rows import Rows
+from bdkn.data.rows import Rows
+from bdkn.ensemble import provenance
 
 X = np.arange(24.0).reshape(8, 3)
 y = np.arange(8.0)

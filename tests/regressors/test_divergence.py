@@ -5,11 +5,11 @@ import pytest
 from quick import EACH, QUICK, Stretched, table
 from sklearn.base import clone
 
+from bdkn.data.rows import Rows
 from bdkn.errors import DivergedError, DivergedMemberWarning
+from bdkn.estimators import BDKNRegressor, DeepEnsembleRegressor
+from bdkn.estimators.published import sound_networks
 from bdkn.networks import Networks
-from bdkn.regressors import BDKNRegressor, DeepEnsembleRegressor
-from bdkn.regressors.published import sound_networks
-from bdkn.rows import Rows
 
 X, y = table()
 NEW, y_new = table(25, seed=1)

@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-import bdkn.regressors.registry
-from bdkn.regressors import REGRESSORS
+import bdkn.estimators.registry
+from bdkn.estimators import REGRESSORS
 
 each = pytest.mark.parametrize("cls", REGRESSORS.values(), ids=REGRESSORS)
 
@@ -57,7 +57,7 @@ def test_examples_run(cls: type) -> None:
 
 
 def test_the_example_of_load_runs() -> None:
-    run_examples(bdkn.regressors.registry.load, "load")
+    run_examples(bdkn.estimators.registry.load, "load")
 
 
 def test_the_settings_of_the_paper_are_requested_alike() -> None:

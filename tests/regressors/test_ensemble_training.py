@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from quick import EACH, QUICK, table
 from sklearn.base import clone
 
-from bdkn.regressors import BDKNRegressor, DeepEnsembleRegressor
-from bdkn.training.reference import ReferenceEngine
+from bdkn.estimators import BDKNRegressor, DeepEnsembleRegressor
+from bdkn.networks.reference import ReferenceEngine
 
 X, y = table()
 NEW, _ = table(20, seed=1)
@@ -187,7 +187,7 @@ def test_progress_reports_have_one_number_per_network(monkeypatch, predict_with)
     def listening(n_networks, epochs, place):
         yield lambda report: told.append((n_networks, report.job))
 
-    monkeypatch.setattr("bdkn.training.settings.training_progress", listening)
+    monkeypatch.setattr("bdkn.networks.settings.training_progress", listening)
     decays = {"weight_decay": (0.0, 1.0), "epochs": 2}
     BDKNRegressor(**{**QUICK, **decays}, n_folds=2, predict_with=predict_with, verbose=1).fit(X, y)
     n = 6 if predict_with == "folds" else 9

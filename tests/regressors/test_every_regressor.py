@@ -3,7 +3,7 @@
 import pytest
 
 import bdkn
-from bdkn.regressors import REGRESSORS
+from bdkn.estimators import REGRESSORS
 from bdkn.testing import check_regressor
 
 SMALL = {"n_members": 2, "hidden_layer_sizes": 8, "epochs": 10, "learning_rate": 0.01}

@@ -15,10 +15,10 @@ from threadpoolctl import threadpool_info
 
 import bdkn
 from bdkn import BayesianStackingRegressor, BDKNRegressor, RowNumberFolds
+from bdkn.data.encoder import TableEncoder
+from bdkn.data.folds import FoldPlan, Splitting
+from bdkn.data.rows import Rows
 from bdkn.errors import ExtremeTargetWarning, InvalidParameterError, RepeatedRowsWarning
-from bdkn.members import FoldPlan, Splitting
-from bdkn.rows import Rows
-from bdkn.tables import TableEncoder
 from bdkn.threads import bounded_threads, one_blas_thread
 
 X, y = table(60)

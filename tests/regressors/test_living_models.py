@@ -15,7 +15,7 @@ from bdkn import BayesianStackingRegressor, BDKNRegressor, RowStatistics
 from bdkn.errors import InvalidParameterError, ModelFileError
 from bdkn.inference import Forecast, Statistics, posterior
 from bdkn.inference.combination import features
-from bdkn.members.row_memory import MOST, RowMemory, row_keys
+from bdkn.model.row_memory import MOST, RowMemory, row_keys
 
 X, y = table(120)
 A, a = table(50, seed=1)

@@ -10,9 +10,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bdkn import BayesianStackingRegressor, BDKNRegressor
+from bdkn.ensemble.selection import CombinationSettings
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import combine
-from bdkn.members.selection import CombinationSettings
 
 X, y = table(150)
 NEW, _ = table(40, seed=1)

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 from bdkn import BDKNRegressor, DeepEnsembleRegressor
-from bdkn.training.fused.engine import prepare
+from bdkn.networks.fused import prepare
 
 # Neither what is chosen from predictions nor a forest, whose size is its own, depends on the table; both take long.
 BRIEF = {"select_members": False, "tempering": 1.0, "tails": "posterior", "density": "student-t"}

@@ -10,18 +10,17 @@ from quick import QUICK, table
 
 import bdkn
 from bdkn.errors import DivergedError, InvalidParameterError, ModelFileError
+from bdkn.estimators import BDKNRegressor
+from bdkn.estimators.registry import REGRESSORS
+from bdkn.estimators.serialization import STATES
+from bdkn.estimators.updating import RowStatistics
 from bdkn.inference.rowwise import leverage, location_scale, posterior_of_few, whitened
-from bdkn.members.forest import Forest
+from bdkn.model.density import Forest
 from bdkn.networks import Networks, NetworkSpec
 from bdkn.networks.compiled import Bins, Packed
-from bdkn.persistence import read, write
-from bdkn.persistence.fields import STORED
-from bdkn.persistence.schema import schema_of
 from bdkn.predictive import StudentT
-from bdkn.regressors import BDKNRegressor
-from bdkn.regressors.registry import REGRESSORS
-from bdkn.regressors.serialization import STATES
-from bdkn.regressors.updating import RowStatistics
+from bdkn.storage.archive import read, write
+from bdkn.storage.fields import STORED, schema_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "files"
 X, y = table()
@@ -154,7 +153,7 @@ def test_a_model_that_is_damaged_in_an_unforeseen_way_is_refused_all_the_same(ke
     def fail(*_, **__):
         raise AttributeError("forgotten")
 
-    monkeypatch.setattr("bdkn.regressors.serialization._check_attributes", fail)
+    monkeypatch.setattr("bdkn.estimators.serialization._check_attributes", fail)
     with pytest.raises(ModelFileError, match=r"does not fit this version, .* \(AttributeError: forgotten\)"):
         load_changed(kept, tmp_path, lambda *_: None)
 

@@ -15,8 +15,8 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from bdkn import BayesianStackingRegressor, BDKNRegressor, DeepEnsembleRegressor, RowStatistics
-from bdkn.regressors import living
-from bdkn.regressors.publication import publish, snapshot
+from bdkn.estimators import living
+from bdkn.estimators.publication import publish, snapshot
 
 SMALL = {"n_members": 2, "epochs": 5, "n_jobs": 1, "random_state": 0}
 
@@ -41,12 +41,12 @@ def bits(result: Any) -> bytes:
 
 
 def at_line(k: int, act: Callable[[], None], work: Callable[[], Any]) -> tuple[Any, bool]:
-    """Do the work, and act before the k-th line of bdkn.regressors; return the result and whether it got there."""
+    """Do the work, and act before the k-th line of bdkn.estimators; return the result and whether it got there."""
     count = 0
 
     def watch(frame: Any, event: str, arg: object) -> Any:
         nonlocal count
-        if not frame.f_globals.get("__name__", "").startswith("bdkn.regressors"):
+        if not frame.f_globals.get("__name__", "").startswith("bdkn.estimators"):
             return None
         if event == "line":
             count += 1
@@ -320,7 +320,7 @@ def test_a_prediction_does_not_wait_for_that_of_another_thread(
             assert go_on.wait(60)
         yield
 
-    monkeypatch.setattr("bdkn.regressors.prediction.stage", slow)
+    monkeypatch.setattr("bdkn.estimators.prediction.stage", slow)
     found: list[np.ndarray] = []
     waiting, other = (Thread(target=lambda: found.append(model.predict(X_ARRAY))) for _ in range(2))
     waiting.start()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bdkn.errors import InvalidParameterError
+from bdkn.estimators import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.metrics import rmse
-from bdkn.regressors import BDKNRegressor, DeepEnsembleRegressor
 
 SHARED = {
     "n_members": 5,

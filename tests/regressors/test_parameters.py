@@ -7,7 +7,7 @@ import pytest
 from quick import EACH, QUICK, table
 
 from bdkn.errors import InvalidParameterError
-from bdkn.regressors import BDKNRegressor, DeepEnsembleRegressor
+from bdkn.estimators import BDKNRegressor, DeepEnsembleRegressor
 
 X, y = table(20)
 

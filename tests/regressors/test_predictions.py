@@ -6,7 +6,7 @@ from quick import EACH, QUICK, table
 from sklearn.exceptions import DataConversionWarning
 
 from bdkn.errors import InvalidParameterError
-from bdkn.regressors import BDKNRegressor
+from bdkn.estimators import BDKNRegressor
 
 X, y = table()
 NEW, y_new = table(25, seed=1)

@@ -6,8 +6,8 @@ import pytest
 from quick import BOTH, EACH, QUICK, table
 from rich.console import Console
 
-from bdkn.training import EpochReport
-from bdkn.training.progress_bar import training_progress
+from bdkn.networks import EpochReport
+from bdkn.networks.job import training_progress
 
 X, y = table()
 

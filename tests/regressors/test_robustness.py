@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info
 import bdkn
 from bdkn import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.errors import ImproperPosteriorError, InvalidParameterError
-from bdkn.training.fused.engine import Run, prepare
+from bdkn.networks.fused import Run, prepare
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 3))
@@ -57,8 +57,8 @@ def test_an_interrupt_ends_the_training_long_before_its_last_epoch(monkeypatch):
 def test_a_fit_that_fails_leaves_the_model_as_it_was(monkeypatch, design):
     model = BDKNRegressor(**QUICK, design=design).fit(X, y)
     before = model.predict(X), model.evidence_, model.dof_
-    monkeypatch.setattr("bdkn.members.selection.combine", _improper)
-    monkeypatch.setattr("bdkn.regressors.published.published_combination", _improper)
+    monkeypatch.setattr("bdkn.ensemble.selection.combine", _improper)
+    monkeypatch.setattr("bdkn.estimators.published.published_combination", _improper)
     with pytest.raises(ImproperPosteriorError):
         model.fit(X[:30], y[:30])
     np.testing.assert_array_equal(model.predict(X), before[0])

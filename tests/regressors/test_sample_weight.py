@@ -6,8 +6,8 @@ from quick import EACH, QUICK, table
 from sklearn.utils.estimator_checks import check_sample_weight_equivalence_on_dense_data
 
 from bdkn.errors import InvalidParameterError
-from bdkn.regressors import BDKNRegressor
-from bdkn.training.reference import ReferenceEngine
+from bdkn.estimators import BDKNRegressor
+from bdkn.networks.reference import ReferenceEngine
 
 X, y = table(60)
 NEW, _ = table(20, seed=1)

@@ -5,9 +5,9 @@ from quick import QUICK, Stretched, table
 
 import bdkn
 from bdkn.errors import DivergedMemberWarning, ModelFileError
-from bdkn.persistence import read, write
-from bdkn.regressors import BDKNRegressor, DeepEnsembleRegressor
-from bdkn.training.reference import ReferenceEngine
+from bdkn.estimators import BDKNRegressor, DeepEnsembleRegressor
+from bdkn.networks.reference import ReferenceEngine
+from bdkn.storage.archive import read, write
 
 X, y = table()
 NEW, y_new = table(20, seed=1)
@@ -118,7 +118,7 @@ def test_an_engine_of_the_users_own_becomes_the_default(tmp_path):
 
 def test_a_module_of_the_users_own_cannot_be_saved(tmp_path):
     torch = pytest.importorskip("torch")
-    from bdkn.training.torch_engine import TorchEngine
+    from bdkn.networks.torch_engine import TorchEngine
 
     engine = TorchEngine(module=lambda n_inputs: torch.nn.Linear(n_inputs, 2))
     model = BDKNRegressor(**{**QUICK, "epochs": 2}, engine=engine).fit(X, y)

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from bdkn.ensemble.provenance import seed_sequence
 from bdkn.errors import InvalidParameterError
-from bdkn.members.provenance import seed_sequence
 
 
 def first(seed):

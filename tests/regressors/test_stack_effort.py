@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_info
 
 from bdkn import BayesianStackingRegressor
 from bdkn.errors import InvalidParameterError
-from bdkn.regressors.defaults import default_estimators
+from bdkn.estimators.defaults import default_estimators
 
 LINES = [("line", LinearRegression()), ("ridge", Ridge(5.0))]
 
@@ -56,7 +56,7 @@ def test_a_long_limit_changes_nothing(options, table):
 
 def test_a_member_too_slow_for_the_time_left_is_left_out_and_the_next_tried(table, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("bdkn.training.effort.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("bdkn.networks.settings.time.monotonic", lambda: now[0])
 
     class Slow(LinearRegression):
         def fit(self, X, y):

@@ -22,11 +22,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import bdkn.regressors.stacking
+import bdkn.estimators.stacking
 from bdkn import BayesianStackingRegressor, BDKNRegressor, DeepEnsembleRegressor
 from bdkn.errors import DivergedError, DivergedMemberWarning, InvalidParameterError
+from bdkn.estimators.defaults import default_estimators
 from bdkn.inference import Forecast, combine
-from bdkn.regressors.defaults import default_estimators
 
 
 def table(n, seed=0):
@@ -626,7 +626,7 @@ def test_the_default_members_depend_on_the_rows():
 def test_the_default_members_are_fitted(monkeypatch):
     members = dict(default_estimators(150, 3))
     quick = [("networks", members["silu 0.0"].set_params(**QUICK)), ("process", members["process"])]
-    monkeypatch.setattr(bdkn.regressors.stacking, "default_estimators", lambda n, width, weighted, effort: quick)
+    monkeypatch.setattr(bdkn.estimators.stacking, "default_estimators", lambda n, width, weighted, effort: quick)
     model = BayesianStackingRegressor(cv=2, random_state=0).fit(X, y)  # no warning of bounds or of useless members
     assert {name for name, _ in model.candidates_} == {"networks", "process"} == set(model.named_estimators_)
     assert "process" in model.member_names_

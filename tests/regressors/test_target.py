@@ -8,10 +8,10 @@ from sklearn.neighbors import KNeighborsRegressor
 
 import bdkn
 from bdkn import BayesianStackingRegressor, BDKNRegressor
+from bdkn.data.rows import Rows
 from bdkn.errors import InvalidParameterError
-from bdkn.members.target_choice import TargetSettings, log_link, numeric_table
+from bdkn.model.target_choice import TargetSettings, log_link, numeric_table
 from bdkn.predictive import ContinuedLink, IdentityLink, LogitLink, LogLink, MirroredLink, StudentT, YeoJohnsonLink
-from bdkn.rows import Rows
 
 
 def signal(n, seed):
@@ -166,7 +166,7 @@ def test_another_link_must_be_better_by_four_errors_and_three_hundredths(gain, e
         assert isinstance(links[1].link, LogLink)
         return np.stack([gain + spread if k == 1 else np.zeros(400) for k in range(len(links))])
 
-    monkeypatch.setattr("bdkn.members.target_choice.link_scores", scores)
+    monkeypatch.setattr("bdkn.model.target_choice.link_scores", scores)
     link = TargetSettings("auto", None, None).link(Rows(X, y))
     assert isinstance(getattr(link, "link", link), kind)
 

@@ -10,10 +10,10 @@ import pytest
 from quick import QUICK, Stretched, table
 
 from bdkn import BDKNRegressor
-from bdkn.members import HeldOut
-from bdkn.members.selection import PRICE, CombinationSettings, elimination
+from bdkn.ensemble.held_out import HeldOut
+from bdkn.ensemble.selection import PRICE, CombinationSettings, elimination
 from bdkn.networks import Networks
-from bdkn.training.reference import ReferenceEngine
+from bdkn.networks.reference import ReferenceEngine
 
 X, y = table()
 NEW, y_new = table(200, seed=1)

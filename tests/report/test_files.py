@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from bdkn.errors import InvalidParameterError
 from bdkn.plots import save_figure
 from bdkn.report import check_picture, prepare_folder, write_picture
-from bdkn.report.files import drafts
+from bdkn.report.page import drafts
 
 
 def test_a_file_at_the_path_of_the_folder_is_an_error(tmp_path):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from bdkn import BDKNRegressor
-from bdkn.report.model_page import make_page
+from bdkn.report.page import make_page
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -11,22 +11,17 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bdkn import BayesianStackingRegressor, BDKNRegressor, DeepEnsembleRegressor
-from bdkn.errors import InvalidParameterError
-from bdkn.members.widening import as_a_member
+from bdkn.data.reading import RawColumn
+from bdkn.errors import InvalidParameterError, no_extrapolation_warnings
 from bdkn.predictive import Gaussian
 from bdkn.report import Page, make_page, write_page
-from bdkn.report.column_errors import divide, errors_by_column
-from bdkn.report.drivers import drivers_of, fast_model
-from bdkn.report.evaluation import Evaluation, chance_of, resample
-from bdkn.report.model_page import as_script, evaluate
-from bdkn.report.remarks import least_sure, warnings_of
-from bdkn.report.svg import ticks
-from bdkn.report.table_view import TableView
-from bdkn.report.tracks import driver_lines, variance_lines
-from bdkn.report.verdict import judge_calibration, key_numbers, verdict_of
+from bdkn.report.charts import driver_lines, ticks, variance_lines
+from bdkn.report.evaluation import Evaluation, chance_of, divide, drivers_of, errors_by_column, fast_model, resample
+from bdkn.report.page import as_script, evaluate
+from bdkn.report.tables import TableView
+from bdkn.report.verdict import judge_calibration, key_numbers, least_sure, verdict_of, warnings_of
 from bdkn.report.what_if import payload_of
 from bdkn.report.wording import number, percent, with_error
-from bdkn.tables.reading import RawColumn
 
 SMALL = {"n_members": 2, "epochs": 10, "effort": "fast", "random_state": 0, "n_folds": 2, "density": "student-t"}
 
@@ -247,7 +242,7 @@ def test_warnings_in_plain_words(model, rows):
     X, y = rows
     seen = warnings_of(evaluate(model, X[:90], y[:90], 100)[0])
     assert any("are training rows, or equal to some" in text for text in seen)
-    with as_a_member():
+    with no_extrapolation_warnings():
         new = warnings_of(evaluate(model, X[90:] + 10.0, y[90:], 100)[0])
     assert any("of the rows are farther from all training rows" in text for text in new)
     assert not any("training rows, or equal" in text for text in new)

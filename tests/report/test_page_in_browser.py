@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from bdkn import BDKNRegressor, DeepEnsembleRegressor
-from bdkn.report import drivers
-from bdkn.report.model_page import evaluate, write_page
-from bdkn.report.what_if.inputs import codes_of, values_of
+from bdkn.report import evaluation as drivers
+from bdkn.report.page import evaluate, write_page
+from bdkn.report.what_if import codes_of, values_of
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

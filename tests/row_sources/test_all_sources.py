@@ -14,7 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bdkn.row_sources import ArrayRows, DaskRows, IteratorRows, ParquetRows, as_row_source
+from bdkn.data.dask_rows import DaskRows
+from bdkn.data.given import as_row_source
+from bdkn.data.parquet import ParquetRows
+from bdkn.data.sources import ArrayRows, IteratorRows
 
 dd = pytest.importorskip("dask.dataframe")
 

@@ -8,9 +8,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from bdkn.data.rows import Rows
+from bdkn.data.sources import ArrayRows
 from bdkn.errors import InvalidParameterError
-from bdkn.row_sources import ArrayRows
-from bdkn.rows import Rows
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(23, 3)).astype(np.float32), RNG.normal(size=23)

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bdkn.data.dask_rows import DaskRows
 from bdkn.errors import InvalidParameterError
-from bdkn.row_sources import DaskRows
 
 dask = pytest.importorskip("dask")
 dd = pytest.importorskip("dask.dataframe")

@@ -6,10 +6,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from bdkn.data.encoder import TableEncoder
+from bdkn.data.rows import Rows
+from bdkn.data.sources import IteratorRows
 from bdkn.errors import InvalidParameterError
-from bdkn.row_sources import IteratorRows
-from bdkn.rows import Rows
-from bdkn.tables import TableEncoder
 
 X, Y = np.arange(12.0).reshape(6, 2), np.arange(6.0)
 

@@ -8,9 +8,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from bdkn.data.encoder import TableEncoder
+from bdkn.data.parquet import ParquetRows
 from bdkn.errors import InvalidParameterError
-from bdkn.row_sources import ParquetRows
-from bdkn.tables import TableEncoder
 
 RENT = pa.table({"area": [50.0, 60.0, 80.0], "heating": ["gas", None, "oil"], "rent": [900, 1000, 1400]})
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-from bdkn.persistence.archive import FORMAT, VERSION, _checksum
-from bdkn.persistence.fields import STORED
-from bdkn.regressors.registry import REGRESSORS
+from bdkn.estimators.registry import REGRESSORS
+from bdkn.storage.archive import FORMAT, VERSION, _checksum
+from bdkn.storage.fields import STORED
 
 NUMBERS = (0, 1, -1, 2, 0.5, -0.0, math.nan, math.inf, -math.inf, 1e-300, 5e-324, 1e30, -1e30, 1e300, 1.7e308, 2**31,
            2**62, 2**63, 2**64, 10**30, 10**400, 1e-8, 3.7, 30000)  # fmt: skip

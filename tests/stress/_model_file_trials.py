@@ -16,8 +16,8 @@ import numpy as np
 import bdkn
 from _model_file_changes import CHANGES, Content, container
 from bdkn.errors import BDKNError, ModelFileError
-from bdkn.persistence.archive import from_bytes, read
-from bdkn.regressors.registry import restore
+from bdkn.estimators.registry import restore
+from bdkn.storage.archive import from_bytes, read
 
 TINY = {"n_members": 2, "epochs": 2, "hidden_layer_sizes": (3,), "n_folds": 2, "random_state": 0, "n_jobs": 1}
 SLOW = 20.0

@@ -22,7 +22,7 @@ from pathlib import Path
 from bdkn.errors import BDKNError, InvalidParameterError
 from bdkn.table_files import read_table
 from bdkn.table_files.csv_files import CsvFile
-from bdkn.table_files.expanded import open_binary
+from bdkn.table_files.formats import open_binary
 from hostile import values
 from hostile.children import bombs, commands, pages, parquet_files, special_files
 from hostile.found import FOUND

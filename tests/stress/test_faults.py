@@ -23,7 +23,7 @@ def faulty() -> Any:
 
 
 def _whole(folder: Path) -> None:
-    from bdkn.persistence import replace_file
+    from bdkn.storage.atomic import replace_file
 
     replace_file(folder / "file.txt", b"new" * 100)
 

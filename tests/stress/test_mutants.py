@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from bdkn.metrics import rows
+from bdkn.metrics import scores as rows
 from bdkn.predictive import Gaussian
 from bdkn.predictive.location_scale import normal_logpdf
 
@@ -15,12 +15,12 @@ from bdkn.predictive.location_scale import normal_logpdf
 def test_each_mutant_is_one_change_that_can_be_compiled():
     from mutation.mutants import SOURCE, mutants_of
 
-    source = (SOURCE / "metrics/rows.py").read_text(encoding="utf-8")
-    mutants = mutants_of("metrics/rows.py")
+    source = (SOURCE / "metrics/scores.py").read_text(encoding="utf-8")
+    mutants = mutants_of("metrics/scores.py")
     assert len({mutant.key for mutant in mutants}) == len(mutants) > 20
     for mutant in mutants:
         former = mutant.place.put(mutant.new)
-        compile(mutant.module, "rows.py", "exec")
+        compile(mutant.module, "data/rows.py", "exec")
         mutant.place.put(former)
         assert mutant.before != mutant.after
         assert 1 < mutant.line <= len(source.splitlines())
@@ -51,10 +51,10 @@ def test_tests_that_run_a_line_are_those_asked():
     from mutation.session import lines_of
 
     first, last = rows.average.__code__.co_firstlineno, max(line for *_, line in rows.average.__code__.co_lines())
-    for mutant in mutants_of("metrics/rows.py"):
+    for mutant in mutants_of("metrics/scores.py"):
         if mutant.owner_name == "average":
             assert all(
-                path == str(SOURCE / "metrics/rows.py") and first < line <= last for path, line in lines_of(mutant)
+                path == str(SOURCE / "metrics/scores.py") and first < line <= last for path, line in lines_of(mutant)
             )
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from bdkn import BDKNRegressor
-from bdkn.regressors import in_blocks
+from bdkn.estimators import in_blocks
 from record import arguments, recording
 
 ROWS, CHUNK_ROWS, WORKERS, TRIALS = 4000, 500, 4, 5

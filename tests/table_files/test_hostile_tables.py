@@ -10,8 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from bdkn.errors import InvalidParameterError
-from bdkn.table_files import column_names, expanded, open_blocks, parquet_files, read_table, writing
-from bdkn.table_files.formulas import no_formula
+from bdkn.table_files import column_names, open_blocks, read_table, writing
+from bdkn.table_files import formats as expanded
+from bdkn.table_files import reading as parquet_files
+from bdkn.table_files.writing import no_formula
 
 posix = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
 

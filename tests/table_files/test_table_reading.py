@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bdkn.errors import InvalidParameterError
 from bdkn.table_files import column_names, format_of, open_blocks, read_table, writing
-from bdkn.table_files.dialect import UNNAMED, detect_dialect
+from bdkn.table_files.csv_files import UNNAMED, detect_dialect
 
 MIXED = """id,area,rooms,sold,heated,district,when
 00017,54.5,2,2024-03-31,true,north,2024-03-31 12:30:00

@@ -5,8 +5,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from bdkn.tables import TableEncoder
-from bdkn.tables.reading import read_column
+from bdkn.data.encoder import TableEncoder
+from bdkn.data.reading import read_column
 
 GRADES = pd.Categorical(["low", "high", None, "middle"] * 3, ["low", "middle", "high"], ordered=True)
 

@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bdkn import ColumnsWarning
-from bdkn.tables import ColumnReport, TableEncoder, is_frame
-from bdkn.tables.target_statistics import FOLDS, TargetStatistics, normal_scores, parts_of_rows
+from bdkn.data.column_report import ColumnReport
+from bdkn.data.columns import FOLDS, TargetStatistics, normal_scores, parts_of_rows
+from bdkn.data.encoder import TableEncoder
+from bdkn.data.reading import is_frame
 
 RNG = np.random.default_rng(0)
 N = 120

@@ -8,8 +8,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from bdkn.data.column_report import ColumnReport
+from bdkn.data.encoder import TableEncoder
+from bdkn.data.reading import is_frame
 from bdkn.errors import ColumnsWarning, InvalidParameterError
-from bdkn.tables import ColumnReport, TableEncoder, is_frame
 
 N = 40
 NUMBERS = np.random.default_rng(0).integers(1_000, 99_999, N) / 4

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from bdkn.members.provenance import seed_sequence
+from bdkn.ensemble.provenance import seed_sequence
+from bdkn.estimators import ProbabilisticRegressor
 from bdkn.predictive import Gaussian
-from bdkn.regressors import ProbabilisticRegressor
 from bdkn.testing import check_regressor
 
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from bdkn.data.rows import Rows, RowSource
+from bdkn.data.scaling import Standardizer, TargetScaler, encode
+from bdkn.ensemble.networks import NetworkEnsemble
 from bdkn.inference import Statistics
-from bdkn.members import NetworkEnsemble, Standardizer, TargetScaler, encode
 from bdkn.networks import NetworkSpec, initial_networks
-from bdkn.rows import Rows, RowSource
 from bdkn.testing import check_encoder
 
 rng = np.random.default_rng(0)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bdkn.rows import Rows
+from bdkn.data.rows import Rows
 
 try:
     import torch

@@ -6,8 +6,8 @@ import ctypes
 from types import SimpleNamespace
 from typing import Any
 
-from bdkn.kernels.gpu.device import Program
-from bdkn.kernels.gpu.emulation import Emulated
+from bdkn.networks.gpu.cuda import Program
+from bdkn.networks.gpu.emulation import Emulated
 
 
 class Status(int):

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bdkn.networks import Networks, NetworkSpec, initial_networks
-from bdkn.rows import Rows
-from bdkn.training import Job, TrainingConfig
-from bdkn.training.rows import Streams, TrainingTable, split_rows
+from bdkn.data.rows import Rows
+from bdkn.networks import Job, Networks, NetworkSpec, TrainingConfig, initial_networks
+from bdkn.networks.job import Streams, TrainingTable, split_rows
 
 
 def jobs_of(

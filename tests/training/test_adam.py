@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from bdkn.kernels.compiled import compiled
+from bdkn.kernels.code_cache import compiled
 from bdkn.networks import NetworkSpec
 from bdkn.networks.compiled import CACHE_LINE
-from bdkn.training.config import BETA_1, BETA_2, EPSILON
-from bdkn.training.fused.adam import NO_UPDATE, Update, update_at, update_lines
-from bdkn.training.fused.layout import layout_of
+from bdkn.networks.fused import NO_UPDATE, Update, layout_of, update_at, update_lines
+from bdkn.networks.job import BETA_1, BETA_2, EPSILON
 
 LAYOUT = layout_of(NetworkSpec(n_inputs=3, hidden=(5,)), 8)
 N = LAYOUT.n_parameters

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bdkn.errors import InvalidParameterError
-from bdkn.training import TrainingConfig, get_engine
-from bdkn.training.objective import BetaNLL
+from bdkn.networks import TrainingConfig, get_engine
+from bdkn.networks.objective import BetaNLL
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from bdkn.training.cuda_graphs import Graphs  # noqa: E402
+from bdkn.networks.torch_training import Graphs  # noqa: E402
 
 
 class Device:
@@ -103,9 +103,9 @@ def test_a_program_on_such_a_device_trains_the_same_networks(
     import numpy as np
     from make_jobs import jobs_of
 
-    from bdkn.networks import NetworkSpec
-    from bdkn.training import TrainingConfig, torch_program
-    from bdkn.training.torch_engine import TorchEngine
+    from bdkn.networks import NetworkSpec, TrainingConfig
+    from bdkn.networks import torch_training as torch_program
+    from bdkn.networks.torch_engine import TorchEngine
 
     jobs = jobs_of(
         NetworkSpec(n_inputs=3, hidden=(5,)), TrainingConfig(epochs=4, warmup_epochs=1, batch_size=16), seeds

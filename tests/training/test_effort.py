@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from bdkn import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.errors import InvalidParameterError
-from bdkn.training import NetworkSettings
-from bdkn.training.effort import EFFORTS, LEAST_EPOCHS, LEAST_MEMBERS, Clock, reduced
-from bdkn.training.settings import default_size
+from bdkn.networks import NetworkSettings
+from bdkn.networks.settings import EFFORTS, LEAST_EPOCHS, LEAST_MEMBERS, Clock, default_size, reduced
 
 SMALL = {"hidden_layer_sizes": (4,), "random_state": 0}
 

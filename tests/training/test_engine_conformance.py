@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bdkn.networks import Engine, Trained, get_engine
+from bdkn.networks.reference import ReferenceEngine
+from bdkn.networks.torch_engine import TorchEngine
 from bdkn.testing import check_engine
 from bdkn.testing.engines import Check, engine_checks
-from bdkn.training import Engine, Trained, get_engine
-from bdkn.training.reference import ReferenceEngine
-from bdkn.training.torch_engine import TorchEngine
 
 
 @pytest.mark.parametrize(("name", "check"), engine_checks(), ids=lambda value: value if isinstance(value, str) else "")

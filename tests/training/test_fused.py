@@ -10,13 +10,21 @@ import numpy as np
 import pytest
 from make_jobs import jobs_of
 
+from bdkn.data.rows import Rows
 from bdkn.errors import InvalidParameterError
-from bdkn.networks import ACTIVATIONS, Networks, NetworkSpec
-from bdkn.rows import Rows
-from bdkn.training import OBJECTIVES, SCHEDULES, EpochReport, Trained, TrainingConfig, get_engine
-from bdkn.training.fused import FusedEngine
-from bdkn.training.fused.engine import threads
-from bdkn.training.reference import ReferenceEngine
+from bdkn.networks import (
+    ACTIVATIONS,
+    OBJECTIVES,
+    SCHEDULES,
+    EpochReport,
+    Networks,
+    NetworkSpec,
+    Trained,
+    TrainingConfig,
+    get_engine,
+)
+from bdkn.networks.fused import FusedEngine, threads
+from bdkn.networks.reference import ReferenceEngine
 
 Seeds = list[np.random.SeedSequence]
 TOLERANCE = 1e-3

@@ -23,26 +23,37 @@ from fake_cuda import FakeDriver
 from make_jobs import jobs_of
 
 from bdkn import BDKNRegressor
+from bdkn.data.rows import Rows
 from bdkn.errors import InvalidParameterError
-from bdkn.kernels import code_folders
-from bdkn.kernels.gpu import binaries, cuda
-from bdkn.kernels.gpu.device import PREDICT, NoDeviceError, Program
-from bdkn.kernels.gpu.emulation import Emulated
-from bdkn.members import forest, shape
-from bdkn.networks import ACTIVATIONS, NetworkSpec
-from bdkn.networks.packing import packing_of
-from bdkn.rows import Rows
+from bdkn.kernels import code_cache as code_folders
+from bdkn.model import density as forest
+from bdkn.model import density as shape
+from bdkn.networks import (
+    ACTIVATIONS,
+    OBJECTIVES,
+    SCHEDULES,
+    EpochReport,
+    Job,
+    NetworkSpec,
+    Task,
+    Trained,
+    TrainingConfig,
+    get_engine,
+)
+from bdkn.networks import engines as choices
+from bdkn.networks import settings as settings_module
+from bdkn.networks.fused import FusedEngine
+from bdkn.networks.gpu import cuda, launch
+from bdkn.networks.gpu import cuda as binaries
+from bdkn.networks.gpu.cuda import PREDICT, NoDeviceError, Program
+from bdkn.networks.gpu.emulation import Emulated
+from bdkn.networks.gpu.engine import GPUEngine
+from bdkn.networks.gpu.launch import PRECISIONS, WAYS, Room, program_for, threads_for
+from bdkn.networks.job import train_tasks
+from bdkn.networks.mlp import packing_of
+from bdkn.networks.reference import ReferenceEngine
 from bdkn.testing import check_engine
 from bdkn.testing.engines import Check, engine_checks
-from bdkn.training import OBJECTIVES, SCHEDULES, EpochReport, Job, Task, Trained, TrainingConfig, get_engine
-from bdkn.training import engines as choices
-from bdkn.training import settings as settings_module
-from bdkn.training.fused.engine import FusedEngine
-from bdkn.training.gpu import launch
-from bdkn.training.gpu.engine import GPUEngine
-from bdkn.training.gpu.layout import PRECISIONS, WAYS, Room, program_for, threads_for
-from bdkn.training.job import train_tasks
-from bdkn.training.reference import ReferenceEngine
 
 Seeds = list[np.random.SeedSequence]
 SPEC = NetworkSpec(n_inputs=3, hidden=(7, 5), activation="silu")
@@ -144,7 +155,7 @@ def test_the_way_a_network_lies_on_a_multiprocessor_does_not_matter(
     jobs = jobs_of(SPEC, STOPPING, seeds)
     expected = emulated().train(jobs, rows)
     room = Room.of(packing_of(SPEC), 16, 64, *WAYS[way])
-    monkeypatch.setattr("bdkn.training.gpu.engine.room_for", lambda *_: room)
+    monkeypatch.setattr("bdkn.networks.gpu.engine.room_for", lambda *_: room)
     assert_same(emulated().train(jobs, rows), expected, rows)
 
 
@@ -236,14 +247,14 @@ def test_pytorch_trains_what_does_not_fit_if_it_sees_the_device(
     pytest.importorskip("torch")
     device = Emulated(shared_bytes=1024)
     monkeypatch.setattr(device, "torch_name", "cpu", raising=False)
-    monkeypatch.setattr("bdkn.training.gpu.engine._torch_sees_cuda", lambda: True)
+    monkeypatch.setattr("bdkn.networks.gpu.engine._torch_sees_cuda", lambda: True)
     jobs = jobs_of(SPEC, CONFIG, seeds)
     assert_same(GPUEngine(device).train(jobs, rows), ReferenceEngine().train(jobs, rows), rows, 1e-4)
 
     def full(*_: Any, **__: Any) -> Trained:
         raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB\nmore")
 
-    monkeypatch.setattr("bdkn.training.torch_engine.TorchEngine.train", full)
+    monkeypatch.setattr("bdkn.networks.torch_engine.TorchEngine.train", full)
     with pytest.warns(UserWarning, match="PyTorch: CUDA out of memory. Tried to allocate 2 GiB$"):
         GPUEngine(device).train(jobs, rows)
 
@@ -491,7 +502,7 @@ def test_errors_of_cuda_become_reasons(rows: Rows, seeds: Seeds, fake: Callable[
 
 def test_cuda_is_not_imported_before_it_is_used() -> None:
     script = (
-        "import sys, bdkn; from bdkn.training import get_engine; print(get_engine('gpu'), get_engine('auto'));"
+        "import sys, bdkn; from bdkn.networks import get_engine; print(get_engine('gpu'), get_engine('auto'));"
         "print([name for name in sys.modules if name.partition('.')[0] in ('cuda', 'torch')])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

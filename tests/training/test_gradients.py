@@ -9,12 +9,11 @@ import pytest
 from make_jobs import start_networks
 from numpy.typing import NDArray
 
-from bdkn.networks import ACTIVATIONS, NetworkSpec
-from bdkn.networks.functions import NUMPY
-from bdkn.training import OBJECTIVES
-from bdkn.training.objective import get_objective
-from bdkn.training.reference import Layers, State, adam_step, loss_and_gradients
-from bdkn.training.rows import TrainingTable
+from bdkn.networks import ACTIVATIONS, OBJECTIVES, NetworkSpec
+from bdkn.networks.job import TrainingTable
+from bdkn.networks.mlp import NUMPY
+from bdkn.networks.objective import get_objective
+from bdkn.networks.reference import Layers, State, adam_step, loss_and_gradients
 
 Array = NDArray[np.float64]
 MEMBERS, BETA = 2, 0.7

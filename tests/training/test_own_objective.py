@@ -10,13 +10,12 @@ import pytest
 from make_jobs import jobs_of
 
 import bdkn
+from bdkn.data.rows import Rows
 from bdkn.errors import InvalidParameterError
-from bdkn.networks import Functions, NetworkSpec
-from bdkn.networks.functions import NUMPY, torch_functions
-from bdkn.rows import Rows
-from bdkn.training import TrainingConfig, get_engine
-from bdkn.training.reference import ReferenceEngine
-from bdkn.training.torch_engine import TorchEngine
+from bdkn.networks import Functions, NetworkSpec, TrainingConfig, get_engine
+from bdkn.networks.mlp import NUMPY, torch_functions
+from bdkn.networks.reference import ReferenceEngine
+from bdkn.networks.torch_engine import TorchEngine
 
 Seeds = list[np.random.SeedSequence]
 

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bdkn.networks import Networks, NetworkSpec, initial_networks
-from bdkn.training import TrainingConfig
-from bdkn.training.progress import Progress, choose_networks
+from bdkn.networks import Networks, NetworkSpec, TrainingConfig, initial_networks
+from bdkn.networks.job import Progress, choose_networks
 
 NAN = float("nan")
 NETWORKS = initial_networks(NetworkSpec(n_inputs=2), [np.random.default_rng(0)])

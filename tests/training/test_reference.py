@@ -8,11 +8,19 @@ import numpy as np
 import pytest
 from make_jobs import jobs_of, split_of, start_networks, weights_of
 
-from bdkn.networks import ACTIVATIONS, Networks, NetworkSpec
-from bdkn.rows import Rows
-from bdkn.training import OBJECTIVES, SCHEDULES, EpochReport, Trained, TrainingConfig
-from bdkn.training.reference import ReferenceEngine
-from bdkn.training.rows import Streams, shuffle
+from bdkn.data.rows import Rows
+from bdkn.networks import (
+    ACTIVATIONS,
+    OBJECTIVES,
+    SCHEDULES,
+    EpochReport,
+    Networks,
+    NetworkSpec,
+    Trained,
+    TrainingConfig,
+)
+from bdkn.networks.job import Streams, shuffle
+from bdkn.networks.reference import ReferenceEngine
 
 Seeds = list[np.random.SeedSequence]
 SPEC = NetworkSpec(n_inputs=3, hidden=(8, 8), activation="tanh")

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from make_jobs import jobs_of
 
+from bdkn.data.rows import Rows
 from bdkn.errors import InvalidParameterError
-from bdkn.networks import NetworkSpec
-from bdkn.rows import Rows
-from bdkn.training import Engine, Job, Trained, TrainingConfig, get_engine
+from bdkn.networks import Engine, Job, NetworkSpec, Trained, TrainingConfig, get_engine
 
 Seeds = list[np.random.SeedSequence]
 SPEC = NetworkSpec(n_inputs=3, hidden=(8,), activation="tanh")

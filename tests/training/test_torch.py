@@ -14,15 +14,24 @@ import numpy as np
 import pytest
 from make_jobs import jobs_of, split_of, start_networks, weights_of
 
+from bdkn.data.rows import Rows
 from bdkn.errors import InvalidParameterError, MissingExtraError
-from bdkn.networks import ACTIVATIONS, MIN_VARIANCE, Networks, NetworkSpec
-from bdkn.networks.functions import NUMPY, torch_functions
-from bdkn.rows import Rows
-from bdkn.training import OBJECTIVES, SCHEDULES, EpochReport, Trained, TrainingConfig
-from bdkn.training.objective import get_objective
-from bdkn.training.reference import ReferenceEngine
-from bdkn.training.rows import Streams
-from bdkn.training.torch_engine import TorchEngine
+from bdkn.networks import (
+    ACTIVATIONS,
+    MIN_VARIANCE,
+    OBJECTIVES,
+    SCHEDULES,
+    EpochReport,
+    Networks,
+    NetworkSpec,
+    Trained,
+    TrainingConfig,
+)
+from bdkn.networks.job import Streams
+from bdkn.networks.mlp import NUMPY, torch_functions
+from bdkn.networks.objective import get_objective
+from bdkn.networks.reference import ReferenceEngine
+from bdkn.networks.torch_engine import TorchEngine
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -325,7 +334,7 @@ def test_missing_torch_names_the_extra(monkeypatch: pytest.MonkeyPatch, rows: Ro
 
 
 def test_torch_is_imported_only_when_it_trains() -> None:
-    script = "import sys; from bdkn.training import get_engine; print(get_engine('torch'), 'torch' in sys.modules)"
+    script = "import sys; from bdkn.networks import get_engine; print(get_engine('torch'), 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "TorchEngine(device='cpu', module=None, dtype=None) False"
 

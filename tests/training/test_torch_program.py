@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bdkn.networks import NetworkSpec
-from bdkn.rows import Rows
-from bdkn.training import EpochReport, Job, Trained, TrainingConfig
-from bdkn.training.reference import ReferenceEngine
-from bdkn.training.torch_engine import TorchEngine
+from bdkn.data.rows import Rows
+from bdkn.networks import EpochReport, Job, NetworkSpec, Trained, TrainingConfig
+from bdkn.networks.reference import ReferenceEngine
+from bdkn.networks.torch_engine import TorchEngine
 
 torch = pytest.importorskip("torch")
 
@@ -56,7 +55,7 @@ LENGTHS = {"equal": (64, 64, 64), "nearly equal": (66, 67, 66), "a batch more": 
 def test_equals_the_reference_in_double_precision(
     rows: Rows, lengths: tuple[int, ...], config: TrainingConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bdkn.training.torch_program._CHUNK_STEPS", 3)  # several chunks per epoch
+    monkeypatch.setattr("bdkn.networks.torch_training._CHUNK_STEPS", 3)  # several chunks per epoch
     jobs = cross_fitted_jobs(config, lengths)
     ours, theirs = TorchEngine(dtype="float64").train(jobs, rows), ReferenceEngine(np.float64).train(jobs, rows)
     assert_equal(ours, theirs, rows, 1e-9)
@@ -76,7 +75,7 @@ def test_each_job_is_the_job_alone(rows: Rows) -> None:
 
 
 def test_jobs_of_one_shape_are_one_program(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bdkn.training import torch_program
+    from bdkn.networks import torch_training as torch_program
 
     sizes = []
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Protocol
 
-from bdkn.testing.checks import require
+from bdkn.testing.encoders import require
 from bdkn_paper.store import Cell, Record
 
 

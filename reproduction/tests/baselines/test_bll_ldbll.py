@@ -10,8 +10,8 @@ from sine import quick, table
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
 
+from bdkn.data.rows import Rows
 from bdkn.inference import Prior, Statistics, log_evidence
-from bdkn.rows import Rows
 from bdkn_paper import BLLRegressor, LDBLLRegressor
 from bdkn_paper.baselines.feature_map import FeatureMap
 from bdkn_paper.baselines.learners import derivatives

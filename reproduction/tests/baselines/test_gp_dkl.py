@@ -7,7 +7,7 @@ from sine import quick, sine, table
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from bdkn.rows import Rows
+from bdkn.data.rows import Rows
 from bdkn_paper import DKLRegressor, GPRegressor
 from bdkn_paper.baselines.conditioned_gp import ConditionedGP
 from bdkn_paper.baselines.feature_map import FeatureMap

@@ -7,8 +7,8 @@ import pytest
 import torch
 from sine import quick, table
 
+from bdkn.data.rows import Rows
 from bdkn.predictive import GaussianMixture
-from bdkn.rows import Rows
 from bdkn_paper import MFVIRegressor, VBLLRegressor
 from bdkn_paper.baselines.feature_map import FeatureMap
 

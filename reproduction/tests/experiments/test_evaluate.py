@@ -6,8 +6,8 @@ import pytest
 from tiny import QUICK, cell, task
 
 from bdkn.errors import InvalidParameterError
+from bdkn.estimators import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.metrics import calibration_error, crps, nll
-from bdkn.regressors import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.stages import stage
 from bdkn_paper.experiments.evaluate import FIT_STAGES, FITTED, PREDICT_STAGES, evaluate, timed
 from bdkn_paper.experiments.methods import make_regressor

@@ -15,8 +15,8 @@ from sklearn.tree import DecisionTreeRegressor
 from tiny import cell, task
 
 from bdkn.errors import MissingExtraError
+from bdkn.estimators import REGRESSORS
 from bdkn.predictive import Gaussian, GaussianMixture
-from bdkn.regressors import REGRESSORS
 from bdkn_paper.baselines import BASELINES
 from bdkn_paper.experiments import load_experiment, parse_experiment
 from bdkn_paper.experiments.evaluate import evaluate

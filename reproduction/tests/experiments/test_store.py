@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tiny import cell
 
 from bdkn.errors import InvalidParameterError
-from bdkn.persistence.locking import alone
+from bdkn.storage.atomic import alone
 from bdkn_paper.experiments import pending
 from bdkn_paper.store import Cell, Store, pack, records, unpack
 from bdkn_paper.store import store as store_module

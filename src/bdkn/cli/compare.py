@@ -1,16 +1,385 @@
-"""``bdkn compare``: which method predicts a column best."""
+"""bdkn compare."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
-from bdkn.cli.labelled import Roles, read_labelled
-from bdkn.cli.options import AsJson, Coverage, Data, Quiet, Seed, Target, names_of
-from bdkn.cli.terminal import Screen, errors_as_messages
-from bdkn.cli.wording import number
+from bdkn.cli.fit import Estimate
+from bdkn.cli.labelled import Labelled, Roles, read_labelled
+from bdkn.cli.terminal import (
+    AsJson,
+    Coverage,
+    Data,
+    Quiet,
+    Screen,
+    Seed,
+    Target,
+    errors_as_messages,
+    names_of,
+    number,
+    printable,
+)
+from bdkn.errors import InvalidParameterError, check_choice
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from bdkn.predictive import Gaussian
+    from bdkn.typing import FloatArray
+
+
+Moments = Callable[[Any, Any], tuple[Any, Any]]
+"""A function from a fitted model and rows to means and standard deviations."""
+
+Stop = Callable[[Any, Any], dict[str, Any]]
+"""A function from rows and targets left out to the arguments of a fit that stops when they are predicted worse."""
+
+_LEAST_ROWS = 50
+"""With fewer rows than this none is left out to stop a fit."""
+
+_FEW_VALUES = 12
+"""Categories with more values than this are encoded by the mean target of a value."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method by name: the package that it needs, the most rows that it can be fitted to, and how to make it."""
+
+    title: str
+    make: Callable[[int, str], Any]
+    package: str = "bdkn"
+    most_rows: int | None = None
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether its package is installed."""
+        return find_spec(self.package) is not None
+
+
+class EncodedPeer:
+    """A regressor of another library behind the usual encoders, that predicts Gaussians."""
+
+    def __init__(self, model: Any, moments: Moments, stop: Stop | None = None) -> None:
+        self.model, self.moments, self.stop = model, moments, stop
+
+    def fit(self, X: Any, y: FloatArray) -> Self:
+        """Fit encoders and model to training rows; a model that is stopped early, to nine tenths of them."""
+        self.encoder = usual_encoder(X)
+        inputs, validation = self.encoder.fit_transform(plain_frame(X), y), {}
+        if self.stop is not None and len(y) >= _LEAST_ROWS:
+            from sklearn.model_selection import train_test_split
+
+            inputs, left_X, y, left_y = train_test_split(inputs, y, test_size=0.1, random_state=0)
+            validation = self.stop(left_X, left_y)
+        self.model.fit(inputs, y, **validation)
+        return self
+
+    def predict_dist(self, X: Any) -> Gaussian:
+        """Return the Gaussian of each row."""
+        import numpy as np
+
+        from bdkn.predictive import Gaussian
+
+        mean, std = self.moments(self.model, self.encoder.transform(plain_frame(X)))
+        return Gaussian(np.asarray(mean), np.maximum(np.asarray(std), 1e-9))
+
+
+class QuantileBoosting:
+    """Boosted trees of scikit-learn: one model of the mean, and one for each end of the 90 % interval."""
+
+    def __init__(self, seed: int) -> None:
+        from sklearn.ensemble import HistGradientBoostingRegressor as Boosting
+
+        self.mean = Boosting(random_state=seed)
+        self.ends = [Boosting(loss="quantile", quantile=level, random_state=seed) for level in (0.05, 0.95)]
+
+    def fit(self, X: Any, y: FloatArray) -> Self:
+        """Fit the three models."""
+        for model in (self.mean, *self.ends):
+            model.fit(X, y)
+        return self
+
+    def moments(self, X: Any) -> tuple[Any, Any]:
+        """Return the mean, and the standard deviation of the Gaussian whose 90 % interval is as wide."""
+        lower, upper = (model.predict(X) for model in self.ends)
+        return self.mean.predict(X), (upper - lower) / (2 * 1.6448536269514722)
+
+
+def plain_frame(X: Any) -> Any:
+    """Return a data frame in which dates and booleans are numbers, and everything else but numbers is text."""
+    import numpy as np
+    from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype
+
+    frame = X.copy()
+    for name, column in X.items():
+        if is_datetime64_any_dtype(column.dtype):
+            days = column.to_numpy().astype("datetime64[us]")
+            frame[name] = np.where(np.isnat(days), np.nan, days.astype(np.int64) / 86.4e9)
+        elif is_bool_dtype(column.dtype) or is_numeric_dtype(column.dtype):
+            frame[name] = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        else:
+            frame[name] = column.astype(object).where(column.notna(), "missing").astype(str)
+    return frame
+
+
+def usual_encoder(X: Any) -> Any:
+    """Return what is usual before a model: scaling, one input per value of small categories, target means of others."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
+
+    frame = plain_frame(X)
+    numbers = [name for name in frame if frame[name].dtype.kind == "f"]
+    texts = [name for name in frame if name not in numbers]
+    small = [name for name in texts if frame[name].nunique() <= _FEW_VALUES]
+    large = [name for name in texts if name not in small]
+    scaled = make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler())
+    hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    targets = TargetEncoder(target_type="continuous", random_state=0)
+    parts = [("numbers", scaled, numbers), ("small", hot, small), ("large", targets, large)]
+    return ColumnTransformer([part for part in parts if part[2]])
+
+
+def _bdkn(seed: int, effort: str) -> Any:
+    from bdkn.estimators import BDKNRegressor
+
+    return BDKNRegressor(random_state=seed, effort=effort)
+
+
+def _stack(seed: int, effort: str) -> Any:
+    from bdkn.estimators import BayesianStackingRegressor
+
+    return BayesianStackingRegressor(random_state=seed, effort=effort, n_jobs=-1)
+
+
+def _deep_ensemble(seed: int, effort: str) -> Any:
+    from bdkn.estimators import DeepEnsembleRegressor
+
+    return DeepEnsembleRegressor(random_state=seed, effort=effort)
+
+
+def _ngboost(seed: int, effort: str) -> Any:
+    from ngboost import NGBRegressor
+
+    def moments(model: Any, X: Any) -> tuple[Any, Any]:
+        found = model.pred_dist(X)
+        return found.loc, found.scale
+
+    def stop(X: Any, y: Any) -> dict[str, Any]:
+        return {"X_val": X, "Y_val": y, "early_stopping_rounds": 50}
+
+    return EncodedPeer(NGBRegressor(n_estimators=1000, verbose=False, random_state=seed), moments, stop)
+
+
+def _catboost(seed: int, effort: str) -> Any:
+    from catboost import CatBoostRegressor
+
+    model = CatBoostRegressor(
+        loss_function="RMSEWithUncertainty", random_seed=seed, verbose=False, allow_writing_files=False
+    )
+
+    def moments(model: Any, X: Any) -> tuple[Any, Any]:
+        mean, variance = model.predict(X).T
+        return mean, variance**0.5
+
+    def stop(X: Any, y: Any) -> dict[str, Any]:
+        return {"eval_set": (X, y), "early_stopping_rounds": 50}
+
+    return EncodedPeer(model, moments, stop)
+
+
+def _boosting(seed: int, effort: str) -> Any:
+    return EncodedPeer(QuantileBoosting(seed), lambda model, X: model.moments(X))
+
+
+def _process(seed: int, effort: str) -> Any:
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+    kernel = ConstantKernel() * RBF(2.0) + WhiteKernel(0.1)
+    model = GaussianProcessRegressor(kernel, normalize_y=True, random_state=seed)
+    return EncodedPeer(model, lambda model, X: model.predict(X, return_std=True))
+
+
+def _ridge(seed: int, effort: str) -> Any:
+    from sklearn.linear_model import BayesianRidge
+
+    return EncodedPeer(BayesianRidge(), lambda model, X: model.predict(X, return_std=True))
+
+
+def _mean(seed: int, effort: str) -> Any:
+    from bdkn.report import ConstantGaussian
+
+    return ConstantGaussian()
+
+
+METHODS = {
+    "bdkn": Method("BDKN", _bdkn),
+    "stack": Method("Bayesian stack", _stack),
+    "deep-ensemble": Method("Deep ensemble", _deep_ensemble),
+    "catboost": Method("CatBoost", _catboost, "catboost"),
+    "ngboost": Method("NGBoost", _ngboost, "ngboost"),
+    "boosting": Method("HistGradientBoosting, quantiles", _boosting, "sklearn"),
+    "process": Method("Gaussian process", _process, "sklearn", most_rows=2000),
+    "ridge": Method("Bayesian ridge", _ridge, "sklearn"),
+    "mean": Method("Mean of the target", _mean),
+}
+
+
+def chosen_methods(names: tuple[str, ...], n_rows: int) -> dict[str, Method]:
+    """Return the methods that were asked for, all that can be used if none was; raise if one cannot be used."""
+    for name in names:
+        check_choice("each of --methods", name, METHODS)
+        if not METHODS[name].is_installed:
+            raise InvalidParameterError(f"method {name!r} needs {METHODS[name].package}; run: pip install {name}")
+    if names:
+        return {name: METHODS[name] for name in names}
+    return {
+        name: method
+        for name, method in METHODS.items()
+        if method.is_installed and (method.most_rows is None or n_rows <= method.most_rows)
+    }
+
+
+METRICS = ("nll", "crps", "rmse", "coverage", "seconds")
+TITLES = {"nll": "NLL", "crps": "CRPS", "rmse": "RMSE", "coverage": "coverage", "seconds": "seconds"}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The scores of one method, one per fold."""
+
+    name: str
+    title: str
+    folds: tuple[Estimate, ...]
+    seconds: tuple[float, ...]
+
+    def scores(self, metric: str) -> list[float]:
+        """Return a metric of every fold."""
+        return list(self.seconds) if metric == "seconds" else [getattr(fold, metric) for fold in self.folds]
+
+    def mean(self, metric: str) -> float:
+        """Return the average of a metric over the folds."""
+        return sum(self.scores(metric)) / len(self.seconds)
+
+    def numbers(self) -> dict[str, Any]:
+        """Return the averages and the scores of every fold."""
+        averages = {metric: self.mean(metric) for metric in METRICS}
+        return {"method": self.name, **averages, "folds": {metric: self.scores(metric) for metric in METRICS}}
+
+
+def compare_methods(
+    methods: Mapping[str, Method],
+    rows: Labelled,
+    splits: Sequence[tuple[Any, Any]],
+    *,
+    seed: int,
+    effort: str,
+    coverage: float,
+    tell: Callable[[str], None],
+) -> list[Compared]:
+    """Return the scores of all methods on the same folds, the best CRPS first."""
+    found = []
+    for name, method in methods.items():
+        tell(f"{method.title}: fitting {len(splits)} folds")
+        scored = [_one_fold(method, rows[train], rows[test], seed, effort, coverage) for train, test in splits]
+        folds, seconds = zip(*scored, strict=True)
+        found.append(Compared(name, method.title, folds, seconds))
+    return sorted(found, key=lambda one: one.mean("crps"))
+
+
+def folds_of(rows: Labelled, count: int, seed: int, *, ordered: bool) -> list[tuple[Any, Any]]:
+    """Return row numbers to train on and to leave out: random, by group, or by time."""
+    from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
+
+    if ordered:
+        return list(TimeSeriesSplit(count).split(rows.X))
+    if rows.groups is not None:
+        return list(GroupKFold(count).split(rows.X, groups=rows.groups))
+    return list(KFold(count, shuffle=True, random_state=seed).split(rows.X))
+
+
+def draw_comparison(found: Sequence[Compared], target: str, coverage: float) -> Figure:
+    """Return a figure with a panel per metric: a dot for the mean of each method, small ones for its folds."""
+    from matplotlib.figure import Figure
+
+    from bdkn.plots.display import GREY, label_axes, literal, prepare_axes
+
+    shown = [metric for metric in METRICS if metric != "seconds"]
+    figure = Figure(figsize=(3.0 * len(shown) + 1.5, 0.42 * len(found) + 1.4), layout="constrained")
+    for metric, ax in zip(shown, figure.subplots(1, len(shown), sharey=True), strict=True):
+        limit = _limit([one.mean(metric) for one in found])
+        prepare_axes(ax)
+        for place, one in enumerate(reversed(found)):
+            _draw_scores(ax, place, one.scores(metric), limit, best=_is_best(one, found, metric))
+        if metric == "coverage":
+            ax.axvline(coverage, color=GREY, lw=1, ls="--")
+        label_axes(ax, _label(metric, coverage), "", None)
+        ax.set_yticks(range(len(found)), [one.title for one in reversed(found)])
+    title = f"Predictions of {literal(printable(target))}, {len(found[0].folds)} folds left out in turn"
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12)
+    return figure
+
+
+def _draw_scores(ax: Axes, place: int, scores: list[float], limit: float, *, best: bool) -> None:
+    """Draw the scores of one method at a height; a mean beyond the limit is an arrow with its number."""
+    from bdkn.plots.display import BLUE, GREY, PALE, VERMILION
+
+    mean, colour = sum(scores) / len(scores), VERMILION if best else BLUE
+    ax.axhline(place, color=PALE, lw=0.8, zorder=0)
+    if mean > limit:
+        ax.plot(limit, place, ">", ms=8, color=colour)
+        ax.annotate(f"{mean:.3g}", (limit, place), (-8, -3), textcoords="offset points", ha="right", fontsize=8)
+        return
+    near = [score for score in scores if score <= limit]
+    ax.plot(near, [place] * len(near), "o", ms=3.5, color=GREY, alpha=0.6)
+    ax.plot(mean, place, "o", ms=8, color=colour)
+
+
+def write_comparison(path: Path, figure: Figure) -> None:
+    """Write the figure to a file; the format is that of its ending."""
+    from bdkn.report import write_picture
+
+    write_picture(path, figure)
+
+
+def _one_fold(
+    method: Method, train: Labelled, test: Labelled, seed: int, effort: str, coverage: float
+) -> tuple[Estimate, float]:
+    start = time.perf_counter()
+    model = method.make(seed, effort)
+    if method.package == "bdkn" and train.groups is not None and hasattr(model, "cv"):
+        model.fit(train.X, train.y, groups=train.groups)
+    else:
+        model.fit(train.X, train.y)
+    dist = model.predict_dist(test.X)
+    return Estimate.of(test.y, dist, coverage, method.title), time.perf_counter() - start
+
+
+def _is_best(one: Compared, found: Sequence[Compared], metric: str) -> bool:
+    return metric != "coverage" and one.mean(metric) == min(other.mean(metric) for other in found)
+
+
+def _limit(means: list[float]) -> float:
+    """Return the largest mean that is drawn where it is: one far beyond the others would hide their differences."""
+    ordered = sorted(means)
+    middle = ordered[len(ordered) // 2]
+    near = [mean for mean in ordered if mean <= middle + 5 * (middle - ordered[0])]
+    return near[-1] if len(near) == len(ordered) else near[-1] + 0.1 * (near[-1] - ordered[0])
+
+
+def _label(metric: str, coverage: float) -> str:
+    return f"{coverage:.0%} coverage" if metric == "coverage" else f"{TITLES[metric]} (smaller is better)"
+
 
 HELP = """Compare methods on a table: those of bdkn, and those of other libraries that are installed.
 
@@ -44,8 +413,6 @@ def compare(
 ) -> None:
     """Compare methods on a table."""
     with errors_as_messages():
-        from bdkn.cli.comparison import METRICS, TITLES, compare_methods, draw_comparison, folds_of, write_comparison
-        from bdkn.cli.peers import chosen_methods
         from bdkn.errors import InvalidParameterError, check_choice
         from bdkn.report import check_picture
         from bdkn.table_files import check_output

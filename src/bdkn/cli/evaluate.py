@@ -6,15 +6,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bdkn.cli.estimate import Estimate
+from bdkn.cli.fit import Estimate
 from bdkn.cli.labelled import Labelled, Roles, labelled
 from bdkn.cli.model_files import choose_density, input_names, load_model, target_of, with_inputs
-from bdkn.cli.options import AsJson, Coverage, Data, Density, KnownTarget, Model, Quiet
-from bdkn.cli.terminal import Screen, errors_as_messages
-from bdkn.cli.wording import number
+from bdkn.cli.terminal import (
+    AsJson,
+    Coverage,
+    Data,
+    Density,
+    KnownTarget,
+    Model,
+    Quiet,
+    Screen,
+    errors_as_messages,
+    number,
+)
 
 if TYPE_CHECKING:
     from bdkn.predictive import Predictive
+
 
 HELP = """Compare predictions of a model with the true values of a table.
 

@@ -7,9 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from bdkn.cli.model_files import input_names, load_model, with_inputs
-from bdkn.cli.options import AsJson, Data, Model, Quiet, Seed
-from bdkn.cli.terminal import Screen, errors_as_messages
-from bdkn.cli.wording import cell, number
+from bdkn.cli.terminal import AsJson, Data, Model, Quiet, Screen, Seed, cell, errors_as_messages, number
 
 HELP = """Say what each column adds to the prediction and to its uncertainty, for one row or for all.
 

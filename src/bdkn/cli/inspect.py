@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bdkn.cli.model_files import input_names, load_model, making
-from bdkn.cli.options import AsJson, Model
-from bdkn.cli.terminal import Screen, errors_as_messages
-from bdkn.cli.wording import number
+from bdkn.cli.terminal import AsJson, Model, Screen, errors_as_messages, number
 
 HELP = """Say what is in a model file: what it predicts, from which columns, how and when it was made.
 
@@ -39,7 +37,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
 
 def facts_of(path: Path, model: Any) -> dict[str, str]:
     """Return what there is to say about a model, in the order to say it."""
-    from bdkn.persistence import read
+    from bdkn.storage.archive import read
 
     _, document = read(path)
     made = making(model)

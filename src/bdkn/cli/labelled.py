@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bdkn.cli.options import names_of
-from bdkn.cli.terminal import Screen
+from bdkn.cli.terminal import Screen, names_of
 from bdkn.errors import InvalidParameterError, check_choice
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class Roles:
 
     def inputs(self, names: list[str]) -> list[str]:
         """Return the names of the input columns; raise if a column that is named is not there."""
-        from bdkn.table_files.dialect import UNNAMED
+        from bdkn.table_files.csv_files import UNNAMED
 
         for option in ("target", "groups", "time", "weights"):
             if (name := getattr(self, option)) is not None:
@@ -84,7 +83,7 @@ class Labelled:
 def read_labelled(data: Path, roles: Roles, screen: Screen) -> Labelled:
     """Return the rows of a table file that have a target; ordered by the time, if there is one."""
     from bdkn.table_files import read_table
-    from bdkn.table_files.dialect import UNNAMED
+    from bdkn.table_files.csv_files import UNNAMED
 
     frame = read_table(data, screen.note)
     inputs = roles.inputs(list(frame.columns))
@@ -118,7 +117,7 @@ def targets_of(column: Any, screen: Screen) -> FloatArray:
     """Return the targets, nan where missing; text such as "1,234" and "CHF 1'234" is read as numbers, with a note."""
     from pandas.api.types import is_object_dtype, is_string_dtype
 
-    from bdkn.tables.reading import read_column, read_text
+    from bdkn.data.reading import read_column, read_text
 
     if is_object_dtype(column.dtype) or is_string_dtype(column.dtype):
         read = read_text(read_column(column.to_frame(), column.name))

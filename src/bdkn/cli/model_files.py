@@ -12,7 +12,7 @@ from bdkn.errors import InvalidParameterError
 
 def load_model(path: Path) -> Any:
     """Return the model in a file; nothing in the file is executed."""
-    from bdkn.regressors import load
+    from bdkn.estimators import load
 
     if not path.exists():
         raise InvalidParameterError(
@@ -23,7 +23,7 @@ def load_model(path: Path) -> Any:
 
 def record_making(model: Any, **facts: Any) -> None:
     """Note on a model when and from what it was made; this becomes part of its file."""
-    from bdkn.report.environment import versions
+    from bdkn.report.wording import versions
 
     made = {"when": datetime.now(UTC).isoformat(timespec="seconds"), **facts, "versions": versions()}
     model.made_ = {name: value for name, value in made.items() if value is not None}

@@ -10,8 +10,7 @@ import typer
 
 from bdkn.cli.evaluate import labelled_for
 from bdkn.cli.model_files import load_model, target_of
-from bdkn.cli.options import AsJson, Data, KnownTarget, Model, Quiet
-from bdkn.cli.terminal import Screen, errors_as_messages
+from bdkn.cli.terminal import AsJson, Data, KnownTarget, Model, Quiet, Screen, errors_as_messages
 
 HELP = """Write one HTML page about a model: how good and how calibrated it is, what drives it, where it does not know.
 

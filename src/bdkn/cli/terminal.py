@@ -1,4 +1,4 @@
-"""Output of commands: results to standard output, progress and errors to standard error; and exit codes.
+"""Output, options and errors of the commands.
 
 0: done. 2: the command, its input or its machine must be corrected; one paragraph says how. 130 and 143: interrupted by
 SIGINT or SIGTERM; no file is half-written. 1: anything unexpected, with a traceback.
@@ -18,7 +18,8 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,6 +29,50 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from bdkn.report import Table
+
+
+def number(value: float, *, sign: bool = False) -> str:
+    """Return a number with four significant digits; large ones with separators in place of an exponent."""
+    plus = "+" if sign else ""
+    if 1e4 <= abs(value) < 1e12:
+        return f"{float(f'{value:.4g}'):{plus},.0f}"
+    return f"{value:{plus}.4g}"
+
+
+def cell(value: Any) -> str:
+    """Return a cell of a table; nothing for a missing value, a date without a time of day that is midnight."""
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float):
+        return number(value)
+    if hasattr(value, "date"):
+        return str(value.date()) if str(value).endswith("00:00:00") else str(value)
+    return str(value)
+
+
+Data = Annotated[Path, typer.Argument(help="Table: .csv, .tsv (also .gz) or .parquet.", show_default=False)]
+Model = Annotated[Path, typer.Argument(help="Model file that `bdkn fit` wrote.", show_default=False)]
+Target = Annotated[str, typer.Option(help="Column to predict; it must hold numbers.", show_default=False)]
+KnownTarget = Annotated[
+    str | None, typer.Option(help="Column with the true values; the one that the model was fitted to if not given.")
+]
+Coverage = Annotated[float, typer.Option(min=0.01, max=0.999, help="Probability that each interval should hold.")]
+MOST_SEED = 2**32 - 1
+"""Largest seed that all libraries know."""
+
+Seed = Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Seed; the same seed and table give the same result.")]
+Jobs = Annotated[int, typer.Option(help="Number of threads; -1: one per core.")]
+Density = Annotated[
+    str | None, typer.Option(help="'student-t' leaves out densities of neighbouring rows, which makes it faster.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes on standard error.")]
+
+
+def names_of(text: str | None) -> tuple[str, ...]:
+    """Return the names in a list that is separated by commas; none if there is no text."""
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
 
 INTERRUPTED = 130
 

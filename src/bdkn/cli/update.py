@@ -8,12 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from bdkn.cli.estimate import Estimate
 from bdkn.cli.evaluate import labelled_for
+from bdkn.cli.fit import Estimate
 from bdkn.cli.model_files import load_model, making, record_making, target_of
-from bdkn.cli.options import AsJson, Coverage, Data, KnownTarget, Model, Quiet
-from bdkn.cli.terminal import Screen, errors_as_messages
-from bdkn.cli.wording import number
+from bdkn.cli.terminal import AsJson, Coverage, Data, KnownTarget, Model, Quiet, Screen, errors_as_messages, number
 
 HOW = "The new rows, before they were absorbed"
 
@@ -68,7 +66,7 @@ def update(
 
 def changing(model: Path, out: Path, screen: Screen) -> AbstractContextManager[None]:
     """Keep other updates of the same file waiting: each would lose the rows of the other."""
-    from bdkn.persistence.locking import alone
+    from bdkn.storage.atomic import alone
 
     is_same = model.exists() and out.exists() and model.samefile(out)
     return alone(model, screen.progress) if is_same else nullcontext()

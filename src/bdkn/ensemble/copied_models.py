@@ -20,20 +20,8 @@ from sklearn.utils import check_array
 
 from bdkn.errors import InvalidParameterError, ModelFileError
 from bdkn.lazy import lazy
-from bdkn.persistence import Arrays, pack, unpack
-from bdkn.persistence.fields import (
-    Choice,
-    Either,
-    Named,
-    NonNegative,
-    Number,
-    Part,
-    flags,
-    floats,
-    integers,
-    must,
-    stored,
-)
+from bdkn.storage.archive import Arrays, pack, unpack
+from bdkn.storage.fields import Choice, Either, Named, NonNegative, Number, Part, flags, floats, integers, must, stored
 from bdkn.threads import run_on_threads
 from bdkn.typing import BoolArray, FloatArray
 
@@ -244,7 +232,7 @@ class Trees(CopiedModel):
     @lazy
     def _nodes(self) -> tuple[NDArray[Any], Ints, NDArray[np.uint8]]:
         """Nodes, roots and bit sets as compiled code reads them."""
-        from bdkn.kernels.tree_predict import CATEGORICAL, MISSING_LEFT, NODE
+        from bdkn.kernels.trees import CATEGORICAL, MISSING_LEFT, NODE
 
         self.check()
         is_categorical = np.isin(self.feature, self.categorical)
@@ -254,7 +242,7 @@ class Trees(CopiedModel):
         return nodes, self.roots.copy(), self.bitsets.copy()
 
     def _compute(self, X: Any, with_std: bool) -> MeanStd:
-        from bdkn.kernels.tree_predict import add_leaf_values, add_leaf_values_of_any
+        from bdkn.kernels.trees import add_leaf_values, add_leaf_values_of_any
 
         finite = ("allow-nan" if self.allow_nan else True) if self.single else not self.allow_nan
         table = self._with_codes(self._read(X, finite=finite, single=self.single))

@@ -1,22 +1,29 @@
 """The mathematics of the combination: Bayesian linear regression on the members' means, in closed form, on arrays."""
 
+from __future__ import annotations
+
 import warnings
 from typing import Any
 
-from bdkn.inference.blocks import BlockPosterior, block_posterior
-from bdkn.inference.combination import Combination
+from bdkn.inference.combination import Combination, Tails, fit_tails
 from bdkn.inference.conjugate import Prior, log_evidence
-from bdkn.inference.evidence import Spectrum
-from bdkn.inference.forecast import Forecast
-from bdkn.inference.kernel import StudentTProcess, induced_kernel, prior_mean, transformed_features
-from bdkn.inference.outside import Outside
-from bdkn.inference.posteriors import Posterior, leave_one_out, posterior
-from bdkn.inference.prior_variance import choose_prior_variance
+from bdkn.inference.evidence import Spectrum, choose_prior_variance
+from bdkn.inference.forecast import Forecast, Outside
+from bdkn.inference.posteriors import (
+    BlockPosterior,
+    Posterior,
+    StudentTProcess,
+    block_posterior,
+    induced_kernel,
+    leave_one_out,
+    posterior,
+    prior_mean,
+    transformed_features,
+)
 from bdkn.inference.published import published_combination
 from bdkn.inference.regression import combine
 from bdkn.inference.rowwise import compiled
 from bdkn.inference.statistics import Statistics
-from bdkn.inference.tails import Tails, fit_tails
 from bdkn.inference.updating import Absorbed
 from bdkn.inference.weights import WeightPosterior, average_weights
 

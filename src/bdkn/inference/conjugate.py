@@ -23,7 +23,7 @@ from bdkn.inference.evidence import constant_part, log_determinant
 from bdkn.inference.factor import Observations
 from bdkn.inference.rowwise import AnyPosterior, triangular_order
 from bdkn.inference.statistics import Statistics
-from bdkn.persistence.fields import Number, floats, stored
+from bdkn.storage.fields import Number, floats, stored
 from bdkn.typing import FloatArray
 
 _EPS, _LARGEST = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).max)

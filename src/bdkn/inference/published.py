@@ -9,8 +9,8 @@ import numpy as np
 
 from bdkn.inference.combination import Combination
 from bdkn.inference.conjugate import Prior, log_evidence
+from bdkn.inference.evidence import choose_prior_variance, renamed_exact
 from bdkn.inference.posteriors import Posterior, posterior
-from bdkn.inference.prior_variance import choose_prior_variance, renamed_exact
 from bdkn.inference.rowwise import posterior_of_few
 from bdkn.inference.statistics import Chunk, Statistics
 from bdkn.typing import FloatArray

@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bdkn.errors import InvalidParameterError, check_number
-from bdkn.inference.downdate import not_contained, remove
-from bdkn.inference.factor import Factor, Observations
-from bdkn.persistence.fields import NonNegative, stored
+from bdkn.inference.factor import Factor, Observations, not_contained, remove
+from bdkn.storage.fields import NonNegative, stored
 from bdkn.typing import FloatArray
 
 Chunk = Sequence[Any]

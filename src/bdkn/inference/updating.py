@@ -19,15 +19,14 @@ from typing import Annotated, Self
 import numpy as np
 
 from bdkn.errors import check_number
-from bdkn.inference.combination import Combination, features
+from bdkn.inference.combination import Combination, Tails, features
 from bdkn.inference.conjugate import Prior, condition, log_evidence
+from bdkn.inference.evidence import choose_prior_variance
 from bdkn.inference.forecast import Forecast
 from bdkn.inference.posteriors import Posterior
-from bdkn.inference.prior_variance import choose_prior_variance
 from bdkn.inference.regression import MAX_WEIGHT_VARIANCE, ROUNDING
 from bdkn.inference.statistics import Statistics
-from bdkn.inference.tails import Tails
-from bdkn.persistence.fields import Number, must, sizes, stored
+from bdkn.storage.fields import Number, must, sizes, stored
 from bdkn.typing import FloatArray
 
 

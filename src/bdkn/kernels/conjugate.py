@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.kernels.adam import adam_step
-from bdkn.kernels.compiled import compiled, inlined
+from bdkn.kernels.code_cache import compiled, inlined
 from bdkn.typing import FloatArray
 
 Found = tuple[bool, float, FloatArray, FloatArray, float, float]

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from bdkn.kernels.compiled import compiled, inlined
+from bdkn.kernels.code_cache import compiled, inlined
 from bdkn.typing import Float32Array, FloatArray
 
 Rows = tuple[FloatArray, FloatArray, Float32Array, Float32Array, Float32Array]

@@ -1,14 +1,124 @@
-"""The way through pipelines, searches and transformed targets to the regressor inside, which predicts distributions."""
+"""Find the distribution that an estimator predicts, through pipelines, searches and transformed targets.
+
+Transformers are known by their fitted attributes and by the functions they call, so that nothing is imported for them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit, logit
+
 from bdkn.errors import InvalidParameterError
-from bdkn.metrics.target_transformers import target_maps
-from bdkn.predictive import Predictive
-from bdkn.predictive.target_maps import TargetMap
+from bdkn.metrics.scores import coverage, crps, nll
+from bdkn.predictive import LogitLink, LogLink, Predictive, YeoJohnsonLink
+from bdkn.predictive.transformed import AsinhLink, BoxCoxLink, QuantileLink, TargetMap
+
+_LN2, _LN10 = float(np.log(2.0)), float(np.log(10.0))
+
+_FUNCTIONS: dict[Any, TargetMap] = {
+    None: TargetMap(),
+    np.positive: TargetMap(),
+    np.log: TargetMap(LogLink()),
+    np.log1p: TargetMap(LogLink(-1.0)),
+    np.log2: TargetMap(LogLink(), unit=_LN2),
+    np.log10: TargetMap(LogLink(), unit=_LN10),
+    np.sqrt: TargetMap(BoxCoxLink(0.5), unit=2.0, shift=-2.0),
+    np.square: TargetMap(BoxCoxLink(2.0), unit=0.5, shift=-0.5),
+    np.arcsinh: TargetMap(AsinhLink()),
+    logit: TargetMap(LogitLink()),
+}
+"""Functions of the target and their maps."""
+
+_POINTS = np.array([0.125, 0.5, 0.875])
+"""Targets at which a function and its inverse are compared."""
+
+KNOWN = (
+    "np.log, np.log1p, np.log2, np.log10, np.sqrt, np.square, np.arcsinh or scipy.special.logit with their inverses, "
+    "StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, PowerTransformer, QuantileTransformer, or a pipeline "
+    "of them"
+)
+
+
+def target_maps(transformer: Any) -> tuple[TargetMap, ...]:
+    """Return the maps of a fitted transformer of the target, the last step of a pipeline first."""
+    if hasattr(transformer, "steps"):
+        steps = [step for _, step in transformer.steps if step is not None and step != "passthrough"]
+        return tuple(map_ for step in reversed(steps) for map_ in target_maps(step))
+    kind = type(transformer).__name__
+    if hasattr(transformer, "inverse_func"):
+        return (_function_map(transformer),)
+    if kind == "PowerTransformer":
+        return _power_maps(transformer)
+    if kind == "QuantileTransformer":
+        return (_quantile_map(transformer),)
+    if kind in _SCALERS:
+        return (_SCALERS[kind](transformer),)
+    raise InvalidParameterError(
+        f"the distribution of a transformed target needs a transformer that is known to increase: {KNOWN}; got {kind}. "
+        "Or fit the regressor to the target itself: its target='auto' chooses a transformation"
+    )
+
+
+def _function_map(transformer: Any) -> TargetMap:
+    func, inverse = transformer.func, transformer.inverse_func
+    try:
+        found = _FUNCTIONS.get(func)
+    except TypeError:  # a function that cannot be hashed
+        found = None
+    if found is None or not _is_inverse(func, inverse):
+        names = tuple(getattr(f, "__name__", str(f)) for f in (func, inverse))
+        raise InvalidParameterError(
+            "the distribution of a transformed target needs a function that is known to increase, and its inverse: "
+            f"{KNOWN}; got func={names[0]}, inverse_func={names[1]}"
+        )
+    return found
+
+
+def _is_inverse(func: Any, inverse: Any) -> bool:
+    if func is None or inverse is None:
+        return func is None and inverse is None
+    return bool(np.allclose(inverse(func(_POINTS)), _POINTS, rtol=1e-10)) and (func is not logit or inverse is expit)
+
+
+def _number(value: Any, default: float) -> float:
+    return default if value is None else float(np.ravel(value)[0])
+
+
+_SCALERS = {
+    # It knows the mean even where it does not subtract it.
+    "StandardScaler": lambda t: TargetMap(
+        unit=_number(t.scale_, 1.0), shift=_number(t.mean_ if t.with_mean else None, 0.0)
+    ),
+    "RobustScaler": lambda t: TargetMap(unit=_number(t.scale_, 1.0), shift=_number(t.center_, 0.0)),
+    "MaxAbsScaler": lambda t: TargetMap(unit=_number(t.scale_, 1.0)),
+    "MinMaxScaler": lambda t: TargetMap(
+        unit=1.0 / _number(t.scale_, 1.0), shift=-_number(t.min_, 0.0) / _number(t.scale_, 1.0)
+    ),
+}
+
+
+def _power_maps(transformer: Any) -> tuple[TargetMap, ...]:
+    power = float(transformer.lambdas_[0])
+    link = BoxCoxLink(power) if transformer.method == "box-cox" else YeoJohnsonLink(power)
+    if not transformer.standardize:
+        return (TargetMap(link),)
+    scaler = _SCALERS["StandardScaler"](transformer._scaler)
+    return (TargetMap(link, scaler.unit, scaler.shift),)
+
+
+def _quantile_map(transformer: Any) -> TargetMap:
+    quantiles = np.asarray(transformer.quantiles_[:, 0], dtype=np.float64)
+    repeated = int(np.sum(np.diff(quantiles) <= 0.0))
+    if repeated:
+        raise InvalidParameterError(
+            "a QuantileTransformer of the target has a density only if its quantiles differ; here "
+            f"{repeated} of {len(quantiles)} repeat the one before: use fewer n_quantiles, or a PowerTransformer"
+        )
+    return TargetMap(QuantileLink(quantiles, transformer.references_, transformer.output_distribution == "normal"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,3 +182,127 @@ def plain_route_of(estimator: Any, X: Any) -> Route:
             "the regressor to the target itself, or explain the regressor inside, in units of the transformed target"
         )
     return route
+
+
+def predictive_of(estimator: Any, X: Any) -> Predictive:
+    """Return the predicted distributions of a fitted estimator, also inside a pipeline, search or transformed target.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted regressor with ``predict_dist``, or a pipeline, search or transformed target that ends with one.
+    X : array-like or data frame
+        Rows.
+
+    Returns
+    -------
+    Predictive
+        One distribution per row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from bdkn import BDKNRegressor
+    >>> from bdkn.metrics import predictive_of
+    >>> X = np.linspace(0.0, 1.0, 40)[:, None]
+    >>> model = make_pipeline(StandardScaler(), BDKNRegressor(n_members=2, epochs=2, random_state=0)).fit(X, X[:, 0])
+    >>> len(predictive_of(model, X))
+    40
+    """
+    return route_of(estimator, X).dist()
+
+
+def neg_nll(estimator: Any, X: Any, y: ArrayLike) -> float:
+    """Return the mean log predictive density, the negative of ``nll``.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted regressor with ``predict_dist``, or a pipeline, search or transformed target that ends with one.
+    X : array-like or data frame
+        Rows.
+    y : array-like (n,)
+        Observed targets.
+
+    Returns
+    -------
+    float
+        The score in nats per row; greater is better.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from bdkn import BDKNRegressor
+    >>> from bdkn.metrics import neg_nll
+    >>> X = np.random.default_rng(0).uniform(size=(60, 1))
+    >>> model = BDKNRegressor(n_members=2, epochs=2, random_state=0)
+    >>> cross_val_score(model, X, X[:, 0], scoring=neg_nll, cv=3).shape
+    (3,)
+    """
+    return -nll(y, predictive_of(estimator, X))
+
+
+def neg_crps(estimator: Any, X: Any, y: ArrayLike) -> float:
+    """Return the negative mean continuous ranked probability score.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted regressor with ``predict_dist``, or a pipeline, search or transformed target that ends with one.
+    X : array-like or data frame
+        Rows.
+    y : array-like (n,)
+        Observed targets.
+
+    Returns
+    -------
+    float
+        The score in the units of ``y``; greater is better.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from bdkn import BDKNRegressor
+    >>> from bdkn.metrics import neg_crps
+    >>> X = np.random.default_rng(0).uniform(size=(60, 1))
+    >>> model = BDKNRegressor(n_members=2, epochs=2, random_state=0)
+    >>> cross_val_score(model, X, X[:, 0], scoring=neg_crps, cv=3).shape
+    (3,)
+    """
+    return -crps(y, predictive_of(estimator, X))
+
+
+def neg_coverage_error(estimator: Any, X: Any, y: ArrayLike, level: float = 0.9) -> float:
+    """Return the negative difference between nominal and observed coverage of central intervals.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted regressor with ``predict_dist``, or a pipeline, search or transformed target that ends with one.
+    X : array-like or data frame
+        Rows.
+    y : array-like (n,)
+        Observed targets.
+    level : float, default=0.9
+        Nominal coverage: the probability of the interval.
+
+    Returns
+    -------
+    float
+        The negative error, from -1 to 0; greater is better.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn import BDKNRegressor
+    >>> from bdkn.metrics import neg_coverage_error
+    >>> X = np.linspace(0.0, 1.0, 60)[:, None]
+    >>> model = BDKNRegressor(n_members=2, epochs=2, random_state=0).fit(X, X[:, 0])
+    >>> -1.0 <= neg_coverage_error(model, X, X[:, 0]) <= 0.0
+    True
+    """
+    return -abs(coverage(y, predictive_of(estimator, X), level) - level)

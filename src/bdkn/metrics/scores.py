@@ -1,13 +1,166 @@
-"""Scores of predictions, the coverage and width of intervals, and all of them together."""
+"""Scores and calibration of predictive distributions."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bdkn.metrics.calibration import calibration_error
-from bdkn.metrics.rows import average, observed, root_mean_square
+from bdkn.arrays import read_numbers
+from bdkn.errors import InvalidParameterError, shown
 from bdkn.predictive import Predictive
+from bdkn.typing import FloatArray
+
+_LARGE = 1e150
+"""The square of a larger number, and the sum of many, may overflow."""
+
+
+def observed(y: ArrayLike, dist: Predictive) -> FloatArray:
+    """Return ``y`` as floats, after checking that there is one finite value for each predicted row."""
+    values = read_numbers("y", y)
+    if values.shape != (len(dist),):
+        raise InvalidParameterError(
+            f"y must hold one value for each of the {len(dist)} predicted rows; got shape {values.shape}"
+        )
+    if not np.isfinite(values).all():
+        raise InvalidParameterError(f"y must be finite; {np.sum(~np.isfinite(values))} of {values.size} values are not")
+    return values
+
+
+def row_weights(sample_weight: ArrayLike | None, rows: int) -> FloatArray:
+    """Return weights that sum to one over the rows, all equal where none were given."""
+    weights = np.ones(rows) if sample_weight is None else read_numbers("sample_weight", sample_weight)
+    least, most = weights.min(initial=np.inf), weights.max(initial=0.0)
+    if weights.shape != (rows,) or not (least >= 0 and 0 < most < np.inf):
+        with np.errstate(all="ignore"):
+            raise InvalidParameterError(
+                f"sample_weight must hold one weight >= 0 for each of {rows} rows, not all zero; "
+                f"got shape {weights.shape} with sum {weights.sum():g}"
+            )
+    if not 1 / _LARGE < most < _LARGE:  # their sum may overflow, or have few digits
+        weights = weights / most
+    return np.asarray(weights / weights.sum())
+
+
+def average(values: FloatArray, sample_weight: ArrayLike | None) -> float:
+    """Return the weighted mean over rows; one infinite loss makes it infinite, a row without weight never counts."""
+    weights = row_weights(sample_weight, len(values))
+    counted = weights > 0
+    if np.isposinf(values[counted]).any():
+        return float("inf")
+    mean, least, most = weights[counted] @ values[counted], values[counted].min(), values[counted].max()
+    return float(np.clip(mean, least, most))  # weights that add up to a little more than one do not make it larger
+
+
+def root_mean_square(errors: FloatArray, sample_weight: ArrayLike | None) -> float:
+    """Return the root of the weighted mean of squares, also of errors whose squares leave the range of numbers."""
+    size = np.abs(errors[np.isfinite(errors)]).max(initial=0.0)
+    unit = size if size and not 1 / _LARGE < size < _LARGE else 1.0
+    return float(unit * np.sqrt(average((errors / unit) ** 2, sample_weight)))
+
+
+_LEVELS = np.linspace(0.05, 0.95, 19)
+
+
+def pit(y: ArrayLike, dist: Predictive) -> FloatArray:
+    """Return the probability integral transform ``F(y)`` of each row.
+
+    Parameters
+    ----------
+    y : array-like (n,)
+        Observed targets.
+    dist : Predictive
+        Predicted distributions of the n rows.
+
+    Returns
+    -------
+    array (n,)
+        Values of the distribution function, uniform on [0, 1] for a calibrated model.
+
+    Examples
+    --------
+    >>> from bdkn.metrics import pit
+    >>> from bdkn.predictive import Gaussian
+    >>> print(pit([0.0, 3.0], Gaussian([0.0, 2.0], [1.0, 1.0])).round(3))
+    [0.5   0.841]
+    """
+    return dist.cdf(observed(y, dist))
+
+
+def calibration_curve(
+    y: ArrayLike, dist: Predictive, levels: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the observed coverage of central intervals at several levels.
+
+    Parameters
+    ----------
+    y : array-like (n,)
+        Observed targets.
+    dist : Predictive
+        Predicted distributions of the n rows.
+    levels : array-like (k,), optional
+        Nominal coverages; 5 %, 10 %, …, 95 % by default.
+    sample_weight : array-like (n,), optional
+        Weights of the rows; equal by default.
+
+    Returns
+    -------
+    nominal : array (k,)
+        The levels.
+    share : array (k,)
+        The share of observations inside the central interval of each level.
+
+    Examples
+    --------
+    >>> from bdkn.metrics import calibration_curve
+    >>> from bdkn.predictive import Gaussian
+    >>> nominal, share = calibration_curve([0.1, 3.0], Gaussian([0.0, 2.0], [1.0, 1.0]), [0.5, 0.9])
+    >>> print(nominal, share)
+    [0.5 0.9] [0.5 1. ]
+    """
+    values, nominal = observed(y, dist)[:, None], check_levels(levels)
+    lower, upper = dist.ppf((1 - nominal) / 2), dist.ppf((1 + nominal) / 2)
+    inside = (lower <= values) & (values <= upper)
+    return nominal, np.asarray(row_weights(sample_weight, len(dist)) @ inside)
+
+
+def calibration_error(
+    y: ArrayLike, dist: Predictive, levels: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+) -> float:
+    """Return the mean absolute difference between nominal and observed coverage.
+
+    Parameters
+    ----------
+    y : array-like (n,)
+        Observed targets.
+    dist : Predictive
+        Predicted distributions of the n rows.
+    levels : array-like (k,), optional
+        Nominal coverages; 5 %, 10 %, …, 95 % by default.
+    sample_weight : array-like (n,), optional
+        Weights of the rows; equal by default.
+
+    Returns
+    -------
+    float
+        The error, from 0 to 1; smaller is better.
+
+    Examples
+    --------
+    >>> from bdkn.metrics import calibration_error
+    >>> from bdkn.predictive import Gaussian
+    >>> round(calibration_error([0.1, 3.0], Gaussian([0.0, 2.0], [1.0, 1.0]), [0.5, 0.9]), 3)
+    0.05
+    """
+    nominal, share = calibration_curve(y, dist, levels, sample_weight)
+    return float(np.mean(np.abs(share - nominal)))
+
+
+def check_levels(levels: ArrayLike | None) -> FloatArray:
+    """Return the nominal levels as a 1-D array, after checking that each is a probability."""
+    nominal = _LEVELS.copy() if levels is None else read_numbers("levels", levels)
+    if nominal.ndim != 1 or nominal.size == 0 or not np.all((nominal >= 0) & (nominal <= 1)):
+        raise InvalidParameterError(f"levels must be a list of probabilities within [0, 1]; got {shown(levels)}")
+    return nominal
 
 
 def rmse(y: ArrayLike, dist: Predictive, sample_weight: ArrayLike | None = None) -> float:

@@ -1,25 +1,52 @@
-"""Networks as plain arrays: their shape, their initial weights, their forward pass."""
+"""Networks as plain arrays, and the engines that train them."""
 
-from bdkn.networks.activation import ACTIVATIONS
-from bdkn.networks.functions import Functions, softplus
-from bdkn.networks.head import MEAN_VARIANCE, MIN_VARIANCE, Head, MeanVarianceHead
-from bdkn.networks.mlp import MixedNetworks, Networks, Predictor, initial_networks, join
-from bdkn.networks.piecewise import EncodedNetworks, PiecewiseLinear, n_binned_columns, with_encoding
-from bdkn.networks.spec import NetworkSpec
+from bdkn.networks.bins import EncodedNetworks, PiecewiseLinear, n_binned_columns, with_encoding
+from bdkn.networks.engines import ENGINES, get_engine
+from bdkn.networks.job import SCHEDULES, Engine, EpochReport, Hook, Job, Task, Trained, TrainingConfig
+from bdkn.networks.mlp import (
+    ACTIVATIONS,
+    MEAN_VARIANCE,
+    MIN_VARIANCE,
+    Functions,
+    Head,
+    MeanVarianceHead,
+    MixedNetworks,
+    Networks,
+    NetworkSpec,
+    Predictor,
+    initial_networks,
+    join,
+    softplus,
+)
+from bdkn.networks.objective import OBJECTIVES, Objective
+from bdkn.networks.settings import NetworkSettings
 
 __all__ = [
     "ACTIVATIONS",
+    "ENGINES",
     "MEAN_VARIANCE",
     "MIN_VARIANCE",
+    "OBJECTIVES",
+    "SCHEDULES",
     "EncodedNetworks",
+    "Engine",
+    "EpochReport",
     "Functions",
     "Head",
+    "Hook",
+    "Job",
     "MeanVarianceHead",
     "MixedNetworks",
+    "NetworkSettings",
     "NetworkSpec",
     "Networks",
+    "Objective",
     "PiecewiseLinear",
     "Predictor",
+    "Task",
+    "Trained",
+    "TrainingConfig",
+    "get_engine",
     "initial_networks",
     "join",
     "n_binned_columns",

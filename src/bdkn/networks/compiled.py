@@ -16,14 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bdkn.errors import InvalidParameterError
-from bdkn.kernels import elementary
-from bdkn.kernels.compiled import announce, compiled, inlined
-from bdkn.kernels.product import main_height, product
-from bdkn.kernels.tile import padded
+from bdkn.kernels import dense as elementary
+from bdkn.kernels.code_cache import announce, compiled, inlined
+from bdkn.kernels.dense import main_height, padded, product
 from bdkn.lazy import lazy
-from bdkn.networks.activation import ACTIVATIONS, LEAK
-from bdkn.networks.head import MIN_VARIANCE
-from bdkn.networks.spec import Layer, NetworkSpec
+from bdkn.networks.mlp import ACTIVATIONS, LEAK, MIN_VARIANCE, Layer, NetworkSpec
 from bdkn.threads import run_on_threads
 
 f4 = np.float32

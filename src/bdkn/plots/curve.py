@@ -11,10 +11,22 @@ from numpy.typing import ArrayLike
 
 from bdkn.arrays import read_numbers
 from bdkn.errors import InvalidParameterError, shown
-from bdkn.plots.bands import Band, central_bands, draw_bands
-from bdkn.plots.display import Display
-from bdkn.plots.grid import predict_beyond, spaced_over, table_like
-from bdkn.plots.style import BLUE, INK, VERMILION, draw_legend, label_axes, prepare_axes, require_matplotlib
+from bdkn.plots.display import (
+    BLUE,
+    INK,
+    VERMILION,
+    Band,
+    Display,
+    central_bands,
+    draw_bands,
+    draw_legend,
+    label_axes,
+    predict_beyond,
+    prepare_axes,
+    require_matplotlib,
+    spaced_over,
+    table_like,
+)
 from bdkn.predictive.base import Predictive
 from bdkn.typing import FloatArray
 

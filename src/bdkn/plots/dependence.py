@@ -7,13 +7,22 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from bdkn.metrics.estimators import plain_route_of
-from bdkn.plots.display import Display
-from bdkn.plots.style import BLUE, PALE, draw_legend, label_axes, literal, prepare_axes, require_matplotlib, tint
+from bdkn.plots.display import (
+    BLUE,
+    PALE,
+    Display,
+    draw_legend,
+    label_axes,
+    literal,
+    prepare_axes,
+    require_matplotlib,
+    tint,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bdkn.regressors.partial_dependence import PartialDependence
+    from bdkn.analysis.partial_dependence import PartialDependence
 
 
 class DependenceDisplay(Display["PartialDependence"]):

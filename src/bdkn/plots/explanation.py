@@ -9,14 +9,24 @@ import numpy as np
 
 from bdkn.errors import check_number
 from bdkn.metrics.estimators import plain_route_of
-from bdkn.plots.display import Display
-from bdkn.plots.style import BLUE, GREY, INK, VERMILION, label_axes, literal, prepare_axes, require_matplotlib
+from bdkn.plots.display import (
+    BLUE,
+    GREY,
+    INK,
+    VERMILION,
+    Display,
+    label_axes,
+    literal,
+    prepare_axes,
+    require_matplotlib,
+)
 from bdkn.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bdkn.regressors.explanation import Explanation
+    from bdkn.analysis.explanation import Explanation
+
 
 _ERRORS = 2.0
 """Standard errors that the lines at the ends of bars extend to each side."""

@@ -9,12 +9,12 @@ import numpy as np
 
 from bdkn.errors import InvalidParameterError
 from bdkn.metrics import Monitor
-from bdkn.plots.display import Display
-from bdkn.plots.style import (
+from bdkn.plots.display import (
     BLUE,
     GREY,
     SERIES,
     VERMILION,
+    Display,
     draw_legend,
     label_axes,
     percent_axis,
@@ -25,6 +25,7 @@ from bdkn.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 _SMALL: dict[str, Any] = {"fontsize": 8.5, "handlelength": 1.6, "columnspacing": 1.4, "borderaxespad": 0.3}
 _LN10 = float(np.log(10.0))

@@ -11,9 +11,19 @@ from numpy.typing import NDArray
 
 from bdkn.errors import InvalidParameterError
 from bdkn.metrics.estimators import regressor_of
-from bdkn.plots.bands import Band, central_bands
-from bdkn.plots.display import Display
-from bdkn.plots.style import BLUE, GREY, ORANGE, draw_legend, label_axes, literal, prepare_axes, require_matplotlib
+from bdkn.plots.display import (
+    BLUE,
+    GREY,
+    ORANGE,
+    Band,
+    Display,
+    central_bands,
+    draw_legend,
+    label_axes,
+    literal,
+    prepare_axes,
+    require_matplotlib,
+)
 from bdkn.predictive.base import Predictive
 from bdkn.typing import FloatArray
 

@@ -13,7 +13,7 @@ from typing import Annotated, Protocol
 
 import numpy as np
 
-from bdkn.persistence.fields import Number, Positive, must, stored
+from bdkn.storage.fields import Number, Positive, must, stored
 from bdkn.typing import FloatArray
 
 Bound = Annotated[float, Number(infinite=True)]

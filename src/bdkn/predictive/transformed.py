@@ -1,21 +1,115 @@
-"""The distribution of a target of which a function, the link, has a known distribution."""
+"""Distributions of a target that was transformed by a link, and their quadrature."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from bdkn.errors import check_number
 from bdkn.lazy import lazy
 from bdkn.predictive.base import Index, Predictive
-from bdkn.predictive.links import Link
-from bdkn.predictive.location_scale import LocationScale, StudentT
-from bdkn.predictive.mixture import increasing_root
-from bdkn.predictive.quadrature import END, SHORT, SMOOTH, Beyond, Half, Rule, gaussian_moments, path
-from bdkn.predictive.student_mixture import StudentTMixture
+from bdkn.predictive.links import Link, Support
+from bdkn.predictive.location_scale import LocationScale, StudentT, normal_logpdf
+from bdkn.predictive.mixture import StudentTMixture, increasing_root
 from bdkn.typing import BoolArray, FloatArray
+
+END = 2.0**-36
+"""The level of the outermost quantiles of the quadrature; beyond, the distribution is taken as a power law."""
+
+Rule = tuple[FloatArray, FloatArray]
+"""Nodes and weights of a quadrature on [0, 1]."""
+
+
+def _panels(panels: int, order: int) -> Rule:
+    """Return the rule of Gauss and Legendre in each of so many panels."""
+    nodes, weights = np.polynomial.legendre.leggauss(order)
+    x = (np.arange(panels)[:, None] + (1.0 + nodes) / 2.0) / panels
+    return x.ravel(), np.tile(weights / (2.0 * panels), panels)
+
+
+SMOOTH, SHORT = _panels(4, 12), _panels(1, 6)
+"""The rules for a long piece of a path, and for a short one."""
+
+_REACH = 6.5
+"""Standard deviations beyond which a Gaussian has no mass."""
+
+_GAUSSIAN = _panels(1, 32)
+_VALUES_AT_ONCE = 1 << 18
+
+
+@dataclass(frozen=True, eq=False)
+class Half:
+    """Of one half of each distribution: ∫ P dy, 2 ∫ d P dy and ∫ P² dy, with d the distance of y from the median.
+
+    P is the probability of a value farther out than y. The first two are the moments of d in this half.
+    """
+
+    first: FloatArray
+    second: FloatArray
+    score: FloatArray
+
+
+class Beyond(Half):
+    """The same beyond the last quantile, at the level ε.
+
+    There P is ε w^(-1/κ), where w is the distance of z from its median in units of that of the last quantile, and g⁻¹
+    is linear: the distance of y is ``last`` + ``rise`` (w - 1).
+    """
+
+    @classmethod
+    def of(cls, last: FloatArray, rise: FloatArray, reach: FloatArray) -> Beyond:
+        """Return the integrals from the distances (n, 2) of z at the levels ε and 2ε."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            κ = np.nan_to_num(np.log2(reach[:, 0] / reach[:, 1]), nan=0.0)
+            one, two = (np.where(κ < limit, κ / (1.0 - κ / limit), np.inf) for limit in (1.0, 0.5))
+            first, second = rise * one, 2.0 * rise * ((last - rise) * one + rise * two)
+        score, flat = rise * κ / np.maximum(2.0 - κ, 1e-9), rise == 0.0
+        first, second = (
+            np.where(flat, 0.0, first),
+            np.where(flat, 0.0, np.nan_to_num(second, nan=np.inf, posinf=np.inf)),
+        )
+        return cls(END * first, END * second, END**2 * score)
+
+
+def path(
+    start: FloatArray, stop: FloatArray, width: FloatArray, breaks: FloatArray, rule: Rule = SMOOTH
+) -> tuple[FloatArray, FloatArray]:
+    """Return nodes (n, k) from ``start`` to ``stop`` and their weights, denser within ``width`` of the start.
+
+    Quadrature is by pieces that end at the ``breaks`` on the way, where the integrand is not smooth.
+    """
+    at, share = rule
+    unit = np.where(width > 0.0, width, 1.0)
+    far = np.arcsinh((stop - start) / unit)
+    between = np.clip(np.arcsinh((breaks - start) / unit), np.minimum(far, 0.0), np.maximum(far, 0.0))
+    edges = np.sort(np.abs(np.hstack([np.zeros_like(far), between, far])), axis=1) * np.where(far < 0.0, -1.0, 1.0)
+    length = np.diff(edges, axis=1)[:, :, None]
+    s = (edges[:, :-1, None] + length * at).reshape(len(start), -1)
+    return start + unit * np.sinh(s), unit * np.cosh(s) * (length * share).reshape(len(start), -1)
+
+
+def gaussian_moments(
+    function: Callable[[FloatArray, slice], FloatArray], loc: FloatArray, scale: FloatArray, ends: FloatArray
+) -> FloatArray:
+    """Return E[1], E[f(Z)] and E[f(Z)²] (3, n, A) of Gaussians Z, counting Z between the two ``ends`` only.
+
+    ``function`` returns f of an array (m, k), given that and the slice of m rows that it belongs to.
+    """
+    (at, share), found = _GAUSSIAN, np.empty((3, *loc.shape))
+    size = max(1, _VALUES_AT_ONCE // max(1, loc.shape[1] * len(at)))
+    for rows in (slice(start, start + size) for start in range(0, len(loc), size)):
+        centre, unit = loc[rows, :, None], scale[rows, :, None]
+        low, high = (np.clip((end - centre) / unit, -_REACH, _REACH) for end in ends)
+        t = low + (high - low) * at
+        mass = (high - low) * share * np.exp(-0.5 * t**2) / np.sqrt(2.0 * np.pi)
+        y = function((centre + unit * t).reshape(len(t), -1), rows).reshape(t.shape)
+        found[:, rows] = mass.sum(axis=2), (mass * y).sum(axis=2), (mass * y * y).sum(axis=2)
+    return found
+
 
 _LEVELS = np.arange(1, 64) / 64
 """Levels of the quantiles of a mixture between which the CRPS is integrated."""
@@ -337,3 +431,123 @@ def _outer(dist: Predictive, levels: FloatArray) -> tuple[FloatArray, FloatArray
     """Return finite quantiles of the lowest and the highest of all levels, or nearly so."""
     ends = np.clip([levels.min(), levels.max()], 1e-300, 1.0 - 2.0**-53)
     return dist.ppf(ends[0]), dist.ppf(ends[1])
+
+
+_MOST_BREAKS = 15
+"""Kinks of a piecewise-linear link at which integrals are divided; between them there may be others."""
+
+_OUTERMOST = 1e-7
+"""The level of the outermost normal quantiles, as in scikit-learn's QuantileTransformer."""
+
+
+@dataclass(frozen=True)
+class BoxCoxLink(Link):
+    """(y^power - 1) / power for targets above zero; the logarithm for the power zero."""
+
+    power: float
+
+    @property
+    def support(self) -> Support:
+        """The bounds of the target."""
+        return 0.0, np.inf
+
+    def forward(self, y: FloatArray) -> FloatArray:
+        """Return g(y)."""
+        with np.errstate(divide="ignore", over="ignore"):
+            logs = np.log(y)
+            return logs if self.power == 0.0 else np.asarray(np.expm1(self.power * logs) / self.power)
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Return the y with g(y) = z."""
+        with np.errstate(divide="ignore", over="ignore"):
+            if self.power == 0.0:
+                return np.exp(z)
+            return np.asarray(np.exp(np.log1p(np.maximum(self.power * z, -1.0)) / self.power))
+
+    def log_derivative(self, y: FloatArray) -> FloatArray:
+        """Return log g'(y)."""
+        with np.errstate(divide="ignore"):
+            return np.asarray((self.power - 1.0) * np.log(y))
+
+
+@dataclass(frozen=True)
+class AsinhLink(Link):
+    """The inverse hyperbolic sine of the target."""
+
+    @property
+    def support(self) -> Support:
+        """The bounds of the target."""
+        return -np.inf, np.inf
+
+    def forward(self, y: FloatArray) -> FloatArray:
+        """Return g(y)."""
+        return np.arcsinh(y)
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Return the y with g(y) = z."""
+        with np.errstate(over="ignore"):
+            return np.sinh(z)
+
+    def log_derivative(self, y: FloatArray) -> FloatArray:
+        """Return log g'(y)."""
+        return np.asarray(-np.log(np.hypot(1.0, y)))
+
+
+@dataclass(frozen=True, eq=False)
+class QuantileLink(Link):
+    """The level of the target among training targets, linear between quantiles; if ``normal``, its normal quantile.
+
+    ``quantiles`` (m,) and their levels ``references`` (m,) increase.
+    """
+
+    quantiles: FloatArray
+    references: FloatArray
+    normal: bool
+
+    @property
+    def support(self) -> Support:
+        """The bounds of the target: the smallest and the largest training target."""
+        return float(self.quantiles[0]), float(self.quantiles[-1])
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Some of the targets at which g has no second derivative."""
+        some = np.linspace(0, len(self.quantiles) - 1, _MOST_BREAKS + 2).round().astype(np.intp)[1:-1]
+        return tuple(float(self.quantiles[k]) for k in np.unique(some))
+
+    def forward(self, y: FloatArray) -> FloatArray:
+        """Return g(y)."""
+        level = np.interp(y, self.quantiles, self.references)
+        return np.asarray(ndtri(np.clip(level, _OUTERMOST, 1.0 - _OUTERMOST)) if self.normal else level)
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Return the y with g(y) = z."""
+        return np.asarray(np.interp(ndtr(z) if self.normal else z, self.references, self.quantiles))
+
+    def log_derivative(self, y: FloatArray) -> FloatArray:
+        """Return log g'(y)."""
+        slopes = np.log(np.diff(self.references) / np.diff(self.quantiles))
+        cell = np.clip(np.searchsorted(self.quantiles, y, side="right") - 1, 0, len(slopes) - 1)
+        return np.asarray(slopes[cell] - (normal_logpdf(self.forward(y)) if self.normal else 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class TargetMap:
+    """The transformation z = (g(y) - shift) / unit of the target y, with a link g (None: y itself) and unit > 0."""
+
+    link: Link | None = None
+    unit: float = 1.0
+    shift: float = 0.0
+
+    def restore(self, dist: Predictive) -> Predictive:
+        """Return the distribution of y for that of z; a bounded image truncates it."""
+        linked = dist if self.unit == 1.0 and self.shift == 0.0 else dist.affine(self.unit, self.shift)
+        return linked if self.link is None else Transformed(linked, self.link)
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Return the targets y of numbers z."""
+        linked = self.shift + self.unit * z
+        if self.link is None:
+            return np.asarray(linked)
+        ends = self.link.forward(np.array(self.link.support, dtype=np.float64))
+        return np.clip(self.link.inverse(np.clip(linked, *ends)), *self.link.support)

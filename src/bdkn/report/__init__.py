@@ -1,8 +1,9 @@
 """Reports as HTML pages about one model, with the model in them; tables as text and Markdown."""
 
-from bdkn.report.constant import ConstantGaussian
-from bdkn.report.files import check_picture, prepare_folder, write_picture
-from bdkn.report.model_page import Page, make_page, write_page
+from __future__ import annotations
+
+from bdkn.report.evaluation import ConstantGaussian
+from bdkn.report.page import Page, check_picture, make_page, prepare_folder, write_page, write_picture
 from bdkn.report.tables import Table, to_markdown, to_text
 
 __all__ = [

@@ -1,15 +1,302 @@
-"""The charts of the page: predictions with bands, reliability, and the PIT."""
+"""Charts of the page, as SVG.
+
+Colours are classes of the page's style, so that a chart follows its theme. ``data-tip`` is what the page shows of a
+mark under the pointer.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from html import escape
+from typing import Any
 
 import numpy as np
 
-from bdkn.report.evaluation import CHANCE, LEVELS, Evaluation, chance_of
-from bdkn.report.svg import Chart, label_room, padded_range
-from bdkn.report.wording import number, percent
+from bdkn.estimators.aggregation import CombiningRegressor
+from bdkn.report.evaluation import CHANCE, LEVELS, ColumnErrors, Driver, Evaluation, chance_of
+from bdkn.report.wording import count, number, percent
 from bdkn.typing import FloatArray, IndexArray
+
+Range = tuple[float, float]
+
+
+def ticks(low: float, high: float, most: int) -> list[float]:
+    """Return at most about ``most`` round numbers between two ends."""
+    span = high - low
+    if not (span > 0 and math.isfinite(span)):
+        return [low]
+    raw = span / max(most, 1)
+    unit = 10.0 ** math.floor(math.log10(raw))
+    step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor >= raw * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    return [round(k * step, 12) + 0.0 for k in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def tick_label(value: float) -> str:
+    """Return a round number with as many digits as it has."""
+    if value == 0 or 1e-4 <= abs(value) < 1e7:
+        return f"{value:,.10g}".replace("-", "−").replace(",", "\u202f" if abs(value) >= 10_000 else "")
+    return f"{value:g}".replace("-", "−")
+
+
+def label_room(y_range: Range) -> float:
+    """Return the room that the labels of a vertical axis need, and its name."""
+    return 28.0 + 6.4 * max(len(tick_label(value)) for value in ticks(*y_range, 5))
+
+
+def padded_range(low: float, high: float, share: float = 0.04) -> Range:
+    """Return the range with some room at both ends."""
+    room = share * (high - low) or abs(low) * share or 1.0
+    return low - room, high + room
+
+
+@dataclass
+class Chart:
+    """A chart with two axes; methods add marks, ``render`` returns the SVG."""
+
+    width: float
+    height: float
+    x_range: Range
+    y_range: Range
+    left: float = 46.0
+    bottom: float = 40.0
+    top: float = 10.0
+    right: float = 8.0
+    marks: list[str] = field(default_factory=list)
+
+    def x(self, value: float) -> float:
+        """Return the horizontal place of a value."""
+        low, high = self.x_range
+        return self.left + (value - low) / (high - low) * (self.width - self.left - self.right)
+
+    def y(self, value: float) -> float:
+        """Return the vertical place of a value."""
+        low, high = self.y_range
+        return self.height - self.bottom - (value - low) / (high - low) * (self.height - self.bottom - self.top)
+
+    def axes(
+        self,
+        x_label: str,
+        y_label: str,
+        x_ticks: Sequence[tuple[float, str]] = (),
+        y_format: Callable[[float], str] = tick_label,
+        n_ticks: int = 5,
+    ) -> None:
+        """Draw horizontal grid lines, the labels of both axes, and their ticks."""
+        for value in ticks(*self.y_range, n_ticks):
+            self._line((self.left, self.y(value)), (self.width - self.right, self.y(value)), "grid")
+            self._text(self.left - 7, self.y(value) + 3.5, y_format(value), "tick end")
+        for value, label in x_ticks:
+            kind = "tick end" if value == self.x_range[1] else "tick middle"
+            self._text(self.x(value), self.height - self.bottom + 16, label, kind)
+        middle = (self.left + self.width - self.right) / 2
+        self._text(middle, self.height - 5, x_label, "label middle")
+        self._text(0, 0, y_label, "label middle", f"translate(10 {(self.height - self.bottom) / 2:.0f}) rotate(-90)")
+
+    def area(self, xs: Sequence[float] | FloatArray, low: FloatArray, high: FloatArray, kind: str) -> None:
+        """Draw a band between two curves."""
+        there = [f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in zip(xs, high, strict=True)]
+        back = [f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in zip(xs, low, strict=True)]
+        self.marks.append(f'<polygon class="{kind}" points="{" ".join(there + back[::-1])}"/>')
+
+    def line(self, xs: Sequence[float] | FloatArray, ys: Sequence[float] | FloatArray, kind: str) -> None:
+        """Draw a curve."""
+        points = " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in zip(xs, ys, strict=True))
+        self.marks.append(f'<polyline class="{kind}" points="{points}"/>')
+
+    def dot(self, x: float, y: float, kind: str, tip: str, size: float = 2.6) -> None:
+        """Draw a dot."""
+        place = f'cx="{self.x(x):.1f}" cy="{self.y(y):.1f}" r="{size}"'
+        self.marks.append(f'<circle class="{kind}" {place} data-tip="{escape(tip)}"/>')
+
+    def bar(self, x: Range, y: float, kind: str, tip: str) -> None:
+        """Draw a bar from zero."""
+        left, right, top = self.x(x[0]), self.x(x[1]), self.y(y)
+        size = f'width="{right - left - 2:.1f}" height="{max(0.0, self.y(self.y_range[0]) - top):.1f}"'
+        self.marks.append(
+            f'<rect class="{kind}" x="{left + 1:.1f}" y="{top:.1f}" {size} rx="1.5" data-tip="{escape(tip)}"/>'
+        )
+
+    def _line(self, start: Range, stop: Range, kind: str) -> None:
+        ends = f'x1="{start[0]:.1f}" y1="{start[1]:.1f}" x2="{stop[0]:.1f}" y2="{stop[1]:.1f}"'
+        self.marks.append(f'<line class="{kind}" {ends}/>')
+
+    def _text(self, x: float, y: float, text: str, kind: str, move: str = "") -> None:
+        place = f'x="{x:.1f}" y="{y:.1f}"' + (f' transform="{move}"' if move else "")
+        self.marks.append(f'<text class="{kind}" {place}>{escape(text)}</text>')
+
+    def render(self, name: str, title: str, about: str, kind: str = "") -> str:
+        """Return the SVG with its title and description for those who cannot see it."""
+        head = f'<title id="{name}-t">{escape(title)}</title><desc id="{name}-d">{escape(about)}</desc>'
+        box = f'viewBox="0 0 {self.width:g} {self.height:g}" role="img" aria-labelledby="{name}-t {name}-d"'
+        return f'<svg class="chart {kind}" {box}>{head}{"".join(self.marks)}</svg>'
+
+
+def track(marks: Sequence[str]) -> str:
+    """Return marks between 0 and 100 as a drawing that is as wide as its place."""
+    head = '<svg class="track" viewBox="0 0 100 12" preserveAspectRatio="none" aria-hidden="true">'
+    return f"{head}{''.join(marks)}</svg>"
+
+
+def segment(start: float, stop: float, kind: str, tip: str = "", *, thin: bool = False) -> str:
+    """Return a bar of a track from one share of its length to another; a thin one for intervals."""
+    left, right = (100 * min(max(share, 0.0), 1.0) for share in (start, stop))
+    y, height = (5.2, 1.6) if thin else (1, 10)
+    tipped = f' data-tip="{escape(tip)}"' if tip else ""
+    return f'<rect class="{kind}" x="{left:.2f}" y="{y}" width="{right - left:.2f}" height="{height}"{tipped}/>'
+
+
+def point(at: float, kind: str) -> str:
+    """Return a dot of a track, a line without length whose end is round."""
+    x = 100 * min(max(at, 0.0), 1.0)
+    return f'<line class="point {kind}" x1="{x:.2f}" x2="{x:.2f}" y1="6" y2="6"/>'
+
+
+def rule(at: float, kind: str = "rule") -> str:
+    """Return a vertical line of a track."""
+    x = 100 * min(max(at, 0.0), 1.0)
+    return f'<line class="{kind}" x1="{x:.2f}" x2="{x:.2f}" y1="0" y2="12"/>'
+
+
+PARTS = {
+    "noise": "what remains if all else is known",
+    "disagreement": "members differ about the row",
+    "weights": "the weights of the members are not certain",
+    "outside": "the row is far from the training rows",
+    "shape": "the shape that neighbours give to predictions",
+}
+"""Parts of the variance, in the order in which they are drawn."""
+
+_FIFTHS = ("surest fifth", "second", "third", "fourth", "least sure fifth")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line: its label, its bar, its value, and perhaps a note."""
+
+    label: str
+    track: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Lines under a heading; ``columns`` name what the lines show, for those who read them as a table."""
+
+    title: str
+    lines: Sequence[Line]
+    columns: tuple[str, str] = ("", "")
+    note: str = ""
+    legend: Sequence[tuple[str, str]] = field(default_factory=tuple)
+
+
+def error_lines(errors: ColumnErrors, overall: float) -> Lines:
+    """Return the mean absolute error in each range of a column, with its standard error, beside that of all rows."""
+    most = max(float(np.max(errors.error + 2.0 * errors.spread)), 1.2 * overall) or 1.0
+    lines = []
+    for k, label in enumerate(errors.labels):
+        value, spread = float(errors.error[k]), float(errors.spread[k])
+        bar = segment((value - 2 * spread) / most, (value + 2 * spread) / most, "whisker", thin=True)
+        is_worse = value - 2.0 * spread > overall
+        marks = [rule(overall / most), bar, point(value / most, "worse" if is_worse else "")]
+        held = f"{count(errors.rows[k], 'row')}, {percent(float(errors.held[k]))} of intervals held"
+        lines.append(Line(label, track(marks), number(value), held))
+    return Lines(errors.name, lines, (errors.name, "mean absolute error"))
+
+
+def driver_lines(drivers: Sequence[Driver], most: int = 12) -> tuple[Lines, ...]:
+    """Return how much the strongest columns drive the mean, and the variance; nothing if that is not known."""
+    means = [(str(d.name), d.mean, d.mean_error, number) for d in drivers if d.mean > 0.0]
+    variances = [(str(d.name), d.variance, d.variance_error, percent) for d in drivers if d.variance > 0.0]
+    variances = sorted(variances, key=lambda line: -line[1])
+    groups = (("The mean", means[:most], "column"), ("The variance", variances[:most], "column second"))
+    return tuple(_whiskers(title, values, kind) for title, values, kind in groups if values)
+
+
+def _whiskers(title: str, values: Sequence[tuple[str, float, float, Callable[[float], str]]], kind: str) -> Lines:
+    """Return bars with whiskers of two standard errors."""
+    most = max(value + 2.0 * error for _, value, error, _ in values)
+    lines = []
+    for name, value, error, shown in values:
+        ends = max(0.0, value - 2.0 * error) / most, (value + 2.0 * error) / most
+        marks = [segment(0.0, value / most, kind), segment(*ends, "whisker", thin=True)]
+        lines.append(Line(name, track(marks), shown(value), f"standard error {shown(error)}"))
+    return Lines(title, lines, ("column", "how much it moves predictions"))
+
+
+def _bars(title: str, values: Sequence[tuple[str, float, str]], kind: str) -> Lines:
+    most = max((value for _, value, _ in values), default=1.0) or 1.0
+    lines = [Line(name, track([segment(0.0, value / most, kind)]), text) for name, value, text in values]
+    return Lines(title, lines, ("member", title))
+
+
+def variance_lines(parts: Mapping[str, FloatArray], std: FloatArray) -> Lines | None:
+    """Return what the variance consists of, for fifths of the rows from the surest to the least sure."""
+    if not parts or len(std) < len(_FIFTHS):
+        return None
+    groups = np.array_split(np.argsort(std, kind="stable"), len(_FIFTHS))
+    lines = [_variance_line("all rows", parts, np.arange(len(std)), std)]
+    lines += [_variance_line(name, parts, rows, std) for name, rows in zip(_FIFTHS, groups, strict=True)]
+    legend = [(name, PARTS[name]) for name in PARTS if name in parts]
+    return Lines("", lines, ("rows", "standard deviation"), legend=legend)
+
+
+def _variance_line(name: str, parts: Mapping[str, FloatArray], rows: Any, std: FloatArray) -> Line:
+    means = {part: float(values[rows].mean()) for part, values in parts.items()}
+    whole = sum(max(value, 0.0) for value in means.values()) or 1.0
+    marks, start = [], 0.0
+    for part in PARTS:
+        share = max(means.get(part, 0.0), 0.0) / whole
+        marks.append(segment(start, start + share, f"part-{part}", f"{name}: {part} {percent(share)}"))
+        start += share
+    told = ", ".join(f"{part} {percent(means[part] / whole)}" for part in PARTS if part in means)
+    return Line(name, track(marks), f"± {number(float(np.sqrt(np.mean(std[rows] ** 2))))}", told)
+
+
+def support_lines(evaluation: Evaluation) -> Lines | None:
+    """Return how many rows lie inside of the training rows, in gaps between them, and outside."""
+    report = evaluation.support
+    if report is None:
+        return None
+    n, lines = len(report), []
+    for status, words in (("inside", "inside"), ("gap", "in a gap"), ("outside", "outside")):
+        at = report.status == status
+        named = Counter(str(column) for column in report.column[at]).most_common(3)
+        because = ", ".join(f"{name} ({k})" for name, k in named) if status != "inside" else ""
+        bar = track([segment(0.0, float(at.mean()), f"support-{status}")])
+        lines.append(Line(words, bar, f"{int(at.sum())} of {n}", f"by {because}" if because else ""))
+    return Lines("", lines, ("where", "rows"))
+
+
+def member_lines(model: Any, most: int = 24) -> Lines:
+    """Return the weight of each member with its 95 % interval; of an unweighted ensemble, the error of each."""
+    names = list(model.member_names_)[:most]
+    left = len(model.member_names_) - len(names)
+    note = f"{count(left, 'more member')} not shown." if left else ""
+    if not isinstance(model, CombiningRegressor):
+        errors = model.member_table()["rmse"][:most]
+        values = [(name, float(rmse), number(float(rmse))) for name, rmse in zip(names, errors, strict=True)]
+        return replace(_bars("RMSE on the training rows", values, "column"), note=note)
+    lower, upper = (part[:most] for part in model.weight_posterior().interval(0.95))
+    ends = min(0.0, float(lower.min())), max(float(upper.max()), 1e-12)
+    lines = [
+        _weight_line(name, (weight, first, last), ends, 1.0 / len(model.member_names_))
+        for name, weight, first, last in zip(names, model.weights_[:most], lower, upper, strict=True)
+    ]
+    return Lines("", lines, ("member", "weight"), note)
+
+
+def _weight_line(name: str, weight: tuple[float, float, float], ends: tuple[float, float], equal: float) -> Line:
+    """Return the line of a weight, which comes with the ends of its interval."""
+    zero, even, value, first, last = ((x - ends[0]) / (ends[1] - ends[0]) for x in (0.0, equal, *weight))
+    marks = [rule(zero, "zero"), rule(even), segment(first, last, "whisker", thin=True), point(value, "")]
+    shown = [f"{x:.2f}".replace("-", "−") for x in weight]
+    return Line(name, track(marks), shown[0], f"95 % interval {shown[1]} to {shown[2]}")
+
 
 WIDE, NARROW = 720.0, 344.0
 """Widths for which a chart is drawn: for a page on a desk and on a phone."""

@@ -3,7 +3,9 @@
 Columns keep their types: numbers, booleans, dates, text. Codes with leading zeros, such as "00123", stay text.
 """
 
-from bdkn.table_files.dialect import Dialect, detect_dialect
+from __future__ import annotations
+
+from bdkn.table_files.csv_files import Dialect, detect_dialect
 from bdkn.table_files.formats import STREAM, TableFormat, check_output, format_of
 from bdkn.table_files.reading import TableBlocks, column_names, open_blocks, read_table
 from bdkn.table_files.writing import BlockWriter, writing

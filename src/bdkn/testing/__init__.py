@@ -3,9 +3,10 @@
 They raise AssertionError with a statement of what must hold, and need no test framework.
 """
 
-from bdkn.testing.encoders import check_encoder
+from __future__ import annotations
+
+from bdkn.testing.encoders import check_encoder, check_member
 from bdkn.testing.engines import check_engine
-from bdkn.testing.members import check_member
 from bdkn.testing.predictives import check_predictive
 from bdkn.testing.regressors import check_regressor
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from bdkn.data.rows import Rows
 from bdkn.errors import InvalidParameterError
-from bdkn.networks import NetworkSpec
-from bdkn.rows import Rows
-from bdkn.testing.checks import require, require_close, require_equal
-from bdkn.training import Engine, EpochReport, Job, Trained, TrainingConfig
-from bdkn.training.reference import ReferenceEngine
+from bdkn.networks import Engine, EpochReport, Job, NetworkSpec, Trained, TrainingConfig
+from bdkn.networks.reference import ReferenceEngine
+from bdkn.testing.encoders import require, require_close, require_equal
 from bdkn.typing import FloatArray
 
 _N_ROWS = 61
@@ -48,7 +47,7 @@ def check_engine(engine: Engine, *, tolerance: float = 1e-3, same_as_reference: 
     Examples
     --------
     >>> from bdkn.testing import check_engine
-    >>> from bdkn.training.reference import ReferenceEngine
+    >>> from bdkn.networks.reference import ReferenceEngine
     >>> check_engine(ReferenceEngine())
     """
     for name, check in engine_checks(same_as_reference=same_as_reference):

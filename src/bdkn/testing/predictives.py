@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from bdkn.predictive import Predictive
-from bdkn.testing.checks import require, require_close, require_equal
+from bdkn.testing.encoders import require, require_close, require_equal
 from bdkn.typing import FloatArray
 
 _LEVELS = np.array([0.001, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999])

@@ -275,7 +275,7 @@ def pages(place: Path, scale: float) -> Iterator[Line]:
     from playwright.sync_api import sync_playwright
 
     from bdkn import BDKNRegressor
-    from bdkn.report.model_page import make_page
+    from bdkn.report.page import make_page
 
     rng, count, wrong = np.random.default_rng(0), max(1, round(10 * scale)), []
     texts = [text for text in values.TEXTS if text.strip()]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from bdkn.data.rows import Rows
 from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_number
 from bdkn.inference import Posterior
-from bdkn.rows import Rows
 from bdkn.typing import FloatArray
 from bdkn_paper.baselines.feature_map import FeatureMap
 from bdkn_paper.baselines.fitted import FittedBLL, TrainingCourse

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bdkn.data.scaling import Standardizer, TargetScaler
 from bdkn.inference import Posterior
-from bdkn.members import Standardizer, TargetScaler
 from bdkn.predictive import Gaussian, GaussianMixture, MultivariateT, Predictive, StudentT
 from bdkn.typing import FloatArray
 from bdkn_paper.baselines.conditioned_gp import BOUND, ConditionedGP

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from bdkn.data.rows import Rows
 from bdkn.errors import check_flag
-from bdkn.rows import Rows
 from bdkn.typing import FloatArray
 from bdkn_paper.baselines.conditioned_gp import ConditionedGP, check_gp_parameters, gp_step_work
 from bdkn_paper.baselines.fitted import FittedGP, TrainingCourse

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from bdkn.data.rows import Rows
 from bdkn.errors import check_number
-from bdkn.rows import Rows
 from bdkn_paper.baselines.feature_map import FeatureMap
 from bdkn_paper.baselines.fitted import FittedMFVI, TrainingCourse
 from bdkn_paper.baselines.plan import Plan, check_optional

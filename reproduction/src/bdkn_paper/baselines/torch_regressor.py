@@ -19,19 +19,12 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import bdkn
-from bdkn.errors import (
-    InvalidParameterError,
-    check_choice,
-    check_flag,
-    check_n_jobs,
-    check_number,
-    check_verbosity,
-)
-from bdkn.members import Standardizer, TargetScaler
-from bdkn.members.provenance import Seed, seed_sequence
+from bdkn.data.rows import Rows
+from bdkn.data.scaling import Standardizer, TargetScaler
+from bdkn.ensemble.provenance import Seed, seed_sequence
+from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_n_jobs, check_number, check_verbosity
 from bdkn.networks import ACTIVATIONS
 from bdkn.predictive import Predictive
-from bdkn.rows import Rows
 from bdkn.typing import FloatArray
 from bdkn_paper.baselines.fitted import FittedBaseline, TrainingCourse
 from bdkn_paper.baselines.paper_settings import baseline_parameters
@@ -333,7 +326,7 @@ class TorchRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
         if not self.verbose:
             yield None
             return
-        from bdkn.training.progress_bar import progress_bar
+        from bdkn.networks.job import progress_bar
 
         name = type(self).__name__
         with progress_bar() as progress:

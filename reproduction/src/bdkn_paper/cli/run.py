@@ -128,7 +128,7 @@ def _shown(outcomes: Iterable[Outcome], work: Mapping[str, float], *, quiet: boo
     """Yield the outcomes and show progress on standard error, by the estimated work of each cell."""
     from rich.console import Console
 
-    from bdkn.training.progress_bar import progress_bar
+    from bdkn.networks.job import progress_bar
 
     # Long cells end rarely: the time remaining is estimated from the last hour.
     with progress_bar(Console(stderr=True, quiet=quiet), speed_estimate_period=3600) as progress:

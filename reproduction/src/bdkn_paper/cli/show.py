@@ -96,7 +96,7 @@ def figures(
 ) -> None:
     """Draw the paper's figures 2 and 3 as PNG, SVG and PDF."""
     with errors_as_messages():
-        from bdkn.report.files import prepare_folder
+        from bdkn.report.page import prepare_folder
         from bdkn_paper.pages.reproduction import write_figures
         from bdkn_paper.store import records
 

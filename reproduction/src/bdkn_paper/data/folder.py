@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bdkn.persistence import replacing
-from bdkn.table_files.expanded import DAMAGED, open_binary
+from bdkn.storage.atomic import replacing
+from bdkn.table_files.formats import DAMAGED, open_binary
 from bdkn_paper.data.dataset import DatasetInfo
 from bdkn_paper.data.errors import DataError
 from bdkn_paper.data.fingerprint import Table

@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 import numpy as np
 
 from bdkn.errors import InvalidParameterError, check_choice, check_number
-from bdkn.table_files.expanded import DAMAGED, open_binary
+from bdkn.table_files.formats import DAMAGED, open_binary
 from bdkn_paper.data import DataError
 from bdkn_paper.data.folder import read
 from bdkn_paper.data.split_rules import Shuffled

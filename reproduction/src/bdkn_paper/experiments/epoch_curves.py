@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bdkn.data.rows import Rows
+from bdkn.data.scaling import Standardizer
 from bdkn.errors import DivergedError, InvalidParameterError
-from bdkn.members import Standardizer
 from bdkn.metrics import nll, rmse
-from bdkn.rows import Rows
-from bdkn.training import EpochReport, Trained, get_engine
+from bdkn.networks import EpochReport, Trained, get_engine
 from bdkn.typing import Array, FloatArray
 from bdkn_paper.baselines import TorchRegressor
 

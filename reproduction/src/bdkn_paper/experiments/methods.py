@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from bdkn.errors import check_choice
-from bdkn.regressors import REGRESSORS
-from bdkn.regressors.paper import SETS
+from bdkn.estimators import REGRESSORS
+from bdkn.estimators.published import SETS
 from bdkn_paper.baselines import BASELINES, TorchRegressor
 from bdkn_paper.peers import PEERS, Peer
 from bdkn_paper.rivals import Rival
@@ -49,7 +49,7 @@ def warm_up(model: Any) -> None:
         model.load_packages()
     if getattr(model, "engine", None) == "fused":
         from bdkn.inference import published
-        from bdkn.training.fused import engine
+        from bdkn.networks import fused as engine
 
         engine.prepare()
         published.prepare()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bdkn.plots.style import GREY, tint
+from bdkn.plots.display import GREY, tint
 from bdkn_paper.analysis.curves import QuartileCurve
 
 if TYPE_CHECKING:

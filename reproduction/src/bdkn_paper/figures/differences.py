@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import isinf, isnan
 from typing import TYPE_CHECKING, Any
 
-from bdkn.plots.style import BLUE, GREEN, INK, ORANGE, PALE, PURPLE, VERMILION, label_axes, prepare_axes
+from bdkn.plots.display import BLUE, GREEN, INK, ORANGE, PALE, PURPLE, VERMILION, label_axes, prepare_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bdkn.plots.style import INK, SERIES, label_axes, prepare_axes, tint
+from bdkn.plots.display import INK, SERIES, label_axes, prepare_axes, tint
 from bdkn_paper.analysis.curves import Curves, QuartileCurve
 from bdkn_paper.figures.curve_axes import draw_curve, fit_view
 from bdkn_paper.figures.epochs import METRICS, draw_key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from bdkn.plots.style import GREY, INK, SERIES, label_axes, prepare_axes
+from bdkn.plots.display import GREY, INK, SERIES, label_axes, prepare_axes
 from bdkn_paper import paper
 from bdkn_paper.analysis.curves import Curves, QuartileCurve
 from bdkn_paper.figures.curve_axes import draw_curve, fit_view

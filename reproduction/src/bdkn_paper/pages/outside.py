@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bdkn.errors import InvalidParameterError
-from bdkn.report.files import drafts, prepare_folder
+from bdkn.report.page import drafts, prepare_folder
 from bdkn.report.tables import to_markdown
 from bdkn_paper.analysis.outside import KINDS, LEVELS, METHOD_TITLES, Outside
 from bdkn_paper.pages.section import join_blocks

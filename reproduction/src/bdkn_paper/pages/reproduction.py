@@ -8,7 +8,7 @@ from string import ascii_uppercase
 from typing import TYPE_CHECKING
 
 from bdkn.errors import InvalidParameterError
-from bdkn.report.files import drafts, prepare_folder
+from bdkn.report.page import drafts, prepare_folder
 from bdkn_paper import paper
 from bdkn_paper.analysis.miss_notes import Notes, read_notes
 from bdkn_paper.analysis.results import gather

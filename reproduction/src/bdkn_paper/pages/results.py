@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bdkn.errors import InvalidParameterError
-from bdkn.report.files import drafts, prepare_folder
+from bdkn.report.page import drafts, prepare_folder
 from bdkn.report.tables import to_markdown
 from bdkn_paper.analysis.criteria import METRICS, criteria_table
 from bdkn_paper.analysis.former import former_results

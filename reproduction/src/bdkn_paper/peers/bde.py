@@ -8,8 +8,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.members import Standardizer, TargetScaler
-from bdkn.rows import Rows
+from bdkn.data.rows import Rows
+from bdkn.data.scaling import Standardizer, TargetScaler
 from bdkn.typing import FloatArray
 from bdkn_paper.peers.mixture import SampledMixture
 from bdkn_paper.peers.peer import Peer

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bdkn.errors import InvalidParameterError
-from bdkn.persistence import replace_file
-from bdkn.persistence.locking import alone
+from bdkn.storage.atomic import alone, replace_file
 from bdkn_paper.store.cell import Cell
 from bdkn_paper.store.files import read_file
 from bdkn_paper.store.record import Record, dumps, loads

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bdkn.rows import Rows
+from bdkn.data.rows import Rows
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bdkn.data.rows import Rows
 from bdkn.errors import DivergedError, InvalidParameterError
-from bdkn.rows import Rows
 from bdkn.typing import FloatArray
 from bdkn_paper.baselines.plan import Plan
 

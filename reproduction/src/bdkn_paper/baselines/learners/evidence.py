@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Normal, StudentT
 
+from bdkn.data.rows import Rows
 from bdkn.inference import Posterior, Prior, Statistics, posterior
-from bdkn.rows import Rows
 from bdkn.typing import FloatArray
 from bdkn_paper.baselines.fitted import CERTAIN
 from bdkn_paper.baselines.learners.features import TorchFeatures, as_array

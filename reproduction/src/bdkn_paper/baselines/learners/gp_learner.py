@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bdkn.rows import Rows
+from bdkn.data.rows import Rows
 from bdkn_paper.baselines.conditioned_gp import BOUND, ConditionedGP, condition, safe_cholesky
 from bdkn_paper.baselines.feature_map import FeatureMap
 from bdkn_paper.baselines.learners.batches import Batches

@@ -16,9 +16,9 @@ from pyro import distributions as dist
 from pyro.infer.autoguide import AutoDiagonalNormal, init_to_value
 from torch import Tensor
 
+from bdkn.data.rows import Rows
 from bdkn.networks import ACTIVATIONS
 from bdkn.predictive import GaussianMixture
-from bdkn.rows import Rows
 from bdkn_paper.baselines.feature_map import FeatureMap
 from bdkn_paper.baselines.learners.batches import Batches
 from bdkn_paper.baselines.learners.features import as_array

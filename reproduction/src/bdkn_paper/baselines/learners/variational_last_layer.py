@@ -11,8 +11,8 @@ import torch
 import vbll
 from torch import Tensor
 
+from bdkn.data.rows import Rows
 from bdkn.predictive import Gaussian
-from bdkn.rows import Rows
 from bdkn_paper.baselines.fitted import VariationalLastLayer
 from bdkn_paper.baselines.learners.batches import Batches
 from bdkn_paper.baselines.learners.features import TorchFeatures, as_array

@@ -1,0 +1,1 @@
+"""Functions of any fitted regressor: explanations, partial dependence, decisions."""

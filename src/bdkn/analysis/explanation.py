@@ -1,0 +1,415 @@
+"""Shapley values of the mean and of the parts of the variance."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils import _safe_indexing
+
+from bdkn.arrays import check_readable
+from bdkn.data.frames import as_frame
+from bdkn.ensemble.provenance import Seed, seed_sequence
+from bdkn.errors import InvalidParameterError, OutsideDataWarning, check_choice, check_number
+from bdkn.predictive import GaussianMixture, Predictive
+from bdkn.typing import FloatArray, IndexArray
+
+
+@dataclass(frozen=True, eq=False)
+class MixedRows:
+    """A table, an array or a data frame, of which new rows are made column by column.
+
+    ``owner`` (q,) is the number of the column that each input of an array belongs to: a category or a date may have
+    become several inputs, and a column that is not used has none. It is None for a data frame, each of whose columns is
+    one.
+    """
+
+    table: Any
+    owner: IndexArray | None
+    n_columns: int
+
+    def take(self, numbers: IndexArray) -> Any:
+        """Return the rows (m, p) whose column j is that of the row ``numbers[:, j]`` of the table."""
+        if self.owner is None:
+            return _frame_of([column_of(self.table, j, numbers[:, j]) for j in range(self.n_columns)], self.table)
+        own = len(self.owner) == numbers.shape[1] and bool((np.diff(self.owner) == 1).all())
+        rows = numbers if own else numbers[:, self.owner]
+        q = self.table.shape[1]
+        return self.table.ravel().take(rows * q + np.arange(q))
+
+
+def dense(table: Any, name: str = "X") -> Any:
+    """Return a table with rows and columns: an array, or a data frame as it is; raise if it is none."""
+    if issparse(table):
+        return table.toarray()
+    if not hasattr(table, "shape") or isinstance(table, np.ndarray | np.generic):
+        check_readable(name, table)
+        table = np.asarray(table)
+    if len(table.shape) != 2:
+        raise InvalidParameterError(
+            f"{name} must be a table, shape (n_samples, n_features); got shape {tuple(table.shape)}"
+        )
+    return table
+
+
+def stack_rows(first: Any, second: Any) -> Any:
+    """Return the rows of two tables of the same columns as one table."""
+    if isinstance(first, np.ndarray):
+        return np.ascontiguousarray(np.concatenate([first, np.asarray(second)]))
+    if type(first) is not type(second):
+        raise InvalidParameterError(
+            f"background must be a table of the kind of X, {type(first).__name__}; got {type(second).__name__}"
+        )
+    names = column_names(first)
+    missing = [name for name in names if name not in column_names(second)]
+    if missing:
+        raise InvalidParameterError(f"background must have the columns of X; it has none named {missing[0]!r}")
+    if hasattr(first, "iloc"):
+        from pandas import concat
+
+        return concat([first, second[names]], ignore_index=True)
+    if hasattr(first, "get_columns"):
+        from polars import concat as concat_polars
+
+        return concat_polars([first, second.select(names)], how="vertical_relaxed")
+    from pyarrow import concat_tables
+
+    return concat_tables([first, second.select(names)], promote_options="permissive")
+
+
+def column_names(table: Any) -> list[Any]:
+    """Return the names of the columns of a data frame, or their numbers."""
+    if hasattr(table, "column_names"):
+        return list(table.column_names)
+    return list(table.columns) if hasattr(table, "columns") else list(range(table.shape[1]))
+
+
+def column_of(table: Any, j: int, rows: IndexArray) -> Any:
+    """Return some rows of a column, in the type of the table."""
+    if isinstance(table, np.ndarray):
+        return table[rows, j]
+    if hasattr(table, "iloc"):
+        return table.iloc[:, j].array.take(rows)
+    if hasattr(table, "get_columns"):
+        return table.to_series(j).gather(rows)
+    return table.column(j).take(rows)
+
+
+def with_column(table: Any, j: int, values: Sequence[Any]) -> Any:
+    """Return the first row of the table once for each value, which replaces its column j."""
+    first = np.zeros(len(values), dtype=np.intp)
+    columns = [column_of(table, k, first) for k in range(table.shape[1])]
+    columns[j] = _like(columns[j], values)
+    return _frame_of(columns, table)
+
+
+def _like(column: Any, values: Sequence[Any]) -> Any:
+    """Return values as a column of the type of another one."""
+    if isinstance(column, np.ndarray):
+        return np.asarray(values)
+    if hasattr(column, "gather"):
+        return type(column)(column.name, values, dtype=column.dtype, strict=False)
+    if hasattr(column, "chunks"):
+        from pyarrow import chunked_array
+
+        return chunked_array([list(values)], type=column.type)
+    from pandas import Series
+
+    known = getattr(column.dtype, "categories", None)
+    whole = column.dtype.kind in "iub" if hasattr(column.dtype, "kind") else False
+    if known is not None or whole:  # new values may be no category of the column, and no integer
+        return Series(list(values))
+    return Series(list(values)).astype(column.dtype)
+
+
+def _frame_of(columns: list[Any], like: Any) -> Any:
+    """Return columns as a table of the type of another one, with its names."""
+    if isinstance(like, np.ndarray):
+        return np.column_stack(columns)
+    if hasattr(like, "iloc"):
+        from pandas import DataFrame
+
+        return DataFrame(dict(zip(like.columns, columns, strict=True)), copy=False)
+    if hasattr(like, "get_columns"):
+        return type(like)(columns)
+    return type(like).from_arrays(columns, names=like.column_names)
+
+
+def take_rows(table: Any, rows: IndexArray) -> Any:
+    """Return some rows of a table."""
+    return _safe_indexing(table, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """What each of p columns adds to the predictions of R rows. Made by ``explain``.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        Names of the columns.
+    parts : tuple of str
+        What is explained: "mean", "variance", and the parts of the variance, which add up to it.
+    rows : array of int (R,)
+        Numbers of the rows that are explained.
+    base : array (K,)
+        Average of each part over the rows of the background.
+    prediction : array (R, K)
+        Each part as it is predicted: ``base`` plus the values of all columns.
+    values : array (R, p, K)
+        What each column adds.
+    standard_error : array (R, p, K)
+        Standard errors of the values, as a sample of orders and of rows of the background.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn import BayesianStackingRegressor
+    >>> X = np.random.default_rng(0).normal(size=(80, 2))
+    >>> model = BayesianStackingRegressor([("sum", lambda X: X @ [3.0, 1.0])], random_state=0).fit(X, X @ [3.0, 1.0])
+    >>> explanation = model.explain(X)
+    >>> explanation.table()["column"]
+    ['0', '1']
+    >>> total = explanation.base + explanation.values.sum(axis=1)
+    >>> bool(np.allclose(total, explanation.prediction))
+    True
+    """
+
+    columns: tuple[str, ...]
+    parts: tuple[str, ...]
+    rows: IndexArray
+    base: FloatArray
+    prediction: FloatArray
+    values: FloatArray
+    standard_error: FloatArray
+
+    def of(self, part: str = "mean") -> FloatArray:
+        """Return what each column adds to a part (R, p)."""
+        return np.asarray(self.values[:, :, self.number_of(part)])
+
+    def number_of(self, part: str) -> int:
+        """Return the number of a part."""
+        check_choice("part", part, self.parts)
+        return self.parts.index(part)
+
+    def importance(self) -> FloatArray:
+        """Return how much each column matters for each part (p, K): the mean absolute value over rows."""
+        return np.asarray(np.abs(self.values).mean(axis=0))
+
+    def importance_error(self) -> FloatArray:
+        """Return the standard errors (p, K) of ``importance``, as a sample of rows; those of the values for one row."""
+        if len(self.rows) == 1:
+            return np.asarray(self.standard_error[0])
+        return np.asarray(np.abs(self.values).std(axis=0, ddof=1) / np.sqrt(len(self.rows)))
+
+    def table(self) -> dict[str, Any]:
+        """Return how much each column matters overall: the mean absolute value for each part, the largest first."""
+        return self._table(self.importance(), self.importance_error())
+
+    def row(self, i: int) -> dict[str, Any]:
+        """Return what each column adds in the ``i``-th explained row, the largest values first."""
+        check_number("i", i, low=0, high=len(self.rows) - 1, whole=True)
+        return self._table(self.values[i], self.standard_error[i])
+
+    def to_frame(self, row: int | None = None) -> Any:
+        """Return ``table()`` as a pandas data frame, or ``row(i)`` if a row is given."""
+        return as_frame(self.table() if row is None else self.row(row))
+
+    def _table(self, values: FloatArray, errors: FloatArray) -> dict[str, Any]:
+        order = np.argsort(-np.abs(values[:, 0]), kind="stable")
+        found: dict[str, Any] = {"column": [self.columns[j] for j in order]}
+        for k, part in enumerate(self.parts):
+            found |= {part: values[order, k], f"{part}_error": errors[order, k]}
+        return found
+
+
+_ROWS_AT_ONCE = 1 << 15
+"""Rows that are predicted at once."""
+
+_MOST_BACKGROUND = 384
+"""Rows of the background that are predicted, to draw from them evenly."""
+
+_FOR_FEW, _FOR_MANY, _FEW_ROWS = 800, 500, 20
+"""Predictions by default: for each of few rows, and for each of many."""
+
+_LEAST_SAMPLES, _MOST_SAMPLES = 8, 128
+"""Pairs of orders by default."""
+
+Outputs = Callable[[Any], FloatArray]
+"""A function of a table (m, p) that returns what is explained (m, K)."""
+
+
+def moments_of(dist: Predictive) -> dict[str, FloatArray]:
+    """Return mean and variance, and the parts of the variance of an ensemble's mixture."""
+    mean = dist.mean()
+    if not isinstance(dist, GaussianMixture):
+        return {"mean": mean, "variance": dist.var()}
+    noise = np.einsum("nh,nh->n", dist.weights, dist.scale**2)
+    apart = np.einsum("nh,nh->n", dist.weights, (dist.loc - mean[:, None]) ** 2)
+    return {"mean": mean, "variance": noise + apart, "noise": noise, "disagreement": apart}
+
+
+def explain(
+    model: Any,
+    X: Any,
+    background: Any,
+    n_samples: int | None,
+    max_rows: int | None,
+    variance: bool,
+    random_state: Seed,
+) -> Explanation:
+    """Return the Shapley values of the predictions of rows; see ``ProbabilisticRegressor.explain``."""
+    generator = np.random.default_rng(seed_sequence(random_state))
+    table = dense(X)
+    others = table if background is None else dense(background, "background")
+    _check_background(others, background is None)
+    rows = some_rows(table.shape[0], max_rows, generator)
+    n_samples = _default_samples(len(rows), table.shape[1]) if n_samples is None else n_samples
+    check_number("n_samples", n_samples, low=2, whole=True)
+    n_samples = int(n_samples)  # it may be an integer of 8 bits
+    source = take_rows(others, some_rows(others.shape[0], max(n_samples, _MOST_BACKGROUND), generator))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutsideDataWarning)  # mixed rows may be far from all training rows
+        chosen = _evenly(model._centres(model._rows(source)), min(n_samples, source.shape[0]), generator)
+        mixed, names = mixed_rows(model, take_rows(table, rows), take_rows(source, chosen))
+        predict = predictor(model, mixed, variance=variance)
+        return _Sampler.of(mixed, predict, len(rows), len(chosen), n_samples, generator).explain(rows, names)
+
+
+def _default_samples(n_rows: int, n_columns: int) -> int:
+    predictions = _FOR_FEW if n_rows <= _FEW_ROWS else _FOR_MANY
+    return int(np.clip(predictions // max(1, 2 * (n_columns - 1)), _LEAST_SAMPLES, _MOST_SAMPLES))
+
+
+def some_rows(n: int, most: int | None, generator: np.random.Generator) -> IndexArray:
+    """Return the numbers of all n rows or, if they are more than ``most``, of some drawn at random, ascending."""
+    if most is not None:
+        check_number("max_rows", most, low=1, whole=True)
+    if most is None or n <= most:
+        return np.arange(n)
+    return np.sort(generator.choice(n, int(most), replace=False))
+
+
+def mixed_rows(model: Any, X: Any, source: Any) -> tuple[MixedRows, tuple[str, ...]]:
+    """Return the rows of two tables, as the model receives them after checks where it can, and names of the columns."""
+    names = tuple(map(str, getattr(model, "feature_names_in_", column_names(X))))
+    first, second = model._rows(X), model._rows(source)
+    encoder = getattr(model, "table_", None)
+    groups = [[j] for j in range(len(names))] if encoder is None else getattr(encoder, "column_groups", None)
+    if isinstance(first, np.ndarray) and groups is not None and first.shape[1] == sum(map(len, groups)):
+        owner = np.empty(first.shape[1], dtype=np.intp)
+        for j, group in enumerate(groups):
+            owner[list(group)] = j
+        return MixedRows(stack_rows(first, second), owner, len(names)), names
+    given = tuple(map(str, column_names(X)))
+    return MixedRows(stack_rows(X, source), None, len(given)), given
+
+
+def predictor(model: Any, mixed: MixedRows, *, variance: bool) -> Outputs:
+    """Return the function that predicts what is explained, with the names as its attribute ``names``."""
+
+    def predict(table: Any) -> FloatArray:
+        rows = table if mixed.owner is not None else model._rows(table)
+        found = model._mean_and_variances(rows) if variance else {"mean": model._predictive(rows).mean()}
+        predict.__dict__["names"] = tuple(found)
+        return np.stack(list(found.values()), axis=1)
+
+    return predict
+
+
+def _check_background(background: Any, is_default: bool) -> None:
+    if background.shape[0] < 2:
+        raise InvalidParameterError(
+            "a prediction is explained by comparing it with those of other rows, of which there must be 2; got "
+            f"{background.shape[0]}{' in X' if is_default else ''}: give background=, for example the training rows"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Sampler:
+    """Rows to explain, numbered from 0 in ``mixed``, with their predictions, and rows of the background with theirs.
+
+    ``background`` are numbers of rows in ``mixed``, each of which is used ``rounds`` times.
+    """
+
+    mixed: MixedRows
+    predict: Outputs
+    own: FloatArray
+    background: IndexArray
+    base: FloatArray
+    rounds: int
+    generator: np.random.Generator
+
+    @classmethod
+    def of(
+        cls, mixed: MixedRows, predict: Outputs, n: int, n_others: int, n_samples: int, generator: np.random.Generator
+    ) -> _Sampler:
+        """Return the sampler of n rows, after predictions of all rows as they are."""
+        plain = np.broadcast_to(np.arange(n + n_others)[:, None], (n + n_others, mixed.n_columns))
+        outputs = _in_blocks(mixed, predict, plain)
+        _check_finite(outputs)
+        background, rounds = n + np.arange(n_others), -(-n_samples // n_others)
+        return cls(mixed, predict, outputs[:n], background, outputs[n:], rounds, generator)
+
+    def explain(self, rows: IndexArray, names: tuple[str, ...]) -> Explanation:
+        """Return the explanation of all rows."""
+        p, pairs = self.mixed.n_columns, self.rounds * len(self.background)
+        step = max(1, _ROWS_AT_ONCE // max(1, 2 * pairs * (p - 1)))
+        parts = [self._values(np.arange(i, min(i + step, len(rows)))) for i in range(0, len(rows), step)]
+        values, errors = (np.concatenate(part) for part in zip(*parts, strict=True))
+        outputs = tuple(self.predict.__dict__["names"])
+        return Explanation(names, outputs, rows, self.base.mean(axis=0), self.own, values, errors)
+
+    def _values(self, rows: IndexArray) -> tuple[FloatArray, FloatArray]:
+        """Return the values (m, p, K) of some rows, and their standard errors."""
+        p, background = self.mixed.n_columns, np.tile(np.arange(len(self.background)), self.rounds)
+        ranks = self._ranks((len(rows), len(background), p))
+        steps = self._along(rows, background, ranks)
+        added = np.take_along_axis(np.diff(steps, axis=3), ranks[..., None], axis=3).mean(axis=2)
+        # The background is in the order of its predicted means, so that only differences between neighbours are error.
+        error = np.sqrt(np.mean(np.diff(added, axis=1) ** 2, axis=1) / (2.0 * added.shape[1]))
+        return added.mean(axis=1), error
+
+    def _ranks(self, shape: tuple[int, int, int]) -> IndexArray:
+        """Return the places (m, pairs, 2, p) of the columns in random orders and in the opposite ones."""
+        ranks = np.argsort(self.generator.random(shape), axis=2)
+        return np.stack([ranks, shape[2] - 1 - ranks], axis=2)
+
+    def _along(self, rows: IndexArray, background: IndexArray, ranks: IndexArray) -> FloatArray:
+        """Return the outputs (m, pairs, 2, p + 1, K) as one column after the other is replaced."""
+        m, pairs, _, p = ranks.shape
+        K = self.own.shape[1]
+        steps = np.empty((m, pairs, 2, p + 1, K))
+        steps[..., 0, :] = self.base[background][None, :, None]
+        steps[..., p, :] = self.own[rows][:, None, None]
+        if p > 1:
+            replaced = ranks[..., None, :] < np.arange(1, p)[:, None]
+            others = self.background[background][None, :, None, None, None]
+            numbers = np.where(replaced, rows[:, None, None, None, None], others).reshape(-1, p)
+            steps[..., 1:p, :] = _in_blocks(self.mixed, self.predict, numbers).reshape(m, pairs, 2, p - 1, K)
+        return steps
+
+
+def _in_blocks(mixed: MixedRows, predict: Outputs, numbers: IndexArray) -> FloatArray:
+    parts = (numbers[i : i + _ROWS_AT_ONCE] for i in range(0, len(numbers), _ROWS_AT_ONCE))
+    return np.concatenate([predict(mixed.take(part)) for part in parts])
+
+
+def _evenly(means: FloatArray, size: int, generator: np.random.Generator) -> IndexArray:
+    """Return row numbers, one drawn from each of ``size`` equal shares of the rows in the order of their means."""
+    edges = np.linspace(0, len(means), size + 1)
+    places = (edges[:-1] + generator.random(size) * np.diff(edges)).astype(np.intp)
+    order: IndexArray = np.argsort(means, kind="stable")
+    return np.asarray(order[np.unique(np.minimum(places, len(means) - 1))])
+
+
+def _check_finite(outputs: FloatArray) -> None:
+    if not np.isfinite(outputs).all():
+        raise InvalidParameterError(
+            f"variances can be explained where they are finite; {int((~np.isfinite(outputs)).any(axis=1).sum())} of "
+            f"{len(outputs)} rows have none, as the model has two degrees of freedom or fewer: give variance=False"
+        )

@@ -1,0 +1,196 @@
+"""Partial dependence: predictions with one column of all rows set to one value after the other."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bdkn.analysis.decisions import Outcome
+from bdkn.analysis.explanation import column_names, column_of, dense, mixed_rows, some_rows, take_rows, with_column
+from bdkn.data.frames import as_frame
+from bdkn.ensemble.provenance import Seed, seed_sequence
+from bdkn.errors import InvalidParameterError, OutsideDataWarning, check_choice, check_number, shown
+from bdkn.typing import FloatArray
+
+_POINTS = 25
+"""Values of a column of numbers."""
+
+_FEW = 12
+"""A column with so few different values is shown with all of them."""
+
+_MOST_VALUES = 20
+"""Values of a column without numbers."""
+
+_HALVINGS = 48
+
+
+@dataclass(frozen=True, eq=False)
+class PartialDependence:
+    """How predictions change on average with one column. Made by ``partial_dependence``.
+
+    Parameters
+    ----------
+    column : str
+        Name of the column.
+    grid : array (m,)
+        Its values.
+    mean : array (m,)
+        Average of the predicted means.
+    lower, upper : array (m,)
+        Averages of the ends of the rows' intervals: how certain the prediction of a typical row is.
+    all_lower, all_upper : array (m,)
+        Interval of the average of all predicted distributions: where the target of a row drawn at random lies.
+    coverage : float
+        Probability of the intervals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn import BayesianStackingRegressor
+    >>> X = np.random.default_rng(0).normal(size=(80, 2))
+    >>> model = BayesianStackingRegressor([("sum", lambda X: X @ [3.0, 1.0])], random_state=0).fit(X, X @ [3.0, 1.0])
+    >>> model.partial_dependence(X, 0, grid=[-1.0, 0.0, 1.0]).mean.shape
+    (3,)
+    """
+
+    column: str
+    grid: NDArray[Any]
+    mean: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    all_lower: FloatArray
+    all_upper: FloatArray
+    coverage: float
+
+    def table(self) -> dict[str, Any]:
+        """Return all columns by name, one entry per value of the grid."""
+        names = ("mean", "lower", "upper", "all_lower", "all_upper")
+        return {self.column: self.grid, **{name: getattr(self, name) for name in names}}
+
+    def to_frame(self) -> Any:
+        """Return ``table`` as a pandas data frame."""
+        return as_frame(self.table())
+
+
+def partial_dependence(
+    model: Any,
+    X: Any,
+    column: str | int,
+    grid: ArrayLike | None,
+    coverage: float,
+    max_rows: int | None,
+    random_state: Seed,
+) -> PartialDependence:
+    """Return the dependence of predictions on a column; see ``ProbabilisticRegressor.partial_dependence``."""
+    check_number("coverage", coverage, low=0.0, high=1.0, strict=True)
+    coverage = float(coverage)
+    table, generator = dense(X), np.random.default_rng(seed_sequence(random_state))
+    j, n = column_number(table, column, getattr(model, "feature_names_in_", None)), table.shape[0]
+    values = _grid_of(model, table, j) if grid is None else _checked_grid(grid)
+    rows = take_rows(table, some_rows(n, max_rows, generator))
+    mixed, names = mixed_rows(model, rows, with_column(table, j, values))
+    place = names.index(str(column_names(table)[j])) if hasattr(model, "feature_names_in_") else j
+    m, size = len(values), rows.shape[0]
+    numbers = np.tile(np.arange(size)[:, None], (m, mixed.n_columns))
+    numbers[:, place] = size + np.repeat(np.arange(m), size)
+    new = mixed.take(numbers)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutsideDataWarning)
+        checked = new if mixed.owner is not None else model._rows(new)
+        mean = model._predictive(checked).mean().reshape(m, size).mean(axis=1)
+        outcome = model._outcome_of(checked)
+    levels = [(1.0 - coverage) / 2.0, (1.0 + coverage) / 2.0]
+    ends = [outcome.quantiles(np.full(m * size, level)).reshape(m, size) for level in levels]
+    pooled = [_pooled_quantile(outcome, level, end) for level, end in zip(levels, ends, strict=True)]
+    lower, upper = (end.mean(axis=1) for end in ends)
+    return PartialDependence(names[place], np.asarray(values), mean, lower, upper, pooled[0], pooled[1], coverage)
+
+
+def column_number(table: Any, column: str | int, fitted_names: Any = None) -> int:
+    """Return the number of a column, given by its name or number."""
+    names = column_names(table)
+    if _is_name(column) and column in names:
+        return names.index(column)
+    if isinstance(column, str):
+        known = list(map(str, names if fitted_names is None else fitted_names))
+        check_choice("column", column, known)
+        return known.index(column)
+    check_number("column, if not a name,", column, low=0, high=len(names) - 1, whole=True)
+    return int(column)
+
+
+def _is_name(column: Any) -> bool:
+    """Return whether a value can be compared with names of columns."""
+    comparable = isinstance(column, tuple) or np.ndim(column) == 0
+    return comparable and not isinstance(column, bool) and type(column).__name__ != "NAType"
+
+
+def _grid_of(model: Any, table: Any, j: int) -> Sequence[Any]:
+    """Return the values at which predictions are averaged; of numbers and dates in text, those at some quantiles."""
+    name, encoder = column_names(table)[j], getattr(model, "table_", None)
+    column = np.asarray(column_of(table, j, np.arange(table.shape[0])))
+    numbers = None if encoder is None else encoder.numbers(table, name)
+    if numbers is None:
+        return default_grid(column, repr(name))
+    chosen = default_grid(numbers, repr(name))
+    return [column[np.flatnonzero(numbers == value)[0]] for value in chosen]
+
+
+def default_grid(column: NDArray[Any], name: str = "") -> Sequence[Any]:
+    """Return values of a column: some of its quantiles, or its most frequent values."""
+    known = column[_is_known(column)]
+    if not len(known):
+        raise InvalidParameterError(
+            f"column {name} must have a value to start from; all of its values are missing: give grid="
+        )
+    values, counts = np.unique(known if known.dtype.kind != "O" else known.astype(str), return_counts=True)
+    if known.dtype.kind == "O":  # the values themselves, not their texts
+        texts = known.astype(str)
+        values = np.array([known[np.flatnonzero(texts == text)[0]] for text in values], dtype=object)
+    ordered = column.dtype.kind in "fiumM"
+    if len(values) <= _FEW or not ordered:
+        return list(values[np.sort(np.argsort(-counts, kind="stable")[:_MOST_VALUES])])
+    places = (np.linspace(0.01, 0.99, _POINTS) * (len(known) - 1)).round().astype(np.intp)
+    return list(np.unique(np.sort(known)[places]))
+
+
+def _is_known(column: NDArray[Any]) -> NDArray[np.bool_]:
+    if column.dtype.kind in "mM":
+        return np.asarray(~np.isnat(column))
+    return np.array([value is not None and bool(value == value) for value in column.tolist()], dtype=bool)
+
+
+def _is_no_list(grid: Any) -> bool:
+    return np.ndim(grid) > 1 or (isinstance(grid, np.ndarray) and grid.ndim == 0)
+
+
+def _checked_grid(grid: ArrayLike) -> Sequence[Any]:
+    if isinstance(grid, str | bytes) or not isinstance(grid, Iterable) or _is_no_list(grid):
+        raise InvalidParameterError(f"grid must be a list of values of the column; got {shown(grid)}")
+    values = list(np.asarray(grid).tolist()) if isinstance(grid, np.ndarray) and grid.dtype.kind != "M" else list(grid)
+    if not values:
+        raise InvalidParameterError("grid must hold a value at least; got none")
+    return values
+
+
+def _pooled_quantile(outcome: Outcome, level: float, ends: FloatArray) -> FloatArray:
+    """Return the quantile (m,) of the average of the distributions of each of m sets of rows, by halving.
+
+    ``ends`` (m, size) are the quantiles of the rows, between which it lies.
+    """
+    low, high = np.asarray(ends.min(axis=1)), np.asarray(ends.max(axis=1))
+    if np.isinf(ends).any():  # all of the distribution
+        return low if level < 0.5 else high
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        above = outcome.above(np.repeat(middle, ends.shape[1])[:, None])[:, 0].reshape(ends.shape).mean(axis=1)
+        enough = 1.0 - above >= level
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        if np.all(high - low <= 1e-9 * np.maximum(np.abs(low), np.abs(high))):
+            break
+    return high

@@ -1,0 +1,1 @@
+"""Rows: data frames, encoders, folds and row sources."""

@@ -1,0 +1,140 @@
+"""Row source of Dask data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from bdkn.data.rows import Rows
+from bdkn.data.sources import NamedColumns, Passes, Piece, check_piece, not_numeric
+from bdkn.errors import InvalidParameterError, require, shown
+
+
+class DaskRows:
+    """Rows of a Dask data frame, of which one partition at a time is computed.
+
+    Partitions are computed in their order by the scheduler that is active: a cluster if there is a client, else this
+    process.
+
+    Parameters
+    ----------
+    frame : dask.dataframe.DataFrame
+        The frame.
+    target : str
+        The name of the column of targets.
+    columns : list of str, optional
+        The names of the columns that predict; all others are not computed. By default all but those named here.
+    sample_weight : str, optional
+        The name of a column that says how many times each row is counted.
+    groups : str, optional
+        The name of a column of labels; rows with equal labels belong together.
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd
+    >>> import pandas as pd
+    >>> from bdkn import DaskRows
+    >>> frame = pd.DataFrame({"area": [50.0, 60.0, 80.0], "rent": [900, 1000, 1400]})
+    >>> source = DaskRows(dd.from_pandas(frame, npartitions=2), "rent")
+    >>> len(source), [(list(block.X.columns), block.y.tolist()) for block in source.blocks()]
+    (3, [(['area'], [900.0, 1000.0, 1400.0])])
+    """
+
+    def __init__(
+        self,
+        frame: Any,
+        target: Any,
+        *,
+        columns: Sequence[Any] | None = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+    ) -> None:
+        require("dask", extra="dask")
+        import dask.dataframe as dd
+
+        if not isinstance(frame, dd.DataFrame):
+            raise InvalidParameterError(
+                f"DaskRows needs a data frame of Dask; got {shown(frame)}: dask.dataframe.from_pandas or read_parquet "
+                "makes one"
+            )
+        self.columns = NamedColumns.of(
+            "the frame", list(frame.columns), target, columns=columns, sample_weight=sample_weight, groups=groups
+        )
+        self.frame = frame[list(self.columns.all)]
+        _check_types(self.frame, self.columns)
+        self._passes = Passes(self.columns.words)
+
+    def __len__(self) -> int:
+        if self._passes.n_rows is None:
+            self._passes.end(len(self.frame))
+        assert self._passes.n_rows is not None, "rows that were counted have a number"
+        return self._passes.n_rows
+
+    @property
+    def n_partitions(self) -> int:
+        """The number of partitions."""
+        return int(self.frame.npartitions)
+
+    def partitions(self) -> list[Any]:
+        """Return the partitions in order as delayed objects, which can be computed where the data is.
+
+        Returns
+        -------
+        partitions : list of dask.delayed.Delayed
+            Each becomes the checked ``Rows`` of a partition, of which there may be none.
+        """
+        from dask.delayed import delayed
+
+        read = delayed(partition_rows, pure=True)
+        return [read(part, self.columns, number) for number, part in enumerate(self.frame.to_delayed())]
+
+    def blocks(self, size: int | None = None) -> Iterator[Rows]:
+        """Yield all rows in order, in blocks of at most ``size`` rows.
+
+        Parameters
+        ----------
+        size : int, optional
+            Rows of a block; by default 65 536, of tables with more than 64 columns fewer.
+
+        Returns
+        -------
+        blocks : iterator of Rows
+            Blocks, whose ``X`` is a pandas data frame; all but the last have ``size`` rows.
+        """
+        return self._passes.blocks(self._pieces(), size)
+
+    def _pieces(self) -> Iterator[Piece]:
+        for number, part in enumerate(self.frame.to_delayed()):
+            yield _piece(part.compute(), self.columns, number)
+
+
+def partition_rows(frame: Any, columns: NamedColumns, number: int, first: int = 0) -> Rows:
+    """Return the checked rows of a partition, a pandas data frame whose first row has the number ``first``."""
+    return check_piece(_piece(frame, columns, number), first, columns.words)
+
+
+def _piece(frame: Any, columns: NamedColumns, number: int) -> Piece:
+    weights, groups = columns.sample_weight, columns.groups
+    return Piece(
+        frame[list(columns.inputs)],
+        _numbers(frame[columns.target]),
+        None if weights is None else _numbers(frame[weights]),
+        None if groups is None else np.asarray(frame[groups]),
+        f"partition {number}",
+    )
+
+
+def _numbers(column: Any) -> Any:
+    """Return a pandas column of numbers in double precision, nan where they are missing; other objects as they are."""
+    return np.asarray(column) if column.dtype == np.dtype(object) else column.to_numpy(np.float64, na_value=np.nan)
+
+
+def _check_types(frame: Any, columns: NamedColumns) -> None:
+    from pandas.api.types import is_numeric_dtype
+
+    for name in columns.numeric:
+        kind = frame.dtypes[name]
+        if kind != np.dtype(object) and not is_numeric_dtype(kind):
+            raise not_numeric(name, kind, "the frame")

@@ -1,0 +1,486 @@
+"""Folds: which rows each member is trained on, and which are held out."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
+from sklearn.model_selection._split import GroupsConsumerMixin
+from sklearn.utils import _safe_indexing
+
+from bdkn.data.repeated_rows import find_repeated_rows
+from bdkn.data.rows import Rows, RowSelection, RowsWithout
+from bdkn.errors import InvalidParameterError, RepeatedRowsWarning, check_number, shown, warn_user
+from bdkn.storage.fields import Entropy, Number, integers, must, sizes, stored
+from bdkn.typing import IndexArray
+
+_RowNumbers = Annotated[IndexArray, integers("*")]
+
+
+@stored
+@dataclass(frozen=True)
+class Folds:
+    """The rows that each fold leaves out, no row twice, and those it trains on: all others, or those in ``kept``."""
+
+    n: Annotated[int, Number(low=1)]
+    left_out: Annotated[tuple[_RowNumbers, ...], sizes(K=len)]
+    kept: Annotated[tuple[_RowNumbers, ...] | None, sizes(K=len)] = None
+
+    def check(self) -> None:
+        """Raise unless there are rows of these numbers, and none is held out twice."""
+        held_out = np.concatenate(self.left_out)
+        must(len(np.unique(held_out)) == len(held_out), "no row must be held out twice")
+        for numbers in (held_out, *(self.kept or ())):
+            must(numbers.max(initial=0) < self.n, f"rows must be from 0 to {self.n - 1}")
+
+    @classmethod
+    def cross(cls, n: int, folds: int, generator: np.random.Generator, sets: IndexArray | None = None) -> Self:
+        """Return random folds of nearly equal size, each row in one of them; not more folds than rows.
+
+        Rows with the same number in ``sets`` are in the same fold.
+        """
+        _check_rows(n)
+        if sets is not None:
+            fold_of = _deal_sets(sets, folds, generator)
+            return cls(n, tuple(np.flatnonzero(fold_of == k) for k in range(fold_of.max() + 1)))
+        return cls(n, tuple(_sorted(part, n) for part in np.array_split(generator.permutation(n), min(folds, n))))
+
+    @classmethod
+    def single(cls, n: int, fraction: float, generator: np.random.Generator, sets: IndexArray | None = None) -> Self:
+        """Return one fold that leaves out a random fraction of the rows, at least one row and not all.
+
+        Rows with the same number in ``sets`` are left out together.
+        """
+        _check_rows(n)
+        if sets is not None:
+            return cls(n, (_draw_sets(sets, fraction, generator),))
+        held = min(max(1, round(n * fraction)), n - 1)
+        return cls(n, (_sorted(generator.permutation(n)[:held], n),))
+
+    @classmethod
+    def of(cls, n: int, splits: Iterable[object]) -> Self:
+        """Return the folds of a cross-validation, given as pairs of rows to train on and rows to leave out."""
+        pairs = [_row_numbers(n, split) for split in splits]
+        if not any(len(part) for _, part in pairs):
+            raise InvalidParameterError("cv must leave out rows, on which members are compared; it leaves out none")
+        kept, left_out = zip(*pairs, strict=True)
+        if np.bincount(np.concatenate(left_out)).max() > 1:
+            raise InvalidParameterError(
+                "cv must leave no row out twice, as every row is predicted once; its parts overlap: try KFold in place "
+                "of repeated or random splits"
+            )
+        return cls(n, left_out, kept)
+
+    @classmethod
+    def everything(cls, n: int) -> Self:
+        """Return one fold that leaves out all rows, for members that were trained on others."""
+        return cls(n, (np.arange(n),))
+
+    def only(self, rows: IndexArray) -> Self:
+        """Return the folds of some of the rows, numbered from 0."""
+        place = np.full(self.n, -1)
+        place[rows] = np.arange(len(rows))
+        parts = [(place[kept], place[left_out]) for kept, left_out in self]
+        return type(self).of(
+            len(rows), [(kept[kept >= 0], left[left >= 0]) for kept, left in parts if (left >= 0).any()]
+        )
+
+    def of_member(self, name: str) -> Self:
+        """Return the folds of a member, which are the same for all members."""
+        return self
+
+    @property
+    def held_out(self) -> IndexArray:
+        """The numbers of the rows that are left out once, sorted."""
+        return _sorted(np.concatenate(self.left_out), self.n)
+
+    def fold_of_rows(self) -> IndexArray:
+        """Return the number of the fold that holds out each row, and -1 for rows that no fold does."""
+        fold_of = np.full(self.n, -1)
+        for fold, left_out in enumerate(self.left_out):
+            fold_of[left_out] = fold
+        return fold_of
+
+    @property
+    def trains_on_few(self) -> bool:
+        """Whether some fold trains on fewer than half of the rows, as when only the past is used."""
+        return self.kept is not None and any(2 * len(kept) < self.n - 1 for kept in self.kept)
+
+    def __len__(self) -> int:
+        return len(self.left_out)
+
+    def __iter__(self) -> Iterator[tuple[IndexArray, IndexArray]]:
+        """Yield for each fold the rows to train on and the rows left out."""
+        for fold, left_out in enumerate(self.left_out):
+            yield self.trained_on(fold), left_out
+
+    def trained_on(self, fold: int) -> IndexArray:
+        """Return the rows to train on in a fold; computed on each call, as those of all folds need much memory."""
+        if self.kept is not None:
+            return self.kept[fold]
+        return np.asarray(RowsWithout(self.n, self.left_out[fold]))
+
+    def selection(self, fold: int) -> RowSelection:
+        """Return the rows to train on in a fold, as a training job receives them."""
+        return RowsWithout(self.n, self.left_out[fold]) if self.kept is None else self.kept[fold]
+
+
+@stored
+@dataclass(frozen=True)
+class OwnFolds:
+    """Random folds of each member, which depend on the seed and on the member's name but not on other members.
+
+    Rows with the same number in ``sets`` are in the same fold.
+    """
+
+    n: Annotated[int, Number(low=2)]
+    count: Annotated[int, Number(low=1)]
+    entropy: Annotated[int | Sequence[int] | None, Entropy()]
+    sets: Annotated[IndexArray | None, integers("*")] = None
+
+    def __post_init__(self) -> None:
+        _check_rows(self.n)
+
+    def check(self) -> None:
+        """Raise unless each row has a set, numbered from 0."""
+        must(self.sets is None or len(self.sets) == self.n, "sets must have an entry for each row")
+        must(self.sets is None or int(self.sets.max()) < self.n, "sets must be numbered from 0")
+
+    def of_member(self, name: str) -> Folds:
+        """Return the folds of the member of that name."""
+        seed = np.random.SeedSequence(self.entropy, spawn_key=(*name_key(name), 2**32 - 1))
+        return Folds.cross(self.n, self.count, np.random.default_rng(seed), self.sets)
+
+    @property
+    def trains_on_few(self) -> bool:
+        """False: every fold trains on all rows that it does not leave out."""
+        return False
+
+    @property
+    def held_out(self) -> IndexArray:
+        """The numbers of all rows: every row is left out once."""
+        return np.arange(self.n)
+
+
+def _row_numbers(n: int, split: object) -> tuple[IndexArray, IndexArray]:
+    """Return the rows to train on and the sorted rows to leave out of a split; raise if it is no such pair."""
+    parts = [np.asarray(part) for part in split] if isinstance(split, tuple | list) else []
+    parts = [part if part.size else np.arange(0) for part in parts]
+    if len(parts) != 2 or not all(part.ndim == 1 and part.dtype.kind in "iu" for part in parts):
+        raise InvalidParameterError(
+            "cv must be a number, a splitter, or pairs of lists of row numbers: those to train on and those to leave "
+            "out; got something else in place of a pair"
+        )
+    if not all(0 <= row < n for part in parts for row in (part.min(initial=0), part.max(initial=0))):
+        raise InvalidParameterError(f"cv must give row numbers from 0 to {n - 1}; got others: split the rows of X")
+    return parts[0].astype(np.intp), np.sort(parts[1].astype(np.intp))
+
+
+def _deal_sets(sets: IndexArray, folds: int, generator: np.random.Generator) -> IndexArray:
+    """Return the fold of each row; sets are dealt out from the largest to the smallest, forwards and backwards."""
+    sizes = np.bincount(sets)
+    order = generator.permutation(len(sizes))
+    order = order[np.argsort(-sizes[order], kind="stable")]
+    count = min(folds, len(sizes))
+    turn, place = np.divmod(np.arange(len(sizes)), count)
+    fold = np.empty(len(sizes), dtype=np.intp)
+    fold[order] = np.where(turn % 2, count - 1 - place, place)
+    return np.asarray(fold[sets])
+
+
+def _draw_sets(sets: IndexArray, fraction: float, generator: np.random.Generator) -> IndexArray:
+    """Return the rows of random sets that hold about a fraction of the rows: at least one set, and not all."""
+    sizes = np.bincount(sets)
+    order = generator.permutation(len(sizes))
+    before = np.cumsum(sizes[order]) - sizes[order] / 2
+    held = min(max(1, int((before < fraction * len(sets)).sum())), len(sizes) - 1)
+    return np.flatnonzero(np.isin(sets, order[:held]))
+
+
+def name_key(name: str) -> tuple[int]:
+    """Return a spawn key for the random numbers of a member, which differs between names."""
+    return (zlib.crc32(name.encode()),)
+
+
+def _sorted(numbers: IndexArray, n: int) -> IndexArray:
+    """Return numbers of rows, no row twice, in rising order: marks take less time than a sort."""
+    is_there = np.zeros(n, dtype=np.bool_)
+    is_there[numbers] = True
+    return np.flatnonzero(is_there)
+
+
+def _check_rows(n: int) -> None:
+    if n < 2:
+        raise InvalidParameterError(
+            f"members are compared on rows left out of their training, which takes at least 2 rows; got n_samples={n}: "
+            "add rows, or use design='in-sample'"
+        )
+
+
+class ShuffledRows:
+    """Base class of splitters that assign samples to folds at random, one by one if there are no groups."""
+
+
+@dataclass(frozen=True, eq=False)
+class Splitting:
+    """The rows of a table, the numbers of those that are used, and the number of the set that each of these belongs to.
+
+    Rows of one set are in the same fold; ``sets`` is None if each row is a set of its own. ``groups`` are the labels
+    that the user gave to all rows of the table, None if there are none.
+    """
+
+    rows: Rows
+    used: IndexArray
+    sets: IndexArray | None = None
+    groups: NDArray[Any] | None = None
+
+    @classmethod
+    def of(cls, rows: Rows, groups: ArrayLike | None = None, cv: Any = None, *, warn: bool = True) -> Splitting:
+        """Return the splitting of a table: by ``groups`` or, without them, by rows that repeat others.
+
+        Rows that are counted zero times are not used, and rows that repeat another are used once, unless the user says
+        which rows belong together: by groups, or by row numbers as ``cv``.
+        """
+        plain = cls.plain(rows)
+        if groups is None:
+            return plain if _is_row_numbers(cv) else plain._without_copies(warn)
+        labels = _labels(groups, len(rows))
+        return cls(rows, plain.used, np.unique(labels[plain.used], return_inverse=True)[1], labels)
+
+    @classmethod
+    def plain(cls, rows: Rows) -> Splitting:
+        """Return the splitting that uses every row that is counted, each as a set of its own."""
+        return cls(rows, np.arange(len(rows)) if rows.counts is None else np.flatnonzero(rows.counts))
+
+    def by_cv(self, cv: Any) -> Splitting:
+        """Return the splitting ``by_folds`` of ``cv``, this one for a number of folds or a splitter lacking groups."""
+        if self.groups is not None or cv is None or is_fold_count(cv) or isinstance(cv, GroupsConsumerMixin):
+            return self
+        return self.by_folds(self.cross(cv, np.random.default_rng(0)), cv)
+
+    def by_folds(self, folds: Folds | OwnFolds, cv: Any) -> Splitting:
+        """Return the splitting whose sets are ``folds``, if ``cv`` chose them and no groups are given.
+
+        A fold may hold whole groups, places or periods, which only ``cv`` knows. If the forest of a density or target
+        statistics separated its rows, a row would be predicted from others of its group, which new rows do not have:
+        with ``GroupKFold`` as row numbers, 90 % intervals then covered 50 to 76 % of new groups, and 79 % of the future
+        with ``TimeSeriesSplit`` and time as an input (88 % now, and a lower NLL). Rows that are never held out are one
+        set. Folds of samples that are shuffled one by one are no sets.
+        """
+        if self.groups is not None or isinstance(folds, OwnFolds) or folds.kept is None or _shuffles_rows(cv):
+            return self
+        return replace(self, sets=np.unique(folds.fold_of_rows(), return_inverse=True)[1])
+
+    def sets_of(self, numbers: IndexArray) -> IndexArray | None:
+        """Return the numbers of the sets of some of the rows that are used."""
+        return None if self.sets is None else self.sets[numbers]
+
+    def used_rows(self) -> Rows:
+        """Return the rows that are used, of a table of any kind."""
+        if len(self.used) == len(self.rows):
+            return self.rows
+        counts = None if self.rows.counts is None else self.rows.counts[self.used]
+        return Rows(_safe_indexing(self.rows.X, self.used), self.rows.y[self.used], counts)
+
+    def split(self, cv: Any, given: Mapping[str, Any] | None = None) -> Folds:
+        """Return the folds of the used rows by a splitter, which receives what is ``given``, or by row numbers."""
+        splits = cv
+        if hasattr(cv, "split"):
+            groups = {} if self.groups is None else {"groups": self.groups}
+            groups |= given or {}
+            if not groups and isinstance(cv, GroupsConsumerMixin):
+                raise InvalidParameterError(f"cv={cv!r} divides rows by their groups; got none: fit(X, y, groups=...)")
+            splits = cv.split(self.rows.X, self.rows.y, **groups)
+        return Folds.of(len(self.rows), splits).only(self.used)
+
+    def cross(self, cv: Any, generator: np.random.Generator) -> Folds:
+        """Return folds: ``cv`` random ones, or those of a splitter, at random if its ``random_state`` is None."""
+        if is_fold_count(cv):
+            return Folds.cross(len(self.used), cv, generator, self.sets)
+        if getattr(cv, "random_state", 0) is None:
+            cv = copy.copy(cv)
+            cv.random_state = int(generator.integers(2**31))
+        return self.split(cv)
+
+    def digest(self, cv: Any = None) -> str:
+        """Return a hash of the groups and of ``cv``; empty without groups if ``cv`` is None or a number."""
+        if self.groups is None and (cv is None or is_fold_count(cv)):
+            return ""
+        seen = hashlib.sha256()
+        if self.groups is not None:
+            seen.update(np.unique(self.groups, return_inverse=True)[1].astype(np.int64).tobytes())
+        if _is_row_numbers(cv):
+            for split in cv:
+                parts = split if isinstance(split, Iterable) else [split]  # which is refused, when folds are made
+                seen.update(repr([np.asarray(part).tolist() for part in parts]).encode())
+        else:
+            seen.update(repr(cv).encode())
+        return seen.hexdigest()
+
+    def _without_copies(self, warn: bool) -> Splitting:
+        """Return the splitting that uses one row of each set of copies."""
+        rows = self.used_rows()
+        found = find_repeated_rows(rows.X, rows.y)
+        if found is None:
+            return self
+        if warn and found.copies.any():
+            warn_user(
+                f"{found.copies.sum()} of {len(rows)} rows repeat another row, inputs and target, and count once; "
+                "if they are observations of their own, pass groups=np.arange(len(y)); if rows belong together in "
+                "another way, pass their groups",
+                RepeatedRowsWarning,
+            )
+        sets = None if found.settings is None else found.settings[~found.copies]
+        return replace(self, used=self.used[~found.copies], sets=sets)
+
+
+def is_fold_count(cv: Any) -> bool:
+    """Return whether ``cv`` is a number of folds, not "prefit", a splitter or row numbers."""
+    return cv is not None and not (hasattr(cv, "split") or isinstance(cv, Iterable))
+
+
+def _shuffles_rows(cv: Any) -> bool:
+    """Return whether ``cv`` is a splitter that assigns samples to folds at random, one by one."""
+    if isinstance(cv, KFold | StratifiedKFold):
+        return bool(cv.shuffle)
+    return isinstance(cv, ShuffleSplit | ShuffledRows)
+
+
+def _is_row_numbers(cv: Any) -> bool:
+    return isinstance(cv, Iterable) and not isinstance(cv, str)
+
+
+def check_cv(cv: Any) -> None:
+    """Raise unless ``cv`` is None, a number of folds, a splitter, or pairs of row numbers."""
+    if isinstance(cv, str | bytes) or (isinstance(cv, np.ndarray) and cv.ndim == 0):
+        raise InvalidParameterError(
+            f"cv must be a number, a splitter or pairs of lists of row numbers; got {shown(cv)}"
+        )
+    if is_fold_count(cv):
+        check_number("cv", cv, low=2, whole=True)
+
+
+def _is_missing(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which labels are missing."""
+    if labels.dtype.kind in "mM":
+        return np.asarray(np.isnat(labels))
+    if labels.dtype.kind not in "fcO":
+        return np.zeros(len(labels), dtype=bool)
+    return np.array([_is_no_label(label) for label in labels], dtype=bool)
+
+
+def _is_no_label(label: Any) -> bool:
+    """Return whether a label is None, not equal to itself, as nan is, or pandas' NA, which is not even unequal."""
+    return label is None or type(label).__name__ == "NAType" or bool(np.any(label != label))
+
+
+def _labels(groups: ArrayLike, n: int) -> NDArray[Any]:
+    """Return the checked labels of n rows."""
+    try:
+        labels = np.asarray(groups)
+    except ValueError as error:
+        raise InvalidParameterError(f"groups must hold one label per row; got {shown(groups)}") from error
+    if labels.shape != (n,):
+        got = (
+            f"{shown(groups)}: if this is a column, X[{groups!r}]"
+            if isinstance(groups, str)
+            else f"shape {labels.shape}"
+        )
+        raise InvalidParameterError(f"groups must hold one label per row, shape ({n},); got {got}")
+    if (isinstance(groups, np.ma.MaskedArray) and np.ma.getmaskarray(groups).any()) or _is_missing(labels).any():
+        raise InvalidParameterError(
+            "groups must hold a label for every row; got nan, None or masked ones: give such rows their own"
+        )
+    labels = labels.astype(str) if labels.dtype.kind == "O" else labels
+    if len(np.unique(labels)) < 2:
+        raise InvalidParameterError(
+            "groups must hold at least 2 labels, as members are compared on groups left out of training; got 1"
+        )
+    return labels
+
+
+Seeds = Sequence[np.random.SeedSequence]
+
+
+@dataclass(frozen=True, eq=False)
+class FoldPlan:
+    """The networks to train, in the order of a ``FoldGrid``, and the rows that each fold leaves out.
+
+    Of each network: ``seeds``, ``members`` (the number of its member), and ``rows`` (None: all rows). ``fold_of``, of
+    shape (n, H), is the fold that leaves a row out, for each member, and -1 if none does. ``held_out`` are the rows
+    that all members leave out, None if every row is left out once. With ``refit`` a member predicts with one more
+    network, trained on all rows, instead of the average over its folds; these networks are the last ones.
+    """
+
+    names: tuple[str, ...]
+    seeds: Seeds
+    members: Sequence[int]
+    rows: Sequence[RowSelection | None]
+    fold_of: NDArray[np.signedinteger]
+    held_out: IndexArray | None
+    refit: bool
+
+    @classmethod
+    def of(cls, model: Any, splitting: Splitting, entropy: Any, members: range) -> FoldPlan:
+        """Return the plan of a regressor for the members with these numbers.
+
+        With ``design="hold-out"`` all members leave the same rows out, else each has folds of its own, if they are
+        random. A member whose folds train on few rows, such as the past only, predicts with a refit.
+        """
+        root, n_rows = np.random.SeedSequence(entropy), len(splitting.used)
+        seeds = root.spawn(members.stop)[members.start :]
+        folds = _member_folds(model, splitting, root, seeds)
+        refit, held_out, K = model.predict_with == "refit" or folds[0].trains_on_few, folds[0].held_out, len(folds[0])
+        fold_of = np.full((n_rows, len(seeds)), -1, dtype=np.int16 if K < 2**15 else np.int32)
+        rows: list[RowSelection | None] = []
+        for k, h in np.ndindex(K, len(folds)):
+            fold_of[folds[h].left_out[k], h] = k
+            rows.append(folds[h].selection(k))
+        return cls(
+            names=tuple(f"network {h + 1}" for h in members),
+            seeds=[child_seed(seed, k) for k in range(K) for seed in seeds] + seeds * refit,
+            members=[*members] * (K + refit),
+            rows=rows + [None] * (len(seeds) * refit),
+            fold_of=fold_of,
+            held_out=held_out if len(held_out) < n_rows else None,
+            refit=refit,
+        )
+
+    @property
+    def rows_per_member(self) -> float:
+        """Rows that the networks of a member are trained on, all together."""
+        total = sum(len(self.fold_of) if numbers is None else len(numbers) for numbers in self.rows)
+        return total / len(self.names)
+
+
+def _member_folds(model: Any, splitting: Splitting, root: np.random.SeedSequence, seeds: Seeds) -> list[Folds]:
+    """Return the folds of each member."""
+    if model.design == "hold-out":
+        n, fraction = len(splitting.used), model.holdout_fraction
+        return [Folds.single(n, fraction, fold_generator(root), splitting.sets)] * len(seeds)
+    cv = model.n_folds if model.cv is None else model.cv
+    folds = [splitting.cross(cv, fold_generator(seed)) for seed in seeds]
+    first = folds[0].held_out
+    if any(len(one) != len(folds[0]) or not np.array_equal(one.held_out, first) for one in folds[1:]):
+        raise InvalidParameterError(
+            "cv must leave out the same rows, in as many folds, for every member; got others for another random_state: "
+            "give the splitter a random_state, for the same folds for all members"
+        )
+    return folds
+
+
+def fold_generator(seed: np.random.SeedSequence) -> np.random.Generator:
+    """Return a generator from a child of the seed that no member and no fold uses."""
+    return np.random.default_rng(child_seed(seed, 2**32 - 1))
+
+
+def child_seed(seed: np.random.SeedSequence, number: int) -> np.random.SeedSequence:
+    """Return the child of that number, which does not depend on what else was spawned from the seed."""
+    return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number))

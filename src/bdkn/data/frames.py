@@ -1,0 +1,84 @@
+"""Tables of any kind: as data frames, as numbers, and as members receive them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from bdkn.arrays import check_readable
+from bdkn.data.reading import column_names, is_frame
+from bdkn.errors import InvalidParameterError, missing_extra
+from bdkn.typing import Array, FloatArray
+
+
+def as_frame(columns: Mapping[str, Any]) -> Any:
+    """Return columns as a pandas data frame."""
+    try:
+        from pandas import DataFrame
+    except ImportError as error:
+        raise missing_extra("pandas", "frames") from error
+    return DataFrame(columns)
+
+
+def as_table(X: Any) -> Any:
+    """Return the rows as members receive them: as they are, but as a table whose rows can be taken by number.
+
+    Floats become those of double precision, and arrays contiguous by rows: members that compute in the precision and
+    in the order of what they are given would predict other numbers for equal rows.
+    """
+    if isinstance(X, np.ma.MaskedArray):
+        check_readable("X", X)
+        X = np.asarray(X)
+    if hasattr(X, "columns") and is_frame(X):
+        column_names(X)  # which raises if some are equal
+    if hasattr(X, "column_names") and hasattr(X, "to_pandas"):
+        X = X.to_pandas()  # members take no tables of pyarrow
+    table = X.tocsr() if issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
+    if isinstance(table, np.ndarray) and table.dtype.kind == "c":
+        raise InvalidParameterError(
+            "Complex data not supported: X must hold real numbers; take two columns of their parts"
+        )
+    if isinstance(table, np.ndarray) and table.dtype.kind in "mMVO":
+        check_readable("X", table)
+    if len(table.shape) != 2:
+        raise InvalidParameterError(
+            f"X must be a table, shape (n_samples, n_features); got shape {table.shape}. Reshape your data: "
+            "X.reshape(-1, 1) is a single column, X.reshape(1, -1) a single row"
+        )
+    if not isinstance(table, np.ndarray) and not issparse(table):
+        return table
+    kind = np.float64 if table.dtype.kind == "f" else table.dtype
+    with np.errstate(over="ignore"):  # long doubles may be infinite in double precision, which is refused as such
+        return table.astype(kind, copy=False) if issparse(table) else np.asarray(table, dtype=kind, order="C")
+
+
+def numeric_names(X: Any) -> tuple[Any, ...]:
+    """Return the names of the columns of a data frame that hold numbers."""
+    return tuple(name for name in X.columns if _numbers(X[name]) is not None)
+
+
+def numeric_table(X: Any, names: tuple[Any, ...] | None = None) -> Array | None:
+    """Return some columns of a data frame (None: all that hold numbers), or an array, as numbers; None if it has none.
+
+    A sparse matrix is not converted.
+    """
+    if hasattr(X, "indptr"):
+        return None
+    if not hasattr(X, "columns"):
+        return X if isinstance(X, np.ndarray) and X.dtype in (np.float32, np.float64) else _numbers(X)
+    columns = [_numbers(X[name]) for name in (numeric_names(X) if names is None else names)]
+    known = [column for column in columns if column is not None]
+    return np.column_stack(known) if known else None
+
+
+def _numbers(values: Any) -> FloatArray | None:
+    """Return values in double precision, or None if they are no numbers."""
+    array: NDArray[Any] = np.asarray(values)
+    try:
+        return None if array.dtype.kind in "SUmM" else array.astype(np.float64)
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,308 @@
+"""Row source of Parquet files and pyarrow datasets."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bdkn.data.reading import column_names
+from bdkn.data.rows import Rows
+from bdkn.data.sources import NamedColumns, Passes, Piece, block_rows, not_numeric, worded
+from bdkn.errors import InvalidParameterError, require, shown
+
+_ENDINGS = (".parquet", ".pq", ".parq")
+_BUFFER = 1 << 18
+"""Bytes of each column that are read at a time."""
+
+
+def open_dataset(source: Any) -> Any:
+    """Return the Arrow dataset of a file, a folder, a pattern, a list of files, or a dataset."""
+    import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
+
+    if isinstance(source, ds.Dataset):
+        return source
+    if isinstance(source, str) and "://" in source:
+        with named_errors(source):
+            return ds.dataset(source, format="parquet", partitioning="hive")
+    files, folder = find_files(source)
+    parts = {} if folder is None else {"partitioning": "hive", "partition_base_dir": folder}
+    with named_errors(files[0]):
+        column_names(pq.read_schema(files[0]).empty_table())  # which raises if some are equal
+        return ds.dataset(files, format="parquet", **parts)
+
+
+def find_files(source: Any) -> tuple[list[str], str | None]:
+    """Return the Parquet files that a user has named, and their folder if it is one."""
+    if isinstance(source, str | os.PathLike):
+        name = os.fspath(source)
+        if os.path.isdir(name):
+            return _files_of(Path(name)), name
+        found = sorted(glob.glob(name, recursive=True)) if not os.path.exists(name) else [name]
+        if not found:
+            raise InvalidParameterError(f"there is no file {shown(name)}; check the name and the folder")
+        return found, None
+    if (
+        not isinstance(source, Sequence)
+        or not all(isinstance(file, str | os.PathLike) for file in source)
+        or not source
+    ):
+        raise InvalidParameterError(
+            "ParquetRows needs a file, a folder, a pattern such as 'rows/*.parquet', a list of files or a pyarrow "
+            f"Dataset; got {shown(source)}"
+        )
+    return [file for one in source for file in find_files(one)[0]], None
+
+
+def _files_of(folder: Path) -> list[str]:
+    """Return the Parquet files of a folder and the folders in it, by their names; hidden ones are left out."""
+    files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+    found = [file for file in files if file.suffix.lower() in _ENDINGS and not _is_hidden(file)]
+    if not found:
+        has = f"it has {worded(tuple(sorted(map(str, files))))}" if files else "it is empty"
+        raise InvalidParameterError(
+            f"the folder {folder} must hold Parquet files, whose names end in {', '.join(_ENDINGS)}; {has}"
+        )
+    return [str(folder / file) for file in sorted(found, key=Path.as_posix)]
+
+
+def _is_hidden(file: Path) -> bool:
+    return any(part.startswith((".", "_")) for part in file.parts)
+
+
+def parquet_fragments(dataset: Any) -> list[Any] | None:
+    """Return the files of a dataset; None if it is filtered or of another format, and must be read by Arrow."""
+    import pyarrow.dataset as ds
+
+    try:
+        fragments = list(dataset.get_fragments())
+    except ValueError:  # filtered
+        return None
+    return fragments if all(isinstance(part, ds.ParquetFileFragment) for part in fragments) else None
+
+
+def common_schema(fragments: Sequence[Any], names: Sequence[str] | None) -> Any:
+    """Return the schema of columns (None: all) in all files; raise if a file has other columns or other types."""
+    import pyarrow as pa
+
+    schema = None
+    for part in fragments:
+        with named_errors(part.path):
+            own = with_partition(part)
+        wanted = column_names(own.empty_table()) if names is None else names
+        known = set(own.names) & set(wanted)
+        if schema is not None and (missing := set(schema.names) ^ known):
+            raise InvalidParameterError(
+                f"all files must have the columns of the first; {part.path} and {fragments[0].path} differ in "
+                f"{worded(tuple(sorted(missing)))}: name the columns to read, columns=[...], or correct the file"
+            )
+        own = pa.schema([own.field(name) for name in wanted if name in known])
+        try:
+            schema = own if schema is None else pa.unify_schemas([schema, own], promote_options="permissive")
+        except pa.ArrowException as error:
+            raise InvalidParameterError(
+                f"columns must have one type in all files; those of {part.path} differ ({error}): write it anew"
+            ) from error
+    return schema
+
+
+def with_partition(part: Any) -> Any:
+    """Return the schema of a file, with the columns that the names of its folders tell."""
+    import pyarrow as pa
+
+    schema = part.physical_schema.remove_metadata()
+    for name, value in _partition(part).items():
+        if name not in schema.names:
+            schema = schema.append(pa.field(name, pa.scalar(value).type))
+    return schema
+
+
+def file_tables(part: Any, schema: Any, size: int) -> Iterator[Any]:
+    """Yield the rows of a file as Arrow tables of at most ``size`` rows, with the columns of a schema.
+
+    Columns are decoded as they are needed, so that a large row group is never in memory as a whole.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    inside = set(part.physical_schema.names)
+    names = [name for name in schema.names if name in inside]
+    fixed = {name: value for name, value in _partition(part).items() if name not in inside}
+    groups = [group.id for group in part.row_groups]
+    with (
+        named_errors(part.path),
+        part.filesystem.open_input_file(part.path) as raw,
+        pq.ParquetFile(raw, buffer_size=_BUFFER, pre_buffer=False) as file,
+    ):
+        for batch in file.iter_batches(batch_size=size, row_groups=groups, columns=names):
+            columns = [
+                batch.column(name).cast(kind)
+                if name in inside
+                else pa.repeat(pa.scalar(fixed.get(name), kind), batch.num_rows)
+                for name, kind in zip(schema.names, schema.types, strict=True)
+            ]
+            yield pa.table(columns, schema=schema)
+
+
+def scanned_tables(dataset: Any, schema: Any, size: int) -> Iterator[Any]:
+    """Yield the rows of any dataset as Arrow tables of at most ``size`` rows, of which Arrow reads few ahead."""
+    import pyarrow as pa
+
+    with named_errors("the dataset"):
+        scanner = dataset.scanner(columns=schema.names, batch_size=size, batch_readahead=1, fragment_readahead=1)
+        for batch in scanner.to_batches():
+            yield pa.Table.from_batches([batch])
+
+
+@contextmanager
+def named_errors(place: str) -> Iterator[None]:
+    """Raise errors of Arrow as one that names the file."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InvalidParameterError(
+            f"{place} cannot be read as Parquet ({reason}); it is damaged, incomplete or of another kind"
+        ) from error
+
+
+def _partition(part: Any) -> dict[str, Any]:
+    """Return the values of columns that the names of a file's folders tell, as in year=2026/part.parquet."""
+    import pyarrow.dataset as ds
+
+    return dict(ds.get_partition_keys(part.partition_expression))
+
+
+class ParquetRows:
+    """Rows of Parquet files, read in blocks that take little memory.
+
+    Rows are those of the files one after the other: of a folder or a pattern by their names, of a list in its order.
+    Large row groups are read in parts.
+
+    Parameters
+    ----------
+    source : str, path-like, list of these, or pyarrow Dataset
+        A file, a folder with Parquet files, a pattern such as ``"rows/*.parquet"``, several of these, or a dataset of
+        ``pyarrow.dataset``, which may be filtered. Folders such as ``year=2026`` are columns, too.
+    target : str
+        The name of the column of targets.
+    columns : list of str, optional
+        The names of the columns that predict; all others are not read. By default all but those named here.
+    sample_weight : str, optional
+        The name of a column that says how many times each row is counted.
+    groups : str, optional
+        The name of a column of labels; rows with equal labels belong together.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
+    >>> from bdkn import ParquetRows
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> table = pa.table({"area": [50.0, 60.0, 80.0], "heating": ["gas", None, "oil"], "rent": [900, 1000, 1400]})
+    >>> pq.write_table(table, f"{folder.name}/flats.parquet")
+    >>> source = ParquetRows(folder.name, "rent")
+    >>> len(source), [(block.X.column_names, block.y.tolist()) for block in source.blocks(2)]
+    (3, [(['area', 'heating'], [900.0, 1000.0]), (['area', 'heating'], [1400.0])])
+    >>> folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        target: str,
+        *,
+        columns: Sequence[str] | None = None,
+        sample_weight: str | None = None,
+        groups: str | None = None,
+    ) -> None:
+        require("pyarrow", extra="files")
+        self._dataset = open_dataset(source)
+        self._files = parquet_fragments(self._dataset)
+        place = _place(source, self._files)
+        names = [str(name) for name in column_names(self._dataset.schema.empty_table())]
+        self.columns = NamedColumns.of(
+            place, names, target, columns=columns, sample_weight=sample_weight, groups=groups
+        )
+        self._schema = self._common_schema(source is self._dataset, None if columns is None else self.columns.all)
+        self._check_types(place)
+        self._passes = Passes(self.columns.words)
+
+    def __len__(self) -> int:
+        if self._passes.n_rows is None:
+            parts = [self._dataset] if self._files is None else self._files
+            self._passes.end(sum(part.count_rows() for part in parts))
+        assert self._passes.n_rows is not None, "rows that were counted have a number"
+        return self._passes.n_rows
+
+    def blocks(self, size: int | None = None) -> Iterator[Rows]:
+        """Yield all rows in order, in blocks of at most ``size`` rows.
+
+        Parameters
+        ----------
+        size : int, optional
+            Rows of a block; by default 65 536, of tables with more than 64 columns fewer.
+
+        Returns
+        -------
+        blocks : iterator of Rows
+            Blocks, whose ``X`` is an Arrow table; all but the last have ``size`` rows.
+        """
+        return self._passes.blocks(self._pieces(size or block_rows(self.columns.inputs)), size)
+
+    def _pieces(self, size: int) -> Iterator[Piece]:
+        if self._files is None:
+            for table in scanned_tables(self._dataset, self._schema, size):
+                yield self._piece(table, "")
+            return
+        for part in self._files:
+            for table in file_tables(part, self._schema, size):
+                yield self._piece(table, part.path)
+
+    def _piece(self, table: Any, place: str) -> Piece:
+        weights, groups = (
+            None if name is None else table[name] for name in (self.columns.sample_weight, self.columns.groups)
+        )
+        return Piece(
+            table.select(self.columns.inputs),
+            _numbers(table[self.columns.target]),
+            None if weights is None else _numbers(weights),
+            None if groups is None else groups.to_numpy(),
+            os.path.basename(place),
+        )
+
+    def _common_schema(self, given: bool, names: Sequence[str] | None) -> Any:
+        """Return the types of the columns that are read: those of a dataset that was given, or those of all files."""
+        import pyarrow as pa
+
+        own = given or self._files is None
+        schema = self._dataset.schema if own else common_schema(self._files or (), names)
+        return pa.schema([schema.field(name) for name in self.columns.all])
+
+    def _check_types(self, place: str) -> None:
+        from pyarrow import types as is_a
+
+        for name in self.columns.numeric:
+            kind = self._schema.field(name).type
+            tests = (is_a.is_integer, is_a.is_floating, is_a.is_decimal, is_a.is_boolean, is_a.is_null)
+            if not any(test(kind) for test in tests):
+                raise not_numeric(name, kind, place)
+
+
+def _place(source: Any, files: Sequence[Any] | None) -> str:
+    """Return the words for all files, for messages."""
+    if isinstance(source, str | os.PathLike):
+        return os.fspath(source)
+    return "the dataset" if not files else files[0].path if len(files) == 1 else f"{files[0].path} and other files"
+
+
+def _numbers(column: Any) -> Any:
+    """Return an Arrow column of numbers in double precision, nan where they are missing."""
+    return column.cast("float64", safe=False).to_numpy()

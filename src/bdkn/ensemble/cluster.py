@@ -1,0 +1,403 @@
+"""Chunks of rows on the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from math import sqrt
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from bdkn.data.dask_rows import DaskRows, partition_rows
+from bdkn.data.rows import Rows, RowSource
+from bdkn.data.sample import Part, Sample, Tally, chunk_of, counted_rows, joined, merged_in_tree, sample_of
+from bdkn.data.sources import NamedColumns
+from bdkn.ensemble.chunks import (
+    Chunk,
+    ChunkPlan,
+    KeptChunks,
+    KnownInputs,
+    LeftOut,
+    MemberTraining,
+    OnPass,
+    RowEncoding,
+    Summary,
+    beginning,
+    in_grid_order,
+    merged_left_out,
+    number_of_chunks,
+)
+from bdkn.errors import BDKNError, ClusterError, InvalidParameterError
+from bdkn.networks import NetworkSettings, Trained
+from bdkn.typing import IndexArray
+
+RETRIES = 2
+"""How often a task is tried again after an error, such as that of a file system; lost workers are not counted."""
+
+_LARGE_GRAPH = "1 GB"
+"""Graphs of a fit hold the inputs of the sample, on purpose: Dask warns only of larger ones."""
+
+
+def active_client() -> Any | None:
+    """Return the client that is active; None if there is none, or inside a task of a cluster."""
+    if "distributed" not in sys.modules:
+        return None
+    from distributed import Client, get_worker
+
+    try:
+        get_worker()
+    except ValueError:  # not in a task
+        pass
+    else:
+        return None
+    try:
+        client = Client.current()
+    except ValueError:
+        return None
+    if client.asynchronous:
+        raise InvalidParameterError(
+            "a fit on a cluster waits for its results; the active Dask client is asynchronous: make one by "
+            "Client(address)"
+        )
+    return client
+
+
+def started(client: Any, tasks: Sequence[Any]) -> list[Any]:
+    """Return futures of tasks, delayed objects, which begin to be computed."""
+    import dask
+
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": _LARGE_GRAPH}):
+        futures: list[Any] = client.compute(list(tasks), retries=RETRIES)
+    return futures
+
+
+def result_of(client: Any, task: Any) -> Any:
+    """Return the result of a task, a delayed object."""
+    return results_of(client, [task])[0]
+
+
+def results_of(client: Any, tasks: Sequence[Any]) -> list[Any]:
+    """Return the results of tasks, delayed objects."""
+    futures = started(client, tasks)
+    with on_cluster(client, futures):
+        results: list[Any] = client.gather(futures)
+    return results
+
+
+@contextmanager
+def on_cluster(client: Any, futures: Collection[Any]) -> Iterator[None]:
+    """Cancel futures after an error or an interrupt, and tell errors of a cluster in the words of this library."""
+    from concurrent.futures import CancelledError
+
+    from distributed import KilledWorker
+
+    try:
+        yield
+    except BaseException as error:
+        cancel(client, futures)
+        if isinstance(error, KilledWorker):
+            raise ClusterError(
+                f"{error.allowed_failures + 1} workers were lost one after the other while they worked on the same "
+                "part of a fit, most often for lack of memory: give workers more of it, or fewer threads each"
+            ) from error
+        if isinstance(error, CancelledError | OSError) and client.status != "running":
+            raise ClusterError(
+                f"the connection to the scheduler of the cluster was lost during a fit ({error}): connect to it by "
+                "Client(address), and fit again"
+            ) from error
+        own = _own(error)
+        if own is None:
+            raise
+        raise own from error
+
+
+def cancel(client: Any, futures: Collection[Any]) -> None:
+    """Cancel futures, if the cluster is still there."""
+    if client.status == "running":
+        client.cancel(list(futures), force=True)
+
+
+def _own(error: BaseException) -> BDKNError | None:
+    """Return the error of this library that a task raised, if it is hidden behind one of Dask."""
+    cause = error.__cause__
+    while cause is not None and not isinstance(cause, BDKNError):
+        cause = cause.__cause__
+    return cause if not isinstance(error, BDKNError) else None
+
+
+PASSES_AT_ONCE = 16
+"""Passes of a network that are asked for at once. Then its state comes to the client, from where it goes on: so the
+scheduler forgets these tasks, and no more than these are made again after a worker was lost."""
+
+ENOUGH = 1.0
+"""Members per thread that keep a cluster busy. If there are fewer, the networks of a member go separate ways: then bins
+of inputs are computed for each of them, which is up to twice the work."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterChunks(AbstractContextManager["KeptChunks"]):
+    """Chunks as futures; a worker that trains on a chunk is one that has it."""
+
+    client: Any
+    futures: list[Any]
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        cancel(self.client, self.futures)
+
+    def __len__(self) -> int:
+        return len(self.futures)
+
+    def train(self, settings: NetworkSettings, sample: Rows, plan: ChunkPlan, on_pass: OnPass | None) -> Trained:
+        """Return the networks of a plan, trained on all chunks; each goes its own way through them."""
+        members = beginning(settings, sample, plan, len(self))
+        threads = sum(self.client.nthreads().values())
+        divided = [member.by_fold() if len(members) < ENOUGH * threads else [member] for member in members]
+        done = _trained(self, [part for parts in divided for part in parts], on_pass, 1 / len(divided[0]))
+        joined = []
+        for parts in divided:
+            joined.append(MemberTraining.joined(done[: len(parts)]))
+            done = done[len(parts) :]
+        return in_grid_order([member.trained() for member in joined])
+
+    def left_out(self, summary: Summary) -> LeftOut:
+        """Return what all rows tell that members leave out: statistics of each chunk, merged in a tree."""
+        from dask.delayed import delayed
+
+        shared, task = delayed(summary), delayed(summary_of)
+        merged = merged_in_tree([task(shared, future) for future in self.futures], delayed(merged_left_out))
+        left_out: LeftOut = result_of(self.client, merged)
+        return left_out
+
+
+def _trained(
+    chunks: ClusterChunks, parts: Sequence[MemberTraining], on_pass: OnPass | None, weight: float
+) -> list[MemberTraining]:
+    """Return parts of members after all their passes, which are asked for a few at a time; each counts ``weight``."""
+    from distributed import as_completed
+
+    states, client = list(parts), chunks.client
+    running = {_some_passes(chunks, state): number for number, state in enumerate(states)}
+    with on_cluster(client, running):
+        waiting = as_completed(list(running), with_results=True)
+        for future, state in waiting:
+            number = running.pop(future)
+            if on_pass is not None:
+                on_pass((state.n_passes - states[number].n_passes) * weight)
+            states[number] = state
+            if not state.is_done:
+                following = _some_passes(chunks, state)
+                running[following] = number
+                waiting.add(following)
+    return states
+
+
+def _some_passes(chunks: ClusterChunks, state: MemberTraining) -> Any:
+    """Return the future of a member after some more passes over chunks."""
+    from dask.delayed import delayed
+
+    task, after = delayed(after_pass), delayed(state)
+    for number in state.next_chunks(PASSES_AT_ONCE):
+        after = task(after, chunks.futures[number])
+    return started(chunks.client, [after])[0]
+
+
+def after_pass(state: MemberTraining, chunk: Chunk) -> MemberTraining:
+    """Return the networks of a member after a pass over a chunk."""
+    from bdkn.networks.fused import prepare
+
+    prepare()
+    return state.after(writeable(chunk))
+
+
+def summary_of(summary: Summary, chunk: Chunk) -> LeftOut | None:
+    """Return what the rows of a chunk tell that are left out once."""
+    return summary.of(writeable(chunk))
+
+
+def writeable(chunk: Chunk) -> Chunk:
+    """Return a chunk whose arrays can be written, as compiled code requires it; those that came by wire cannot."""
+    return replace(chunk, rows=replace(chunk.rows, X=np.require(chunk.rows.X, requirements="W")))
+
+
+def cluster_of(source: RowSource, chunk_rows: int) -> ClusterRows | None:
+    """Return the rows of a Dask data frame on the cluster whose client is active; None if there is no such thing."""
+    client = active_client() if isinstance(source, DaskRows) else None
+    return None if client is None else ClusterRows(source, client, chunk_rows)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterRows:
+    """The rows of a Dask data frame on a cluster; chunks, and the sample, have about ``chunk_rows`` rows."""
+
+    source: DaskRows
+    client: Any
+    chunk_rows: int
+
+    def sample(self) -> Sample:
+        """Return a sample of the rows: each partition sends those that may be in it, which are merged in a tree."""
+        from dask.delayed import delayed
+
+        task, n = delayed(drawn_rows), int(self._sizes.counted.sum())
+        expected = self.chunk_rows
+        while True:
+            bound = _bound(expected, n)
+            parts = [task(part, place, bound, self.chunk_rows) for part, place in self._partitions()]
+            drawn = result_of(self.client, merged_in_tree(parts, delayed(partial(merged_draws, size=self.chunk_rows))))
+            if drawn.part is not None and len(drawn.part.keys) >= min(self.chunk_rows, drawn.tally.n):
+                return sample_of([drawn.part], drawn.tally, self.chunk_rows)
+            if not drawn.tally.n:
+                return sample_of([], drawn.tally, self.chunk_rows)
+            expected *= 2  # by chance, fewer keys than expected are below the bound
+
+    def chunks(self, sample: Sample, encoding: RowEncoding, known: KnownInputs) -> KeptChunks:
+        """Return all rows, encoded, in chunks on the workers: Dask's shuffle brings the rows of a chunk together."""
+        import dask.dataframe as dd
+        from dask.delayed import delayed
+        from distributed import wait
+
+        n_chunks, weighted = number_of_chunks(sample.n, self.chunk_rows), sample.rows.counts is not None
+        task, shared = delayed(encoded_rows), delayed(encoding)
+        parts = [
+            task(part, place, shared, known.between(place.first, place.first + place.size), n_chunks)
+            for part, place in self._partitions()
+        ]
+        frame = dd.from_delayed(parts, meta=_frame_of_none(encoding, weighted), verify_meta=False)
+        frame = frame.set_index("chunk", divisions=list(range(n_chunks + 1)))
+        futures = started(self.client, [delayed(chunk_of_frame)(part, weighted) for part in frame.to_delayed()])
+        with on_cluster(self.client, futures):
+            wait(futures)
+            for future in futures:
+                if future.status == "error":
+                    future.result()
+        return ClusterChunks(self.client, futures)
+
+    def _partitions(self) -> Iterator[tuple[Any, Place]]:
+        """Yield the partitions, delayed objects that become data frames, and their places."""
+        first, read = self._sizes.first.tolist(), self._sizes.read.tolist()
+        for number, part in enumerate(self.source.frame.to_delayed()):
+            yield part, Place(self.source.columns, number, first[number], read[number])
+
+    @cached_property
+    def _sizes(self) -> Sizes:
+        """The numbers of rows of all partitions, for which the target, and weights, alone are read."""
+        from dask.delayed import delayed
+
+        columns, weights = self.source.columns, self.source.columns.sample_weight
+        frame = self.source.frame[[columns.target] if weights is None else [columns.target, weights]]
+        sizes = results_of(self.client, [delayed(partition_size)(part, weights) for part in frame.to_delayed()])
+        read, counted = np.array(sizes, dtype=np.int64).reshape(-1, 2).T
+        return Sizes(np.concatenate([[0], np.cumsum(read)[:-1]]), read, counted)
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """Of each partition the number of its first row, how many rows it has, and how many of them are counted."""
+
+    first: IndexArray
+    read: IndexArray
+    counted: IndexArray
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """A partition: its columns, its number, that of its first row, and how many rows it has."""
+
+    columns: NamedColumns
+    number: int
+    first: int
+    size: int
+
+    def rows(self, frame: Any) -> Rows:
+        """Return the checked rows of the partition, a pandas data frame."""
+        rows = partition_rows(frame, self.columns, self.number, self.first)
+        if len(rows) != self.size:
+            raise InvalidParameterError(
+                f"a Dask data frame must have the same rows whenever it is computed; partition {self.number} had "
+                f"{self.size} rows at first and {len(rows)} then: persist() it, or write it to Parquet files"
+            )
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Rows of some partitions that may be in the sample (None: there are none), and the tally of all their rows."""
+
+    part: Part | None
+    tally: Tally
+
+    def __sizeof__(self) -> int:  # by which Dask decides what to move
+        from dask.sizeof import sizeof
+
+        return 200 if self.part is None else int(sizeof(self.part.rows.X)) + 40 * len(self.part.keys)
+
+
+def partition_size(frame: Any, weights: Any) -> tuple[int, int]:
+    """Return how many rows a partition has, and how many of them are counted at least once."""
+    return len(frame), len(frame) if weights is None else int((frame[weights] != 0).sum())
+
+
+def drawn_rows(frame: Any, place: Place, bound: int, most: int) -> Drawn:
+    """Return the rows of a partition whose keys are below a bound, at most so many."""
+    return draw(place.rows(frame), place.first, bound, most)
+
+
+def draw(rows: Rows, first: int, bound: int, most: int) -> Drawn:
+    """Return the rows whose keys are below a bound, at most so many; the number of the first row is ``first``."""
+    numbers, counted = counted_rows(first, rows)
+    if not len(counted):
+        return Drawn(None, Tally())
+    part = Part.of(numbers, counted).below(bound).smallest(most)
+    return Drawn(part if len(part.keys) else None, Tally.of(numbers, counted))
+
+
+def merged_draws(one: Drawn, other: Drawn, size: int) -> Drawn:
+    """Return what two parts of the rows tell, of which the second follows the first."""
+    parts = [drawn.part for drawn in (one, other) if drawn.part is not None]
+    return Drawn(joined(parts).smallest(size) if parts else None, one.tally + other.tally)
+
+
+def encoded_rows(frame: Any, place: Place, encoding: RowEncoding, known: KnownInputs, n_chunks: int) -> Any:
+    """Return the encoded rows of a partition as a data frame."""
+    return encoded_frame(place.rows(frame), place.first, encoding, known, n_chunks)
+
+
+def encoded_frame(rows: Rows, first: int, encoding: RowEncoding, known: KnownInputs, n_chunks: int) -> Any:
+    """Return encoded rows as a data frame with a column that names their chunks."""
+    numbers, counted = counted_rows(first, rows)
+    if not len(counted):
+        return _frame_of_none(encoding, rows.counts is not None)
+    numbers, units, found = encoding(numbers, counted, known)
+    return _frame(chunk_of(numbers, n_chunks), numbers, units, found)
+
+
+def chunk_of_frame(frame: Any, weighted: bool) -> Chunk:
+    """Return a chunk, whose rows may come in any order."""
+    frame = frame.sort_values("number")
+    X = np.ascontiguousarray(frame.filter(regex="^x").to_numpy(np.float32))
+    counts = frame["count"].to_numpy(np.float64).copy() if weighted else None
+    return Chunk(Rows(X, frame["y"].to_numpy(np.float64).copy(), counts), frame["unit"].to_numpy(np.uint64).copy())
+
+
+def _frame(chunks: Any, numbers: Any, units: Any, rows: Rows) -> Any:
+    import pandas as pd
+
+    counts = {} if rows.counts is None else {"count": rows.counts}
+    columns = {"chunk": np.asarray(chunks, dtype=np.int64), "number": numbers, "unit": units, "y": rows.y, **counts}
+    names = [f"x{j}" for j in range(rows.X.shape[1])]
+    return pd.concat([pd.DataFrame(columns), pd.DataFrame(rows.X, columns=names)], axis=1)
+
+
+def _frame_of_none(encoding: RowEncoding, weighted: bool) -> Any:
+    none = np.empty(0, dtype=np.uint64)
+    X = np.empty((0, encoding.n_inputs), dtype=np.float32)
+    return _frame(none, none, none, Rows(X, np.empty(0), np.empty(0) if weighted else None))
+
+
+def _bound(expected: int, n: int) -> int:
+    """Return a bound of keys, below which are at least so many of n rows but for one case in a billion."""
+    return int(min(1.0, (expected + 6 * sqrt(expected) + 36) / max(n, 1)) * 2.0**64)

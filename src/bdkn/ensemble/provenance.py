@@ -1,0 +1,146 @@
+"""Provenance of a fit: its seed, its rows and its parameters, with which members can be added later."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import numbers
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from bdkn.data.rows import BLOCK_ROWS, Rows
+from bdkn.errors import InvalidParameterError, shown
+from bdkn.storage.fields import Entropy, Named, Plain, stored
+
+_ENGINE_NAMES = {
+    "AutoEngine": "auto",
+    "FusedEngine": "fused",
+    "GPUEngine": "gpu",
+    "ReferenceEngine": "reference",
+    "TorchEngine": "torch",
+}
+
+_COMBINING = {"prior_variance", "evidence", "tempering", "tails", "select_members", "density"}
+_FREE = _COMBINING | {"n_members", "estimators", "random_state", "n_jobs", "verbose", "time_limit"}
+"""Parameters that may differ from those of the fit when members are added."""
+
+Seed = int | np.random.RandomState | np.random.Generator | None
+
+
+@stored
+@dataclass(frozen=True)
+class FitProvenance:
+    """The entropy of a fit's seed, the digest of its rows, and the parameters that its members share.
+
+    ``folds`` is the digest of groups and splits that were given; empty if there were none.
+    """
+
+    entropy: Annotated[int | Sequence[int] | None, Entropy()]
+    rows: str
+    parameters: Annotated[Mapping[str, Any], Named(Plain())]
+    folds: str = ""
+
+    @classmethod
+    def of(cls, model: BaseEstimator, rows: Rows, folds: str = "") -> FitProvenance:
+        """Return the provenance of a fit of a regressor to these rows, with folds of that digest."""
+        return cls(seed_sequence(model.random_state).entropy, digest(rows), member_parameters(model), folds)
+
+    @property
+    def seed(self) -> np.random.SeedSequence:
+        """The seed of the fit."""
+        return np.random.SeedSequence(self.entropy)
+
+    def with_parameters(self, **chosen: Any) -> FitProvenance:
+        """Return the provenance with the values that a fit chose itself for some of its parameters."""
+        return replace(self, parameters={**self.parameters, **chosen})
+
+    def check_same(self, model: BaseEstimator, rows: Rows, folds: str = "") -> None:
+        """Raise unless members that a regressor makes from these rows and folds can join those of the fit."""
+        if folds != self.folds:
+            raise InvalidParameterError(
+                "new members must have the folds of the others; got other groups or another cv: give groups as in fit, "
+                "and set cv back, or fit a new regressor"
+            )
+        if digest(rows) != self.rows:
+            raise InvalidParameterError(
+                "new members must be fitted to the rows that the others were fitted to, in the same order; got other "
+                "rows, targets or weights: give X, y and sample_weight as in fit, or fit a new regressor"
+            )
+        parameters = member_parameters(model)
+        for name, value in self.parameters.items():
+            if parameters[name] != value:
+                raise InvalidParameterError(
+                    f"new members must have the parameters of the others; the fit had {name}={value!r}, which is now "
+                    f"{parameters[name]!r}: set it back, or fit again"
+                )
+
+
+def seed_sequence(random_state: Seed) -> np.random.SeedSequence:
+    """Return the seed sequence of a random state.
+
+    The same integer always gives the same sequence. Of a generator the next numbers are used, so that a second call
+    differs; None uses new entropy of the operating system.
+    """
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.SeedSequence(random_state.randint(0, 2**32, size=4, dtype=np.uint32).tolist())
+    if isinstance(random_state, np.random.Generator):
+        return np.random.SeedSequence(random_state.integers(0, 2**32, size=4, dtype=np.uint32).tolist())
+    if random_state is None:
+        return np.random.SeedSequence()
+    if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool) and random_state >= 0:
+        return np.random.SeedSequence(int(random_state))
+    raise InvalidParameterError(
+        "random_state must be None, an integer >= 0, a numpy.random.Generator or a numpy.random.RandomState; "
+        f"got {shown(random_state)}"
+    )
+
+
+def member_parameters(model: BaseEstimator) -> dict[str, Any]:
+    """Return the parameters that all members of one fit must share."""
+    return {name: plain_parameter(model, name) for name in model.get_params(deep=False) if name not in _FREE}
+
+
+def digest(rows: Rows) -> str:
+    """Return a hash of rows, targets and counts."""
+    seen = hashlib.sha256()
+    for part in (*_arrays(rows.X), rows.y, *(() if rows.counts is None else (rows.counts,))):
+        seen.update(f"{part.dtype.str} {part.shape}".encode())
+        for start in range(0, len(part), BLOCK_ROWS):
+            block = np.ascontiguousarray(part[start : start + BLOCK_ROWS])
+            seen.update(repr(block.tolist()).encode() if block.dtype == object else block.tobytes())
+    return seen.hexdigest()
+
+
+def _arrays(X: Any) -> Iterator[NDArray[Any]]:
+    """Yield the arrays that a table consists of: itself, a frame's columns, or the parts of a sparse matrix."""
+    if hasattr(X, "columns"):
+        for name in X.columns:
+            yield np.array([name], dtype=object)
+            yield np.asarray(X[name])
+    elif hasattr(X, "indptr"):
+        yield from (X.data, X.indices, X.indptr)
+    else:
+        yield np.asarray(X)
+
+
+def is_nested(value: Any) -> bool:
+    """Return whether a parameter is a list of other things than numbers and text."""
+    return isinstance(value, list | tuple) and not all(np.isscalar(part) for part in value)
+
+
+def plain_parameter(model: BaseEstimator, name: str) -> Any:
+    """Return a parameter as JSON: an engine as its name, anything else that JSON cannot represent as the default."""
+    value = getattr(model, name)
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, list | tuple) and not is_nested(value):
+        return np.asarray(value).tolist()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    default = inspect.signature(type(model)).parameters[name].default
+    return _ENGINE_NAMES.get(type(value).__name__, default)

@@ -1,0 +1,516 @@
+"""Compiled dense products, activations and Adam steps on small matrices.
+
+Each is accurate to a few units in the last place over the range that occurs in training. Multiplications and additions
+are fused where ``fma`` is written, and nowhere else: the choice of a compiler depends on what it inlines, and the same
+seed must give the same bits whether the code was just compiled or loaded from disk.
+
+C[i, :] = Σ_k S[i·row + k·step] · V[k, :]
+
+``S`` is read as scalars, which are broadcast, ``V`` and ``C`` as whole vectors. The sums stay in registers during the
+whole loop over k. From plain loops a compiler does not generate such code: it would load and store the sums, and check
+for overlap, in every iteration. With different strides of ``S`` the same tile computes the forward product, the input
+gradient and the weight gradient.
+
+Operands are given by their offsets: ``C`` and ``V`` in one workspace, ``S`` in an array that may be the same one. A
+network in training has its weights in its workspace; threads that predict share one array of weights.
+
+Without it, the product would be stored and loaded again by a loop of its own, in which the processor waits for the
+memory, or for its only divider. Done tile by tile, this runs beside the multiplications of the next tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core.registry import cpu_target
+from numpy.typing import NDArray
+
+from bdkn.kernels.code_cache import compiled, inlined, intrinsic
+
+_FEW = 4
+_F32 = ir.FloatType()
+_VECTOR = ir.VectorType(_F32, _FEW)
+
+
+@intrinsic
+def _copy_few(typing: Any, target: Any, into: Any, source: Any, start: Any) -> Any:
+    if source.layout != "C":
+        return None
+
+    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        def place(array: int) -> ir.Value:
+            data = context.make_array(signature.args[array])(context, b, args[array]).data
+            shifted = b.gep(data, [args[array + 1]], inbounds=True, source_etype=_F32)
+            return b.bitcast(shifted, _VECTOR.as_pointer())
+
+        b.store(b.load(place(2), align=4, typ=_VECTOR), place(0), align=4)
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64), codegen
+
+
+@inlined
+def copy_row(target: NDArray[np.float32], into: int, X: NDArray[np.float32], row: int) -> None:
+    """Copy a row of X, whose rows are contiguous, to ``into``.
+
+    From a plain loop the compiler makes one that checks for overlap, and copies fewer numbers than are in a vector one
+    by one; with AVX-512 most rows have fewer.
+    """
+    n = X.shape[1]
+    if n >= _FEW:
+        for k in range(0, n - _FEW, _FEW):
+            _copy_few(target, into + k, X, row * n + k)
+        _copy_few(target, into + n - _FEW, X, row * n + n - _FEW)
+    else:
+        for k in range(n):
+            target[into + k] = X[row, k]
+
+
+EDGE = 8
+"""Number of rows and of columns of a block."""
+
+F32, I32, I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
+_LINE = ir.VectorType(F32, EDGE)
+_HALF = ir.VectorType(F32, EDGE // 2)
+
+
+def _shuffle(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, indices: Sequence[int]) -> ir.Value:
+    mask = ir.Constant(ir.VectorType(I32, len(indices)), [ir.Constant(I32, i) for i in indices])
+    return builder.shuffle_vector(a, b, mask)
+
+
+def _in_halves(builder: ir.IRBuilder, low: list[int], a: ir.Value, b: ir.Value) -> ir.Value:
+    """Do the same with both halves of a and b, as one instruction does; ``low`` are indices of the lower ones."""
+    return _shuffle(builder, a, b, low + [i + EDGE // 2 for i in low])
+
+
+def _transposed_halves(builder: ir.IRBuilder, lines: Sequence[ir.Value]) -> list[ir.Value]:
+    """Transpose the 4 x 4 numbers in the lower halves of four lines, and those in the upper halves."""
+    single = [[0, EDGE, 1, EDGE + 1], [2, EDGE + 2, 3, EDGE + 3]]
+    double = [[0, 1, EDGE, EDGE + 1], [2, 3, EDGE + 2, EDGE + 3]]
+    ab, cd = ([_in_halves(builder, low, *pair) for low in single] for pair in (lines[:2], lines[2:]))
+    return [_in_halves(builder, low, *pair) for pair in zip(ab, cd, strict=True) for low in double]
+
+
+@intrinsic
+def _transpose_block(typing: Any, mem: Any, source: Any, lds: Any, target: Any, ldt: Any) -> Any:
+    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, b, args[0]).data
+
+        def place(kind: ir.VectorType, start: ir.Value, stride: ir.Value, i: int, j: int) -> ir.Value:
+            offset = b.add(b.add(start, b.mul(stride, ir.Constant(I64, i))), ir.Constant(I64, j))
+            return b.bitcast(b.gep(data, [offset], inbounds=True, source_etype=F32), kind.as_pointer())
+
+        def halves(i: int, j: int) -> ir.Value:
+            """Load half a line of row i, and of row i + 4: joined while loaded, they need no instruction later."""
+            half, other = (b.load(place(_HALF, args[1], args[2], k, j), align=4, typ=_HALF) for k in (i, i + 4))
+            return _shuffle(b, half, other, range(EDGE))
+
+        lines = [line for j in (0, 4) for line in _transposed_halves(b, [halves(i, j) for i in range(4)])]
+        for i, line in enumerate(lines):
+            b.store(line, place(_LINE, args[3], args[4], i, 0), align=4)
+        return context.get_dummy_value()
+
+    return types.void(mem, *[types.int64] * 4), codegen
+
+
+@compiled
+def transpose(mem: NDArray[np.float32], source: int, lds: int, target: int, ldt: int, rows: int, columns: int) -> None:
+    """Compute T[column, row] = S[row, column] in whole blocks; both matrices need space for multiples of ``EDGE``."""
+    for i in range(0, rows, EDGE):
+        for j in range(0, columns, EDGE):
+            _transpose_block(mem, source + i * lds + j, lds, target + j * ldt + i, ldt)
+
+
+f4 = np.float32
+_LOG2_E = f4(1.4426950408889634)
+_LN2_HIGH, _LN2_LOW = f4(0.693359375), f4(-2.1219444005469057e-4)
+"""ln 2 in two parts; the first has so few bits that its product with n is exact."""
+_SQRT_HALF = f4(0.7071067811865476)
+_MANTISSA, _EXPONENT_OF_HALF = np.int32(0x007FFFFF), np.int32(0x3F000000)
+
+
+@intrinsic
+def _bits(typing: Any, x: Any) -> Any:
+    """Return the bits of a float32 as an int32."""
+    return types.int32(types.float32), lambda context, b, sig, args: b.bitcast(args[0], ir.IntType(32))
+
+
+@intrinsic
+def _from_bits(typing: Any, i: Any) -> Any:
+    """Return the float32 with these bits."""
+    return types.float32(types.int32), lambda context, b, sig, args: b.bitcast(args[0], ir.FloatType())
+
+
+@intrinsic
+def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
+    """Return a · b + c, rounded once if the CPU has such an instruction."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FloatType()
+        function = builder.module.globals.get("llvm.fmuladd.f32") or ir.Function(
+            builder.module, ir.FunctionType(kind, [kind] * 3), "llvm.fmuladd.f32"
+        )
+        return builder.call(function, args)
+
+    return types.float32(*[types.float32] * 3), codegen
+
+
+@inlined
+def exp(x: f4) -> f4:
+    """Return e^x as 2^n · e^r with |r| ≤ ½ ln 2 and Taylor's series for e^r; saturates instead of overflowing."""
+    x = min(max(x, f4(-87)), f4(88))
+    n = np.floor(fma(x, _LOG2_E, f4(0.5)))
+    r = fma(n, -_LN2_LOW, fma(n, -_LN2_HIGH, x))
+    p = fma(f4(1 / 5040), r, f4(1 / 720))
+    p = fma(p, r, f4(1 / 120))
+    p = fma(p, r, f4(1 / 24))
+    p = fma(p, r, f4(1 / 6))
+    p = fma(p, r, f4(0.5))
+    p = fma(p * r, r, r) + f4(1)
+    return f4(p * _from_bits((np.int32(n) + np.int32(127)) << np.int32(23)))
+
+
+@inlined
+def log(x: f4) -> f4:
+    """Return log x of a positive normal x as e·ln 2 + log m with √½ ≤ m < √2 and log m = 2 artanh((m-1)/(m+1))."""
+    bits = _bits(x)
+    e = f4((bits >> np.int32(23)) - np.int32(126))
+    m = _from_bits((bits & _MANTISSA) | _EXPONENT_OF_HALF)
+    small = m < _SQRT_HALF
+    m = m + m if small else m
+    e = e - f4(1) if small else e
+    s = (m - f4(1)) / (m + f4(1))
+    q = s * s
+    p = fma(f4(2 / 11), q, f4(2 / 9))
+    p = fma(p, q, f4(2 / 7))
+    p = fma(p, q, f4(2 / 5))
+    p = fma(p, q, f4(2 / 3))
+    return f4(fma(e, _LN2_HIGH, fma(e, _LN2_LOW, fma(p * q, s, s + s))))
+
+
+@inlined
+def log1p(t: f4) -> f4:
+    """Return log(1 + t) for 0 ≤ t ≤ 1, as log u · t/(u - 1), where u is 1 + t rounded: this corrects the rounding."""
+    u = f4(1) + t
+    d = u - f4(1)
+    return t if d == f4(0) else log(u) * (t / d)
+
+
+@inlined
+def sigmoid(x: f4) -> f4:
+    """Return 1/(1 + e^-x)."""
+    t = exp(-abs(x))
+    return (f4(1) if x >= f4(0) else t) / (f4(1) + t)
+
+
+@inlined
+def softplus(x: f4) -> f4:
+    """Return log(1 + e^x)."""
+    return max(x, f4(0)) + log1p(exp(-abs(x)))
+
+
+@inlined
+def tanh(x: f4) -> f4:
+    """Return tanh x; by its series near zero, where the quotient would lose digits."""
+    t = exp(f4(-2) * abs(x))
+    far = (f4(1) - t) / (f4(1) + t)
+    q = x * x
+    p = fma(f4(62 / 2835), q, f4(-17 / 315))
+    p = fma(p, q, f4(2 / 15))
+    p = fma(p, q, f4(-1 / 3))
+    near = fma(x * q, p, x)
+    return near if abs(x) < f4(0.2) else (far if x > f4(0) else -far)
+
+
+def _assembly() -> str:
+    """Return the assembly code of Numba's target for the sum of two vectors of 16 floats."""
+    triple, cpu, features = cpu_target.target_context.codegen().magic_tuple()
+    module = ir.Module()
+    vector = ir.VectorType(F32, 16)
+    function = ir.Function(module, ir.FunctionType(vector, [vector, vector]), "add")
+    builder = ir.IRBuilder(function.append_basic_block())
+    builder.ret(builder.fadd(*function.args))
+    target = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=features)
+    return str(target.emit_assembly(llvm.parse_assembly(str(module))))
+
+
+def _machine() -> tuple[int, int]:
+    """Return the number of floats in a vector register and the number of such registers.
+
+    They are those of the CPU that Numba compiles for, which can be set by NUMBA_CPU_NAME and NUMBA_CPU_FEATURES. LLVM
+    has no list of them; they are found by the names of the registers in compiled code.
+    """
+    assembly = _assembly()
+    if "zmm" in assembly:
+        return 16, 32
+    if "ymm" in assembly:
+        return 8, 16
+    return 4, 16 if "xmm" in assembly else 32
+
+
+LANES, REGISTERS = _machine()
+BLOCK = 2 * LANES
+"""Columns of a full tile: two vectors, so that each broadcast scalar is used twice."""
+
+HEIGHTS = (12, 10, 8, 6, 4, 2, 1) if REGISTERS >= 32 else (6, 5, 4, 3, 2, 1)
+"""Numbers of rows that a tile may have; the largest leaves registers for the vectors of V and for broadcasts."""
+
+
+def _widths() -> tuple[tuple[int, ...], ...]:
+    narrow = [w for w in (4, 8) if w < LANES]
+    return (*((w,) for w in narrow), (LANES,), *((LANES, w) for w in narrow), (LANES, LANES))
+
+
+WIDTHS = _widths()
+"""Vectors of a row of a tile, narrowest first; remaining columns need not be padded to a whole vector."""
+
+
+def padded(columns: int) -> int:
+    """Return the number of columns that a product of ``columns`` columns writes, padding included."""
+    blocks, rest = divmod(columns, BLOCK)
+    return blocks * BLOCK + (min(sum(w) for w in WIDTHS if sum(w) >= rest) if rest else 0)
+
+
+class _Emitter:
+    """Emitter of the instructions of one tile."""
+
+    def __init__(self, builder: ir.IRBuilder, height: int, widths: tuple[int, ...], finish: Finish) -> None:
+        self.b, self.height, self.widths, self.finish = builder, height, widths, finish
+        self.vectors = [ir.VectorType(F32, width) for width in widths]
+        self.starts = [sum(widths[:i]) for i in range(len(widths))]
+
+    def at(self, base: ir.Value, offset: ir.Value) -> ir.Value:
+        return self.b.gep(base, [offset], inbounds=True, source_etype=F32)
+
+    def vector_at(self, row: ir.Value, part: int) -> ir.Value:
+        shifted = self.at(row, ir.Constant(I64, self.starts[part]))
+        return self.b.bitcast(shifted, self.vectors[part].as_pointer())
+
+    def broadcast(self, scalar: ir.Value, part: int) -> ir.Value:
+        undefined = ir.Constant(self.vectors[part], ir.Undefined)
+        zeros = ir.Constant(ir.VectorType(I32, self.widths[part]), None)
+        return self.b.shuffle_vector(self.b.insert_element(undefined, scalar, ir.Constant(I32, 0)), undefined, zeros)
+
+    def fma(self, part: int, *operands: ir.Value) -> ir.Value:
+        kind = self.vectors[part]
+        name = f"llvm.fmuladd.v{self.widths[part]}f32"
+        function = self.b.module.globals.get(name) or ir.Function(
+            self.b.module, ir.FunctionType(kind, [kind] * 3), name
+        )
+        return self.b.call(function, operands)
+
+    def emit(self, mem: ir.Value, c: ir.Value, ldc: ir.Value, source: ir.Value, s: ir.Value, row: ir.Value,
+             step: ir.Value, v: ir.Value, ldv: ir.Value, count: ir.Value, *extra: ir.Value) -> None:  # fmt: skip
+        b, rows, parts = self.b, range(self.height), range(len(self.widths))
+        # One pointer is used for three rows of S, at 0, 1 and 2 strides from it: one pointer per row would need too
+        # many registers.
+        starts = [self.at(mem, v)]
+        starts += [self.at(source, b.add(s, b.mul(row, ir.Constant(I64, i)))) for i in rows[::3]]
+        strides, offsets = [ldv] + [step] * len(rows[::3]), [ir.Constant(I64, 0), row, b.add(row, row)]
+        before, loop, after = b.block, b.append_basic_block("k"), b.append_basic_block("done")
+        b.branch(loop)
+        b.position_at_end(loop)
+        left, pointers = b.phi(I64), [b.phi(start.type) for start in starts]
+        sums = [[b.phi(self.vectors[p]) for p in parts] for _ in rows]
+        loaded = [b.load(self.vector_at(pointers[0], p), align=4, typ=self.vectors[p]) for p in parts]
+        new = []
+        for i in rows:  # each scalar is loaded where it is needed: all at once would need too many registers
+            scalar = b.load(self.at(pointers[1 + i // 3], offsets[i % 3]), typ=F32)
+            new.append([self.fma(p, self.broadcast(scalar, p), loaded[p], sums[i][p]) for p in parts])
+        fewer = b.sub(left, ir.Constant(I64, 1))
+        left.add_incoming(count, before)
+        left.add_incoming(fewer, loop)
+        for pointer, start, stride in zip(pointers, starts, strides, strict=True):
+            pointer.add_incoming(start, before)
+            pointer.add_incoming(self.at(pointer, stride), loop)
+        for i in rows:
+            for p in parts:
+                sums[i][p].add_incoming(ir.Constant(self.vectors[p], None), before)
+                sums[i][p].add_incoming(new[i][p], loop)
+        b.cbranch(b.icmp_signed(">", fewer, ir.Constant(I64, 0)), loop, after)
+        b.position_at_end(after)
+        for i in rows:
+            line = self.at(mem, b.add(c, b.mul(ldc, ir.Constant(I64, i))))
+            for p in parts:
+                self.finish(Vector(b, self.vectors[p], line, self.starts[p]), new[i][p], extra)
+
+
+def _emit_any(builder: ir.IRBuilder, finish: Finish, which: ir.Value, operands: list[ir.Value]) -> None:
+    """Emit all kinds of tiles and a switch between them; ``which`` is height index · number of widths + width index."""
+    end = builder.append_basic_block("end")
+    switch = builder.switch(which, end)
+    for index, (height, widths) in enumerate((h, w) for h in HEIGHTS for w in WIDTHS):
+        block = builder.append_basic_block(f"tile{height}x{sum(widths)}")
+        switch.add_case(ir.Constant(I64, index), block)
+        builder.position_at_end(block)
+        _Emitter(builder, height, widths, finish).emit(*operands)
+        builder.branch(end)
+    builder.position_at_end(end)
+
+
+@intrinsic
+def tile(
+    typing: Any, finish: Any,
+    mem: Any, which: Any, c: Any, ldc: Any, source: Any, s: Any, row: Any, step: Any, v: Any, ldv: Any, count: Any,
+    extra: Any,
+) -> Any:  # fmt: skip
+    """Compute one tile of the given kind; ``count`` must be positive. For use in compiled code.
+
+    ``finish`` is a constant and says what is done with the tile, ``extra`` are its operands: see ``finish``.
+    """
+    if not isinstance(finish, types.IntegerLiteral):
+        return None
+    code = finish.literal_value
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = {i: context.make_array(signature.args[i])(context, builder, args[i]).data for i in (1, 5)}
+        operands = [data.get(i, args[i]) for i in range(1, len(args) - 1) if i != 2]
+        more = [builder.extract_value(args[-1], i) for i in range(len(signature.args[-1]))]
+        _emit_any(builder, FINISHES[code], args[2], operands + more)
+        return context.get_dummy_value()
+
+    return types.void(finish, mem, *[types.int64] * 3, source, *[types.int64] * 6, extra), codegen
+
+
+STORE, RELU, WHERE_POSITIVE = range(3)
+"""C = S·V; C = relu(S·V); C = S·V where the number of another matrix at a given distance is positive, else zero."""
+
+
+class Vector:
+    """One vector of a finished tile: its place and how it is computed with."""
+
+    def __init__(self, builder: ir.IRBuilder, kind: ir.VectorType, row: ir.Value, start: int) -> None:
+        self.b, self.kind, self._row, self._start = builder, kind, row, start
+
+    def place(self, distance: ir.Value | None = None) -> ir.Value:
+        """Return the pointer to the vector in C, or to the one so many floats behind it."""
+        start = ir.Constant(ir.IntType(64), self._start)
+        offset = start if distance is None else self.b.add(start, distance)
+        shifted = self.b.gep(self._row, [offset], inbounds=True, source_etype=F32)
+        return self.b.bitcast(shifted, self.kind.as_pointer())
+
+    def load(self, distance: ir.Value | None = None) -> ir.Value:
+        """Return what lies there."""
+        return self.b.load(self.place(distance), align=4, typ=self.kind)
+
+    def store(self, value: ir.Value, distance: ir.Value | None = None) -> None:
+        """Write a vector there."""
+        self.b.store(value, self.place(distance), align=4)
+
+    def constant(self, value: float) -> ir.Value:
+        """Return a vector of one constant."""
+        return ir.Constant(self.kind, [ir.Constant(F32, value)] * self.kind.count)
+
+
+Finish = Callable[[Vector, ir.Value, Sequence[Any]], None]
+
+
+def _store(at: Vector, sums: ir.Value, extra: Sequence[Any]) -> None:
+    at.store(sums)
+
+
+def _relu(at: Vector, sums: ir.Value, extra: Sequence[Any]) -> None:
+    zero = at.constant(0)
+    at.store(at.b.select(at.b.fcmp_ordered("<", sums, zero), zero, sums))
+
+
+def _where_positive(at: Vector, sums: ir.Value, extra: Sequence[Any]) -> None:
+    zero = at.constant(0)
+    at.store(at.b.select(at.b.fcmp_ordered(">", at.load(extra[0]), zero), sums, zero))
+
+
+FINISHES: dict[int, Finish] = {STORE: _store, RELU: _relu, WHERE_POSITIVE: _where_positive}
+
+
+Floats = NDArray[np.float32]
+
+_HEIGHTS = np.array(HEIGHTS)
+_KINDS = len(WIDTHS)
+_WIDTH_OF_REST = np.array([min(i for i, w in enumerate(WIDTHS) if sum(w) >= rest) for rest in range(BLOCK + 1)])
+"""By number of remaining columns, the index of the narrowest tile width that contains them."""
+
+
+def main_height(rows: int) -> int:
+    """Return the index of the tile height with which the product of ``rows`` rows takes the least time.
+
+    A tile of fewer than four rows takes as long as one of four, as its additions wait for one another.
+    """
+
+    def cost(index: int) -> int:
+        total, left = 0, rows
+        for height in HEIGHTS[index:]:
+            tiles, left = divmod(left, height)
+            total += tiles * (max(height, 4) + 1)
+        return total
+
+    return min(range(len(HEIGHTS)), key=cost)
+
+
+@inlined
+def _tiles(
+    finish: int, extra: Any,
+    mem: Floats,
+    c: int, ldc: int,
+    source: Floats, s: int, row: int, step: int,
+    v: int, ldv: int,
+    rows: int, tallest: int, columns: int, count: int,
+) -> None:  # fmt: skip
+    """Compute all tiles of a product, and with each what ``finish`` says."""
+    n = 0
+    while n < columns:
+        width = _WIDTH_OF_REST[min(columns - n, BLOCK)]
+        j = 0
+        which = tallest
+        while j < rows:
+            while _HEIGHTS[which] > rows - j:
+                which += 1
+            kind = which * _KINDS + width
+            tile(finish, mem, kind, c + j * ldc + n, ldc, source, s + j * row, row, step, v + n, ldv, count, extra)
+            j += _HEIGHTS[which]
+        n += BLOCK
+
+
+@compiled
+def product(
+    mem: Floats,
+    c: int, ldc: int,
+    source: Floats, s: int, row: int, step: int,
+    v: int, ldv: int,
+    rows: int, tallest: int, columns: int, count: int,
+) -> None:  # fmt: skip
+    """Compute C[rows, columns] = S[rows, count] · V[count, columns]; ``tallest`` is ``main_height(rows)``.
+
+    See ``tile`` for the operands and ``padded`` for the number of columns that are written.
+    """
+    _tiles(STORE, (), mem, c, ldc, source, s, row, step, v, ldv, rows, tallest, columns, count)
+
+
+@compiled
+def relu_product(
+    mem: Floats,
+    c: int, ldc: int,
+    source: Floats, s: int, row: int, step: int,
+    v: int, ldv: int,
+    rows: int, tallest: int, columns: int, count: int,
+) -> None:  # fmt: skip
+    """Compute C = relu(S · V), with the operands of ``product``."""
+    _tiles(RELU, (), mem, c, ldc, source, s, row, step, v, ldv, rows, tallest, columns, count)
+
+
+@compiled
+def product_where_positive(
+    mem: Floats,
+    c: int, ldc: int,
+    source: Floats, s: int, row: int, step: int,
+    v: int, ldv: int,
+    rows: int, tallest: int, columns: int, count: int,
+    other: int,
+) -> None:  # fmt: skip
+    """Compute C = S · V, with the operands of ``product``, and zero where the matrix at ``other`` is not positive."""
+    _tiles(WHERE_POSITIVE, (other - c,), mem, c, ldc, source, s, row, step, v, ldv, rows, tallest, columns, count)

@@ -1,1 +1,0 @@
-"""Programs for GPUs, written in CUDA C++, and the devices that run them."""

@@ -1,0 +1,510 @@
+"""Compiled growth and traversal of regression trees.
+
+Each node has histograms of its own, between the lowest and the highest rank of its samples, so that they become finer
+with depth, and no sample is ever sorted. Sums are added in the order of the samples: the same seed gives the same bits.
+
+A forest is stored as plain arrays over the nodes of all trees, in depth-first order: the left child of a node is the
+next node, and the training rows below a node are consecutive entries of ``rows``, from ``start`` to ``stop``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bdkn.kernels.code_cache import compiled, inlined
+from bdkn.typing import Float32Array, FloatArray, IndexArray
+
+Ints = NDArray[np.int32]
+
+MOST_BITS = 8
+"""Binary logarithm of the maximum number of bins of a histogram: all of them stay in the processor's first cache."""
+
+BINS_PER_SAMPLE = 4
+"""Minimum number of bins per sample of a small node, in which two samples then rarely share a bin."""
+
+SPLIT, BELOW, ABOVE, RIGHT_CHILD, START, STOP = range(6)
+"""Columns of the nodes (count, 6) that ``grow_tree`` returns.
+
+Input of the split (-1 in a leaf), the highest rank of it on the left side and the lowest on the right side, right
+child, and the first and last place of the node's samples.
+"""
+
+
+@compiled
+def _best_cut(weights: FloatArray, sums: FloatArray, last: int, total: float) -> tuple[float, float, int]:
+    """Return the best cut of a histogram with bins 0 to ``last``, and clear it.
+
+    ``sums`` are weighted deviations of the targets from the mean of the node, whose weight is ``total``. The reduction
+    of squared error, divided by ``total``, is the ratio of the first two numbers returned; the third is the last bin on
+    the left side, -1 if there is no cut. Ratios are compared by products, since a division takes longer.
+    """
+    best, divisor, cut = -1.0, 1.0, -1
+    weight = left = 0.0
+    for b in range(last + 1):
+        if weights[b] > 0.0:
+            weight += weights[b]
+            left += sums[b]
+            weights[b] = sums[b] = 0.0
+            product = weight * (total - weight)
+            if b < last and product > 0.0 and left * left * divisor > best * product:
+                best, divisor, cut = left * left, product, b
+    return best, divisor, cut
+
+
+@compiled
+def grow_tree(ranks: Ints, y: FloatArray, weights: FloatArray, samples: Ints, tried: int, state: int) -> Ints:
+    """Grow a tree until the targets or the inputs of each leaf are equal; return its nodes, in depth-first order.
+
+    Parameters
+    ----------
+    ranks : array (n, p)
+        Ranks of the inputs: equal inputs have equal ranks.
+    y : array (n,)
+        Targets.
+    weights : array (n,)
+        Weights, positive for the samples.
+    samples : array (m,)
+        Rows to grow the tree on. They are put into the order of the nodes, and keep their order within each leaf.
+    tried : int
+        Number of inputs that are tried for a split, more if those are constant in the node.
+    state : int
+        Seed of the choice of inputs, less than 2**31.
+    """
+    n, p = len(samples), ranks.shape[1]
+    nodes, stack = np.empty((2 * n, 6), np.int32), np.empty((n + 1, 3), np.int32)  # stack: start, stop, parent
+    own, moved, w, deviation = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n), np.empty(n)
+    bin_weights, bin_sums = np.empty(1 << MOST_BITS), np.empty(1 << MOST_BITS)
+    for b in range(1 << MOST_BITS):
+        bin_weights[b] = bin_sums[b] = 0.0
+    inputs = np.empty(p, np.int32)
+    for f in range(p):
+        inputs[f] = f
+    stack[0, 0], stack[0, 1], stack[0, 2] = 0, n, -1
+    waiting, count = 1, 0
+    while waiting > 0:
+        waiting -= 1
+        start, stop, parent = stack[waiting, 0], stack[waiting, 1], stack[waiting, 2]
+        m, node = stop - start, count
+        count += 1
+        nodes[node, SPLIT], nodes[node, BELOW], nodes[node, ABOVE], nodes[node, RIGHT_CHILD] = -1, 0, 0, 0
+        nodes[node, START], nodes[node, STOP] = start, stop
+        if parent >= 0:
+            nodes[parent, RIGHT_CHILD] = node
+
+        total = mean = 0.0
+        is_pure = True
+        for j in range(m):
+            row = samples[start + j]
+            w[j], deviation[j] = weights[row], y[row]
+            total += w[j]
+            mean += w[j] * y[row]
+            is_pure &= y[row] == y[samples[start]]
+        if is_pure:
+            continue
+        mean /= total
+        for j in range(m):
+            deviation[j] = w[j] * (deviation[j] - mean)
+
+        bits = 1
+        while bits < MOST_BITS and (1 << bits) < BINS_PER_SAMPLE * m:
+            bits += 1
+        best, divisor, feature, highest, visited = -1.0, 1.0, -1, 0, 0
+        while visited < p and (visited < tried or feature < 0):
+            state = (state * 1103515245 + 12345) & 0x7FFFFFFF  # the high bits are random
+            chosen = visited + ((state * (p - visited)) >> 31)
+            f = inputs[chosen]
+            inputs[chosen], inputs[visited] = inputs[visited], f
+            visited += 1
+            low = high = ranks[samples[start], f]
+            for j in range(m):
+                rank = ranks[samples[start + j], f]
+                own[j], low, high = rank, min(low, rank), max(high, rank)
+            if low == high:
+                continue
+            shift = 0
+            while (high - low) >> shift >= 1 << bits:
+                shift += 1
+            for j in range(m):
+                b = (own[j] - low) >> shift
+                bin_weights[b] += w[j]
+                bin_sums[b] += deviation[j]
+            gain, product, b = _best_cut(bin_weights, bin_sums, (high - low) >> shift, total)
+            if b >= 0 and gain * divisor > best * product:
+                best, divisor, feature, highest = gain, product, f, low + ((b + 1) << shift) - 1
+        if feature < 0:
+            continue
+
+        below, above = np.int32(-1), np.int32(0x7FFFFFFF)
+        middle, n_moved = start, 0
+        for j in range(start, stop):
+            row = samples[j]
+            rank = ranks[row, feature]
+            if rank <= highest:
+                samples[middle], below = row, max(below, rank)
+                middle += 1
+            else:
+                moved[n_moved], above = row, min(above, rank)
+                n_moved += 1
+        for j in range(n_moved):
+            samples[middle + j] = moved[j]
+        nodes[node, SPLIT], nodes[node, BELOW], nodes[node, ABOVE] = feature, below, above
+        stack[waiting, 0], stack[waiting, 1], stack[waiting, 2] = middle, stop, node
+        stack[waiting + 1, 0], stack[waiting + 1, 1], stack[waiting + 1, 2] = start, middle, -1
+        waiting += 2
+    return nodes[:count]
+
+
+NODE = np.dtype([("number", np.float64), ("right", np.int32), ("code", np.int32)])
+"""A node in 16 bytes; the left child is the next node.
+
+``code`` is -1 at a leaf, whose ``number`` is its value. At a split it is four times the feature, plus
+``MISSING_LEFT`` if missing values go left, plus ``CATEGORICAL`` if the feature is a category; ``number`` is the
+threshold up to which samples go left or, of a category, -1 minus the row of ``bitsets``.
+"""
+
+MISSING_LEFT, CATEGORICAL = 1, 2
+"""Flags in the lowest two bits of a code."""
+
+
+@compiled
+def add_leaf_values(nodes: NDArray[Any], roots: NDArray[np.int32], X: FloatArray, out: FloatArray) -> None:
+    """Add to ``out`` (n,) the leaf value of each sample in each tree, tree by tree, if nothing is missing in ``X``.
+
+    Indices are not checked: children must follow their node, inside of its tree. They are unsigned, since signed ones
+    would be tested for counting from the end.
+    """
+    for t in range(len(roots)):
+        for i in range(np.uintp(len(X))):
+            node = np.uintp(roots[t])
+            while True:
+                code = nodes[node].code
+                if code < 0:
+                    break
+                if X[i, np.uintp(code >> 2)] <= nodes[node].number:
+                    node += np.uintp(1)
+                else:
+                    node = np.uintp(nodes[node].right)
+            out[i] += nodes[node].number
+
+
+@compiled
+def add_leaf_values_of_any(
+    nodes: NDArray[Any], roots: NDArray[np.int32], bitsets: NDArray[np.uint8], X: FloatArray, out: FloatArray
+) -> None:
+    """Add leaf values as ``add_leaf_values`` does, if there are missing values or categories in ``X``.
+
+    Categories are codes from 0 to 255; bit c of a row of ``bitsets`` (.., 32) is set if code c goes left.
+    """
+    for t in range(len(roots)):
+        for i in range(np.uintp(len(X))):
+            node = np.uintp(roots[t])
+            while True:
+                code = nodes[node].code
+                if code < 0:
+                    break
+                x, number = X[i, np.uintp(code >> 2)], nodes[node].number
+                if x != x:
+                    is_left = code & MISSING_LEFT != 0
+                elif code & CATEGORICAL:
+                    row, category = np.uintp(-1.0 - number), np.uintp(x)
+                    is_left = (bitsets[row, category >> np.uintp(3)] >> (category & np.uintp(7))) & np.uint8(1) != 0
+                else:
+                    is_left = x <= number
+                node = node + np.uintp(1) if is_left else np.uintp(nodes[node].right)
+            out[i] += nodes[node].number
+
+
+FEATURE, KEY, RIGHT, SIZE = 0, 1, 2, 3
+"""What a line of ``nodes`` (n, 4) has: feature (-1 at a leaf), key of the threshold, right child, training rows.
+
+Keys are integers in the order of the numbers of single precision, as in ``sortable``, so that a line is 16 bytes.
+"""
+
+_MOST_AT_ONCE = 32
+
+
+@compiled
+def find_nodes(nodes: Ints, roots: Ints, keys: Ints, fewest: int) -> tuple[Ints, Ints]:
+    """Return the leaf of each row in each tree, and the last node before it with ``fewest`` training rows, (m, trees).
+
+    A tree stays in the processor's cache while all rows pass through it.
+    """
+    leaves, broad = np.empty((len(keys), len(roots)), np.int32), np.empty((len(keys), len(roots)), np.int32)
+    for t in range(len(roots)):
+        for i in range(len(keys)):
+            node = last = roots[t]
+            while nodes[node, FEATURE] >= 0:
+                right = nodes[node, RIGHT]
+                node = node + 1 if keys[i, nodes[node, FEATURE]] <= nodes[node, KEY] else right
+                if nodes[node, SIZE] >= fewest:
+                    last = node
+            leaves[i, t], broad[i, t] = node, last
+    return leaves, broad
+
+
+@inlined
+def _add_rows(
+    begin: int, end: int, rows: Ints, copies: Float32Array, total: FloatArray, seen: IndexArray, n_seen: int
+) -> tuple[int, float]:
+    """Add the shares of the training rows of one node to ``total``; return how many were seen, and Σ share².
+
+    Of a node with many rows, which are alike, some evenly spaced ones are enough.
+    """
+    size = squares = 0.0
+    step = (end - begin + _MOST_AT_ONCE - 1) // _MOST_AT_ONCE
+    for j in range(begin, end, step):
+        size += copies[j]
+    for j in range(begin, end, step):
+        row, share = rows[j], copies[j] * (1.0 / size)
+        before = total[row]
+        if before == 0.0:
+            seen[n_seen] = row
+            n_seen += 1
+        total[row] = before + share
+        squares += share * share
+    return n_seen, squares
+
+
+@inlined
+def _gather(total: FloatArray, seen: IndexArray, n_seen: int, weights: FloatArray, numbers: IndexArray) -> float:
+    """Move the totals of the rows seen to ``weights``, with sum one, clear them, and return the sum of squares."""
+    whole = squares = 0.0
+    for j in range(n_seen):
+        whole += total[seen[j]]
+    for j in range(n_seen):
+        squares += total[seen[j]] ** 2
+        weights[j], numbers[j] = total[seen[j]] / whole, seen[j]
+        total[seen[j]] = 0.0
+    return squares
+
+
+@inlined
+def _merge(
+    at: FloatArray, weights: FloatArray, cut: float, room: int, out: tuple[FloatArray, FloatArray, FloatArray], m: int
+) -> None:
+    """Write m weighted points as at most ``len(out)`` ones: those heavier than ``cut`` as they are, the rest in cells.
+
+    Points of one cell become their mean, with their variance: moments are kept.
+    """
+    place, spread, mass = out
+    slots = len(place)
+    kept, low, high = 0, np.inf, -np.inf
+    for j in range(m):
+        if kept < room and weights[j] > cut:
+            place[kept], spread[kept], mass[kept] = at[j], 0.0, weights[j]
+            kept += 1
+        else:
+            low, high = min(low, at[j]), max(high, at[j])
+    for c in range(kept, slots):
+        place[c] = spread[c] = mass[c] = 0.0
+    cells, taken = slots - kept, 0
+    step = (high - low) / cells if high > low else 1.0
+    for j in range(m):
+        if taken < kept and weights[j] > cut:
+            taken += 1
+        else:
+            c = kept + min(int((at[j] - low) / step), cells - 1)
+            mass[c] += weights[j]
+            gap = at[j] - place[c]
+            place[c] += gap * weights[j] / mass[c]
+            spread[c] += weights[j] * gap * (at[j] - place[c])
+    for c in range(kept, slots):
+        if mass[c] > 0.0:
+            spread[c] = np.sqrt(max(spread[c] / mass[c], 0.0))
+
+
+@compiled
+def _kth_smallest(values: FloatArray, m: int, k: int, room: FloatArray) -> float:
+    """Return the (k + 1)-th smallest of the first m values; ``room`` is overwritten.
+
+    It is Hoare's selection, whose code is compiled in a tenth of the time that np.partition takes.
+    """
+    for j in range(m):
+        room[j] = values[j]
+    low, high = 0, m - 1
+    while low < high:
+        pivot, i, j = room[k], low, high
+        while i <= j:
+            while room[i] < pivot:
+                i += 1
+            while room[j] > pivot:
+                j -= 1
+            if i <= j:
+                room[i], room[j] = room[j], room[i]
+                i, j = i + 1, j - 1
+        if j < k:
+            low = i
+        if k < i:
+            high = j
+    found: float = room[k]
+    return found
+
+
+@compiled
+def _sort_places(values: Float32Array, places: Ints) -> None:
+    """Write the order of the values, equal ones by their places (Shell's sort; np.argsort takes long to compile)."""
+    n = len(values)
+    for j in range(n):
+        places[j] = j
+    gap = 1
+    while gap < n // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, n):
+            place, j = places[i], i
+            while j >= gap:
+                other = places[j - gap]
+                if values[other] < values[place] or (values[other] == values[place] and other < place):
+                    break
+                places[j], j = other, j - gap
+            places[j] = place
+        gap //= 3
+
+
+@inlined
+def _weigh_by_student(weights: FloatArray, at: FloatArray, df: float, power: float, own: FloatArray, m: int) -> None:
+    """Write to ``own`` the m weights times a power of the density of the Student-t at their points, with sum one."""
+    whole = 0.0
+    for j in range(m):
+        own[j] = weights[j]
+        if power > 0.0:
+            own[j] *= math.exp(-0.5 * power * (df + 1.0) * math.log1p(at[j] * at[j] / df))
+        whole += own[j]
+    for j in range(m):
+        own[j] = own[j] / whole if whole > 0.0 else weights[j]
+
+
+@compiled
+def components(
+    found: tuple[Ints, Ints],
+    drawn: tuple[Ints, Ints, Ints, Float32Array],
+    absent: NDArray[np.bool_],
+    values: tuple[FloatArray, FloatArray],
+    student: tuple[FloatArray, FloatArray, FloatArray],
+    plan: tuple[IndexArray, IndexArray, IndexArray, IndexArray, FloatArray, FloatArray],
+    floor: float,
+    out: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
+) -> None:
+    """Write the Gaussian components of rows, in units of the scale of the Student-t around its location.
+
+    ``found`` are the nodes of ``find_nodes``, ``drawn`` first and last place of each node among the training rows drawn
+    for the trees, their numbers, and how often. ``absent`` (m, trees) says which trees a row may use; ``values`` are
+    the targets and the standardised residuals of the training rows; ``student`` are degrees of freedom, location and
+    scale. ``plan`` has for each kind of component its source (0: targets, 1: residuals), its level (0: leaves, 1: broad
+    nodes), its first and last slot, its bandwidth, and the power of the Student-t's density by which targets are
+    weighted. Written are positions, widths and masses (m, slots), and the agreement of the trees (m,).
+    """
+    source, level, first, last, width, power = plan
+    df, loc, scale = student
+    leaves, broad = found
+    start, stop, rows, copies = drawn
+    positions, widths, masses, agreement = out
+    n = len(values[0])
+    total, seen = np.zeros((2, n)), np.empty((2, n), dtype=np.intp)
+    weights, numbers, at, own = np.empty((2, n)), np.empty((2, n), dtype=np.intp), np.empty(n), np.empty(n)
+    sorting, count, broad_too = np.empty(n), np.zeros(2, dtype=np.intp), False
+    for k in range(len(level)):
+        broad_too |= level[k] > 0
+    for i in range(len(loc)):
+        count[:] = 0
+        used, alone = 0, 0.0
+        for t in range(leaves.shape[1]):
+            if absent[i, t]:
+                a, b = leaves[i, t], broad[i, t]
+                count[0], squares = _add_rows(start[a], stop[a], rows, copies, total[0], seen[0], count[0])
+                if broad_too:
+                    count[1], _ = _add_rows(start[b], stop[b], rows, copies, total[1], seen[1], count[1])
+                used, alone = used + 1, alone + squares
+        both = _gather(total[0], seen[0], count[0], weights[0], numbers[0])
+        _gather(total[1], seen[1], count[1], weights[1], numbers[1])
+        agreement[i] = (both - alone) / max(1.0, used * (used - 1.0))
+        for k in range(len(source)):
+            L, s = level[k], scale[i]
+            m, slots = count[L], last[k] - first[k]
+            for j in range(m):
+                number = numbers[L, j]
+                at[j] = (values[0][number] - loc[i]) / s if source[k] == 0 else values[1][number]
+            _weigh_by_student(weights[L], at, df[i], power[k], own, m)
+            room = slots * 3 // 4
+            where = (positions[i, first[k] : last[k]], widths[i, first[k] : last[k]], masses[i, first[k] : last[k]])
+            cut = -1.0 if m <= slots else _kth_smallest(own, m, m - room - 1, sorting)
+            _merge(at, own, cut, slots if m <= slots else room, where, m)
+            h = max(width[k] / s if source[k] == 0 else width[k], floor / s)
+            for c in range(first[k], last[k]):
+                widths[i, c] = np.sqrt(widths[i, c] ** 2 + h * h)
+
+
+@compiled
+def component_densities(
+    positions: FloatArray, widths: FloatArray, masses: FloatArray, first: IndexArray, last: IndexArray, u: FloatArray
+) -> FloatArray:
+    """Return the density (m, K) of each kind of component at u (m,)."""
+    found = np.zeros((len(u), len(first)))
+    for i in range(len(u)):
+        for k in range(len(first)):
+            for c in range(first[k], last[k]):
+                z = (u[i] - positions[i, c]) / widths[i, c]
+                if masses[i, c] > 0.0 and abs(z) < 38.0:
+                    found[i, k] += masses[i, c] * np.exp(-0.5 * z * z) / widths[i, c]
+    return found * 0.3989422804014327
+
+
+@inlined
+def _interpolate(g: float, knots: FloatArray, shares: FloatArray, k: int) -> float:
+    """Return column k of ``shares`` (J, ..) at g between the knots; beyond the last knot its share is kept."""
+    found: float = shares[0, k]
+    for j in range(1, len(knots)):
+        if g >= knots[j]:
+            found = shares[j, k]
+        elif g > knots[j - 1]:
+            part = (g - knots[j - 1]) / (knots[j] - knots[j - 1])
+            found = (1.0 - part) * shares[j - 1, k] + part * shares[j, k]
+    return found
+
+
+@compiled
+def weigh(
+    parts: tuple[FloatArray, FloatArray, FloatArray],
+    slots: tuple[IndexArray, IndexArray],
+    g: FloatArray,
+    knots: FloatArray,
+    shares: FloatArray,
+    inside: FloatArray,
+    calibration: tuple[float, float, float],
+    out: tuple[FloatArray, Float32Array, Float32Array, Float32Array],
+) -> None:
+    """Write the mixtures of rows: the share of the Student-t (m,), and positions, widths and masses (m, slots).
+
+    ``parts`` are those of ``components``. ``shares`` (J, 1 + K) of the Student-t and of each kind of component are
+    interpolated at ``g`` (m,) between ``knots``; outside, they go to the Student-t. ``calibration`` is tilt, mean tilt
+    and narrowing: components with distribution function F of the mixture are weighted by (4F(1 - F))^tilt, the
+    Student-t by the mean of that; positions and widths are in units of the narrowed scale.
+    """
+    positions, widths, masses = parts
+    first, last = slots
+    kept, position, width, mass = out
+    tilt, even, narrowing = calibration
+    order = np.empty(position.shape[1], np.int32)
+    for i in range(len(g)):
+        unit = 1.0 - inside[i] * (1.0 - narrowing)
+        kept[i] = 1.0 - inside[i] * (1.0 - _interpolate(g[i], knots, shares, 0))
+        for k in range(len(first)):
+            share = inside[i] * _interpolate(g[i], knots, shares, 1 + k)
+            for c in range(first[k], last[k]):
+                position[i, c], width[i, c] = positions[i, c] / unit, widths[i, c] / unit
+                mass[i, c] = masses[i, c] * share
+        if tilt > 0.0 and inside[i] > 0.0:
+            below, whole = 0.0, kept[i] * even
+            _sort_places(position[i], order)
+            for c in order:  # type: ignore[assignment]
+                F = below + 0.5 * mass[i, c] + kept[i] * 0.5 * (1.0 + math.tanh(0.8 * positions[i, c]))
+                below += mass[i, c]
+                mass[i, c] *= max(4.0 * F * (1.0 - F), 0.0) ** tilt
+                whole += mass[i, c]
+            kept[i] *= even / whole
+            for c in range(len(mass[i])):
+                mass[i, c] /= whole

@@ -1,0 +1,1 @@
+"""Parts of a fitted model beside its members: extrapolation, density, discrete targets."""

@@ -1,0 +1,101 @@
+"""Which rows a model has absorbed: one number for each, by which they are recognised, and how much each counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bdkn.errors import InvalidParameterError
+from bdkn.storage.fields import floats, integers, stored
+from bdkn.typing import FloatArray
+
+Keys = NDArray[np.uint64]
+
+MOST = 100_000
+"""The largest number of rows that are remembered; the oldest are forgotten first."""
+
+_MULTIPLIERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+
+
+@stored(may_be_empty=("n",))
+@dataclass(frozen=True, eq=False)
+class RowMemory:
+    """Keys (n,) of rows, from the oldest to the newest, and how many times each counts (n,).
+
+    ``is_complete`` is False if there are rows that are not remembered: more than ``MOST``, or those of other models.
+    """
+
+    keys: Annotated[Keys, integers("n", types=("u8",))] = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+    weights: Annotated[FloatArray, floats("n", low=0.0)] = field(default_factory=lambda: np.empty(0))
+    is_complete: bool = True
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def add(self, keys: Keys, weights: FloatArray) -> Self:
+        """Return the memory with more rows."""
+        is_complete = self.is_complete and len(self) + len(keys) <= MOST
+        joined = np.concatenate([self.keys, keys])[-MOST:], np.concatenate([self.weights, weights])[-MOST:]
+        return replace(self, keys=joined[0], weights=joined[1], is_complete=is_complete)
+
+    def discount(self, factor: float) -> Self:
+        """Return the memory in which all rows count ``factor`` times as much."""
+        return replace(self, weights=factor * self.weights)
+
+    def incomplete(self) -> Self:
+        """Return the memory of a model that has rows which are not remembered."""
+        return replace(self, is_complete=False)
+
+    def take(self, keys: Keys, weights: FloatArray) -> tuple[FloatArray, Self]:
+        """Return how many times each of some rows counts, and the memory without them.
+
+        Rows that are not remembered are refused by a complete memory; else they count as ``weights`` say.
+        """
+        places, is_known = self._places(keys)
+        if self.is_complete and not is_known.all():
+            raise InvalidParameterError(
+                f"forget removes rows that partial_fit absorbed; {int(np.sum(~is_known))} of {len(keys)} are not among "
+                f"them, the first at position {int(np.argmin(is_known))}: give X, y and sample_weight as they were "
+                "absorbed; rows of the fit are part of the members, and are removed by a fit without them"
+            )
+        found, kept = weights.copy(), np.ones(len(self), dtype=bool)
+        found[is_known] = self.weights[places[is_known]]
+        kept[places[is_known]] = False
+        return found, replace(self, keys=self.keys[kept], weights=self.weights[kept])
+
+    def _places(self, keys: Keys) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Return where each key is, the oldest of equal ones first and none twice, and whether it is there."""
+        order = np.argsort(self.keys, kind="stable")
+        known = self.keys[order]
+        asked = np.argsort(keys, kind="stable")
+        wanted = keys[asked]
+        nth = np.arange(len(wanted)) - np.searchsorted(wanted, wanted, "left")
+        place = np.searchsorted(known, wanted, "left") + nth
+        inside = place < len(known)
+        is_known, places = np.zeros(len(keys), dtype=bool), np.zeros(len(keys), dtype=np.intp)
+        is_known[asked[inside]] = known[place[inside]] == wanted[inside]
+        places[asked[inside]] = order[place[inside]]
+        return places, is_known
+
+
+def row_keys(*columns: FloatArray) -> Keys:
+    """Return a number for each row of tables (n, p) and columns (n,); rows that differ share one by chance only.
+
+    Each number is mixed by the finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
+    """
+    table = np.column_stack([np.asarray(part, dtype=np.float64) for part in columns]) + 0.0  # -0 is 0
+    table[np.isnan(table)] = np.nan
+    keys = np.zeros(len(table), dtype=np.uint64)
+    for column in table.T:
+        keys = _mixed((keys + _STEP) ^ np.ascontiguousarray(column).view(np.uint64))
+    return keys
+
+
+def _mixed(keys: Keys) -> Keys:
+    keys = (keys ^ (keys >> np.uint64(30))) * _MULTIPLIERS[0]
+    keys = (keys ^ (keys >> np.uint64(27))) * _MULTIPLIERS[1]
+    return keys ^ (keys >> np.uint64(31))

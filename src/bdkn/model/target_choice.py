@@ -1,0 +1,296 @@
+"""The choice of a target's link, by a quick leave-one-out score before any network is trained.
+
+For each link that the targets admit, a small forest predicts the linked target from the inputs, another one the size of
+the errors; both predict each row by trees that have not seen it. A Student-t with these centres and scales gives the
+log density of each target in its own units. Another link than the identity is used only if its score is better by
+clearly more than the standard error of the difference.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import stdtr
+from scipy.stats import skew
+
+from bdkn.data.rows import Rows
+from bdkn.errors import InvalidParameterError, check_choice, shown
+from bdkn.predictive import ContinuedLink, IdentityLink, LogitLink, LogLink, MirroredLink, YeoJohnsonLink
+from bdkn.predictive.links import Link
+from bdkn.predictive.location_scale import student_t_logpdf
+from bdkn.typing import BoolArray, FloatArray
+
+TARGETS = ("auto", "identity", "log", "logit", "yeo-johnson")
+
+_TREES = 100
+"""Trees of each of the two forests."""
+
+_ABOVE = 1.0
+"""A logarithm is continued linearly beyond this multiple of the largest target.
+
+Far outside of the training rows predictions are so wide that, with 3 in place of 1, the mean of an exponential was many
+times the largest target.
+"""
+
+_BEYOND = 3.0
+"""Other links are continued linearly beyond this multiple of the largest target, below the smallest divided by it."""
+
+_MOST_ROWS = 2000
+"""Rows on which links are compared."""
+
+_FEWEST_ROWS = 30
+"""With fewer rows the identity is used."""
+
+_ERRORS, _LEAST = 4.0, 0.03
+"""Standard errors, and nats per row, by which another link must be better than the identity."""
+
+_HEAP, _HEAP_ROWS = 0.02, 5
+"""Share and number of the targets on 0 or 1 from which on it is taken for a bound."""
+
+_SKEWED = 0.5
+"""Skewness of the targets from which on powers are tried."""
+
+
+def _is_finite(number: Real) -> bool:
+    try:
+        return bool(np.isfinite(float(number)))
+    except OverflowError:  # an integer that is larger than any float
+        return False
+
+
+@dataclass(frozen=True, eq=False)
+class TargetSettings:
+    """The parameters ``target``, ``lower`` and ``upper`` of a regressor."""
+
+    target: str
+    lower: float | None
+    upper: float | None
+
+    @classmethod
+    def of(cls, model: Any) -> Self:
+        """Return the settings of a regressor that has these parameters."""
+        return cls(model.target, model.lower, model.upper)
+
+    def __post_init__(self) -> None:
+        check_choice("target", self.target, TARGETS)
+        for name, bound in (("lower", self.lower), ("upper", self.upper)):
+            if bound is not None and not (isinstance(bound, Real) and _is_finite(bound)):
+                raise InvalidParameterError(f"{name} must be a finite number, or None for no bound; got {shown(bound)}")
+        if self.lower is not None and self.upper is not None and not self.lower < self.upper:
+            raise InvalidParameterError(f"lower must be < upper; got lower={self.lower} and upper={self.upper}")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing but the target itself is asked for."""
+        return self.target in ("auto", "identity") and self.lower is None and self.upper is None
+
+    def link(self, rows: Rows) -> Link:
+        """Return the link of the targets of some rows, chosen if ``target`` is "auto"."""
+        self.check(rows.y)
+        if self.target == "auto" and not 1e-100 < np.abs(rows.y).max() < 1e100:
+            return self._identity(rows.y)
+        if self.target == "auto":
+            known = self._with_evident_bounds(rows.y)
+            return choose_link(rows, [known._identity(rows.y), *known._candidates(rows.y)], _ERRORS)
+        if self.target == "yeo-johnson":
+            return choose_link(rows, self._powers(rows.y), 0.0)
+        return self._named(self.target, rows.y)
+
+    def _with_evident_bounds(self, y: FloatArray) -> Self:
+        """Return the settings with the bound 0 if many targets are 0 and none is less, and 1 for shares likewise."""
+        if self.lower is not None or self.upper is not None or y.min() != 0.0 or not _is_heap(y == 0.0):
+            return self
+        return replace(self, lower=0.0, upper=1.0 if y.max() == 1.0 and _is_heap(y == 1.0) else None)
+
+    def check(self, y: FloatArray) -> None:
+        """Raise if a target is beyond the bounds that were given."""
+        for name, bound, extreme, beyond in (
+            ("lower", self.lower, y.min(), y.min() < (-np.inf if self.lower is None else self.lower)),
+            ("upper", self.upper, y.max(), y.max() > (np.inf if self.upper is None else self.upper)),
+        ):
+            if beyond:
+                raise InvalidParameterError(
+                    f"targets must lie within {name}={bound}; got {extreme:g}: give a bound that holds, or none"
+                )
+
+    def _identity(self, y: FloatArray) -> IdentityLink:
+        return IdentityLink(*self._bounds(), self._near(y))
+
+    def _bounds(self) -> tuple[float, float]:
+        lower = -np.inf if self.lower is None else float(self.lower)
+        return lower, np.inf if self.upper is None else float(self.upper)
+
+    def _near(self, y: FloatArray) -> tuple[float, float]:
+        """Return the targets nearest to the bounds, but not on them."""
+        lower, upper = self._bounds()
+        near_lower = lower if self.lower is None or y.max() == lower else lower + _knee(y - lower)
+        return near_lower, upper if self.upper is None or y.min() == upper else upper - _knee(upper - y)
+
+    def _named(self, name: str, y: FloatArray) -> Link:
+        if name == "identity":
+            return self._identity(y)
+        if name == "logit":
+            return logit_link(
+                y, *(0.0 if self.lower is None else self.lower, 1.0 if self.upper is None else self.upper)
+            )
+        if self.lower is not None and self.upper is not None:
+            raise InvalidParameterError("target='log' takes one bound; got lower and upper: use target='logit'")
+        if self.upper is not None:
+            mirrored = log_link(-y, -self.upper)
+            return ContinuedLink(MirroredLink(LogLink(-self.upper)), -mirrored.high, -mirrored.low)
+        return log_link(y, 0.0 if self.lower is None else self.lower)
+
+    def _candidates(self, y: FloatArray) -> list[Link]:
+        """Return the links, other than the identity, that the targets admit.
+
+        Targets between 0 and 1 are no evidence of an upper bound: in another unit they are not.
+        """
+        if self.lower is not None and self.upper is not None:
+            return [self._named("logit", y)] if np.any((y > self.lower) & (y < self.upper)) else []
+        if y.min() == y.max():
+            return []
+        if self.lower is not None or self.upper is not None:
+            return [self._named("log", y), *self._powers(y)]
+        low, high = float(y.min()), float(y.max())
+        is_positive = low >= 0.0 and np.std(np.log(y[y > 0.0])) > 0.3 if high > low else False
+        return [*([log_link(y, 0.0)] if is_positive else []), *self._powers(y)]
+
+    def _powers(self, y: FloatArray) -> list[Link]:
+        """Return the power transformations that pull in the longer tail; for "yeo-johnson", always some."""
+        spread = float(np.subtract(*np.quantile(y, [0.75, 0.25]))) / 1.35 or float(np.std(y))
+        if spread == 0.0:
+            return [] if self.target == "auto" else [self._identity(y)]
+        tilt = float(skew(y))
+        if self.target == "auto" and abs(tilt) < _SKEWED:
+            return []
+        reach, centre = _BEYOND * float(np.abs(y - np.median(y)).max()), float(np.median(y))
+        powers = (0.0, 0.5) if tilt > 0.0 else (1.5, 2.0)
+        links = (YeoJohnsonLink(power, centre, spread, *self._bounds(), self._near(y)) for power in powers)
+        return [ContinuedLink(link, centre - reach, centre + reach) for link in links]
+
+
+def log_link(y: FloatArray, lower: float) -> ContinuedLink:
+    """Return the logarithm of the distance from a lower bound, continued linearly near the bound and far above."""
+    x = y - lower
+    if x.min() < 0.0 or x.max() <= 0.0:
+        raise InvalidParameterError(
+            f"target='log' needs targets above the bound {lower:g}; they extend from {y.min() + 0.0:g} to "
+            f"{y.max() + 0.0:g}: give lower=, or use "
+            "target='yeo-johnson'"
+        )
+    return ContinuedLink(LogLink(lower), lower + _knee(x), lower + _ABOVE * float(x.max()))
+
+
+def logit_link(y: FloatArray, lower: float, upper: float) -> ContinuedLink:
+    """Return the logit of targets between two bounds, continued linearly near the bounds."""
+    if y.min() < lower or y.max() > upper:
+        raise InvalidParameterError(
+            f"target='logit' needs targets between {lower:g} and {upper:g}; they extend from {y.min():g} to "
+            f"{y.max():g}: give lower= and upper="
+        )
+    if not np.any((y > lower) & (y < upper)):
+        raise InvalidParameterError(
+            f"target='logit' needs targets between its bounds; all of them lie on the bounds {lower:g} and {upper:g}: "
+            "use target='identity', or a classifier"
+        )
+    middle = (upper - lower) / 4.0
+    low, high = (min(_knee(x), middle) for x in (y - lower, upper - y))
+    return ContinuedLink(LogitLink(lower, upper), lower + low, upper - high)
+
+
+def _is_heap(targets: BoolArray) -> bool:
+    return bool(targets.mean() >= _HEAP and targets.sum() >= _HEAP_ROWS and not targets.all())
+
+
+def _knee(x: FloatArray) -> float:
+    """Return the distance from a bound within which a link is linear.
+
+    It is a third of the smallest distance of a target; if targets lie on the bound, the smallest distance of others, at
+    least a twentieth of the median.
+    """
+    away = x[x > 0.0]
+    return float(away.min()) / _BEYOND if x.min() > 0.0 else max(float(away.min()), float(np.median(away)) / 20.0)
+
+
+def choose_link(rows: Rows, links: Sequence[Link], errors: float) -> Link:
+    """Return the link with the best score, or the first unless that is better by so many standard errors."""
+    table = None if len(links) == 1 or len(rows) < _FEWEST_ROWS or np.ptp(rows.y) == 0.0 else numeric_table(rows.X)
+    if table is None:
+        return links[0]
+    some = np.random.default_rng(0).permutation(len(rows))[:_MOST_ROWS]
+    scores = link_scores(table[some], rows.y[some], links)
+    weights = np.ones(len(some)) if rows.counts is None else rows.counts[some]
+    best = int(np.argmax(np.average(scores, axis=1, weights=weights)))
+    gain = scores[best] - scores[0]
+    mean = np.average(gain, weights=weights)
+    needed = max(errors * np.sqrt(np.average((gain - mean) ** 2, weights=weights) / len(some)), _LEAST * (errors > 0))
+    return links[best] if mean > needed else links[0]
+
+
+def link_scores(table: FloatArray, y: FloatArray, links: Sequence[Link]) -> FloatArray:
+    """Return the log density (links, n) of each target under each link, of rows left out of the trees."""
+    linked = np.stack([link.forward(y) for link in links], axis=1)
+    middle, size = np.median(linked, axis=0), np.std(linked, axis=0)
+    linked = (linked - middle) / size
+    errors = linked - _out_of_bag(table, linked)
+    logs = _out_of_bag(table, np.log(errors**2 + 1e-6))
+    scores = []
+    for k, link in enumerate(links):
+        with np.errstate(divide="ignore"):
+            ends = (link.forward(np.array(link.support)) - middle[k]) / size[k]
+        density = _best_density(linked[:, k], linked[:, k] - errors[:, k], logs[:, k], ends)
+        scores.append(density + link.log_derivative(y) - np.log(size[k]))
+    return np.stack(scores)
+
+
+def _best_density(t: FloatArray, centre: FloatArray, logs: FloatArray, ends: FloatArray) -> FloatArray:
+    """Return the log density of each t under a Student-t, truncated at ``ends``, of the best scale, power and tails."""
+
+    def density(parameters: FloatArray) -> FloatArray:
+        scale = np.exp(parameters[0] + np.clip(parameters[1], 0.0, 2.0) * (logs - logs.mean()) / 2.0)
+        df = 2.1 + np.exp(parameters[2])
+        inside = stdtr(df, (ends[1] - centre) / scale) - stdtr(df, (ends[0] - centre) / scale)
+        return np.asarray(student_t_logpdf(t, df, centre, scale) - np.log(np.maximum(inside, 1e-12)))
+
+    start = np.array([np.log(np.std(t - centre) + 1e-9), 0.5, 1.0])
+    found = minimize(lambda x: -density(x).mean(), start, method="Nelder-Mead", options={"maxiter": 150, "xatol": 1e-2})
+    return density(np.asarray(found.x))
+
+
+def _out_of_bag(table: FloatArray, outputs: FloatArray) -> FloatArray:
+    """Return what the trees of a small forest that have not seen a row predict for it."""
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    forest = ExtraTreesRegressor(_TREES, min_samples_leaf=3, bootstrap=True, oob_score=True, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a row that no tree has left out
+        forest.fit(table, outputs)
+    return np.asarray(forest.oob_prediction_).reshape(outputs.shape)
+
+
+def numeric_table(X: Any) -> FloatArray | None:
+    """Return the numeric columns of any table, with texts as codes; None if it cannot be read."""
+    try:
+        if hasattr(X, "columns"):
+            return _clipped(np.column_stack([_numbers(np.asarray(X[name])) for name in X.columns]))
+        return _clipped(np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64))
+    except (TypeError, ValueError):
+        return None
+
+
+def _clipped(table: FloatArray) -> FloatArray | None:
+    """Return a table whose numbers single precision can represent; None without columns."""
+    return np.clip(table, -1e30, 1e30) if table.ndim == 2 and table.shape[1] else None
+
+
+def _numbers(column: Any) -> FloatArray:
+    """Return a column as numbers, each text or date as the number of its kind."""
+    if column.dtype.kind in "biuf":
+        return np.asarray(column, dtype=np.float64)
+    return np.unique(column.astype(str), return_inverse=True)[1].astype(np.float64)

@@ -1,0 +1,173 @@
+"""Probabilities of single values, for targets on a lattice or with point masses, learned from held-out rows.
+
+The predictive distribution has a density, and a density knows no single values. On a lattice, the probability of a
+value is that between the midpoints to its neighbours, recalibrated by a multinomial regression on its logarithm. The
+probability of a point mass is a multinomial regression on the centre and the scale of the predictive. Both are learned
+from leave-one-out predictions of held-out rows. The other targets of a table with point masses have a combination of
+their own: the same members, weighted on these rows only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+
+from bdkn.data.scaling import TargetScaler
+from bdkn.data.target_values import TargetValues
+from bdkn.ensemble.held_out import HeldOut
+from bdkn.ensemble.selection import CombinationSettings
+from bdkn.inference import Combination
+from bdkn.predictive import Predictive, StudentT
+from bdkn.predictive.transformed import row_quantiles
+from bdkn.storage.fields import floats, must, stored
+from bdkn.typing import BoolArray, FloatArray, IndexArray
+
+_MOST_ROWS = 20_000
+"""Rows from which probabilities are learned."""
+
+_FEWEST_ROWS = 30
+"""Rows without a point mass from which a combination of their own is learned."""
+
+_CLOSE = 1e-9
+"""Distance, in scaled units, within which a target has a value."""
+
+_FLOOR = 1e-3
+"""Weight of the values' shares among the training rows in probabilities between midpoints, so that none is zero."""
+
+_FAR = 8.0
+"""Distances of a point mass from the centre of a prediction are used up to so many scales."""
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class ValueModel:
+    """Probabilities of values; see ``learn_values``.
+
+    ``coefficients`` (k, p) are those of the multinomial regression. ``rest`` is the combination of the rows without a
+    point mass, None for a lattice.
+    """
+
+    found: TargetValues
+    coefficients: Annotated[FloatArray, floats("k", "*")]
+    rest: Combination | None = None
+
+    def check(self) -> None:
+        """Raise unless there are coefficients of all values, and of the rest if the values are no lattice."""
+        must(self.found.is_lattice == (self.rest is None), "a lattice, and nothing else, has no rest")
+        wanted = (len(self.found), 2 if self.found.is_lattice else 6)
+        must(self.coefficients.shape == wanted, f"coefficients must have shape {wanted}; got {self.coefficients.shape}")
+
+    def log_probabilities(self, dist: StudentT, targets: TargetScaler) -> FloatArray:
+        """Return the log probability of each value and, with point masses, of any other, from scaled predictions."""
+        features = value_features(self.found, dist, targets)
+        return np.asarray(log_softmax(_logits(self.coefficients, features, self.found), axis=1))
+
+    def numbers(self, y: FloatArray, targets: TargetScaler) -> IndexArray:
+        """Return the number of the value of each target; k for a target that has none of them."""
+        return value_numbers(self.found, targets.transform(y), targets)
+
+    def quantiles(self, levels: FloatArray, log_probabilities: FloatArray, rest: Predictive | None) -> FloatArray:
+        """Return the quantiles (n, k) of the distribution of values and, between them, of the other targets."""
+        return quantiles_with_masses(levels, self.found.values, np.exp(log_probabilities), rest)
+
+
+def quantiles_with_masses(
+    levels: FloatArray, values: FloatArray, shares: FloatArray, rest: Predictive | None
+) -> FloatArray:
+    """Return the quantiles (n, k) at levels (k,) or (n, k) of values with probabilities, and of the rest between them.
+
+    Without a ``rest`` the probabilities ``shares`` (n, k) of the values add up to one; otherwise the last column is
+    the probability of the rest.
+    """
+    if rest is None:
+        below = np.cumsum(shares, axis=1)[:, :-1]
+        return np.asarray(values[np.sum(below[:, None, :] < levels[..., None] - 1e-12, axis=2)])
+    cumulated = np.hstack([np.zeros((len(shares), 1)), np.cumsum(shares[:, :-1], axis=1)])
+    others = np.maximum(shares[:, -1:], 1e-300)
+
+    def among_others(below: int) -> FloatArray:
+        inner = np.clip((levels - cumulated[:, below : below + 1]) / others, 0.0, 1.0)
+        return row_quantiles(rest, inner)
+
+    found = among_others(len(values))
+    for j in range(len(values) - 1, -1, -1):
+        found = np.minimum(among_others(j), np.maximum(values[j], found))
+    return found
+
+
+def learn_values(
+    settings: CombinationSettings, combination: Combination, targets: TargetScaler, held_out: HeldOut
+) -> ValueModel | None:
+    """Return the probabilities of the values that many targets share; None if there are none."""
+    found = targets.values
+    if found is None:
+        return None
+    numbers = value_numbers(found, held_out.y, targets)
+    dist = combination.leave_one_out(held_out.forecast(), held_out.y, held_out.counts)
+    some = np.random.default_rng(0).permutation(len(numbers))[:_MOST_ROWS]
+    counts = np.ones(len(some)) if held_out.counts is None else held_out.counts[some]
+    coefficients = _regression(value_features(found, dist[some], targets), numbers[some], counts, found)
+    return ValueModel(
+        found, coefficients, None if found.is_lattice else _rest(settings, combination, held_out, numbers == len(found))
+    )
+
+
+def _rest(
+    settings: CombinationSettings, combination: Combination, held_out: HeldOut, is_other: BoolArray
+) -> Combination:
+    others = np.flatnonzero(is_other)
+    return settings.combine(held_out.rows(others)) if len(others) >= _FEWEST_ROWS else combination
+
+
+def value_numbers(found: TargetValues, scaled: FloatArray, targets: TargetScaler) -> IndexArray:
+    """Return the number of the value of each target in scaled units; k if it has none of them."""
+    values = targets.transform(found.values)
+    nearest = np.abs(scaled[:, None] - values).argmin(axis=1)
+    return np.where(np.abs(scaled - values[nearest]) <= _CLOSE, nearest, len(found))
+
+
+def value_features(found: TargetValues, dist: StudentT, targets: TargetScaler) -> FloatArray:
+    """Return the features (n, k, p) of each row and value, from predictions in scaled units."""
+    if found.is_lattice:
+        middles = targets.transform((found.values[1:] + found.values[:-1]) / 2.0)
+        steps = dist.cdf(np.broadcast_to(middles, (len(dist), len(middles))))
+        between = np.diff(steps, axis=1, prepend=0.0, append=1.0)
+        logs = np.log((1.0 - _FLOOR) * np.maximum(between, 0.0) + _FLOOR * found.shares)
+        return np.stack([logs, np.ones_like(logs)], axis=2)
+    loc, scale = dist.loc[:, None], np.maximum(dist.scale, 1e-12)[:, None]
+    values = targets.transform(found.values)
+    far = np.minimum(np.abs(values - loc) / scale, _FAR)
+    parts = (np.ones_like(far), loc, loc**2, np.log(scale), far, np.log1p(far**2))
+    return np.stack([np.broadcast_to(np.clip(part, -20.0, 20.0), far.shape) for part in parts], axis=2)
+
+
+def _logits(coefficients: FloatArray, features: FloatArray, found: TargetValues) -> FloatArray:
+    logits: FloatArray = np.einsum("nkp,kp->nk", features, coefficients)
+    return logits if found.is_lattice else np.hstack([logits, np.zeros((len(logits), 1))])
+
+
+def _regression(features: FloatArray, numbers: IndexArray, counts: FloatArray, found: TargetValues) -> FloatArray:
+    """Return the coefficients (k, p) of the multinomial regression with a Gaussian prior."""
+    shape = features.shape[1:]
+    centre = np.broadcast_to([1.0, 0.0] if found.is_lattice else np.zeros(shape[1]), shape)
+    spread = np.broadcast_to([0.3, 1.0] if found.is_lattice else np.full(shape[1], 3.0), shape)
+    rows = np.arange(len(numbers))
+    seen = numbers < (shape[0] if found.is_lattice else shape[0] + 1)
+
+    def loss(flat: FloatArray) -> tuple[float, FloatArray]:
+        coefficients = flat.reshape(shape)
+        logs = log_softmax(_logits(coefficients, features, found), axis=1)
+        apart = (coefficients - centre) / spread
+        residual = np.exp(logs)
+        residual[rows[seen], numbers[seen]] -= 1.0
+        residual *= (counts * seen)[:, None]
+        slope = np.einsum("nk,nkp->kp", residual[:, : shape[0]], features) + apart / spread
+        value = -float(counts[seen] @ logs[rows[seen], numbers[seen]]) + float(np.sum(apart**2)) / 2.0
+        return value, slope.ravel()
+
+    found_at = minimize(loss, centre.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    return np.asarray(found_at.x.reshape(shape))

@@ -1,0 +1,721 @@
+"""The fused engine: whole trainings in compiled code.
+
+A network's weights, their gradients and Adam moments, and the activations of one batch share one float32 array of some
+100 KB that stays in the core's cache from the first step to the last. What the forward pass alone needs is laid out as
+in ``bdkn.networks.compiled``.
+
+An update waits for the divider, a square root and a division per number, while the rest of the processor is idle. Some
+lines at a time, it can run beside work that does not divide.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import joblib
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numpy.typing import NDArray
+
+from bdkn.data.rows import Rows
+from bdkn.errors import InvalidParameterError
+from bdkn.kernels import dense as elementary
+from bdkn.kernels.code_cache import announce, compiled, compiled_without_counts, inlined, intrinsic
+from bdkn.kernels.dense import copy_row, main_height, padded, product, product_where_positive, relu_product, transpose
+from bdkn.lazy import lazy
+from bdkn.networks import compiled as shared
+from bdkn.networks.compiled import (
+    CACHE_LINE,
+    INPUT,
+    LD_WEIGHTS,
+    N_IN,
+    N_OUT,
+    OUTPUT,
+    RELU,
+    TALLEST_OUT,
+    WEIGHTS,
+    Floats,
+    Packed,
+    Table,
+    activate_with_slopes,
+    affine,
+    forward,
+    multiple,
+    packing_of,
+)
+from bdkn.networks.job import (
+    BETA_1,
+    BETA_2,
+    EPSILON,
+    EpochReport,
+    Hook,
+    Job,
+    JobRows,
+    RowNumbers,
+    Streams,
+    Trained,
+    TrainingConfig,
+    TrainingTable,
+    shuffle,
+)
+from bdkn.networks.mlp import ACTIVATIONS, MEAN_VARIANCE, MIN_VARIANCE, Networks, NetworkSpec, join
+from bdkn.networks.objective import OBJECTIVES, BetaNLL, GaussianNLL, SquaredError
+from bdkn.typing import Array, Float32Array
+
+LAYER_FIELDS = shared.LAYER_FIELDS + 4
+INPUT_T, LD_INPUT_T, DELTA, TALLEST_IN = range(shared.LAYER_FIELDS, LAYER_FIELDS)
+"""What the backward pass needs in addition: the transposed input, the gradient by the output, a tile height."""
+
+PLACE_FIELDS = 8
+PARAMETERS, FIRST_MOMENT, SECOND_MOMENT, GRADIENT, TARGETS, ROW_WEIGHTS, LD_BATCH, N_PARAMETERS = range(PLACE_FIELDS)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Offsets for networks of one shape and batches of at most ``batch`` rows."""
+
+    spec: NetworkSpec
+    batch: int
+
+    @lazy
+    def ld_batch(self) -> int:
+        """Distance of two features' values in an activation."""
+        return multiple(padded(self.batch), CACHE_LINE)
+
+    @lazy
+    def n_parameters(self) -> int:
+        """Floats of the padded parameters, a whole number of vectors."""
+        return packing_of(self.spec).size
+
+    @lazy
+    def places(self) -> NDArray[np.int64]:
+        """Offsets that belong to no layer."""
+        n, places = self.n_parameters, np.zeros(PLACE_FIELDS, dtype=np.int64)
+        places[[PARAMETERS, FIRST_MOMENT, SECOND_MOMENT, GRADIENT]] = np.arange(4) * n
+        places[[TARGETS, ROW_WEIGHTS]] = 4 * n + np.arange(2) * self.ld_batch
+        places[[LD_BATCH, N_PARAMETERS]] = self.ld_batch, n
+        return places
+
+    @lazy
+    def layers(self) -> NDArray[np.int64]:
+        """One line of offsets per layer."""
+        return self._lay_out()[0]
+
+    @lazy
+    def size(self) -> int:
+        """Floats of the whole workspace."""
+        return self._lay_out()[1]
+
+    def _lay_out(self) -> tuple[NDArray[np.int64], int]:
+        table = packing_of(self.spec).table(LAYER_FIELDS)
+        output = 4 * self.n_parameters + 2 * self.ld_batch
+        for line in table:
+            high = multiple(line[N_IN] + 1, CACHE_LINE)
+            line[[INPUT, INPUT_T, LD_INPUT_T]] = output, output + high * self.ld_batch, high
+            line[TALLEST_IN] = main_height(line[N_IN])
+            output = line[INPUT_T] + line[LD_INPUT_T] * self.ld_batch
+            line[OUTPUT] = output
+        end = output + CACHE_LINE * self.ld_batch
+        for line in table:
+            line[DELTA] = end
+            end += line[N_OUT] * self.ld_batch
+        return table, int(end)
+
+    def workspace(self, weights: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return a workspace, aligned to a cache line: weights, zeros, and the ones that biases are multiplied with."""
+        room = np.zeros(self.size + CACHE_LINE, dtype=np.float32)
+        mem = room[-(room.ctypes.data // room.itemsize) % CACHE_LINE :][: self.size]
+        mem[: self.n_parameters] = weights
+        mem[self.places[ROW_WEIGHTS] :][: self.ld_batch] = 1
+        for line in self.layers:
+            n_in = line[N_IN]
+            mem[line[INPUT] + n_in * self.ld_batch :][: self.ld_batch] = 1
+            mem[line[INPUT_T] + n_in : line[OUTPUT] : line[LD_INPUT_T]] = 1
+        return mem
+
+
+@lru_cache(maxsize=16)
+def layout_of(spec: NetworkSpec, batch: int) -> Layout:
+    """Return the layout for that shape; jobs and fits of one shape share it."""
+    return Layout(spec, batch)
+
+
+f4 = np.float32
+
+_TINY = 1e-30
+"""Moments below it are set to zero: otherwise they would become denormal numbers, which are slow."""
+
+_F32, _I64 = ir.FloatType(), ir.IntType(64)
+_LINE = ir.VectorType(_F32, CACHE_LINE)
+
+
+class Update(NamedTuple):
+    """A step of Adam: the number of parameters, padding included, and factors that change from step to step."""
+
+    n_parameters: int
+    rate: f4
+    epsilon: f4
+    decay: f4
+
+
+NO_UPDATE = Update(0, f4(0), f4(0), f4(0))
+
+
+@compiled
+def update_at(places: Table, step: int, rate: float, weight_decay: float) -> Update:
+    """Return the update of step ``step`` (from 1); its bias corrections are folded into the rate and epsilon."""
+    root = np.sqrt(1 - BETA_2**step)
+    scaled, epsilon = f4(-rate * root / (1 - BETA_1**step)), f4(EPSILON * root)
+    return Update(places[N_PARAMETERS], scaled, epsilon, f4(1 - rate * weight_decay))
+
+
+def _constant(value: float) -> ir.Constant:
+    return ir.Constant(_LINE, [ir.Constant(_F32, float(f4(value)))] * CACHE_LINE)
+
+
+def _broadcast(b: ir.IRBuilder, scalar: ir.Value) -> ir.Value:
+    undefined, zeros = ir.Constant(_LINE, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), CACHE_LINE), None)
+    return b.shuffle_vector(b.insert_element(undefined, scalar, ir.Constant(ir.IntType(32), 0)), undefined, zeros)
+
+
+def _call(b: ir.IRBuilder, name: str, *operands: ir.Value) -> ir.Value:
+    """Return the result of LLVM's function of that name."""
+    full = f"llvm.{name}.v{CACHE_LINE}f32"
+    kind = ir.FunctionType(_LINE, [_LINE] * len(operands))
+    return b.call(b.module.globals.get(full) or ir.Function(b.module, kind, full), operands)
+
+
+def _without_tiny(b: ir.IRBuilder, moment: ir.Value, size: ir.Value) -> ir.Value:
+    return b.select(b.fcmp_ordered("<", size, _constant(_TINY)), _constant(0), moment)
+
+
+def _emit(b: ir.IRBuilder, lines: Sequence[ir.Value], rate: ir.Value, epsilon: ir.Value, decay: ir.Value) -> None:
+    """Emit the update of a line; ``lines`` are the places of parameters, first and second moments, and gradients."""
+    p, m, v, g = (b.load(line, align=4, typ=_LINE) for line in lines)
+    first = _call(b, "fmuladd", _constant(BETA_1), m, b.fmul(_constant(1 - BETA_1), g))
+    second = _call(b, "fmuladd", _constant(BETA_2), v, b.fmul(_constant(1 - BETA_2), b.fmul(g, g)))
+    change = b.fmul(rate, b.fdiv(first, b.fadd(_call(b, "sqrt", second), epsilon)))
+    moments = (_without_tiny(b, first, _call(b, "fabs", first)), _without_tiny(b, second, second))
+    for line, value in zip(lines[:3], (_call(b, "fmuladd", p, decay, change), *moments), strict=True):
+        b.store(value, line, align=4)
+
+
+@intrinsic
+def _update_line(typing: Any, mem: Any, start: Any, n: Any, rate: Any, epsilon: Any, decay: Any) -> Any:
+    """Update the line of parameters at ``start``; the moments and the gradient of a number follow at distances of n."""
+
+    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, b, args[0]).data
+        offsets = [b.add(args[1], b.mul(args[2], ir.Constant(_I64, i))) for i in range(4)]
+        lines = [b.bitcast(b.gep(data, [o], inbounds=True, source_etype=_F32), _LINE.as_pointer()) for o in offsets]
+        _emit(b, lines, *(_broadcast(b, factor) for factor in args[3:]))
+        return context.get_dummy_value()
+
+    return types.void(mem, types.int64, types.int64, *[types.float32] * 3), codegen
+
+
+@inlined
+def update_lines(mem: Floats, update: Update, first: int, stop: int) -> int:
+    """Update the parameters from ``first`` to ``stop``, in whole lines; return where the next line begins."""
+    while first < stop:
+        _update_line(mem, first, update.n_parameters, update.rate, update.epsilon, update.decay)
+        first += CACHE_LINE
+    return first
+
+
+NLL, BETA_NLL, MSE = range(3)
+"""The objectives that are compiled, with the formulas of ``bdkn.networks.objective``."""
+
+
+@compiled
+def forward_for_training(mem: Floats, layers: Table, places: Table, activation: int, rows: int) -> None:
+    """Run the batch that lies in the first layer's input and keep what the backward pass needs."""
+    ld, last = places[LD_BATCH], len(layers) - 1
+    for index in range(last + 1):
+        line = layers[index]
+        if index < last and activation == RELU:
+            relu_product(
+                mem, line[OUTPUT], ld, mem, places[PARAMETERS] + line[WEIGHTS], line[LD_WEIGHTS], 1, line[INPUT], ld,
+                line[N_OUT], line[TALLEST_OUT], rows, line[N_IN] + 1,
+            )  # fmt: skip
+        else:
+            affine(mem, line, ld, mem, places[PARAMETERS], rows)
+            if index < last:
+                activate_with_slopes(mem, line[OUTPUT], line[DELTA], line[N_OUT] * ld, activation)
+        if index < last:
+            after = layers[index + 1]
+            transpose(mem, after[INPUT], ld, after[INPUT_T], after[LD_INPUT_T], after[N_IN] + 1, rows)
+
+
+@compiled
+def _sum(values: Floats) -> float:
+    total = 0.0
+    for value in values:
+        total += value
+    return total
+
+
+@compiled
+def loss(mem: Floats, layers: Table, places: Table, rows: int, objective: int, beta: float) -> float:
+    """Return Σ w·l over the batch and write the gradient of its mean to the last layer's delta.
+
+    The rows' losses overwrite their targets: with a sum in it the loop would not become vector code.
+    """
+    ld, out, delta = places[LD_BATCH], layers[-1, OUTPUT], layers[-1, DELTA]
+    mean, raw = mem[out : out + rows], mem[out + ld : out + ld + rows]
+    d_mean, d_raw = mem[delta : delta + rows], mem[delta + ld : delta + ld + rows]
+    target = mem[places[TARGETS] : places[TARGETS] + rows]
+    weight = mem[places[ROW_WEIGHTS] : places[ROW_WEIGHTS] + rows]
+    share, power = f4(1 / rows), f4(beta)
+    if objective == MSE:
+        for i in range(rows):
+            error = mean[i] - target[i]
+            d_mean[i] = weight[i] * error * share
+            d_raw[i] = f4(0)
+            target[i] = weight[i] * (error * error) * f4(0.5)
+        return _sum(target)
+    for i in range(rows):
+        error, r = mean[i] - target[i], raw[i]
+        t = elementary.exp(-abs(r))
+        v = max(r, f4(0)) + elementary.log1p(t) + f4(MIN_VARIANCE)
+        log_v, inverse = elementary.log(v), f4(1) / v
+        z = error * inverse
+        w = weight[i] * (elementary.exp(power * log_v) if objective == BETA_NLL else f4(1))
+        sigmoid = (f4(1) if r >= f4(0) else t) / (f4(1) + t)
+        d_mean[i] = w * z * share
+        d_raw[i] = w * (f4(1) - error * z) * inverse * f4(0.5) * sigmoid * share
+        target[i] = w * (log_v + error * z) * f4(0.5)
+    return _sum(target)
+
+
+@compiled
+def _multiply(mem: Floats, target: int, by: int, count: int) -> None:
+    a, b = mem[target : target + count], mem[by : by + count]
+    for i in range(count):
+        a[i] *= b[i]
+
+
+@compiled
+def backward(mem: Floats, layers: Table, places: Table, activation: int, rows: int) -> None:
+    """Write the gradient of every weight to the workspace; overwrites the activations."""
+    ld = places[LD_BATCH]
+    for index in range(len(layers) - 1, -1, -1):
+        line = layers[index]
+        product(
+            mem, places[GRADIENT] + line[WEIGHTS], line[LD_WEIGHTS], mem, line[DELTA], ld, 1,
+            line[INPUT_T], line[LD_INPUT_T], line[N_OUT], line[TALLEST_OUT], line[N_IN] + 1, rows,
+        )  # fmt: skip
+        if index > 0 and activation == RELU:
+            product_where_positive(
+                mem, layers[index - 1, DELTA], ld, mem, places[PARAMETERS] + line[WEIGHTS], 1, line[LD_WEIGHTS],
+                line[DELTA], ld, line[N_IN], line[TALLEST_IN], rows, line[N_OUT], line[INPUT],
+            )  # fmt: skip
+        elif index > 0:
+            product(
+                mem, line[INPUT], ld, mem, places[PARAMETERS] + line[WEIGHTS], 1, line[LD_WEIGHTS], line[DELTA], ld,
+                line[N_IN], line[TALLEST_IN], rows, line[N_OUT],
+            )  # fmt: skip
+            _multiply(mem, layers[index - 1, DELTA], line[INPUT], line[N_IN] * ld)
+
+
+EPOCH, STEP, BEST_EPOCH, STOPPED = range(4)
+
+
+class Data(NamedTuple):
+    """The rows of one job: the whole table, and the numbers of the rows for training and for validation."""
+
+    X: Floats
+    y: Floats
+    weight: Floats
+    order: NDArray[np.int32]
+    validation: NDArray[np.int32]
+
+
+class Settings(NamedTuple):
+    """The training configuration as numbers."""
+
+    activation: int
+    objective: int
+    beta: float
+    warmup: int
+    epochs: int
+    batch: int
+    rate: float
+    cosine: bool
+    weight_decay: float
+    patience: int
+    tol: float
+
+
+class State(NamedTuple):
+    """All that changes while a network trains; training can pause and continue from it."""
+
+    mem: Floats
+    layers: Table
+    places: Table
+    best: Floats
+    clock: NDArray[np.int64]
+    random: NDArray[np.uint64]
+    score: NDArray[np.float64]
+    losses: NDArray[np.float64]
+    validation_losses: NDArray[np.float64]
+
+
+@compiled
+def update_and_load(
+    mem: Floats, layers: Table, places: Table, update: Update, data: Data, rows: NDArray[np.int32]
+) -> None:
+    """Update the parameters, and copy a batch into the workspace, once row by row and once feature by feature.
+
+    A row is copied beside every few lines of parameters, while the processor divides.
+    """
+    X, y, given, n = data.X, data.y, data.weight, len(rows)
+    n_in, ld, into = layers[0, N_IN], layers[0, LD_INPUT_T], layers[0, INPUT_T]
+    target, weight = mem[places[TARGETS] :][:n], mem[places[ROW_WEIGHTS] :][:n]
+    first, stop = 0, update.n_parameters
+    share = -(-stop // max(n, 1) // CACHE_LINE) * CACHE_LINE
+    for b in range(n):
+        row = rows[b]
+        copy_row(mem, into + b * ld, X, row)
+        target[b] = y[row]
+        if len(given) > 0:
+            weight[b] = given[row]
+        first = update_lines(mem, update, first, min(first + share, stop))
+    transpose(mem, into, ld, layers[0, INPUT], places[LD_BATCH], n, n_in + 1)
+    update_lines(mem, update, first, stop)
+
+
+@compiled
+def rate_at(settings: Settings, step: int, steps: int) -> float:
+    """Return the learning rate of a step out of ``steps``."""
+    return settings.rate * (0.5 * (1 + np.cos(np.pi * step / steps)) if settings.cosine else 1.0)
+
+
+@compiled
+def epoch_loss(state: State, data: Data, settings: Settings, objective: int) -> float:
+    """Take one step per batch, rows in a new order; return the mean loss, that of each batch before its step."""
+    state.random[0] = shuffle(data.order, state.random[0])
+    mem, layers, places, n, batch = state.mem, state.layers, state.places, len(data.order), settings.batch
+    steps = settings.epochs * ((n + batch - 1) // batch)
+    total = 0.0
+    update_and_load(mem, layers, places, NO_UPDATE, data, data.order[:batch])
+    for start in range(0, n, batch):
+        rows, rate = min(batch, n - start), rate_at(settings, state.clock[STEP], steps)
+        state.clock[STEP] += 1
+        update = update_at(places, state.clock[STEP], rate, settings.weight_decay)
+        forward_for_training(mem, layers, places, settings.activation, rows)
+        total += loss(mem, layers, places, rows, objective, settings.beta)
+        backward(mem, layers, places, settings.activation, rows)
+        update_and_load(mem, layers, places, update, data, data.order[start + batch : start + 2 * batch])
+    return total / n
+
+
+@compiled
+def validation_loss(state: State, data: Data, settings: Settings) -> float:
+    """Return the mean loss on the validation rows."""
+    n, total, ld, weights = len(data.validation), 0.0, state.places[LD_BATCH], state.places[PARAMETERS]
+    for start in range(0, n, settings.batch):
+        rows = data.validation[start : min(start + settings.batch, n)]
+        update_and_load(state.mem, state.layers, state.places, NO_UPDATE, data, rows)
+        forward(state.mem, state.layers, ld, state.mem, weights, settings.activation, len(rows))
+        total += loss(state.mem, state.layers, state.places, len(rows), settings.objective, settings.beta)
+    return total / n
+
+
+@compiled
+def keep_or_stop(state: State, epoch: int, loss: float, settings: Settings) -> None:
+    """Keep the weights if they are the best so far; stop if none has been better for too long."""
+    if loss < state.score[0] - settings.tol:
+        state.score[0], state.clock[BEST_EPOCH] = loss, epoch
+        for i in range(state.places[N_PARAMETERS]):
+            state.best[i] = state.mem[i]
+    elif epoch - state.clock[BEST_EPOCH] >= settings.patience:
+        state.clock[STOPPED] = 1
+
+
+@compiled_without_counts
+def train(state: State, data: Data, settings: Settings, until: int) -> None:
+    """Train up to epoch ``until`` or until the validation loss no longer falls."""
+    while state.clock[EPOCH] < until and state.clock[STOPPED] == 0:
+        epoch = state.clock[EPOCH]
+        objective = MSE if epoch < settings.warmup else settings.objective
+        state.losses[epoch] = epoch_loss(state, data, settings, objective)
+        state.clock[EPOCH] += 1
+        if len(data.validation) > 0:
+            state.validation_losses[epoch] = validation_loss(state, data, settings)
+            if epoch >= settings.warmup:
+                keep_or_stop(state, epoch, state.validation_losses[epoch], settings)
+
+
+_CALL_S = 0.01
+"""How long one call of compiled code should take: short enough to balance the threads and to be interrupted."""
+
+_NOTHING = np.empty(0, dtype=np.float32)
+
+_CODES: dict[type, int] = {GaussianNLL: NLL, BetaNLL: BETA_NLL, SquaredError: MSE}
+"""The objectives that are compiled."""
+
+
+class FusedEngine:
+    """Trains networks on threads, without Python between their steps; the same bits for any ``n_jobs``."""
+
+    def __repr__(self) -> str:
+        return "FusedEngine()"
+
+    def train(
+        self,
+        jobs: Sequence[Job],
+        rows: Rows,
+        *,
+        n_jobs: int | None = None,
+        watch: Float32Array | None = None,
+        on_epoch: Hook | None = None,
+    ) -> Trained:
+        """Train one network per job."""
+        prepare()
+        _check_compiled(jobs)
+        table = TrainingTable.of(rows, jobs)
+        own = [JobRows.of(job, len(table.y)) for job in jobs]
+        runs = [Run.start(job, table, numbers) for job, numbers in zip(jobs, own, strict=True)]
+        queue = Queue(runs, None if on_epoch is None else _Reporter(on_epoch, watch))
+        queue.finish(min(threads(n_jobs), len(runs)))
+        return Trained(
+            loss_curves=tuple(run.losses() for run in runs),
+            validation_curves=tuple(run.validation_losses() for run in runs),
+            best_epochs=tuple(run.best_epoch() for run in runs),
+            networks=join([run.networks() for run in runs]),
+        )
+
+
+@dataclass(frozen=True)
+class Run:
+    """One job in training: its rows and settings, which stay, and its state, which changes."""
+
+    layout: Layout
+    data: Data
+    settings: Settings
+    state: State
+
+    @classmethod
+    def start(cls, job: Job, table: TrainingTable, own: JobRows) -> Run:
+        """Draw the initial weights and lay everything out in a workspace."""
+        weight = _NOTHING if table.weight is None else table.weight
+        data = Data(table.X, table.y, weight, own.training, own.validation)
+        settings = _settings(job.spec, job.config, min(job.config.batch_size, len(own.training)))
+        weights = packing_of(job.spec).pack(job.spec.initial_layers(own.streams.initial))
+        layout = layout_of(job.spec, settings.batch)
+        state = _state(layout, layout.workspace(weights), own.streams.order, job.config)
+        return cls(layout, data, settings, state)
+
+    @classmethod
+    def resume(cls, job: Job, table: TrainingTable, order: RowNumbers, state: State | None) -> Run:
+        """Return a job that goes on with other rows, those with the numbers ``order``; None: it begins.
+
+        An epoch is then a pass over these rows. The state is not changed: the run works on a copy.
+        """
+        settings, layout = (
+            _settings(job.spec, job.config, job.config.batch_size),
+            layout_of(job.spec, job.config.batch_size),
+        )
+        if state is None:
+            streams = Streams.of(job.seed)
+            weights = packing_of(job.spec).pack(job.spec.initial_layers(streams.initial))
+            state = _state(layout, layout.workspace(weights), streams.order, job.config)
+        else:
+            copies: list[Any] = [part.copy() for part in state]
+            state = State(*copies)
+        weight = _NOTHING if table.weight is None else table.weight
+        data = Data(table.X, table.y, weight, order, np.empty(0, dtype=np.int32))
+        return cls(layout, data, settings, state)
+
+    @property
+    def epoch(self) -> int:
+        """Epochs run so far."""
+        return int(self.state.clock[EPOCH])
+
+    def is_done(self) -> bool:
+        """Return whether all epochs are run or the job has stopped early."""
+        return self.epoch >= self.settings.epochs or bool(self.state.clock[STOPPED])
+
+    def advance(self, epochs: int) -> None:
+        """Train for that many epochs, or fewer if the job ends before."""
+        train(self.state, self.data, self.settings, min(self.epoch + epochs, self.settings.epochs))
+
+    def outputs(self, X: Float32Array) -> tuple[Array, Array]:
+        """Return the current means and variances of scaled rows, computed on this thread."""
+        current = Packed(self.layout.spec, self.state.mem[: self.layout.n_parameters])
+        means, variances = current.outputs(X, threads=1)
+        return means[0], variances[0]
+
+    def losses(self) -> Array:
+        """Return the mean training loss of each epoch run."""
+        return self.state.losses[: self.epoch]
+
+    def validation_losses(self) -> Array:
+        """Return the mean loss on the validation rows after each epoch run; empty without early stopping."""
+        return self.state.validation_losses[: self.epoch if len(self.data.validation) else 0]
+
+    def best_epoch(self) -> int:
+        """Return the epoch whose weights are kept."""
+        return int(self.state.clock[BEST_EPOCH]) if self._has_best() else self.epoch - 1
+
+    def networks(self) -> Networks:
+        """Return the network to keep: the best on the validation rows, else the last."""
+        spec = self.layout.spec
+        flat = self.state.best if self._has_best() else self.state.mem[: self.layout.n_parameters]
+        return Networks(spec, tuple((W[None], b[None]) for W, b in packing_of(spec).unpack(flat)))
+
+    def _has_best(self) -> bool:
+        return bool(np.isfinite(self.state.score[0]))
+
+
+def _settings(spec: NetworkSpec, config: TrainingConfig, batch: int) -> Settings:
+    objective = config.main_objective
+    return Settings(
+        activation=ACTIVATIONS[spec.activation].code,
+        objective=_CODES[type(objective)],
+        beta=float(objective.beta if isinstance(objective, BetaNLL) else 0.0),
+        warmup=int(config.warmup_epochs),
+        epochs=int(config.epochs),
+        batch=int(batch),
+        rate=float(config.learning_rate),
+        cosine=config.schedule == "cosine",
+        weight_decay=float(config.weight_decay),
+        patience=int(config.patience),
+        tol=float(config.tol),
+    )
+
+
+def _state(layout: Layout, mem: Float32Array, random: int, config: TrainingConfig) -> State:
+    clock = np.zeros(4, dtype=np.int64)
+    clock[BEST_EPOCH] = config.warmup_epochs - 1  # patience counts from the end of the warm-up
+    return State(
+        mem=mem,
+        layers=layout.layers,
+        places=layout.places,
+        best=mem[: layout.n_parameters].copy(),
+        clock=clock,
+        random=np.array([random], dtype=np.uint64),
+        score=np.array([np.inf]),
+        losses=np.empty(config.epochs),
+        validation_losses=np.empty(config.epochs),
+    )
+
+
+def _check_compiled(jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        objective, head = job.config.main_objective, job.spec.head
+        if type(objective) in _CODES and head == MEAN_VARIANCE:
+            continue
+        raise InvalidParameterError(
+            f"the fused engine trains {', '.join(map(repr, OBJECTIVES))} with a mean and a raw variance as outputs; "
+            f"got the objective {objective.name!r} with the head {head!r}; try engine='reference' or engine='torch'"
+        )
+
+
+class Trains(Protocol):
+    """What waits for a thread, such as a ``Run``."""
+
+    @property
+    def epoch(self) -> int:
+        """Epochs run so far."""
+
+    def is_done(self) -> bool:
+        """Return whether nothing remains to be done."""
+
+    def advance(self, epochs: int) -> None:
+        """Train for that many epochs, or fewer."""
+
+
+Task = TypeVar("Task", bound=Trains)
+
+
+class Queue(Generic[Task]):
+    """Runs waiting for a thread: a free thread takes the run with the fewest epochs, so that all end together.
+
+    One thread per run would leave a core idle for a sixth of the time with five runs on two cores. ``after``, where
+    given, is called with a run's number and the run after every epoch.
+    """
+
+    def __init__(self, runs: Sequence[Task], after: Callable[[int, Task], None] | None = None) -> None:
+        self._after, self._lock, self._stopped = after, threading.Lock(), threading.Event()
+        self._waiting = [(0, number, 1, run) for number, run in enumerate(runs)]
+
+    def finish(self, workers: int) -> None:
+        """Train all runs to their end on so many threads, this one among them."""
+        with ThreadPoolExecutor(max_workers=max(1, workers - 1)) as pool:
+            others = [pool.submit(self._work) for _ in range(workers - 1)]
+            try:
+                self._work()
+                for other in others:
+                    other.result()
+            except BaseException:
+                self._stopped.set()
+                raise
+
+    def _work(self) -> None:
+        try:
+            while (taken := self._take()) is not None:
+                self._advance(*taken[1:])
+        except BaseException:
+            self._stopped.set()  # the other threads end after their present call
+            raise
+
+    def _take(self) -> tuple[int, int, int, Task] | None:
+        with self._lock:
+            return heapq.heappop(self._waiting) if self._waiting and not self._stopped.is_set() else None
+
+    def _advance(self, number: int, epochs: int, run: Task) -> None:
+        began = time.perf_counter()
+        run.advance(epochs)
+        if self._after is not None:
+            self._after(number, run)
+        else:
+            epochs = max(1, int(epochs * min(_CALL_S / (time.perf_counter() - began), 4)))
+        if not run.is_done():
+            with self._lock:
+                heapq.heappush(self._waiting, (run.epoch, number, epochs, run))
+
+
+def threads(n_jobs: int | None) -> int:
+    """Return how many threads ``n_jobs`` means, as scikit-learn defines it: None is 1, -1 all cores, -2 all but one."""
+    if n_jobs == 0:
+        raise InvalidParameterError("n_jobs must not be 0; got 0; 1 is one thread, -1 one thread per core")
+    if n_jobs is None or n_jobs > 0:
+        return n_jobs or 1
+    return max(1, int(joblib.cpu_count()) + 1 + n_jobs)
+
+
+class _Reporter:
+    """Calls the user's hook, from one thread at a time."""
+
+    def __init__(self, on_epoch: Hook, watch: Float32Array | None) -> None:
+        self._on_epoch, self._watch, self._lock = on_epoch, watch, threading.Lock()
+
+    def __call__(self, number: int, run: Run) -> None:
+        mean, variance = (None, None) if self._watch is None else run.outputs(self._watch)
+        validation = run.validation_losses()
+        validation_loss = float(validation[-1]) if len(validation) else None
+        loss, is_last = float(run.losses()[-1]), run.is_done()
+        report = EpochReport(number, run.epoch - 1, loss, validation_loss, mean, variance, is_last)
+        with self._lock:
+            self._on_epoch(report)
+
+
+@cache
+def prepare() -> None:
+    """Compile the engine for this CPU, or load it from disk, by training a tiny network."""
+    announce(train, "the training engine", 10)
+    job = Job(NetworkSpec(n_inputs=1, hidden=(1,)), TrainingConfig(epochs=1), np.random.SeedSequence(0))
+    rows = Rows(np.ones((2, 1), np.float32), np.ones(2))
+    run = Run.start(job, TrainingTable.of(rows, [job]), JobRows.of(job, len(rows)))
+    run.advance(1)
+    run.outputs(rows.X)

@@ -1,0 +1,1 @@
+"""The GPU engine and its programs in CUDA C++."""

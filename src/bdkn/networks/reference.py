@@ -1,0 +1,181 @@
+"""Training in plain NumPy, written to be read. Every other engine gives the same numbers up to rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from bdkn.data.rows import Rows
+from bdkn.networks.job import (
+    BETA_1,
+    BETA_2,
+    EPSILON,
+    Batches,
+    Hook,
+    Job,
+    JobRows,
+    Progress,
+    RowNumbers,
+    Trained,
+    TrainingConfig,
+    TrainingTable,
+    choose_networks,
+    consecutive,
+    group_jobs,
+    train_in_groups,
+)
+from bdkn.networks.mlp import NUMPY, Layer, Networks, activate, initial_networks, slope
+from bdkn.networks.objective import Objective
+from bdkn.typing import Array, Float32Array
+
+Layers = tuple[Layer, ...]
+
+_CHUNK_ROWS = 4096
+"""Validation rows per forward pass."""
+
+
+@dataclass(frozen=True)
+class State:
+    """The weights of all networks, Adam's running mean and mean square of their gradients, and the steps taken."""
+
+    layers: Layers
+    m: Layers
+    v: Layers
+    steps: int = 0
+
+    @classmethod
+    def start(cls, layers: Layers) -> State:
+        """Begin with moments of zero."""
+        zeros = tuple((np.zeros_like(W), np.zeros_like(b)) for W, b in layers)
+        return cls(layers, zeros, zeros)
+
+
+def forward(activation: str, layers: Layers, X: Array) -> tuple[list[Array], list[Array]]:
+    """Return the inputs (J, B, n_in) and pre-activations (J, B, n_out) of every layer; the last are the outputs."""
+    inputs: list[Array] = [X]
+    z: list[Array] = []
+    for W, b in layers:
+        z.append(inputs[-1] @ W.mT + b[:, None])
+        inputs.append(activate(activation, z[-1]))
+    return inputs[:-1], z
+
+
+def backward(activation: str, layers: Layers, inputs: Sequence[Array], z: Sequence[Array], d_outputs: Array) -> Layers:
+    """Return the gradient by every W and b, given the gradient by the outputs."""
+    gradients: list[Layer] = []
+    d_z = d_outputs
+    for i in reversed(range(len(layers))):
+        gradients.append((d_z.mT @ inputs[i], d_z.sum(axis=1)))
+        if i > 0:
+            d_z = (d_z @ layers[i][0]) * slope(activation, z[i - 1])
+    return tuple(reversed(gradients))
+
+
+def loss_and_gradients(
+    activation: str, layers: Layers, batch: TrainingTable, objective: Objective
+) -> tuple[Array, Layers]:
+    """Return each network's summed loss Σ wᵢ lᵢ (J,), and the gradients of Σ wᵢ lᵢ / B."""
+    inputs, z = forward(activation, layers, batch.X)
+    loss, gradient = objective.loss_and_gradient(NUMPY, z[-1], batch.y)
+    d_outputs = gradient * (batch.weights / batch.y.shape[1])[..., None]
+    return (batch.weights * loss).sum(axis=1), backward(activation, layers, inputs, z, d_outputs)
+
+
+def adam_step(state: State, gradients: Layers, rate: float, weight_decay: float) -> State:
+    """Shrink all weights by rate · weight_decay (Loshchilov & Hutter, 2019), then step (Kingma & Ba, 2015)."""
+    t = state.steps + 1
+    m = _map(lambda m, g: BETA_1 * m + (1 - BETA_1) * g, state.m, gradients)
+    v = _map(lambda v, g: BETA_2 * v + (1 - BETA_2) * g * g, state.v, gradients)
+    m_hat = _map(lambda m: m / (1 - BETA_1**t), m)
+    v_hat = _map(lambda v: v / (1 - BETA_2**t), v)
+    layers = _map(
+        lambda p, m, v: p * (1 - rate * weight_decay) - rate * m / (np.sqrt(v) + EPSILON), state.layers, m_hat, v_hat
+    )
+    return State(layers, m, v, t)
+
+
+@dataclass(frozen=True)
+class ReferenceEngine:
+    """Trains networks in NumPy, side by side where they have the same shape, settings and number of rows."""
+
+    dtype: DTypeLike = np.float32
+
+    def train(
+        self,
+        jobs: Sequence[Job],
+        rows: Rows,
+        *,
+        n_jobs: int | None = None,
+        watch: Float32Array | None = None,
+        on_epoch: Hook | None = None,
+    ) -> Trained:
+        """Train one network per job; ``n_jobs`` is not used."""
+        table = TrainingTable.of(rows, jobs).astype(self.dtype)
+
+        def train(numbers: Sequence[int]) -> Trained:
+            progress = Progress(numbers, jobs[numbers[0]].config, watch, on_epoch)
+            return self._train([jobs[number] for number in numbers], table, progress)
+
+        return train_in_groups(group_jobs(jobs, len(rows)), train)
+
+    def _train(self, jobs: Sequence[Job], table: TrainingTable, progress: Progress) -> Trained:
+        """Train jobs that differ in their seeds and row numbers only."""
+        spec, config, own = jobs[0].spec, jobs[0].config, [JobRows.of(job, len(table.y)) for job in jobs]
+        batches = Batches(own, config.batch_size)
+        start = initial_networks(spec, [rows.streams.initial for rows in own])
+        state = State.start(_map(lambda p: p.astype(self.dtype), start.layers))
+        kept = Networks(spec, state.layers)
+        for epoch in progress:
+            batches.shuffle()
+            state, losses = _epoch(spec.activation, state, table, batches, config, config.objective_in(epoch))
+            validation = _validation_loss(spec.activation, state.layers, table, batches.held_out, config)
+            current = Networks(spec, state.layers)
+            kept = choose_networks(progress.record(epoch, losses, validation, current.outputs), current, kept)
+        return progress.trained(kept)
+
+
+@np.errstate(all="ignore")  # a network that diverges keeps its infinities and is left out after training
+def _epoch(
+    activation: str,
+    state: State,
+    data: TrainingTable,
+    batches: Batches,
+    config: TrainingConfig,
+    objective: Objective,
+) -> tuple[State, Array]:
+    """Take one step per batch; return the mean loss (J,) of the epoch, that of each batch before its step."""
+    total, steps = np.zeros(len(batches.order)), config.epochs * len(batches)
+    for rows in batches:
+        losses, gradients = loss_and_gradients(activation, state.layers, data[rows], objective)
+        rate = config.learning_rate_at(state.steps, steps)
+        state = adam_step(state, gradients, float(rate), config.weight_decay)
+        total += losses
+    mean: Array = total / batches.n_train
+    return state, mean
+
+
+@np.errstate(all="ignore")
+def _validation_loss(
+    activation: str, layers: Layers, data: TrainingTable, held_out: RowNumbers, config: TrainingConfig
+) -> Array | None:
+    """Return the mean loss (J,) on the validation rows, or None where there are none."""
+    if held_out.size == 0:
+        return None
+    total: Array = np.zeros(len(held_out))
+    for rows in consecutive(held_out, _CHUNK_ROWS):
+        part = data[rows]
+        outputs = forward(activation, layers, part.X)[1][-1]
+        loss, _ = config.main_objective.loss_and_gradient(NUMPY, outputs, part.y)
+        total += (part.weights * loss).sum(axis=1)
+    mean: Array = total / held_out.shape[1]
+    return mean
+
+
+def _map(function: Callable[..., Array], *stacks: Layers) -> Layers:
+    """Apply a function to each weight array, taken from all stacks at once."""
+    return tuple(
+        (function(*(W for W, _ in layer)), function(*(b for _, b in layer))) for layer in zip(*stacks, strict=True)
+    )

@@ -1,0 +1,443 @@
+"""Parameters of networks and of their training."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from bdkn.data.rows import Rows, RowSelection
+from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_n_jobs, check_number, check_verbosity
+from bdkn.memory import check_memory
+from bdkn.networks.bins import PiecewiseLinear, n_binned_columns, with_encoding
+from bdkn.networks.engines import ENGINES, engine_for, prediction_device
+from bdkn.networks.job import (
+    Engine,
+    Hook,
+    Job,
+    Task,
+    Trained,
+    TrainingConfig,
+    renumbered,
+    train_tasks,
+    training_progress,
+)
+from bdkn.networks.mlp import NetworkSpec
+from bdkn.networks.objective import get_objective
+from bdkn.stages import stage
+
+LEAST_MEMBERS = 4
+"""Members that are trained within any time limit, if there are so many."""
+
+LEAST_EPOCHS = 0.1
+"""Share of the epochs that are trained within any time limit."""
+
+_TRAINING = 0.85
+"""Share of the remaining time that training may take; the rest is for held-out predictions and the combination."""
+
+_PIECE = 0.02
+"""Share of the time limit that the piece of training should take by which the time of all of it is estimated."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """A preset: the factors by which it changes the default numbers of members and of epochs."""
+
+    members: float
+    epochs: float
+
+    def n_members(self, balanced: int) -> int:
+        """Return the number of members where the default is ``balanced``; at least two if that has so many."""
+        return max(min(2, balanced), round(self.members * balanced))
+
+    def n_epochs(self, balanced: int) -> int:
+        """Return the number of epochs where the default is ``balanced``."""
+        return max(1, round(self.epochs * balanced))
+
+
+EFFORTS = {"fast": Effort(1 / 3, 0.5), "balanced": Effort(1.0, 1.0), "best": Effort(2.0, 1.0)}
+
+
+def get_effort(name: str) -> Effort:
+    """Return the preset of that name."""
+    check_choice("effort", name, EFFORTS)
+    return EFFORTS[name]
+
+
+def check_time_limit(time_limit: object) -> None:
+    """Raise unless ``time_limit`` is None or a positive number of seconds."""
+    if time_limit is not None:
+        check_number("time_limit", time_limit, low=0, strict=True, infinite=True)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The time a fit began, and the seconds it may take."""
+
+    began: float
+    seconds: float
+
+    @classmethod
+    def start(cls, seconds: float) -> Clock:
+        """Return a clock that starts now."""
+        return cls(time.monotonic(), seconds)
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left, negative after the limit."""
+        return self.began + self.seconds - time.monotonic()
+
+    def share(self, train: Callable[[int], object], epochs: int, work: float) -> float:
+        """Return the share of all training for which there is time.
+
+        ``train`` trains some networks for a number of epochs; all training is ``work`` times that for ``epochs``.
+        """
+        _seconds(train, 1)  # compiled code is loaded
+        piece = 1
+        while (took := _seconds(train, piece)) < _PIECE * self.seconds and 8 * piece < epochs:
+            piece = min(4 * piece, math.ceil(epochs / 8))
+        return max(0.0, _TRAINING * self.left) / max(work * epochs * took / piece, 1e-9)
+
+
+def reduced(n_members: int, epochs: int, share: float) -> tuple[int, int]:
+    """Return numbers of members and of epochs that take ``share`` of the time: fewer members, then fewer epochs.
+
+    At least ``LEAST_MEMBERS`` members and ``LEAST_EPOCHS`` of the epochs remain, whatever the share.
+    """
+    if share >= 1:
+        return n_members, epochs
+    members = max(min(LEAST_MEMBERS, n_members), math.floor(share * n_members))
+    left = min(1.0, share * n_members / members)
+    return members, max(1, math.ceil(LEAST_EPOCHS * epochs), math.floor(left * epochs))
+
+
+def _seconds(train: Callable[[int], object], epochs: int) -> float:
+    began = time.monotonic()
+    train(epochs)
+    return time.monotonic() - began
+
+
+Seeds = Sequence[np.random.SeedSequence]
+
+AUTO = "auto"
+"""The value of a parameter that follows from the number of rows."""
+
+_SOME_ROWS, _MANY_ROWS = 1000, 4000
+"""Rows above which fewer epochs suffice, and rows above which depth is worth more than further networks."""
+
+
+_ENOUGH_STEPS_ROWS = 500_000
+"""Rows from which on the number of steps, and with it the time of training, stays the same."""
+
+_ROWS_PER_BIN = 12
+"""Rows that a bin of the piecewise-linear encoding holds at least."""
+
+_ADDED_INPUTS, _ADDED_INPUTS_MANY_ROWS = 128, 256
+"""The largest number of inputs that bins add to a network, by which the time of a fit is bounded."""
+_PIECE_ROWS = 4096
+"""Most rows of the piece of training by which the time of all of it is estimated."""
+
+
+_COPIES, _OBJECTS, _MATRICES = 4, 2048, 4
+"""What training keeps at least: copies of a network's weights, bytes of a network's objects, matrices of members."""
+
+
+class Size(NamedTuple):
+    """The number of members, the hidden layers of each network, the epochs of training, and the bins of an encoding.
+
+    Members take the values of ``n_bins`` in turn. Those with bins have hidden layers ``hidden_encoded``.
+    """
+
+    n_members: int
+    hidden: tuple[int, ...]
+    epochs: int
+    n_bins: tuple[int, ...]
+    hidden_encoded: tuple[int, ...]
+
+
+def default_size(n_rows: int) -> Size:
+    """Return the size for a table of so many rows.
+
+    With few rows many small networks are best, trained for long; with many rows fewer and deeper ones. Epochs fall with
+    the rows while the number of steps still grows, up to half a million rows. Some networks see their inputs through
+    piecewise-linear encodings.
+    """
+    if n_rows <= _MANY_ROWS:
+        epochs = round(500 * min(1.0, _SOME_ROWS / n_rows) ** 0.5)
+        return Size(11, (50, 50), epochs, (0, 4, 0, 8, 0, 16), (50, 50))
+    epochs = max(1, round(250 * (_MANY_ROWS / n_rows) ** 0.25 * min(1.0, _ENOUGH_STEPS_ROWS / n_rows) ** 0.75))
+    return Size(8, (36,) * 5, epochs, (0, 16, 0, 0), (28,) * 5)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NetworkSettings:
+    """How the networks of an ensemble are made and trained; see the parameters of ``BDKNRegressor``.
+
+    ``NetworkSpec`` and ``TrainingConfig`` check the parameters that they hold when the jobs are made, before training.
+    """
+
+    n_members: int | str
+    hidden_layer_sizes: int | Sequence[int] | str
+    activation: str | Sequence[str]
+    objective: Any
+    beta: float
+    warmup_epochs: int
+    epochs: int | str
+    learning_rate: float
+    schedule: str
+    batch_size: int
+    weight_decay: float | Sequence[float]
+    n_bins: int | Sequence[int] | str
+    early_stopping: bool
+    validation_fraction: float
+    patience: int
+    tol: float
+    standardize_y: bool
+    engine: str | Engine
+    n_jobs: int | None
+    verbose: int
+    effort: str
+
+    @classmethod
+    def of(cls, model: object) -> Self:
+        """Return the settings of a regressor that has these parameters."""
+        return cls(**{part.name: getattr(model, part.name) for part in fields(cls)})
+
+    def __post_init__(self) -> None:
+        size = self.size(1)
+        check_number("n_members", size.n_members, low=1, whole=True)
+        check_number("epochs", size.epochs, low=1, whole=True)
+        check_number("warmup_epochs", self.warmup_epochs, low=0, whole=True)
+        for width in size.hidden:
+            check_number("each of hidden_layer_sizes", width, low=1, whole=True)
+        for n_bins in size.n_bins:
+            check_number("each of n_bins", n_bins, low=0, whole=True)
+        check_number("validation_fraction", self.validation_fraction, low=0, high=0.9, strict=True)
+        check_flag("early_stopping", self.early_stopping)
+        check_flag("standardize_y", self.standardize_y)
+        check_verbosity(self.verbose)
+        check_n_jobs(self.n_jobs)
+        if isinstance(self.engine, str):
+            check_choice("engine", self.engine, ENGINES)
+        elif not hasattr(self.engine, "train"):
+            raise InvalidParameterError(f"engine must be a name or an object with a method train; got {self.engine!r}")
+
+    def size(self, n_rows: int) -> Size:
+        """Return the size of the ensemble for so many rows."""
+        default, effort = default_size(n_rows), get_effort(self.effort)
+        auto_members, auto_epochs = effort.n_members(default.n_members), effort.n_epochs(default.epochs)
+        own_hidden = None if _is_auto("hidden_layer_sizes", self.hidden_layer_sizes) else self._hidden()
+        return Size(
+            auto_members if _is_auto("n_members", self.n_members) else self.n_members,  # type: ignore[arg-type]
+            default.hidden if own_hidden is None else own_hidden,
+            auto_epochs if _is_auto("epochs", self.epochs) else self.epochs,  # type: ignore[arg-type]
+            default.n_bins if _is_auto("n_bins", self.n_bins) else tuple(_in_turn("n_bins", self.n_bins)),
+            default.hidden_encoded if own_hidden is None else own_hidden,
+        )
+
+    def check_memory(self, n_rows: int, n_columns: int, *, n_members: int, fits: int, combined: bool) -> None:
+        """Raise if networks, each of ``n_members`` trained ``fits`` times, need more memory than there is.
+
+        ``combined``: the members are combined by a linear model, whose statistics are matrices of members.
+        """
+        size = self.size(n_rows)
+        spec = NetworkSpec(n_inputs=n_columns, hidden=size.hidden)
+        one = _COPIES * spec.n_parameters * 4 + 8.0 * size.epochs + _OBJECTS
+        combination = _MATRICES * 8.0 * n_members**2 if combined else 0.0
+        check_memory(
+            f"{n_members} members of {spec.n_parameters:,} weights, trained {fits} time{'s' if fits > 1 else ''} each "
+            f"for {size.epochs} epochs,",
+            n_members * fits * one + 16.0 * n_rows * n_members + combination,
+            "use fewer members, smaller hidden layers or fewer epochs; tens of members suffice",
+        )
+
+    def within(self, clock: Clock, rows: Rows, rows_per_member: float) -> Self:
+        """Return the settings with as many members and epochs as there is time for, by the time of a few networks.
+
+        ``rows_per_member`` is the number of rows that the networks of a member are trained on, all together.
+        """
+        size, part = self.size(len(rows)), np.arange(min(len(rows), _PIECE_ROWS))
+        seeds = np.random.SeedSequence(0).spawn(size.n_members)
+
+        def train(epochs: int) -> Trained:
+            short = replace(self, epochs=epochs, early_stopping=False, warmup_epochs=0, verbose=0)
+            return short.train(rows, seeds, range(size.n_members), [part] * size.n_members)
+
+        share = clock.share(train, size.epochs, rows_per_member / len(part))
+        n_members, epochs = reduced(size.n_members, size.epochs, share)
+        return self if share >= 1 else replace(self, n_members=n_members, epochs=epochs)
+
+    def train(
+        self,
+        rows: Rows,
+        seeds: Seeds,
+        members: Sequence[int],
+        row_numbers: Sequence[RowSelection | None] | None = None,
+        on_idle_cpu: Callable[[], None] | None = None,
+    ) -> Trained:
+        """Train one network per seed, those with the same encoding of the inputs in one call of the engine.
+
+        ``members`` are the numbers of the members that the networks belong to, by which they take activation, weight
+        decay and encoding; ``row_numbers`` are the rows that each network is trained on (None: all rows).
+        ``on_idle_cpu`` is called before training if that leaves the CPU idle: if a device trains.
+        """
+        size = self.size(len(rows))
+        groups = self._groups(size, rows, seeds, members, row_numbers)
+        tasks, numbers = [group.task for group in groups], [n for group in groups for n in group.numbers]
+        engine, place = engine_for(self.engine, tasks, self.n_jobs)
+        if on_idle_cpu is not None and prediction_device(engine) is not None:
+            on_idle_cpu()
+        with self._progress(len(seeds), size.epochs, place) as on_epoch, stage("train"):
+            hook = renumbered(on_epoch, numbers)
+            parts = train_tasks(engine, tasks, n_jobs=self.n_jobs, on_epoch=hook)
+            found = [group.of_inputs(part) for group, part in zip(groups, parts, strict=True)]
+            return Trained.join(found)[np.argsort(numbers)] if len(found) > 1 else found[0]
+
+    def _groups(
+        self,
+        size: Size,
+        rows: Rows,
+        seeds: Seeds,
+        members: Sequence[int],
+        row_numbers: Sequence[RowSelection | None] | None,
+    ) -> list[_Group]:
+        """Return the networks, those with the same encoding of the inputs in one group."""
+        encodings, numbers_of = self._encodings(size, rows, members), dict[PiecewiseLinear | None, list[int]]()
+        for number, h in enumerate(members):
+            numbers_of.setdefault(encodings[h], []).append(number)
+        groups = []
+        for encoding, numbers in numbers_of.items():
+            jobs = self._jobs(
+                size,
+                rows.X.shape[1] + (0 if encoding is None else len(encoding)),
+                [seeds[number] for number in numbers],
+                [members[number] for number in numbers],
+                [None if row_numbers is None else row_numbers[number] for number in numbers],
+                size.hidden if encoding is None else size.hidden_encoded,
+            )
+            groups.append(_Group(numbers, encoding, Task(jobs, len(rows), partial(_encoded, rows, encoding))))
+        return groups
+
+    def jobs_of_member(self, rows: Rows, seeds: Seeds, member: int) -> tuple[PiecewiseLinear | None, list[Job]]:
+        """Return the encoding of a member's inputs, learned from these rows, and a job for each of its networks."""
+        size = self.size(len(rows))
+        encoding = self._encodings(size, rows, [member])[member]
+        n_inputs = rows.X.shape[1] + (0 if encoding is None else len(encoding))
+        hidden = size.hidden if encoding is None else size.hidden_encoded
+        return encoding, self._jobs(size, n_inputs, seeds, [member] * len(seeds), [None] * len(seeds), hidden)
+
+    def _encodings(self, size: Size, rows: Rows, members: Sequence[int]) -> dict[int, PiecewiseLinear | None]:
+        """Return the encoding of each member's inputs: None where it sees the inputs as they are."""
+        turn = {h: size.n_bins[h // len(self._activations) % len(size.n_bins)] for h in {*members}}
+        columns = n_binned_columns(rows.X) if any(turn.values()) else 0
+        most = _most_bins(len(rows) if rows.counts is None else int(rows.counts.sum()), columns)
+        bins = {h: min(k, most) for h, k in turn.items()}
+        made = {k: PiecewiseLinear.fit(rows.X, k, rows.counts) for k in {*bins.values()} if k > 1}
+        return {h: made.get(k) for h, k in bins.items()}
+
+    def _jobs(
+        self,
+        size: Size,
+        n_inputs: int,
+        seeds: Seeds,
+        members: Sequence[int],
+        row_numbers: Sequence[RowSelection | None],
+        hidden: tuple[int, ...],
+    ) -> list[Job]:
+        activations, decays = self._activations, self._decays
+        configs = [self._config(size, decay) for decay in decays]
+        specs = [NetworkSpec(n_inputs=n_inputs, hidden=hidden, activation=a) for a in activations]
+        return [
+            # Activations change fastest, so that every weight decay is used with each of them.
+            Job(specs[h % len(specs)], configs[h // len(specs) % len(configs)], seed, numbers)
+            for seed, h, numbers in zip(seeds, members, row_numbers, strict=True)
+        ]
+
+    def trains_variance(self, n_rows: int) -> bool:
+        """Return whether the variances of networks mean something: not if they are trained on squared error alone."""
+        return (
+            get_objective(self.objective, self.beta).trains_variance and self.warmup_epochs < self.size(n_rows).epochs
+        )
+
+    @property
+    def _activations(self) -> list[Any]:
+        return _in_turn("activation", self.activation)
+
+    @property
+    def _decays(self) -> list[Any]:
+        return _in_turn("weight_decay", self.weight_decay)
+
+    def _progress(self, n_networks: int, epochs: int, place: str) -> AbstractContextManager[Hook | None]:
+        return training_progress(n_networks, epochs, place=place) if self.verbose else nullcontext()
+
+    def _hidden(self) -> tuple[int, ...]:
+        return layer_sizes(self.hidden_layer_sizes, 'an integer, a list of them, or "auto"')
+
+    def _config(self, size: Size, weight_decay: float = 0.0) -> TrainingConfig:
+        return TrainingConfig(
+            epochs=size.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            schedule=self.schedule,
+            weight_decay=weight_decay,
+            objective=self.objective,
+            beta=self.beta,
+            warmup_epochs=self.warmup_epochs,
+            validation_fraction=self.validation_fraction if self.early_stopping else 0.0,
+            patience=self.patience,
+            tol=self.tol,
+        )
+
+
+def _most_bins(n_rows: int, n_columns: int) -> int:
+    """Return the largest number of bins per column for so many rows and columns with bins."""
+    added = _ADDED_INPUTS if n_rows <= _MANY_ROWS else _ADDED_INPUTS_MANY_ROWS
+    return min(n_rows // _ROWS_PER_BIN, added // n_columns if n_columns else 0)
+
+
+class _Group(NamedTuple):
+    """Networks with the same encoding of the inputs, by their numbers, and the task of training them."""
+
+    numbers: list[int]
+    encoding: PiecewiseLinear | None
+    task: Task
+
+    def of_inputs(self, trained: Trained) -> Trained:
+        """Return networks that were trained on encoded inputs as networks of the inputs."""
+        if self.encoding is None:
+            return trained
+        return replace(trained, networks=with_encoding(self.encoding, trained.networks))
+
+
+def _encoded(rows: Rows, encoding: PiecewiseLinear | None) -> Rows:
+    """Return rows with the inputs that networks with an encoding are trained on."""
+    return rows if encoding is None else replace(rows, X=encoding.transform(rows.X))
+
+
+def layer_sizes(given: Any, allowed: str) -> tuple[int, ...]:
+    """Return ``hidden_layer_sizes`` as a tuple; raise, naming what is allowed, if it is none."""
+    known = isinstance(given, int | np.integer | Sequence | np.ndarray) and not isinstance(given, str)
+    if not known or np.ndim(given) > 1:
+        raise InvalidParameterError(f"hidden_layer_sizes must be {allowed}; got {given!r}")
+    return tuple(np.atleast_1d(np.asarray(given)).tolist()) if np.size(given) else ()
+
+
+def _is_auto(name: str, given: Any) -> bool:
+    """Return whether a parameter follows from the number of rows; no other string is allowed."""
+    if isinstance(given, str) and given != AUTO:
+        raise InvalidParameterError(f"{name}, if a string, must be {AUTO!r}; got {given!r}")
+    return isinstance(given, str)
+
+
+def _in_turn(name: str, given: Any) -> list[Any]:
+    """Return the values that members take in turn, one or several."""
+    several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
+    if several and (np.ndim(given) != 1 or not len(given)):
+        raise InvalidParameterError(f"{name} must be one value, or a list of values to take in turn; got {given!r}")
+    return list(given) if several else [given]

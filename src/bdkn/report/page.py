@@ -1,0 +1,289 @@
+"""The page about a model: one HTML file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from bdkn.arrays import read_numbers
+from bdkn.errors import (
+    InvalidParameterError,
+    check_choice,
+    check_flag,
+    check_number,
+    no_extrapolation_warnings,
+    require,
+)
+from bdkn.plots import save_figure
+from bdkn.report.charts import (
+    draw_pit,
+    draw_predictions,
+    draw_reliability,
+    driver_lines,
+    error_lines,
+    member_lines,
+    support_lines,
+    variance_lines,
+)
+from bdkn.report.evaluation import Driver, Evaluation, drivers_of, errors_by_column
+from bdkn.report.tables import TableView
+from bdkn.report.verdict import how_made, key_numbers, least_sure, members_alike, tiles, verdict_of, warnings_of
+from bdkn.report.what_if import Payload, describe_inputs, payload_of
+from bdkn.storage.atomic import replace_file
+from bdkn.table_files.formats import check_name, check_output
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def write_picture(path: str | Path, figure: Figure) -> Path:
+    """Write a figure in the format given by the extension of ``path``."""
+    target = check_picture(path)
+    save_figure(figure, prepare_folder(target.parent), target.stem, formats=[target.suffix[1:]], dpi=100)
+    return target
+
+
+def prepare_folder(path: str | Path) -> Path:
+    """Return ``path`` as a folder, which is created if it does not exist."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise InvalidParameterError(
+            f"the report must be written to a folder; got {folder}, which is a file or below one: name another folder"
+        ) from error
+    return folder
+
+
+def check_picture(path: str | Path) -> Path:
+    """Return ``path``; raise unless a picture can be written there."""
+    picture = Path(path)
+    check_choice("the extension of a picture's name", picture.suffix, (".png", ".svg", ".pdf"))
+    if picture.is_dir():
+        raise InvalidParameterError(f"a picture must be a file; got {picture}, which is a folder: name a file in it")
+    return picture
+
+
+@contextmanager
+def drafts(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder; at the end of the block its files replace those of the same name in ``folder``."""
+    with TemporaryDirectory(prefix="bdkn-") as name:
+        yield Path(name)
+        for draft in sorted(Path(name).iterdir()):
+            replace_file(folder / draft.name, draft.read_bytes())
+
+
+_LARGEST = 1e150
+
+_MOST_COLUMNS = 6
+"""Columns whose errors are shown."""
+
+
+@dataclass(frozen=True, repr=False)
+class Page:
+    """A page about a model, as text; notebooks show it.
+
+    Parameters
+    ----------
+    html : str
+        The page.
+    """
+
+    html: str
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page to a file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write; an existing file is replaced.
+        """
+        replace_file(check_page_file(path), self.html.encode("utf-8"))
+
+    def _repr_html_(self) -> str:
+        """Return a frame with the page, for notebooks."""
+        return f'<iframe srcdoc="{escape(self.html)}" style="width:100%;height:48rem;border:0"></iframe>'
+
+    def __repr__(self) -> str:
+        return f"Page of {len(self.html) / 1e6:.2f} MB; save(path) writes it to a file"
+
+
+def check_page_file(path: str | os.PathLike[str]) -> Path:
+    """Return ``path``; raise unless a page can be written there."""
+    target = Path(path)
+    check_name(target)
+    if target.is_dir() or not target.parent.is_dir():
+        raise InvalidParameterError(
+            f"the page must be written to a file in a folder that exists; got {str(target)!r}: name a file such as "
+            "'report.html', or make the folder first"
+        )
+    check_output(target)
+    return target
+
+
+def write_page(
+    model: Any,
+    X: Any,
+    y: ArrayLike,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    target_name: str = "y",
+    rows: int = 3000,
+    what_if: bool = True,
+) -> None:
+    """Write a page about a fitted model, by rows that it has not seen.
+
+    The page is one HTML file that needs no network: a verdict, scores with their uncertainty, charts, the parts of the
+    variance, the support, the members, and the model itself, which the page computes for values of your choice.
+
+    Parameters
+    ----------
+    model : BDKNRegressor, BayesianStackingRegressor or DeepEnsembleRegressor
+        The fitted model.
+    X : array-like of shape (n_samples, n_features)
+        Rows to judge the model by; rows that it was not fitted to.
+    y : array-like of shape (n_samples,)
+        Their targets.
+    path : str or path-like
+        File to write; an existing file is replaced.
+    title : str, optional
+        Title of the page; by default the name of the target.
+    target_name : str, default="y"
+        Name of the target.
+    rows : int, default=3000
+        Rows that are used, at most; of more, so many are drawn at random, always the same ones.
+    what_if : bool, default=True
+        Whether the page contains the model, to predict rows of your choice; at most 8 MB of it.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, pathlib
+    >>> from bdkn import BDKNRegressor
+    >>> from bdkn.report import write_page
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(120, 2))
+    >>> y = X[:, 0] + 0.1 * rng.normal(size=120)
+    >>> model = BDKNRegressor(n_members=3, epochs=20, random_state=0).fit(X[:80], y[:80])
+    >>> page = pathlib.Path(tempfile.mkdtemp()) / "page.html"
+    >>> write_page(model, X[80:], y[80:], page, target_name="price")
+    >>> page.read_text("utf-8")[:15]
+    '<!doctype html>'
+    """
+    check_page_file(path)
+    make_page(model, X, y, title=title, target_name=target_name, rows=rows, what_if=what_if).save(path)
+
+
+def make_page(
+    model: Any,
+    X: Any,
+    y: ArrayLike,
+    *,
+    title: str | None = None,
+    target_name: str = "y",
+    rows: int = 3000,
+    what_if: bool = True,
+) -> Page:
+    """Return the page; see ``write_page``."""
+    require("jinja2", extra="report")
+    check_number("rows", rows, low=2, whole=True)
+    check_flag("what_if", what_if)
+    check_is_fitted(model)
+    evaluation, given = evaluate(model, X, y, rows)
+    content = page_content(evaluation, given, target_name, what_if=what_if)
+    return Page(_fill({**content, "title": title or f"Predictions of {target_name}", "target": target_name}))
+
+
+def evaluate(model: Any, X: Any, y: ArrayLike, rows: int) -> tuple[Evaluation, int]:
+    """Return the model with the rows to judge it by, at most so many, and how many were given."""
+    table = getattr(model, "table_", None)
+    view = TableView.of(X, getattr(model, "feature_names_in_", None) if table is None else table.names)
+    targets = read_numbers("y", y)
+    if targets.shape != (len(view),) or len(view) < 2:
+        raise InvalidParameterError(
+            f"X and y must be two rows or more, with one target each; got {len(view)} rows and targets of shape "
+            f"{targets.shape}"
+        )
+    if not np.isfinite(targets).all():
+        raise InvalidParameterError(
+            f"y must be finite; {np.sum(~np.isfinite(targets))} of {len(targets)} targets are missing or infinite: "
+            "leave out such rows"
+        )
+    if np.abs(targets).max() > _LARGEST:
+        raise InvalidParameterError(
+            f"y must be within ±{_LARGEST:g}, as the page shows mean squares; got {np.abs(targets).max():g}: make the "
+            "page of a model of the target in other units"
+        )
+    some = np.sort(np.random.default_rng(0).permutation(len(view))[:rows])
+    view = view if len(some) == len(view) else view.rows(some)
+    return Evaluation(model, view, targets[some]), len(targets)
+
+
+def page_content(evaluation: Evaluation, given: int, target: str, *, what_if: bool) -> dict[str, Any]:
+    """Return everything that the page shows."""
+    with no_extrapolation_warnings():  # what would be a warning about rows far away is part of the page
+        drivers = drivers_of(evaluation)
+        payload = payload_of(evaluation.model) if what_if else Payload(None)
+        overall = float(evaluation.own_scores["absolute"].mean())
+        return {
+            "verdict": verdict_of(evaluation, target),
+            "tiles": tiles(evaluation),
+            "numbers": key_numbers(evaluation),
+            "predictions": draw_predictions(evaluation, target),
+            "calibration": (draw_reliability(evaluation), draw_pit(evaluation)),
+            "errors": [error_lines(found, overall) for found in errors_by_column(evaluation)[:_MOST_COLUMNS]],
+            "drivers": driver_lines(drivers),
+            "variance": variance_lines(evaluation.parts, evaluation.std),
+            "support": support_lines(evaluation),
+            "members": member_lines(evaluation.model),
+            "alike": members_alike(evaluation.model),
+            "least_sure": least_sure(evaluation, [driver.name for driver in drivers]),
+            "warnings": warnings_of(evaluation),
+            "made": how_made(evaluation, given),
+            "what_if": what_if_data(evaluation, payload, drivers, target),
+            "what_if_note": payload.note,
+            "n": len(evaluation.y),
+        }
+
+
+def what_if_data(evaluation: Evaluation, payload: Payload, drivers: list[Driver], target: str) -> dict[str, Any] | None:
+    """Return the model, its inputs and rows to start from; None if the page does not contain the model."""
+    if payload.model is None:
+        return None
+    inputs = describe_inputs(evaluation, [driver.name for driver in drivers])
+    upper = evaluation.half[inputs["rows"][0]["row"], 1]
+    return {
+        "model": payload.model,
+        **inputs,
+        "target": target,
+        "range": np.quantile(evaluation.y, (0.02, 0.98)).tolist(),
+        "threshold": float(f"{upper:.2g}"),
+    }
+
+
+def _fill(content: dict[str, Any]) -> str:
+    """Return the template with its content; text is escaped, scripts and styles are put in as they are."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader("bdkn.report", "templates")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment.filters["as_script"] = as_script
+    return environment.get_template("page.html").render(**content)
+
+
+def as_script(data: Any) -> str:
+    """Return data as JSON that can stand in a script element: no text of it can end the element."""
+    text = json.dumps(data, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

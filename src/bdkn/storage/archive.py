@@ -1,0 +1,293 @@
+"""Model files: one safetensors file of arrays and a JSON document, checked before anything is made of it.
+
+A value may consist of numbers, text, None, arrays, lists, tuples, dicts with text keys, and objects of stored classes,
+whose attributes have the names of their constructor's arguments. Nothing else is created from a file, so that a file
+cannot contain code, and an object only if its fields are as its schema demands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bdkn.errors import ModelFileError
+from bdkn.storage.atomic import replace_file
+from bdkn.storage.fields import STORED, WrongContentError, schema_of
+
+FORMAT = "bdkn model"
+VERSION = 3
+"""Version of the format; files of any other are refused."""
+
+Arrays = dict[str, NDArray[Any]]
+Document = dict[str, Any]
+
+_TYPES = {
+    "BOOL": "?",
+    "I8": "i1",
+    "I16": "<i2",
+    "I32": "<i4",
+    "I64": "<i8",
+    "U8": "u1",
+    "U16": "<u2",
+    "U32": "<u4",
+    "U64": "<u8",
+    "F16": "<f2",
+    "F32": "<f4",
+    "F64": "<f8",
+}
+"""Types of arrays by their names in a file."""
+
+_LONGEST_HEADER = 100_000_000
+"""Bytes of the header of a safetensors file, at most."""
+
+_MOST_AXES, _LONGEST = 8, 2**40
+"""Axes of an array, and entries along one of them, at most; an array without entries may declare any."""
+
+
+def write(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], document: Document) -> None:
+    """Write arrays and document to a temporary file in the same folder, then rename it to ``path``."""
+    replace_file(Path(path), to_bytes(arrays, document))
+
+
+def read(path: str | os.PathLike[str]) -> tuple[Arrays, Document]:
+    """Read the arrays and the document of a file that ``write`` wrote."""
+    target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"{os.fspath(path)} is a folder; give the name of a file in it")
+    if not target.is_file():
+        raise FileNotFoundError(f"there is no file {os.fspath(path)}")
+    try:
+        with open(target, "rb") as file:
+            start = file.read(8)
+            _check_start(start, os.fstat(file.fileno()).st_size, os.fspath(path))
+            return from_bytes(start + file.read(), os.fspath(path))
+    except MemoryError as error:
+        size = target.stat().st_size
+        raise ModelFileError(f"{path} takes {size / 1e9:.3g} GB of memory, which is more than there is") from error
+
+
+def to_bytes(arrays: Mapping[str, NDArray[Any]], document: Document) -> bytes:
+    """Return the content of the file of arrays and document."""
+    from safetensors.numpy import save
+
+    parts = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    text = json.dumps(document)
+    metadata = {"format": FORMAT, "version": str(VERSION), "document": text, "checksum": _checksum(parts, text)}
+    content: bytes = save(parts, metadata)
+    return content
+
+
+def from_bytes(content: bytes, path: str) -> tuple[Arrays, Document]:
+    """Return arrays and document of the content of the file ``path``; raise ``ModelFileError`` if they are damaged.
+
+    No more memory is used than a few times the size of the file, whatever the file declares.
+    """
+    from safetensors import SafetensorError, deserialize
+
+    try:
+        tensors = deserialize(content)  # type: ignore[no-untyped-call]
+    except SafetensorError as error:
+        raise _damaged(path, str(error)) from error
+    metadata = _metadata(content, path)
+    _check_format(path, metadata)
+    arrays = {name: _array(tensor, path) for name, tensor in tensors}
+    text = metadata.get("document", "")
+    if metadata.get("checksum") != _checksum(arrays, text):
+        raise _damaged(path, "its checksum does not match")
+    document = _parsed(text, path)
+    if not isinstance(document, dict):
+        raise _damaged(path, "its document does not consist of names and values")
+    return arrays, document
+
+
+def _check_start(start: bytes, size: int, path: str) -> None:
+    """Raise unless a file can be a safetensors file by its first bytes: a large file of another kind is not read."""
+    length = int.from_bytes(start, "little")
+    if len(start) < 8 or not 2 <= length <= min(size - 8, _LONGEST_HEADER):
+        raise _damaged(path, "it does not begin as a safetensors file")
+
+
+def _metadata(content: bytes, path: str) -> dict[str, str]:
+    """Return the texts in the header of a safetensors file, of which the library reads everything else."""
+    (length,) = struct.unpack_from("<Q", content)
+    header = _parsed(content[8 : 8 + length].decode("utf-8"), path)
+    found: dict[str, str] = header.get("__metadata__") or {}
+    return found
+
+
+def _parsed(text: str, path: str) -> Any:
+    """Return what a JSON text says; raise if it is none, has a name twice, or is nested too deeply."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError("a name occurs twice")
+        return found
+
+    try:
+        return json.loads(text, object_pairs_hook=unique)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, f"its document is no JSON: {error}") from error
+
+
+def _array(tensor: Mapping[str, Any], path: str) -> NDArray[Any]:
+    if tensor["dtype"] not in _TYPES:
+        raise _damaged(path, f"it has an array of the unknown type {tensor['dtype']}")
+    kind, shape = np.dtype(_TYPES[tensor["dtype"]]), tensor["shape"]
+    if len(shape) > _MOST_AXES or max(shape, default=0) > _LONGEST:
+        raise _damaged(path, f"it has an array of the impossible shape {shape}")
+    array = np.frombuffer(tensor["data"], dtype=kind).reshape(shape)
+    if kind.kind == "b" and array.view(np.uint8).max(initial=0) > 1:
+        raise _damaged(path, "a truth value is neither 0 nor 1")
+    return array.copy()  # aligned, and writeable as compiled code expects it
+
+
+def _check_format(path: str, metadata: dict[str, str]) -> None:
+    if metadata.get("format") != FORMAT:
+        raise ModelFileError(f"{path} is a safetensors file, but not a bdkn model; load it with its own program")
+    version = metadata.get("version", "")
+    if not (version.isascii() and version.isdecimal() and len(version) < 10):
+        raise _damaged(path, "its version is no number")
+    if int(version) != VERSION:
+        try_this = "run: pip install --upgrade bdkn" if int(version) > VERSION else "fit and save again"
+        raise ModelFileError(f"{path} has format version {version}, this bdkn reads version {VERSION} only; {try_this}")
+
+
+def _damaged(path: str, why: str) -> ModelFileError:
+    return ModelFileError(
+        f"{path} cannot be read as a bdkn model ({why}); it is damaged, incomplete or of another kind: "
+        "copy it again from its source, or fit and save again"
+    )
+
+
+def _checksum(arrays: Arrays, text: str) -> str:
+    """Return a digest of arrays and document; safetensors itself does not detect a changed number."""
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+_DEEPEST = 100
+"""Values inside one another; a stack of regressors takes nine."""
+
+
+def pack(value: object, arrays: Arrays, name: str) -> Any:
+    """Return ``value`` as JSON; its arrays are added to ``arrays`` under names that begin with ``name``."""
+
+    def inner(part: object, key: object) -> Any:
+        return pack(part, arrays, f"{name}.{key}")
+
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        arrays[name] = value
+        return {"array": name}
+    if isinstance(value, np.ndarray):
+        return {"texts": [str(text) for text in value]}
+    if isinstance(value, list | tuple):
+        return {type(value).__name__: [inner(part, i) for i, part in enumerate(value)]}
+    if isinstance(value, dict):
+        return {"dict": {key: inner(part, key) for key, part in value.items()}}
+    cls = STORED.get(type(value).__name__)
+    if cls is not None and isinstance(value, cls):
+        arguments = {key: inner(getattr(value, key), key) for key in schema_of(cls).fields}
+        return {"type": cls.__name__, "arguments": arguments}
+    return _plain(value, name)
+
+
+def unpack(tree: Any, arrays: Arrays, name: str) -> Any:
+    """Return the value that ``pack`` converted to ``tree`` and ``arrays`` under that name.
+
+    Every object is checked before it is made, every array must have the name of its place, and is taken out of
+    ``arrays``. Raise ``ModelFileError`` if something is wrong.
+    """
+    return _Unpacking(arrays).value(tree, name, 0)
+
+
+class _Unpacking:
+    def __init__(self, arrays: Arrays) -> None:
+        self.arrays = arrays
+        self.readers: dict[str, Callable[[Any, str, int], Any]] = {
+            "array": self._array,
+            "texts": self._texts,
+            "list": self._list,
+            "tuple": self._tuple,
+            "dict": self._dict,
+        }
+
+    def value(self, tree: Any, place: str, depth: int) -> Any:
+        if tree is None or isinstance(tree, bool | int | float | str):
+            return tree
+        if depth > _DEEPEST:
+            raise _wrong(place, f"more than {_DEEPEST} values are inside one another")
+        if not isinstance(tree, dict):
+            raise _wrong(place, f"a {type(tree).__name__} stands where a value should be")
+        if tree.keys() == {"type", "arguments"}:
+            return self._object(tree["type"], tree["arguments"], place, depth)
+        if len(tree) == 1:
+            ((kind, content),) = tree.items()
+            if kind in self.readers:
+                return self.readers[kind](content, place, depth)
+        raise _wrong(place, f"a value of an unknown kind, {', '.join(map(repr, list(tree)[:3]))}")
+
+    def _array(self, name: Any, place: str, _: int) -> Any:
+        if not isinstance(name, str) or name not in self.arrays:
+            raise _wrong(place, f"there is no array {name!r:.80}")
+        if name != place:
+            raise _wrong(place, f"the array {name!r:.80} belongs elsewhere")
+        return self.arrays.pop(name)
+
+    def _texts(self, texts: Any, place: str, _: int) -> Any:
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise _wrong(place, "texts must be a list of texts")
+        found = np.empty(len(texts), dtype=object)
+        found[:] = texts
+        return found
+
+    def _list(self, parts: Any, place: str, depth: int) -> list[Any]:
+        if not isinstance(parts, list):
+            raise _wrong(place, f"a {type(parts).__name__} stands where a list should be")
+        return [self.value(part, f"{place}.{i}", depth + 1) for i, part in enumerate(parts)]
+
+    def _tuple(self, parts: Any, place: str, depth: int) -> tuple[Any, ...]:
+        return tuple(self._list(parts, place, depth))
+
+    def _dict(self, parts: Any, place: str, depth: int) -> dict[str, Any]:
+        if not isinstance(parts, dict):
+            raise _wrong(place, f"a {type(parts).__name__} stands where fields should be")
+        return {key: self.value(part, f"{place}.{key}", depth + 1) for key, part in parts.items()}
+
+    def _object(self, kind: Any, arguments: Any, place: str, depth: int) -> Any:
+        if not isinstance(kind, str):
+            raise _wrong(place, "the name of a class must be a text")
+        if kind not in STORED:
+            raise _wrong(place, f"there is no class {kind!r:.80}")
+        values = self._dict(arguments, place, depth)
+        try:
+            return schema_of(STORED[kind]).make(values)
+        except WrongContentError as error:
+            raise _wrong(place, f"{kind}: {error}") from error
+
+
+def _wrong(place: str, text: str) -> ModelFileError:
+    return ModelFileError(f"{place[:200]}: {text}")
+
+
+def _plain(value: object, name: str) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise ModelFileError(
+        f"a model file can contain numbers, text and this library's own networks; {name} is a {type(value).__name__}: "
+        "train with hidden_layer_sizes instead of a module of your own, or save the module with PyTorch"
+    )

@@ -1,1 +1,0 @@
-"""Training on a GPU: one block of threads trains one network from its first to its last step."""
