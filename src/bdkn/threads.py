@@ -1,4 +1,4 @@
-"""Work on several threads."""
+"""Threads: work in parallel, and bounds on the threads of OpenMP, BLAS and PyTorch."""
 
 from __future__ import annotations
 
@@ -7,44 +7,52 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar, copy_context
 from functools import lru_cache
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, TypeVar
 
 import joblib
 from threadpoolctl import ThreadpoolController
 
 Part = TypeVar("Part")
-Result = TypeVar("Result")
 
 ROWS_PER_THREAD = 10_000
-"""With fewer rows than this for each, threads wait for one another longer than they work."""
+"""Minimum number of rows per thread; with fewer, threads spend more time on synchronization than on work."""
+
+
+def run_on_threads(work: Callable[[Part], None], parts: Sequence[Part], most: int | None = None) -> None:
+    """Call ``work`` on every part, on at most ``most`` threads (None: one per core); ``work`` must release the GIL."""
+    if len(parts) < 2 or most == 1 or (threads := min(most or int(joblib.cpu_count()), len(parts))) < 2:
+        for part in parts:
+            work(part)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, parts))
 
 
 class _Fork:
-    """Whether this process was made by ``fork`` from one in which this library was imported.
+    """State of a process with respect to ``fork``: is it the child of a process that had imported this library?
 
-    Threads do not survive a fork. OpenMP, which boosting and PyTorch use, waits in such a process for the threads that
-    its parent had, and waits for ever. One thread waits for no other.
+    Threads do not survive a fork. In such a child, OpenMP (used by boosting and PyTorch) waits forever for the threads
+    of its parent, unless it uses one thread only.
     """
 
     def __init__(self) -> None:
         self.is_child = False
-        self._is_told = False
+        self._has_warned = False
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._begin)
 
     def _begin(self) -> None:
-        self.is_child, self._is_told = True, False
+        self.is_child, self._has_warned = True, False
 
     def most(self, threads: int) -> int:
-        """Return the number of threads of OpenMP that can be used, and warn once if they are fewer."""
+        """Return the number of OpenMP threads that can be used; warn once if it is reduced."""
         if not self.is_child or threads < 2:
             return threads
-        if not self._is_told:
-            self._is_told = True
+        if not self._has_warned:
+            self._has_warned = True
             warnings.warn(_FORKED.format(threads), UserWarning, stacklevel=3)
         return 1
 
@@ -57,86 +65,19 @@ _FORK = _Fork()
 
 
 def openmp_threads(threads: int) -> int:
-    """Return how many of these threads OpenMP and PyTorch may use in this process: one after a fork, else all."""
+    """Return the number of threads, out of ``threads``, that OpenMP and PyTorch may use: one after a fork, else all."""
     return _FORK.most(threads)
 
 
 def settle_torch() -> None:
-    """Set PyTorch, once it is imported, to one thread in a process made by fork; called before it computes anything."""
+    """Limit PyTorch, already imported, to one thread in a process made by fork; call it before any computation."""
     if _FORK.is_child:
         torch: Any = sys.modules["torch"]
         torch.set_num_threads(openmp_threads(torch.get_num_threads()))
 
 
-_is_in_vain: ContextVar[threading.Event | None] = ContextVar("bdkn work in vain", default=None)
-"""Set if nobody waits any more for the work that a thread does ahead."""
-
-
-def run_on_threads(work: Callable[[Part], None], parts: Sequence[Part], most: int | None = None) -> None:
-    """Do the work on every part, on at most ``most`` threads (None: one per core); the work must release the GIL.
-
-    Within the work of an ``Ahead`` that nobody waits for any more, no further part is begun.
-    """
-    is_in_vain = _is_in_vain.get()
-
-    def work_on(part: Part) -> None:
-        if is_in_vain is not None and is_in_vain.is_set():
-            raise CancelledError
-        work(part)
-
-    if len(parts) < 2 or most == 1 or (threads := min(most or int(joblib.cpu_count()), len(parts))) < 2:
-        for part in parts:
-            work_on(part)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work_on, parts))
-
-
-class Ahead(Generic[Result]):
-    """Work that a thread of its own can do ahead, while the owner does something else.
-
-    It is used in a ``with`` block. A thread that has not finished at the end of the block is told so, and stops before
-    the next part of ``run_on_threads``; nobody waits for it.
-
-    Parameters
-    ----------
-    work : callable
-        The work, without arguments. It sees the context variables of the thread that calls ``start``.
-
-    Examples
-    --------
-    >>> from bdkn.threads import Ahead
-    >>> with Ahead(lambda: 6 * 7) as ahead:
-    ...     ahead.start()
-    ...     ahead.result()
-    42
-    """
-
-    def __init__(self, work: Callable[[], Result]) -> None:
-        self._work, self._is_in_vain = work, threading.Event()
-        self._future: Future[Result] | None = None
-
-    def start(self) -> None:
-        """Begin the work in a thread."""
-        context = copy_context()
-        context.run(_is_in_vain.set, self._is_in_vain)
-        pool = ThreadPoolExecutor(1)
-        self._future = pool.submit(context.run, self._work)
-        pool.shutdown(wait=False)  # the thread ends with this work
-
-    def result(self) -> Result | None:
-        """Return the result, or raise what the work raised, once it is done; None if it was not begun."""
-        return None if self._future is None else self._future.result()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_in_vain.set()
-
-
 class _OneBlasThread:
-    """The limit on threads of BLAS, which holds for the whole process: set by the first user, undone by the last."""
+    """Limit of BLAS to one thread in the whole process: set by the first user, removed by the last."""
 
     def __init__(self) -> None:
         self._begin()
@@ -144,7 +85,7 @@ class _OneBlasThread:
             os.register_at_fork(after_in_child=self._begin)
 
     def _begin(self) -> None:
-        """Begin without users: those in other threads are not in a process made by fork."""
+        """Start without users: those of other threads do not exist in a process made by fork."""
         self._lock = threading.Lock()
         self._users = 0
         self._limit: Any = None
@@ -166,9 +107,9 @@ _ONE_BLAS_THREAD = _OneBlasThread()
 
 
 def one_blas_thread() -> AbstractContextManager[None]:
-    """Keep BLAS from splitting products over cores.
+    """Return a context manager that limits BLAS to one thread.
 
-    Its threads would wait for one another: on a busy machine a hundred times longer than a small product takes.
+    On a busy machine its threads wait for one another a hundred times longer than a small product takes.
     """
     return _ONE_BLAS_THREAD
 
@@ -188,5 +129,5 @@ def bounded_threads(n_rows: int, n_jobs: int = 1) -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _controller(n_modules: int) -> ThreadpoolController:
-    """Return the controller of all libraries loaded, looked up again after another module was imported."""
+    """Return the controller of all loaded libraries; a new one after another module was imported."""
     return ThreadpoolController()

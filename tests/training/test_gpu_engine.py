@@ -10,10 +10,9 @@ import itertools
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,7 @@ from bdkn import BDKNRegressor
 from bdkn.data.rows import Rows
 from bdkn.errors import InvalidParameterError
 from bdkn.kernels import code_cache as code_folders
-from bdkn.model import density as forest
-from bdkn.model import density as shape
+from bdkn.model import density
 from bdkn.networks import (
     ACTIVATIONS,
     OBJECTIVES,
@@ -41,7 +39,6 @@ from bdkn.networks import (
     get_engine,
 )
 from bdkn.networks import engines as choices
-from bdkn.networks import settings as settings_module
 from bdkn.networks.fused import FusedEngine
 from bdkn.networks.gpu import cuda, launch
 from bdkn.networks.gpu import cuda as binaries
@@ -331,105 +328,13 @@ def test_a_regressor_is_that_of_the_fused_engine_up_to_rounding(rows: Rows) -> N
     np.testing.assert_allclose(mine.predict(X), theirs.predict(X), rtol=1e-3, atol=1e-3)
 
 
-@pytest.fixture(scope="module")
-def heaps() -> tuple[Any, Any]:
-    """Return rows with two heaps of targets around a line, which give predictions a shape."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 2))
-    return X, X[:, 0] + np.where(rng.random(300) < 0.5, -3.0, 3.0) + 0.1 * rng.normal(size=300)
-
-
-SHAPED: dict[str, Any] = {"n_members": 2, "n_folds": 2, "epochs": 5, "random_state": 0, "n_jobs": 2}
-
-
-def growing_threads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list to which each forest adds the name of the thread that grows it."""
-    names, grow = list[str](), shape.grow_forest
-
-    def spy(*args: Any, **options: Any) -> Any:
-        names.append(threading.current_thread().name)
-        return grow(*args, **options)
-
-    monkeypatch.setattr(shape, "grow_forest", spy)
-    return names
-
-
-@needs_compiler
-@pytest.mark.parametrize("groups", [None, np.arange(300) // 2], ids=["rows", "groups"])
-def test_the_forest_that_grows_while_a_device_trains_is_the_same(
-    heaps: tuple[Any, Any], groups: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads, main = growing_threads(monkeypatch), threading.current_thread().name
-    ahead = BDKNRegressor(**SHAPED, engine=emulated()).fit(*heaps, groups=groups)
-    monkeypatch.setattr(settings_module, "prediction_device", lambda engine: None)
-    after = BDKNRegressor(**SHAPED, engine=emulated()).fit(*heaps, groups=groups)
-    assert len(threads) == 2
-    assert threads[0] != main == threads[1]
-    mine, theirs = ahead.density_, after.density_
-    assert mine is not None
-    assert theirs is not None
-    assert (mine.tilt, mine.narrowing) == (theirs.tilt, theirs.narrowing)
-    np.testing.assert_array_equal(mine.shares, theirs.shares)
-    np.testing.assert_array_equal(mine.neighbours.errors, theirs.neighbours.errors)
-    for field in fields(mine.neighbours.forest):
-        one, other = (getattr(density.neighbours.forest, field.name) for density in (mine, theirs))
-        np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.usefixtures("without_cuda")
-@pytest.mark.parametrize("engine", ["fused", "auto"])
-def test_no_forest_grows_while_the_cpu_trains(
-    heaps: tuple[Any, Any], engine: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads = growing_threads(monkeypatch)
-    BDKNRegressor(**SHAPED, engine=engine).fit(*heaps)
-    assert threads == [threading.current_thread().name]
-
-
 @needs_compiler
 @pytest.mark.parametrize("unneeded", [{"density": "student-t"}, {"design": "hold-out"}], ids=str)
-def test_no_forest_grows_that_is_not_needed(
-    heaps: tuple[Any, Any], unneeded: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads = growing_threads(monkeypatch)
-    assert BDKNRegressor(**SHAPED, **unneeded, engine=emulated()).fit(*heaps).density_ is None
-    assert not threads
-
-
-@needs_compiler
-def test_a_forest_that_fails_while_a_device_trains_fails_the_fit(
-    heaps: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: Any, **__: Any) -> None:
-        raise MemoryError("no room for trees")
-
-    monkeypatch.setattr(shape, "grow_forest", fail)
-    with pytest.raises(MemoryError, match="no room for trees"):
-        BDKNRegressor(**SHAPED, engine=emulated()).fit(*heaps)
-
-
-@needs_compiler
-def test_a_forest_stops_growing_if_training_fails(heaps: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, failed, grown = threading.Event(), threading.Event(), list[int]()
-
-    def grow_tree(*_: Any) -> None:
-        begun.set()
-        assert failed.wait(10.0)
-        grown.append(1)
-
-    def train(*_: Any, **__: Any) -> None:
-        assert begun.wait(10.0)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(forest, "_grow_tree", grow_tree)
-    monkeypatch.setattr(GPUEngine, "train_many", train)
-    with pytest.raises(KeyboardInterrupt):
-        BDKNRegressor(**SHAPED, engine=emulated()).fit(*heaps)
-    failed.set()
-    for thread in threading.enumerate():
-        if thread.name.startswith("ThreadPoolExecutor"):
-            thread.join(10.0)
-    assert 1 <= len(grown) <= 2
+def test_no_forest_is_grown_that_is_not_needed(unneeded: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(density, "grow_forest", lambda *_, **__: pytest.fail("a forest is grown"))
+    X = np.linspace(0.0, 1.0, 300)[:, None]
+    model = BDKNRegressor(n_members=2, n_folds=2, epochs=2, random_state=0, engine=emulated(), **unneeded)
+    assert model.fit(X, X[:, 0] + np.arange(300) % 2).density_ is None
 
 
 @pytest.fixture

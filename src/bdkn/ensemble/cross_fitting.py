@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -108,17 +108,14 @@ class Candidates:
         )
 
 
-def train_folds(
-    settings: NetworkSettings, rows: Rows, plan: FoldPlan, on_idle_cpu: Callable[[], None] | None = None
-) -> FoldNetworks:
+def train_folds(settings: NetworkSettings, rows: Rows, plan: FoldPlan) -> FoldNetworks:
     """Train one network per fold and member, on the rows that the fold does not leave out.
 
     Each member has folds of its own, so that members differ on a held-out row by the rows they were trained on as well
     as by their seeds. The error of their mean is then as on new rows, where each member is also an average over folds.
-    ``on_idle_cpu`` is called before training if a device trains, not the CPU.
     """
     # All networks in one call, so that no core is idle while the last network of a fold is trained.
-    trained = settings.train(rows, plan.seeds, plan.members, plan.rows, on_idle_cpu)
+    trained = settings.train(rows, plan.seeds, plan.members, plan.rows)
     return fold_networks(trained, plan, own_variance=settings.trains_variance(len(rows)))
 
 

@@ -37,7 +37,7 @@ from bdkn.estimators.value_prediction import ValuePrediction, require_values
 from bdkn.inference import Combination, Forecast, WeightPosterior, average_weights
 from bdkn.inference.combination import student_t_covariance
 from bdkn.inference.weights import weights_given
-from bdkn.model.density import ForestAhead, NeighbourDensity
+from bdkn.model.density import NeighbourDensity
 from bdkn.predictive import Predictive, StudentT
 from bdkn.predictive.links import Link
 from bdkn.typing import Array, FloatArray, IndexArray
@@ -536,29 +536,19 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
             setattr(new, name, value)
         return new
 
-    def _completed(
-        self,
-        combined: Combined,
-        X: Any,
-        numbers: IndexArray | None,
-        splitting: Splitting,
-        ahead: ForestAhead | None = None,
-    ) -> Combined:
+    def _completed(self, combined: Combined, X: Any, numbers: IndexArray | None, splitting: Splitting) -> Combined:
         """Return the combination with the widening outside of the training rows X, and the shape of predictions.
 
-        Held-out predictions are of the rows ``numbers`` (None: of all). ``ahead`` is the forest of the shape, which may
-        have been begun before.
+        Held-out predictions are of the rows ``numbers`` (None: of all).
         """
         combined = with_widening(combined, X, numbers)
         if numbers is None:
-            return self._shaped(combined, X, splitting.sets, ahead)
+            return self._shaped(combined, X, splitting.sets)
         return self._shaped(combined, take(X, numbers), splitting.sets_of(numbers))
 
-    def _shaped(
-        self, combined: Combined, X: Any, sets: IndexArray | None = None, ahead: ForestAhead | None = None
-    ) -> Combined:
+    def _shaped(self, combined: Combined, X: Any, sets: IndexArray | None = None) -> Combined:
         """Return the combination with the shape of predictions, learned from the table of the held-out rows."""
-        return combined if self.density == "student-t" else with_shape(combined, X, sets, self.n_jobs, ahead)
+        return combined if self.density == "student-t" else with_shape(combined, X, sets, self.n_jobs)
 
     def _prediction(self, X: Array, *, joint: bool = False) -> Prediction:
         """Return the prediction of checked rows; ``joint`` for all together."""

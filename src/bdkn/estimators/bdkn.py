@@ -23,14 +23,12 @@ from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_n
 from bdkn.estimators.aggregation import CombiningRegressor
 from bdkn.estimators.base import Table
 from bdkn.estimators.candidate_networks import candidates_in_use, combine_candidates, train_candidates, within_limit
-from bdkn.estimators.completion import forest_ahead
 from bdkn.estimators.fitted import Combined, FittedBDKN, FittedNetworks
 from bdkn.estimators.in_blocks import fit_in_blocks
 from bdkn.estimators.publication import of_one_state
 from bdkn.estimators.published import fit_published, paper_parameters
 from bdkn.estimators.shared_docs import with_shared_docs
 from bdkn.inference import Forecast
-from bdkn.model.density import ForestAhead
 from bdkn.model.target_choice import TargetSettings
 from bdkn.networks import Engine, NetworkSettings
 from bdkn.networks.settings import Clock, check_time_limit
@@ -266,15 +264,12 @@ class BDKNRegressor(CombiningRegressor):
         if limited is not settings:
             settings, provenance = limited, provenance.with_parameters(epochs=limited.epochs)
             plan = FoldPlan.of(self, splitting, provenance.entropy, range(settings.size(len(rows)).n_members))
-        with forest_ahead(rows.X, encoded, provenance, splitting.sets, self.n_jobs) as forest:
-            # While a GPU trains the networks, the CPU grows the forest of the shape; else it is grown in _completed.
-            grow = forest.start if self._has_shape() and plan.held_out is None else None
-            candidates = train_candidates(settings, encoded, plan, on_idle_cpu=grow)
-            if self._has_linear_member(*rows.X.shape):
-                candidates = fit_linear(encoded, plan, own_variance=candidates.own_variance).join(candidates)
-            del encoded  # a copy of the table, which is not needed further
-            fitted = combine_candidates(candidates, encoders, provenance, combining)
-            combined = self._completed(fitted.combined, rows.X, plan.held_out, splitting, forest)
+        candidates = train_candidates(settings, encoded, plan)
+        if self._has_linear_member(*rows.X.shape):
+            candidates = fit_linear(encoded, plan, own_variance=candidates.own_variance).join(candidates)
+        del encoded  # a copy of the table, which is not needed further
+        fitted = combine_candidates(candidates, encoders, provenance, combining)
+        combined = self._completed(fitted.combined, rows.X, plan.held_out, splitting)
         return replace(fitted, combined=combined, n_trained=len(plan.names))
 
     def _check_memory(self, settings: NetworkSettings, rows: Rows, n_members: int) -> None:
@@ -293,10 +288,8 @@ class BDKNRegressor(CombiningRegressor):
         """Return whether the shape of predictions is learned."""
         return self.design == "cross-fit" and self.density != "student-t"
 
-    def _shaped(
-        self, combined: Combined, X: Any, sets: IndexArray | None = None, ahead: ForestAhead | None = None
-    ) -> Combined:
-        return super()._shaped(combined, X, sets, ahead) if self._has_shape() else combined
+    def _shaped(self, combined: Combined, X: Any, sets: IndexArray | None = None) -> Combined:
+        return super()._shaped(combined, X, sets) if self._has_shape() else combined
 
     def _link(self, rows: Rows) -> Link:
         """Return the link of the targets; the published method has none."""

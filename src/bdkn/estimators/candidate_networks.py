@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from math import inf
 
@@ -38,14 +37,9 @@ def within_limit(settings: NetworkSettings, rows: Rows, clock: Clock, rows_per_m
     return limited
 
 
-def train_candidates(
-    settings: NetworkSettings, rows: Rows, plan: FoldPlan, on_idle_cpu: Callable[[], None] | None = None
-) -> Candidates:
-    """Train the networks of a plan, and return them with what they predict for rows that they have not seen.
-
-    ``on_idle_cpu`` is called before training if a device trains, not the CPU.
-    """
-    networks = train_folds(settings, rows, plan, on_idle_cpu)
+def train_candidates(settings: NetworkSettings, rows: Rows, plan: FoldPlan) -> Candidates:
+    """Train the networks of a plan, and return them with their held-out predictions."""
+    networks = train_folds(settings, rows, plan)
     held_out = predict_held_out(networks, rows, plan)
     return Candidates(plan.names, networks.used, networks.is_finite, held_out, networks.own_variance)
 

@@ -10,18 +10,16 @@ from joblib import effective_n_jobs
 
 from bdkn.data.folds import name_key
 from bdkn.data.frames import numeric_names, numeric_table
-from bdkn.data.rows import Rows
 from bdkn.data.scaling import TargetScaler
 from bdkn.ensemble.held_out import HeldOut
 from bdkn.ensemble.provenance import FitProvenance
 from bdkn.ensemble.selection import CombinationSettings, select_and_combine
 from bdkn.estimators.fitted import Combined
-from bdkn.model.density import ForestAhead, TrainingForest, fit_density, may_have_shape
+from bdkn.model.density import fit_density
 from bdkn.model.extrapolation import Widening
 from bdkn.model.value_model import learn_values
 from bdkn.predictive import StudentT
 from bdkn.stages import stage
-from bdkn.threads import Ahead
 from bdkn.typing import FloatArray, IndexArray
 
 
@@ -57,46 +55,21 @@ def with_widening(combined: Combined, X: Any, numbers: IndexArray | None) -> Com
         return replace(combined, widening=Widening.fit(X, numbers, _held_out(combined), combined.combination))
 
 
-def forest_ahead(
-    X: Any, encoded: Rows, provenance: FitProvenance, sets: IndexArray | None, n_jobs: int | None
-) -> ForestAhead:
-    """Return the growth of the forest that ``with_shape`` needs, if all rows are held out; nothing is begun yet.
-
-    The forest depends on no network, so that it can be grown while these are trained.
-    """
-    y, counts, seed, threads = encoded.y, encoded.counts, _seed(provenance), int(effective_n_jobs(n_jobs))
-
-    def grow() -> TrainingForest | None:
-        table = numeric_table(X)
-        if table is None or not may_have_shape(y):
-            return None
-        return TrainingForest.grow(table, y, counts, seed, threads, sets)
-
-    return Ahead(grow)
-
-
-def with_shape(
-    combined: Combined, X: Any, sets: IndexArray | None, n_jobs: int | None, ahead: ForestAhead | None = None
-) -> Combined:
+def with_shape(combined: Combined, X: Any, sets: IndexArray | None, n_jobs: int | None) -> Combined:
     """Return the combination with the shape of predictions, learned from the table of the held-out rows.
 
-    ``sets`` are the numbers of the sets of rows that belong together (None: each row is one). ``ahead`` is the
-    ``forest_ahead`` of these rows, which may have been begun before.
+    ``sets`` are the numbers of the sets of rows that belong together (None: each row is one).
     """
     held_out, provenance, table = combined.held_out, combined.provenance, numeric_table(X)
     if table is None or held_out is None or provenance is None or np.isnan(combined.combination.score):
         return combined
-    seed, threads = _seed(provenance), int(effective_n_jobs(n_jobs))
+    seed = np.random.SeedSequence(provenance.entropy, spawn_key=name_key("density"))
+    threads = int(effective_n_jobs(n_jobs))
     with stage("shape"):
-        density = fit_density(table, held_out.y, held_out.counts, _left_out(combined), seed, threads, sets, ahead)
+        density = fit_density(table, held_out.y, held_out.counts, _left_out(combined), seed, threads, sets)
     if density is not None and hasattr(X, "columns"):
         density = replace(density, columns=numeric_names(X))
     return replace(combined, density=density)
-
-
-def _seed(provenance: FitProvenance) -> np.random.SeedSequence:
-    """Return the seed of the forest."""
-    return np.random.SeedSequence(provenance.entropy, spawn_key=name_key("density"))
 
 
 def _held_out(combined: Combined) -> HeldOut:

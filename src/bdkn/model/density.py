@@ -26,7 +26,7 @@ from bdkn.inference.forecast import interpolation, stack_densities
 from bdkn.lazy import lazy
 from bdkn.predictive import StudentT, StudentTMixture
 from bdkn.storage.fields import NonNegative, Number, Positive, floats, integers, must, singles, sizes, stored
-from bdkn.threads import Ahead, run_on_threads
+from bdkn.threads import run_on_threads
 from bdkn.typing import BoolArray, Float32Array, FloatArray, IndexArray
 
 _MOST_SLOTS = 1 << 16
@@ -599,15 +599,6 @@ class TrainingForest:
         return Neighbours(self.inputs, self.forest, self.y, errors, unit, least_bandwidth(self.y), kinds, self.rows)
 
 
-ForestAhead = Ahead[TrainingForest | None]
-"""A forest that may be grown ahead; None if none is needed."""
-
-
-def may_have_shape(y: FloatArray) -> bool:
-    """Return whether there are enough targets to learn a shape from, and not all of them are equal."""
-    return len(y) >= FEWEST_ROWS and bool(np.ptp(y) != 0.0)
-
-
 def fit_density(
     table: Any,
     y: FloatArray,
@@ -616,7 +607,6 @@ def fit_density(
     seed: np.random.SeedSequence,
     n_jobs: int | None = 1,
     groups: IndexArray | None = None,
-    ahead: ForestAhead | None = None,
 ) -> NeighbourDensity | None:
     """Return the mixture that predicts best, or None if the Student-t alone does about as well.
 
@@ -636,17 +626,14 @@ def fit_density(
         Number of threads.
     groups : array (n,), optional
         Rows with the same number are left out together. By default rows that are equal, targets included.
-    ahead : Ahead, optional
-        The forest of the same rows, if it was begun before; else it is grown now.
     """
     from bdkn.kernels import trees as kernel
     from bdkn.kernels.code_cache import announce
 
-    if not may_have_shape(y) or not (student.scale > 0.0).all() or student.df.min() <= 2.0:
+    if len(y) < FEWEST_ROWS or np.ptp(y) == 0.0 or not (student.scale > 0.0).all() or student.df.min() <= 2.0:
         return None
     announce(kernel.components, "the neighbours of rows", 10)
-    known = ahead.result() if ahead is not None else None
-    grown = known or TrainingForest.grow(table, y, counts, seed, n_jobs, groups)
+    grown = TrainingForest.grow(table, y, counts, seed, n_jobs, groups)
     return _Stacking.of(grown, student if grown.rows is None else student[grown.rows], seed, n_jobs).best()
 
 

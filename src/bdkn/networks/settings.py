@@ -16,7 +16,7 @@ from bdkn.data.rows import Rows, RowSelection
 from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_n_jobs, check_number, check_verbosity
 from bdkn.memory import check_memory
 from bdkn.networks.bins import PiecewiseLinear, n_binned_columns, with_encoding
-from bdkn.networks.engines import ENGINES, engine_for, prediction_device
+from bdkn.networks.engines import ENGINES, engine_for
 from bdkn.networks.job import (
     Engine,
     Hook,
@@ -279,20 +279,16 @@ class NetworkSettings:
         seeds: Seeds,
         members: Sequence[int],
         row_numbers: Sequence[RowSelection | None] | None = None,
-        on_idle_cpu: Callable[[], None] | None = None,
     ) -> Trained:
         """Train one network per seed, those with the same encoding of the inputs in one call of the engine.
 
         ``members`` are the numbers of the members that the networks belong to, by which they take activation, weight
         decay and encoding; ``row_numbers`` are the rows that each network is trained on (None: all rows).
-        ``on_idle_cpu`` is called before training if that leaves the CPU idle: if a device trains.
         """
         size = self.size(len(rows))
         groups = self._groups(size, rows, seeds, members, row_numbers)
         tasks, numbers = [group.task for group in groups], [n for group in groups for n in group.numbers]
         engine, place = engine_for(self.engine, tasks, self.n_jobs)
-        if on_idle_cpu is not None and prediction_device(engine) is not None:
-            on_idle_cpu()
         with self._progress(len(seeds), size.epochs, place) as on_epoch, stage("train"):
             hook = renumbered(on_epoch, numbers)
             parts = train_tasks(engine, tasks, n_jobs=self.n_jobs, on_epoch=hook)
