@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bdkn.data.rows import Rows
-from bdkn.data.sample import MemberFolds, chunk_of, draw_sample, fold_of, group_numbers, is_left_out, mixed
+from bdkn.data.sample import MemberFolds, chunk_of, draw_sample, fold_of, group_numbers, is_held_out, mixed
 from bdkn.ensemble.chunks import RowNumberFolds
 
 
@@ -33,7 +33,7 @@ def test_folds_are_of_nearly_equal_size_and_independent_of_chunks_and_of_other_s
 
 def test_a_fraction_is_left_out_by_all_members():
     numbers = np.arange(100_000, dtype=np.uint64)
-    left_out = is_left_out(numbers, 0.1, 0)
+    left_out = is_held_out(numbers, 0.1, 0)
     assert abs(left_out.mean() - 0.1) < 0.005
     found = MemberFolds(1, (0, 0), 0.1).of(numbers)
     assert np.array_equal(found, np.where(left_out, 0, -1)[:, None].repeat(2, axis=1))

@@ -39,7 +39,7 @@ def test_counts_are_repetitions():
 def test_blocks_do_not_change_the_standardizer(monkeypatch):
     X = np.random.default_rng(2).normal(size=(1000, 7))
     whole, whole_rows = fit(X), fit(X).transform(X)
-    monkeypatch.setattr("bdkn.data.scaling._BLOCK_CELLS", 50)
+    monkeypatch.setattr("bdkn.data.scaling.CACHED_CELLS", 50)
     chunked = fit(X)
     np.testing.assert_allclose(chunked.mean, whole.mean, rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(chunked.scale, whole.scale, rtol=1e-12)

@@ -77,7 +77,7 @@ def test_columns_of_joined_frames_have_a_type_that_holds_all_values(frame):
 def test_frames_of_two_libraries_cannot_be_joined():
     parts = [(pl.DataFrame({"a": [1.0]}), [1.0]), (pd.DataFrame({"a": [1.0]}), [1.0])]
     with pytest.raises(
-        InvalidParameterError, match="all blocks must be frames of one library, with columns of the same"
+        InvalidParameterError, match="all parts of a table must be frames of one library, with columns of the same"
     ):
         list(IteratorRows(parts).blocks())
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils import _safe_indexing
 
 from bdkn.arrays import check_readable
+from bdkn.blocks import PREDICTED_ROWS, row_slices
 from bdkn.data.frames import as_frame
+from bdkn.data.rows import join_tables, take_rows
 from bdkn.ensemble.provenance import Seed, seed_sequence
 from bdkn.errors import InvalidParameterError, OutsideDataWarning, check_choice, check_number
 from bdkn.predictive import GaussianMixture, Predictive
@@ -68,17 +69,7 @@ def stack_rows(first: Any, second: Any) -> Any:
     missing = [name for name in names if name not in column_names(second)]
     if missing:
         raise InvalidParameterError(f"background must have the columns of X; it has none named {missing[0]!r}")
-    if hasattr(first, "iloc"):
-        from pandas import concat
-
-        return concat([first, second[names]], ignore_index=True)
-    if hasattr(first, "get_columns"):
-        from polars import concat as concat_polars
-
-        return concat_polars([first, second.select(names)], how="vertical_relaxed")
-    from pyarrow import concat_tables
-
-    return concat_tables([first, second.select(names)], promote_options="permissive")
+    return join_tables([first, second[names] if hasattr(second, "iloc") else second.select(names)])
 
 
 def column_names(table: Any) -> list[Any]:
@@ -137,11 +128,6 @@ def _frame_of(columns: list[Any], like: Any) -> Any:
     if hasattr(like, "get_columns"):
         return type(like)(columns)
     return type(like).from_arrays(columns, names=like.column_names)
-
-
-def take_rows(table: Any, rows: IndexArray) -> Any:
-    """Return some rows of a table."""
-    return _safe_indexing(table, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,9 +212,6 @@ class Explanation:
             found |= {part: values[order, k], f"{part}_error": errors[order, k]}
         return found
 
-
-_ROWS_AT_ONCE = 1 << 15
-"""Rows that are predicted at once."""
 
 _MOST_BACKGROUND = 384
 """Rows of the background that are predicted, to draw from them evenly."""
@@ -358,7 +341,7 @@ class _Sampler:
     def explain(self, rows: IndexArray, names: tuple[str, ...]) -> Explanation:
         """Return the explanation of all rows."""
         p, pairs = self.mixed.n_columns, self.rounds * len(self.background)
-        step = max(1, _ROWS_AT_ONCE // max(1, 2 * pairs * (p - 1)))
+        step = max(1, PREDICTED_ROWS // max(1, 2 * pairs * (p - 1)))
         parts = [self._values(np.arange(i, min(i + step, len(rows)))) for i in range(0, len(rows), step)]
         values, errors = (np.concatenate(part) for part in zip(*parts, strict=True))
         outputs = tuple(self.predict.__dict__["names"])
@@ -395,8 +378,7 @@ class _Sampler:
 
 
 def _in_blocks(mixed: MixedRows, predict: Outputs, numbers: IndexArray) -> FloatArray:
-    parts = (numbers[i : i + _ROWS_AT_ONCE] for i in range(0, len(numbers), _ROWS_AT_ONCE))
-    return np.concatenate([predict(mixed.take(part)) for part in parts])
+    return np.concatenate([predict(mixed.take(numbers[part])) for part in row_slices(len(numbers), PREDICTED_ROWS)])
 
 
 def _evenly(means: FloatArray, size: int, generator: np.random.Generator) -> IndexArray:

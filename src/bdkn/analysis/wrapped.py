@@ -10,11 +10,11 @@ from joblib import Parallel, delayed
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.model_selection import check_cv
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import indexable
 
 from bdkn.analysis import decisions
 from bdkn.analysis.decisions import Outcome
+from bdkn.data.rows import take_rows
 from bdkn.errors import InvalidParameterError, check_number, shown
 from bdkn.metrics.estimators import Route, route_of
 from bdkn.predictive import Predictive, join
@@ -324,14 +324,14 @@ def cross_val_predict_dist(
 def _fit_and_predict(
     estimator: Any, X: Any, y: Any, train: IndexArray, test: IndexArray, params: dict[str, Any]
 ) -> Predictive:
-    model = estimator.fit(_safe_indexing(X, train), _safe_indexing(y, train), **params)
-    return predict_dist(model, _safe_indexing(X, test))
+    model = estimator.fit(take_rows(X, train), take_rows(y, train), **params)
+    return predict_dist(model, take_rows(X, test))
 
 
 def _params_of(params: Mapping[str, Any] | None, rows: IndexArray, n: int) -> dict[str, Any]:
     """Return the parameters of ``fit`` for some rows."""
     given = dict(params or {})
-    return {name: _safe_indexing(value, rows) if _is_per_row(value, n) else value for name, value in given.items()}
+    return {name: take_rows(value, rows) if _is_per_row(value, n) else value for name, value in given.items()}
 
 
 def _is_per_row(value: Any, n: int) -> bool:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from bdkn.data.rows import Rows
-from bdkn.data.sources import NamedColumns, Passes, Piece, check_piece, not_numeric
+from bdkn.data.sources import BlockSource, NamedColumns, Piece, check_piece, not_numeric
 from bdkn.errors import InvalidParameterError, require, shown
 
 
-class DaskRows:
+class DaskRows(BlockSource):
     """Rows of a Dask data frame, of which one partition at a time is computed.
 
     Partitions are computed in their order by the scheduler that is active: a cluster if there is a client, else this
@@ -27,7 +27,7 @@ class DaskRows:
     columns : list of str, optional
         The names of the columns that predict; all others are not computed. By default all but those named here.
     sample_weight : str, optional
-        The name of a column that says how many times each row is counted.
+        The name of a column with the number of times that each row is counted.
     groups : str, optional
         The name of a column of labels; rows with equal labels belong together.
 
@@ -53,6 +53,7 @@ class DaskRows:
     ) -> None:
         require("dask", extra="dask")
         import dask.dataframe as dd
+        from pandas.api.types import is_numeric_dtype
 
         if not isinstance(frame, dd.DataFrame):
             raise InvalidParameterError(
@@ -63,14 +64,14 @@ class DaskRows:
             "the frame", list(frame.columns), target, columns=columns, sample_weight=sample_weight, groups=groups
         )
         self.frame = frame[list(self.columns.all)]
-        _check_types(self.frame, self.columns)
-        self._passes = Passes(self.columns.words)
+        for name in self.columns.numeric:
+            kind = self.frame.dtypes[name]
+            if kind != np.dtype(object) and not is_numeric_dtype(kind):
+                raise not_numeric(name, kind, "the frame")
+        super().__init__(self.columns.words)
 
-    def __len__(self) -> int:
-        if self._passes.n_rows is None:
-            self._passes.end(len(self.frame))
-        assert self._passes.n_rows is not None, "rows that were counted have a number"
-        return self._passes.n_rows
+    def _count(self) -> int:
+        return len(self.frame)
 
     @property
     def n_partitions(self) -> int:
@@ -83,29 +84,14 @@ class DaskRows:
         Returns
         -------
         partitions : list of dask.delayed.Delayed
-            Each becomes the checked ``Rows`` of a partition, of which there may be none.
+            Each computes the checked ``Rows`` of a partition, which may be empty.
         """
         from dask.delayed import delayed
 
         read = delayed(partition_rows, pure=True)
         return [read(part, self.columns, number) for number, part in enumerate(self.frame.to_delayed())]
 
-    def blocks(self, size: int | None = None) -> Iterator[Rows]:
-        """Yield all rows in order, in blocks of at most ``size`` rows.
-
-        Parameters
-        ----------
-        size : int, optional
-            Rows of a block; by default 65 536, of tables with more than 64 columns fewer.
-
-        Returns
-        -------
-        blocks : iterator of Rows
-            Blocks, whose ``X`` is a pandas data frame; all but the last have ``size`` rows.
-        """
-        return self._passes.blocks(self._pieces(), size)
-
-    def _pieces(self) -> Iterator[Piece]:
+    def _pieces(self, size: int | None) -> Iterator[Piece]:
         for number, part in enumerate(self.frame.to_delayed()):
             yield _piece(part.compute(), self.columns, number)
 
@@ -129,12 +115,3 @@ def _piece(frame: Any, columns: NamedColumns, number: int) -> Piece:
 def _numbers(column: Any) -> Any:
     """Return a pandas column of numbers in double precision, nan where they are missing; other objects as they are."""
     return np.asarray(column) if column.dtype == np.dtype(object) else column.to_numpy(np.float64, na_value=np.nan)
-
-
-def _check_types(frame: Any, columns: NamedColumns) -> None:
-    from pandas.api.types import is_numeric_dtype
-
-    for name in columns.numeric:
-        kind = frame.dtypes[name]
-        if kind != np.dtype(object) and not is_numeric_dtype(kind):
-            raise not_numeric(name, kind, "the frame")

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
 from sklearn.model_selection._split import GroupsConsumerMixin
-from sklearn.utils import _safe_indexing
 
 from bdkn.data.repeated_rows import find_repeated_rows
-from bdkn.data.rows import Rows, RowSelection, RowsWithout
+from bdkn.data.rows import Rows, RowSelection, RowsWithout, missing_labels
 from bdkn.errors import InvalidParameterError, RepeatedRowsWarning, check_number, shown, warn_user
 from bdkn.storage.fields import Entropy, Number, integers, must, sizes, stored
 from bdkn.typing import IndexArray
@@ -286,8 +285,7 @@ class Splitting:
         """Return the rows that are used, of a table of any kind."""
         if len(self.used) == len(self.rows):
             return self.rows
-        counts = None if self.rows.counts is None else self.rows.counts[self.used]
-        return Rows(_safe_indexing(self.rows.X, self.used), self.rows.y[self.used], counts)
+        return self.rows[self.used]
 
     def split(self, cv: Any, given: Mapping[str, Any] | None = None) -> Folds:
         """Return the folds of the used rows by a splitter, which receives what is ``given``, or by row numbers."""
@@ -367,20 +365,6 @@ def check_cv(cv: Any) -> None:
         check_number("cv", cv, low=2, whole=True)
 
 
-def _is_missing(labels: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which labels are missing."""
-    if labels.dtype.kind in "mM":
-        return np.asarray(np.isnat(labels))
-    if labels.dtype.kind not in "fcO":
-        return np.zeros(len(labels), dtype=bool)
-    return np.array([_is_no_label(label) for label in labels], dtype=bool)
-
-
-def _is_no_label(label: Any) -> bool:
-    """Return whether a label is None, not equal to itself, as nan is, or pandas' NA, which is not even unequal."""
-    return label is None or type(label).__name__ == "NAType" or bool(np.any(label != label))
-
-
 def _labels(groups: ArrayLike, n: int) -> NDArray[Any]:
     """Return the checked labels of n rows."""
     try:
@@ -394,7 +378,7 @@ def _labels(groups: ArrayLike, n: int) -> NDArray[Any]:
             else f"shape {labels.shape}"
         )
         raise InvalidParameterError(f"groups must hold one label per row, shape ({n},); got {got}")
-    if (isinstance(groups, np.ma.MaskedArray) and np.ma.getmaskarray(groups).any()) or _is_missing(labels).any():
+    if (isinstance(groups, np.ma.MaskedArray) and np.ma.getmaskarray(groups).any()) or missing_labels(labels).any():
         raise InvalidParameterError(
             "groups must hold a label for every row; got nan, None or masked ones: give such rows their own"
         )

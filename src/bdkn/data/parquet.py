@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from bdkn.data.reading import column_names
-from bdkn.data.rows import Rows
-from bdkn.data.sources import NamedColumns, Passes, Piece, block_rows, not_numeric, worded
+from bdkn.data.sources import BlockSource, NamedColumns, Piece, block_rows, not_numeric, worded
 from bdkn.errors import InvalidParameterError, require, shown
 
 _ENDINGS = (".parquet", ".pq", ".parq")
+"""File extensions of Parquet files."""
+
 _BUFFER = 1 << 18
-"""Bytes of each column that are read at a time."""
+"""Size of the read buffer of a column, in bytes."""
 
 
 def open_dataset(source: Any) -> Any:
@@ -37,7 +38,7 @@ def open_dataset(source: Any) -> Any:
 
 
 def find_files(source: Any) -> tuple[list[str], str | None]:
-    """Return the Parquet files that a user has named, and their folder if it is one."""
+    """Return the Parquet files of a source; and the folder, if the source is one."""
     if isinstance(source, str | os.PathLike):
         name = os.fspath(source)
         if os.path.isdir(name):
@@ -46,11 +47,8 @@ def find_files(source: Any) -> tuple[list[str], str | None]:
         if not found:
             raise InvalidParameterError(f"there is no file {shown(name)}; check the name and the folder")
         return found, None
-    if (
-        not isinstance(source, Sequence)
-        or not all(isinstance(file, str | os.PathLike) for file in source)
-        or not source
-    ):
+    are_files = isinstance(source, Sequence) and all(isinstance(file, str | os.PathLike) for file in source)
+    if not are_files or not source:
         raise InvalidParameterError(
             "ParquetRows needs a file, a folder, a pattern such as 'rows/*.parquet', a list of files or a pyarrow "
             f"Dataset; got {shown(source)}"
@@ -59,9 +57,13 @@ def find_files(source: Any) -> tuple[list[str], str | None]:
 
 
 def _files_of(folder: Path) -> list[str]:
-    """Return the Parquet files of a folder and the folders in it, by their names; hidden ones are left out."""
+    """Return the Parquet files of a folder and its subfolders, sorted by name, without hidden ones."""
     files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
-    found = [file for file in files if file.suffix.lower() in _ENDINGS and not _is_hidden(file)]
+    found = [
+        file
+        for file in files
+        if file.suffix.lower() in _ENDINGS and not any(part.startswith((".", "_")) for part in file.parts)
+    ]
     if not found:
         has = f"it has {worded(tuple(sorted(map(str, files))))}" if files else "it is empty"
         raise InvalidParameterError(
@@ -70,12 +72,8 @@ def _files_of(folder: Path) -> list[str]:
     return [str(folder / file) for file in sorted(found, key=Path.as_posix)]
 
 
-def _is_hidden(file: Path) -> bool:
-    return any(part.startswith((".", "_")) for part in file.parts)
-
-
 def parquet_fragments(dataset: Any) -> list[Any] | None:
-    """Return the files of a dataset; None if it is filtered or of another format, and must be read by Arrow."""
+    """Return the files of a dataset; None if it is filtered or of another format."""
     import pyarrow.dataset as ds
 
     try:
@@ -111,7 +109,7 @@ def common_schema(fragments: Sequence[Any], names: Sequence[str] | None) -> Any:
 
 
 def with_partition(part: Any) -> Any:
-    """Return the schema of a file, with the columns that the names of its folders tell."""
+    """Return the schema of a file, with the columns that are encoded in the names of its folders."""
     import pyarrow as pa
 
     schema = part.physical_schema.remove_metadata()
@@ -149,7 +147,7 @@ def file_tables(part: Any, schema: Any, size: int) -> Iterator[Any]:
 
 
 def scanned_tables(dataset: Any, schema: Any, size: int) -> Iterator[Any]:
-    """Yield the rows of any dataset as Arrow tables of at most ``size`` rows, of which Arrow reads few ahead."""
+    """Yield the rows of any dataset as Arrow tables of at most ``size`` rows, with little read-ahead by Arrow."""
     import pyarrow as pa
 
     with named_errors("the dataset"):
@@ -160,7 +158,7 @@ def scanned_tables(dataset: Any, schema: Any, size: int) -> Iterator[Any]:
 
 @contextmanager
 def named_errors(place: str) -> Iterator[None]:
-    """Raise errors of Arrow as one that names the file."""
+    """Convert errors of Arrow to an error that names the file."""
     import pyarrow as pa
 
     try:
@@ -173,13 +171,13 @@ def named_errors(place: str) -> Iterator[None]:
 
 
 def _partition(part: Any) -> dict[str, Any]:
-    """Return the values of columns that the names of a file's folders tell, as in year=2026/part.parquet."""
+    """Return the values of columns that are encoded in the names of folders, as in year=2026/part.parquet."""
     import pyarrow.dataset as ds
 
     return dict(ds.get_partition_keys(part.partition_expression))
 
 
-class ParquetRows:
+class ParquetRows(BlockSource):
     """Rows of Parquet files, read in blocks that take little memory.
 
     Rows are those of the files one after the other: of a folder or a pattern by their names, of a list in its order.
@@ -195,7 +193,7 @@ class ParquetRows:
     columns : list of str, optional
         The names of the columns that predict; all others are not read. By default all but those named here.
     sample_weight : str, optional
-        The name of a column that says how many times each row is counted.
+        The name of a column with the number of times that each row is counted.
     groups : str, optional
         The name of a column of labels; rows with equal labels belong together.
 
@@ -233,31 +231,14 @@ class ParquetRows:
         )
         self._schema = self._common_schema(source is self._dataset, None if columns is None else self.columns.all)
         self._check_types(place)
-        self._passes = Passes(self.columns.words)
+        super().__init__(self.columns.words)
 
-    def __len__(self) -> int:
-        if self._passes.n_rows is None:
-            parts = [self._dataset] if self._files is None else self._files
-            self._passes.end(sum(part.count_rows() for part in parts))
-        assert self._passes.n_rows is not None, "rows that were counted have a number"
-        return self._passes.n_rows
+    def _count(self) -> int:
+        parts = [self._dataset] if self._files is None else self._files
+        return sum(part.count_rows() for part in parts)
 
-    def blocks(self, size: int | None = None) -> Iterator[Rows]:
-        """Yield all rows in order, in blocks of at most ``size`` rows.
-
-        Parameters
-        ----------
-        size : int, optional
-            Rows of a block; by default 65 536, of tables with more than 64 columns fewer.
-
-        Returns
-        -------
-        blocks : iterator of Rows
-            Blocks, whose ``X`` is an Arrow table; all but the last have ``size`` rows.
-        """
-        return self._passes.blocks(self._pieces(size or block_rows(self.columns.inputs)), size)
-
-    def _pieces(self, size: int) -> Iterator[Piece]:
+    def _pieces(self, size: int | None) -> Iterator[Piece]:
+        size = size or block_rows(self.columns.inputs)
         if self._files is None:
             for table in scanned_tables(self._dataset, self._schema, size):
                 yield self._piece(table, "")
@@ -297,7 +278,7 @@ class ParquetRows:
 
 
 def _place(source: Any, files: Sequence[Any] | None) -> str:
-    """Return the words for all files, for messages."""
+    """Return the name of the source in messages."""
     if isinstance(source, str | os.PathLike):
         return os.fspath(source)
     return "the dataset" if not files else files[0].path if len(files) == 1 else f"{files[0].path} and other files"

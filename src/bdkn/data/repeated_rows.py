@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
+from bdkn.data.sample import mixed_bits
 from bdkn.lazy import lazy
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
@@ -35,7 +37,6 @@ MOST_ROWS = 10
 """With more rows than this per setting of the inputs, a new row is likely to have a setting that was seen."""
 
 _SAMPLE = 4096
-_BLOCK_CELLS = 1 << 16  # half a megabyte in double precision
 _SHIFT = 0.381966  # a column's median is not at the edge of a cell
 
 Keys = NDArray[np.uint64]
@@ -110,7 +111,7 @@ class _TableKeys:
     @lazy
     def rows(self) -> Keys:
         """One number for inputs and target together."""
-        return _mixed(self.inputs) + self.targets
+        return mixed_bits(self.inputs) + self.targets
 
     @property
     def targets_agree(self) -> bool:
@@ -142,11 +143,10 @@ def _keys(parts: Iterable[NDArray[Any]], n: int, width: float | None) -> Keys:
     place = 0
     for part in parts:
         grid = None if width is None else _Grid.of(part, width)
-        columns = _mixed(np.arange(place, place := place + part.shape[1], dtype=np.uint64))
-        step = max(1, _BLOCK_CELLS // part.shape[1])
-        for block in (slice(start, start + step) for start in range(0, n, step)):
+        columns = mixed_bits(np.arange(place, place := place + part.shape[1], dtype=np.uint64))
+        for block in row_slices(n, rows_within(CACHED_CELLS, part.shape[1])):
             cells = _bits(part[block] if grid is None else grid.cells(part[block]))
-            keys[block] += _mixed(cells + columns).sum(axis=1, dtype=np.uint64)
+            keys[block] += mixed_bits(cells + columns).sum(axis=1, dtype=np.uint64)
     return keys
 
 
@@ -196,7 +196,7 @@ def _numbers(column: NDArray[Any]) -> NDArray[Any]:
 
 def _sparse_keys(X: Any) -> NDArray[np.int64]:
     """Return one whole number per row of a sparse table, from its entries that are not zero."""
-    entries = _mixed(_bits(X.data) + _mixed(X.indices.astype(np.uint64)))
+    entries = mixed_bits(_bits(X.data) + mixed_bits(X.indices.astype(np.uint64)))
     total = np.concatenate([[np.uint64(0)], np.cumsum(np.where(X.data != 0, entries, np.uint64(0)), dtype=np.uint64)])
     return np.asarray(total[X.indptr[1:]] - total[X.indptr[:-1]]).view(np.int64) >> 12
 
@@ -206,10 +206,3 @@ def _bits(numbers: NDArray[Any]) -> Keys:
     plain = np.asarray(numbers, dtype=np.float64) + 0.0
     plain[np.isnan(plain)] = np.nan
     return plain.view(np.uint64)
-
-
-def _mixed(numbers: Keys) -> Keys:
-    """Return the numbers mixed so that near ones lie far apart (the finaliser of SplitMix64)."""
-    z = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(z ^ (z >> np.uint64(31)))

@@ -1,18 +1,85 @@
-"""Rows of a table with their targets, in memory or read in blocks."""
+"""Rows of a table with their targets: taken by number, joined, and read in blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+from scipy.sparse import issparse
+from sklearn.utils import _safe_indexing
 
-from bdkn.typing import FloatArray, IndexArray
+from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
+from bdkn.errors import InvalidParameterError
+from bdkn.typing import BoolArray, FloatArray, IndexArray
 
-BLOCK_ROWS = 8192
-"""Default number of rows of a block: few enough to stay in a processor's cache while they are used."""
+BLOCK_ROWS = 1 << 13
+"""Default number of rows of a block of ``Rows``."""
+
+
+def take_rows(X: Any, rows: IndexArray | slice) -> Any:
+    """Return some rows of an array, a sparse matrix, a data frame or a list; a slice is a view if possible."""
+    if isinstance(X, np.ndarray) or issparse(X):
+        return X[rows]
+    if hasattr(X, "num_rows"):  # a table of pyarrow
+        if not isinstance(rows, slice):
+            return X.take(rows)
+        start, stop, _ = rows.indices(X.num_rows)
+        return X.slice(start, stop - start)
+    return _safe_indexing(X, rows)
+
+
+def join_tables(tables: Sequence[Any]) -> Any:
+    """Return arrays, or data frames of one library, one below the other, in types that hold the values of all."""
+    if len(tables) == 1:
+        return tables[0]
+    if isinstance(tables[0], np.ndarray):
+        return np.concatenate(tables)
+    library = type(tables[0]).__module__.partition(".")[0]
+    try:
+        if library == "pandas":
+            import pandas as pd
+
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FutureWarning)  # of columns without a value in one of the tables
+                return pd.concat(tables, ignore_index=True)
+        if library == "polars":
+            import polars as pl
+
+            return pl.concat(tables, how="vertical_relaxed")
+        if library == "pyarrow":
+            import pyarrow as pa
+
+            return pa.concat_tables(tables, promote_options="permissive")
+        import narwhals.stable.v2 as nw
+
+        return nw.concat([nw.from_native(table, eager_only=True) for table in tables]).to_native()
+    except Exception as error:  # each library has its own
+        raise InvalidParameterError(
+            "all parts of a table must be frames of one library, with columns of the same types; two cannot be joined "
+            f"({error})"
+        ) from error
+
+
+def table_blocks(X: Any) -> Iterator[Any]:
+    """Yield the rows of a table of any kind in blocks that fit into the cache; at least one, which may be empty."""
+    slices = row_slices(X.shape[0], rows_within(CACHED_CELLS, X.shape[1]))
+    if len(slices) == 1:
+        yield X
+        return
+    for some in slices:
+        yield take_rows(X, some)
+
+
+def missing_labels(labels: NDArray[Any]) -> BoolArray:
+    """Return whether each label of a group is missing: None, nan, NaT or pandas' NA."""
+    if labels.dtype.kind != "O":
+        return np.asarray(labels != labels)
+    missing = (label is None or type(label).__name__ == "NAType" or bool(np.any(label != label)) for label in labels)
+    return np.fromiter(missing, bool, len(labels))
 
 
 class RowSource(Protocol):
@@ -30,10 +97,10 @@ class RowSource(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows in memory: a table ``X``, targets ``y`` of shape (n,), and how many times each row is counted (None: once).
+    """Rows in memory: a table ``X`` of any kind, and targets ``y`` of shape (n,).
 
-    ``X`` is a table whose rows can be selected by number. If it is an array, ``rows[numbers]`` selects some of them.
-    Rows with equal labels in ``groups`` belong together (None: each row is by itself).
+    ``counts`` is the number of times that each row is counted (None: once). Rows with equal labels in ``groups`` belong
+    together (None: each row is independent of all others).
     """
 
     X: Any
@@ -41,13 +108,33 @@ class Rows:
     counts: FloatArray | None = None
     groups: NDArray[Any] | None = None
 
+    @classmethod
+    def join(cls, parts: Sequence[Rows]) -> Rows:
+        """Return the rows of all parts, one after the other; counts and groups are given for all parts or for none."""
+        if len(parts) == 1:
+            return parts[0]
+        counts = [part.counts for part in parts if part.counts is not None]
+        groups = [part.groups for part in parts if part.groups is not None]
+        return cls(
+            join_tables([part.X for part in parts]),
+            np.concatenate([part.y for part in parts]),
+            np.concatenate(counts) if counts else None,
+            np.concatenate(groups) if groups else None,
+        )
+
     def __len__(self) -> int:
         return len(self.y)
 
     def __getitem__(self, numbers: IndexArray | slice) -> Rows:
         counts = None if self.counts is None else self.counts[numbers]
         groups = None if self.groups is None else self.groups[numbers]
-        return Rows(self.X[numbers], self.y[numbers], counts, groups)
+        return Rows(take_rows(self.X, numbers), self.y[numbers], counts, groups)
+
+    def counted(self) -> Rows:
+        """Return the rows that are counted at least once."""
+        if self.counts is None or self.counts.all():
+            return self
+        return self[np.flatnonzero(self.counts)]
 
     def blocks(self, size: int | None = None) -> Iterator[Rows]:
         """Yield all rows in order, in blocks of at most ``size`` rows (None: a size chosen by the source)."""
@@ -57,29 +144,29 @@ class Rows:
 
 
 class RowSelection(Protocol):
-    """Row numbers: an array, or an object that NumPy can turn into one when it is needed."""
+    """Row numbers: an array, or an object that NumPy converts to one."""
 
     def __len__(self) -> int:
-        """Return how many rows there are."""
+        """Return the number of rows."""
 
     def __array__(self) -> NDArray[Any]:
-        """Return their numbers."""
+        """Return the row numbers."""
 
 
 @dataclass(frozen=True, eq=False)
 class RowsWithout:
-    """The numbers of ``n`` rows without those left out, computed when they are used: those of all networks take memory.
+    """The numbers of all of ``n`` rows but those in ``held_out``.
 
-    NumPy takes it for an array.
+    NumPy converts it to an array when the numbers are needed: the arrays of all networks would take much memory.
     """
 
     n: int
-    left_out: IndexArray
+    held_out: IndexArray
 
     def __len__(self) -> int:
-        return self.n - len(self.left_out)
+        return self.n - len(self.held_out)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         others = np.ones(self.n, dtype=bool)
-        others[self.left_out] = False
+        others[self.held_out] = False
         return np.flatnonzero(others).astype(np.int32 if dtype is None else dtype)

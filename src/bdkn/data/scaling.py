@@ -1,4 +1,4 @@
-"""Scaling of inputs and targets, and access to rows and columns of tables of any kind.
+"""Scaling of inputs and targets.
 
 Sums are accumulated in double precision over blocks of rows, so that a large table is never copied whole in double
 precision, and need not be in memory.
@@ -6,7 +6,7 @@ precision, and need not be in memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Protocol
 
@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing
 
-from bdkn.data.rows import BLOCK_ROWS, Rows, RowSource
+from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
+from bdkn.data.rows import BLOCK_ROWS, Rows, RowSource, table_blocks, take_rows
 from bdkn.data.target_values import TargetValues, find_values
 from bdkn.errors import InvalidParameterError
 from bdkn.lazy import lazy
@@ -25,17 +26,17 @@ from bdkn.storage.fields import Positive, flags, floats, must, stored
 from bdkn.typing import BoolArray, Float32Array, FloatArray, IndexArray
 
 _SAMPLE = 4096
-"""Rows of a large table from which a scale is computed."""
+"""Number of rows of a large table from which a robust scale is computed."""
 
 _NORMAL = 1.4826
-"""The standard deviation of a normal distribution in units of its median deviation."""
+"""Ratio of the standard deviation of a normal distribution to its median absolute deviation."""
 
 
 def robust_scale(table: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the median of each column and its robust standard deviation, zero for a constant column.
 
-    It is 1.48 times the median of the deviations from the median, and of those that are not zero if most are: a column
-    of few ones among zeros has the deviation of a one.
+    The latter is 1.48 times the median absolute deviation from the median. If most deviations are zero, the median of
+    the others is taken: a column of few ones among zeros has the deviation of a one.
     """
     with np.errstate(over="ignore"):
         centre = np.median(table / 2, axis=0) * 2  # the median of two numbers is half of their sum, which may overflow
@@ -49,7 +50,7 @@ def robust_scale(table: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def sampled_scale(rows: RowSource) -> tuple[FloatArray, FloatArray]:
-    """Return the robust scale of the columns of a table, of every so many rows if it is large."""
+    """Return the robust scale of the columns of a table; of a large table, from equally spaced rows."""
     step, start, parts = max(1, len(rows) // _SAMPLE), 0, []
     for part in rows.blocks():
         parts.append(np.asarray(part.X[-start % step :: step], dtype=np.float64))
@@ -57,29 +58,35 @@ def sampled_scale(rows: RowSource) -> tuple[FloatArray, FloatArray]:
     return robust_scale(np.concatenate(parts))
 
 
-_LIMIT = 1e18
-"""Standardized numbers are clipped to ±_LIMIT, so that their squares are numbers."""
+LIMIT = 1e18
+"""Maximum absolute value of a scaled number; the square of a larger one overflows in single precision."""
 
-_BLOCK_CELLS = 1 << 18
-"""Cells of a block: two megabytes in double precision."""
-
-_EXTREME = 0.01
-"""Share of the smallest and of the largest numbers of a column that do not determine its scale."""
+_TRIMMED = 0.01
+"""Fraction of the smallest, and of the largest, numbers of a column that its scale ignores."""
 
 _ROUNDING = 2e-6
-"""Change of a constant column, in units of its value, that may be rounding in single precision."""
+"""Maximum relative change of a constant column that may be due to rounding in single precision."""
 
 _ROUNDINGS = 10
-"""Rounding errors over which the values of a constant column may extend."""
+"""Maximum range of a column that counts as constant, in rounding errors."""
+
+_LARGE = 1e150
+"""Scale above which squares may overflow; below its inverse, they may underflow."""
+
+OUTLIER_RATIO = 30.0
+"""Minimum ratio of the standard deviation of a column to the robust one if the column has outliers."""
+
+BEND = 8.0
+"""Robust standard deviations beyond which inputs of a column with outliers grow logarithmically."""
 
 
 @stored
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """The centre, the scale and the range (p,) of each column of a table; a missing number counts as the centre.
+    """Center, scale and range (p,) of each column of a table of any kind; missing numbers are replaced by the center.
 
-    ``known`` has the values of each column that holds no numbers, and None for the others; it is empty if all columns
-    hold numbers. Such a column counts as 0 where its value is known, and as 1 where it is not.
+    ``known`` has the training values of each column that is not numeric, and None for the others; it is empty if all
+    columns are numeric. A value of such a column becomes 0 if it is known, else 1.
     """
 
     center: Annotated[FloatArray, floats("p")]
@@ -89,24 +96,21 @@ class Columns:
     known: tuple[tuple[str, ...] | None, ...] = ()
 
     def check(self) -> None:
-        """Raise unless ranges are in order, and all columns or none have known values."""
+        """Raise unless ranges are in order, and ``known`` has an entry for each column or none."""
         must(bool((self.low <= self.high).all()), "low must not exceed high")
         must(len(self.known) in (0, len(self.low)), "known must have an entry for each column, or none")
 
     @classmethod
     def fit(cls, X: Any, some: IndexArray) -> Columns:
-        """Return the columns of a table, with ranges of all rows, and centres and scales of ``some``.
-
-        Rows that are equal count once.
-        """
+        """Return the ranges of all rows, and the centers and scales of ``some`` rows, without repeated ones."""
         known = _known_values(X)
         low, high = np.full((2, X.shape[1]), np.nan)
-        for block in row_blocks(X):
+        for block in table_blocks(X):
             table = _numbers(block, known)
             low = np.fmin(low, np.fmin.reduce(table, axis=0))
             high = np.fmax(high, np.fmax.reduce(table, axis=0))
-        part = np.unique(_numbers(take(X, some), known), axis=0)
-        low, high = (np.where(np.isnan(end), 0.0, end) for end in (low, high))  # nothing but missing numbers
+        part = np.unique(_numbers(take_rows(X, some), known), axis=0)
+        low, high = (np.where(np.isnan(end), 0.0, end) for end in (low, high))  # all numbers are missing
         peak = np.maximum(np.abs(low), np.abs(high))
         low = np.where(high - low <= _ROUNDINGS * _precision(X) * peak, high, low)
         center = np.where(low == high, low, _without_missing(np.median, part))
@@ -124,9 +128,9 @@ class Columns:
         return np.where(missing, self.center, table) if missing.any() else table
 
     def standardize(self, table: FloatArray, jump: float) -> FloatArray:
-        """Return (x - center)/scale of each number, where a constant column that changes counts ``jump`` more."""
+        """Return (x - center)/scale of each number, plus ``jump`` if the column was constant in training and is not."""
         with np.errstate(over="ignore"):
-            Z = np.clip((table - self.center) / self.scale, -_LIMIT, _LIMIT)
+            Z = np.clip((table - self.center) / self.scale, -LIMIT, LIMIT)
         if self._some_constant:
             changed = self.constant & (np.abs(Z) > _ROUNDING)
             Z = np.where(changed, Z + np.copysign(jump, Z), np.where(self.constant, 0.0, Z))
@@ -137,35 +141,14 @@ class Columns:
         return bool(self.constant.any())
 
     def beyond(self, table: FloatArray) -> FloatArray:
-        """Return by how much (n, p) each number lies below or above the range of its column, in units of its scale."""
+        """Return the distance (n, p) of each number from the range of its column, in units of its scale."""
         with np.errstate(over="ignore"):
-            beyond = np.clip(np.maximum(self.low - table, table - self.high) / self.scale, 0.0, _LIMIT)
+            beyond = np.clip(np.maximum(self.low - table, table - self.high) / self.scale, 0.0, LIMIT)
         return np.where(self.constant & (beyond <= _ROUNDING), 0.0, beyond) if self._some_constant else beyond
 
 
-def take(X: Any, rows: IndexArray | slice) -> Any:
-    """Return some rows of a table of any kind."""
-    return X[rows] if isinstance(X, np.ndarray) or issparse(X) else _safe_indexing(X, rows)
-
-
-def row_blocks(X: Any) -> Iterator[Any]:
-    """Yield the rows of a table of any kind, some at a time."""
-    slices = block_slices(*X.shape)
-    if len(slices) == 1:
-        yield X
-        return
-    for some in slices:
-        yield take(X, some)
-
-
-def block_slices(n_rows: int, n_columns: int) -> list[slice]:
-    """Return the rows of each block of a table, at least one block, which may be empty."""
-    size = max(1, _BLOCK_CELLS // n_columns)
-    return [slice(start, start + size) for start in range(0, max(1, n_rows), size)]
-
-
 def _known_values(X: Any) -> tuple[tuple[str, ...] | None, ...]:
-    """Return the values of each column that holds no numbers; empty if all do."""
+    """Return the distinct values of each column that is not numeric; empty if all are."""
     if issparse(X) or (isinstance(X, np.ndarray) and X.dtype.kind in "fiub"):
         return ()
     columns = [np.asarray(_safe_indexing(X, j, axis=1)) for j in range(X.shape[1])]
@@ -201,7 +184,7 @@ def _column(column: Any, values: tuple[str, ...] | None) -> FloatArray:
 
 
 def _without_missing(function: Any, table: FloatArray) -> FloatArray:
-    """Return a function of each column's numbers that are not missing, 0 where all are."""
+    """Return a function of the numbers of each column without missing ones, 0 if all are missing."""
     known = ~np.isnan(table)
     return np.array([function(column[at]) if at.any() else 0.0 for column, at in zip(table.T, known.T, strict=True)])
 
@@ -213,12 +196,12 @@ def _precision(X: Any) -> float:
 
 
 def _scales(table: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return the standard deviation of each column without its extremes; of a constant column, its value or 1.
+    """Return the trimmed standard deviation of each column; of a constant column, its absolute value or 1.
 
-    A column of which all but a few numbers are equal has the standard deviation of all.
+    If that is zero, the standard deviation of all numbers is taken.
     """
     varied = _without_missing(_trimmed_std, table)
-    varied = np.where(varied > 0.0, varied, high / 2.0 - low / 2.0)  # some rows may all be equal, where not all are
+    varied = np.where(varied > 0.0, varied, high / 2.0 - low / 2.0)  # equal in the sample, but not in all rows
     peak = np.maximum(np.abs(low), np.abs(high))
     return np.where(low < high, varied, np.where(peak > 0.0, peak, 1.0))
 
@@ -226,22 +209,8 @@ def _scales(table: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
 def _trimmed_std(column: FloatArray) -> float:
     peak = float(np.abs(column).max()) or 1.0
     unit = column / peak
-    ends = np.quantile(unit, (_EXTREME, 1.0 - _EXTREME))
+    ends = np.quantile(unit, (_TRIMMED, 1.0 - _TRIMMED))
     return peak * float(np.clip(unit, *ends).std() or unit.std())
-
-
-LIMIT = 1e18
-"""Inputs are clipped to ±LIMIT: beyond it single precision overflows to infinity inside a network."""
-
-_LARGE = 1e150
-"""The square of a larger number may overflow, and that of its inverse underflow."""
-
-
-WILD = 30.0
-"""A column has wild values if its standard deviation is more than this many times a robust one."""
-
-BEND = 8.0
-"""Inputs of a column with wild values grow as a logarithm beyond this many robust standard deviations."""
 
 
 class Encoder(Protocol):
@@ -263,9 +232,9 @@ class Encoder(Protocol):
 class Standardizer:
     """Encoder that computes (x - mean) / scale of each column; the scale of a column constant up to rounding is 1.
 
-    A few wild values would make the standard deviation so large that all other values become nearly equal. In such
-    columns, those of ``wild`` (None: there are none), mean and scale are the median and a robust standard deviation,
-    and inputs beyond ``BEND`` grow as a logarithm.
+    Outliers would make the standard deviation so large that all other values become nearly equal. In columns with
+    outliers, marked by ``wild`` (None: there are none), mean and scale are the median and a robust standard deviation,
+    and inputs beyond ``BEND`` grow logarithmically.
     """
 
     mean: Annotated[FloatArray, floats("p")]
@@ -274,14 +243,14 @@ class Standardizer:
 
     @classmethod
     def fit(cls, rows: RowSource, *, robust: bool = True) -> Standardizer:
-        """Return the standardizer of the columns of ``rows``, robust where they have wild values."""
+        """Return the standardizer of the columns of ``rows``, robust for columns with outliers."""
         low, high, total, precision = _ranges(rows)
         peak = np.maximum(np.abs(low), np.abs(high))
         peak[peak == 0] = 1.0
-        size = _block_rows(len(low))
+        size = rows_within(CACHED_CELLS, len(low))
 
         def average(function: Callable[[FloatArray], FloatArray]) -> FloatArray:
-            # In units of the column's largest entry nothing overflows, whatever the column's own units are.
+            # In units of the largest entry of a column nothing overflows.
             parts = (_shares(part, total) @ function(part.X / peak) for part in rows.blocks(size))
             return np.asarray(sum(parts))
 
@@ -289,15 +258,13 @@ class Standardizer:
         scale = np.sqrt(average(lambda x: (x - mean) ** 2)) * peak
         constant = (high / peak - low / peak <= _ROUNDINGS * precision) | (scale == 0)
         plain = cls(np.where(constant, low, mean * peak), np.where(constant, 1.0, scale))
-        return plain._tamed(rows, ~constant) if robust else plain
-
-    def _tamed(self, rows: RowSource, varies: BoolArray) -> Standardizer:
-        """Return the standardizer with robust scales of the columns with wild values, itself if there are none."""
-        centre, spread = sampled_scale(rows)
-        wild = varies & (spread > 0) & (self.scale / WILD > spread)
+        if not robust:
+            return plain
+        center, spread = sampled_scale(rows)
+        wild = ~constant & (spread > 0) & (plain.scale / OUTLIER_RATIO > spread)
         if not wild.any():
-            return self
-        return Standardizer(np.where(wild, centre, self.mean), np.where(wild, spread, self.scale), wild)
+            return plain
+        return cls(np.where(wild, center, plain.mean), np.where(wild, spread, plain.scale), wild)
 
     @property
     def n_columns(self) -> int:
@@ -320,12 +287,12 @@ class Standardizer:
         """Return the scaled rows, C-contiguous in single precision and finite for every finite input."""
         table = np.asarray(X)
         scaled = np.empty(table.shape, dtype=np.float32)
-        for part in _parts(table):
+        for part in row_slices(len(table), rows_within(CACHED_CELLS, table.shape[1])):
             with np.errstate(over="ignore"):
                 inputs = table[part] - self.mean
                 inputs /= self.scale
                 if self.wild is not None:
-                    inputs[:, self.wild] = _bent(inputs[:, self.wild])
+                    inputs[:, self.wild] = _with_log_tails(inputs[:, self.wild])
                 scaled[part] = np.clip(inputs, -LIMIT, LIMIT, out=inputs)
         return scaled
 
@@ -335,7 +302,7 @@ class Standardizer:
 class TargetScaler:
     """Encoder that computes (g(y) - mean) / scale of the target y, with a link g; by default, the target itself.
 
-    ``values`` are those of a lattice, or those that many rows share, if there are any.
+    ``values`` are those of a discrete target, or those shared by many rows, if there are any.
     """
 
     mean: float = 0.0
@@ -363,7 +330,7 @@ class TargetScaler:
 
     @property
     def squared(self) -> float:
-        """The factor from scaled variances to squared units of the target; raise if it would overflow or underflow."""
+        """The factor from scaled variances to those of the target; raise if it would overflow or underflow."""
         if not 1 / _LARGE <= self.scale <= _LARGE:
             raise InvalidParameterError(
                 f"variances must be numbers, but the square of the targets' standard deviation, {self.scale:.3g}, is "
@@ -381,7 +348,7 @@ class TargetScaler:
 
     def inverse(self, scaled: FloatArray) -> FloatArray:
         """Return the targets of numbers in scaled units."""
-        # A target on a bound, through its link and back, may be beyond it by rounding.
+        # By rounding, the inverse of a transformed target on a bound may lie beyond the bound.
         return np.clip(self.link.inverse(self.mean + self.scale * scaled), *self.link.support)
 
     def restore(self, linked: Predictive) -> Predictive:
@@ -402,7 +369,7 @@ class Encoders:
     targets: TargetScaler
 
     def transform(self, rows: Rows) -> Rows:
-        """Return the rows as networks see them: inputs and scaled targets."""
+        """Return the inputs and the scaled targets of rows."""
         return Rows(self.inputs.transform(rows.X), self.targets.transform(rows.y), rows.counts)
 
 
@@ -422,8 +389,8 @@ def encode(
     return encoders.transform(rows), encoders
 
 
-def _bent(inputs: FloatArray) -> FloatArray:
-    """Return the inputs, those beyond ``BEND`` as a logarithm."""
+def _with_log_tails(inputs: FloatArray) -> FloatArray:
+    """Return inputs that grow logarithmically beyond ``BEND``."""
     size = np.abs(inputs)
     return np.where(size > BEND, np.sign(inputs) * (BEND + np.log(np.maximum(size, BEND) / BEND)), inputs)
 
@@ -444,13 +411,3 @@ def _ranges(rows: RowSource) -> tuple[FloatArray, FloatArray, float, float]:
 def _shares(rows: Rows, total: float) -> FloatArray:
     """Return the share of each row in the total count of rows."""
     return np.full(len(rows), 1 / total) if rows.counts is None else rows.counts / total
-
-
-def _parts(table: NDArray[Any]) -> Iterator[slice]:
-    step = _block_rows(table.shape[1])
-    for start in range(0, len(table), step):
-        yield slice(start, start + step)
-
-
-def _block_rows(n_columns: int) -> int:
-    return max(1, _BLOCK_CELLS // n_columns)

@@ -1,11 +1,11 @@
-"""Row sources: arrays, iterators and tables whose rows are read block by block."""
+"""Row sources: tables whose rows are read and checked block by block."""
 
 from __future__ import annotations
 
 import mmap
-import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
@@ -13,21 +13,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bdkn.arrays import read_numbers
+from bdkn.blocks import LARGE_CELLS, READ_ROWS, rows_within
 from bdkn.data.reading import column_names, is_frame
-from bdkn.data.rows import Rows
+from bdkn.data.rows import Rows, missing_labels, take_rows
 from bdkn.errors import InvalidParameterError, check_number, shown
 from bdkn.typing import BoolArray, FloatArray
 
-_MOST_ROWS, _FEWEST_ROWS = 1 << 16, 1 << 8
-"""Default number of rows of a block: many enough that reading it takes longer than asking for it."""
+_MIN_ROWS = 1 << 8
+"""Minimum default number of rows of a block, for tables with very many columns."""
 
-_CELLS = 1 << 22
-"""Cells of a block of a wide table: 32 MiB in double precision."""
+Columns = tuple[Any, ...] | int
+"""The columns of a table: the names of a data frame's, the number of an array's."""
 
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Rows as a source reads them, not yet checked; ``place`` is where they are, such as the name of a file."""
+    """Unchecked rows in the sizes in which a source reads them; ``place`` is their origin, such as a file name."""
 
     X: Any
     y: Any
@@ -38,32 +39,61 @@ class Piece:
 
 @dataclass(frozen=True)
 class Words:
-    """What the user calls targets, weights and groups, for messages."""
+    """Names of targets, weights and groups in messages."""
 
     y: str = "y"
     sample_weight: str = "sample_weight"
     groups: str = "groups"
 
 
-@dataclass(eq=False)
-class Passes:
-    """What every pass over a source must have in common: the number of rows and the columns; None until a pass ends."""
+class BlockSource(ABC):
+    """Base class of row sources, which yield pieces; these are checked and made into blocks.
 
-    words: Words = field(default_factory=Words)
-    n_rows: int | None = None
-    columns: Columns | None = None
+    The number of rows and the columns must be the same in every pass over the source.
+    """
 
-    def blocks(self, pieces: Iterable[Piece], size: int | None) -> Iterator[Rows]:
-        """Yield the checked rows of one pass in blocks of ``size`` rows; the last may be smaller."""
+    def __init__(self, words: Words | None = None, n_rows: int | None = None) -> None:
+        self._words = words or Words()
+        self._n_rows = n_rows
+        self._columns: Columns | None = None
+
+    @abstractmethod
+    def _pieces(self, size: int | None) -> Iterator[Piece]:
+        """Yield all rows in order, in pieces of any size; ``size`` is the size of a block that was requested."""
+
+    def _count(self) -> int:
+        """Return the number of rows, by a pass over all of them if nothing else is known."""
+        return sum(len(block) for block in self.blocks())
+
+    def __len__(self) -> int:
+        if self._n_rows is None:
+            self._end_pass(self._count())
+        assert self._n_rows is not None, "a pass that has ended has a number of rows"
+        return self._n_rows
+
+    def blocks(self, size: int | None = None) -> Iterator[Rows]:
+        """Yield all rows in order, in blocks of at most ``size`` rows.
+
+        Parameters
+        ----------
+        size : int, optional
+            Rows of a block; by default 65 536, of tables with more than 64 columns fewer.
+
+        Returns
+        -------
+        blocks : iterator of Rows
+            Blocks; all but the last have ``size`` rows. ``X`` is an array, a data frame of the library that the source
+            was made of, or an Arrow table (``ParquetRows``).
+        """
         if size is not None:
             check_number("size", size, low=1, whole=True)
-        return in_blocks(self._checked(pieces), size)
+        return _in_blocks(self._checked(self._pieces(size)), size)
 
     def _checked(self, pieces: Iterable[Piece]) -> Iterator[Rows]:
         """Yield all rows of one pass, checked, and compare their number with that of other passes."""
         n, parts = 0, None
         for piece in pieces:
-            rows = check_piece(piece, n, self.words)
+            rows = check_piece(piece, n, self._words)
             if not len(rows):
                 continue
             self._check_columns(rows.X, _where(piece, n))
@@ -75,51 +105,51 @@ class Passes:
                 )
             parts, n = given, n + len(rows)
             yield rows
-        self.end(n)
+        self._end_pass(n)
 
     def _check_columns(self, X: Any, where: str) -> None:
         columns = columns_of(X)
-        if self.columns is None:
-            self.columns = columns
-        if columns != self.columns:
+        if self._columns is None:
+            self._columns = columns
+        if columns != self._columns:
             raise InvalidParameterError(
-                f"all blocks must have the columns of the first, {worded(self.columns)}, in this order; "
+                f"all blocks must have the columns of the first, {worded(self._columns)}, in this order; "
                 f"{where} begins one with {worded(columns)}"
             )
 
-    def end(self, n: int) -> None:
-        """Remember the number of rows of a pass that has ended; raise if there were none, or another number before."""
-        if self.n_rows is not None and n != self.n_rows:
+    def _end_pass(self, n: int) -> None:
+        """Store the number of rows of a pass that has ended; raise if it is zero or differs from that of another."""
+        if self._n_rows is not None and n != self._n_rows:
             raise InvalidParameterError(
-                f"every pass must read the same rows; the first had {self.n_rows} rows, this one {n}: give a source "
+                f"every pass must read the same rows; the first had {self._n_rows} rows, this one {n}: give a source "
                 "that does not change, and begins anew for each pass"
             )
         if not n:
             raise InvalidParameterError("there must be at least one row; got none: check what the source reads")
-        self.n_rows = n
+        self._n_rows = n
 
 
 def block_rows(columns: Columns) -> int:
     """Return the default number of rows of a block."""
     n_columns = columns if isinstance(columns, int) else len(columns)
-    return min(_MOST_ROWS, max(_FEWEST_ROWS, _CELLS // max(1, n_columns)))
+    return min(READ_ROWS, max(_MIN_ROWS, rows_within(LARGE_CELLS, n_columns)))
 
 
-def in_blocks(parts: Iterable[Rows], size: int | None) -> Iterator[Rows]:
-    """Yield rows in blocks of ``size`` rows, whatever the sizes of the parts are; the last block may be smaller."""
+def _in_blocks(parts: Iterable[Rows], size: int | None) -> Iterator[Rows]:
+    """Yield rows in blocks of ``size`` rows, for parts of any sizes; the last block may be smaller."""
     waiting: list[Rows] = []
-    held = 0
+    n_waiting = 0
     for rows in parts:
         start, step = 0, size or block_rows(columns_of(rows.X))
-        while held + len(rows) - start >= step:
-            stop = start + step - held
-            yield _joined([*waiting, _cut(rows, start, stop)])
-            waiting, held, start = [], 0, stop
+        while n_waiting + len(rows) - start >= step:
+            stop = start + step - n_waiting
+            yield Rows.join([*waiting, rows if stop - start == len(rows) else rows[start:stop]])
+            waiting, n_waiting, start = [], 0, stop
         if start < len(rows):
-            waiting.append(_cut(rows, start, len(rows)))
-            held += len(rows) - start
+            waiting.append(rows[start:] if start else rows)
+            n_waiting += len(rows) - start
     if waiting:
-        yield _joined(waiting)
+        yield Rows.join(waiting)
 
 
 def check_piece(piece: Piece, first: int, words: Words) -> Rows:
@@ -129,54 +159,41 @@ def check_piece(piece: Piece, first: int, words: Words) -> Rows:
         counts = None if piece.sample_weight is None else _column(words.sample_weight, piece.sample_weight)
     except InvalidParameterError as error:
         raise InvalidParameterError(f"{error} (counted from {_where(piece, first)})") from error
-    groups = None if piece.groups is None else _labels(piece.groups)
-    _check_lengths(len(X), {words.y: y, words.sample_weight: counts, words.groups: groups}, _where(piece, first))
+    groups = None if piece.groups is None else _single_column(np.asarray(piece.groups))
+    for name, values in ((words.y, y), (words.sample_weight, counts), (words.groups, groups)):
+        if values is not None and values.shape != (len(X),):
+            raise InvalidParameterError(
+                f"{name} must hold one value per row of X, shape ({len(X)},); got {values.shape} in the block that "
+                f"begins with {_where(piece, first)}"
+            )
     _check_all(np.isfinite(y), f"{words.y} must hold a finite number for every row", y, piece, first)
     if counts is not None:
-        told = f"{words.sample_weight} must hold a finite number >= 0 for every row, as it counts rows"
-        _check_all(np.isfinite(counts) & (counts >= 0), told, counts, piece, first)
+        rule = f"{words.sample_weight} must hold a finite number >= 0 for every row, as it counts rows"
+        _check_all(np.isfinite(counts) & (counts >= 0), rule, counts, piece, first)
     if groups is not None:
-        _check_all(_is_label(groups), f"{words.groups} must hold a label for every row", groups, piece, first)
+        _check_all(~missing_labels(groups), f"{words.groups} must hold a label for every row", groups, piece, first)
         groups = groups.astype(str) if groups.dtype.kind == "O" else groups
     return Rows(X, y, counts, groups)
 
 
 def _column(name: str, values: Any) -> FloatArray:
-    """Return numbers of shape (n,); a table of one column is such a column."""
+    """Return numbers of shape (n,)."""
     if values is None:
         raise InvalidParameterError(f"every block must have targets; {name} is None")
-    numbers = read_numbers(name, values)
-    return numbers[:, 0] if numbers.ndim == 2 and numbers.shape[1] == 1 else numbers
+    return _single_column(read_numbers(name, values))
 
 
-def _labels(values: Any) -> NDArray[Any]:
-    """Return labels of shape (n,); a table of one column is such a column."""
-    labels = np.asarray(values)
-    return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+def _single_column(values: NDArray[Any]) -> NDArray[Any]:
+    """Return a table of one column as an array (n,), anything else unchanged."""
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
 
-def _is_label(labels: NDArray[Any]) -> BoolArray:
-    """Return which labels are not missing: None, nan, NaT and pandas' NA are."""
-    if labels.dtype.kind != "O":
-        return np.asarray(labels == labels)
-    missing = (label is None or type(label).__name__ == "NAType" or bool(label != label) for label in labels)
-    return ~np.fromiter(missing, bool, len(labels))
-
-
-def _check_lengths(n: int, columns: dict[str, NDArray[Any] | None], where: str) -> None:
-    for name, values in columns.items():
-        if values is not None and values.shape != (n,):
-            raise InvalidParameterError(
-                f"{name} must hold one value per row of X, shape ({n},); got {values.shape} in the block that begins "
-                f"with {where}"
-            )
-
-
-def _check_all(right: BoolArray, told: str, values: NDArray[Any], piece: Piece, first: int) -> None:
-    if not right.all():
-        row = int(np.argmin(right))
+def _check_all(valid: BoolArray, rule: str, values: NDArray[Any], piece: Piece, first: int) -> None:
+    """Raise, naming the first row that is not valid."""
+    if not valid.all():
+        row = int(np.argmin(valid))
         raise InvalidParameterError(
-            f"{told}; {_where(piece, first + row)} is {values[row]}: leave out such rows where they are read"
+            f"{rule}; {_where(piece, first + row)} is {values[row]}: leave out such rows where they are read"
         )
 
 
@@ -184,31 +201,9 @@ def _where(piece: Piece, row: int) -> str:
     return f"row {row}" + (f", in {piece.place}," if piece.place else "")
 
 
-def _cut(rows: Rows, start: int, stop: int) -> Rows:
-    if start == 0 and stop == len(rows):
-        return rows
-    part = slice(start, stop)
-    counts = None if rows.counts is None else rows.counts[part]
-    groups = None if rows.groups is None else rows.groups[part]
-    return Rows(cut(rows.X, start, stop), rows.y[part], counts, groups)
-
-
-def _joined(parts: Sequence[Rows]) -> Rows:
-    if len(parts) == 1:
-        return parts[0]
-    counts = [part.counts for part in parts if part.counts is not None]
-    groups = [part.groups for part in parts if part.groups is not None]
-    return Rows(
-        join([part.X for part in parts]),
-        np.concatenate([part.y for part in parts]),
-        np.concatenate(counts) if counts else None,
-        np.concatenate(groups) if groups else None,
-    )
-
-
 @dataclass(frozen=True)
 class NamedColumns:
-    """The names of the columns of X, and of those of targets, weights and groups; None where there are none."""
+    """Names of the columns of X, and of the columns of targets, weights and groups; None if there are none."""
 
     inputs: tuple[Any, ...]
     target: Any
@@ -226,7 +221,7 @@ class NamedColumns:
         sample_weight: Any = None,
         groups: Any = None,
     ) -> NamedColumns:
-        """Return the columns of a table ``place`` with ``names``; raise if some are not there or are named twice."""
+        """Return the columns of a table ``place`` with ``names``; raise if some are absent or named twice."""
         roles = {"target": target, "sample_weight": sample_weight, "groups": groups}
         for role, name in roles.items():
             if name is not None or role == "target":
@@ -237,7 +232,12 @@ class NamedColumns:
         inputs = [name for name in names if name not in taken] if columns is None else list(columns)
         for name in inputs:
             _check_name("columns", name, names, place)
-        _check_different([*taken, *inputs])
+        used = [*taken, *inputs]
+        twice = tuple(dict.fromkeys(name for name in used if used.count(name) > 1))
+        if twice:
+            raise InvalidParameterError(
+                f"a column is an input, the target, the weight or the group of a row; {worded(twice)} is named twice"
+            )
         if not inputs:
             raise InvalidParameterError(f"{place} must have a column beside {worded(tuple(taken))}; it has no other")
         return cls(tuple(inputs), target, sample_weight, groups)
@@ -245,21 +245,16 @@ class NamedColumns:
     @property
     def all(self) -> tuple[Any, ...]:
         """The names of all columns that are read."""
-        return (*self.inputs, *self.others)
-
-    @property
-    def others(self) -> tuple[Any, ...]:
-        """The names of the columns that are no inputs."""
-        return tuple(name for name in (self.target, self.sample_weight, self.groups) if name is not None)
+        return (*self.inputs, *(name for name in (self.target, self.sample_weight, self.groups) if name is not None))
 
     @property
     def numeric(self) -> tuple[Any, ...]:
         """The names of the columns that must hold numbers."""
-        return tuple(name for name in (self.target, self.sample_weight) if name is not None)
+        return (self.target,) if self.sample_weight is None else (self.target, self.sample_weight)
 
     @property
     def words(self) -> Words:
-        """What messages call targets, weights and groups."""
+        """The names of targets, weights and groups in messages."""
         return Words(*(f"column {name!r}" for name in (self.target, self.sample_weight, self.groups)))
 
 
@@ -281,20 +276,8 @@ def _check_name(role: str, name: Any, names: Sequence[Any], place: str) -> None:
     )
 
 
-def _check_different(names: Sequence[Any]) -> None:
-    twice = list(dict.fromkeys(name for name in names if names.count(name) > 1))
-    if twice:
-        raise InvalidParameterError(
-            f"a column is an input, the target, the weight or the group of a row; {worded(tuple(twice))} is named twice"
-        )
-
-
-Columns = tuple[Any, ...] | int
-"""The columns of a table: the names of a data frame's, the number of an array's."""
-
-
 def read_table(X: Any) -> Any:
-    """Return a data frame as it is, anything else as an array of numbers with a row per row; arrays are not copied."""
+    """Return a data frame as it is, anything else as an array (n, p) of numbers; arrays are not copied."""
     if is_frame(X):
         return X
     table = X if isinstance(X, np.ndarray) and not isinstance(X, np.ma.MaskedArray) else None
@@ -316,58 +299,10 @@ def worded(columns: Columns) -> str:
     return ", ".join(map(repr, columns[:30])) + (f" and {len(columns) - 30} more" if len(columns) > 30 else "")
 
 
-def cut(X: Any, start: int, stop: int) -> Any:
-    """Return some rows of a table, as views where its library can."""
-    if isinstance(X, np.ndarray):
-        return X[start:stop]
-    if hasattr(X, "iloc"):
-        return X.iloc[start:stop]
-    return X.slice(start, stop - start)
-
-
-def join(tables: Sequence[Any]) -> Any:
-    """Return tables with the same columns one below the other, in types that hold the values of all."""
-    if len(tables) == 1:
-        return tables[0]
-    if isinstance(tables[0], np.ndarray):
-        return np.concatenate(tables)
-    try:
-        return _joined_frames(tables)
-    except Exception as error:  # each library has its own
-        raise InvalidParameterError(
-            f"all blocks must be frames of one library, with columns of the same types; two cannot be joined ({error})"
-        ) from error
-
-
-def _joined_frames(tables: Sequence[Any]) -> Any:
-    library = type(tables[0]).__module__.partition(".")[0]
-    if library == "pandas":
-        import pandas as pd
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # of columns of which one part is missing
-            return pd.concat(tables, ignore_index=True)
-    if library == "polars":
-        import polars as pl
-
-        return pl.concat(tables, how="vertical_relaxed")
-    if library == "pyarrow":
-        import pyarrow as pa
-
-        return pa.concat_tables(tables, promote_options="permissive")
-    import narwhals.stable.v2 as nw
-
-    return nw.concat([nw.from_native(table, eager_only=True) for table in tables]).to_native()
-
-
-_SHARED = ("r", "r+", "w+")
-"""Modes of memory maps whose pages can be read from the file again."""
-
-
-class ArrayRows:
+class ArrayRows(BlockSource):
     """Rows of arrays or memory maps, or of a data frame in memory, read in blocks.
 
-    A memory map is never read whole: after each block its pages are given back to the system.
+    A memory map is never read whole: after each block its pages are released.
 
     Parameters
     ----------
@@ -376,7 +311,7 @@ class ArrayRows:
     y : array-like of shape (n_samples,)
         Targets, which may be a memory map, too.
     sample_weight : array-like of shape (n_samples,), optional
-        How many times each row is counted.
+        Number of times that each row is counted.
     groups : array-like of shape (n_samples,), optional
         Labels; rows with equal labels belong together.
 
@@ -396,60 +331,38 @@ class ArrayRows:
         self.y, self.sample_weight, self.groups = (
             None if part is None else np.asanyarray(part) for part in (y, sample_weight, groups)
         )
-        self._maps = [part for part in (self.X, self.y, self.sample_weight, self.groups) if isinstance(part, np.memmap)]
-        self._check_lengths()
-        self._passes = Passes(n_rows=len(self.X))
-
-    def __len__(self) -> int:
-        return len(self.X)
-
-    def blocks(self, size: int | None = None) -> Iterator[Rows]:
-        """Yield all rows in order, in blocks of at most ``size`` rows.
-
-        Parameters
-        ----------
-        size : int, optional
-            Rows of a block; by default 65 536, of tables with more than 64 columns fewer.
-
-        Returns
-        -------
-        blocks : iterator of Rows
-            Blocks; all but the last have ``size`` rows.
-        """
-        return self._passes.blocks(self._pieces(size or block_rows(int(self.X.shape[1]))), size)
-
-    def _pieces(self, size: int) -> Iterator[Piece]:
-        parts = (self.y, self.sample_weight, self.groups)
-        for start in range(0, len(self), size):
-            stop = min(start + size, len(self))
-            y, weights, groups = (None if part is None else part[start:stop] for part in parts)
-            yield Piece(cut(self.X, start, stop), y, weights, groups)
-            for part in self._maps:
-                _give_back(part)
-
-    def _check_lengths(self) -> None:
         if not getattr(self.X, "ndim", 2) == 2:
             raise InvalidParameterError(f"X must be a table, shape (n_samples, n_features); got shape {self.X.shape}")
         if self.y is None:
             raise InvalidParameterError("ArrayRows needs the targets of its rows; got y=None")
+        n = len(self.X)
         for name, part in (("y", self.y), ("sample_weight", self.sample_weight), ("groups", self.groups)):
-            if part is not None and part.shape[:1] != (len(self.X),):
-                raise InvalidParameterError(
-                    f"{name} must hold one value per row of X, shape ({len(self.X)},); got {part.shape}"
-                )
-        if not len(self.X):
+            if part is not None and part.shape[:1] != (n,):
+                raise InvalidParameterError(f"{name} must hold one value per row of X, shape ({n},); got {part.shape}")
+        if not n:
             raise InvalidParameterError("there must be at least one row; got an X without rows")
+        super().__init__(n_rows=n)
+
+    def _pieces(self, size: int | None) -> Iterator[Piece]:
+        n, step = len(self.X), size or block_rows(int(self.X.shape[1]))
+        parts = (self.y, self.sample_weight, self.groups)
+        for start in range(0, n, step):
+            some = slice(start, start + step)
+            yield Piece(take_rows(self.X, some), *(None if part is None else part[some] for part in parts))
+            for part in (self.X, *parts):
+                _release_pages(part)
 
 
-def _give_back(array: Any) -> None:
-    """Give the pages of a memory map back; whoever still uses some of them reads them again."""
+def _release_pages(array: Any) -> None:
+    """Release the pages of a memory map whose file has the same content; they are read again if they are used."""
     base = getattr(array, "_mmap", None)
-    if isinstance(base, mmap.mmap) and getattr(array, "mode", "") in _SHARED and hasattr(mmap, "MADV_DONTNEED"):
-        base.madvise(mmap.MADV_DONTNEED)
+    is_shared = isinstance(base, mmap.mmap) and getattr(array, "mode", "") in ("r", "r+", "w+")
+    if is_shared and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)  # type: ignore[union-attr]
 
 
-class IteratorRows:
-    """Rows of an iterator that can be begun anew, such as the blocks of a reader of your own.
+class IteratorRows(BlockSource):
+    """Rows of an iterator that can be begun anew, such as the blocks of a user-defined reader.
 
     Parameters
     ----------
@@ -482,41 +395,17 @@ class IteratorRows:
                 f"IteratorRows needs a function that returns a new iterator for each pass; got {shown(make)}"
             )
         self.make = make
-        self._passes = Passes()
+        super().__init__()
 
-    def __len__(self) -> int:
-        if self._passes.n_rows is None:
-            for _ in self.blocks():
-                pass
-        assert self._passes.n_rows is not None, "a pass that has ended has a number of rows"
-        return self._passes.n_rows
-
-    def blocks(self, size: int | None = None) -> Iterator[Rows]:
-        """Yield all rows in order, in blocks of at most ``size`` rows.
-
-        Parameters
-        ----------
-        size : int, optional
-            Rows of a block; by default 65 536, of tables with more than 64 columns fewer.
-
-        Returns
-        -------
-        blocks : iterator of Rows
-            Blocks; all but the last have ``size`` rows.
-        """
-        return self._passes.blocks(self._pieces(), size)
-
-    def _pieces(self) -> Iterator[Piece]:
+    def _pieces(self, size: int | None) -> Iterator[Piece]:
         for given in self.make() if callable(self.make) else self.make:
-            yield _piece(given)
-
-
-def _piece(given: Any) -> Piece:
-    if isinstance(given, Rows):
-        return Piece(given.X, given.y, given.counts, given.groups)
-    if isinstance(given, tuple | list) and 2 <= len(given) <= 4:
-        return Piece(*given)
-    got = f"{len(given)} values" if isinstance(given, tuple | list) else shown(given)
-    raise InvalidParameterError(
-        f"the iterator must yield tuples (X, y), (X, y, sample_weight) or (X, y, sample_weight, groups); got {got}"
-    )
+            if isinstance(given, Rows):
+                yield Piece(given.X, given.y, given.counts, given.groups)
+            elif isinstance(given, tuple | list) and 2 <= len(given) <= 4:
+                yield Piece(*given)
+            else:
+                got = f"{len(given)} values" if isinstance(given, tuple | list) else shown(given)
+                raise InvalidParameterError(
+                    "the iterator must yield tuples (X, y), (X, y, sample_weight) or (X, y, sample_weight, groups); "
+                    f"got {got}"
+                )

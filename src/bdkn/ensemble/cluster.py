@@ -15,7 +15,7 @@ import numpy as np
 
 from bdkn.data.dask_rows import DaskRows, partition_rows
 from bdkn.data.rows import Rows, RowSource
-from bdkn.data.sample import Part, Sample, Tally, chunk_of, counted_rows, joined, merged_in_tree, sample_of
+from bdkn.data.sample import Part, Sample, Tally, chunk_of, counted_rows, merged_in_tree, sample_of
 from bdkn.data.sources import NamedColumns
 from bdkn.ensemble.chunks import (
     Chunk,
@@ -358,7 +358,7 @@ def draw(rows: Rows, first: int, bound: int, most: int) -> Drawn:
 def merged_draws(one: Drawn, other: Drawn, size: int) -> Drawn:
     """Return what two parts of the rows tell, of which the second follows the first."""
     parts = [drawn.part for drawn in (one, other) if drawn.part is not None]
-    return Drawn(joined(parts).smallest(size) if parts else None, one.tally + other.tally)
+    return Drawn(Part.join(parts).smallest(size) if parts else None, one.tally + other.tally)
 
 
 def encoded_rows(frame: Any, place: Place, encoding: RowEncoding, known: KnownInputs, n_chunks: int) -> Any:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from bdkn.analysis.decisions import Outcome
 from bdkn.data.folds import Splitting
 from bdkn.data.frames import as_frame
-from bdkn.data.scaling import take
+from bdkn.data.rows import take_rows
 from bdkn.data.target_values import TargetValues
 from bdkn.data.training_rows import check_targets
 from bdkn.ensemble.held_out import HeldOut
@@ -544,7 +544,7 @@ class CombiningRegressor(LivingRegressor, ProbabilisticRegressor):
         combined = with_widening(combined, X, numbers)
         if numbers is None:
             return self._shaped(combined, X, splitting.sets)
-        return self._shaped(combined, take(X, numbers), splitting.sets_of(numbers))
+        return self._shaped(combined, take_rows(X, numbers), splitting.sets_of(numbers))
 
     def _shaped(self, combined: Combined, X: Any, sets: IndexArray | None = None) -> Combined:
         """Return the combination with the shape of predictions, learned from the table of the held-out rows."""

@@ -12,12 +12,11 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import Parallel, delayed
 
 from bdkn.data.folds import Folds, OwnFolds, Splitting, is_fold_count, name_key
 from bdkn.data.reading import column_names, is_frame, read_column
-from bdkn.data.rows import Rows
+from bdkn.data.rows import Rows, take_rows
 from bdkn.data.scaling import TargetScaler
 from bdkn.ensemble.estimators import EstimatorMember, MeanStd, predict_mean_std
 from bdkn.ensemble.held_out import HeldOut
@@ -54,17 +53,12 @@ class FoldFits:
     fold_of: NDArray[np.int16] | None = None
 
 
-def take_rows(rows: Rows, numbers: IndexArray) -> Rows:
-    """Return some of the rows of a table of any kind."""
-    return Rows(_safe_indexing(rows.X, numbers), rows.y[numbers], None if rows.counts is None else rows.counts[numbers])
-
-
 def take_parameters(given: Parameters, numbers: IndexArray, n: int) -> Parameters:
     """Return the parameters of ``fit`` for some of n rows, where they hold one value per row."""
 
     def part(value: Any) -> Any:
         per_row = hasattr(value, "__len__") and not isinstance(value, str | dict) and len(value) == n
-        return _safe_indexing(value, numbers) if per_row else value
+        return take_rows(value, numbers) if per_row else value
 
     return {name: {key: part(value) for key, value in values.items()} for name, values in given.items()}
 
@@ -155,7 +149,7 @@ class FoldFitter:
     def _fit_model(self, model: Any, name: str, numbers: IndexArray) -> None:
         """Fit a model to some of the rows."""
         given = {name: self.parameters.get(name, {})}
-        rows, parameters = take_rows(self.rows, numbers), take_parameters(given, numbers, len(self.rows))
+        rows, parameters = self.rows[numbers], take_parameters(given, numbers, len(self.rows))
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # a member that overflows is told of, see sound_members
                 model.fit(rows.X, rows.y, **parameters[name])

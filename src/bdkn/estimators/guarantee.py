@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bdkn.arrays import read_numbers
-from bdkn.data.scaling import row_blocks
+from bdkn.data.rows import table_blocks
 from bdkn.ensemble.held_out import HeldOut
 from bdkn.errors import InvalidParameterError, check_number, no_extrapolation_warnings
 from bdkn.estimators.combining_model import CombiningModel
@@ -32,7 +32,7 @@ def guaranteed_interval(model: CombiningModel, X: Any, coverage: float, shift: S
     some = np.sort(np.random.default_rng(0).permutation(len(held_out.y))[:_MOST_ROWS])
     weights, own = (held_out.counts, None) if shift is None else _checked_shift(shift, held_out, X.shape[0])
     predictors, ends, done = _predictors(combined, held_out, some), [], 0
-    for block in row_blocks(X):
+    for block in table_blocks(X):
         theirs = None if own is None else own[done : (done := done + block.shape[0])]
         outputs = _outputs(model, held_out, block)
         ends.append(predictors.interval(outputs, coverage, None if weights is None else weights[some], theirs))

@@ -19,7 +19,6 @@ from bdkn.estimators.serialization import check_has_rows
 from bdkn.estimators.updating import (
     RowStatistics,
     absorb,
-    counted,
     merge_statistics,
     remove_all,
     remove_rows,
@@ -105,7 +104,7 @@ class LivingRegressor:
         def absorbed(model: CombiningModel) -> object:
             if not model.__sklearn_is_fitted__():
                 return model.fit(X, y, sample_weight)._state
-            rows = counted(model._later_rows(X, y, sample_weight))
+            rows = model._later_rows(X, y, sample_weight).counted()
             return _with(model, absorb(model, rows, float(forgetting), refit_prior))
 
         return _publish(self, absorbed)
@@ -213,7 +212,7 @@ def _with(model: CombiningModel, combined: Combined) -> object:
 
 def _forgotten(model: CombiningModel, X: Table, y: ArrayLike, sample_weight: ArrayLike | None) -> Combined:
     """Return the combination without rows that were absorbed."""
-    rows = counted(model._later_rows(X, y, sample_weight))
+    rows = model._later_rows(X, y, sample_weight).counted()
     check_has_rows(model._combined)
     if model._combined.updates is None:
         raise InvalidParameterError(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.data.frames import as_frame
-from bdkn.data.scaling import row_blocks
+from bdkn.data.rows import table_blocks
 from bdkn.model.extrapolation import Nearest, Support, gate
 from bdkn.typing import FloatArray
 
@@ -64,7 +64,7 @@ class SupportReport:
         report : SupportReport
             One entry per row.
         """
-        parts = [_judge(support, support.nearest(block)) for block in row_blocks(X)]
+        parts = [_judge(support, support.nearest(block)) for block in table_blocks(X)]
         ratio, status, number = (np.concatenate(part) for part in zip(*parts, strict=True))
         column = (number if names is None else np.asarray(names, dtype=object)[number]).astype(object)
         column[status == "inside"] = None

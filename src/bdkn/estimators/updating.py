@@ -9,8 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from bdkn.data.rows import Rows
-from bdkn.data.scaling import row_blocks, take
+from bdkn.data.rows import Rows, table_blocks
 from bdkn.errors import InvalidParameterError, ModelFileError, no_extrapolation_warnings
 from bdkn.estimators.combining_model import CombiningModel
 from bdkn.estimators.fitted import Combined, Updates
@@ -305,12 +304,4 @@ def _numbers(combined: Combined, rows: Rows) -> FloatArray:
     if combined.widening is None:
         return np.asarray(rows.X, dtype=np.float64)
     columns = combined.widening.support.columns
-    return np.concatenate([columns.numbers(block) for block in row_blocks(rows.X)])
-
-
-def counted(rows: Rows) -> Rows:
-    """Return those rows, of a table of any kind, that are counted at least once."""
-    if rows.counts is None or rows.counts.all():
-        return rows
-    numbers = np.flatnonzero(rows.counts)
-    return Rows(take(rows.X, numbers), rows.y[numbers], rows.counts[numbers])
+    return np.concatenate([columns.numbers(block) for block in table_blocks(rows.X)])

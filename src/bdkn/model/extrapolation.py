@@ -19,7 +19,9 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from bdkn.data.scaling import Columns, block_slices, row_blocks, take
+from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
+from bdkn.data.rows import table_blocks, take_rows
+from bdkn.data.scaling import Columns
 from bdkn.ensemble.held_out import HeldOut
 from bdkn.errors import OutsideDataWarning, warn_user, warns_of_extrapolation
 from bdkn.inference import Combination, Forecast, Outside
@@ -91,7 +93,7 @@ class Support:
         n, generator = X.shape[0], np.random.default_rng(0)
         some = np.sort(generator.permutation(n)[:_FOR_SCALES])
         bare = cls(Columns.fit(X, some), np.empty((0, X.shape[1])), 0.0)
-        different = np.unique(bare.standardize(take(X, some)), axis=0)
+        different = np.unique(bare.standardize(take_rows(X, some)), axis=0)
         if n <= _FOR_SCALES and len(different) <= _MOST:
             return replace(bare, prototypes=different, typical=_typical(different))
         chosen = different[generator.permutation(len(different))[: _MOST - _FAR]]
@@ -147,12 +149,12 @@ class Support:
 
     def _distances(self, X: Any, rows: IndexArray) -> FloatArray:
         """Return the distance of some rows to the nearest prototype."""
-        steps = [self._step(self.standardize(take(X, some))) for some in _portions(rows, X.shape[1])]
+        steps = [self._step(self.standardize(take_rows(X, some))) for some in _portions(rows, X.shape[1])]
         return np.concatenate([np.linalg.norm(step, axis=1) for step in steps])
 
     def _reach(self, X: Any, rows: IndexArray, closeness: FloatArray) -> FloatArray:
         """Return upper bounds of the distances of some rows, by some prototypes."""
-        parts = (self.standardize(take(X, some)) for some in _portions(rows, X.shape[1]))
+        parts = (self.standardize(take_rows(X, some)) for some in _portions(rows, X.shape[1]))
         return np.concatenate([farthest_distances(part, closeness) for part in parts])
 
     def _farthest(self, X: Any, count: int) -> tuple[IndexArray, FloatArray]:
@@ -164,7 +166,7 @@ class Support:
             rows = np.arange(X.shape[0])
             return _largest(rows, self._distances(X, rows), count)
         few, *more = self._some_closeness
-        bounds = np.concatenate([farthest_distances(self.standardize(block), few) for block in row_blocks(X)])
+        bounds = np.concatenate([farthest_distances(self.standardize(block), few) for block in table_blocks(X)])
         first = np.sort(np.argpartition(-bounds, 2 * count)[: 2 * count])
         distances = self._distances(X, first)
         least = np.partition(distances, -count)[-count]
@@ -178,7 +180,7 @@ class Support:
     def _with_far_rows(self, X: Any) -> Support:
         """Return the support with the rows that are farthest from its prototypes as prototypes, too."""
         rows, distances = self._farthest(X, _FAR + 1)
-        far = self.standardize(take(X, np.sort(rows[:_FAR])))
+        far = self.standardize(take_rows(X, np.sort(rows[:_FAR])))
         prototypes = np.unique(np.vstack([self.prototypes, far]), axis=0)
         return replace(self, prototypes=prototypes, typical=max(float(distances[_FAR]), _typical(prototypes)))
 
@@ -190,8 +192,8 @@ def _largest(rows: IndexArray, distances: FloatArray, count: int) -> tuple[Index
 
 
 def _portions(rows: IndexArray, n_columns: int) -> list[IndexArray]:
-    """Return the numbers of rows, so many at a time as a block has; at least one portion, which may be empty."""
-    return [rows[some] for some in block_slices(len(rows), n_columns)]
+    """Return the numbers of rows in blocks that fit into the cache; at least one, which may be empty."""
+    return [rows[some] for some in row_slices(len(rows), rows_within(CACHED_CELLS, n_columns))]
 
 
 def farthest_distances(Z: FloatArray, closeness: FloatArray) -> FloatArray:
@@ -321,7 +323,7 @@ class Widening:
         Ratios up to 1 matter for rows with an ``excess`` of disagreement only; of the others they are bounds.
         """
         parts, start = [], 0
-        for block in row_blocks(X):
+        for block in table_blocks(X):
             table, Z = self.support.place(block)
             ratio = self.support.ratio(Z, excess[start : start + len(Z)])
             parts.append((ratio, self._change(table, ratio), directions(Z) if joint else np.empty((0, 0))))
@@ -359,7 +361,7 @@ def _slopes(support: Support, X: Any, numbers: IndexArray, targets: FloatArray) 
     """
     generator = np.random.default_rng(0)
     some = np.sort(generator.permutation(len(numbers))[:_ROW_PAIRS])
-    Z, first = np.unique(support.standardize(take(X, numbers[some])), axis=0, return_index=True)
+    Z, first = np.unique(support.standardize(take_rows(X, numbers[some])), axis=0, return_index=True)
     i, k = generator.integers(0, len(Z), (2, _ROW_PAIRS))
     steps, changes = (Z[i] - Z[k]) ** 2, (targets[some[first[i]]] - targets[some[first[k]]]) ** 2
     length = steps.sum(axis=1)

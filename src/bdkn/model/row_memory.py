@@ -8,6 +8,7 @@ from typing import Annotated, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bdkn.data.sample import mixed_bits
 from bdkn.errors import InvalidParameterError
 from bdkn.storage.fields import floats, integers, stored
 from bdkn.typing import FloatArray
@@ -17,7 +18,6 @@ Keys = NDArray[np.uint64]
 MOST = 100_000
 """The largest number of rows that are remembered; the oldest are forgotten first."""
 
-_MULTIPLIERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -91,11 +91,5 @@ def row_keys(*columns: FloatArray) -> Keys:
     table[np.isnan(table)] = np.nan
     keys = np.zeros(len(table), dtype=np.uint64)
     for column in table.T:
-        keys = _mixed((keys + _STEP) ^ np.ascontiguousarray(column).view(np.uint64))
+        keys = mixed_bits((keys + _STEP) ^ np.ascontiguousarray(column).view(np.uint64))
     return keys
-
-
-def _mixed(keys: Keys) -> Keys:
-    keys = (keys ^ (keys >> np.uint64(30))) * _MULTIPLIERS[0]
-    keys = (keys ^ (keys >> np.uint64(27))) * _MULTIPLIERS[1]
-    return keys ^ (keys >> np.uint64(31))
