@@ -9,7 +9,7 @@ PREDICTED_ROWS = 1 << 15
 """Maximum number of rows that networks predict at a time."""
 
 READ_ROWS = 1 << 16
-"""Maximum number of rows that are read from a file or a row source at a time."""
+"""Maximum number of rows that are read from a file or a row source, or copied to a device, at a time."""
 
 CACHED_CELLS = 1 << 18
 """Maximum size, in cells, of a block that fits into the cache of a processor (2 MiB in double precision)."""

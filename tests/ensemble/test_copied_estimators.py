@@ -275,7 +275,7 @@ def test_blocks_of_rows_do_not_matter(monkeypatch):
     process = gaussian_process.GaussianProcessRegressor(kernels.RBF() + kernels.WhiteKernel(), optimizer=None)
     forest = ensemble.RandomForestRegressor(3, random_state=0)
     whole = [copy_estimator(model.fit(X, y)).predict_mean_std(more) for model in (process, forest)]
-    monkeypatch.setattr(copied_models, "ENTRIES_PER_BLOCK", 7 * len(X))
+    monkeypatch.setattr(copied_models, "LARGE_CELLS", 7 * len(X))
     monkeypatch.setattr(copied_models, "ROWS_PER_BLOCK", 11)
     parts = [copy_estimator(model).predict_mean_std(more) for model in (process, forest)]
     assert_close(parts[0][0], whole[0][0])

@@ -48,7 +48,7 @@ def test_ends_are_order_statistics(seed, n, level):
 
 @pytest.mark.parametrize("at_once", [2**22, 24, 1])
 def test_intervals_are_made_of_order_statistics_of_the_ends(monkeypatch, at_once):
-    monkeypatch.setattr(conformal, "_AT_ONCE", at_once)
+    monkeypatch.setattr(conformal, "LARGE_CELLS", at_once)
     rng = np.random.default_rng(2)
     fits, variance_fits = rng.integers(0, 3, size=(12, 2)), rng.integers(0, 3, size=(12, 1))
     weights, constants, scores = rng.normal(size=(12, 2)), rng.normal(size=12), np.abs(rng.normal(size=12))

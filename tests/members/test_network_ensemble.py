@@ -86,7 +86,7 @@ class TestFolds:
 
     def test_many_rows_are_forecast_in_blocks(self, folded, monkeypatch):
         whole = folded.forecast(X)
-        monkeypatch.setattr("bdkn.ensemble.networks._BLOCK_ROWS", 7)
+        monkeypatch.setattr("bdkn.ensemble.networks.PREDICTED_ROWS", 7)
         blocks = folded.forecast(X)
         for name in ("means", "noise", "disagreement"):
             np.testing.assert_allclose(getattr(blocks, name), getattr(whole, name), rtol=1e-12)

@@ -116,7 +116,7 @@ def test_a_gap_between_components_has_a_median() -> None:
 def test_scoring_in_pieces_changes_nothing(mixture: GaussianMixture, monkeypatch: pytest.MonkeyPatch) -> None:
     y = np.arange(12.0).reshape(6, 2)
     whole = mixture.crps(y)
-    monkeypatch.setattr("bdkn.predictive.mixture._PAIRS_AT_ONCE", 1)
+    monkeypatch.setattr("bdkn.predictive.mixture.CACHED_CELLS", 1)
     np.testing.assert_array_equal(mixture.crps(y), whole)
 
 

@@ -72,7 +72,7 @@ def test_paths_lead_from_start_to_stop():
 
 @pytest.mark.parametrize("at_once", [1, 1 << 18])
 def test_moments_of_gaussians_between_ends(monkeypatch, at_once):
-    monkeypatch.setattr(quadrature, "_VALUES_AT_ONCE", at_once)
+    monkeypatch.setattr(quadrature, "CACHED_CELLS", at_once)
     loc, scale = np.array([[0.0, 1.0], [2.0, -1.0], [0.5, 0.5]]), np.array([[1.0, 0.2], [0.5, 2.0], [0.1, 3.0]])
     shift = np.array([1.0, 2.0, 3.0])
     found = gaussian_moments(lambda z, rows: z - shift[rows, None], loc, scale, np.array([-np.inf, np.inf]))

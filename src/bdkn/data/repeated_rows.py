@@ -144,7 +144,7 @@ def _keys(parts: Iterable[NDArray[Any]], n: int, width: float | None) -> Keys:
     for part in parts:
         grid = None if width is None else _Grid.of(part, width)
         columns = mixed_bits(np.arange(place, place := place + part.shape[1], dtype=np.uint64))
-        for block in row_slices(n, rows_within(CACHED_CELLS, part.shape[1])):
+        for block in row_slices(n, rows_within(CACHED_CELLS // 4, part.shape[1])):  # with three temporary arrays
             cells = _bits(part[block] if grid is None else grid.cells(part[block]))
             keys[block] += mixed_bits(cells + columns).sum(axis=1, dtype=np.uint64)
     return keys

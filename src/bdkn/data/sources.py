@@ -348,7 +348,8 @@ class ArrayRows(BlockSource):
         parts = (self.y, self.sample_weight, self.groups)
         for start in range(0, n, step):
             some = slice(start, start + step)
-            yield Piece(take_rows(self.X, some), *(None if part is None else part[some] for part in parts))
+            y, weights, groups = (None if part is None else part[some] for part in parts)
+            yield Piece(take_rows(self.X, some), y, weights, groups)
             for part in (self.X, *parts):
                 _release_pages(part)
 

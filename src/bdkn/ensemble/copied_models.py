@@ -18,6 +18,7 @@ from scipy.sparse import issparse
 from scipy.spatial.distance import cdist
 from sklearn.utils import check_array
 
+from bdkn.blocks import LARGE_CELLS, row_slices, rows_within
 from bdkn.errors import InvalidParameterError, ModelFileError
 from bdkn.lazy import lazy
 from bdkn.storage.archive import Arrays, pack, unpack
@@ -32,9 +33,6 @@ MeanStd = tuple[FloatArray, FloatArray | None]
 
 ROWS_PER_BLOCK = 16384
 """Samples that pass through one tree before the next: many, so that a large tree is rarely read from memory."""
-
-ENTRIES_PER_BLOCK = 1 << 22
-"""Entries of a kernel matrix, or of a sparse table made dense, that are in memory at a time (32 MB)."""
 
 MOST_NODES, MOST_COLUMNS = 2**31 - 1, 2**29 - 1
 """Nodes of all trees, and columns, at most: compiled code has 32 bits for a node, and 30 for a column."""
@@ -105,9 +103,8 @@ class CopiedModel:
 
 
 def _blocks(n_rows: int, n_columns: int) -> list[slice]:
-    """Return slices of rows, each of ``ENTRIES_PER_BLOCK`` entries in a table with this number of columns."""
-    step = max(1, ENTRIES_PER_BLOCK // max(1, n_columns))
-    return [slice(start, start + step) for start in range(0, n_rows, step)]
+    """Return slices of rows of a kernel matrix, or of a sparse table made dense, with this number of columns."""
+    return row_slices(n_rows, rows_within(LARGE_CELLS, n_columns))
 
 
 # Linear models

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bdkn.blocks import PREDICTED_ROWS, row_slices
 from bdkn.data.folds import FoldPlan
 from bdkn.data.rows import Rows
 from bdkn.ensemble.held_out import HeldOut
@@ -18,9 +20,6 @@ from bdkn.typing import Array, BoolArray, IndexArray
 
 Members = Sequence[int] | IndexArray
 Number = TypeVar("Number", bound=np.generic)
-
-_BLOCK_ROWS = 1 << 15
-"""Rows that a member's networks predict at once."""
 
 
 @dataclass(frozen=True)
@@ -135,8 +134,7 @@ def predict_held_out(networks: FoldNetworks, rows: Rows, plan: FoldPlan) -> Held
     """Return the predictions of each member for the rows that its folds leave out."""
     means, variances, fold_variance = np.full((3, len(rows), len(plan.names)), np.nan)
     with stage("predict held-out rows"), np.errstate(over="ignore", invalid="ignore"):  # see sound_members
-        for h, start in np.ndindex(len(plan.names), -(-len(rows) // _BLOCK_ROWS)):
-            block = slice(start * _BLOCK_ROWS, (start + 1) * _BLOCK_ROWS)
+        for h, block in product(range(len(plan.names)), row_slices(len(rows), PREDICTED_ROWS)):
             by_fold, own = networks.crossed.outputs(h, rows.X[block])
             left_out = plan.fold_of[block, h], np.arange(by_fold.shape[1])
             means[block, h], variances[block, h] = by_fold[left_out], own[left_out]

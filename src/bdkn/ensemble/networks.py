@@ -9,6 +9,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bdkn.blocks import PREDICTED_ROWS, row_slices
 from bdkn.data.rows import Rows
 from bdkn.data.scaling import Encoder, Standardizer, TargetScaler
 from bdkn.ensemble.cross_fitting import FoldGrid, Members
@@ -19,9 +20,6 @@ from bdkn.networks import EncodedNetworks, MixedNetworks, Networks, Predictor
 from bdkn.predictive import Gaussian
 from bdkn.storage.fields import Part, floats, must, sizes, stored
 from bdkn.typing import FloatArray, IndexArray
-
-_BLOCK_ROWS = 1 << 15
-"""Rows that all networks predict at once."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +93,8 @@ class NetworkEnsemble:
     def forecast(self, X: ArrayLike) -> Forecast:
         """Return the forecast for table rows, in scaled units, computed a block of rows at a time."""
         table = self.inputs.check_rows(X)
-        blocks = [table[start : start + _BLOCK_ROWS] for start in range(0, max(1, len(table)), _BLOCK_ROWS)]
-        return Forecast.concatenate([Forecast.of(*self._by_fold(block)) for block in blocks])
+        blocks = row_slices(len(table), PREDICTED_ROWS)
+        return Forecast.concatenate([Forecast.of(*self._by_fold(table[block])) for block in blocks])
 
     def by_fold(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return means and variances of every network, each (folds, n, H), for table rows, in scaled units."""

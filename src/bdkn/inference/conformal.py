@@ -21,12 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bdkn.blocks import LARGE_CELLS, row_slices, rows_within
 from bdkn.inference.posteriors import Posterior, solve
 from bdkn.inference.rowwise import leverage, whitened
 from bdkn.typing import FloatArray
-
-_AT_ONCE = 2**22
-"""Numbers (rows of the fit times rows to predict) that are held at once."""
 
 _ROUNDING = 1e-12
 
@@ -44,8 +42,7 @@ class FoldOutputs:
 
     def blocks(self, size: int) -> Iterator[FoldOutputs]:
         """Yield the rows in blocks."""
-        for start in range(0, len(self.extra), size):
-            part = slice(start, start + size)
+        for part in row_slices(len(self.extra), size):
             yield FoldOutputs(self.means[:, part], self.variances[:, part], self.extra[part])
 
 
@@ -69,7 +66,7 @@ class LeftOutPredictors:
         K, _, H = outputs.means.shape
         chosen, variance_of = _chosen(self.fits, K), _chosen(self.variance_fits, K) / self.variance_fits.shape[1]
         weighted = chosen * np.tile(self.weights, (1, K))
-        for block in outputs.blocks(max(1, _AT_ONCE // len(self.scores))):
+        for block in outputs.blocks(rows_within(LARGE_CELLS, len(self.scores))):
             means = _flat(block.means)
             middle = means.mean(axis=0)
             apart = means - middle  # so that the variance among members keeps its digits

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln
 
+from bdkn.blocks import THREAD_ROWS, row_slices
 from bdkn.data.rows import Rows
 from bdkn.data.scaling import LIMIT, Standardizer
 from bdkn.errors import DivergedError, InvalidParameterError
@@ -416,9 +417,6 @@ def _empty_forest(nodes: Ints, drawn: int) -> Forest:
     return Forest(feature, threshold, right, start, stop, nodes[:-1].copy(), np.empty(drawn, dtype=np.int32), copies)
 
 
-BLOCK_ROWS = 1 << 12
-"""Rows that one thread processes at once."""
-
 _LEAST_AGREEMENT = 1e-3
 
 
@@ -462,7 +460,7 @@ class NeighbourDensity:
             parts = self.neighbours.components(around[rows], keys[rows])
             self._weigh(parts, trust[rows], tuple(array[rows] for array in out))
 
-        run_on_threads(compute, [slice(i, i + BLOCK_ROWS) for i in range(0, n, BLOCK_ROWS)])
+        run_on_threads(compute, row_slices(n, THREAD_ROWS))
         return self._mixture(student, trust, out)
 
     def weigh(self, student: StudentT, parts: Components) -> StudentTMixture:
@@ -679,11 +677,6 @@ def _scored_rows(absent: BoolArray, seed: np.random.SeedSequence) -> IndexArray:
     return np.sort(np.random.default_rng(seed).choice(enough, _MOST_SCORED, replace=False))
 
 
-def _blocks(n: int, size: int) -> list[slice]:
-    """Return n rows in blocks of this size."""
-    return [slice(i, i + size) for i in range(0, n, size)]
-
-
 @dataclass(frozen=True, eq=False)
 class _Stacking:
     """Components of training rows from trees that have not drawn them, with the rows' own Student-t and targets."""
@@ -713,7 +706,7 @@ class _Stacking:
             some = rows[part]
             neighbours.write_components(own[part], keys[some], absent[some], parts.rows(part))
 
-        run_on_threads(compute, _blocks(len(rows), _AT_ONCE), n_jobs)
+        run_on_threads(compute, row_slices(len(rows), _AT_ONCE), n_jobs)
         total = np.ones(len(rows)) if grown.counts is None else grown.counts[rows]
         return cls(neighbours, own, grown.y[rows], total, grown.groups[rows], parts, n_jobs)
 
@@ -779,7 +772,7 @@ class _Stacking:
         def write(rows: slice) -> None:
             found[rows] = compute(self._rows(rows))
 
-        run_on_threads(write, _blocks(len(self.y), _SCORED_AT_ONCE), self.n_jobs)
+        run_on_threads(write, row_slices(len(self.y), _SCORED_AT_ONCE), self.n_jobs)
         return found
 
     def _density(self) -> NeighbourDensity:

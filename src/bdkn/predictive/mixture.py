@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betaln, gammaln, logsumexp, ndtri, stdtrit
 
 from bdkn.arrays import read_numbers
+from bdkn.blocks import CACHED_CELLS, THREAD_ROWS, row_slices, rows_within
 from bdkn.errors import InvalidParameterError
 from bdkn.predictive.base import Predictive, check_affine, check_location_scale
 from bdkn.predictive.location_scale import (
@@ -29,7 +30,6 @@ from bdkn.typing import Float32Array, FloatArray
 
 _LARGE = 1e300
 _NARROW = 1e-150  # a point mass is scored as a very narrow Gaussian, whose variance does not yet underflow
-_PAIRS_AT_ONCE = 2**20  # the score sums over pairs of components; this bounds its memory to some tens of MB
 _EPS = np.finfo(np.float64).eps
 _MOST = np.finfo(np.float64).max
 _ROUNDING = 3e-14  # logarithms of probabilities are known to about this, far out in the tail
@@ -157,9 +157,8 @@ class GaussianMixture(Predictive):
             moved = {"loc": self.loc / unit, "scale": self.scale / unit}
             with np.errstate(over="ignore"):
                 return np.asarray(unit * replace(self, **moved)._crps(y / unit))
-        rows = max(1, _PAIRS_AT_ONCE // max(1, y.shape[1] * self.loc.shape[1] ** 2))
-        starts = range(0, len(self), rows)
-        return np.concatenate([y[:0], *(self[i : i + rows]._crps_at_once(y[i : i + rows]) for i in starts)])
+        blocks = row_slices(len(self), rows_within(CACHED_CELLS, y.shape[1] * self.loc.shape[1] ** 2))
+        return np.concatenate([self[rows]._crps_at_once(y[rows]) for rows in blocks])
 
     def _crps_at_once(self, y: FloatArray) -> FloatArray:
         """Return E|Y - y| - E|Y - Y'|/2, sums over components and over pairs of them."""
@@ -214,9 +213,6 @@ def increasing_root(
             break
     return x
 
-
-_BLOCK_ROWS = 1 << 12
-"""Rows that one thread processes at once."""
 
 _GAUSSIAN_DF = 1e8
 _FAR_DOWN = 1e-100
@@ -395,7 +391,7 @@ class StudentTMixture(Predictive):
 
     def _in_blocks(self, function: Callable[..., FloatArray], *per_row: FloatArray) -> FloatArray:
         """Return the results of a compiled function, computed on several threads if rows are many."""
-        parts = [slice(start, start + _BLOCK_ROWS) for start in range(0, len(self), _BLOCK_ROWS)] or [slice(0, 0)]
+        parts = row_slices(len(self), THREAD_ROWS)
         found: list[Any] = [None] * len(parts)
 
         def compute(k: int) -> None:

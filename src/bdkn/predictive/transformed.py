@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
 from bdkn.errors import check_number
 from bdkn.lazy import lazy
 from bdkn.predictive.base import Index, Predictive
@@ -38,7 +39,6 @@ _REACH = 6.5
 """Standard deviations beyond which a Gaussian has no mass."""
 
 _GAUSSIAN = _panels(1, 32)
-_VALUES_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +100,7 @@ def gaussian_moments(
     ``function`` returns f of an array (m, k), given that and the slice of m rows that it belongs to.
     """
     (at, share), found = _GAUSSIAN, np.empty((3, *loc.shape))
-    size = max(1, _VALUES_AT_ONCE // max(1, loc.shape[1] * len(at)))
-    for rows in (slice(start, start + size) for start in range(0, len(loc), size)):
+    for rows in row_slices(len(loc), rows_within(CACHED_CELLS, loc.shape[1] * len(at))):
         centre, unit = loc[rows, :, None], scale[rows, :, None]
         low, high = (np.clip((end - centre) / unit, -_REACH, _REACH) for end in ends)
         t = low + (high - low) * at

@@ -12,6 +12,7 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
+from bdkn.blocks import READ_ROWS, row_slices
 from bdkn.kernels.code_cache import compiled
 from bdkn.networks.gpu.cuda import Buffer, Device, Program, upload
 from bdkn.networks.job import (
@@ -234,9 +235,6 @@ _FIRST_BYTES = 8 * 2**20
 _LAUNCH_FLOPS = 1.5e10
 """Work of one multiprocessor in one launch: about a third of a second, after which a user can interrupt."""
 
-_BLOCK_ROWS = 2**16
-"""Rows that are copied to the device at a time."""
-
 _MOST = 2**31 - 1
 """The largest integer of 32 bits."""
 
@@ -264,12 +262,12 @@ def _upload_inputs(X: Float32Array, device: Device) -> Buffer:
     """Copy inputs to a device: a one, which biases multiply, and zeros follow each row up to a multiple of four."""
     n, inputs = X.shape
     length = (inputs + 4) & ~3
-    buffer, block = device.allocate(4 * n * length), np.zeros((min(n, _BLOCK_ROWS), length), dtype=np.float32)
+    buffer, block = device.allocate(4 * n * length), np.zeros((min(n, READ_ROWS), length), dtype=np.float32)
     block[:, inputs] = 1
-    for start in range(0, n, _BLOCK_ROWS):
-        part = X[start : start + _BLOCK_ROWS]
+    for rows in row_slices(n, READ_ROWS):
+        part = X[rows]
         block[: len(part), :inputs] = part
-        device.fill(buffer, block[: len(part)], 4 * start * length)
+        device.fill(buffer, block[: len(part)], 4 * rows.start * length)
     return buffer
 
 
