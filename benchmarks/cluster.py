@@ -54,7 +54,7 @@ def model() -> BDKNRegressor:
     """Return the regressor that is measured."""
     return BDKNRegressor(
         n_members=MEMBERS,
-        n_folds=FOLDS,
+        cv=FOLDS,
         epochs=EPOCHS,
         density="student-t",
         target="identity",

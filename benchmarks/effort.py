@@ -28,7 +28,7 @@ def networks(X: np.ndarray, y: np.ndarray, seed: int, *, members: float, epochs:
     """Return ``BDKNRegressor`` with shares of the default numbers of members and epochs."""
     size = default_size(len(y))
     numbers = {"n_members": max(2, round(members * size.n_members)), "epochs": max(1, round(epochs * size.epochs))}
-    return bdkn.BDKNRegressor(random_state=seed, n_jobs=1, n_folds=folds, **numbers).fit(X, y).predict_dist
+    return bdkn.BDKNRegressor(random_state=seed, n_jobs=1, cv=folds, **numbers).fit(X, y).predict_dist
 
 
 def catboost(X: np.ndarray, y: np.ndarray, seed: int, *, stop: bool) -> Any:

@@ -80,7 +80,7 @@ def line(name: str, rows: Rows, bounds: tuple[float, float], n: int) -> list[str
     """Return the lines of the record about a problem, whose first ``n`` rows are trained on."""
     (X, y), (new, observed), lines, scores = (rows[0][:n], rows[1][:n]), (rows[0][n:], rows[1][n:]), [], []
     for target in ("identity", "auto"):
-        model = BDKNRegressor(target=target, n_members=4, n_folds=4, epochs=150, n_jobs=1, random_state=0).fit(X, y)
+        model = BDKNRegressor(target=target, n_members=4, cv=4, epochs=150, n_jobs=1, random_state=0).fit(X, y)
         dist, ends = model.predict_dist(new), model.predict_interval(new)
         inside = np.mean((ends[:, 0] <= observed) & (observed <= ends[:, 1]))
         lower, upper = dist.interval(0.9)

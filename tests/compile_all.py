@@ -23,7 +23,7 @@ def models() -> list[bdkn.ProbabilisticRegressor]:
     members = [("networks", bdkn.DeepEnsembleRegressor(**small)), ("trees", RandomForestRegressor(10, random_state=0))]
     return [
         bdkn.BDKNRegressor(**small),
-        bdkn.BDKNRegressor(**small, early_stopping=True),
+        bdkn.BDKNRegressor(**small, training=bdkn.TrainingOptions(early_stopping=True)),
         bdkn.BDKNRegressor.from_paper(1, **small),
         bdkn.BayesianStackingRegressor(members, random_state=0),
     ]

@@ -29,7 +29,7 @@ def test_width_over_two_columns(tmp_path, capsys):
     example = runpy.run_path(str(FOLDER / "plot_width.py"))
     for name in ("BDKN", "Deep ensemble"):
         example["MODELS"][name].set_params(epochs=3)
-    example["MODELS"]["Stack of trees"].set_params(estimators=example["TREES"][:1])
+    example["MODELS"]["Stack of trees"].set_params(members=example["TREES"][:1])
     example["main"](tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 10_000
     table = capsys.readouterr().out.splitlines()

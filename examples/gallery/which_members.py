@@ -12,7 +12,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.linear_model import RidgeCV
 from sklearn.neighbors import KNeighborsRegressor
 
-from bdkn import BayesianStackingRegressor
+from bdkn import BayesianStackingRegressor, CombinationOptions
 from bdkn.plots import WeightsDisplay
 
 rng = np.random.default_rng(0)
@@ -24,7 +24,7 @@ members = [
     ("neighbours", KNeighborsRegressor(5)),
     ("a guess", lambda X: X[:, 2] ** 2),
 ]
-stack = BayesianStackingRegressor(members, select_members=False, density="student-t", random_state=0)
+stack = BayesianStackingRegressor(members, combination=CombinationOptions(select_members=False), density="student-t", random_state=0)
 stack.fit(X[:200], y[:200])
 
 # %%

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
         predict_std,
     )
     from bdkn.data.dask_rows import DaskRows
+    from bdkn.data.folds import RowNumberFolds
     from bdkn.data.parquet import ParquetRows
     from bdkn.data.sources import ArrayRows, IteratorRows
-    from bdkn.ensemble.chunks import RowNumberFolds
+    from bdkn.ensemble.selection import CombinationOptions
     from bdkn.errors import (
         BDKNError,
         ColumnsWarning,
@@ -35,8 +36,9 @@ if TYPE_CHECKING:
         RepeatedRowsWarning,
     )
     from bdkn.estimators import BayesianStackingRegressor, BDKNRegressor, DeepEnsembleRegressor, load
-    from bdkn.estimators.updating import RowStatistics
     from bdkn.metrics import Monitor, MonitorReport, calibration_error, coverage, crps, neg_crps, neg_nll, nll, rmse
+    from bdkn.model.updating import RowStatistics
+    from bdkn.networks.settings import TrainingOptions
     from bdkn.networks.torch_engine import TorchEngine
     from bdkn.predictive import Gaussian, GaussianMixture, StudentT
 
@@ -48,6 +50,7 @@ __all__ = [
     "BDKNRegressor",
     "BayesianStackingRegressor",
     "ColumnsWarning",
+    "CombinationOptions",
     "DaskRows",
     "DeepEnsembleRegressor",
     "DivergedError",
@@ -68,6 +71,7 @@ __all__ = [
     "RowStatistics",
     "StudentT",
     "TorchEngine",
+    "TrainingOptions",
     "__version__",
     "calibration_error",
     "coverage",
@@ -123,8 +127,10 @@ _HOME = {
         "predict_quantiles",
         "predict_std",
     ),
-    "bdkn.estimators.updating": ("RowStatistics",),
-    "bdkn.ensemble.chunks": ("RowNumberFolds",),
+    "bdkn.model.updating": ("RowStatistics",),
+    "bdkn.data.folds": ("RowNumberFolds",),
+    "bdkn.ensemble.selection": ("CombinationOptions",),
+    "bdkn.networks.settings": ("TrainingOptions",),
     "bdkn.data.sources": ("ArrayRows", "IteratorRows"),
     "bdkn.data.parquet": ("ParquetRows",),
     "bdkn.data.dask_rows": ("DaskRows",),

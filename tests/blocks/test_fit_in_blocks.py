@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bdkn
-from bdkn import ArrayRows, BDKNRegressor, RowNumberFolds
+from bdkn import ArrayRows, BDKNRegressor, CombinationOptions, RowNumberFolds
 from bdkn.data.sample import draw_sample
 from bdkn.errors import InvalidParameterError
 from bdkn.estimators import in_blocks
@@ -88,7 +88,7 @@ def test_all_rows_left_out_are_counted_and_the_weights_are_those_of_all(small_ch
 
 def test_statistics_of_chunks_are_those_of_all_rows_at_once(small_chunks):
     X, y = table()
-    model = BDKNRegressor(**SMALL, prior_variance=1.0, tempering=0.5).fit(ArrayRows(X, y))
+    model = BDKNRegressor(**SMALL, combination=CombinationOptions(prior_variance=1.0, tempering=0.5)).fit(ArrayRows(X, y))
     ensemble, left_out = model.ensemble_, model._combined.left_out
     folds = [list(RowNumberFolds(5, seed).split(X)) for seed in _fold_seeds(4)]
     members = [int(name.split()[1]) - 1 for name in ensemble.names]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bdkn import BDKNRegressor, load
+from bdkn import BDKNRegressor, CombinationOptions, load
 from bdkn.data.folds import FoldPlan, Splitting
 from bdkn.data.rows import Rows
 from bdkn.data.scaling import encode
@@ -69,7 +69,7 @@ def test_counts_are_weights_of_rows():
 def test_it_is_the_mean_where_nothing_can_be_learned(y):
     X = np.random.default_rng(0).normal(size=(6, 20))
     encoded, _ = encode(Rows(X[:3], y[:3]))
-    plan = FoldPlan.of(BDKNRegressor(n_folds=3), Splitting.plain(encoded), 0, range(1))
+    plan = FoldPlan.of(BDKNRegressor(cv=3), Splitting.plain(encoded), 0, range(1))
     found = fit_linear(encoded, plan, own_variance=True)
     assert np.isfinite(found.held_out.means).all()
     for W, _b in found.networks.trained.networks.layers:
@@ -88,7 +88,7 @@ def test_wide_tables_have_it_and_others_do_not():
     new, y_new = sparse_rows(300, seed=1)
     assert model.score(new, y_new) > max(0.8, alone.score(new, y_new))
     assert model.n_trained_ == alone.n_trained_ == 3
-    narrow = BDKNRegressor(**SMALL, random_state=0, linear_member=True, select_members=False).fit(wide[:, :4], y)
+    narrow = BDKNRegressor(**SMALL, random_state=0, linear_member=True, combination=CombinationOptions(select_members=False)).fit(wide[:, :4], y)
     assert narrow.member_names_ == ("linear", "network 1", "network 2", "network 3")
     assert len(narrow.loss_curve_) == 30
 

@@ -131,10 +131,10 @@ def test_members_take_bins_in_turn() -> None:
     """With two activations, members 1 and 2 see the inputs, members 3 and 4 the bins; all engines agree."""
     X = table(120).astype(float)
     y = np.abs(X[:, 0])
-    model = bdkn.BDKNRegressor(n_bins=(0, 4), select_members=False, **FAST).fit(X, y)
+    model = bdkn.BDKNRegressor(n_bins=(0, 4), combination=bdkn.CombinationOptions(select_members=False), **FAST).fit(X, y)
     kinds = [type(model.ensemble_[[h]].networks).__name__ for h in range(4)]
     assert kinds == ["Networks", "Networks", "EncodedNetworks", "EncodedNetworks"]
-    other = bdkn.BDKNRegressor(n_bins=(0, 4), select_members=False, engine="reference", **FAST).fit(X, y)
+    other = bdkn.BDKNRegressor(n_bins=(0, 4), combination=bdkn.CombinationOptions(select_members=False), engine="reference", **FAST).fit(X, y)
     assert_allclose(model.predict(X), other.predict(X), rtol=0, atol=1e-3)
 
 

@@ -32,7 +32,7 @@ def by_hand(model, counts):
 @pytest.fixture(scope="module", params=[(True, None), (False, None), (True, COUNTS)], ids=["scaled", "raw", "counted"])
 def fitted(request):
     standardize_y, counts = request.param
-    model = BDKNRegressor(**PAPER, standardize_y=standardize_y, prior_variance=0.7).fit(X, y, sample_weight=counts)
+    model = BDKNRegressor(**PAPER, training=TrainingOptions(standardize_y=standardize_y), combination=CombinationOptions(prior_variance=0.7)).fit(X, y, sample_weight=counts)
     return model, by_hand(model, np.ones(len(y), int) if counts is None else counts)
 
 
@@ -76,7 +76,7 @@ def test_attributes_against_the_paper(fitted):
 @pytest.mark.parametrize(("design", "rows"), [("cross-fit", 120), ("hold-out", 12), ("in-sample", 120)])
 def test_evidence_is_a_density_of_the_targets_in_their_own_units(design, rows):
     model, stretched = (
-        BDKNRegressor(**QUICK, prior_variance=0.7, design=design).fit(X, target) for target in (y, 10 * y)
+        BDKNRegressor(**QUICK, combination=CombinationOptions(prior_variance=0.7), design=design).fit(X, target) for target in (y, 10 * y)
     )
     assert stretched.evidence_ == pytest.approx(model.evidence_ - rows * np.log(10), rel=1e-4)
 
@@ -84,7 +84,7 @@ def test_evidence_is_a_density_of_the_targets_in_their_own_units(design, rows):
 @pytest.mark.parametrize("design", DESIGNS)
 def test_the_prior_variance_maximises_the_evidence(design):
     def evidence(choice):
-        return BDKNRegressor(**fixed, prior_variance=choice, design=design).fit(X, y).evidence_
+        return BDKNRegressor(**fixed, combination=CombinationOptions(prior_variance=choice), design=design).fit(X, y).evidence_
 
     fixed = {**QUICK, "select_members": False, "tempering": 0.0}
     best = BDKNRegressor(**fixed, design=design).fit(X, y)
@@ -98,15 +98,15 @@ def test_the_prior_variance_maximises_the_evidence(design):
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_the_prior_variance_of_the_paper_stays_near_one(design):
-    model = BDKNRegressor(**QUICK, prior_variance="paper", design=design).fit(X, y)
+    model = BDKNRegressor(**QUICK, combination=CombinationOptions(prior_variance="paper"), design=design).fit(X, y)
     assert np.exp(-0.5) - 1e-6 <= model.prior_variance_ <= np.exp(0.5) + 1e-6
 
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_draws_are_joint(design):
-    model = BDKNRegressor(**QUICK, prior_variance=0.7, tails="posterior", design=design).fit(X[:30], y[:30])
+    model = BDKNRegressor(**QUICK, combination=CombinationOptions(prior_variance=0.7, tails="posterior"), design=design).fit(X[:30], y[:30])
     if design == "hold-out":  # three rows are too few for moments of draws
-        model = BDKNRegressor(**QUICK, prior_variance=0.7, tails="posterior", design=design).fit(X, y)
+        model = BDKNRegressor(**QUICK, combination=CombinationOptions(prior_variance=0.7, tails="posterior"), design=design).fit(X, y)
     draws = model.sample_y(NEW, n_samples=40_000, random_state=1)
     mean, cov = model.predict(NEW, return_cov=True)
     spread = np.sqrt(np.diag(cov))

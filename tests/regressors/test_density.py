@@ -9,7 +9,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
 import bdkn
-from bdkn import BayesianStackingRegressor, BDKNRegressor
+from bdkn import BDKNRegressor, BayesianStackingRegressor, CombinationOptions
 from bdkn.errors import InvalidParameterError
 from bdkn.predictive import StudentT, StudentTMixture
 
@@ -31,7 +31,7 @@ def networks(**params):
 
 
 def stack(**params):
-    return BayesianStackingRegressor(MEMBERS, random_state=0, select_members=False, **params)
+    return BayesianStackingRegressor(MEMBERS, random_state=0, combination=CombinationOptions(select_members=False), **params)
 
 
 @pytest.fixture(scope="module", params=[networks, stack], ids=["networks", "stack"])

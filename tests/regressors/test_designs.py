@@ -188,7 +188,7 @@ def test_a_weight_is_a_repetition_where_copies_share_a_fold(monkeypatch):
 
 
 def test_more_folds_than_rows_leave_out_one_row_each():
-    many, as_many = (BDKNRegressor(**QUICK, n_folds=folds).fit(X[:6], y[:6]) for folds in (100, 6))
+    many, as_many = (BDKNRegressor(**QUICK, cv=folds).fit(X[:6], y[:6]) for folds in (100, 6))
     assert len(many.ensemble_.networks) == 6 * len(many.member_names_)
     np.testing.assert_array_equal(many.predict_interval(NEW), as_many.predict_interval(NEW))
 

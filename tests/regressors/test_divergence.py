@@ -91,7 +91,7 @@ def test_means_and_variances_must_be_finite_and_so_must_their_squares():
 @pytest.mark.parametrize("engine", ["fused", "reference"])
 def test_targets_beyond_single_precision_diverge_and_scaling_helps(engine):
     with pytest.raises(DivergedError, match="standardize_y=True"):
-        BDKNRegressor(**QUICK, standardize_y=False, engine=engine).fit(X, y * 1e60)
+        BDKNRegressor(**QUICK, training=TrainingOptions(standardize_y=False), engine=engine).fit(X, y * 1e60)
     model = BDKNRegressor(**QUICK, engine=engine).fit(X, y * 1e60)
     assert model.score(X, y * 1e60) > 0.9
 
@@ -99,7 +99,7 @@ def test_targets_beyond_single_precision_diverge_and_scaling_helps(engine):
 @pytest.fixture(scope="module", params=["evidence", "paper", 1.0])
 def sane(request):
     """A fit with one of the ways to choose the prior variance."""
-    return BDKNRegressor(**QUICK, prior_variance=request.param, engine=Stretched((1, 1, 1))).fit(X, y)
+    return BDKNRegressor(**QUICK, combination=CombinationOptions(prior_variance=request.param), engine=Stretched((1, 1, 1))).fit(X, y)
 
 
 @pytest.mark.parametrize("factor", [1e6, 1e15, 1e30, 1e36])

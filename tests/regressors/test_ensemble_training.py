@@ -73,13 +73,13 @@ def test_single_precision_input_is_taken_as_it_is(cls):
 
 
 def test_raw_targets_are_left_alone():
-    model = BDKNRegressor(**QUICK, standardize_y=False).fit(X, y)
+    model = BDKNRegressor(**QUICK, training=TrainingOptions(standardize_y=False)).fit(X, y)
     assert (model.ensemble_.targets.mean, model.ensemble_.targets.scale) == (0.0, 1.0)
     assert BDKNRegressor(**QUICK).fit(X, y).ensemble_.targets.mean == pytest.approx(y.mean())
 
 
 def test_curves_are_averaged_over_those_that_ran():
-    model = BDKNRegressor(**{**QUICK, "epochs": 200}, patience=3).fit(X, y)
+    model = BDKNRegressor(**{**QUICK, "epochs": 200}, training=TrainingOptions(patience=3)).fit(X, y)
     lengths = [len(curve) for curve in model.loss_curves_]
     assert len(set(lengths)) > 1, "the members should stop at different epochs for this test to say anything"
     assert model.n_iter_ == len(model.loss_curve_) == max(lengths) < 200
@@ -173,7 +173,7 @@ def test_many_rows_get_fewer_and_deeper_networks_and_fewer_epochs(cls, n_rows, n
     model = cls(**{**QUICK, **free}, engine=Idle())
     if hasattr(model, "select_members"):
         # Neither changes what is trained, and both take long with so many rows.
-        model.set_params(select_members=False, density="student-t")
+        model.set_params(combination=CombinationOptions(select_members=False), density="student-t")
     model.fit(*table(n_rows))
     assert asked == {(hidden, epochs)}
     assert len(model.member_names_) == n_members
@@ -189,7 +189,7 @@ def test_progress_reports_have_one_number_per_network(monkeypatch, predict_with)
 
     monkeypatch.setattr("bdkn.networks.settings.training_progress", listening)
     decays = {"weight_decay": (0.0, 1.0), "epochs": 2}
-    BDKNRegressor(**{**QUICK, **decays}, n_folds=2, predict_with=predict_with, verbose=1).fit(X, y)
+    BDKNRegressor(**{**QUICK, **decays}, cv=2, predict_with=predict_with, verbose=1).fit(X, y)
     n = 6 if predict_with == "folds" else 9
     assert {total for total, _ in told} == {n}
     assert sorted(number for _, number in told) == sorted(2 * list(range(n)))

@@ -7,7 +7,7 @@ from bdkn.estimators import REGRESSORS
 from bdkn.testing import check_regressor
 
 SMALL = {"n_members": 2, "hidden_layer_sizes": 8, "epochs": 10, "learning_rate": 0.01}
-MEMBERS = [("ensemble", bdkn.DeepEnsembleRegressor(**SMALL)), ("posterior", bdkn.BDKNRegressor(**SMALL, n_folds=2))]
+MEMBERS = [("ensemble", bdkn.DeepEnsembleRegressor(**SMALL)), ("posterior", bdkn.BDKNRegressor(**SMALL, cv=2))]
 
 MODELS = [
     bdkn.BDKNRegressor(**SMALL),

@@ -14,7 +14,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
 import bdkn
-from bdkn import BayesianStackingRegressor, BDKNRegressor
+from bdkn import BDKNRegressor, BayesianStackingRegressor, CombinationOptions
 from bdkn.errors import InvalidParameterError, OutsideDataWarning
 
 X, y = table()
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::bdkn.errors.OutsideDataWarning"
 def model(request):
     made = {
         "networks": BDKNRegressor(**QUICK),
-        "hold-out": BDKNRegressor(**QUICK, design="hold-out", holdout_fraction=0.3),
+        "hold-out": BDKNRegressor(**QUICK, design="hold-out", cv=0.3),
         "trees": BayesianStackingRegressor(TREES, random_state=0),
     }
     return made[request.param].fit(X, y)
@@ -136,7 +136,7 @@ def test_a_saved_model_widens_as_before(model, tmp_path):
 
 
 def test_fewer_members_widen_by_their_own_disagreement():
-    model = BDKNRegressor(**QUICK, select_members=False).fit(X, y)
+    model = BDKNRegressor(**QUICK, combination=CombinationOptions(select_members=False)).fit(X, y)
     fewer = model.drop_members(model.member_names_[0])
     assert fewer._combined.widening.usual != model._combined.widening.usual
     assert fewer._combined.widening.support is model._combined.widening.support

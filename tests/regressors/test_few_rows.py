@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from bdkn import BayesianStackingRegressor, BDKNRegressor, FewRowsWarning, coverage
+from bdkn import BDKNRegressor, BayesianStackingRegressor, CombinationOptions, FewRowsWarning, coverage
 
 SMALL = {"n_members": 4, "hidden_layer_sizes": (16,), "epochs": 60, "learning_rate": 0.01, "n_jobs": 1}
 
@@ -59,14 +59,14 @@ def test_the_report_says_if_members_are_not_told_apart():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 2))
     unlike = [("good", lambda X: X[:, 0]), ("useless", lambda X: X[:, 1])]
-    stack = BayesianStackingRegressor(unlike, select_members=False, cv="prefit")
+    stack = BayesianStackingRegressor(unlike, combination=CombinationOptions(select_members=False), cv="prefit")
     stack.fit(X, X[:, 0] + 0.1 * rng.normal(size=100))
     assert stack.members_told_apart_
     assert stack.member_report().attrs["note"] == ""
 
 
 def test_given_prior_variances_are_kept():
-    model = BDKNRegressor(**SMALL, random_state=0, prior_variance=0.1).fit(*linear_rows(40, 2, 0))
+    model = BDKNRegressor(**SMALL, random_state=0, combination=CombinationOptions(prior_variance=0.1)).fit(*linear_rows(40, 2, 0))
     H = len(model.weights_)
     np.testing.assert_array_equal(model.weight_posterior().scale, model.combination_.posterior.weights().scale[:H])
     assert model.members_told_apart_

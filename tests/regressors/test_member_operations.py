@@ -9,7 +9,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bdkn import BayesianStackingRegressor, BDKNRegressor
+from bdkn import BDKNRegressor, BayesianStackingRegressor, CombinationOptions
 from bdkn.ensemble.selection import CombinationSettings
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import combine
@@ -208,7 +208,7 @@ def test_new_members_are_made_as_the_others():
 
 def test_members_that_would_harm_the_rest_are_dropped_too():
     large = "large", lambda rows: 1e3 * np.sin(1e4 * rows[:, 1])
-    model = stack([*MEMBERS[:2], large]).fit(X, y).set_params(select_members=True)
+    model = stack([*MEMBERS[:2], large]).fit(X, y).set_params(combination=CombinationOptions(select_members=True))
     assert model.drop_members("three").member_names_ == ("five",)
     assert "large" not in model.add_members(MEMBERS[2:], X, y).member_names_
 

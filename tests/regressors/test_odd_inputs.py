@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from bdkn import BayesianStackingRegressor, BDKNRegressor, DeepEnsembleRegressor
+from bdkn import BDKNRegressor, BayesianStackingRegressor, CombinationOptions, DeepEnsembleRegressor
 from bdkn.errors import DivergedError, InvalidParameterError
 
 QUICK = {"n_members": 2, "epochs": 2, "hidden_layer_sizes": 4, "random_state": 0, "n_jobs": 1}
@@ -138,7 +138,7 @@ def test_missing_labels_of_every_kind_are_refused():
 
 
 def test_a_member_that_predicts_beyond_all_squares_is_named():
-    model = models()[2].set_params(select_members=False, target="identity").fit(X, Y)
+    model = models()[2].set_params(combination=CombinationOptions(select_members=False), target="identity").fit(X, Y)
     with pytest.raises(DivergedError, match="member 'ridge' must predict numbers of the size of the targets"):
         model.predict(np.full((1, 2), 1e200))
 

@@ -231,7 +231,7 @@ def test_predictions_during_a_fit_are_those_of_the_former_fit(model: BayesianSta
         seen.append(bits(model.predict(X_ARRAY, return_std=True)))
         return np.asarray(X[:, 1])
 
-    model.set_params(estimators=[("one", lambda X: X[:, 0]), ("watching", member)])
+    model.set_params(members=[("one", lambda X: X[:, 0]), ("watching", member)])
     model.fit(*rows(50, 1, columns=4))
     assert set(seen) == {before}
     assert model.n_features_in_ == 4
@@ -244,7 +244,7 @@ def test_a_fit_that_fails_leaves_the_former_one(model: BayesianStackingRegressor
     def member(X: np.ndarray) -> np.ndarray:
         raise error("in the middle of a fit")
 
-    model.set_params(estimators=[("one", lambda X: X[:, 0]), ("failing", member)])
+    model.set_params(members=[("one", lambda X: X[:, 0]), ("failing", member)])
     with pytest.raises(error):
         model.fit(*rows(50, 1, columns=4))
     assert {**vars(model), "estimators": attributes["estimators"]} == attributes

@@ -43,7 +43,7 @@ def test_the_settings_of_the_paper(cls, extra, setting, differs):
 
 
 def test_setting_one_is_the_default_and_anything_can_be_overridden():
-    model = BDKNRegressor.from_paper(random_state=3, epochs=7, prior_variance="evidence")
+    model = BDKNRegressor.from_paper(random_state=3, epochs=7, combination=CombinationOptions(prior_variance="evidence"))
     assert (model.learning_rate, model.random_state, model.epochs, model.prior_variance) == (0.1, 3, 7, "evidence")
 
 

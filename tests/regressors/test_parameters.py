@@ -67,7 +67,7 @@ def test_shared_parameters(cls, given, message):
 )
 def test_evidence(given, message):
     with pytest.raises(InvalidParameterError, match=re.escape(message)):
-        BDKNRegressor(prior_variance=given).fit(X, y)
+        BDKNRegressor(combination=CombinationOptions(prior_variance=given)).fit(X, y)
 
 
 def test_predictive():

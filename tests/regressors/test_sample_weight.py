@@ -63,7 +63,7 @@ def test_weights_of_one_equal_no_weights(cls):
 def test_weights_count_as_observations():
     model = BDKNRegressor(**QUICK, design="in-sample").fit(X, y, sample_weight=COUNTS)
     assert model.dof_ == COUNTS.sum()
-    model = BDKNRegressor(**QUICK, tails="posterior").fit(X, y, sample_weight=COUNTS)
+    model = BDKNRegressor(**QUICK, combination=CombinationOptions(tails="posterior")).fit(X, y, sample_weight=COUNTS)
     assert model.dof_ == model.combination_.n == COUNTS.sum()
 
 

@@ -14,10 +14,10 @@ NEW, y_new = table(20, seed=1)
 
 MODELS = [
     BDKNRegressor(**QUICK),
-    BDKNRegressor(**QUICK, objective="mse", predict_with="refit", tempering=1.0, tails="posterior"),
+    BDKNRegressor(**QUICK, objective="mse", predict_with="refit", combination=CombinationOptions(tempering=1.0, tails="posterior")),
     BDKNRegressor(**QUICK, design="hold-out"),
-    BDKNRegressor(**{**QUICK, "activation": ("relu", "silu"), "weight_decay": (0.0, 0.1, 1.0)}, select_members=False),
-    BDKNRegressor(**QUICK, design="in-sample", prior_variance=0.5, standardize_y=False),
+    BDKNRegressor(**{**QUICK, "activation": ("relu", "silu"), "weight_decay": (0.0, 0.1, 1.0)}, combination=CombinationOptions(select_members=False)),
+    BDKNRegressor(**QUICK, design="in-sample", combination=CombinationOptions(prior_variance=0.5), training=TrainingOptions(standardize_y=False)),
     DeepEnsembleRegressor(**QUICK),
     DeepEnsembleRegressor(**QUICK, objective="mse", predictive="gaussian"),
 ]
@@ -85,7 +85,7 @@ def test_the_number_of_columns_is_kept_and_checked(kept):
 
 def test_names_of_the_members_in_use_are_saved(tmp_path):
     with pytest.warns(DivergedMemberWarning):
-        model = BDKNRegressor(**QUICK, select_members=False, engine=Stretched((np.nan, 1, 1))).fit(X, y)
+        model = BDKNRegressor(**QUICK, combination=CombinationOptions(select_members=False), engine=Stretched((np.nan, 1, 1))).fit(X, y)
     model.save(tmp_path / "model.bdkn")
     assert bdkn.load(tmp_path / "model.bdkn").member_names_ == ("network 2", "network 3")
 

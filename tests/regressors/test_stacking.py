@@ -23,7 +23,7 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bdkn.estimators.stacking
-from bdkn import BayesianStackingRegressor, BDKNRegressor, DeepEnsembleRegressor
+from bdkn import BDKNRegressor, BayesianStackingRegressor, CombinationOptions, DeepEnsembleRegressor
 from bdkn.errors import DivergedError, DivergedMemberWarning, InvalidParameterError
 from bdkn.estimators.defaults import default_estimators
 from bdkn.inference import Forecast, combine
@@ -167,7 +167,7 @@ def test_noise_is_the_average_of_the_variances_known():
 
 def _with_all_members(model, rows, targets, **params):
     """Return the fit that uses all members."""
-    return model.set_params(select_members=False).fit(rows, targets, **params)
+    return model.set_params(combination=CombinationOptions(select_members=False)).fit(rows, targets, **params)
 
 
 def test_without_any_variance_the_noise_is_constant():
@@ -670,7 +670,7 @@ def test_row_numbers_given_as_cv_are_saved(tmp_path, kind):
 def test_a_stack_of_bdkn_regressors_is_saved(tmp_path, random_state):
     members = [
         ("ensemble", DeepEnsembleRegressor(**QUICK)),
-        ("posterior", BDKNRegressor(**QUICK, n_folds=2)),
+        ("posterior", BDKNRegressor(**QUICK, cv=2)),
         ("inner", stack([("networks", DeepEnsembleRegressor(**QUICK))], cv=2)),
         ("none", "drop"),
     ]

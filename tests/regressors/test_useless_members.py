@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from quick import QUICK, Stretched, table
 
-from bdkn import BDKNRegressor
+from bdkn import BDKNRegressor, CombinationOptions
 from bdkn.ensemble.held_out import HeldOut
 from bdkn.ensemble.selection import PRICE, CombinationSettings, elimination
 from bdkn.networks import Networks
@@ -58,7 +58,7 @@ def test_one_among_four_does_no_harm(engine, sane):
 @pytest.mark.parametrize("options", [{}, {"design": "hold-out"}, {"tails": "posterior"}], ids=str)
 def test_the_members_in_use_have_the_best_score(options):
     def fitted(select):
-        return BDKNRegressor(**FOUR, **options, select_members=select, engine="reference").fit(X, y)
+        return BDKNRegressor(**FOUR, **options, combination=CombinationOptions(select_members=select), engine="reference").fit(X, y)
 
     everyone, best = fitted(False), fitted(True)
     assert everyone.member_names_ == ("network 1", "network 2", "network 3", "network 4")
@@ -75,10 +75,10 @@ def test_the_members_in_use_have_the_best_score(options):
 
 @pytest.mark.parametrize(("n", "most"), [(2, 1), (3, 1), (4, 2), (5, 3), (6, 4)])
 def test_fewer_members_than_held_out_rows_are_used(n, most):
-    model = BDKNRegressor(**FOUR, n_folds=2, engine="reference").fit(X[:n], y[:n])
+    model = BDKNRegressor(**FOUR, cv=2, engine="reference").fit(X[:n], y[:n])
     assert len(model.held_out_.y) == n
     assert 1 <= len(model.member_names_) <= most
-    everyone = BDKNRegressor(**FOUR, n_folds=2, select_members=False, engine="reference").fit(X[:n], y[:n])
+    everyone = BDKNRegressor(**FOUR, cv=2, combination=CombinationOptions(select_members=False), engine="reference").fit(X[:n], y[:n])
     assert len(everyone.member_names_) == 4
 
 

@@ -41,7 +41,7 @@ def table(n, seed):
 
 def test_no_text_of_a_table_runs_in_its_page(tmp_path):
     options = {"n_members": 3, "epochs": 20, "effort": "fast", "density": "student-t", "random_state": 0}
-    model = BDKNRegressor(n_folds=3, **options).fit(*table(120, 0))
+    model = BDKNRegressor(cv=3, **options).fit(*table(120, 0))
     path = tmp_path / "page.html"
     page_of = make_page(model, *table(60, 1), title=NAMES[0], target_name=NAMES[1])
     page_of.save(path)

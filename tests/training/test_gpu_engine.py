@@ -315,7 +315,7 @@ def test_the_automatic_choice_follows_the_size_of_the_work(monkeypatch: pytest.M
 
 @pytest.mark.usefixtures("without_cuda")
 def test_verbose_says_where_the_networks_are_trained(rows: Rows, capfd: pytest.CaptureFixture[str]) -> None:
-    model = BDKNRegressor(n_members=2, n_folds=2, epochs=2, density="student-t", engine="auto", verbose=1)
+    model = BDKNRegressor(n_members=2, cv=2, epochs=2, density="student-t", engine="auto", verbose=1)
     model.fit(rows.X.astype(np.float64), rows.y)
     assert "trained 4 networks on the CPU" in " ".join(capfd.readouterr().err.split())
 
@@ -333,7 +333,7 @@ def test_a_regressor_is_that_of_the_fused_engine_up_to_rounding(rows: Rows) -> N
 def test_no_forest_is_grown_that_is_not_needed(unneeded: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(density, "grow_forest", lambda *_, **__: pytest.fail("a forest is grown"))
     X = np.linspace(0.0, 1.0, 300)[:, None]
-    model = BDKNRegressor(n_members=2, n_folds=2, epochs=2, random_state=0, engine=emulated(), **unneeded)
+    model = BDKNRegressor(n_members=2, cv=2, epochs=2, random_state=0, engine=emulated(), **unneeded)
     assert model.fit(X, X[:, 0] + np.arange(300) % 2).density_ is None
 
 

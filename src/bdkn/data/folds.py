@@ -16,11 +16,18 @@ from sklearn.model_selection._split import GroupsConsumerMixin
 
 from bdkn.data.repeated_rows import find_repeated_rows
 from bdkn.data.rows import Rows, RowSelection, RowsWithout, missing_labels
+from bdkn.data.sample import MemberFolds, Numbers, fold_of, group_numbers
 from bdkn.errors import InvalidParameterError, RepeatedRowsWarning, check_number, shown, warn_user
 from bdkn.storage.fields import Entropy, Number, integers, must, sizes, stored
 from bdkn.typing import IndexArray
 
 _RowNumbers = Annotated[IndexArray, integers("*")]
+
+N_FOLDS = 5
+"""Number of folds where ``cv`` is None."""
+
+HOLDOUT_FRACTION = 0.1
+"""Fraction of the rows that ``design="hold-out"`` holds out where ``cv`` is None."""
 
 
 @stored
@@ -395,45 +402,92 @@ Seeds = Sequence[np.random.SeedSequence]
 
 @dataclass(frozen=True, eq=False)
 class FoldPlan:
-    """The networks to train, in the order of a ``FoldGrid``, and the rows that each fold leaves out.
+    """The networks to train, in the order of a ``FoldGrid``, and the rows that each fold holds out.
 
-    Of each network: ``seeds``, ``members`` (the number of its member), and ``rows`` (None: all rows). ``fold_of``, of
-    shape (n, H), is the fold that leaves a row out, for each member, and -1 if none does. ``held_out`` are the rows
-    that all members leave out, None if every row is left out once. With ``refit`` a member predicts with one more
-    network, trained on all rows, instead of the average over its folds; these networks are the last ones.
+    Of each network: ``seeds``, ``members`` (the number of its member), and ``rows`` (None: all rows). ``member_seeds``
+    has one seed per member. ``fold_of``, of shape (n, H), is the fold that holds out a row, for each member, and -1 if
+    none does. ``held_out`` are the rows that all members hold out, None if every row is held out once. With ``refit`` a
+    member predicts with one more network, trained on all rows, instead of the average over its folds; these networks
+    are the last ones. ``by_number`` gives the folds of any other rows as functions of row numbers; None for rows in
+    memory.
     """
 
     names: tuple[str, ...]
+    member_seeds: Seeds
     seeds: Seeds
     members: Sequence[int]
     rows: Sequence[RowSelection | None]
     fold_of: NDArray[np.signedinteger]
     held_out: IndexArray | None
     refit: bool
+    by_number: MemberFolds | None = None
 
     @classmethod
-    def of(cls, model: Any, splitting: Splitting, entropy: Any, members: range) -> FoldPlan:
-        """Return the plan of a regressor for the members with these numbers.
+    def of(cls, params: Any, splitting: Splitting, entropy: Any, members: range) -> FoldPlan:
+        """Return the plan of a regressor with these parameters for the members with these numbers.
 
-        With ``design="hold-out"`` all members leave the same rows out, else each has folds of its own, if they are
+        With ``design="hold-out"`` all members hold the same rows out, else each has folds of its own, if they are
         random. A member whose folds train on few rows, such as the past only, predicts with a refit.
         """
         root, n_rows = np.random.SeedSequence(entropy), len(splitting.used)
         seeds = root.spawn(members.stop)[members.start :]
-        folds = _member_folds(model, splitting, root, seeds)
-        refit, held_out, K = model.predict_with == "refit" or folds[0].trains_on_few, folds[0].held_out, len(folds[0])
+        if params.design == "hold-out":
+            fraction = HOLDOUT_FRACTION if params.cv is None else params.cv
+            folds = [Folds.single(n_rows, fraction, fold_generator(root), splitting.sets)] * len(seeds)
+        else:
+            cv = N_FOLDS if params.cv is None else params.cv
+            folds = [splitting.cross(cv, fold_generator(seed)) for seed in seeds]
+        refit, held_out, K = params.predict_with == "refit" or folds[0].trains_on_few, folds[0].held_out, len(folds[0])
+        if any(len(one) != K or not np.array_equal(one.held_out, held_out) for one in folds[1:]):
+            raise InvalidParameterError(
+                "cv must leave out the same rows, in as many folds, for every member; got others for another "
+                "random_state: give the splitter a random_state, for the same folds for all members"
+            )
         fold_of = np.full((n_rows, len(seeds)), -1, dtype=np.int16 if K < 2**15 else np.int32)
         rows: list[RowSelection | None] = []
         for k, h in np.ndindex(K, len(folds)):
             fold_of[folds[h].left_out[k], h] = k
             rows.append(folds[h].selection(k))
+        return cls._with_seeds(members, seeds, rows, fold_of, held_out if len(held_out) < n_rows else None, K, refit)
+
+    @classmethod
+    def of_numbers(cls, params: Any, units: Numbers, entropy: Any, members: range) -> FoldPlan:
+        """Return the plan of a regressor for rows in blocks; ``units`` are the numbers of those in memory."""
+        root, n = np.random.SeedSequence(entropy), len(units)
+        seeds = root.spawn(members.stop)[members.start :]
+        if params.design == "hold-out":
+            fraction = HOLDOUT_FRACTION if params.cv is None else float(params.cv)
+            folds = MemberFolds(1, (int(fold_generator(root).integers(2**31)),) * len(seeds), fraction)
+        else:
+            fold_seeds = tuple(int(fold_generator(seed).integers(2**31)) for seed in seeds)
+            folds = MemberFolds(_number_of_folds(params.cv), fold_seeds)
+        fold_of, K = folds.of(units), folds.n_folds
+        left_out = [np.flatnonzero(fold_of[:, h] == k) for k in range(K) for h in range(len(seeds))]
+        rows: list[RowSelection | None] = [RowsWithout(n, some) for some in left_out]
+        held_out = np.flatnonzero(fold_of[:, 0] >= 0)
+        refit = params.predict_with == "refit"
+        plan = cls._with_seeds(members, seeds, rows, fold_of, held_out if len(held_out) < n else None, K, refit)
+        return replace(plan, by_number=folds)
+
+    @classmethod
+    def _with_seeds(
+        cls,
+        members: range,
+        seeds: Seeds,
+        rows: list[RowSelection | None],
+        fold_of: NDArray[np.signedinteger],
+        held_out: IndexArray | None,
+        n_folds: int,
+        refit: bool,
+    ) -> FoldPlan:
         return cls(
             names=tuple(f"network {h + 1}" for h in members),
-            seeds=[child_seed(seed, k) for k in range(K) for seed in seeds] + seeds * refit,
-            members=[*members] * (K + refit),
+            member_seeds=seeds,
+            seeds=[child_seed(seed, k) for k in range(n_folds) for seed in seeds] + [*seeds] * refit,
+            members=[*members] * (n_folds + refit),
             rows=rows + [None] * (len(seeds) * refit),
             fold_of=fold_of,
-            held_out=held_out if len(held_out) < n_rows else None,
+            held_out=held_out,
             refit=refit,
         )
 
@@ -443,21 +497,85 @@ class FoldPlan:
         total = sum(len(self.fold_of) if numbers is None else len(numbers) for numbers in self.rows)
         return total / len(self.names)
 
-
-def _member_folds(model: Any, splitting: Splitting, root: np.random.SeedSequence, seeds: Seeds) -> list[Folds]:
-    """Return the folds of each member."""
-    if model.design == "hold-out":
-        n, fraction = len(splitting.used), model.holdout_fraction
-        return [Folds.single(n, fraction, fold_generator(root), splitting.sets)] * len(seeds)
-    cv = model.n_folds if model.cv is None else model.cv
-    folds = [splitting.cross(cv, fold_generator(seed)) for seed in seeds]
-    first = folds[0].held_out
-    if any(len(one) != len(folds[0]) or not np.array_equal(one.held_out, first) for one in folds[1:]):
-        raise InvalidParameterError(
-            "cv must leave out the same rows, in as many folds, for every member; got others for another random_state: "
-            "give the splitter a random_state, for the same folds for all members"
+    def first_member(self, name: str) -> FoldPlan:
+        """Return the plan of one member of that name, with the folds of the first member."""
+        H = len(self.names)
+        seeds, rows = self.seeds[::H], self.rows[::H]
+        return replace(
+            self,
+            names=(name,),
+            member_seeds=self.member_seeds[:1],
+            seeds=seeds,
+            members=[0] * len(rows),
+            rows=rows,
+            fold_of=self.fold_of[:, :1],
+            by_number=None,
         )
-    return folds
+
+    def for_chunk(self, units: Numbers, members: Sequence[int], names: tuple[str, ...]) -> FoldPlan:
+        """Return the plan by which some members predict the held-out rows with these numbers; it trains nothing."""
+        assert self.by_number is not None, "rows in blocks have folds that are functions of their numbers"
+        fold_of = replace(self.by_number, seeds=tuple(self.by_number.seeds[h] for h in members)).of(units)
+        left_out = fold_of[:, 0] >= 0
+        held_out = None if left_out.all() else np.flatnonzero(left_out)
+        return FoldPlan(names, [], [], [], [], fold_of, held_out, self.refit, self.by_number)
+
+
+def _number_of_folds(cv: Any) -> int:
+    """Return the number of folds of rows in blocks; raise if other folds than those of row numbers are asked for."""
+    if cv is None:
+        return N_FOLDS
+    if isinstance(cv, RowNumberFolds):
+        return cv.n_folds
+    if not is_fold_count(cv):
+        raise InvalidParameterError(
+            f"the folds of rows in blocks are functions of their numbers, or of their groups; got cv={cv!r}: leave cv "
+            "out, or give the number of folds, and name a column of groups if rows belong together"
+        )
+    check_number("cv", cv, low=2, whole=True)
+    return int(cv)
+
+
+@dataclass
+class RowNumberFolds(ShuffledRows):
+    """Cross-validation splitter whose folds are functions of a row's number, or of its group.
+
+    Rows in blocks are divided so: the fold of a row does not depend on how many other rows there are. With it, a fit to
+    rows in memory has the folds of a fit to the same rows in blocks.
+
+    Parameters
+    ----------
+    n_folds : int, default=5
+        Number of folds, of nearly equal size if rows are many.
+    random_state : int, optional
+        Another number gives other folds; None: 0, and in a ``BDKNRegressor`` other folds for each member.
+
+    Examples
+    --------
+    >>> from bdkn import RowNumberFolds
+    >>> [left_out.tolist() for _, left_out in RowNumberFolds(2, random_state=0).split([[0]] * 8)]
+    [[0, 4, 7], [1, 2, 3, 5, 6]]
+    """
+
+    n_folds: int = 5
+    random_state: int | None = None
+
+    def __post_init__(self) -> None:
+        check_number("n_folds", self.n_folds, low=2, whole=True)
+
+    def split(
+        self, X: Any, y: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> Iterator[tuple[IndexArray, IndexArray]]:
+        """Yield the numbers of the rows to train on and of those held out, for each fold."""
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        units = np.arange(n, dtype=np.uint64) if groups is None else group_numbers(np.asarray(groups))
+        folds = fold_of(units, self.n_folds, self.random_state or 0)
+        for k in range(self.n_folds):
+            yield np.flatnonzero(folds != k), np.flatnonzero(folds == k)
+
+    def get_n_splits(self, X: Any = None, y: ArrayLike | None = None, groups: ArrayLike | None = None) -> int:
+        """Return the number of folds."""
+        return self.n_folds
 
 
 def fold_generator(seed: np.random.SeedSequence) -> np.random.Generator:

@@ -67,7 +67,7 @@ def check_single_output(y: ArrayLike) -> None:
         )
 
 
-def tell_extreme_targets(rows: Rows) -> None:
+def warn_of_extreme_targets(rows: Rows) -> None:
     """Warn of targets that are so far from all others that they determine the scale of all predictions."""
     counted = np.arange(len(rows)) if rows.counts is None else np.flatnonzero(rows.counts)
     if not len(counted):

@@ -20,11 +20,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from bdkn.data.encoder import TableEncoder
-from bdkn.data.folds import FoldPlan, ShuffledRows, child_seed, fold_generator, is_fold_count
-from bdkn.data.rows import Rows, RowSelection, RowSource, RowsWithout
+from bdkn.data.folds import FoldPlan
+from bdkn.data.rows import Rows, RowSource
 from bdkn.data.sample import (
     CHUNK_ROWS,
     MemberFolds,
@@ -33,14 +32,12 @@ from bdkn.data.sample import (
     chunk_of,
     counted_blocks,
     draw_sample,
-    fold_of,
     group_numbers,
     merged_in_tree,
 )
-from bdkn.data.scaling import Encoders
+from bdkn.data.scaling import Standardizer, TargetScaler
 from bdkn.ensemble.cross_fitting import FoldNetworks, predict_held_out
-from bdkn.ensemble.held_out import HeldOut
-from bdkn.errors import InvalidParameterError, check_number
+from bdkn.errors import InvalidParameterError
 from bdkn.inference import Forecast, Statistics
 from bdkn.inference.combination import features
 from bdkn.networks import NetworkSettings, PiecewiseLinear, Trained, with_encoding
@@ -75,11 +72,12 @@ class KnownInputs:
 
 @dataclass(frozen=True, eq=False)
 class RowEncoding:
-    """How rows are encoded: the encoder of a data frame (None: rows are arrays of so many columns), then encoders."""
+    """Encoding of rows: that of a data frame (None: rows are arrays of ``n_columns`` columns), then the scaling."""
 
     table: TableEncoder | None
     n_columns: int
-    encoders: Encoders
+    inputs: Standardizer
+    targets: TargetScaler
     n_inputs: int
 
     def __call__(self, numbers: Numbers, rows: Rows, known: KnownInputs) -> Encoded:
@@ -87,7 +85,7 @@ class RowEncoding:
         X = self._inputs(rows.X)
         known.put_into(X, numbers)
         units = numbers if rows.groups is None else group_numbers(rows.groups)
-        return numbers, units, self.encoders.transform(Rows(X, rows.y, rows.counts))
+        return numbers, units, Rows(self.inputs.transform(X), self.targets.transform(rows.y), rows.counts)
 
     def _inputs(self, X: Any) -> FloatArray:
         """Return the columns of a block as numbers."""
@@ -103,213 +101,70 @@ class RowEncoding:
         return table
 
 
-@dataclass
-class RowNumberFolds(ShuffledRows):
-    """Cross-validation splitter whose folds are functions of a row's number, or of its group.
-
-    Rows in blocks are divided so: the fold of a row does not depend on how many other rows there are. With it, a fit to
-    rows in memory has the folds of a fit to the same rows in blocks.
-
-    Parameters
-    ----------
-    n_folds : int, default=5
-        Number of folds, of nearly equal size if rows are many.
-    random_state : int, optional
-        Another number gives other folds; None: 0, and in a ``BDKNRegressor`` other folds for each member.
-
-    Examples
-    --------
-    >>> from bdkn import RowNumberFolds
-    >>> [left_out.tolist() for _, left_out in RowNumberFolds(2, random_state=0).split([[0]] * 8)]
-    [[0, 4, 7], [1, 2, 3, 5, 6]]
-    """
-
-    n_folds: int = 5
-    random_state: int | None = None
-
-    def __post_init__(self) -> None:
-        check_number("n_folds", self.n_folds, low=2, whole=True)
-
-    def split(
-        self, X: Any, y: ArrayLike | None = None, groups: ArrayLike | None = None
-    ) -> Iterator[tuple[IndexArray, IndexArray]]:
-        """Yield the numbers of the rows to train on and of those left out, for each fold."""
-        n = X.shape[0] if hasattr(X, "shape") else len(X)
-        units = np.arange(n, dtype=np.uint64) if groups is None else group_numbers(np.asarray(groups))
-        folds = fold_of(units, self.n_folds, self.random_state or 0)
-        for k in range(self.n_folds):
-            yield np.flatnonzero(folds != k), np.flatnonzero(folds == k)
-
-    def get_n_splits(self, X: Any = None, y: ArrayLike | None = None, groups: ArrayLike | None = None) -> int:
-        """Return the number of folds."""
-        return self.n_folds
-
-
-@dataclass(frozen=True, eq=False)
-class BlockPlan:
-    """The seeds and folds of all networks of a fit.
-
-    ``members`` are the seeds of members, ``networks`` those of each member's networks, fold by fold; with ``refit`` the
-    last one is trained on all rows.
-    """
-
-    members: tuple[np.random.SeedSequence, ...]
-    networks: tuple[tuple[np.random.SeedSequence, ...], ...]
-    folds: MemberFolds
-    refit: bool
-
-    @classmethod
-    def of(cls, model: Any, entropy: Any, n_members: int) -> BlockPlan:
-        """Return the plan of a regressor, with the seeds that it has for rows in memory."""
-        root = np.random.SeedSequence(entropy)
-        members, refit = tuple(root.spawn(n_members)), model.predict_with == "refit"
-        if model.design == "hold-out":
-            seed = int(fold_generator(root).integers(2**31))
-            folds = MemberFolds(1, (seed,) * n_members, float(model.holdout_fraction))
-        else:
-            seeds = tuple(int(fold_generator(member).integers(2**31)) for member in members)
-            folds = MemberFolds(_fold_count(model), seeds)
-        networks = tuple(
-            (*(child_seed(member, k) for k in range(folds.n_folds)), *([member] if refit else [])) for member in members
-        )
-        return cls(members, networks, folds, refit)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the members."""
-        return tuple(f"network {h + 1}" for h in range(len(self.members)))
-
-    @property
-    def rows_per_row(self) -> float:
-        """How many of a member's networks are trained on a row, on average."""
-        left_out = 1.0 if self.folds.fraction is None else self.folds.fraction
-        return len(self.networks[0]) - left_out
-
-    def in_memory(self, units: Numbers) -> FoldPlan:
-        """Return the plan of a cross-fit of rows in memory."""
-        fold_of_row, n = self.folds.of(units), len(units)
-        left_out = [[np.flatnonzero(fold_of_row[:, h] == k) for h in self._numbers] for k in range(self.folds.n_folds)]
-        rows: list[RowSelection | None] = [RowsWithout(n, some) for of_fold in left_out for some in of_fold]
-        held_out = np.flatnonzero(fold_of_row[:, 0] >= 0)
-        return FoldPlan(
-            names=self.names,
-            seeds=[seeds[k] for k in range(len(self.networks[0])) for seeds in self.networks],
-            members=[*self._numbers] * len(self.networks[0]),
-            rows=rows + [None] * (len(self.members) * self.refit),
-            fold_of=fold_of_row,
-            held_out=None if len(held_out) == n else held_out,
-            refit=self.refit,
-        )
-
-    def on_chunks(self, mean_count: float) -> ChunkPlan:
-        """Return the plan of training on chunks."""
-        return ChunkPlan(list(self._numbers), self.members, self.networks, self.folds, mean_count)
-
-    @property
-    def _numbers(self) -> range:
-        return range(len(self.members))
-
-
-def _fold_count(model: Any) -> int:
-    """Return the number of folds; raise if other folds than those of row numbers are asked for."""
-    cv: Any = model.n_folds if model.cv is None else model.cv
-    if isinstance(cv, RowNumberFolds):
-        return cv.n_folds
-    if not is_fold_count(cv):
-        raise InvalidParameterError(
-            f"the folds of rows in blocks are functions of their numbers, or of their groups; got cv={cv!r}: leave cv "
-            "out, or give the number of folds, and name a column of groups if rows belong together"
-        )
-    check_number("cv", cv, low=2, whole=True)
-    return int(cv)
-
-
 Slopes = Callable[[FloatArray], FloatArray]
 """The logarithm of the derivative of the scaled target, at targets in scaled units."""
 
 
 @stored
 @dataclass(frozen=True, eq=False)
-class LeftOut:
-    """What rows that were left out tell: statistics, and sums over rows of v^τ and of log g′(y), each with counts."""
+class HeldOutStatistics:
+    """Sufficient statistics of held-out rows, and sums over rows of v^τ and of log g′(y), each times the count."""
 
     statistics: Statistics
     noise: NonNegative
     log_slopes: float
 
-    def __add__(self, other: LeftOut) -> LeftOut:
-        return LeftOut(self.statistics + other.statistics, self.noise + other.noise, self.log_slopes + other.log_slopes)
+    def __add__(self, other: HeldOutStatistics) -> HeldOutStatistics:
+        return HeldOutStatistics(
+            self.statistics + other.statistics, self.noise + other.noise, self.log_slopes + other.log_slopes
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """How chunks are summarized: the networks of the members in use, their folds, and the tempering τ.
+    """How chunks are summarized: the networks of the members in use, the plan of their folds, and the tempering τ.
 
-    ``constant`` are the variances of members whose networks have none of their own, else None.
+    ``members`` are the numbers of the members in the plan. ``constant`` are the variances of members whose networks
+    have none of their own, else None.
     """
 
     names: tuple[str, ...]
+    members: tuple[int, ...]
     networks: FoldNetworks
-    folds: MemberFolds
-    refit: bool
+    plan: FoldPlan
     tempering: float
     constant: FloatArray | None
     slopes: Slopes
 
-    def of(self, chunk: Chunk) -> LeftOut | None:
-        """Return what the rows of a chunk tell that are left out once; None if there are none."""
-        held_out = self.predictions(chunk)
+    def of(self, chunk: Chunk) -> HeldOutStatistics | None:
+        """Return the statistics of the held-out rows of a chunk; None if there are none."""
+        plan = self.plan.for_chunk(chunk.units, self.members, self.names)
+        held_out = predict_held_out(self.networks, chunk.rows, plan)
         if not len(held_out.y):
             return None
+        if self.constant is not None:
+            held_out = replace(held_out, variances=np.broadcast_to(self.constant, held_out.means.shape))
         forecast: Forecast = held_out.forecast()
         counts = np.ones(len(held_out.y)) if held_out.counts is None else held_out.counts
         statistics = Statistics.from_rows(
             features(forecast.means), held_out.y, precision=forecast.variance**-self.tempering, counts=held_out.counts
         )
         slopes = np.broadcast_to(self.slopes(held_out.y), held_out.y.shape)
-        return LeftOut(statistics, float(counts @ forecast.variance**self.tempering), float(counts @ slopes))
-
-    def predictions(self, chunk: Chunk) -> HeldOut:
-        """Return what members predict for the rows of a chunk that they leave out."""
-        plan = fold_plan(self.names, self.folds, chunk, refit=self.refit)
-        held_out = predict_held_out(self.networks, chunk.rows, plan)
-        if self.constant is None:
-            return held_out
-        return HeldOut(
-            held_out.means,
-            np.broadcast_to(self.constant, held_out.means.shape),
-            held_out.fold_variance,
-            held_out.y,
-            held_out.counts,
-            held_out.fold_of,
-        )
+        return HeldOutStatistics(statistics, float(counts @ forecast.variance**self.tempering), float(counts @ slopes))
 
 
-def statistics_of_chunks(summary: Summary, chunks: Iterable[Chunk]) -> LeftOut:
-    """Return what all chunks tell together, of which one at a time is in memory."""
-    merged = merged_in_tree([summary.of(chunk) for chunk in chunks], merged_left_out)
-    assert merged is not None, "some rows are left out once"
+def statistics_of_chunks(summary: Summary, chunks: Iterable[Chunk]) -> HeldOutStatistics:
+    """Return the statistics of all chunks together, of which one at a time is in memory."""
+    merged = merged_in_tree([summary.of(chunk) for chunk in chunks], merged_statistics)
+    assert merged is not None, "some rows are held out once"
     return merged
 
 
-def merged_left_out(one: LeftOut | None, other: LeftOut | None) -> LeftOut | None:
-    """Return what two parts of the rows tell together; None: nothing."""
+def merged_statistics(one: HeldOutStatistics | None, other: HeldOutStatistics | None) -> HeldOutStatistics | None:
+    """Return the statistics of two parts of the rows together; None: no rows."""
     if one is None or other is None:
         return one or other
     return one + other
-
-
-def fold_plan(names: tuple[str, ...], folds: MemberFolds, chunk: Chunk, *, refit: bool) -> FoldPlan:
-    """Return the plan by which held-out rows of a chunk are predicted; it trains no networks."""
-    fold_of = folds.of(chunk.units)
-    left_out = fold_of[:, 0] >= 0
-    held_out = None if left_out.all() else np.flatnonzero(left_out)
-    return FoldPlan(names, [], [], [], fold_of, held_out, refit)
-
-
-def whole(rows: Rows, units: object) -> Chunk:
-    """Return rows in memory as a chunk."""
-    return Chunk(rows, np.asarray(units, dtype=np.uint64))
 
 
 _ORDER = 2**32 - 2
@@ -348,19 +203,20 @@ class MemberTraining:
 
     @classmethod
     def start(
-        cls, settings: NetworkSettings, sample: Rows, plan: ChunkPlan, member: int, n_chunks: int
+        cls, settings: NetworkSettings, sample: Rows, plan: FoldPlan, member: int, n_chunks: int, mean_count: float
     ) -> MemberTraining:
         """Return the networks of a member before training; encodings of inputs are learned from the sample."""
-        encoding, jobs = settings.jobs_of_member(sample, plan.seeds[member], plan.members[member])
+        assert plan.by_number is not None, "rows in blocks have folds that are functions of their numbers"
+        encoding, jobs = settings.jobs_of_member(sample, plan.seeds[member :: len(plan.names)], plan.members[member])
         epochs = jobs[0].config.epochs
         return cls(
             jobs=tuple(replace(job, config=_by_passes(job, n_chunks)) for job in jobs),
             encoding=encoding,
-            folds=replace(plan.folds, seeds=plan.folds.seeds[member : member + 1]),
+            folds=replace(plan.by_number, seeds=plan.by_number.seeds[member : member + 1]),
             seed=plan.member_seeds[member],
             epochs=epochs,
             n_chunks=n_chunks,
-            mean_count=plan.mean_count,
+            mean_count=mean_count,
         )
 
     def __sizeof__(self) -> int:  # by which Dask decides what to move and what to keep in memory
@@ -443,23 +299,17 @@ class MemberTraining:
         return np.asarray(losses.reshape(-1, self.n_chunks).mean(axis=1))
 
 
-@dataclass(frozen=True, eq=False)
-class ChunkPlan:
-    """The networks to train: of each member its number, its own seed, and the seeds of its networks, fold by fold."""
-
-    members: Sequence[int]
-    member_seeds: Sequence[np.random.SeedSequence]
-    seeds: Sequence[Sequence[np.random.SeedSequence]]
-    folds: MemberFolds
-    mean_count: float
+OnPass = Callable[[float], None]
+"""Called with the number of passes over chunks that have been made since the last call."""
 
 
 def train_on_chunks(
     settings: NetworkSettings,
     sample: Rows,
-    plan: ChunkPlan,
+    plan: FoldPlan,
     chunks: Chunks,
-    on_pass: Callable[[float], None] | None = None,
+    mean_count: float,
+    on_pass: OnPass | None = None,
 ) -> Trained:
     """Train the networks of a plan; return them in the order of a ``FoldGrid``.
 
@@ -473,22 +323,26 @@ def train_on_chunks(
         The networks to train.
     chunks
         All rows.
+    mean_count
+        How many times a row is counted on average.
     on_pass
         Called with 1 after each pass of a member over a chunk, by any thread.
     """
     from bdkn.networks.fused import Queue, prepare, threads
 
     prepare()
-    waiting = [_Turn(member, chunks) for member in beginning(settings, sample, plan, len(chunks))]
+    waiting = [_Turn(member, chunks) for member in beginning(settings, sample, plan, len(chunks), mean_count)]
     report = None if on_pass is None else lambda number, turn: on_pass(1)
     Queue(waiting, report).finish(min(threads(settings.n_jobs), len(waiting)))
     return in_grid_order([turn.member.trained() for turn in waiting])
 
 
-def beginning(settings: NetworkSettings, sample: Rows, plan: ChunkPlan, n_chunks: int) -> list[MemberTraining]:
+def beginning(
+    settings: NetworkSettings, sample: Rows, plan: FoldPlan, n_chunks: int, mean_count: float
+) -> list[MemberTraining]:
     """Return all members of a plan before training."""
-    check_trains_on_chunks(settings)
-    return [MemberTraining.start(settings, sample, plan, member, n_chunks) for member in range(len(plan.members))]
+    H = len(plan.names)
+    return [MemberTraining.start(settings, sample, plan, member, n_chunks, mean_count) for member in range(H)]
 
 
 def in_grid_order(members: Sequence[Trained]) -> Trained:
@@ -674,21 +528,19 @@ def consecutive_numbers(n: int) -> Iterator[Numbers]:
         yield np.arange(start, min(start + _NUMBERS_AT_ONCE, n), dtype=np.uint64)
 
 
-OnPass = Callable[[float], None]
-"""Called with the number of passes over chunks that have been made since the last call."""
-
-
 class KeptChunks(AbstractContextManager["KeptChunks"], Protocol):
     """Chunks of all rows, encoded; they are given back when the block is left."""
 
     def __len__(self) -> int:
         """Return the number of chunks."""
 
-    def train(self, settings: NetworkSettings, sample: Rows, plan: ChunkPlan, on_pass: OnPass | None) -> Trained:
+    def train(
+        self, settings: NetworkSettings, sample: Rows, plan: FoldPlan, mean_count: float, on_pass: OnPass | None
+    ) -> Trained:
         """Return the networks of a plan, trained on all chunks, in the order of a ``FoldGrid``."""
 
-    def left_out(self, summary: Summary) -> LeftOut:
-        """Return what all rows tell that members leave out."""
+    def statistics(self, summary: Summary) -> HeldOutStatistics:
+        """Return the statistics of all held-out rows."""
 
 
 class RowPlace(Protocol):
@@ -745,8 +597,10 @@ class _FileChunks(AbstractContextManager["KeptChunks"]):
     def __len__(self) -> int:
         return len(self.file)
 
-    def train(self, settings: NetworkSettings, sample: Rows, plan: ChunkPlan, on_pass: OnPass | None) -> Trained:
-        return train_on_chunks(settings, sample, plan, self.file, on_pass)
+    def train(
+        self, settings: NetworkSettings, sample: Rows, plan: FoldPlan, mean_count: float, on_pass: OnPass | None
+    ) -> Trained:
+        return train_on_chunks(settings, sample, plan, self.file, mean_count, on_pass)
 
-    def left_out(self, summary: Summary) -> LeftOut:
+    def statistics(self, summary: Summary) -> HeldOutStatistics:
         return statistics_of_chunks(summary, self.file)

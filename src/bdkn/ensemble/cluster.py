@@ -14,22 +14,22 @@ from typing import Any
 import numpy as np
 
 from bdkn.data.dask_rows import DaskRows, partition_rows
+from bdkn.data.folds import FoldPlan
 from bdkn.data.rows import Rows, RowSource
 from bdkn.data.sample import Part, Sample, Tally, chunk_of, counted_rows, merged_in_tree, sample_of
 from bdkn.data.sources import NamedColumns
 from bdkn.ensemble.chunks import (
     Chunk,
-    ChunkPlan,
+    HeldOutStatistics,
     KeptChunks,
     KnownInputs,
-    LeftOut,
     MemberTraining,
     OnPass,
     RowEncoding,
     Summary,
     beginning,
     in_grid_order,
-    merged_left_out,
+    merged_statistics,
     number_of_chunks,
 )
 from bdkn.errors import BDKNError, ClusterError, InvalidParameterError
@@ -152,9 +152,11 @@ class ClusterChunks(AbstractContextManager["KeptChunks"]):
     def __len__(self) -> int:
         return len(self.futures)
 
-    def train(self, settings: NetworkSettings, sample: Rows, plan: ChunkPlan, on_pass: OnPass | None) -> Trained:
+    def train(
+        self, settings: NetworkSettings, sample: Rows, plan: FoldPlan, mean_count: float, on_pass: OnPass | None
+    ) -> Trained:
         """Return the networks of a plan, trained on all chunks; each goes its own way through them."""
-        members = beginning(settings, sample, plan, len(self))
+        members = beginning(settings, sample, plan, len(self), mean_count)
         threads = sum(self.client.nthreads().values())
         divided = [member.by_fold() if len(members) < ENOUGH * threads else [member] for member in members]
         done = _trained(self, [part for parts in divided for part in parts], on_pass, 1 / len(divided[0]))
@@ -164,14 +166,14 @@ class ClusterChunks(AbstractContextManager["KeptChunks"]):
             done = done[len(parts) :]
         return in_grid_order([member.trained() for member in joined])
 
-    def left_out(self, summary: Summary) -> LeftOut:
-        """Return what all rows tell that members leave out: statistics of each chunk, merged in a tree."""
+    def statistics(self, summary: Summary) -> HeldOutStatistics:
+        """Return the statistics of all held-out rows: those of each chunk, merged in a tree."""
         from dask.delayed import delayed
 
         shared, task = delayed(summary), delayed(summary_of)
-        merged = merged_in_tree([task(shared, future) for future in self.futures], delayed(merged_left_out))
-        left_out: LeftOut = result_of(self.client, merged)
-        return left_out
+        merged = merged_in_tree([task(shared, future) for future in self.futures], delayed(merged_statistics))
+        found: HeldOutStatistics = result_of(self.client, merged)
+        return found
 
 
 def _trained(
@@ -214,8 +216,8 @@ def after_pass(state: MemberTraining, chunk: Chunk) -> MemberTraining:
     return state.after(writeable(chunk))
 
 
-def summary_of(summary: Summary, chunk: Chunk) -> LeftOut | None:
-    """Return what the rows of a chunk tell that are left out once."""
+def summary_of(summary: Summary, chunk: Chunk) -> HeldOutStatistics | None:
+    """Return the statistics of the held-out rows of a chunk."""
     return summary.of(writeable(chunk))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +96,12 @@ class Candidates:
     held_out: HeldOut
     own_variance: bool
 
+    @classmethod
+    def in_use(cls, members: Any, held_out: HeldOut) -> Candidates:
+        """Return the networks in use by a model as candidates of another selection."""
+        is_finite = np.ones(len(members), dtype=bool)
+        return cls(members.names, members.networks, is_finite, held_out, members.ensemble.variances is None)
+
     def join(self, other: Candidates) -> Candidates:
         """Return the members of both."""
         return Candidates(
@@ -133,7 +139,7 @@ def fold_networks(trained: Trained, plan: FoldPlan, *, own_variance: bool) -> Fo
 def predict_held_out(networks: FoldNetworks, rows: Rows, plan: FoldPlan) -> HeldOut:
     """Return the predictions of each member for the rows that its folds leave out."""
     means, variances, fold_variance = np.full((3, len(rows), len(plan.names)), np.nan)
-    with stage("predict held-out rows"), np.errstate(over="ignore", invalid="ignore"):  # see sound_members
+    with stage("predict held-out rows"), np.errstate(over="ignore", invalid="ignore"):  # see finite_members
         for h, block in product(range(len(plan.names)), row_slices(len(rows), PREDICTED_ROWS)):
             by_fold, own = networks.crossed.outputs(h, rows.X[block])
             left_out = plan.fold_of[block, h], np.arange(by_fold.shape[1])

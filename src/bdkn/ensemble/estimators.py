@@ -4,19 +4,54 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 
-from bdkn.errors import InvalidParameterError, no_extrapolation_warnings
+from bdkn.data.folds import Folds, OwnFolds
+from bdkn.data.scaling import TargetScaler
+from bdkn.ensemble.copied_models import CopiedModel
+from bdkn.ensemble.held_out import HeldOut
+from bdkn.ensemble.scikit_learn import copy_estimator
+from bdkn.errors import DivergedError, InvalidParameterError, no_extrapolation_warnings
+from bdkn.inference import Forecast
+from bdkn.networks.mlp import MIN_VARIANCE
 from bdkn.predictive import Gaussian, IdentityLink, Transformed
 from bdkn.predictive.links import IDENTITY, Link
-from bdkn.storage.fields import Number, Part, sizes, stored
-from bdkn.typing import FloatArray
+from bdkn.stages import stage
+from bdkn.storage.fields import (
+    STORED,
+    Either,
+    Fixed,
+    Items,
+    Maybe,
+    Number,
+    Part,
+    Text,
+    WrongContentError,
+    must,
+    sizes,
+    stored,
+)
+from bdkn.threads import bounded_threads
+from bdkn.typing import FloatArray, IndexArray
+
+Pair = tuple[str, Any]
+"""A name and an estimator."""
+
+PAIRS = Items(Fixed(Text(), Either(str, Text(), Part("SavedModel"))), list)
+"""Content of a list of names and regressors, or of texts that stand for one."""
+
+_MODEL = Part("SavedModel", *(name for name, kind in STORED.items() if issubclass(kind, CopiedModel)))
+"""A regressor of this library, or a copy of another one as arrays."""
+
+_LARGEST = 1e140
+"""Largest prediction of a member, in standard deviations of the targets: the square of a larger one would overflow."""
 
 MeanStd = tuple[FloatArray, FloatArray | None]
 """Means and, if the model has them, standard deviations; their squares may overflow."""
@@ -35,13 +70,24 @@ class EstimatorMember:
     """A fitted model as a member, or the average of one fitted model per fold. It receives rows of the user's table.
 
     Its standard deviations are multiplied by ``std_factor``; with nan they are not used. The models predict the target
-    transformed by the ``link``.
+    transformed by the ``link``. Those of scikit-learn are copies as arrays; ``originals`` are the estimators that were
+    copied, which are not in a file.
     """
 
     name: str
-    models: Annotated[tuple[Annotated[Any, Part("SavedModel")], ...], sizes(F=len)]
+    models: Annotated[tuple[Annotated[Any, _MODEL], ...], sizes(F=len)]
     std_factor: Annotated[float, Number(low=0.0, nan=True)] = 1.0
     link: Link = IDENTITY
+    originals: Annotated[Any, Maybe(Fixed())] = None
+
+    @classmethod
+    def of(cls, name: str, models: Sequence[Any]) -> EstimatorMember:
+        """Return the member of fitted models, copied as arrays where that is possible."""
+        copies = [copy_estimator(model) for model in models]
+        if all(copied is None for copied in copies):
+            return cls(name, tuple(models))
+        used = (model if copied is None else copied for model, copied in zip(models, copies, strict=True))
+        return cls(name, tuple(used), originals=tuple(models))
 
     def predict(self, X: Any) -> tuple[FloatArray, FloatArray | None]:
         """Return the mean of each row and, if the models have one, its variance.
@@ -67,10 +113,92 @@ class EstimatorMember:
         return np.stack(means), self.std_factor * np.stack(stds)
 
 
+@stored
+@dataclass(frozen=True, eq=False)
+class EstimatorMembers:
+    """Fitted models of any kind as members of a model; all candidates as they were given, and the folds."""
+
+    members: Annotated[tuple[EstimatorMember, ...], sizes(H=len)]
+    candidates: Annotated[list[Pair], PAIRS]
+    folds: Folds | OwnFolds
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __getitem__(self, chosen: IndexArray) -> EstimatorMembers:
+        return replace(self, members=tuple(self.members[h] for h in chosen))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the members."""
+        return tuple(member.name for member in self.members)
+
+    @property
+    def input_sizes(self) -> set[int]:
+        """The numbers of inputs that members expect, of those that say so."""
+        sizes = (getattr(model, "n_features_in_", None) for member in self.members for model in member.models)
+        return {size for size in sizes if size is not None}
+
+    def check_held_out(self, held_out: HeldOut | None) -> None:
+        """Raise unless there are held-out rows, and folds and members are theirs."""
+        if held_out is None:
+            raise WrongContentError("a stack has held-out rows")
+        folds = self.folds
+        n = folds.n if isinstance(folds, OwnFolds) else sum(map(len, folds.left_out))
+        must(n == len(held_out.y), f"folds must hold out {len(held_out.y)} rows; got {n}")
+        for h, member in enumerate(self.members):
+            last = -1 if held_out.fold_of is None else held_out.fold_of[:, h].max()
+            must(last < len(member.models), f"fold_of must be one of the fits of member {h}")
+
+    def forecast(self, X: Any, targets: TargetScaler, held_out: HeldOut | None) -> Forecast:
+        """Return the forecast of all members for checked rows, in scaled units."""
+        assert held_out is not None, "members that are not networks are combined by held-out rows"
+        return held_out.pool(*self.by_fold(X, targets))
+
+    def by_fold(self, X: Any, targets: TargetScaler) -> tuple[FloatArray, FloatArray]:
+        """Return means and variances (folds, n, H) of all fits in scaled units, nan where a member has no variance."""
+        with stage("predict members"), bounded_threads(X.shape[0]):
+            predicted = [member.by_fold(X) for member in self.members]
+        K = max(len(means) for means, _ in predicted)
+        means, stds = np.full((2, K, X.shape[0], len(predicted)), np.nan)
+        for h, (mean, std) in enumerate(predicted):
+            means[..., h] = mean
+            stds[..., h] = np.nan if std is None else std
+            if not (np.isfinite(mean).all() and (std is None or np.isfinite(std).all())):
+                raise DivergedError(
+                    f"member {self.names[h]!r} must predict finite numbers; it does not on one of these rows: "
+                    "check them, or use drop_members"
+                )
+        means, variances = scale_predictions(means, stds, targets)
+        for h, name in enumerate(self.names):
+            if np.abs(means[..., h]).max(initial=0.0) > _LARGEST:
+                raise DivergedError(
+                    f"member {name!r} must predict numbers of the size of the targets; on one of these rows it "
+                    f"predicts one {_LARGEST:g} times as large: check this row, or use drop_members"
+                )
+        return means, variances
+
+    def table(self, targets: TargetScaler, held_out: HeldOut | None) -> dict[str, Any]:
+        """Return one column per key: each member's RMSE and NLL on held-out rows, in the units of the target."""
+        assert held_out is not None, "members that are not networks are combined by held-out rows"
+        scores = held_out.filled().scores()
+        return {"rmse": targets.scale * scores.rmse, "nll": scores.nll + np.log(targets.scale)}
+
+
+def scale_predictions(
+    means: FloatArray, stds: FloatArray, targets: TargetScaler, least: float = MIN_VARIANCE
+) -> tuple[FloatArray, FloatArray]:
+    """Return means and variances in scaled units; variances are at least ``least``."""
+    with np.errstate(over="ignore", under="ignore"):
+        return targets.standardize(means), np.maximum((stds / targets.scale) ** 2, least)
+
+
 def predict_mean_std(model: Any, X: Any, name: str = "a member") -> MeanStd:
     """Return the means that a fitted model predicts and, if it has them, standard deviations."""
     try:
         with no_extrapolation_warnings(), np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused
+            if isinstance(model, CopiedModel):
+                return model.predict_mean_std(X)
             answer = _predict_function(model)(X)
     except Exception as error:
         error.add_note(f"raised by member {name!r}, predicting {X.shape[0]} rows")
@@ -83,6 +211,11 @@ def predict_mean_std(model: Any, X: Any, name: str = "a member") -> MeanStd:
 def is_fixed(model: Any) -> bool:
     """Return whether a model can only be used as it is: a function, a PyTorch module, anything without ``fit``."""
     return not (hasattr(model, "fit") and hasattr(model, "predict"))
+
+
+def is_refitted(model: Any) -> bool:
+    """Return whether a model is fitted to each fold: it has ``fit`` and is not frozen (its own clone)."""
+    return not is_fixed(model) and clone(model) is not model
 
 
 def check_model(model: Any, name: str) -> None:

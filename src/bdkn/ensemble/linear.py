@@ -43,7 +43,7 @@ def fit_linear(rows: Rows, plan: FoldPlan, *, own_variance: bool) -> Candidates:
     Its fits differ on a row mostly by whether they were trained on it. So nothing is claimed to be saved by averaging
     over them: the fold variance is zero.
     """
-    own = _plan_of_first(plan)
+    own = plan.first_member(LINEAR)
     with stage("train"):
         trained = Trained.join([_fit(rows, None if numbers is None else np.asarray(numbers)) for numbers in own.rows])
     last = len(own.rows) - plan.refit
@@ -53,13 +53,6 @@ def fit_linear(rows: Rows, plan: FoldPlan, *, own_variance: bool) -> Candidates:
     held_out = predict_held_out(FoldNetworks(crossed, used, is_finite, own_variance), rows, own)
     held_out = replace(held_out, fold_variance=np.zeros_like(held_out.means))
     return Candidates(own.names, used, is_finite, held_out, own_variance)
-
-
-def _plan_of_first(plan: FoldPlan) -> FoldPlan:
-    """Return the plan of one linear member, which leaves out the rows that the first member leaves out."""
-    H = len(plan.names)
-    seeds, rows = plan.seeds[::H], plan.rows[::H]
-    return FoldPlan((LINEAR,), seeds, [0] * len(rows), rows, plan.fold_of[:, :1], plan.held_out, plan.refit)
 
 
 def _fit(rows: Rows, numbers: IndexArray | None) -> Trained:

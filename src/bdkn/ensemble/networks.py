@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,14 +13,17 @@ from numpy.typing import ArrayLike, NDArray
 from bdkn.blocks import PREDICTED_ROWS, row_slices
 from bdkn.data.rows import Rows
 from bdkn.data.scaling import Encoder, Standardizer, TargetScaler
-from bdkn.ensemble.cross_fitting import FoldGrid, Members
-from bdkn.ensemble.held_out import ScoredPart
+from bdkn.ensemble.cross_fitting import FoldGrid, Members, NetworkGrid
+from bdkn.ensemble.held_out import HeldOut, MemberScores, ScoredPart
 from bdkn.errors import DivergedError
 from bdkn.inference import Forecast
-from bdkn.networks import EncodedNetworks, MixedNetworks, Networks, Predictor
+from bdkn.networks import EncodedNetworks, MixedNetworks, Networks, Predictor, Trained
+from bdkn.networks.engines import prediction_device
+from bdkn.networks.mlp import predict_on
 from bdkn.predictive import Gaussian
-from bdkn.storage.fields import Part, floats, must, sizes, stored
-from bdkn.typing import FloatArray, IndexArray
+from bdkn.stages import stage
+from bdkn.storage.fields import Part, floats, integers, must, sizes, stored
+from bdkn.typing import Array, FloatArray, IndexArray
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,101 @@ class NetworkEnsemble:
                 f"{self.names[members[0]]} overflows on row {rows[0]}, which is far from the training rows, or the "
                 "network has very large weights; check that row, or fit again with a lower learning_rate"
             )
+
+
+_Curve = Annotated[Array, floats("*", types=("f4", "f8"), finite=False)]
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class NetworkMembers:
+    """Networks as members of a model: the ensemble, its scores in scaled units, and the course of training.
+
+    There is one curve and one best epoch per network, in the order of ``ensemble.grid``. ``engine`` says where many
+    rows are predicted: "gpu" or "auto" on a GPU, if there is one.
+    """
+
+    ensemble: Annotated[NetworkEnsemble, sizes(H=len, N=lambda ensemble: len(ensemble.networks))]
+    scores: Annotated[MemberScores, sizes(H="mse.size")]
+    loss_curves: Annotated[tuple[_Curve, ...], sizes(N=len)]
+    validation_curves: Annotated[tuple[_Curve, ...], sizes(N=len)]
+    best_epochs: Annotated[IndexArray, integers("N", low=-1)]
+    engine: str = "fused"
+
+    @classmethod
+    def of(
+        cls, ensemble: NetworkEnsemble, scores: MemberScores, trained: Trained, engine: str = "fused"
+    ) -> NetworkMembers:
+        """Return the members whose networks were trained in the order of the ensemble."""
+        epochs = np.array(trained.best_epochs)
+        return cls(ensemble, scores, trained.loss_curves, trained.validation_curves, epochs, engine)
+
+    def __len__(self) -> int:
+        return len(self.ensemble)
+
+    def __getitem__(self, members: IndexArray) -> NetworkMembers:
+        return self.of(self.ensemble[members], self.scores[members], self.networks[members].trained, self.engine)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the members."""
+        return self.ensemble.names
+
+    @property
+    def networks(self) -> NetworkGrid:
+        """The networks with the course of their training."""
+        epochs = tuple(self.best_epochs.tolist())
+        trained = Trained(self.ensemble.networks, self.loss_curves, self.validation_curves, epochs)
+        return NetworkGrid(trained, self.ensemble.grid)
+
+    @property
+    def input_sizes(self) -> set[int]:
+        """The number of inputs that the networks expect."""
+        return {self.ensemble.inputs.n_columns}
+
+    def check_held_out(self, held_out: HeldOut | None) -> None:
+        """Raise unless held-out rows are of folds that there are."""
+        if held_out is not None and held_out.fold_of is not None:
+            must(held_out.fold_of.max() < self.ensemble.grid.n_folds, "fold_of must be one of the folds")
+
+    def on_device(self) -> AbstractContextManager[None]:
+        """Return the context in which networks predict many rows on the GPU, if ``engine`` is for one."""
+        return predict_on(prediction_device(self.engine))
+
+    def forecast(self, X: Any, targets: TargetScaler, held_out: HeldOut | None) -> Forecast:
+        """Return the forecast of all members for checked rows, in scaled units."""
+        with stage("predict members"), self.on_device():
+            return self.ensemble.forecast(X)
+
+    def by_fold(self, X: Any, targets: TargetScaler) -> tuple[FloatArray, FloatArray]:
+        """Return means and variances (folds, n, H) of every network for checked rows, in scaled units."""
+        with self.on_device():
+            return self.ensemble.by_fold(X)
+
+    @property
+    def n_iter(self) -> int:
+        """Epochs run by the network that ran longest."""
+        return max(map(len, self.loss_curves))
+
+    @property
+    def loss_curve(self) -> FloatArray:
+        """Training loss per epoch, averaged over the networks that ran it."""
+        curves = np.full((len(self.loss_curves), self.n_iter), np.nan)
+        for row, curve in zip(curves, self.loss_curves, strict=True):
+            row[: len(curve)] = curve
+        return np.asarray(np.nanmean(curves, axis=0))
+
+    def table(self, targets: TargetScaler | None = None, held_out: HeldOut | None = None) -> dict[str, Any]:
+        """Return one column per key: each member's name, RMSE and NLL in the units of the target, and epochs."""
+        scale, grid = self.ensemble.targets.scale, self.ensemble.grid
+        epochs = np.array([len(curve) for curve in self.loss_curves])
+        return {
+            "member": list(self.names),
+            "rmse": scale * self.scores.rmse,
+            "nll": self.scores.nll + np.log(scale),
+            "epochs": grid.arrange(epochs).max(axis=0),
+            "best_epoch": grid.arrange(self.best_epochs).max(axis=0) + 1,
+        }
 
 
 _KEPT_NUMBERS = 2**21

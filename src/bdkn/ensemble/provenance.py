@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import numbers
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -25,9 +25,11 @@ _ENGINE_NAMES = {
     "TorchEngine": "torch",
 }
 
-_COMBINING = {"prior_variance", "evidence", "tempering", "tails", "select_members", "density"}
-_FREE = _COMBINING | {"n_members", "estimators", "random_state", "n_jobs", "verbose", "time_limit"}
+_FREE = {"combination", "density", "members", "n_members", "random_state", "n_jobs", "verbose", "time_limit"}
 """Parameters that may differ from those of the fit when members are added."""
+
+OPTIONS = ("training", "combination")
+"""Parameters that are objects with options."""
 
 Seed = int | np.random.RandomState | np.random.Generator | None
 
@@ -136,6 +138,8 @@ def is_nested(value: Any) -> bool:
 def plain_parameter(model: BaseEstimator, name: str) -> Any:
     """Return a parameter as JSON: an engine as its name, anything else that JSON cannot represent as the default."""
     value = getattr(model, name)
+    if name in OPTIONS and value is not None:
+        return asdict(value)
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, list | tuple) and not is_nested(value):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -14,13 +14,16 @@ from bdkn.errors import (
     DivergedError,
     DivergedMemberWarning,
     FewRowsWarning,
+    InvalidParameterError,
     check_choice,
     check_flag,
     check_number,
+    shown,
     warn_user,
 )
 from bdkn.inference import Combination, combine
 from bdkn.inference.regression import MAX_TEMPERING
+from bdkn.storage.fields import Either, Number, Text, stored
 from bdkn.threads import one_blas_thread, run_on_threads
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
@@ -43,34 +46,53 @@ _MANY_PREDICTIONS = 1 << 18
 _AT_ONCE = 4
 """Subsets that are combined at once, at most: each needs memory for some copies of its members' predictions."""
 
-DENSITIES = ("auto", "student-t")
 
-DEPRECATED = "deprecated"
-"""Default of a parameter that has been renamed."""
+@stored
+@dataclass(frozen=True, kw_only=True)
+class CombinationOptions:
+    """Options of the linear model that combines the members; see the parameter ``combination``.
 
+    Parameters
+    ----------
+    prior_variance : {"evidence", "paper"} or float, default="evidence"
+        How the prior variance σ_β² of the weights is chosen: by evidence (marginal likelihood), under a weak prior that
+        weights deviate from equal ones by about their size; as in the paper (a few steps of an optimiser from 1); or as
+        the number given.
+    tempering : "evidence" or float, default="evidence"
+        The power τ of the members' variance in the noise variance: chosen by evidence, under a prior that asks for a
+        gain of three units of log evidence per unit of τ; or a number between 0 (constant noise) and 2. With 1 the
+        members' variances are used up to a factor.
+    tails : {"loo", "posterior"}, default="loo"
+        Degrees of freedom and scale of predictions: chosen by the leave-one-out score, or those of the posterior.
+    select_members : bool, default=True
+        True: use the members with the best leave-one-out score, out of all, all but the most harmful one, and so on; to
+        omit one must bring one unit of log score, summed over the rows. False: use all members.
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class CombinationSettings:
-    """How members are selected and combined; see the parameters of ``BDKNRegressor``."""
+    Examples
+    --------
+    >>> from bdkn import BDKNRegressor, CombinationOptions
+    >>> BDKNRegressor(combination=CombinationOptions(tempering=0.0)).combination.tails
+    'loo'
+    """
 
-    prior_variance: str | float
-    tempering: str | float
-    tails: str
-    select_members: bool
-    density: str = "auto"
-    evidence: str | float = DEPRECATED
-    n_jobs: int | None = 1
+    prior_variance: Annotated[str | float, Either(str, Text(), Number())] = "evidence"
+    tempering: Annotated[str | float, Either(str, Text(), Number())] = "evidence"
+    tails: str = "loo"
+    select_members: bool = True
 
     @classmethod
-    def of(cls, model: object) -> Self:
-        """Return the settings of a regressor that has these parameters."""
-        return cls(**{part.name: getattr(model, part.name) for part in fields(cls)})
+    def of(cls, params: Any) -> CombinationOptions:
+        """Return the checked options of a regressor."""
+        options = cls() if params.combination is None else params.combination
+        if not isinstance(options, cls):
+            raise InvalidParameterError(
+                f"combination must be None or bdkn.CombinationOptions(...); got {shown(options)}"
+            )
+        options.check_values()
+        return options
 
-    def __post_init__(self) -> None:
-        if not (isinstance(self.evidence, str) and self.evidence == DEPRECATED):
-            warn_user("evidence= is now prior_variance=, and will be removed in bdkn 0.3", FutureWarning)
-            exact = isinstance(self.evidence, str) and self.evidence == "exact"
-            object.__setattr__(self, "prior_variance", "evidence" if exact else self.evidence)
+    def check_values(self) -> None:
+        """Raise unless all options have values that are allowed."""
         if isinstance(self.prior_variance, str):
             check_choice("prior_variance", self.prior_variance, ("evidence", "paper"))
         else:
@@ -81,7 +103,6 @@ class CombinationSettings:
             check_number("tempering", self.tempering, low=0.0, high=MAX_TEMPERING)
         check_choice("tails", self.tails, ("loo", "posterior"))
         check_flag("select_members", self.select_members)
-        check_choice("density", self.density, DENSITIES)
 
     def combine(self, held_out: HeldOut, members: IndexArray | None = None) -> Combination:
         """Return the combination of some of the members (None: all), learned from their held-out predictions."""
@@ -108,7 +129,7 @@ class CombinationSettings:
 
 
 def select_and_combine(
-    held_out: HeldOut, sound: IndexArray, settings: CombinationSettings
+    held_out: HeldOut, sound: IndexArray, settings: CombinationOptions, n_jobs: int | None = 1
 ) -> tuple[IndexArray, Combination]:
     """Return which of the ``sound`` members to use, by their position in ``sound``, and their combination.
 
@@ -121,7 +142,7 @@ def select_and_combine(
     subsets = list(elimination(held_out)) if settings.select_members else [np.arange(len(sound))]
     too_many = max(0, len(subsets) + 2 - len(held_out.y))
     subsets = subsets[min(too_many, len(subsets) - 1) :]
-    fitted = _fit_subsets(held_out, subsets, settings)
+    fitted = _fit_subsets(held_out, subsets, settings, n_jobs)
     best, combination = subsets[0], fitted[0]
     for members, other in zip(subsets[1:], fitted[1:], strict=True):
         if other.n * (other.score - combination.score) > PRICE * (len(best) - len(members)):
@@ -129,7 +150,9 @@ def select_and_combine(
     return best, settings.finish(combination, held_out[best])
 
 
-def _fit_subsets(held_out: HeldOut, subsets: Sequence[IndexArray], settings: CombinationSettings) -> list[Combination]:
+def _fit_subsets(
+    held_out: HeldOut, subsets: Sequence[IndexArray], settings: CombinationOptions, n_jobs: int | None
+) -> list[Combination]:
     """Return the combination of each subset of the members; of many rows several at once, with the same bits."""
     predicted = held_out.without_folds()
     if len(subsets) == 1 or held_out.means.size < _MANY_PREDICTIONS:
@@ -140,7 +163,7 @@ def _fit_subsets(held_out: HeldOut, subsets: Sequence[IndexArray], settings: Com
         found[number] = settings.fit(predicted[subsets[number]])
 
     with one_blas_thread():
-        run_on_threads(fit, range(len(subsets)), min(_AT_ONCE, int(effective_n_jobs(settings.n_jobs))))
+        run_on_threads(fit, range(len(subsets)), min(_AT_ONCE, int(effective_n_jobs(n_jobs))))
     return found
 
 
@@ -159,7 +182,7 @@ def elimination(held_out: HeldOut) -> Iterator[IndexArray]:
         yield kept
 
 
-def sound_members(sound: BoolArray, names: Sequence[str], reason: str = WEIGHTS_NOT_FINITE) -> IndexArray:
+def finite_members(sound: BoolArray, names: Sequence[str], reason: str = WEIGHTS_NOT_FINITE) -> IndexArray:
     """Return the numbers of the members that are ``sound``; warn about the others, raise if none is."""
     lost = [name for name, is_sound in zip(names, sound, strict=True) if not is_sound]
     if len(lost) == len(names):

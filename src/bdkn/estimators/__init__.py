@@ -10,7 +10,7 @@ from bdkn.estimators.bdkn import BDKNRegressor
 from bdkn.estimators.deep_ensemble import DeepEnsembleRegressor
 from bdkn.estimators.registry import REGRESSORS, load
 from bdkn.estimators.stacking import BayesianStackingRegressor
-from bdkn.estimators.support_report import SupportReport
+from bdkn.model.support_report import SupportReport
 
 __all__ = [
     "REGRESSORS",

@@ -1,16 +1,17 @@
-"""The base class of all regressors: scikit-learn's interface, and every method that follows from ``predict_dist``."""
+"""The base class of all regressors: scikit-learn's interface, and every method that follows from a prediction."""
 
 from __future__ import annotations
 
+import copy
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, Self, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from bdkn.analysis.decisions import (
     CostGiven,
@@ -21,73 +22,35 @@ from bdkn.analysis.decisions import (
     optimal_order,
     probability_above,
 )
-from bdkn.analysis.explanation import Explanation, explain, moments_of
+from bdkn.analysis.explanation import Explanation, explain
 from bdkn.analysis.partial_dependence import PartialDependence, partial_dependence
-from bdkn.data.column_report import ColumnReport, tell_copies
-from bdkn.data.encoder import TableEncoder
-from bdkn.data.reading import is_frame
-from bdkn.data.rows import Rows
-from bdkn.data.training_rows import (
-    check_counts,
-    check_plain_table,
-    check_single_output,
-    check_size,
-    check_targets,
-    check_targets_of_frame,
-    r2,
-    tell_extreme_targets,
-)
+from bdkn.data.column_report import ColumnReport
+from bdkn.data.training_rows import check_targets, r2
 from bdkn.ensemble.provenance import Seed, seed_sequence
-from bdkn.errors import InvalidParameterError, check_flag, check_number, warn_user
-from bdkn.estimators.publication import of_one_state, publish, publish_update
-from bdkn.estimators.serialization import save_model
-from bdkn.estimators.serialization import without_rows as row_free
+from bdkn.errors import InvalidParameterError, check_flag, check_number
+from bdkn.estimators.files import save_model
 from bdkn.metrics import crps, nll
 from bdkn.predictive import Predictive
 from bdkn.predictive.base import check_draws
-from bdkn.typing import Array, FloatArray, IndexArray
+from bdkn.typing import FloatArray
 
 Table = Any  # a NumPy array, or a data frame of pandas, polars or pyarrow
-
-DTYPES = (np.float64, np.float32)
-"""Tables of these types are used as they are; all others are converted to double precision."""
 
 
 class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Base class of regressors that predict a distribution for each row.
 
-    A subclass defines ``_fit``, which returns the fitted state, and three methods that predict from that state:
-    ``_predictive``, ``_moments`` and ``_joint_draws``. The state is one frozen object, ``fitted_``. A fit publishes it
-    once, at its end, so that a fit that fails changes nothing, and public methods that read it more than once, or
-    attributes beside it, are ``of_one_state``: a thread that predicts during a fit sees the old state or the new one.
+    A subclass defines ``_fit``, which returns the fitted model: a frozen object with a ``reader`` of tables, and a
+    method ``predict(X, joint=False)``, which returns the ``Prediction`` of checked rows. A fit assigns it to ``model_``
+    at its end, so that a fit that fails changes nothing. Methods read ``model_`` once: a thread that predicts during a
+    fit uses the former model or the new one.
     """
 
-    fitted_: Any
-    table_: TableEncoder | None = None
-
-    @property
-    @of_one_state
-    def columns_(self) -> ColumnReport:
-        """What each column of the training table became, and why; printed as a table."""
-        check_is_fitted(self)
-        table = self.table_
-        return ColumnReport.of_numbers(range(self.n_features_in_)) if table is None else ColumnReport.of(table)
+    model_: Any
 
     @abstractmethod
-    def _fit(self, rows: Rows) -> object:
-        """Check the parameters, fit to checked rows, each counted more than zero times, and return the fitted state."""
-
-    @abstractmethod
-    def _predictive(self, X: Array) -> Predictive:
-        """Return the predictive distribution of checked rows."""
-
-    @abstractmethod
-    def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
-        """Return the means (n,) and the covariance (n, n) of the predictions of checked rows."""
-
-    @abstractmethod
-    def _joint_draws(self, X: Array, size: int, generator: np.random.Generator) -> FloatArray:
-        """Return draws (n, size); each column is one joint draw for all checked rows."""
+    def _fit(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None) -> object:
+        """Check the parameters and the rows, and return the fitted model."""
 
     def fit(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the regressor to training rows.
@@ -108,32 +71,52 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         self : object
             The fitted regressor.
         """
-        return self._publish(lambda model: model._fit(model._training_rows(X, y, sample_weight)))
-
-    def _publish(self, fit: Callable[[Self], object]) -> Self:
-        """Call ``fit`` with a copy of this object, then assign the copy's attributes and the state it returned at once.
-
-        A fit that fails changes nothing, and a thread that predicts meanwhile sees the old state or the new one.
-        """
-        publish(self, fit)
-        return self
-
-    def _publish_update(self, change: Callable[[Self], object]) -> Self:
-        """Do the same with a state that depends on the former one, of which no update may be lost."""
-        publish_update(self, change)
+        self.model_ = copy.copy(self)._fit(X, y, sample_weight)
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "fitted_" in vars(self)
+        return "model_" in vars(self)
+
+    def _fitted(self) -> Any:
+        """Return the fitted model; raise NotFittedError, which is an AttributeError, before a fit."""
+        if "model_" not in vars(self):
+            check_is_fitted(self)  # raises; it takes longer than the prediction of a row
+        return self.model_
+
+    def _frozen(self) -> Self:
+        """Return a copy of this object, which no later fit of this one changes."""
+        check_is_fitted(self)
+        return copy.copy(self)
+
+    def _predict(self, X: Table, *, joint: bool = False) -> Any:
+        """Return the prediction of rows as a user gives them."""
+        model = self._fitted()
+        return model.predict(model.reader.read(X), joint=joint)
 
     @property
-    def _state(self) -> Any:
-        """The fitted state; raise NotFittedError, which is an AttributeError, before a fit."""
-        if "fitted_" not in vars(self):
-            check_is_fitted(self)  # raises; it takes longer than the prediction of a row
-        return self.fitted_
+    def n_features_in_(self) -> int:
+        """Number of columns of the training table."""
+        n: int = self._fitted().reader.n_columns
+        return n
 
-    @of_one_state
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Names of the columns of the training table; not there if they have none."""
+        names: NDArray[Any] | None = self._fitted().reader.names
+        if names is None:
+            raise AttributeError("feature_names_in_: the columns of the training table had no names")
+        return names
+
+    @property
+    def columns_(self) -> ColumnReport:
+        """What each column of the training table became, and why; printed as a table."""
+        reader = self._fitted().reader
+        return (
+            ColumnReport.of_numbers(range(reader.n_columns))
+            if reader.encoder is None
+            else ColumnReport.of(reader.encoder)
+        )
+
     def predict_dist(self, X: Table) -> Predictive:
         """Predict the distribution of each row.
 
@@ -148,7 +131,8 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
             One distribution per row, with the methods of a ``scipy.stats`` distribution: ``mean``, ``std``, ``pdf``,
             ``logpdf``, ``cdf``, ``ppf``, ``interval``, ``rvs``, and ``crps``.
         """
-        return self._predictive(self._rows(X))
+        dist: Predictive = self._predict(X).dist
+        return dist
 
     @overload
     def predict(
@@ -165,7 +149,6 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         self, X: Table, return_std: Literal[False] = False, *, return_cov: Literal[True]
     ) -> tuple[FloatArray, FloatArray]: ...
 
-    @of_one_state
     def predict(
         self, X: Table, return_std: bool = False, return_cov: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
@@ -191,13 +174,13 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """
         if return_std and return_cov:
             raise InvalidParameterError("at most one of return_std and return_cov can be True; got both")
-        rows = self._rows(X)
+        prediction = self._predict(X, joint=return_cov)
         if return_cov:
-            return self._moments(rows)
-        dist = self._predictive(rows)
+            mean, covariance = prediction.moments()
+            return mean, covariance
+        dist: Predictive = prediction.dist
         return (dist.mean(), dist.std()) if return_std else dist.mean()
 
-    @of_one_state
     def predict_interval(self, X: Table, coverage: float = 0.9) -> FloatArray:
         """Predict the central interval of each row.
 
@@ -213,16 +196,11 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         interval : ndarray of shape (n_samples, 2)
             Lower and upper ends.
         """
-        return np.stack(self.predict_dist(X).interval(coverage), axis=1)
+        check_number("coverage", coverage, low=0.0, high=1.0)
+        interval: FloatArray = self._predict(X).interval(coverage)
+        return interval
 
-    @of_one_state
-    def predict_quantiles(
-        self,
-        X: Table,
-        quantiles: float | Sequence[float] = (0.05, 0.5, 0.95),
-        *,
-        alpha: float | Sequence[float] | None = None,
-    ) -> FloatArray:
+    def predict_quantiles(self, X: Table, quantiles: float | Sequence[float] = (0.05, 0.5, 0.95)) -> FloatArray:
         """Predict quantiles of each row.
 
         Parameters
@@ -231,23 +209,15 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
             Rows to predict.
         quantiles : float or sequence of float, default=(0.05, 0.5, 0.95)
             Quantile levels, between 0 and 1.
-        alpha : float or sequence of float, optional
-            Former name of ``quantiles``; it will be removed in version 0.3.
 
         Returns
         -------
         values : ndarray of shape (n_samples, n_levels)
             The quantiles.
         """
-        if alpha is not None:
-            warn_user("alpha= is now quantiles=, and will be removed in bdkn 0.3", FutureWarning)
-            quantiles = alpha
-        return self._quantiles(X, check_quantiles(quantiles))
+        found: FloatArray = self._predict(X).quantiles(check_quantiles(quantiles))
+        return found
 
-    def _quantiles(self, X: Table, levels: FloatArray) -> FloatArray:
-        return self.predict_dist(X).ppf(levels)
-
-    @of_one_state
     def predict_above(self, X: Table, threshold: ArrayLike) -> FloatArray:
         """Predict the probability of a target above a threshold.
 
@@ -270,7 +240,6 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """
         return probability_above(self._outcome(X), threshold)
 
-    @of_one_state
     def expected_cost(
         self, X: Table, cost: CostGiven, decision: ArrayLike | None = None, *, tolerance: float = 1e-6
     ) -> FloatArray:
@@ -297,7 +266,6 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """
         return expected_cost(self._outcome(X), cost, decision, tolerance)
 
-    @of_one_state
     def optimal_order(self, X: Table, *, under: ArrayLike, over: ArrayLike) -> Order:
         """Return the decision with the least average cost, if each unit too few and too many has its cost.
 
@@ -321,21 +289,32 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
 
     def _outcome(self, X: Table) -> Outcome:
         """Return the distribution whose intervals ``predict_interval`` returns."""
-        return self._outcome_of(self._rows(X))
+        return Outcome(*self._predict(X).point_masses())
 
-    def _outcome_of(self, X: Array) -> Outcome:
-        """Return that distribution for checked rows."""
-        return Outcome.of(self._predictive(X))
+    # For functions that predict checked rows of a frozen copy many times
 
-    def _mean_and_variances(self, X: Array) -> dict[str, FloatArray]:
+    def _rows(self, X: Table) -> Any:
+        return self._fitted().reader.read(X)
+
+    def _predictive(self, X: Any) -> Predictive:
+        dist: Predictive = self._fitted().predict(X).dist
+        return dist
+
+    def _outcome_of(self, X: Any) -> Outcome:
+        return Outcome(*self._fitted().predict(X).point_masses())
+
+    def _mean_and_variances(self, X: Any) -> dict[str, FloatArray]:
         """Return "mean" and "variance" of checked rows, and the parts of the variance, if there are any."""
-        return moments_of(self._predictive(X))
+        prediction = self._fitted().predict(X)
+        parts = prediction.variances()
+        return {"mean": prediction.dist.mean(), "variance": np.asarray(sum(parts.values())), **parts}
 
-    def _centres(self, X: Array) -> FloatArray:
+    def _centres(self, X: Any) -> FloatArray:
         """Return numbers in the order of the means of checked rows, or nearly so; perhaps cheaper than the means."""
-        return self._predictive(X).mean()
+        model = self._fitted()
+        centers: FloatArray = model.centers(X) if hasattr(model, "centers") else model.predict(X).dist.mean()
+        return centers
 
-    @of_one_state
     def explain(
         self,
         X: Table,
@@ -376,9 +355,8 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
             Values and their standard errors for each row; ``table()`` or ``to_frame()`` shows how much each column
             matters overall, ``row(i)`` what it adds in one row.
         """
-        return explain(self, X, background, n_samples, max_rows, variance, random_state)
+        return explain(self._frozen(), X, background, n_samples, max_rows, variance, random_state)
 
-    @of_one_state
     def partial_dependence(
         self,
         X: Table,
@@ -413,9 +391,8 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
             For each value of the grid: the average mean, the average ends of the intervals of rows, and the interval
             of the target of a row drawn at random.
         """
-        return partial_dependence(self, X, column, grid, coverage, max_rows, random_state)
+        return partial_dependence(self._frozen(), X, column, grid, coverage, max_rows, random_state)
 
-    @of_one_state
     def sample_y(self, X: Table, n_samples: int = 1, random_state: Seed = 0) -> FloatArray:
         """Draw joint samples of the targets of all rows.
 
@@ -434,9 +411,11 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
             Each column is one joint draw for all rows.
         """
         check_number("n_samples", n_samples, low=1, whole=True)
-        generator, rows = np.random.default_rng(seed_sequence(random_state)), self._rows(X)
+        generator, model = np.random.default_rng(seed_sequence(random_state)), self._fitted()
+        rows = model.reader.read(X)
         check_draws("n_samples", rows.shape[0], n_samples)
-        return self._joint_draws(rows, int(n_samples), generator)
+        drawn: FloatArray = model.predict(rows, joint=True).draws(int(n_samples), generator)
+        return drawn
 
     def score(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the coefficient of determination R² of the predicted means; greater is better, at most 1.
@@ -457,7 +436,6 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """
         return r2(check_targets(y), self.predict(X), sample_weight)
 
-    @of_one_state
     def log_score(self, X: Table, y: ArrayLike) -> float:
         """Return the mean log density of the targets, the negative of the NLL; greater is better.
 
@@ -475,7 +453,6 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """
         return -nll(check_targets(y), self.predict_dist(X))
 
-    @of_one_state
     def crps(self, X: Table, y: ArrayLike) -> float:
         """Return the mean continuous ranked probability score in the units of the target; smaller is better.
 
@@ -493,13 +470,12 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """
         return crps(check_targets(y), self.predict_dist(X))
 
-    @of_one_state
     def save(self, path: str | os.PathLike[str], *, without_rows: bool = False) -> None:
         """Write the fitted model to one file, which ``bdkn.load`` reads.
 
         The file holds arrays and JSON, no code. A parameter that is an object is written as its nearest plain form: an
         engine as its name, anything else (an engine of your own, a random generator) as the default. It also holds
-        targets of training rows, of a Gaussian process inputs, too.
+        targets of training rows.
 
         Parameters
         ----------
@@ -513,97 +489,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """
         check_is_fitted(self)
         check_flag("without_rows", without_rows)
+        model = self._frozen()
         if without_rows:
-            self.fitted_ = row_free(self._state)  # of a snapshot: the model itself keeps its rows
-        save_model(self, path)
-
-    def _training_rows(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool = True) -> Rows:
-        """Return the checked rows that are counted at least once; ``reset`` for the rows of a fit."""
-        rows = self._all_rows(X, y, sample_weight, reset=reset)
-        used = rows if rows.counts is None or rows.counts.all() else rows[np.flatnonzero(rows.counts)]
-        return self._as_inputs(used, reset=reset)
-
-    def _all_rows(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool) -> Rows:
-        """Return checked rows, targets and counts, which may be zero; of a data frame, the codes of its columns."""
-        check_single_output(y)
-        table, targets = self._checked(X, y, reset=reset)
-        counts = None if sample_weight is None else check_counts(sample_weight, len(targets))
-        with np.errstate(over="ignore"):  # long doubles may be infinite in double precision, which is refused as such
-            rows = Rows(table, np.asarray(targets, dtype=np.float64), counts)
-        check_size(rows.y)
-        if reset:
-            tell_extreme_targets(rows)
-        return rows
-
-    def _later_rows(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None) -> Rows:
-        """Return checked rows that were not in the fit, as inputs, with targets and counts."""
-        rows = self._all_rows(X, y, sample_weight, reset=False)
-        return rows if self.table_ is None else Rows(self.table_.expand(rows.X), rows.y, rows.counts)
-
-    def _checked(self, X: Table, y: ArrayLike, *, reset: bool) -> tuple[Any, Any]:
-        """Return the checked table, of a data frame the codes of its columns, and the checked targets."""
-        if reset:
-            self.__dict__.pop("table_", None)
-        if self._takes_frame(X, reset=reset):
-            return self._checked_frame(X, y, reset=reset)
-        check_plain_table(X)
-        with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn sums all numbers first, to see if one is nan
-            rows, targets = validate_data(self, X, y, reset=reset, dtype=DTYPES, y_numeric=True)
-        return rows, targets
-
-    def _takes_frame(self, X: Table, *, reset: bool) -> bool:
-        """Return whether the columns of ``X`` are encoded: in a fit those of any frame, then as in the fit."""
-        return is_frame(X) if reset else self.table_ is not None and (is_frame(X) or not self.table_.is_plain)
-
-    def _checked_frame(self, X: Table, y: ArrayLike, *, reset: bool) -> tuple[FloatArray, FloatArray]:
-        """Return the codes of a frame's columns and the checked targets."""
-        targets = check_targets_of_frame(y)
-        check_consistent_length(X, targets)
-        if reset:
-            self.table_ = TableEncoder.fit(X)
-            self.n_features_in_ = len(self.table_.names)
-            self.__dict__.pop("feature_names_in_", None)
-            if all(isinstance(name, str) for name in self.table_.names):
-                self.feature_names_in_ = np.array(self.table_.names, dtype=object)
-        return self._require_table().code(X), targets
-
-    def _require_table(self) -> TableEncoder:
-        """Return the encoder of the training frame."""
-        assert self.table_ is not None, "a model that was fitted to a frame has its encoder"
-        return self.table_
-
-    def _as_inputs(self, rows: Rows, sets: IndexArray | None = None, *, reset: bool) -> Rows:
-        """Return training rows with inputs in place of the codes of a frame; rows of an array are what they are.
-
-        In a fit, statistics of targets are learned; those of a row are computed from rows of other ``sets``.
-        """
-        if self.table_ is None:
-            return rows
-        table, inputs = self.table_.learn(rows.X, rows.y, rows.counts, sets)
-        if reset:
-            self.table_ = table
-            tell_copies(table, inputs, rows.y)
-        return Rows(inputs, rows.y, rows.counts)
-
-    def _rows(self, X: Table) -> Array:
-        check_is_fitted(self)
-        if self._takes_frame(X, reset=False):
-            return self._require_table().transform(X)
-        if self._is_valid(X):
-            return X  # type: ignore[no-any-return]
-        check_plain_table(X)
-        with np.errstate(over="ignore", invalid="ignore"):
-            rows: Array = validate_data(self, X, reset=False, dtype=DTYPES)
-        return rows
-
-    def _is_valid(self, X: Table) -> bool:
-        """Return whether validation would return ``X`` itself; validation takes as long as predicting one row."""
-        return (
-            type(X) is np.ndarray
-            and X.ndim == 2
-            and X.dtype in DTYPES
-            and X.shape[0] > 0
-            and X.shape[1] == self.n_features_in_
-            and not hasattr(self, "feature_names_in_")
-            and bool(np.isfinite(X).all())
-        )
+            model.model_ = model.model_.without_rows()
+        save_model(model, path)

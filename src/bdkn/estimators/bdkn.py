@@ -1,60 +1,91 @@
-"""Bayesian deep kernel networks: networks as the basis of a Bayesian linear model."""
+"""Bayesian deep kernel networks: networks, or other models, as the basis of a Bayesian linear model."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from math import inf
-from typing import Any, Self
+import copy
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self, cast, overload
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Bunch
+from sklearn.utils.metadata_routing import UNUSED, MetadataRouter
+from sklearn.utils.metaestimators import _BaseComposition, available_if
 
-from bdkn.data.folds import FoldPlan, Splitting, check_cv
+from bdkn.data.folds import Folds, OwnFolds
+from bdkn.data.frames import as_frame
 from bdkn.data.given import as_row_source
-from bdkn.data.rows import Rows, RowSource
-from bdkn.data.scaling import Encoders, encode
-from bdkn.data.training_rows import check_not_none
-from bdkn.ensemble.held_out import MemberScores
-from bdkn.ensemble.linear import fit_linear, needs_linear
-from bdkn.ensemble.networks import NetworkEnsemble, NetworkMember
-from bdkn.ensemble.provenance import FitProvenance, Seed, seed_sequence
-from bdkn.ensemble.selection import DEPRECATED, CombinationSettings
-from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_number
-from bdkn.estimators.aggregation import CombiningRegressor
+from bdkn.data.rows import RowSource
+from bdkn.data.scaling import TargetScaler
+from bdkn.data.target_values import TargetValues
+from bdkn.data.training_data import TrainingData, check_design
+from bdkn.data.training_rows import check_targets
+from bdkn.ensemble.estimators import EstimatorMembers, Pair
+from bdkn.ensemble.held_out import HeldOut
+from bdkn.ensemble.provenance import FitProvenance
+from bdkn.ensemble.selection import CombinationOptions
+from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_number, no_extrapolation_warnings
 from bdkn.estimators.base import Table
-from bdkn.estimators.candidate_networks import candidates_in_use, combine_candidates, train_candidates, within_limit
-from bdkn.estimators.fitted import Combined, FittedBDKN, FittedNetworks
-from bdkn.estimators.in_blocks import fit_in_blocks
-from bdkn.estimators.publication import of_one_state
-from bdkn.estimators.published import fit_published, paper_parameters
-from bdkn.estimators.shared_docs import with_shared_docs
-from bdkn.inference import Forecast
-from bdkn.model.target_choice import TargetSettings
-from bdkn.networks import Engine, NetworkSettings
-from bdkn.networks.settings import Clock, check_time_limit
-from bdkn.predictive import IdentityLink
+from bdkn.estimators.docs import with_inherited_docs
+from bdkn.estimators.fitting import combine, cross_fit_estimators, cross_fit_networks, read_rows
+from bdkn.estimators.named_estimators import check_estimators, in_use, route_metadata, set_input_tags
+from bdkn.estimators.network_regressor import NetworkRegressor
+from bdkn.estimators.paper import fit_published, paper_parameters
+from bdkn.inference import Combination, WeightPosterior
+from bdkn.inference.combination import student_t_covariance
+from bdkn.metrics import Monitor, MonitorReport
+from bdkn.model.density import NeighbourDensity
+from bdkn.model.fitted import FittedModel, Updates, required_values
+from bdkn.model.guarantee import Shift, guaranteed_interval
+from bdkn.model.support_report import SupportReport
+from bdkn.model.updating import NEEDS_HELD_OUT, RowStatistics, absorb, forget, merge_statistics, statistics_of
+from bdkn.networks import NetworkSettings
+from bdkn.networks.settings import check_time_limit, get_effort
+from bdkn.predictive import StudentT
 from bdkn.predictive.links import Link
-from bdkn.stages import stage
-from bdkn.typing import Array, FloatArray, IndexArray
+from bdkn.typing import FloatArray
 
-DESIGNS = ("cross-fit", "hold-out", "in-sample")
+DENSITIES = ("auto", "student-t")
+
+NOTHING_TO_CHOOSE = "the data do not tell these members apart"
+"""Note about members whose weights may as well be equal."""
+
+_REPLACING = threading.Lock()
+"""Held while the model of a regressor is compared and replaced; never while anything is computed."""
 
 
-@with_shared_docs
+def _holds_rows_out(model: object) -> bool:
+    """Return True if rows are held out of the fit of a regressor, raise AttributeError if none are."""
+    if getattr(model, "design", None) == "in-sample":
+        raise AttributeError(NEEDS_HELD_OUT)
+    return True
+
+
+@with_inherited_docs
 @dataclass(kw_only=True, eq=False, repr=False)
-class BDKNRegressor(CombiningRegressor):
+class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
     """Bayesian deep kernel network: Student-t predictions in closed form, learned on rows no network has seen.
 
     H networks are trained independently. Their predictions φ(x) = (φ₁(x), .., φ_H(x)) are the basis of a Bayesian
     linear model y = φ(x)ᵀβ + α + ε, whose weights and noise are integrated out in closed form. By default members are
     cross-fitted: each is trained once for each fold of the rows, on the other folds, and the linear model is fitted to
     the members' predictions for held-out rows. The noise at x has variance σ² v(x)^τ, with v the ensemble's own
-    predictive variance. Where held-out rows tell of another shape than that of a Student-t, it is mixed with densities
-    of neighbouring training rows. ``BDKNRegressor.from_paper`` is the published method.
+    predictive variance. If that improves the held-out score, predictions are mixed with densities of neighbouring training rows. ``BDKNRegressor.from_paper`` is the published method.
 
     Parameters
     ----------
-    <network_parameters>
+    members : {"networks", "auto"} or list, default="networks"
+        The models whose predictions are combined. "networks": networks, with a linear member in tables with at least
+        half as many columns as rows; ("networks",) and ("networks", "linear") fix whether there is one. "auto":
+        networks, boosting, trees and, with few rows, a Gaussian process. Or a list of (name, estimator) pairs, in which
+        "drop" in place of an estimator omits it: an estimator is a regressor with ``fit`` and ``predict``; or, used as
+        it is for every fold, a fitted ``torch.nn.Module`` or a function from rows to means, or to a tuple of means and
+        standard deviations. If the ``predict`` of a regressor takes ``return_std``, its standard deviations are used,
+        at the end of a pipeline too. Parameters of networks matter for networks only.
+    <Parameters of NetworkRegressor>
     time_limit : float or None, default=None
         Seconds that a fit should take. The time of all training is estimated from that of a few epochs. If it is too
         long, fewer members are trained, but not fewer than 4, then fewer epochs, but not less than a tenth; a warning
@@ -62,36 +93,90 @@ class BDKNRegressor(CombiningRegressor):
         with the reduced numbers, which depend on the machine: for results that can be repeated, set them and no limit.
     design : {"cross-fit", "hold-out", "in-sample"}, default="cross-fit"
         The rows that the linear model is fitted to: every row, as predicted by networks that were not trained on it; a
-        single part of the rows, left out of all training; or, as in the paper, the rows the networks were trained on,
+        single part of the rows, held out of all training; or, as in the paper, the rows the networks were trained on,
         with constant noise, prior mean zero and no constant.
-    n_folds : int, default=5
-        Number of folds of a cross-fit. Each member has folds of its own.
-    cv : int, cross-validation splitter or iterable, default=None
-        Folds of a cross-fit in place of ``n_folds`` random ones: a number, a splitter of scikit-learn such as
-        ``GroupKFold()`` or ``TimeSeriesSplit()``, or pairs of row numbers to train on and to leave out, no row twice. A
-        splitter whose ``random_state`` is None gives each member folds of its own. Rows that no fold leaves out are
-        used for training only. Unless ``groups`` are given or the splitter shuffles single rows, as
-        ``KFold(shuffle=True)`` does, a fold counts as one group, for the density of predictions, too. Other designs
-        ignore it.
-    holdout_fraction : float, default=0.1
-        Fraction of the rows left out of training by ``design="hold-out"``.
+    cv : int, float, cross-validation splitter, iterable or "prefit", default=None
+        Folds of a cross-fit: their number (None: 5), a splitter of scikit-learn such as ``GroupKFold()`` or
+        ``TimeSeriesSplit()``, or pairs of row numbers to train on and to hold out, no row twice. Random folds differ
+        between members, as do those of a splitter whose ``random_state`` is None, for networks. Rows that no fold holds
+        out are used for training only. Unless ``groups`` are given or the splitter shuffles single rows, as
+        ``KFold(shuffle=True)`` does, a fold counts as one group, for the density of predictions, too. With
+        ``design="hold-out"``, the fraction of the rows that is held out (None: 0.1). With a list of ``members``,
+        "prefit": they are fitted already, to other rows, and are only combined on the rows given to ``fit``.
     predict_with : {"folds", "refit"}, default="folds"
         What a member predicts with: the average of its networks of all folds, or one more network trained on all rows.
-        Ignored with ``design="in-sample"``, as are ``linear_member``, ``tempering``, ``tails`` and ``select_members``.
+        Ignored with ``design="in-sample"``, as are all options of ``combination`` but ``prior_variance``.
         If a fold of ``cv`` trains on fewer than half of the rows, as those of ``TimeSeriesSplit`` do, it is always the
         latter.
-    linear_member : bool or "auto", default="auto"
-        Whether a linear member, the lasso, is added to the networks. "auto": in tables with at least half as many
-        columns as rows.
-    <combination_parameters>
+    combination : CombinationOptions or None, default=None
+        Options of the linear model: prior variance, tempering, tails and selection of members. None: their defaults.
+    target : {"auto", "identity", "log", "logit", "yeo-johnson"}, default="auto"
+        The function of the target that is predicted, the link; distributions, means and scores are those of the target
+        itself. "log" is for positive targets (or those beyond one bound), "logit" for shares (or between two bounds),
+        "yeo-johnson" a power for any skewed target. "auto" chooses by a quick leave-one-out score before anything is
+        trained, and takes the identity unless another link is clearly better; "logit" only between bounds that are
+        given or evident, see ``upper``.
+    lower : float or None, default=None
+        Lower bound of the target, which targets may reach but not exceed; no probability is predicted beyond it. With
+        "auto", 0 is also taken for a bound if many targets are 0 and none is less.
+    upper : float or None, default=None
+        Upper bound of the target, likewise; with "auto", 1 if targets lie between 0 and 1 and many on each of them.
+        Give ``lower=0, upper=1`` for other shares: targets between 0 and 1 alone are no evidence of a bound.
+    density : {"auto", "student-t"}, default="auto"
+        The density of predictions. "auto": a mixture of the Student-t of the linear model and densities of neighbouring
+        training rows, if held-out rows are predicted clearly better by it, which takes 100 of them; it needs numeric
+        columns and members with held-out rows. "student-t": the Student-t alone.
 
     Attributes
     ----------
-    <combination_attributes>
+    weights_ : ndarray of shape (n_members,)
+        Posterior mean of the weights β.
+    weights_cov_ : ndarray of shape (n_members, n_members)
+        Posterior covariance of β, with σ_β² integrated out where it is chosen by evidence; infinite with two degrees of
+        freedom or fewer.
+    members_told_apart_ : bool
+        Whether unequal weights have clearly more evidence than equal ones.
+    intercept_ : float
+        The constant that is added to the weighted predictions of the members, of the transformed target.
+    noise_variance_ : float
+        Squared scale of a prediction if β were known, in squared units of the transformed target, where the members'
+        own variance is average.
+    dof_ : float
+        Degrees of freedom of every prediction.
+    prior_variance_ : float
+        The prior variance σ_β² in use.
+    evidence_ : float
+        Log marginal likelihood of the targets that the linear model was fitted to, in their own units.
+    combination_ : Combination
+        The linear model: posterior of (β, α, σ²), tempering τ and tails, in scaled units.
+    link_ : Link
+        The function of the target that is predicted.
+    target_values_ : TargetValues or None
+        Values of a discrete target, or those that many targets share, with their shares (``values``, ``shares``,
+        ``is_lattice``); None if there are none. ``predict_values`` predicts their probabilities.
+    held_out_ : HeldOut or None
+        Predictions of the members in use for held-out rows, and the targets, in scaled units; None if there are none.
+    density_ : NeighbourDensity or None
+        How predictions are mixed from the Student-t and densities of neighbours; None if they are Student-t
+        distributions.
+    provenance_ : FitProvenance or None
+        The seed, the digest of the rows and the parameters of a fit with held-out rows, for ``add_members``.
+    updates_ : Updates or None
+        What was absorbed since the fit; None if nothing was.
+    estimators_ : list
+        With a list of members or "auto": the fitted estimator of each member in use; if predictions are averaged over
+        folds, the tuple of all.
+    named_estimators_ : Bunch
+        The same by name, "drop" for those not in use.
+    candidates_ : list of (str, estimator) pairs
+        With a list of members or "auto": the members as they were given or chosen.
+    folds_ : Folds or OwnFolds
+        The same members' folds: which rows were held out when; ``folds_.of_member(name)`` are those of a member.
+    target_scaler_ : TargetScaler
+        The mean and the scale of the targets, in whose units members are combined.
     n_trained_ : int
         Number of networks that were trained as members, in use or not.
-    <network_attributes>
-    <column_attributes>
+    <Attributes of NetworkRegressor>
 
     See Also
     --------
@@ -117,44 +202,18 @@ class BDKNRegressor(CombiningRegressor):
     True
     """
 
-    n_members: int | str = "auto"
-    hidden_layer_sizes: int | Sequence[int] | str = "auto"
-    activation: str | Sequence[str] = ("silu", "relu")
-    objective: Any = "nll"
-    beta: float = 0.5
-    warmup_epochs: int = 0
-    epochs: int | str = "auto"
-    learning_rate: float = 3e-3
-    schedule: str = "cosine"
-    batch_size: int = 32
-    weight_decay: float | Sequence[float] = (0.0, 0.0, 0.3, 0.0, 1.0, 0.0)
-    n_bins: int | Sequence[int] | str = "auto"
-    early_stopping: bool = False
-    validation_fraction: float = 0.1
-    patience: int = 20
-    tol: float = 1e-4
-    standardize_y: bool = True
-    engine: str | Engine = "fused"
-    n_jobs: int | None = -1
-    random_state: Seed = None
-    verbose: int = 0
-    effort: str = "balanced"
+    members: str | Sequence[str] | list[Pair] = field(default="networks", kw_only=False)
     time_limit: float | None = None
     design: str = "cross-fit"
-    n_folds: int = 5
-    holdout_fraction: float = 0.1
     cv: Any = None
     predict_with: str = "folds"
-    linear_member: bool | str = "auto"
-    prior_variance: str | float = "evidence"
-    tempering: str | float = "evidence"
-    tails: str = "loo"
-    select_members: bool = True
+    combination: CombinationOptions | None = None
     target: str = "auto"
     lower: float | None = None
     upper: float | None = None
     density: str = "auto"
-    evidence: str | float = DEPRECATED
+
+    __metadata_request__partial_fit = {"forgetting": UNUSED, "refit_prior": UNUSED}  # noqa: RUF012
 
     @classmethod
     def from_paper(cls, setting: int = 1, dataset: str | None = None, **overrides: Any) -> Self:
@@ -183,7 +242,7 @@ class BDKNRegressor(CombiningRegressor):
         published = {
             **paper_parameters(setting, dataset),
             "design": "in-sample",
-            "prior_variance": "paper",
+            "combination": CombinationOptions(prior_variance="paper"),
             "target": "identity",
         }
         return cls(**{**published, **overrides})
@@ -194,6 +253,7 @@ class BDKNRegressor(CombiningRegressor):
         y: ArrayLike | str | None = None,
         sample_weight: ArrayLike | str | None = None,
         groups: ArrayLike | str | None = None,
+        **metadata: Any,
     ) -> Self:
         """Fit the regressor to training rows, in memory or in blocks.
 
@@ -217,125 +277,111 @@ class BDKNRegressor(CombiningRegressor):
             A label for each row. Rows with the same label are in the same fold: rows of one patient, machine or place,
             if new rows will be of others. ``np.arange(len(y))`` says that every row is an observation of its own.
 
+        **metadata
+            With a list of members: metadata for them or for ``cv``, passed on to those that request it by
+            scikit-learn's metadata routing.
+
         Returns
         -------
         self : object
             The fitted regressor.
         """
-        source = as_row_source(X, y, sample_weight, groups)
-        if source is not None:
-            return self._publish(lambda model: fit_in_blocks(model, source))
-        return self._publish(lambda model: model._fit(*model._split_rows(X, y, sample_weight, groups, reset=True)))
+        params = self._checked()
+        with ExitStack() as files:  # of encoded rows, if not all of them fit into memory
+            if not params.has_networks:
+                data = params._read(X, y, sample_weight, groups)
+                found = cross_fit_estimators(params, data, groups, metadata)
+            else:
+                if metadata:
+                    raise InvalidParameterError(f"fit has no parameters {', '.join(metadata)} for networks")
+                data, place = read_rows(params, as_row_source(X, y, sample_weight, groups), X, y, sample_weight, groups)
+                if params.design == "in-sample":
+                    self.model_ = fit_published(params, data)
+                    return self
+                found = cross_fit_networks(params, data, place, files)
+            self.model_ = combine(found, params)
+        return self
 
-    def _split_rows(
-        self, X: Table, y: ArrayLike | None, sample_weight: ArrayLike | None, groups: ArrayLike | None, *, reset: bool
-    ) -> tuple[Rows, Splitting]:
-        """Return the checked rows to use, and how they are divided into folds."""
-        y = check_not_none(y)
-        check_choice("design", self.design, DESIGNS)
-        if reset and isinstance(self.cv, Iterator):  # which can be read only once; this is the copy that is fitted
-            self.cv = list(self.cv)
-        given = self._all_rows(X, y, sample_weight, reset=reset)
-        if self.design != "in-sample":
-            cv = self.cv if self.design == "cross-fit" else None
-            check_cv(cv)
-            splitting = Splitting.of(given, groups, cv, warn=reset).by_cv(cv)
-        elif groups is None:
-            splitting = Splitting.plain(given)
-        else:
-            raise InvalidParameterError("groups divide rows into folds, of which design='in-sample' has none; got some")
-        return self._as_inputs(splitting.used_rows(), splitting.sets, reset=reset), splitting
+    def _fit(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None) -> FittedModel:
+        return copy.copy(self).fit(X, y, sample_weight).model_
 
-    def _fit(self, rows: Rows, splitting: Splitting | None = None) -> FittedBDKN:
-        settings, splitting = self._settings(), splitting or Splitting.plain(rows)
-        self._check_memory(settings, rows, settings.size(len(rows)).n_members)
-        clock = Clock.start(self.time_limit or inf)
-        with stage("choose link"):
-            link = self._link(rows)
-        with stage("encode"):
-            encoded, encoders = encode(rows, standardize_y=settings.standardize_y, link=link)
-        combining = CombinationSettings.of(self)
-        if self.design == "in-sample":
-            settings = within_limit(settings, encoded, clock, len(rows))
-            return fit_published(settings, combining, encoded, encoders, seed_sequence(self.random_state))
-        provenance = FitProvenance.of(self, encoded, splitting.digest(self.cv))
-        plan = FoldPlan.of(self, splitting, provenance.entropy, range(settings.size(len(rows)).n_members))
-        limited = within_limit(settings, encoded, clock, plan.rows_per_member)
-        if limited is not settings:
-            settings, provenance = limited, provenance.with_parameters(epochs=limited.epochs)
-            plan = FoldPlan.of(self, splitting, provenance.entropy, range(settings.size(len(rows)).n_members))
-        candidates = train_candidates(settings, encoded, plan)
-        if self._has_linear_member(*rows.X.shape):
-            candidates = fit_linear(encoded, plan, own_variance=candidates.own_variance).join(candidates)
-        del encoded  # a copy of the table, which is not needed further
-        fitted = combine_candidates(candidates, encoders, provenance, combining)
-        combined = self._completed(fitted.combined, rows.X, plan.held_out, splitting)
-        return replace(fitted, combined=combined, n_trained=len(plan.names))
+    @property
+    def has_networks(self) -> bool:
+        """Whether the members are networks of this regressor's own."""
+        return self.members != "auto" and not isinstance(self.members, list)
 
-    def _check_memory(self, settings: NetworkSettings, rows: Rows, n_members: int) -> None:
-        """Raise if so many members need more memory than there is."""
-        fits = self.n_folds if self.cv is None and self.design == "cross-fit" else 1
-        combined = self.design != "in-sample"
-        settings.check_memory(len(rows), rows.X.shape[1], n_members=n_members, fits=fits, combined=combined)
-
-    def _has_linear_member(self, n_rows: int, n_columns: int) -> bool:
-        """Return whether a linear member is among the candidates."""
-        if isinstance(self.linear_member, str):
-            return needs_linear(n_rows, n_columns)
-        return bool(self.linear_member)
-
-    def _has_shape(self) -> bool:
-        """Return whether the shape of predictions is learned."""
-        return self.design == "cross-fit" and self.density != "student-t"
-
-    def _shaped(self, combined: Combined, X: Any, sets: IndexArray | None = None) -> Combined:
-        return super()._shaped(combined, X, sets) if self._has_shape() else combined
-
-    def _link(self, rows: Rows) -> Link:
-        """Return the link of the targets; the published method has none."""
-        settings = TargetSettings.of(self)
-        if self.design != "in-sample":
-            return settings.link(rows)
-        if not settings.is_plain:
+    def _checked(self) -> Self:
+        """Return a copy with checked parameters, which do not change if those of this object are set meanwhile."""
+        params = copy.copy(self)
+        if isinstance(params.cv, Iterator):  # which can be read only once
+            params.cv = list(params.cv)
+        CombinationOptions.of(params)
+        check_choice("predict_with", params.predict_with, ("folds", "refit"))
+        check_choice("density", params.density, DENSITIES)
+        check_time_limit(params.time_limit)
+        if params.has_networks:
+            if not isinstance(params.members, str) or params.members != "networks":
+                self._check_names_of_members()
+            check_design(params.design, params.cv)
+            NetworkSettings.of(params)
+            return params
+        if isinstance(params.members, list):
+            check_estimators(params.members, self._validate_names)
+        get_effort(params.effort)
+        if params.design == "in-sample":
             raise InvalidParameterError(
-                "design='in-sample' is the published method, which predicts the target itself; got "
-                f"target={self.target!r}, lower={self.lower}, upper={self.upper}: use another design, or none of them"
+                "design='in-sample' is the published method, for networks; other members are combined by rows held out "
+                "of their training: use design='cross-fit' or 'hold-out'"
             )
-        return IdentityLink()
+        if isinstance(params.cv, str):
+            check_choice("cv", params.cv, ("prefit",))
+            if params.members == "auto":
+                raise InvalidParameterError("cv='prefit' combines fitted members: give them, or let cv be None")
+        else:
+            check_design(params.design, params.cv)
+        return params
 
-    def _settings(self) -> NetworkSettings:
-        """Return the checked parameters of the networks, after checking those of the design."""
-        settings = NetworkSettings.of(self)
-        check_time_limit(self.time_limit)
-        check_choice("design", self.design, DESIGNS)
-        check_choice("predict_with", self.predict_with, ("folds", "refit"))
-        if not (isinstance(self.linear_member, str) and self.linear_member == "auto"):
-            check_flag("linear_member, if not 'auto',", self.linear_member)
-        check_number("n_folds", self.n_folds, low=2, whole=True)
-        check_cv(self.cv)
-        check_number("holdout_fraction", self.holdout_fraction, low=0, high=0.9, strict=True)
-        return settings
+    def _check_names_of_members(self) -> None:
+        """Raise unless members are named as those that a fit can make."""
+        names = [self.members] if isinstance(self.members, str) else self.members
+        known = not isinstance(names, tuple) or not names or "networks" not in names
+        if known or {*names} - {"networks", "linear"}:
+            raise InvalidParameterError(
+                "members must be 'networks', 'auto', ('networks',), ('networks', 'linear'), or a list of (name, "
+                f"estimator) pairs; got {self.members!r:.200}"
+            )
 
-    @of_one_state
+    def _read(
+        self, X: Table, y: Any, sample_weight: Any, groups: Any, former: FittedModel | None = None
+    ) -> TrainingData:
+        """Return the rows of a fit of estimators: those of members that a user has chosen are read as they are."""
+        as_given = isinstance(self.members, list)
+        reader = None if former is None else former.reader
+        allow_nan = bool(as_given and self.__sklearn_tags__().input_tags.allow_nan)
+        return TrainingData.read(
+            self, X, y, sample_weight, groups, former=reader, as_given=as_given, allow_nan=allow_nan
+        )
+
     def add_members(
         self,
-        n: int,
+        new: int | list[Pair],
         X: Table,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        **metadata: Any,
     ) -> Self:
-        """Return the regressor with ``n`` more networks; this one does not change.
+        """Return the regressor with more members; this one does not change.
 
-        The new members are trained on the rows and with the folds of the fit, which must be given again, and with the
-        seeds that follow: the result is that of a fit with so many members at once. Members left out or dropped before
-        stay out.
+        Only the new members are trained, on the rows and with the folds of the fit, which must be given again, and with
+        the seeds that follow: the result is that of a fit with all members at once. Members that were not selected, or
+        dropped, stay out.
 
         Parameters
         ----------
-        n : int
-            Number of members to add.
-        X : array-like of shape (n_samples, n_features)
+        new : int or list of (str, estimator) pairs
+            Number of networks to add; or estimators, if the members are estimators.
+        X : array-like or data frame of shape (n_samples, n_features)
             The training rows of the fit.
         y : array-like of shape (n_samples,)
             Their targets.
@@ -343,94 +389,661 @@ class BDKNRegressor(CombiningRegressor):
             Their weights, if the fit had any.
         groups : array-like of shape (n_samples,), optional
             Their groups, if the fit had any.
+        **metadata
+            Metadata as in ``fit``.
 
         Returns
         -------
         model : BDKNRegressor
             The regressor with more members.
         """
-        self._require_held_out()
-        check_number("n", n, low=1, whole=True)
-        state: FittedBDKN = self._state
-        ensemble, first = state.networks.ensemble, state.n_trained
-        encoders = Encoders(ensemble.inputs, ensemble.targets)
-        used, splitting = self._split_rows(X, y, sample_weight, groups, reset=False)
-        self._check_memory(self._settings(), used, first + n)
-        rows, provenance = encoders.transform(used), self._require_provenance()
-        provenance.check_same(self, rows, splitting.digest(self.cv))
-        plan = FoldPlan.of(self, splitting, provenance.entropy, range(first, first + n))
-        new = train_candidates(self._settings(), rows, plan)
-        candidates = candidates_in_use(state.networks, self._require_held_out()).join(new)
-        fitted = combine_candidates(candidates, encoders, provenance, CombinationSettings.of(self))
-        combined = self._completed(fitted.combined, used.X, plan.held_out, splitting)
-        return self._copy(replace(fitted, combined=combined, n_trained=first + n), n_members=first + n)
+        params, former = copy.copy(self), self._fitted()
+        former.required_held_out()
+        if isinstance(former.members, EstimatorMembers):
+            params.members = [*former.members.candidates, *cast("list[Pair]", new)]
+            params = params._checked()
+            data = params._read(X, y, sample_weight, groups, former)
+            found = cross_fit_estimators(params, data, groups, metadata, former)
+        else:
+            check_number("n", new, low=1, whole=True)
+            params.n_members = former.n_trained + cast(int, new)
+            params = params._checked()
+            data = TrainingData.read(params, X, y, sample_weight, groups, former=former.reader)
+            if params.design == "cross-fit":
+                data = data.by_cv(params.cv)
+            found = cross_fit_networks(params, data, None, ExitStack(), former)
+        return self._with_model(combine(found, params), params)
+
+    def drop_members(self, names: str | Sequence[str]) -> Self:
+        """Return the regressor without some of its members; this one does not change.
+
+        No member is fitted again: only the weights are learned again, from the same rows. If predictions are mixed with
+        densities of neighbours, the weights of these stay.
+
+        Parameters
+        ----------
+        names : str or sequence of str
+            Names of the members to drop, from ``member_names_``.
+
+        Returns
+        -------
+        model : object
+            A regressor of the same class. In a stack, these members are "drop" in its ``estimators``.
+        """
+        model = self._fitted()
+        model.required_held_out()
+        model.check_not_updated("dropped")
+        all_names = model.members.names
+        dropped = list(names) if isinstance(names, list | tuple | set | np.ndarray) and np.ndim(names) else [names]
+        for name in dropped:
+            check_choice("each member to drop", name, all_names)
+        kept = np.array([h for h, name in enumerate(all_names) if name not in dropped], dtype=np.intp)
+        if not len(kept):
+            raise InvalidParameterError(
+                f"at least one member must be left of {len(all_names)}; got all of them to drop"
+            )
+        fewer = model.keep(kept, CombinationOptions.of(self))
+        if not isinstance(fewer.members, EstimatorMembers):
+            return self._with_model(fewer)
+        unused = {*all_names} - {*fewer.members.names}
+        candidates = [(name, "drop" if name in unused else model) for name, model in fewer.members.candidates]
+        new = self._with_model(replace(fewer, members=replace(fewer.members, candidates=candidates)))
+        new.members = candidates
+        return new
+
+    def without_shape(self) -> Self:
+        """Return the regressor that predicts Student-t distributions alone; this one does not change.
+
+        It is the result of a fit with ``density="student-t"``, and predicts faster.
+
+        Returns
+        -------
+        model : object
+            The regressor without densities of neighbours.
+        """
+        new = self._with_model(replace(self._fitted(), density=None))
+        new.density = "student-t"
+        return new
+
+    def _with_model(self, model: FittedModel, params: Self | None = None) -> Self:
+        """Return a copy with another fitted model and, if they are given, other parameters."""
+        new = copy.copy(self if params is None else params)
+        new.model_ = model
+        return new
+
+    @overload
+    def predict_var(self, X: Table, *, decompose: Literal[False] = False) -> FloatArray: ...
+
+    @overload
+    def predict_var(self, X: Table, *, decompose: Literal[True]) -> dict[str, FloatArray]: ...
+
+    def predict_var(self, X: Table, *, decompose: bool = False) -> FloatArray | dict[str, FloatArray]:
+        """Predict the variance of each row, as a whole or in parts.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        decompose : bool, default=False
+            Return the parts that add up to the variance.
+
+        Returns
+        -------
+        variance : ndarray of shape (n_samples,) or dict of str to ndarray
+            With ``decompose``: "noise", which remains if everything else is known; "disagreement" of the members about
+            the row; "weights", from the uncertainty of the members' weights; and "outside", which is zero for rows no
+            farther from training rows than those are from each other, and grows with the distance. If neighbours give
+            predictions a shape, there is also "shape": the difference between the variance of the mixture and that of
+            the Student-t, which may be negative. If the target is transformed, the variance is divided in proportion to
+            the parts of the variance of the transformed target.
+        """
+        parts: dict[str, FloatArray] = self._predict(X).variances()
+        return parts if decompose else np.asarray(sum(parts.values()))
+
+    def predict_interval(
+        self, X: Table, coverage: float = 0.9, *, guarantee: bool = False, shift: Shift | None = None
+    ) -> FloatArray:
+        """Predict the central interval of each row.
+
+        If many targets share values (``target_values_``), the ends are quantiles of the distribution that
+        ``predict_values`` describes: on a lattice they are values of the lattice, and with point masses an end may be
+        one of them. Such an interval holds at least the probability ``coverage``. Otherwise the ends are quantiles of
+        the density of ``predict_dist``.
+
+        With ``guarantee=True`` intervals are cross-conformal (CV+): whatever the distribution of the rows, if new rows
+        are exchangeable with the training rows, an interval with ``coverage`` 1 - α contains a new target with a
+        probability of at least about 1 - 2α, and in practice of about 1 - α. They are as wide as the errors on rows
+        left out of the fit, in units of the members' own standard deviation. The guide on updating says what is
+        exact in this, and what is not.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        coverage : float, default=0.9
+            Probability that each interval contains.
+        guarantee : bool, default=False
+            Whether to return cross-conformal intervals. They need ``predict_with="folds"``, a model that has absorbed
+            no rows since its fit, and at least ``1 / (1 - coverage)`` training rows: with fewer, an end is infinite or
+            a bound of the target.
+        shift : pair of array-like, optional
+            With ``guarantee=True``: weights of the training rows, in the order of the fit, and of the rows of ``X``. A
+            weight says how many times more frequent such a row is among new rows than in training.
+
+        Returns
+        -------
+        interval : ndarray of shape (n_samples, 2)
+            Lower and upper ends.
+        """
+        if not guarantee:
+            if shift is not None:
+                raise InvalidParameterError(
+                    "shift weighs the rows of intervals with guarantee=True; got guarantee=False"
+                )
+            return super().predict_interval(X, coverage)
+        model = self._fitted()
+        return guaranteed_interval(model, model.reader.read(X), coverage, shift)
+
+    def predict_values(self, X: Table) -> dict[float, FloatArray]:
+        """Predict the probability of each of the values that many targets share.
+
+        On a lattice, such as ratings or counts, the probabilities of all its values add up to one. With point masses,
+        such as the zeros of a table in which many targets are zero, what is missing to one is the probability of any
+        other value. Probabilities are calibrated on held-out rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+
+        Returns
+        -------
+        probabilities : dict of float to ndarray of shape (n_samples,)
+            For each value, its probability in each row; ``pandas.DataFrame`` makes a table of it.
+        """
+        model = self._fitted()
+        required_values(model)
+        probabilities: dict[float, FloatArray] = model.predict(model.reader.read(X)).value_probabilities()
+        return probabilities
+
+    def value_log_score(self, X: Table, y: ArrayLike) -> float:
+        """Return the mean log probability of the targets' values; greater is better.
+
+        It is the score of ``predict_values`` as ``log_score`` is that of the density, and the two cannot be compared.
+        With point masses, a target without one of them is scored by the log probability of any other value plus its log
+        density among the others.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        y : array-like of shape (n_samples,)
+            Their targets.
+
+        Returns
+        -------
+        score : float
+            Mean log probability. A target that is no value of a lattice counts as one more row than those learned from.
+        """
+        model = self._fitted()
+        required_values(model)
+        targets, rows = check_targets(y), model.reader.read(X)
+        if len(targets) != len(rows):
+            raise InvalidParameterError(
+                f"y must hold one value for each of the {len(rows)} predicted rows; got shape {targets.shape}"
+            )
+        score: float = model.predict(rows).value_log_score(targets)
+        return score
+
+    def support(self, X: Table) -> SupportReport:
+        """Return how far each row is from the training rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to compare.
+
+        Returns
+        -------
+        report : SupportReport
+            For each row: ``ratio``, its distance to the nearest training row over the distance that is typical between
+            training rows; ``status``, "inside" with a ratio of at most 1, else "gap" or, beyond the range of a column,
+            "outside"; the ``column`` that is responsible; and ``inside``, from 1 for a row inside to 0 far away.
+        """
+        model = self._fitted()
+        report: SupportReport = model.support(model.reader.read(X))
+        return report
+
+    # Updates: rows join and leave the posterior of the weights; members never change
+
+    def _update(self, change: Callable[[FittedModel], FittedModel]) -> Self:
+        """Replace the fitted model by a changed one, at once; begin again if another thread was faster."""
+        while True:
+            before = self._fitted()
+            after = change(before)
+            with _REPLACING:
+                if self.model_ is before:
+                    self.model_ = after
+                    return self
+
+    @available_if(_holds_rows_out)
+    def partial_fit(
+        self,
+        X: Table,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        forgetting: float = 1.0,
+        refit_prior: bool = False,
+    ) -> Self:
+        """Absorb new rows: learn the weights of the members, and the noise, from them too; members stay as they are.
+
+        The result is that of all rows at once, in any order and any batches. The model keeps statistics of the rows,
+        whose size does not depend on their number. Fixed from the fit are the tempering, the tails, the prior variance
+        of the weights, the shape of predictions, the probabilities of values, and where the training rows lie: a row
+        outside of them stays outside, as members have not learned from it, and counts less for the weights. A model
+        that is not fitted is fitted to the rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows that were not part of the fit.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), optional
+            How many times each row is counted; a row with weight 0 is not absorbed.
+        forgetting : float, default=1.0
+            The factor by which all rows before this call, those of the fit included, count less from now on, for data
+            that drift. It holds per call: with batches of m rows, ``forgetting`` is about the same as counting the last
+            ``m / (1 - forgetting)`` rows.
+        refit_prior : bool, default=False
+            Whether to choose the prior variance of the weights again, from all rows, as ``prior_variance`` says.
+
+        Returns
+        -------
+        self : object
+            The regressor, which has changed.
+        """
+        check_number("forgetting", forgetting, low=0.0, high=1.0, strict=True)
+        check_flag("refit_prior", refit_prior)
+        if not self.__sklearn_is_fitted__():
+            return self.fit(X, y, sample_weight)
+        prior_variance = CombinationOptions.of(self).prior_variance if refit_prior else None
+
+        def absorbed(model: FittedModel) -> FittedModel:
+            rows = model.reader.read_rows(X, y, sample_weight).counted()
+            return absorb(model, rows, float(forgetting), prior_variance)
+
+        return self._update(absorbed)
+
+    def forget(self, X: Table = None, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Remove rows that ``partial_fit`` absorbed; without rows, all of them.
+
+        The result is that of a model which never absorbed these rows, up to rounding. A row is removed with the weight
+        that it counts now, however much was forgotten since. Rows that were not absorbed are refused: the last 100 000
+        rows are recognised; others, and rows of models that were merged, are refused if what would remain cannot be the
+        statistics of any rows. Rows of the fit cannot be removed, as members were trained on them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), optional
+            Rows to remove, as they were absorbed; None: all, which brings back the model as it was fitted.
+        y : array-like of shape (n_samples,), optional
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), optional
+            Their weights, if they had any.
+
+        Returns
+        -------
+        self : object
+            The regressor, which has changed.
+        """
+        if (X is None) != (y is None):
+            raise InvalidParameterError("forget takes rows X with their targets y, or neither; got only one of them")
+
+        def forgotten(model: FittedModel) -> FittedModel:
+            if X is None or y is None:
+                return forget(model, None)
+            return forget(model, model.reader.read_rows(X, y, sample_weight).counted())
+
+        return self._update(forgotten)
+
+    def statistics(self) -> RowStatistics:
+        """Return sufficient statistics of the rows absorbed since the fit, without the rows.
+
+        Returns
+        -------
+        statistics : RowStatistics
+            A small object with ``save`` and ``load``, for ``merge`` of a model with the same members.
+        """
+        return statistics_of(self._fitted())
+
+    def merge(self, other: Any) -> Self:
+        """Absorb the rows that another model with the same members has absorbed, by statistics and without rows.
+
+        Sites start with copies of one fitted model, absorb their own rows, and exchange ``statistics()``. The result is
+        that of one model that absorbed the rows of all, as long as no row is in two of them.
+
+        Parameters
+        ----------
+        other : regressor or RowStatistics
+            A regressor from the same fit, or its ``statistics()``.
+
+        Returns
+        -------
+        self : object
+            The regressor, which has changed.
+        """
+        if isinstance(other, RowStatistics):
+            found = other
+        elif isinstance(other, BDKNRegressor):
+            found = other.statistics()
+        else:
+            raise InvalidParameterError(
+                f"merge takes a regressor with the same members, or its statistics(); got {type(other).__name__}"
+            )
+        return self._update(lambda model: merge_statistics(model, found))
+
+    def monitor(self, X: Table, y: ArrayLike, monitor: Monitor | None = None) -> MonitorReport:
+        """Score a batch of rows before it is absorbed, and report whether predictions are still calibrated.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            New rows.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        monitor : Monitor, optional
+            What is known from earlier batches; it is changed. By default a new one, with its default false-alarm rate,
+            for this batch alone.
+
+        Returns
+        -------
+        report : MonitorReport
+            Scores, coverage, share of rows outside of the training rows, and whether there is an alarm.
+        """
+        monitor = Monitor() if monitor is None else monitor
+        model, targets = self._fitted(), check_targets(y)
+        rows = model.reader.read(X)
+        if rows.shape[0] != len(targets):
+            raise InvalidParameterError(
+                f"y must hold one target for each of the {rows.shape[0]} rows of X; got {len(targets)}"
+            )
+        with no_extrapolation_warnings():
+            prediction = model.predict(rows)
+        pit = prediction.pit(targets, np.random.default_rng(monitor.n))
+        outside = float("nan") if model.extrapolation is None else np.mean(model.support(rows).status != "inside")
+        return monitor.add(targets, prediction.dist, pit=pit, outside=float(outside))
+
+    # The fitted model, for inspection
+
+    @property
+    def combination_(self) -> Combination:
+        """The linear model: posterior of (β, α, σ²), tempering τ and tails, in scaled units."""
+        return cast(Combination, self._fitted().combination)
+
+    @property
+    def held_out_(self) -> HeldOut | None:
+        """Predictions of the members in use for held-out rows, and the targets; None if no rows were left out."""
+        model = self._fitted()
+        model.check_has_rows()
+        return cast("HeldOut | None", model.held_out)
+
+    @property
+    def provenance_(self) -> FitProvenance | None:
+        """The seed, the digest of the rows and the parameters of the fit; None if no rows were left out."""
+        return cast("FitProvenance | None", self._fitted().provenance)
+
+    @property
+    def density_(self) -> NeighbourDensity | None:
+        """How predictions are mixed from the Student-t and densities of neighbours; None: Student-t distributions."""
+        return cast("NeighbourDensity | None", self._fitted().density)
+
+    @property
+    def weights_(self) -> FloatArray:
+        """Posterior mean of the weights β."""
+        return self.combination_.weights
+
+    @property
+    def weights_cov_(self) -> FloatArray:
+        """Posterior covariance of β; infinite with two degrees of freedom or fewer."""
+        weights = self._weight_posterior()
+        return student_t_covariance(weights.df, weights.scale_matrix)
+
+    @property
+    def members_told_apart_(self) -> bool:
+        """Whether unequal weights have three times the evidence of equal ones.
+
+        True for a model with one member, and where the prior variance of the weights was given.
+        """
+        posterior = self._weight_posterior()
+        return len(posterior.mean) == 1 or posterior.told_apart
+
+    @property
+    def intercept_(self) -> float:
+        """The constant that is added to the weighted predictions of the members, in units of the transformed target."""
+        model = self._fitted()
+        targets, combination = model.targets, model.combination
+        return float(targets.mean * (1.0 - combination.weights.sum()) + targets.scale * combination.constant)
+
+    @property
+    def noise_variance_(self) -> float:
+        """Squared scale of a transformed prediction if β were known, where the members' own variance is average."""
+        model = self._fitted()
+        with np.errstate(over="ignore", under="ignore"):
+            return float(np.square(model.targets.scale * model.combination.noise_std))
+
+    @property
+    def dof_(self) -> float:
+        """Degrees of freedom of every prediction."""
+        return self.combination_.tails.df
+
+    @property
+    def prior_variance_(self) -> float:
+        """The prior variance σ_β² in use."""
+        return self.combination_.prior_variance
+
+    @property
+    def evidence_(self) -> float:
+        """Log marginal likelihood of the targets that the linear model was fitted to, in their own units."""
+        return float(self._fitted().evidence())
+
+    @property
+    def link_(self) -> Link:
+        """The link g, by which the target was transformed."""
+        return cast(Link, self._fitted().targets.link)
+
+    @property
+    def target_values_(self) -> TargetValues | None:
+        """The values of a lattice, or those that many targets share, with their shares; None if there are none."""
+        return cast("TargetValues | None", self._fitted().targets.values)
+
+    def weight_posterior(self) -> StudentT:
+        """Return the posterior distribution of each member's weight.
+
+        With ``prior_variance="evidence"`` the prior variance of the weights is integrated out: where the data do not
+        distinguish members, intervals are as wide as the weights are large, not as narrow as the chosen prior.
+
+        Returns
+        -------
+        dist : StudentT
+            One distribution per member.
+        """
+        return self._weight_posterior().marginals()
+
+    def _weight_posterior(self) -> WeightPosterior:
+        averaged = CombinationOptions.of(self).prior_variance == "evidence"
+        return cast(WeightPosterior, self._fitted().weight_posterior(averaged=averaged))
+
+    def member_table(self) -> dict[str, Any]:
+        """Return each member's name, weight with its 95 % credible interval, fit, and contribution.
+
+        Returns
+        -------
+        table : dict of str to list or ndarray
+            One column per key. RMSE and NLL are in the units of the target, the NLL that of the member's own Gaussian
+            (in a stack, with the variance that is used): on held-out rows or, with ``design="in-sample"``, on the
+            training rows. ``loss_without`` is the decrease of the mean leave-one-out log score without the member; nan
+            where it is not known. ``members_told_apart_`` says whether the weights mean anything.
+        """
+        frozen, model = self._frozen(), self._fitted()
+        H, options = len(model.members), CombinationOptions.of(self)
+        lower, upper = frozen.weight_posterior().interval(0.95)
+        without = np.full(H, np.nan)
+        if model.held_out is not None and H > 1 and not np.isnan(model.combination.score):
+            everyone = np.arange(H)
+            scores = [model.leave_one_out_scores(np.delete(everyone, h), options)[0] for h in everyone]
+            without = model.leave_one_out_scores(everyone, options)[0] - np.array(scores)
+        weights = {"member": list(model.members.names), "weight": model.combination.weights}
+        return {**weights, "lower": lower, "upper": upper, **model.member_scores(), "loss_without": without}
+
+    def member_report(self) -> Any:
+        """Return ``member_table`` as a pandas data frame.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            One row per member. ``frame.attrs["note"]`` says if the weights of the members may as well be equal.
+        """
+        frozen = self._frozen()
+        frame = as_frame(frozen.member_table())
+        frame.attrs["note"] = "" if frozen.members_told_apart_ else NOTHING_TO_CHOOSE
+        return frame
+
+    def member_curve(self) -> dict[str, NDArray[Any]]:
+        """Return the leave-one-out log score and RMSE with the first 1, 2, .. members.
+
+        Each held-out row is predicted from all others, in the units of the target. Only the weights are fitted again.
+
+        Returns
+        -------
+        curve : dict of str to ndarray
+            Columns ``n_members``, ``log_score`` and ``rmse``.
+        """
+        model, options = self._fitted(), CombinationOptions.of(self)
+        held_out = model.required_held_out()
+        if np.isnan(model.combination.score):
+            raise InvalidParameterError(
+                "members are compared by predicting each row left out of their training from the others, which takes "
+                f"two of them; got {len(held_out.y)}: add rows, leave out a larger fraction, or cross-fit"
+            )
+        sizes = np.arange(1, len(model.members) + 1)
+        scores = [model.leave_one_out_scores(np.arange(size), options) for size in sizes]
+        log_score, rmse = np.transpose(scores)
+        return {"n_members": sizes, "log_score": log_score, "rmse": rmse}
 
     @property
     def n_trained_(self) -> int:
-        """Number of networks that were trained as members, in use or not."""
-        n_trained: int = self._state.n_trained
-        return n_trained
-
-    def _only(self, members: IndexArray, combined: Combined) -> Self:
-        state: FittedBDKN = self._state
-        return self._copy(FittedBDKN(state.networks[members], combined, state.n_trained))
-
-    def _member_fit(self) -> dict[str, Any]:
-        return {**self._networks.table(), **self._target_scores()}
-
-    def _forecast(self, X: Array) -> Forecast:
-        with stage("predict members"):
-            return self.ensemble_.forecast(X)
-
-    def _by_fold(self, X: Array) -> tuple[FloatArray, FloatArray]:
-        return self.ensemble_.by_fold(X)
+        """Number of members that were trained, in use or not."""
+        return cast(int, self._fitted().n_trained)
 
     @property
-    def _networks(self) -> FittedNetworks:
-        networks: FittedNetworks = self._state.networks
-        return networks
+    def updates_(self) -> Updates | None:
+        """What was absorbed since the fit; None if nothing was."""
+        return cast("Updates | None", self._fitted().updates)
 
     @property
-    def ensemble_(self) -> NetworkEnsemble:
-        """All networks in use with the encoders they were trained under."""
-        return self._networks.ensemble
+    def target_scaler_(self) -> TargetScaler:
+        """The mean and the scale of the targets."""
+        return cast(TargetScaler, self._fitted().targets)
+
+    # Members that are estimators
 
     @property
-    def members_(self) -> list[NetworkMember]:
-        """The members in use, each with ``predict(X) -> (mean, variance)`` in the units of the target."""
-        return self._networks.ensemble.members
+    def members_(self) -> list[Any]:
+        """The members in use, each with ``predict(X) -> (mean, variance or None)`` in the units of the target."""
+        members = self._fitted().members
+        return list(members.members) if isinstance(members, EstimatorMembers) else members.ensemble.members
 
     @property
-    def member_names_(self) -> tuple[str, ...]:
-        """Names of the members in use; if some were left out, the others keep their numbers."""
-        return self._networks.ensemble.names
+    def _estimators(self) -> EstimatorMembers:
+        """The members, if they are estimators; AttributeError if they are networks."""
+        members = self._fitted().members
+        if not isinstance(members, EstimatorMembers):
+            raise AttributeError("the members of this model are networks; ensemble_ has them")
+        return members
 
     @property
-    def member_scores_(self) -> MemberScores:
-        """Mean squared error and NLL of each member in scaled units."""
-        return self._networks.scores
+    def candidates_(self) -> list[Pair]:
+        """The members as they were given or, with ``members="auto"``, chosen."""
+        return self._estimators.candidates
 
     @property
-    def loss_curves_(self) -> tuple[Array, ...]:
-        """Training loss per epoch of each network in use, fold by fold."""
-        return self._networks.loss_curves
+    def folds_(self) -> Folds | OwnFolds:
+        """Which rows were held out when."""
+        return self._estimators.folds
 
     @property
-    def loss_curve_(self) -> FloatArray:
-        """Training loss per epoch, averaged over the networks that ran it."""
-        return self._networks.loss_curve
+    def estimators_(self) -> list[Any]:
+        """The fitted estimator of each member in use, or the tuple of those of all folds."""
+        fitted = [
+            member.models if member.originals is None else member.originals for member in self._estimators.members
+        ]
+        return [models[0] if len(models) == 1 else models for models in fitted]
 
     @property
-    def validation_curves_(self) -> tuple[Array, ...]:
-        """Loss per epoch on the rows that a network held out; empty without early stopping."""
-        return self._networks.validation_curves
+    def named_estimators_(self) -> Bunch:
+        """The fitted estimators by name, "drop" for those not in use."""
+        frozen = self._frozen()
+        fitted = dict(zip(frozen.member_names_, frozen.estimators_, strict=True))
+        return Bunch(**{name: fitted.get(name, "drop") for name, _ in frozen.candidates_})
 
     @property
-    def best_epochs_(self) -> IndexArray:
-        """The epoch, from 0, whose weights each network kept."""
-        return self._networks.best_epochs
+    def named_estimators(self) -> Bunch:
+        """The estimators by name, as they were given."""
+        return Bunch(**dict(in_use(self.members)))
 
-    @property
-    def n_iter_(self) -> int:
-        """Epochs run by the network that ran longest."""
-        return self._networks.n_iter
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            With a list of members: return the estimators by name, and their parameters as ``name__parameter``, too.
+
+        Returns
+        -------
+        params : dict of str to object
+            Parameters by name.
+        """
+        if not isinstance(self.members, list):
+            return cast("dict[str, Any]", super().get_params(deep=deep))
+        return cast("dict[str, Any]", self._get_params("members", deep=deep))
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters.
+
+        Parameters
+        ----------
+        **params
+            Parameters; a parameter of an estimator as ``name__parameter``, or an estimator by its name.
+
+        Returns
+        -------
+        self : object
+            The regressor.
+        """
+        self._set_params("members", **params)
+        return self
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return which estimators request which metadata that ``fit`` receives.
+
+        Returns
+        -------
+        router : MetadataRouter
+            Requests of the members and of ``cv``.
+        """
+        if not isinstance(self.members, list):
+            return super().get_metadata_routing()
+        return route_metadata(self, in_use(self.members), self.cv)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        return set_input_tags(tags, in_use(self.members)) if isinstance(self.members, list) else tags
+
+    def __sklearn_clone__(self) -> Self:
+        new: Self = super().__sklearn_clone__()
+        if isinstance(self.cv, str) and isinstance(self.members, list):
+            new.members = self.members  # copies of fitted members would not be fitted
+        return new

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from bdkn.ensemble.estimators import Pair
 from bdkn.estimators.deep_ensemble import DeepEnsembleRegressor
-from bdkn.estimators.fitted import Pair
 
 MOST_ROWS = 500
 """Largest number of rows for which an exact Gaussian process is fast enough to be a member."""
@@ -40,6 +40,11 @@ def default_estimators(n_rows: int, n_features: int, *, weighted: bool = False, 
     if n_rows <= MOST_ROWS * more and not (weighted or fast):
         members.append(("process", _process(n_features)))
     return members
+
+
+def slowest_last(members: list[Pair]) -> list[Pair]:
+    """Return the default members in the order in which they are fitted within a time limit: networks last."""
+    return sorted(members, key=lambda pair: isinstance(pair[1], DeepEnsembleRegressor))
 
 
 def _networks(few_rows: bool, more: int) -> list[Pair]:

@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sklearn import get_config
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.utils import Bunch, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import has_fit_parameter
 
-from bdkn.ensemble.estimators import check_model, is_fixed
+from bdkn.ensemble.estimators import Pair, check_model, is_refitted
 from bdkn.errors import InvalidParameterError, shown
-from bdkn.estimators.fitted import Pair
 from bdkn.predictive import IdentityLink
 from bdkn.predictive.links import Link
 from bdkn.typing import FloatArray
@@ -42,7 +41,7 @@ def route_parameters(
     model: Any, pairs: Sequence[Pair], counts: FloatArray | None, groups: Any, metadata: Mapping[str, Any]
 ) -> dict[str, Mapping[str, Any]]:
     """Return what each estimator's ``fit`` and, under "cv", the splitter receives besides rows and targets."""
-    if get_config()["enable_metadata_routing"] and model.estimators is not None:
+    if get_config()["enable_metadata_routing"] and isinstance(model.members, list):
         given = {**metadata} if counts is None else {"sample_weight": counts, **metadata}
         if groups is not None and model.get_metadata_routing().consumes("fit", {"groups"}):
             given["groups"] = groups
@@ -68,11 +67,6 @@ def route_parameters(
                 "every step of a Pipeline: set_fit_request(sample_weight=True) or False"
             )
     return {name: {"sample_weight": counts} for name, _ in fitted}
-
-
-def is_refitted(model: Any) -> bool:
-    """Return whether a model is fitted to each fold: it has ``fit`` and is not frozen (its own clone)."""
-    return not is_fixed(model) and clone(model) is not model
 
 
 def fixed_member(pairs: Sequence[Pair], cv: Any) -> str | None:
@@ -105,10 +99,12 @@ def check_estimators(given: list[Pair] | None, validate_names: Callable[[list[st
         return
     pairs = isinstance(given, list) and all(isinstance(p, tuple | list) and len(p) == 2 for p in given)
     if not (pairs and given and all(isinstance(name, str) for name, _ in given)):
-        raise InvalidParameterError(f"estimators must be a list of (name, estimator) pairs or None; got {shown(given)}")
+        raise InvalidParameterError(
+            f"members must be 'networks', 'auto' or a list of (name, estimator) pairs; got {shown(given)}"
+        )
     validate_names([name for name, _ in given])
     if all(isinstance(model, str) and model == "drop" for _, model in given):
-        raise InvalidParameterError("estimators must hold one that is not 'drop'; got only such")
+        raise InvalidParameterError("members must hold one that is not 'drop'; got only such")
     for name, model in given:
         if not (isinstance(model, str) and model == "drop"):
             check_model(model, name)

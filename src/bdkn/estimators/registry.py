@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
 
@@ -10,7 +11,7 @@ from bdkn.errors import ModelFileError
 from bdkn.estimators.base import ProbabilisticRegressor
 from bdkn.estimators.bdkn import BDKNRegressor
 from bdkn.estimators.deep_ensemble import DeepEnsembleRegressor
-from bdkn.estimators.serialization import restore_model
+from bdkn.estimators.files import restore_model
 from bdkn.estimators.stacking import BayesianStackingRegressor
 from bdkn.storage.archive import Arrays, Document, read
 
@@ -21,13 +22,15 @@ REGRESSORS: dict[str, type[ProbabilisticRegressor]] = {
 }
 
 
-def load(path: str | os.PathLike[str]) -> ProbabilisticRegressor:
+def load(path: str | os.PathLike[str], *, member_classes: Sequence[type] = ()) -> ProbabilisticRegressor:
     """Load a fitted regressor from a file that its ``save`` wrote; its predictions have the same bits.
 
     Parameters
     ----------
     path : str or path-like
         File to read. Nothing in it is executed.
+    member_classes : sequence of type, default=()
+        Classes of members of your own, with ``from_arrays``, that may be in the file.
 
     Returns
     -------
@@ -53,16 +56,18 @@ def load(path: str | os.PathLike[str]) -> ProbabilisticRegressor:
     >>> bool(np.array_equal(loaded.predict(X), model.predict(X)))
     True
     """
-    return restore(*read(path), os.fspath(path))
+    return restore(*read(path), os.fspath(path), member_classes)
 
 
-def restore(arrays: Arrays, document: Document, path: str) -> ProbabilisticRegressor:
+def restore(
+    arrays: Arrays, document: Document, path: str, member_classes: Sequence[type] = ()
+) -> ProbabilisticRegressor:
     """Return the regressor of what was read from the file ``path``."""
     name = document.get("model")
     if not isinstance(name, str) or name not in REGRESSORS:
         raise ModelFileError(f"{path} holds a {name!s:.80}; this version knows {', '.join(REGRESSORS)}")
     try:
-        model: ProbabilisticRegressor = restore_model(REGRESSORS, arrays, document)
+        model: ProbabilisticRegressor = restore_model(REGRESSORS, arrays, document, member_classes)
     except Exception as error:
         raise ModelFileError(
             f"{path} was written by bdkn {document.get('bdkn')!s:.20} and does not fit this version, "

@@ -19,7 +19,7 @@ from scipy.special import log_softmax
 from bdkn.data.scaling import TargetScaler
 from bdkn.data.target_values import TargetValues
 from bdkn.ensemble.held_out import HeldOut
-from bdkn.ensemble.selection import CombinationSettings
+from bdkn.ensemble.selection import CombinationOptions
 from bdkn.inference import Combination
 from bdkn.predictive import Predictive, StudentT
 from bdkn.predictive.transformed import row_quantiles
@@ -100,7 +100,7 @@ def quantiles_with_masses(
 
 
 def learn_values(
-    settings: CombinationSettings, combination: Combination, targets: TargetScaler, held_out: HeldOut
+    settings: CombinationOptions, combination: Combination, targets: TargetScaler, held_out: HeldOut
 ) -> ValueModel | None:
     """Return the probabilities of the values that many targets share; None if there are none."""
     found = targets.values
@@ -117,7 +117,7 @@ def learn_values(
 
 
 def _rest(
-    settings: CombinationSettings, combination: Combination, held_out: HeldOut, is_other: BoolArray
+    settings: CombinationOptions, combination: Combination, held_out: HeldOut, is_other: BoolArray
 ) -> Combination:
     others = np.flatnonzero(is_other)
     return settings.combine(held_out.rows(others)) if len(others) >= _FEWEST_ROWS else combination

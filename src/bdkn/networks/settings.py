@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from bdkn.data.rows import Rows, RowSelection
-from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_n_jobs, check_number, check_verbosity
+from bdkn.errors import (
+    InvalidParameterError,
+    check_choice,
+    check_flag,
+    check_n_jobs,
+    check_number,
+    check_verbosity,
+    shown,
+    warn_user,
+)
 from bdkn.memory import check_memory
 from bdkn.networks.bins import PiecewiseLinear, n_binned_columns, with_encoding
 from bdkn.networks.engines import ENGINES, engine_for
 from bdkn.networks.job import (
-    Engine,
     Hook,
     Job,
     Task,
@@ -31,6 +40,7 @@ from bdkn.networks.job import (
 from bdkn.networks.mlp import NetworkSpec
 from bdkn.networks.objective import get_objective
 from bdkn.stages import stage
+from bdkn.storage.fields import stored
 
 LEAST_MEMBERS = 4
 """Members that are trained within any time limit, if there are so many."""
@@ -175,69 +185,110 @@ def default_size(n_rows: int) -> Size:
     return Size(8, (36,) * 5, epochs, (0, 16, 0, 0), (28,) * 5)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@stored
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """Options of the training of networks that are rarely set; see the parameter ``training``.
+
+    Parameters
+    ----------
+    batch_size : int, default=32
+        Rows per step.
+    schedule : {"constant", "cosine"}, default="cosine"
+        Keep the learning rate, or let it fall to zero along half a cosine wave.
+    beta : float, default=0.5
+        Between 0 (as "nll") and 1 (mean trained as by "mse"); for ``objective="beta_nll"`` only.
+    warmup_epochs : int, default=0
+        Number of first epochs on squared error, whatever the objective.
+    early_stopping : bool, default=False
+        Let every network hold out rows of its own, stop when its loss on them no longer falls, and keep the weights of
+        its best epoch.
+    validation_fraction : float, default=0.1
+        Fraction of the rows held out for early stopping.
+    patience : int, default=20
+        Epochs without improvement after which a network stops.
+    tol : float, default=0.0001
+        Decrease of the held-out loss that counts as an improvement.
+    standardize_y : bool, default=True
+        Train on targets of mean 0 and standard deviation 1. Inputs are always standardized.
+
+    Examples
+    --------
+    >>> from bdkn import BDKNRegressor, TrainingOptions
+    >>> BDKNRegressor(training=TrainingOptions(early_stopping=True, patience=10)).training.patience
+    10
+    """
+
+    batch_size: int = 32
+    schedule: str = "cosine"
+    beta: float = 0.5
+    warmup_epochs: int = 0
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    patience: int = 20
+    tol: float = 1e-4
+    standardize_y: bool = True
+
+    def check_values(self) -> None:
+        """Raise unless all options have values that are allowed; the others are checked when jobs are made."""
+        check_number("warmup_epochs", self.warmup_epochs, low=0, whole=True)
+        check_number("validation_fraction", self.validation_fraction, low=0, high=0.9, strict=True)
+        check_flag("early_stopping", self.early_stopping)
+        check_flag("standardize_y", self.standardize_y)
+
+
+@dataclass(frozen=True, eq=False)
 class NetworkSettings:
-    """How the networks of an ensemble are made and trained; see the parameters of ``BDKNRegressor``.
+    """How the networks of an ensemble are made and trained, by the parameters of a ``NetworkRegressor``.
 
     ``NetworkSpec`` and ``TrainingConfig`` check the parameters that they hold when the jobs are made, before training.
     """
 
-    n_members: int | str
-    hidden_layer_sizes: int | Sequence[int] | str
-    activation: str | Sequence[str]
-    objective: Any
-    beta: float
-    warmup_epochs: int
-    epochs: int | str
-    learning_rate: float
-    schedule: str
-    batch_size: int
-    weight_decay: float | Sequence[float]
-    n_bins: int | Sequence[int] | str
-    early_stopping: bool
-    validation_fraction: float
-    patience: int
-    tol: float
-    standardize_y: bool
-    engine: str | Engine
-    n_jobs: int | None
-    verbose: int
-    effort: str
+    params: Any
+    training: TrainingOptions
 
     @classmethod
-    def of(cls, model: object) -> Self:
-        """Return the settings of a regressor that has these parameters."""
-        return cls(**{part.name: getattr(model, part.name) for part in fields(cls)})
-
-    def __post_init__(self) -> None:
-        size = self.size(1)
+    def of(cls, params: Any) -> Self:
+        """Return the settings of a regressor, after checking its parameters."""
+        training = TrainingOptions() if params.training is None else params.training
+        if not isinstance(training, TrainingOptions):
+            raise InvalidParameterError(f"training must be None or bdkn.TrainingOptions(...); got {shown(training)}")
+        settings = cls(params, training)
+        size = settings.size(1)
         check_number("n_members", size.n_members, low=1, whole=True)
         check_number("epochs", size.epochs, low=1, whole=True)
-        check_number("warmup_epochs", self.warmup_epochs, low=0, whole=True)
+        training.check_values()
         for width in size.hidden:
             check_number("each of hidden_layer_sizes", width, low=1, whole=True)
         for n_bins in size.n_bins:
             check_number("each of n_bins", n_bins, low=0, whole=True)
-        check_number("validation_fraction", self.validation_fraction, low=0, high=0.9, strict=True)
-        check_flag("early_stopping", self.early_stopping)
-        check_flag("standardize_y", self.standardize_y)
-        check_verbosity(self.verbose)
-        check_n_jobs(self.n_jobs)
-        if isinstance(self.engine, str):
-            check_choice("engine", self.engine, ENGINES)
-        elif not hasattr(self.engine, "train"):
-            raise InvalidParameterError(f"engine must be a name or an object with a method train; got {self.engine!r}")
+        check_verbosity(params.verbose)
+        check_n_jobs(params.n_jobs)
+        if isinstance(params.engine, str):
+            check_choice("engine", params.engine, ENGINES)
+        elif not hasattr(params.engine, "train"):
+            raise InvalidParameterError(
+                f"engine must be a name or an object with a method train; got {params.engine!r}"
+            )
+        return settings
+
+    def with_params(self, **changed: Any) -> Self:
+        """Return the settings with other values of some parameters."""
+        params = copy.copy(self.params)
+        for name, value in changed.items():
+            setattr(params, name, value)
+        return replace(self, params=params)
 
     def size(self, n_rows: int) -> Size:
         """Return the size of the ensemble for so many rows."""
-        default, effort = default_size(n_rows), get_effort(self.effort)
+        default, effort = default_size(n_rows), get_effort(self.params.effort)
         auto_members, auto_epochs = effort.n_members(default.n_members), effort.n_epochs(default.epochs)
-        own_hidden = None if _is_auto("hidden_layer_sizes", self.hidden_layer_sizes) else self._hidden()
+        own_hidden = None if _is_auto("hidden_layer_sizes", self.params.hidden_layer_sizes) else self._hidden()
         return Size(
-            auto_members if _is_auto("n_members", self.n_members) else self.n_members,  # type: ignore[arg-type]
+            auto_members if _is_auto("n_members", self.params.n_members) else self.params.n_members,
             default.hidden if own_hidden is None else own_hidden,
-            auto_epochs if _is_auto("epochs", self.epochs) else self.epochs,  # type: ignore[arg-type]
-            default.n_bins if _is_auto("n_bins", self.n_bins) else tuple(_in_turn("n_bins", self.n_bins)),
+            auto_epochs if _is_auto("epochs", self.params.epochs) else self.params.epochs,
+            default.n_bins if _is_auto("n_bins", self.params.n_bins) else tuple(_in_turn("n_bins", self.params.n_bins)),
             default.hidden_encoded if own_hidden is None else own_hidden,
         )
 
@@ -266,12 +317,13 @@ class NetworkSettings:
         seeds = np.random.SeedSequence(0).spawn(size.n_members)
 
         def train(epochs: int) -> Trained:
-            short = replace(self, epochs=epochs, early_stopping=False, warmup_epochs=0, verbose=0)
+            short = self.with_params(epochs=epochs, verbose=0)
+            short = replace(short, training=replace(self.training, early_stopping=False, warmup_epochs=0))
             return short.train(rows, seeds, range(size.n_members), [part] * size.n_members)
 
         share = clock.share(train, size.epochs, rows_per_member / len(part))
         n_members, epochs = reduced(size.n_members, size.epochs, share)
-        return self if share >= 1 else replace(self, n_members=n_members, epochs=epochs)
+        return self if share >= 1 else self.with_params(n_members=n_members, epochs=epochs)
 
     def train(
         self,
@@ -288,10 +340,10 @@ class NetworkSettings:
         size = self.size(len(rows))
         groups = self._groups(size, rows, seeds, members, row_numbers)
         tasks, numbers = [group.task for group in groups], [n for group in groups for n in group.numbers]
-        engine, place = engine_for(self.engine, tasks, self.n_jobs)
+        engine, place = engine_for(self.params.engine, tasks, self.params.n_jobs)
         with self._progress(len(seeds), size.epochs, place) as on_epoch, stage("train"):
             hook = renumbered(on_epoch, numbers)
-            parts = train_tasks(engine, tasks, n_jobs=self.n_jobs, on_epoch=hook)
+            parts = train_tasks(engine, tasks, n_jobs=self.params.n_jobs, on_epoch=hook)
             found = [group.of_inputs(part) for group, part in zip(groups, parts, strict=True)]
             return Trained.join(found)[np.argsort(numbers)] if len(found) > 1 else found[0]
 
@@ -358,37 +410,53 @@ class NetworkSettings:
     def trains_variance(self, n_rows: int) -> bool:
         """Return whether the variances of networks mean something: not if they are trained on squared error alone."""
         return (
-            get_objective(self.objective, self.beta).trains_variance and self.warmup_epochs < self.size(n_rows).epochs
+            get_objective(self.params.objective, self.training.beta).trains_variance
+            and self.training.warmup_epochs < self.size(n_rows).epochs
         )
 
     @property
     def _activations(self) -> list[Any]:
-        return _in_turn("activation", self.activation)
+        return _in_turn("activation", self.params.activation)
 
     @property
     def _decays(self) -> list[Any]:
-        return _in_turn("weight_decay", self.weight_decay)
+        return _in_turn("weight_decay", self.params.weight_decay)
 
     def _progress(self, n_networks: int, epochs: int, place: str) -> AbstractContextManager[Hook | None]:
-        return training_progress(n_networks, epochs, place=place) if self.verbose else nullcontext()
+        return training_progress(n_networks, epochs, place=place) if self.params.verbose else nullcontext()
 
     def _hidden(self) -> tuple[int, ...]:
-        return layer_sizes(self.hidden_layer_sizes, 'an integer, a list of them, or "auto"')
+        return layer_sizes(self.params.hidden_layer_sizes, 'an integer, a list of them, or "auto"')
 
     def _config(self, size: Size, weight_decay: float = 0.0) -> TrainingConfig:
         return TrainingConfig(
             epochs=size.epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            schedule=self.schedule,
+            batch_size=self.training.batch_size,
+            learning_rate=self.params.learning_rate,
+            schedule=self.training.schedule,
             weight_decay=weight_decay,
-            objective=self.objective,
-            beta=self.beta,
-            warmup_epochs=self.warmup_epochs,
-            validation_fraction=self.validation_fraction if self.early_stopping else 0.0,
-            patience=self.patience,
-            tol=self.tol,
+            objective=self.params.objective,
+            beta=self.training.beta,
+            warmup_epochs=self.training.warmup_epochs,
+            validation_fraction=self.training.validation_fraction if self.training.early_stopping else 0.0,
+            patience=self.training.patience,
+            tol=self.training.tol,
         )
+
+
+def within_limit(settings: NetworkSettings, rows: Rows, clock: Clock, rows_per_member: float) -> NetworkSettings:
+    """Return the settings, with fewer members or epochs if there is no time for all; warn if so."""
+    if clock.seconds == math.inf:
+        return settings
+    limited = settings.within(clock, rows, rows_per_member)
+    if limited is not settings:
+        full, size = settings.size(len(rows)), limited.size(len(rows))
+        warn_user(
+            f"time_limit={clock.seconds:g}: {size.n_members} of {full.n_members} members are trained, for "
+            f"{size.epochs} of {full.epochs} epochs; results depend on the machine's speed",
+            UserWarning,
+        )
+    return limited
 
 
 def _most_bins(n_rows: int, n_columns: int) -> int:

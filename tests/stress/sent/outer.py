@@ -101,7 +101,7 @@ def _model_file() -> Path:
 
     X, y = ordinary(5, 30)
     frame = pd.DataFrame(X, columns=["a", "b"])
-    model = bdkn.BDKNRegressor(n_members=2, epochs=1, n_folds=2, hidden_layer_sizes=3, random_state=0).fit(frame, y)
+    model = bdkn.BDKNRegressor(n_members=2, epochs=1, cv=2, hidden_layer_sizes=3, random_state=0).fit(frame, y)
     path = Path(tempfile.mkdtemp()) / "model.bdkn"
     model.save(path)
     return path

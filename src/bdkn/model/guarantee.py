@@ -11,11 +11,9 @@ from bdkn.arrays import read_numbers
 from bdkn.data.rows import table_blocks
 from bdkn.ensemble.held_out import HeldOut
 from bdkn.errors import InvalidParameterError, check_number, no_extrapolation_warnings
-from bdkn.estimators.combining_model import CombiningModel
-from bdkn.estimators.fitted import Combined
-from bdkn.estimators.prediction import widened_forecast
 from bdkn.inference.combination import features
 from bdkn.inference.conformal import FoldOutputs, LeftOutPredictors, weights_without_each
+from bdkn.model.fitted import FittedModel
 from bdkn.typing import FloatArray, IndexArray
 
 _MOST_ROWS = 4000
@@ -25,23 +23,23 @@ Shift = tuple[ArrayLike, ArrayLike]
 """Weights of the training rows and of the rows to predict: how much more frequent such rows are than in training."""
 
 
-def guaranteed_interval(model: CombiningModel, X: Any, coverage: float, shift: Shift | None) -> FloatArray:
+def guaranteed_interval(model: FittedModel, X: Any, coverage: float, shift: Shift | None) -> FloatArray:
     """Return the ends (n, 2) of the cross-conformal interval of each checked row, in the units of the target."""
     check_number("coverage", coverage, low=0.0, high=1.0)
-    combined, held_out = model._combined, _fits_of(model)
+    held_out = _fits_of(model)
     some = np.sort(np.random.default_rng(0).permutation(len(held_out.y))[:_MOST_ROWS])
     weights, own = (held_out.counts, None) if shift is None else _checked_shift(shift, held_out, X.shape[0])
-    predictors, ends, done = _predictors(combined, held_out, some), [], 0
+    predictors, ends, done = _predictors(model, held_out, some), [], 0
     for block in table_blocks(X):
         theirs = None if own is None else own[done : (done := done + block.shape[0])]
         outputs = _outputs(model, held_out, block)
         ends.append(predictors.interval(outputs, coverage, None if weights is None else weights[some], theirs))
-    return _restored(combined, np.concatenate(ends))
+    return _restored(model, np.concatenate(ends))
 
 
-def _predictors(combined: Combined, held_out: HeldOut, some: IndexArray) -> LeftOutPredictors:
+def _predictors(model: FittedModel, held_out: HeldOut, some: IndexArray) -> LeftOutPredictors:
     """Return the predictors without each of some of the held-out rows."""
-    combination, forecast = combined.combination, held_out.forecast()
+    combination, forecast = model.combination, held_out.forecast()
     Phi, noise = features(forecast.means), forecast.variance**combination.tempering
     weights = weights_without_each(combination.posterior, Phi, held_out.y, 1.0 / noise, held_out.counts)
     scores = np.abs(held_out.y - np.einsum("nh,nh->n", Phi, weights)) / np.sqrt(noise)
@@ -51,21 +49,24 @@ def _predictors(combined: Combined, held_out: HeldOut, some: IndexArray) -> Left
     return LeftOutPredictors(*parts, weights[some, :-1], weights[some, -1], scores[some], combination.tempering)
 
 
-def _outputs(model: CombiningModel, held_out: HeldOut, X: Any) -> FoldOutputs:
+def _outputs(model: FittedModel, held_out: HeldOut, X: Any) -> FoldOutputs:
     """Return what every fit predicts for rows, and their variance outside of the training rows in units of σ²."""
-    combined, (means, variances) = model._combined, model._by_fold(X)
-    combination, extra = combined.combination, np.zeros(X.shape[0])
+    means, variances = model.members.by_fold(X, model.targets)
+    combination, extra = model.combination, np.zeros(X.shape[0])
     unit = combination.tails.scale**2 * combination.posterior.b / combination.posterior.a
-    with no_extrapolation_warnings():
-        outside = widened_forecast(combined, held_out.pool(means, variances), X).outside
+    outside = None
+    if model.extrapolation is not None:
+        with no_extrapolation_warnings():
+            outside = model.extrapolation.widen(X, held_out.pool(means, variances), combination).outside
     if outside is not None and unit > 0.0:
         extra = outside.variance / unit
     return FoldOutputs(means, held_out.pooled_variances(means, variances), extra)
 
 
-def _fits_of(model: CombiningModel) -> HeldOut:
+def _fits_of(model: FittedModel) -> HeldOut:
     """Return the held-out predictions; raise if their errors are not those of the model, or their fits are unknown."""
-    held_out, updates = model.held_out_, model._combined.updates
+    model.check_has_rows()
+    held_out, updates = model.held_out, model.updates
     if updates is not None:
         raise InvalidParameterError(
             "guarantee=True takes the errors on the held-out rows of the fit, so that the model must be as it was "
@@ -99,9 +100,9 @@ def _checked_shift(shift: Shift, held_out: HeldOut, n_rows: int) -> tuple[FloatA
     return trained if held_out.counts is None else trained * held_out.counts, own
 
 
-def _restored(combined: Combined, ends: FloatArray) -> FloatArray:
+def _restored(model: FittedModel, ends: FloatArray) -> FloatArray:
     """Return ends in the units of the target; infinite ones become the bounds of the target."""
-    low, high = combined.targets.link.support
+    low, high = model.targets.link.support
     with np.errstate(all="ignore"):
-        restored = combined.targets.inverse(ends)
+        restored = model.targets.inverse(ends)
     return np.where(np.isneginf(ends), low, np.where(np.isposinf(ends), high, restored))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -14,21 +15,34 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.parallel import Parallel, delayed
 
-from bdkn.data.folds import Folds, OwnFolds, Splitting, is_fold_count, name_key
+from bdkn.data.folds import (
+    HOLDOUT_FRACTION,
+    N_FOLDS,
+    Folds,
+    OwnFolds,
+    Splitting,
+    fold_generator,
+    is_fold_count,
+    name_key,
+)
 from bdkn.data.reading import column_names, is_frame, read_column
 from bdkn.data.rows import Rows, take_rows
 from bdkn.data.scaling import TargetScaler
-from bdkn.ensemble.estimators import EstimatorMember, MeanStd, predict_mean_std
+from bdkn.ensemble.estimators import (
+    EstimatorMember,
+    EstimatorMembers,
+    MeanStd,
+    Pair,
+    is_refitted,
+    predict_mean_std,
+    scale_predictions,
+)
 from bdkn.ensemble.held_out import HeldOut
-from bdkn.errors import DivergedError, InvalidParameterError, warn_user
-from bdkn.estimators.named_estimators import is_refitted
+from bdkn.errors import InvalidParameterError, warn_user
 from bdkn.networks import MIN_VARIANCE
 from bdkn.networks.settings import Clock
 from bdkn.threads import bounded_threads
 from bdkn.typing import FloatArray, IndexArray
-
-_LARGEST = 1e140
-"""Predictions of members are at most so large, in units of the targets' standard deviation."""
 
 _Done = tuple[Any, MeanStd]
 """A fitted model, and its predictions for all rows."""
@@ -74,19 +88,19 @@ class FoldFitter:
     prefit: bool = False
     refit: bool = False
 
-    def fit(self, pairs: Sequence[tuple[str, Any]], *, n_jobs: int | None = None, verbose: int = 0) -> FoldFits:
-        """Fit every member on every fold; a model that cannot be refitted is used as it is for all folds."""
-        jobs = [job for name, model in pairs for job in self._jobs(name, model)]
-        return self._gather(jobs, self._run_all(jobs, n_jobs, verbose))
-
-    def fit_within(
+    def fit(
         self, pairs: Sequence[tuple[str, Any]], clock: Clock, *, n_jobs: int | None = None, verbose: int = 0
     ) -> FoldFits:
-        """Fit one member after the other, without those whose first fit shows that there is no time for the others.
+        """Fit every member on every fold; a model that cannot be refitted is used as it is for all folds.
 
-        The first member is fitted whatever its time. No fit is begun after the limit. A warning names those left out.
+        With a time limit, one member is fitted after the other, without those whose first fit shows that there is no
+        time for the others; a warning names them. The first member is fitted whatever its time, and no fit is begun
+        after the limit.
         """
-        jobs: list[_Job] = []
+        if clock.seconds == math.inf:
+            jobs = [job for name, model in pairs for job in self._jobs(name, model)]
+            return self._gather(jobs, self._run_all(jobs, n_jobs, verbose))
+        jobs = []
         done: list[_Done] = []
         for name, model in pairs:
             if jobs and clock.left <= 0:
@@ -112,7 +126,7 @@ class FoldFitter:
         fold_of = np.full((len(self.rows), len(names)), -1, dtype=np.int16)
         for h, name in enumerate(names):
             ours = [(job, *result) for job, result in zip(jobs, done, strict=True) if job.name == name]
-            members.append(EstimatorMember(name, tuple(model for job, model, _ in ours if job.is_used)))
+            members.append(EstimatorMember.of(name, [model for job, model, _ in ours if job.is_used]))
             for k, (job, _, (mean, std)) in enumerate(ours):
                 fold_of[job.left_out, h] = k
                 found[0, job.left_out, h] = mean[job.left_out]
@@ -151,7 +165,7 @@ class FoldFitter:
         given = {name: self.parameters.get(name, {})}
         rows, parameters = self.rows[numbers], take_parameters(given, numbers, len(self.rows))
         try:
-            with np.errstate(over="ignore", invalid="ignore"):  # a member that overflows is told of, see sound_members
+            with np.errstate(over="ignore", invalid="ignore"):  # a member that overflows is told of, see finite_members
                 model.fit(rows.X, rows.y, **parameters[name])
         except Exception as error:
             odd = _odd_column(rows.X) if isinstance(error, TypeError | ValueError) else None
@@ -188,7 +202,7 @@ def _warn_of_limit(clock: Clock, left_out: Collection[str]) -> None:
 
 def _std(means: FloatArray) -> FloatArray:
     """Return the standard deviation over fits, whose square may overflow."""
-    with np.errstate(over="ignore", invalid="ignore"):  # see sound_members
+    with np.errstate(over="ignore", invalid="ignore"):  # see finite_members
         apart = means - means.mean(axis=0)
         unit = float(np.abs(apart).max(initial=0.0)) or 1.0
         return np.asarray(unit * np.std(apart / unit, axis=0))
@@ -226,9 +240,9 @@ def _seeded(model: Any, seed: np.random.SeedSequence) -> Any:
     return copy.set_params(**dict(zip(states, seeds.tolist(), strict=True)))
 
 
-def make_folds(cv: Any, splitting: Splitting, routed: Parameters, root: np.random.SeedSequence) -> Folds | OwnFolds:
-    """Return the folds of the rows that are used; ``cv=None`` means five, as in scikit-learn."""
-    n = len(splitting.used)
+def make_folds(params: Any, splitting: Splitting, routed: Parameters, root: np.random.SeedSequence) -> Folds | OwnFolds:
+    """Return the folds of the rows that are used."""
+    n, cv = len(splitting.used), params.cv
     if isinstance(cv, str):
         return Folds.everything(n)
     if n < 2:
@@ -236,54 +250,17 @@ def make_folds(cv: Any, splitting: Splitting, routed: Parameters, root: np.rando
             "members are compared on rows left out of their training, which takes at least 2 rows; got "
             f"n_samples={n}: add rows, or give fitted members and cv='prefit'"
         )
+    if params.design == "hold-out":
+        fraction = HOLDOUT_FRACTION if cv is None else cv
+        return Folds.single(n, fraction, fold_generator(root), splitting.sets)
     if cv is None or is_fold_count(cv):
-        return OwnFolds(n, 5 if cv is None else cv, root.entropy, splitting.sets)
+        return OwnFolds(n, N_FOLDS if cv is None else cv, root.entropy, splitting.sets)
     return splitting.split(cv, routed.get("cv"))
 
 
-def used_rows(splitting: Splitting, routed: Parameters) -> tuple[Rows, Parameters]:
-    """Return the rows that are used, and what ``fit`` of each member receives for them."""
-    rows = splitting.used_rows()
-    return rows, routed if rows is splitting.rows else take_parameters(routed, splitting.used, len(splitting.rows))
-
-
-def predict_by_fold(members: Sequence[EstimatorMember], X: Any) -> tuple[FloatArray, FloatArray]:
-    """Return means and standard deviations (folds, n, H) of the members' fits, nan where a member has none."""
-    predicted = [member.by_fold(X) for member in members]
-    K = max(len(means) for means, _ in predicted)
-    means, stds = np.full((2, K, X.shape[0], len(predicted)), np.nan)
-    for h, (mean, std) in enumerate(predicted):
-        means[..., h] = mean
-        stds[..., h] = np.nan if std is None else std
-        if not (np.isfinite(mean).all() and (std is None or np.isfinite(std).all())):
-            raise DivergedError(
-                f"member {members[h].name!r} must predict finite numbers; it does not on one of these rows: "
-                "check them, or use drop_members"
-            )
-    return means, stds
-
-
-def check_size(members: Sequence[EstimatorMember], means: FloatArray) -> None:
-    """Raise if a member's prediction, in scaled units, is so large that its square would overflow."""
-    for h, member in enumerate(members):
-        if np.abs(means[..., h]).max(initial=0.0) > _LARGEST:
-            raise DivergedError(
-                f"member {member.name!r} must predict numbers of the size of the targets; on one of these rows it "
-                f"predicts one {_LARGEST:g} times as large: check this row, or use drop_members"
-            )
-
-
-def scale_predictions(
-    means: FloatArray, stds: FloatArray, targets: TargetScaler, least: float = MIN_VARIANCE
-) -> tuple[FloatArray, FloatArray]:
-    """Return means and variances in scaled units."""
-    with np.errstate(over="ignore", under="ignore"):
-        return targets.standardize(means), np.maximum((stds / targets.scale) ** 2, least)
-
-
 def calibrate(
-    fits: FoldFits, rows: Rows, folds: Folds | OwnFolds, targets: TargetScaler
-) -> tuple[list[EstimatorMember], HeldOut]:
+    fits: FoldFits, rows: Rows, folds: Folds | OwnFolds, targets: TargetScaler, candidates: list[Pair]
+) -> tuple[EstimatorMembers, HeldOut]:
     """Return the members and their held-out predictions, with variances calibrated by these predictions.
 
     The targets of the rows are those that the members were fitted to, transformed by the link.
@@ -294,8 +271,10 @@ def calibrate(
         fold_variance = (fits.fold_std / targets.scale) ** 2
     held_out = HeldOut(*predicted, fold_variance, targets.standardize(rows.y)[numbers], counts, fits.fold_of)
     factors = held_out.variance_factors()
-    members = [
+    members = tuple(
         replace(member, std_factor=float(np.sqrt(f)), link=targets.link)
         for member, f in zip(fits.members, factors, strict=True)
-    ]
-    return members, replace(held_out, variances=np.maximum(factors * held_out.variances, MIN_VARIANCE))
+    )
+    return EstimatorMembers(members, candidates, folds), replace(
+        held_out, variances=np.maximum(factors * held_out.variances, MIN_VARIANCE)
+    )

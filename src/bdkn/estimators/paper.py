@@ -1,0 +1,108 @@
+"""The method as published: Algorithm 1 of the paper, and the parameters of its experiments.
+
+Networks are trained on all rows; their means on the same rows are the features Φ of a Bayesian linear model, which
+``bdkn.inference.published_combination`` fits in closed form.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from bdkn.data.rows import Rows
+from bdkn.data.scaling import Standardizer, TargetScaler
+from bdkn.data.training_data import TrainingData, fit_targets
+from bdkn.ensemble.held_out import MemberScores, constant_variance
+from bdkn.ensemble.networks import Design, NetworkEnsemble, NetworkMembers
+from bdkn.ensemble.provenance import plain_parameter, seed_sequence
+from bdkn.ensemble.selection import CombinationOptions, finite_members
+from bdkn.errors import InvalidParameterError, check_choice
+from bdkn.inference import published_combination
+from bdkn.model.fitted import FittedModel
+from bdkn.model.target_choice import TargetSettings
+from bdkn.networks import NetworkSettings
+from bdkn.networks.settings import Clock, TrainingOptions, within_limit
+from bdkn.predictive.links import IDENTITY
+from bdkn.stages import stage
+
+SETTINGS = MappingProxyType({1: {"learning_rate": 0.1, "epochs": 40}, 2: {"learning_rate": 1e-3, "epochs": 500}})
+"""Parameters in which the two settings of the paper differ."""
+
+SHARED = MappingProxyType(
+    {
+        "n_members": 5,
+        "hidden_layer_sizes": (50, 50),
+        "activation": "relu",
+        "objective": "nll",
+        "weight_decay": 0.0,
+        "n_bins": 0,
+        "training": TrainingOptions(schedule="constant", standardize_y=False),
+    }
+)
+"""Parameters that both settings share; the optimiser is Adam, as everywhere in this library."""
+
+SETS = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "sarcos", "song", "wine", "yacht")
+
+
+def paper_parameters(setting: int, dataset: str | None = None) -> dict[str, Any]:
+    """Return the parameters of BDKN and the deep ensemble in a setting; they are the same for every data set."""
+    if dataset is not None:
+        check_choice("dataset", dataset.removesuffix("-clean"), SETS)
+    if not isinstance(setting, int) or setting not in SETTINGS:
+        raise InvalidParameterError(
+            f"setting must be 1 (rate 0.1, 40 epochs) or 2 (rate 0.001, 500 epochs); got {setting!r}"
+        )
+    return {**SHARED, **SETTINGS[setting]}
+
+
+def fit_published(params: Any, data: TrainingData) -> FittedModel:
+    """Fit the published method: networks and linear model are fitted to the same rows."""
+    target = TargetSettings.of(params)
+    if not target.is_plain:
+        raise InvalidParameterError(
+            "design='in-sample' is the published method, which predicts the target itself; got "
+            f"target={params.target!r}, lower={params.lower}, upper={params.upper}: use another design, or none of them"
+        )
+    reader, rows = data.encoded()
+    members, design, targets = train_on_all_rows(params, rows, combined=True)
+    with stage("combine"):
+        combination = published_combination(design.chunks(), CombinationOptions.of(params).prior_variance)
+    n_trained = NetworkSettings.of(params).size(len(rows)).n_members
+    return FittedModel(reader, members, targets, combination, n_trained=n_trained)
+
+
+def train_on_all_rows(params: Any, rows: Rows, *, combined: bool) -> tuple[NetworkMembers, Design, TargetScaler]:
+    """Train every network on all rows; return those that did not diverge, their outputs, and the scale of targets.
+
+    A network diverged if a weight, or an output on any training row, is not finite, or so large that its square is not.
+    """
+    settings = NetworkSettings.of(params)
+    size = settings.size(len(rows))
+    settings.check_memory(len(rows), rows.X.shape[1], n_members=size.n_members, fits=1, combined=combined)
+    clock = Clock.start(getattr(params, "time_limit", None) or np.inf)
+    with stage("encode"):
+        inputs = Standardizer.fit(rows)
+        targets = fit_targets(rows, IDENTITY, standardize_y=settings.training.standardize_y)
+        encoded = Rows(inputs.transform(rows.X), targets.transform(rows.y), rows.counts)
+    settings = within_limit(settings, encoded, clock, len(rows))
+
+    H, own_variance = settings.size(len(rows)).n_members, settings.trains_variance(len(rows))
+    trained = settings.train(encoded, seed_sequence(params.random_state).spawn(H), range(H))
+
+    is_finite = trained.networks.is_finite()
+    candidates = np.flatnonzero(is_finite)
+    design = Design(trained.networks[candidates], encoded)
+    with stage("predict members"):
+        scores = MemberScores.of(design.scored(), own_variance=own_variance)
+    is_finite[candidates] = scores.is_finite
+    finite = finite_members(is_finite, [f"network {h + 1}" for h in range(H)])
+    places = np.searchsorted(candidates, finite)
+    scores, design = scores[places], design[places]
+
+    variances = None if own_variance else constant_variance(scores.mse)
+    names = tuple(f"network {h + 1}" for h in finite)
+    ensemble = NetworkEnsemble(names, design.networks, inputs, targets, variances)
+    engine = str(plain_parameter(params, "engine"))
+    return NetworkMembers.of(ensemble, scores, trained[finite], engine), design, targets

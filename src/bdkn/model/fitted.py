@@ -1,0 +1,524 @@
+"""The fitted model: members, their combination, and what was learned beside it; it predicts and never changes."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+
+from bdkn.data.folds import name_key
+from bdkn.data.frames import numeric_names, numeric_table
+from bdkn.data.rows import take_rows
+from bdkn.data.scaling import TargetScaler
+from bdkn.data.table_reader import TableReader
+from bdkn.ensemble.chunks import HeldOutStatistics
+from bdkn.ensemble.estimators import EstimatorMembers
+from bdkn.ensemble.held_out import HeldOut
+from bdkn.ensemble.networks import NetworkMembers
+from bdkn.ensemble.provenance import FitProvenance
+from bdkn.ensemble.selection import CombinationOptions, select_and_combine
+from bdkn.errors import InvalidParameterError
+from bdkn.inference import Absorbed, Combination, Forecast, Statistics, WeightPosterior, average_weights
+from bdkn.inference.weights import weights_given
+from bdkn.lazy import lazy
+from bdkn.model.density import NeighbourDensity, carry, fit_density
+from bdkn.model.extrapolation import Widening
+from bdkn.model.prediction import Prediction
+from bdkn.model.row_memory import RowMemory
+from bdkn.model.support_report import SupportReport
+from bdkn.model.value_model import ValueModel, learn_values
+from bdkn.predictive import Gaussian, GaussianMixture, Predictive, StudentT, StudentTMixture, Transformed
+from bdkn.stages import stage
+from bdkn.storage.fields import Number, must, sizes, stored
+from bdkn.typing import FloatArray, IndexArray
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class Updates:
+    """What a model has absorbed since its fit.
+
+    ``log_slopes`` is Σ c log g′(y) over later rows, with the link g in scaled units. ``merged`` are the digests of the
+    statistics of other models that were merged.
+    """
+
+    absorbed: Absorbed
+    log_slopes: float = 0.0
+    memory: RowMemory = field(default_factory=RowMemory)
+    merged: tuple[str, ...] = ()
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """Members and their combination, in the scaled units of ``targets``.
+
+    ``reader`` reads tables as the training table was read. ``held_out``, ``provenance`` and ``extrapolation`` are None
+    if no rows were held out of training; ``values`` if no values are shared by many targets; ``density`` if predictions
+    are Student-t distributions; ``updates`` if no rows were absorbed since the fit. After a fit to more rows than are
+    kept in memory, ``held_out`` is of a sample, and ``all_rows`` has the statistics of all held-out rows; else it is
+    None. ``n_trained`` members were trained, in use or not.
+    """
+
+    reader: TableReader
+    members: Annotated[NetworkMembers | EstimatorMembers, sizes(H=len)]
+    targets: TargetScaler
+    combination: Annotated[Combination, sizes(H="weights.size", W="posterior.mean.size")]
+    held_out: Annotated[HeldOut | None, sizes(H="n_members")] = None
+    provenance: FitProvenance | None = None
+    values: ValueModel | None = None
+    extrapolation: Widening | None = None
+    density: NeighbourDensity | None = None
+    updates: Annotated[Updates | None, sizes(W="absorbed.fitted.posterior.mean.size")] = None
+    all_rows: Annotated[HeldOutStatistics | None, sizes(W="statistics.n_weights")] = None
+    n_trained: Annotated[int, Number(low=1, whole=True)] = 1
+
+    def check(self) -> None:
+        """Raise unless all parts belong together."""
+        must(self.updates is None or self.held_out is not None, "rows are absorbed by a model with held-out rows only")
+        if self.values is not None and self.values.rest is not None:
+            same = self.values.rest.weights.size == self.combination.weights.size
+            must(same, "values must be of these members")
+        self.members.check_held_out(self.held_out)
+        found = set(self.members.input_sizes)
+        if self.extrapolation is not None:
+            found.add(self.extrapolation.support.prototypes.shape[1])
+        if self.density is not None and self.density.columns is None:
+            found.add(self.density.neighbours.inputs.n_columns)
+        must(found <= {self.reader.n_inputs}, f"all parts must take {self.reader.n_inputs} inputs; got {sorted(found)}")
+
+    # Learning, after the members are trained
+
+    @classmethod
+    def combine(
+        cls,
+        reader: TableReader,
+        members: NetworkMembers | EstimatorMembers,
+        candidates: IndexArray,
+        held_out: HeldOut,
+        targets: TargetScaler,
+        options: CombinationOptions,
+        provenance: FitProvenance | None,
+        *,
+        n_trained: int,
+        n_jobs: int | None = 1,
+    ) -> Self:
+        """Return the model of those ``candidates`` among the members that are best together, by held-out rows."""
+        with stage("combine"):
+            useful, combination = select_and_combine(held_out, candidates, options, n_jobs)
+        chosen = candidates[useful]
+        held_out = held_out[chosen]
+        values = learn_values(options, combination, targets, held_out)
+        return cls(reader, members[chosen], targets, combination, held_out, provenance, values, n_trained=n_trained)
+
+    def with_extrapolation(self, X: Any, numbers: IndexArray | None) -> Self:
+        """Return the model with extra variance away from the training rows X; ``numbers`` of them are held out."""
+        with stage("support"):
+            found = Widening.fit(X, numbers, self.required_held_out(), self.combination)
+        return replace(self, extrapolation=found)
+
+    def with_density(self, X: Any, numbers: IndexArray | None, sets: IndexArray | None, n_jobs: int | None) -> Self:
+        """Return the model with densities of neighbours, if held-out rows are predicted better by them.
+
+        Held-out rows are the rows ``numbers`` of X (None: all); ``sets`` are the numbers of the sets of held-out rows
+        that belong together (None: each row is one).
+        """
+        X = X if numbers is None else take_rows(X, numbers)
+        held_out, table = self.held_out, numeric_table(X)
+        if table is None or held_out is None or self.provenance is None or np.isnan(self.combination.score):
+            return self
+        seed = np.random.SeedSequence(self.provenance.entropy, spawn_key=name_key("density"))
+        with stage("shape"):
+            density = fit_density(
+                table, held_out.y, held_out.counts, self._leave_one_out(), seed, int(effective_n_jobs(n_jobs)), sets
+            )
+        if density is not None and hasattr(X, "columns"):
+            density = replace(density, columns=numeric_names(X))
+        return replace(self, density=density)
+
+    def with_all_rows(self, found: HeldOutStatistics, prior_variance: str | float) -> Self:
+        """Return the model with the posterior of all held-out rows in place of that of those of the sample."""
+        stats = found.statistics
+        absorbed = Absorbed(self.combination, stats, Statistics.empty(stats.n_weights)).with_prior(prior_variance)
+        combination = replace(absorbed.combination(), noise_level=found.noise / stats.n)
+        model = replace(self, combination=combination, all_rows=found)
+        return replace(model, extrapolation=self.extrapolation_for(combination))
+
+    def keep(self, members: IndexArray, options: CombinationOptions) -> Self:
+        """Return the model of those of some members that are best together; weights of the density stay."""
+        fewer = type(self).combine(
+            self.reader,
+            self.members,
+            members,
+            self.required_held_out(),
+            self.targets,
+            options,
+            self.provenance,
+            n_trained=self.n_trained,
+        )
+        if self.extrapolation is not None:
+            found = self.extrapolation.for_members(fewer.required_held_out(), fewer.combination)
+            fewer = replace(fewer, extrapolation=found)
+        if self.density is not None:
+            student, y = fewer._leave_one_out(), fewer.required_held_out().y
+            errors = (y - student.loc) / np.where(student.scale > 0.0, student.scale, 1.0)
+            fewer = replace(fewer, density=self.density.with_errors(errors))
+        return fewer
+
+    def extrapolation_for(self, combination: Combination) -> Widening | None:
+        """Return the extrapolation with the thresholds of another combination; where training rows lie stays."""
+        if self.extrapolation is None or self.held_out is None:
+            return self.extrapolation
+        return self.extrapolation.for_members(self.held_out, combination)
+
+    # Prediction of checked rows
+
+    def forecast(self, X: Any) -> Forecast:
+        """Return the members' forecast for checked rows, in scaled units."""
+        return self.members.forecast(X, self.targets, self.held_out)
+
+    def predict(self, X: Any, *, joint: bool = False) -> CombinedPrediction:
+        """Return the prediction of checked rows; ``joint`` for all together, as moments and draws need it."""
+        forecast = self.forecast(X)
+        if self.extrapolation is not None:
+            forecast = self.extrapolation.widen(X, forecast, self.combination, joint=joint)
+        return CombinedPrediction(self, forecast, X)
+
+    def centers(self, X: Any) -> FloatArray:
+        """Return numbers in the order of the predicted means, or nearly so, at the price of a Student-t."""
+        return self.combination.predictive(self.forecast(X)).loc
+
+    def support(self, X: Any) -> SupportReport:
+        """Return how far checked rows are from the training rows."""
+        if self.extrapolation is None:
+            raise InvalidParameterError(
+                "support compares rows with training rows, of which this model has no summary: it was fitted with "
+                "design='in-sample'; fit it again with design='cross-fit'"
+            )
+        return SupportReport.of(self.extrapolation.support, X, self.reader.input_names)
+
+    # Inspection
+
+    def check_has_rows(self) -> None:
+        """Raise if the model was saved without the rows that were held out of its fit."""
+        if self.held_out is None and self.provenance is not None:
+            raise InvalidParameterError(
+                "this takes the predictions for rows that were left out of the fit, and their targets; the model is "
+                "from a file that was saved with without_rows=True: load one with the rows, or fit again"
+            )
+
+    def required_held_out(self) -> HeldOut:
+        """Return the held-out predictions; raise if there are none."""
+        self.check_has_rows()
+        if self.held_out is None:
+            raise InvalidParameterError(
+                "members can be compared, added and dropped only by rows left out of their training; "
+                "design='in-sample' leaves out none: fit with design='cross-fit' or 'hold-out'"
+            )
+        return self.held_out
+
+    def check_not_updated(self, action: str) -> None:
+        """Raise if the model has absorbed rows: what other members predict for them is not known."""
+        if self.updates is not None:
+            raise InvalidParameterError(
+                f"members cannot be {action} after rows were absorbed, as the model keeps statistics of these rows and "
+                "not the rows: call forget() first, which brings back the model as it was fitted, and absorb the rows "
+                "again afterwards"
+            )
+
+    def without_rows(self) -> Self:
+        """Return a model that predicts the same, without targets of training rows; raise if it needs them."""
+        if isinstance(self.members, EstimatorMembers):
+            raise InvalidParameterError(
+                "save(..., without_rows=True) needs a model that predicts without its training rows; a stack computes "
+                "the noise of its members from rows that were left out: save it with its rows, or fit a BDKNRegressor"
+            )
+        if self.density is not None:
+            raise InvalidParameterError(
+                "save(..., without_rows=True) needs a model that predicts without its training rows; this one has "
+                "learned the shape of its predictions from their targets: save model.without_shape(), which predicts "
+                "Student-t distributions"
+            )
+        return replace(self, held_out=None, updates=None, all_rows=None)
+
+    def weight_posterior(self, *, averaged: bool) -> WeightPosterior:
+        """Return the posterior of the weights, with the prior variance integrated out if ``averaged``."""
+        held_out, combination = self.held_out, self.combination
+        if held_out is None or not averaged:
+            post, H = combination.posterior, len(combination.weights)
+            return WeightPosterior(post.df, combination.weights, post.scale_matrix[:H, :H], np.inf)
+        if self.updates is not None:
+            return weights_given(combination, self.updates.absorbed.total)
+        if self.all_rows is not None:
+            return weights_given(combination, self.all_rows.statistics)
+        return average_weights(combination, held_out.forecast(), held_out.y, held_out.counts)
+
+    def evidence(self) -> float:
+        """Return the log marginal likelihood of the targets of the linear model, in their own units."""
+        held_out, combination = self.held_out, self.combination
+        if self.targets.is_linear or held_out is None:
+            return combination.evidence - combination.n * float(np.log(self.targets.scale))
+        if self.all_rows is not None:
+            base = self.all_rows.log_slopes
+        else:
+            slopes = np.broadcast_to(self.targets.log_derivative(held_out.y), held_out.y.shape)
+            base = float(slopes.sum() if held_out.counts is None else slopes @ held_out.counts)
+        if self.updates is not None:
+            base = self.updates.absorbed.base_weight * base + self.updates.log_slopes
+        return combination.evidence + base
+
+    def member_scores(self) -> dict[str, Any]:
+        """Return one column per key: how well each member fits, in the units of the target."""
+        held_out, targets = self.held_out, self.targets
+        found = self.members.table(targets, held_out)
+        if targets.is_linear or held_out is None:
+            return found
+        filled, y = held_out.filled(), targets.inverse(held_out.y)
+        errors, scores = [], []
+        for mean, variance in zip(filled.means.T, filled.variances.T, strict=True):
+            dist = targets.restore(Gaussian(targets.mean + targets.scale * mean, targets.scale * np.sqrt(variance)))
+            errors.append(np.sqrt(np.average((dist.mean() - y) ** 2, weights=held_out.counts)))
+            scores.append(-np.average(dist.logpdf(y), weights=held_out.counts))
+        return {**found, "rmse": np.array(errors), "nll": np.array(scores)}
+
+    def leave_one_out_scores(self, members: IndexArray, options: CombinationOptions) -> tuple[float, float]:
+        """Return the log score and the RMSE of some members, each held-out row predicted from the others."""
+        held_out, targets = self.required_held_out()[members], self.targets
+        y, counts = held_out.y, held_out.counts
+        dist = options.combine(held_out).leave_one_out(held_out.forecast(), y, counts)
+        if targets.is_linear:
+            log_score = np.average(dist.logpdf(y), weights=counts) - np.log(targets.scale)
+            return float(log_score), float(targets.scale * np.sqrt(np.average((dist.loc - y) ** 2, weights=counts)))
+        own, restored = targets.inverse(y), targets.restore(dist.affine(targets.scale, targets.mean))
+        error = np.sqrt(np.average((restored.mean() - own) ** 2, weights=counts))
+        return float(np.average(restored.logpdf(own), weights=counts)), float(error)
+
+    def digest(self) -> str:
+        """Return a hash that two models share if they have the same members, combined in the same way by their fits.
+
+        The members' predictions for held-out rows identify them, whatever they are.
+        """
+        held_out, targets = self.required_held_out(), self.targets
+        fitted = self.combination if self.updates is None else self.updates.absorbed.fitted
+        numbers = (fitted.tempering, fitted.averaging, fitted.tails.scale, targets.mean, targets.scale)
+        seen = hashlib.sha256(repr((self.members.names, numbers, targets.link)).encode())
+        for part in (held_out.means, held_out.variances, held_out.y, held_out.counts):
+            seen.update(b"" if part is None else np.ascontiguousarray(part).tobytes())
+        return seen.hexdigest()
+
+    def _leave_one_out(self) -> StudentT:
+        """Return the prediction of each held-out row from the others, in scaled units."""
+        held_out = self.required_held_out()
+        return self.combination.leave_one_out(held_out.forecast(), held_out.y, held_out.counts)
+
+
+@dataclass(frozen=True, eq=False)
+class CombinedPrediction(Prediction):
+    """The prediction of checked rows X by a combination of members; the forecast is joint for moments and draws."""
+
+    model: FittedModel
+    forecast: Forecast
+    X: Any
+
+    @lazy
+    def dist(self) -> Predictive:  # type: ignore[override]
+        """The distribution of each row."""
+        model, targets = self.model, self.model.targets
+        with stage("predict"):
+            if model.density is None:
+                found = model.combination.predictive(self.forecast, targets.scale, targets.mean)
+                return targets.restore(found)
+            return targets.restore(self._scaled[1].affine(targets.scale, targets.mean))
+
+    @lazy
+    def _scaled(self) -> tuple[StudentT, StudentT | StudentTMixture]:
+        """The Student-t and the mixture with neighbours, if there is one, in scaled units."""
+        student, density = self.model.combination.predictive(self.forecast), self.model.density
+        if density is None:
+            return student, student
+        outside, inside = self.forecast.outside, None
+        if outside is not None:  # the share of each row's squared scale that is not due to extrapolation
+            with np.errstate(divide="ignore", invalid="ignore"):
+                inside = np.clip(1.0 - np.nan_to_num(outside.variance / student.scale**2), 0.0, 1.0)
+        return student, density.mix(student, numeric_table(self.X, density.columns), inside)
+
+    def variances(self) -> dict[str, FloatArray]:
+        """Return the parts of the variance of each row, which add up to it."""
+        targets = self.model.targets
+        parts = self.model.combination.variance(self.forecast)
+        if self.model.density is not None:
+            student, mixture = self._scaled
+            parts["shape"] = mixture.var() - student.var()
+        unit: float | FloatArray = targets.squared
+        if not targets.is_linear:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                unit = np.nan_to_num(self.dist.var() / sum(parts.values()), nan=0.0)
+        return {name: unit * part for name, part in parts.items()}
+
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Return the mean of each row, and the covariance of all rows of a joint prediction."""
+        combination, targets = self.model.combination, self.model.targets
+        covariance = combination.covariance(self.forecast)
+        if targets.is_linear and self.model.density is None:
+            mean = combination.predictive(self.forecast, targets.scale, targets.mean).loc
+            return mean, targets.squared * covariance
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = np.nan_to_num(self.dist.std() / np.sqrt(np.diag(covariance)), nan=0.0)
+        return self.dist.mean(), np.asarray(slope[:, None] * covariance * slope)
+
+    def draws(self, size: int, generator: np.random.Generator) -> FloatArray:
+        """Return draws (n, size) of a joint prediction; each column is one of all rows together."""
+        targets = self.model.targets
+        student, mixture = self._scaled
+        drawn = carry(student, mixture, self.model.combination.draw(self.forecast, size, generator))
+        drawn = targets.mean + targets.scale * drawn
+        dist = targets.restore(mixture.affine(targets.scale, targets.mean))
+        return dist.carry(drawn) if isinstance(dist, Transformed) else drawn
+
+    # Discrete targets, and point masses: values that many targets share
+
+    @property
+    def value_model(self) -> ValueModel:
+        """The model of the probabilities of values; raise if there is none."""
+        return required_values(self.model)
+
+    @lazy
+    def value_logs(self) -> FloatArray:
+        """Log probabilities (n, k) of the values and, with point masses, of any other value."""
+        student = self.model.combination.predictive(self.forecast)
+        return self.value_model.log_probabilities(student, self.model.targets)
+
+    @lazy
+    def rest(self) -> Predictive | None:
+        """The distribution of targets without a point mass; None if all values are known."""
+        rest, targets = self.value_model.rest, self.model.targets
+        if rest is None:
+            return None
+        return targets.restore(rest.predictive(self.forecast, targets.scale, targets.mean))
+
+    def point_masses(self) -> tuple[FloatArray, FloatArray, Predictive | None]:
+        """Return values (k,) that many targets share, their probabilities (n, k), and the distribution of the rest."""
+        if self.model.values is None:
+            return super().point_masses()
+        found = self.value_model.found
+        return found.values, np.exp(self.value_logs)[:, : len(found)], self.rest
+
+    def value_probabilities(self) -> dict[float, FloatArray]:
+        """Return the probability of each value in each row."""
+        shares = np.exp(self.value_logs)
+        return {float(value): shares[:, k] for k, value in enumerate(self.value_model.found.values)}
+
+    def quantiles(self, levels: FloatArray) -> FloatArray:
+        """Return the quantiles (n, k) of each row, of the distribution of values if many targets share some."""
+        if self.model.values is None:
+            return super().quantiles(levels)
+        return self.value_model.quantiles(levels, self.value_logs, self.rest)
+
+    def interval(self, coverage: float) -> FloatArray:
+        """Return the ends (n, 2) of the central interval of each row."""
+        if self.model.values is None:
+            return super().interval(coverage)
+        ends = self.quantiles(np.array([1.0 - coverage, 1.0 + coverage]) / 2.0)
+        return np.stack(self.rest.to_bounds(*ends.T), axis=1) if isinstance(self.rest, Transformed) else ends
+
+    def value_log_score(self, y: FloatArray) -> float:
+        """Return the mean log probability of the targets' values."""
+        logs, rest, numbers = self.value_logs, self.rest, self.value_model.numbers(y, self.model.targets)
+        if rest is None:
+            logs = np.hstack([logs, np.full((len(logs), 1), -np.log(1.0 + self.model.combination.n))])
+        scores = logs[np.arange(len(numbers)), numbers]
+        others = numbers == len(self.value_model.found)
+        if rest is not None and others.any():
+            scores[others] += rest[others].logpdf(y[others])
+        return float(scores.mean())
+
+    def pit(self, y: FloatArray, generator: np.random.Generator) -> FloatArray:
+        """Return P(Y < y) plus a random share of P(Y = y), which is uniform if predictions are calibrated."""
+        if self.model.values is None:
+            return super().pit(y, generator)
+        shares, found = np.exp(self.value_logs), self.value_model.found.values
+        numbers = self.value_model.numbers(y, self.model.targets)
+        is_value, place = numbers < len(found), np.minimum(numbers, len(found) - 1)
+        own = np.where(is_value, found[place], y)
+        below = np.sum(shares[:, : len(found)] * (found < own[:, None]), axis=1)
+        if self.rest is not None:
+            below = below + shares[:, -1] * self.rest.cdf(own)
+        at = np.where(is_value, shares[np.arange(len(y)), place], 0.0)
+        return np.asarray(np.clip(below + generator.uniform(size=len(y)) * at, 0.0, 1.0))
+
+
+def required_values(model: FittedModel) -> ValueModel:
+    """Return the model of the probabilities of values; raise if there is none."""
+    if model.values is None:
+        raise InvalidParameterError(
+            "probabilities of values need targets on a lattice, or a value that many of them share, and rows left "
+            "out of training; there are none: use predict_dist, predict_interval or predict_quantiles"
+        )
+    return model.values
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class FittedEnsemble:
+    """Equally weighted networks: a mixture of Gaussians or, unless ``is_mixture``, the Gaussian of the same moments."""
+
+    reader: TableReader
+    members: Annotated[NetworkMembers, sizes(H=len)]
+    is_mixture: bool = True
+
+    def check(self) -> None:
+        """Raise unless networks take the inputs that the table has."""
+        found = self.members.input_sizes
+        must(found == {self.reader.n_inputs}, f"all parts must take {self.reader.n_inputs} inputs; got {sorted(found)}")
+
+    def predict(self, X: Any, *, joint: bool = False) -> EnsemblePrediction:
+        """Return the prediction of checked rows."""
+        with self.members.on_device():
+            return EnsemblePrediction(self.members.ensemble.targets, self.is_mixture, *self.members.ensemble.outputs(X))
+
+    def without_rows(self) -> Self:
+        """Return the model, which keeps no targets of training rows."""
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class EnsemblePrediction(Prediction):
+    """The prediction of rows by equally weighted networks with these means and variances (n, H), in scaled units."""
+
+    targets: TargetScaler
+    is_mixture: bool
+    scaled_means: FloatArray
+    scaled_variances: FloatArray
+
+    @lazy
+    def dist(self) -> GaussianMixture | Gaussian:  # type: ignore[override]
+        """The distribution of each row."""
+        mixture = GaussianMixture(*self._outputs())
+        return mixture if self.is_mixture else mixture.moment_matched()
+
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Return the mean of each row, and the covariance of all rows."""
+        center = self.scaled_means.mean(axis=1, keepdims=True)
+        apart = self.scaled_means - center
+        covariance = np.diag(self.scaled_variances.mean(axis=1)) + apart @ apart.T / apart.shape[1]
+        return self.targets.mean + self.targets.scale * center[:, 0], np.asarray(self.targets.squared * covariance)
+
+    def draws(self, size: int, generator: np.random.Generator) -> FloatArray:
+        """Return draws (n, size); each column is one of all rows together."""
+        means, stds = self._outputs()
+        noise = generator.standard_normal((len(means), size))
+        if self.is_mixture:  # each draw takes one network for all rows
+            chosen = generator.integers(means.shape[1], size=size)
+            return np.asarray(means[:, chosen] + stds[:, chosen] * noise)
+        center = means.mean(axis=1, keepdims=True)
+        apart = (means - center) / np.sqrt(means.shape[1])  # apart @ apart.T is the covariance of the means
+        shared = generator.standard_normal((means.shape[1], size))
+        return np.asarray(center + apart @ shared + np.sqrt((stds**2).mean(axis=1, keepdims=True)) * noise)
+
+    def _outputs(self) -> tuple[FloatArray, FloatArray]:
+        """Return means and standard deviations, each (n, H), in the units of the target."""
+        scale = self.targets.scale
+        return self.targets.mean + scale * self.scaled_means, scale * np.sqrt(self.scaled_variances)

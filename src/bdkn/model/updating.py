@@ -1,0 +1,261 @@
+"""Updates of a fitted model: rows are absorbed, removed and merged from other models; members never change.
+
+Members have not seen later rows, so that these count as held-out rows: the posterior of the weights and the noise
+becomes, in closed form, that of the held-out rows of the fit and all rows absorbed since.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from bdkn.data.rows import Rows, table_blocks
+from bdkn.errors import InvalidParameterError, ModelFileError, no_extrapolation_warnings
+from bdkn.inference import Absorbed, Forecast, Statistics
+from bdkn.model.fitted import FittedModel, Updates
+from bdkn.model.row_memory import Keys, row_keys
+from bdkn.storage.archive import pack, read, unpack, write
+from bdkn.storage.fields import stored
+from bdkn.typing import FloatArray
+
+_KIND = "RowStatistics"
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class RowStatistics:
+    """Sufficient statistics of the rows that a model has absorbed, without the rows.
+
+    Made by ``statistics`` of a regressor; ``merge`` of a regressor with the same members takes it. Besides a few
+    numbers it holds a triangle of H + 2 columns for H members. The triangle of fewer rows than that is as good as what
+    members predict for these rows, and their targets: share it only for more.
+
+    Parameters
+    ----------
+    members : str
+        Digest of the members and of how they were combined in the fit.
+    rows : Statistics
+        Sufficient statistics of the rows absorbed, in scaled units.
+    log_slopes : float, default=0.0
+        Sum of the log derivatives of the transformed target, with which the evidence is in units of the target.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn import BayesianStackingRegressor
+    >>> X = np.linspace(-1.0, 1.0, 60)[:, None]
+    >>> lines = [("one", lambda X: X[:, 0]), ("two", lambda X: 2 * X[:, 0])]
+    >>> model = BayesianStackingRegressor(lines, density="student-t", random_state=0).fit(X, X[:, 0] ** 3)
+    >>> found = model.partial_fit(X, np.sin(X[:, 0])).statistics()
+    >>> found.n, found.rows.root.shape
+    (60.0, (4, 4))
+    """
+
+    members: str
+    rows: Statistics
+    log_slopes: float = 0.0
+
+    @property
+    def n(self) -> float:
+        """The number of rows, each counted as often as it counts."""
+        return self.rows.n
+
+    def digest(self) -> str:
+        """Return a hash of the numbers.
+
+        Returns
+        -------
+        digest : str
+            Equal for equal statistics.
+        """
+        seen = hashlib.sha256(f"{self.members} {self.rows.n!r} {self.rows.sum_log_w!r}".encode())
+        seen.update(np.ascontiguousarray(self.rows.root).tobytes())
+        seen.update(np.ascontiguousarray(self.rows.ref).tobytes())
+        return seen.hexdigest()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the statistics to one small file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write; an existing file is replaced.
+        """
+        arrays: dict[str, FloatArray] = {}
+        tree = pack(self, arrays, "statistics")
+        write(path, arrays, {"model": _KIND, "fitted": tree})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read statistics from a file that ``save`` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to read. Nothing in it is executed.
+
+        Returns
+        -------
+        statistics : RowStatistics
+            The same statistics.
+        """
+        arrays, document = read(path)
+        if document.get("model") != _KIND:
+            raise ModelFileError(f"{path} holds a {document.get('model')!s:.80}, no statistics: read it with bdkn.load")
+        try:
+            found = unpack(document.get("fitted"), arrays, "statistics")
+        except ModelFileError as error:
+            raise ModelFileError(f"{path} is damaged ({error}); save the statistics again") from error
+        if not isinstance(found, cls):
+            raise ModelFileError(f"{path} is damaged (it has no statistics); save the statistics again")
+        return found
+
+
+def absorb(model: FittedModel, rows: Rows, forgetting: float, prior_variance: str | float | None) -> FittedModel:
+    """Return the model with more rows; rows before them count ``forgetting`` times as much.
+
+    With a ``prior_variance`` that of the weights is chosen again.
+    """
+    updates = updates_of(model)
+    later = _LaterRows.of(model, updates, rows)
+    absorbed = updates.absorbed.discount(forgetting).add(later.statistics(updates, rows.counts))
+    if prior_variance is not None:
+        absorbed = absorbed.with_prior(prior_variance)
+    updates = replace(
+        updates,
+        absorbed=absorbed,
+        log_slopes=forgetting * updates.log_slopes + float(later.slopes @ later.counts),
+        memory=updates.memory.discount(forgetting).add(later.keys, later.counts),
+    )
+    return _with_updates(model, updates)
+
+
+def forget(model: FittedModel, rows: Rows | None) -> FittedModel:
+    """Return the model without rows that it has absorbed (None: without any of them)."""
+    model.check_has_rows()
+    if rows is None:
+        if model.updates is None:
+            return model
+        fitted = model.updates.absorbed.fitted
+        return replace(model, combination=fitted, extrapolation=model.extrapolation_for(fitted), updates=None)
+    if model.updates is None:
+        raise InvalidParameterError(
+            "forget removes rows that partial_fit absorbed; this model has absorbed none: fit again without these "
+            "rows to remove them from a fit"
+        )
+    updates = model.updates
+    later = _LaterRows.of(model, updates, rows)
+    counts, memory = updates.memory.take(later.keys, later.counts)
+    updates = replace(
+        updates,
+        absorbed=updates.absorbed.remove(later.statistics(updates, counts)),
+        log_slopes=updates.log_slopes - float(later.slopes @ counts),
+        memory=memory,
+    )
+    return _with_updates(model, updates)
+
+
+def merge_statistics(model: FittedModel, found: RowStatistics) -> FittedModel:
+    """Return the model with the rows that another one with the same members has absorbed."""
+    updates, digest = updates_of(model), found.digest()
+    if found.members != model.digest():
+        raise InvalidParameterError(
+            "merge joins what models with the same members, from the same fit, have absorbed; these statistics are of "
+            "other members: start every site with a copy, or the saved file, of one fitted model"
+        )
+    if digest in updates.merged:
+        raise InvalidParameterError(
+            "these statistics have been merged already, and rows must not count twice: merge later statistics of a "
+            "site into a model that has not merged its former ones, such as the one that was fitted"
+        )
+    if not found.n:
+        return model
+    updates = replace(
+        updates,
+        absorbed=updates.absorbed.add(found.rows),
+        log_slopes=updates.log_slopes + found.log_slopes,
+        memory=updates.memory.incomplete(),
+        merged=(*updates.merged, digest),
+    )
+    return _with_updates(model, updates)
+
+
+def statistics_of(model: FittedModel) -> RowStatistics:
+    """Return the statistics of the rows that a model has absorbed."""
+    updates = updates_of(model)
+    return RowStatistics(model.digest(), updates.absorbed.later, updates.log_slopes)
+
+
+def updates_of(model: FittedModel) -> Updates:
+    """Return what a model has absorbed, nothing after a fit."""
+    model.check_has_rows()
+    if model.updates is not None:
+        return model.updates
+    held_out = model.held_out
+    if held_out is None:
+        raise InvalidParameterError(NEEDS_HELD_OUT)
+    if model.all_rows is not None:
+        statistics = model.all_rows.statistics
+        return Updates(Absorbed(model.combination, statistics, Statistics.empty(statistics.n_weights)))
+    return Updates(Absorbed.start(model.combination, held_out.forecast(), held_out.y, held_out.counts))
+
+
+NEEDS_HELD_OUT = (
+    "a model is updated by rows that its members were not trained on, beside those that were left out of the fit; "
+    "design='in-sample' leaves out none: fit with design='cross-fit' or 'hold-out'"
+)
+
+
+def _with_updates(model: FittedModel, updates: Updates) -> FittedModel:
+    """Return the model of the rows of the fit and those absorbed since."""
+    combination = updates.absorbed.combination()
+    extrapolation = model.extrapolation_for(combination)
+    return replace(model, combination=combination, extrapolation=extrapolation, updates=updates)
+
+
+@dataclass(frozen=True, eq=False)
+class _LaterRows:
+    """Rows to absorb or to remove: the members' forecast, targets in scaled units, log g′(y), keys and counts."""
+
+    forecast: Forecast
+    y: FloatArray
+    slopes: FloatArray
+    keys: Keys
+    counts: FloatArray
+
+    @classmethod
+    def of(cls, model: FittedModel, updates: Updates, rows: Rows) -> Self:
+        y, counts = _scaled_targets(model, rows.y), np.ones(len(rows)) if rows.counts is None else rows.counts
+        slopes = np.broadcast_to(model.targets.log_derivative(y), y.shape)
+        forecast, fitted = model.forecast(rows.X), updates.absorbed.fitted
+        extrapolation, numbers = model.extrapolation_for(fitted), rows.X
+        if extrapolation is not None:
+            columns = extrapolation.support.columns
+            numbers = np.concatenate([columns.numbers(block) for block in table_blocks(rows.X)])
+            with no_extrapolation_warnings():
+                forecast = extrapolation.widen(rows.X, forecast, fitted)
+        keys = row_keys(np.asarray(numbers, dtype=np.float64), rows.y, counts)
+        return cls(forecast, y, slopes, keys, counts)
+
+    def statistics(self, updates: Updates, counts: FloatArray | None) -> Statistics:
+        """Return the sufficient statistics of the rows."""
+        return updates.absorbed.statistics_of(self.forecast, self.y, counts)
+
+
+def _scaled_targets(model: FittedModel, y: FloatArray) -> FloatArray:
+    """Return targets in scaled units; raise if the link has no value for one of them."""
+    low, high = model.targets.link.support
+    with np.errstate(invalid="ignore", divide="ignore"):
+        scaled = model.targets.transform(y)
+    wrong = ~np.isfinite(scaled) | (y < low) | (y > high)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InvalidParameterError(
+            f"the model was fitted to targets between {low:g} and {high:g}, which its predictions do not leave; got "
+            f"y[{row}] = {y[row]:g}: check this row, or fit again with other bounds"
+        )
+    return scaled
