@@ -24,8 +24,8 @@ PACKAGE = Path(bdkn.__file__).parent
 PAGE = runpy.run_path(str(ROOT / "docs" / "tools" / "architecture.py"))
 WALK = runpy.run_path(str(ROOT / "benchmarks" / "walk.py"))
 
-# The numbers that were reached, plus a tenth (classes and parameters: the numbers themselves). Before you raise a limit,
-# look for something to simplify. If what a change adds is worth it, raise the limit in the same change, and say why in
+# The numbers that were reached, plus a tenth (classes and parameters: without it). Before you raise a limit, look for
+# something to simplify. If what a change adds is worth it, raise the limit in the same change, and say why in
 # its message. A change that makes a number much smaller lowers the limit. ``python docs/tools/architecture.py`` and
 # ``python benchmarks/walk.py`` print the numbers.
 LIMITS = {

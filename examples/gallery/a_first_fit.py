@@ -1,6 +1,7 @@
 """A table to predictions with intervals.
 
-The shortest way: fit, predict with intervals, and compare the coverage of the intervals with the nominal one on new rows.
+The shortest way: fit, predict with intervals, and compare the coverage of the intervals on new rows with the nominal
+one.
 """
 
 # %%
@@ -22,7 +23,7 @@ model = BDKNRegressor(effort="fast", epochs=60, random_state=0).fit(X_train, y_t
 for coverage in (0.5, 0.9):
     low, high = model.predict_interval(X_test, coverage=coverage).T
     inside = ((y_test >= low) & (y_test <= high)).mean()
-    print(f"{coverage:.0%} intervals hold {inside:.0%} of the test rows; median width {sorted(high - low)[66]:.0f}")
+    print(f"{coverage:.0%} intervals contain {inside:.0%} of the test rows; median width {sorted(high - low)[66]:.0f}")
 
 # %%
 # Left: rows in the order of their predicted mean. Right: observed coverage against the nominal one. The curve of a

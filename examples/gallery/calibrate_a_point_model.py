@@ -1,7 +1,7 @@
 """A point model before and after.
 
-A forest predicts a number without its uncertainty. Its errors on its own training rows are far too small to estimate it.
-A stack with this one member estimates it from held-out rows, and adds honest intervals to the forest.
+A forest predicts a number without its uncertainty. Its errors on its own training rows are far too small to estimate
+it. A stack with this one member estimates it from held-out rows, and adds honest intervals to the forest.
 """
 
 # %%
@@ -25,7 +25,7 @@ stack = BayesianStackingRegressor([("forest", forest)], random_state=0).fit(X_tr
 after = stack.predict_dist(X_test)
 
 for name, dist in (("before", before), ("after", after)):
-    print(f"{name}: 90 % intervals hold {coverage(y_test, dist, 0.9):.0%}, NLL {nll(y_test, dist):.2f}")
+    print(f"{name}: 90 % intervals contain {coverage(y_test, dist, 0.9):.0%}, NLL {nll(y_test, dist):.2f}")
 
 # %%
 # The histogram shows the values of the predicted distribution functions at the targets. It is flat if the distributions

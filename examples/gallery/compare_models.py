@@ -1,7 +1,7 @@
 """Compare models by proper scores.
 
-RMSE depends on means only. NLL and CRPS depend on the whole distribution, in units of the log density and of the target.
-Coverage is the share of targets inside of their intervals, and should be the nominal one.
+RMSE depends on means only. NLL and CRPS depend on the whole distribution, in units of the log density and of the
+target. Coverage is the share of targets inside of their intervals, and should be the nominal one.
 """
 
 # %%

@@ -39,7 +39,7 @@ warnings.simplefilter("ignore", OutsideDataWarning)
 models = {"rows of a patient together": grouped, "every row for itself": rows_apart}
 for name, each in models.items():
     low, high = each.predict_interval(X_new).T
-    print(f"{name}: 90 % intervals hold {((low <= y_new) & (y_new <= high)).mean():.0%} of the rows of new patients")
+    print(f"{name}: 90 % intervals contain {((low <= y_new) & (y_new <= high)).mean():.0%} of the rows of new patients")
 
 figure, axes = plt.subplots(figsize=(7.5, 4.8), layout="constrained")
 for name, each in models.items():

@@ -30,7 +30,7 @@ model = BDKNRegressor(cv=TimeSeriesSplit(4), effort="fast", epochs=60, density="
 # Rows that were never held out, the first ones, are used for training only.
 print("rows that the combination was fitted to:", len(model.held_out_.y))
 low, high = model.predict_interval(X[future]).T
-print(f"90 % intervals hold {((low <= y[future]) & (y[future] <= high)).mean():.0%} of {len(y[future])} later days")
+print(f"90 % intervals contain {((low <= y[future]) & (y[future] <= high)).mean():.0%} of {len(y[future])} later days")
 print(f"RMSE {np.sqrt(np.mean((model.predict(X[future]) - y[future]) ** 2)):.2f}; the noise has 1.00")
 
 # %%

@@ -20,7 +20,7 @@ settings = {"effort": "fast", "epochs": 30, "density": "student-t", "random_stat
 for name, linear in (("with a linear member", "auto"), ("networks alone", False)):
     model = BDKNRegressor(linear_member=linear, **settings).fit(X[:80], y[:80])
     dist = model.predict_dist(X[80:])
-    print(f"{name}: RMSE {rmse(y[80:], dist):.2f}, 90 % intervals hold {coverage(y[80:], dist, 0.9):.0%}")
+    print(f"{name}: RMSE {rmse(y[80:], dist):.2f}, 90 % intervals contain {coverage(y[80:], dist, 0.9):.0%}")
 
 # %%
 # The weights of all members, including the linear one.
