@@ -55,6 +55,12 @@ def walks() -> dict[str, dict[str, int]]:
     return {name: WALK["counts"](steps) for name, steps in WALK["walks"]().items()}
 
 
+def test_every_package_has_a_layer() -> None:
+    names = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    layers = [name for layer in PAGE["layers"]() for name in layer]
+    assert sorted(layers) == sorted(names - {"__init__", "__main__"})
+
+
 def test_size() -> None:
     files, lines = PAGE["size"](PAGE["python_files"]())
     assert files <= LIMITS["files"]
