@@ -89,6 +89,14 @@ def test_the_page_is_up_to_date_and_its_paths_exist() -> None:
     assert PAGE["complaints"](PAGE["PAGE"].read_text("utf-8")) == []
 
 
+def test_tables_out_of_date_are_found() -> None:
+    text = PAGE["PAGE"].read_text("utf-8")
+    (old,) = PAGE["complaints"](text.replace("| `BDKNRegressor` |", "| `Regressor` |"), ["estimators", "functions"])
+    assert "'estimators' is out of date" in old
+    with pytest.raises(ValueError, match="one place for the table 'estimators', has 0"):
+        PAGE["with_table"](text.replace("<!-- written: estimators -->", ""), "estimators", "")
+
+
 def test_wrong_paths_are_found() -> None:
     text = "`errors.py`, `errors.py::BDKNError`, `docs/`, `fit`\n`nothing/`, `errors.py::Nothing`, `a.py`"
     assert [one.partition(":")[0] for one in PAGE["missing_paths"](text)] == ["`a.py`", "`errors.py", "`nothing/`"]
