@@ -15,7 +15,7 @@ PIP     = $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Texts are UTF-8 wherever tests read and write them.
 export PYTHONUTF8 = 1
 
-.PHONY: demo test lint types layers compile docs gallery tests tests-avx2 stress bare paper bench clean \
+.PHONY: demo test lint types layers compile docs gallery architecture tests tests-avx2 stress bare paper bench clean \
 	matrix release types-user hooks
 
 demo: $(VENV)/.demo
@@ -37,9 +37,14 @@ types: $(VENV)/.test
 layers: $(VENV)/.test
 	$(BIN)/lint-imports
 
-# The site, into build/site: any warning is an error, and nothing is downloaded. "make gallery" runs its examples again.
+# The site, into build/site: any warning is an error, and nothing is downloaded. "make gallery" runs its examples again,
+# "make architecture" writes the tables of docs/architecture.md.
 docs: $(VENV)/.test
+	$(BIN)/python docs/tools/architecture.py --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+architecture: $(VENV)/.test
+	$(BIN)/python docs/tools/architecture.py
 
 gallery: $(VENV)/.test
 	$(BIN)/python docs/tools/gallery.py

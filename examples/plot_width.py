@@ -1,6 +1,6 @@
 """Draw how wide intervals are over two columns: near training rows, in a hole between them, and far from them.
 
-The training rows lie on a ring. All models know the noise there; in the hole and outside, nothing is known.
+The training rows lie on a ring. All models estimate the noise there; there are no rows in the hole and outside.
 
 Run it with ``python examples/plot_width.py [picture.png]``. It needs ``pip install "bdkn[plots]"``.
 """

@@ -6,10 +6,10 @@
     {"mean": [...], "low": [...], "high": [...], "support": ["inside"], "model": "3f7a..."}
 
 Rows are lists of numbers in the order of the training table's columns, or objects with the names of its columns.
-``GET /health`` tells which model is served. The model is loaded again when its file is replaced, or on SIGHUP: until
-the new one is loaded, and if it cannot be loaded, the former one serves. On SIGTERM or SIGINT requests that have
+``GET /health`` returns which model is served. The model is loaded again when its file is replaced, or on SIGHUP: until
+the new one is loaded, and if it cannot be loaded, the old one serves. On SIGTERM or SIGINT requests that have
 arrived are answered, and the process ends. To restart without a gap, start the next one with the same port before you
-end the former one, both with ``--share-port``.
+end the old one, both with ``--share-port``.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ log = logging.getLogger("serve")
 
 
 class RequestError(Exception):
-    """What is wrong with a request, with the status code that says so."""
+    """An error of a request, with its status code."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -58,7 +58,7 @@ class RequestError(Exception):
 
 @dataclass(frozen=True)
 class Served:
-    """A loaded model and the digest of its file. It is never changed, so that one request sees one model."""
+    """A loaded model and the digest of its file. It is never changed, so that one request uses one model."""
 
     model: Any
     digest: str
@@ -87,7 +87,7 @@ class Served:
         return {**numbers, "support": support, "model": self.digest}
 
     def table(self, rows: list[Any]) -> Any:
-        """Return rows as the model takes them: a frame of named columns if it was fitted to one, else an array."""
+        """Return rows for the model: a frame of named columns if it was fitted to one, else an array."""
         names = getattr(self.model, "feature_names_in_", None)
         by_name = isinstance(rows[0], dict)
         if by_name and names is None:
@@ -117,7 +117,7 @@ def _checked(request: Any) -> tuple[list[Any], float]:
 
 
 def _check_row(number: int, row: Any, columns: list[Any], kind: type) -> None:
-    """Raise unless a row is of the same kind as the first one, with one value for each column."""
+    """Raise unless a row has the type of the first one, with one value for each column."""
     if not isinstance(row, kind):
         raise RequestError(400, f"rows must be all lists or all objects; row {number} is no {kind.__name__}")
     if isinstance(row, dict) and (wrong := sorted(set(row) ^ set(columns))):
@@ -145,7 +145,7 @@ def _no_constant(name: str) -> float:
 
 
 class TimedReader(io.RawIOBase):
-    """The bytes of a connection, up to a deadline: a client that sends a byte now and then is not waited for."""
+    """The bytes of a connection, up to a deadline, also for clients that send single bytes slowly."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection, self.deadline = connection, 0.0
@@ -164,7 +164,7 @@ class TimedReader(io.RawIOBase):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers the requests of one connection, each from the model that is served when it has arrived."""
+    """Handler of the requests of one connection, each answered by the model that is served when it has arrived."""
 
     protocol_version, default_request_version, server_version = "HTTP/1.1", "HTTP/1.0", "bdkn-example"
     server: Server
@@ -187,7 +187,7 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def do_GET(self) -> None:
-        """Tell how the server is."""
+        """Answer with the state of the server."""
         self.unread = bool(self.headers.get("Content-Length") or self.headers.get("Transfer-Encoding"))
         if self.path == "/health":
             self._send(200, self.server.health())
@@ -207,7 +207,7 @@ class Handler(BaseHTTPRequestHandler):
             raise
         except Exception:
             log.exception("a request failed")
-            self._send(500, {"error": "the prediction failed; the log of the server tells more"})
+            self._send(500, {"error": "the prediction failed; see the log of the server"})
 
     def _body(self) -> Any:
         """Return the JSON of a request."""
@@ -249,7 +249,7 @@ class Handler(BaseHTTPRequestHandler):
             self._read_rest()
 
     def _read_rest(self) -> None:
-        """Read what the client still sends, for a short time: its answer is lost if it cannot send to the end."""
+        """Read the rest of a request, for a short time: the answer is lost if the client cannot send to the end."""
         self.connection.shutdown(socket.SHUT_WR)
         self.reader.deadline = min(self.reader.deadline, time.monotonic() + LAST_SECONDS)
         while self.rfile.read1(65536):
@@ -260,7 +260,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """A thread for each connection, one model for all, and the numbers that ``GET /health`` tells."""
+    """A server with a thread for each connection, one model for all, and the numbers of ``GET /health``."""
 
     daemon_threads, request_queue_size = False, 128
 
@@ -274,7 +274,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(address, Handler)
 
     def look(self, *, always: bool = False) -> None:
-        """Load the model again if its file was replaced; if that fails, say so and keep the former one."""
+        """Load the model again if its file was replaced; if that fails, log it and keep the old one."""
         signature = _signature(self.path)
         if not always and signature in (self.seen, None):
             return
@@ -287,7 +287,7 @@ class Server(ThreadingHTTPServer):
             log.error("the new file cannot be loaded, %s goes on: %s", self.served.digest, error)
 
     def health(self) -> dict[str, Any]:
-        """Return which model is served since when, whether loading a newer one failed, and counts of status codes."""
+        """Return the model, the time since its start, an error of loading a newer one, and counts of status codes."""
         served, uptime = self.served, time.time() - self.started
         with self._lock:
             counts = {str(status): n for status, n in sorted(self.counts.items())}
@@ -318,7 +318,7 @@ class Server(ThreadingHTTPServer):
                 self._idle.discard(connection)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Give a connection its thread, or say that there are too many."""
+        """Start a thread for a connection, or answer that there are too many."""
         if self._places.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
@@ -337,11 +337,11 @@ class Server(ThreadingHTTPServer):
         self.pending = False
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log what no handler has caught."""
+        """Log an exception that no handler has caught."""
         log.exception("a connection failed")
 
     def end(self) -> None:
-        """Accept what has arrived, answer it, let idle connections go, and close; ``serve_forever`` must have ended."""
+        """Answer arrived requests, close idle connections, and close; ``serve_forever`` must have ended."""
         with self._lock:
             self.ending, self.timeout = True, 0
             for connection in self._idle:
@@ -362,7 +362,7 @@ def refuse(connection: socket.socket) -> None:
 
 
 def _signature(path: Path) -> tuple[int, int, int] | None:
-    """Return what changes when a file is replaced; None if there is none."""
+    """Return numbers that change when a file is replaced; None if there is no file."""
     try:
         status = os.stat(path)
     except OSError:
@@ -379,8 +379,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--share-port", action="store_true", help="let the next process listen before this one ends")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    for told in (OutsideDataWarning, ColumnsWarning):  # answers say which rows are outside; nobody reads warnings here
-        warnings.simplefilter("ignore", told)
+    for category in (OutsideDataWarning, ColumnsWarning):  # answers contain the support; nobody reads warnings here
+        warnings.simplefilter("ignore", category)
     server = Server((options.host, options.port), options.model, share_port=options.share_port)
     wake, wishes = threading.Event(), set[int]()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,13 @@ def source() -> str:
 @pytest.mark.parametrize("name", glossary_names())
 def test_names_of_the_glossary_are_in_the_code(name: str, source: str) -> None:
     assert re.search(rf"\b{name.rpartition('.')[2]}\b", source)
+
+
+def test_version_and_date_are_the_same_everywhere() -> None:
+    projects = [ROOT / "pyproject.toml", ROOT / "reproduction" / "pyproject.toml"]
+    (version,) = {tomllib.loads(path.read_text("utf-8"))["project"]["version"] for path in projects}
+    heading = re.search(r"^## \[(.+?)\] - (\S+)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert heading is not None
+    citation = (ROOT / "CITATION.cff").read_text("utf-8")
+    assert heading.groups() == (version, re.search(r"^date-released: (\S+)$", citation, re.MULTILINE)[1])
+    assert f"\nversion: {version}\n" in citation

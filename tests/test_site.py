@@ -1,4 +1,4 @@
-"""The site has every page, every public name, and an answer to every error and warning. ``make docs`` builds it."""
+"""The site has every page and every public name, and explains every error and warning. ``make docs`` builds it."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ def test_every_public_name_is_in_the_reference(package):
     assert names <= listed
 
 
-def kinds():
+def names_of_exceptions():
     return [
         name for name, thing in vars(bdkn.errors).items() if isinstance(thing, type) and issubclass(thing, Exception)
     ]
 
 
-@pytest.mark.parametrize("kind", kinds())
-def test_every_error_and_warning_has_an_answer(kind):
-    assert f"\n### {kind}\n" in (ROOT / "docs" / "guide" / "troubleshooting.md").read_text("utf-8")
+@pytest.mark.parametrize("name", names_of_exceptions())
+def test_every_error_and_warning_is_explained(name):
+    assert f"\n### {name}\n" in (ROOT / "docs" / "guide" / "troubleshooting.md").read_text("utf-8")
 
 
 def test_links_are_those_of_the_site():

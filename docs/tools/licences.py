@@ -1,7 +1,7 @@
 """Write the licences of all packages that an installation brings into ``docs/dependencies.md``.
 
 Run it with ``python docs/tools/licences.py`` in an environment with all extras, after a change of dependencies. What
-is written is what the installed packages say about themselves, and which of our extras brings each of them first.
+is written is the licence that each installed package states, and the first of our extras that installs it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EXTRAS = (
 """Extras in the order in which they are looked at; the first one is the core."""
 
 STATED = {"cuda-toolkit": "of NVIDIA"}
-"""Licences of packages that say nothing about it themselves."""
+"""Licences of packages that do not state one."""
 
 COPYLEFT = re.compile(r"\b(A?GPL|LGPL|GNU|EUPL|CDDL|EPL|OSL)", re.IGNORECASE)
 """Words of licences under which this library could not be given to others as it is."""

@@ -1,7 +1,7 @@
 """A point model before and after.
 
-A forest predicts a number. How uncertain is it? Its errors on its own training rows say far too little. A stack with
-this one member learns from rows left out, and gives the forest honest intervals.
+A forest predicts a number without its uncertainty. Its errors on its own training rows are far too small to estimate
+it. A stack with this one member estimates it from held-out rows, and adds honest intervals to the forest.
 """
 
 # %%
@@ -25,11 +25,11 @@ stack = BayesianStackingRegressor([("forest", forest)], random_state=0).fit(X_tr
 after = stack.predict_dist(X_test)
 
 for name, dist in (("before", before), ("after", after)):
-    print(f"{name}: 90 % intervals hold {coverage(y_test, dist, 0.9):.0%}, NLL {nll(y_test, dist):.2f}")
+    print(f"{name}: 90 % intervals contain {coverage(y_test, dist, 0.9):.0%}, NLL {nll(y_test, dist):.2f}")
 
 # %%
-# Where in its predicted distribution does each target lie? If the distributions are right, anywhere, equally often:
-# the histogram is flat. Many targets in both tails mean intervals that are too narrow.
+# The histogram shows the values of the predicted distribution functions at the targets. It is flat if the distributions
+# are correct. High bars at both ends mean intervals that are too narrow.
 figure, both = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
 for axes, name, dist in zip(both, ("Before", "After"), (before, after), strict=True):
     PITDisplay.from_predictions(y_test, dist, ax=axes, name=name)

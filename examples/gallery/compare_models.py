@@ -1,7 +1,7 @@
 """Compare models by proper scores.
 
-RMSE judges means only. NLL and CRPS judge the whole distribution, in units of the log density and of the target;
-coverage says whether intervals hold what they promise.
+RMSE depends on means only. NLL and CRPS depend on the whole distribution, in units of the log density and of the
+target. Coverage is the share of targets inside of their intervals, and should be the nominal one.
 """
 
 # %%
@@ -44,8 +44,8 @@ for name, dist in predictions.items():
     print(f"{name:26} {scores} {coverage(y_test, dist, 0.9):10.0%}")
 
 # %%
-# On so few test rows differences of this size are chance: use `cross_val_score` with `scoring=bdkn.neg_crps` and look
-# at the spread over folds before you prefer one.
+# On few test rows differences of this size are chance: use `cross_val_score` with `scoring=bdkn.neg_crps` and consider
+# the variation over folds before you prefer one.
 figure, axes = plt.subplots(figsize=(8, 5.2), layout="constrained")
 for name, dist in predictions.items():
     CalibrationDisplay.from_predictions(y_test, dist, ax=axes, name=name)

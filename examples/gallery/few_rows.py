@@ -1,7 +1,7 @@
 """Few rows: 15 measurements.
 
-With few rows the noise is hardly known, and a Student-t with few degrees of freedom says so. Near the rows intervals
-become narrower with more rows; beyond them they stay wide, however many rows there are.
+With few rows the estimate of the noise is uncertain, and predictions are Student-t distributions with few degrees of
+freedom. Near the rows intervals become narrower with more rows; beyond them they remain wide for any number of rows.
 """
 
 # %%

@@ -1,7 +1,7 @@
 """How many to order?
 
-A shop orders in the morning and sells during the day. What is left is thrown away, what is missing is not sold. The
-best order is not the mean of the demand but a quantile of it, which the predicted distribution gives for every day.
+A shop orders in the morning and sells during the day. Unsold pieces are thrown away, and missing ones cannot be sold.
+The best order is not the mean of the demand but a quantile, which the predicted distribution has for every day.
 """
 
 # %%
@@ -19,8 +19,8 @@ X = np.column_stack([weekday, warmth])
 model = BDKNRegressor(lower=0, effort="fast", epochs=60, density="student-t", random_state=0).fit(X[:350], demand[:350])
 
 # %%
-# One more piece is worth ordering as long as it is sold with a probability of at least cost / price: the order is the
-# quantile 1 - 2 / 5.
+# One more piece pays if it is sold with a probability of at least cost / price: the best order is the quantile at
+# 1 - 2 / 5.
 COST, PRICE = 2.0, 5.0
 dist = model.predict_dist(X[350:])
 orders = {"mean": dist.mean(), "quantile": dist.ppf(1 - COST / PRICE), "90 % quantile": dist.ppf(0.9)}

@@ -1,7 +1,7 @@
 """Outside of the data, in two columns.
 
-Training rows lie on a ring. Intervals should be narrow on the ring, wider in its hole, and wide outside; and the model
-should say which rows it knows nothing about.
+Training rows lie on a ring. Intervals should be narrow on the ring, wider in its hole, and wide outside, and the model
+should identify rows that are far from the ring.
 """
 
 # %%
@@ -24,16 +24,16 @@ trees = BayesianStackingRegressor(
 ).fit(X, y)
 
 # %%
-# `support` tells how far rows are from the training rows, in units of the distance that is usual between those, and
-# which column is responsible.
+# `support` returns the distance of rows from the training rows, in units of the distance that is usual between those,
+# and the column that is responsible.
 places = np.array([[1.0, 0.0], [0.0, 0.0], [3.0, 0.0]])
 report = networks.support(places)
 for place, status, ratio, column in zip(places, report.status, report.ratio, report.column, strict=True):
     print(f"{place}: {status}, {ratio:.1f} usual distances, column {column}")
 
 # %%
-# Width of 90 % intervals at these places. Trees are flat beyond their rows and tell nothing about what is there: where
-# such rows matter, use networks, or put one into the stack. (Many rows that are far away warn; here they are meant.)
+# Width of 90 % intervals at these places. Trees are constant beyond their rows, so their disagreement does not grow
+# there: if such rows matter, use networks, or add one to the stack. (The warning about many rows far away is silenced.)
 warnings.simplefilter("ignore", OutsideDataWarning)
 for name, model in (("networks", networks), ("trees", trees)):
     ring, hole, outside = model.predict_interval(places) @ [-1, 1]

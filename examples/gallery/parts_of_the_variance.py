@@ -1,7 +1,7 @@
 """Why is it uncertain?
 
-The variance of a prediction has parts: noise, which more rows do not reduce; disagreement of the members; weights that
-are not known exactly; and distance from the training rows. They add up.
+The variance of a prediction is the sum of four parts: noise, which more rows do not reduce; disagreement of the
+members; uncertainty of their weights; and distance from the training rows.
 """
 
 # %%

@@ -1,8 +1,7 @@
 """Groups: several rows of each patient.
 
-Rows of one patient are alike. If some of them are left out and others are not, the model believes that it knows new
-patients as well as old ones, and its intervals for new patients are too narrow. `groups=` keeps the rows of a patient
-together.
+Rows of one patient are similar. If only some of them are held out, held-out errors are smaller than those on new
+patients, and intervals for new patients are too narrow. `groups=` keeps the rows of a patient in one fold.
 """
 
 # %%
@@ -34,13 +33,13 @@ grouped = model.fit(X, y, groups=person)
 rows_apart = BDKNRegressor(**model.get_params()).fit(X, y)
 
 # %%
-# Intervals for new patients. The traits of most of them are unlike those of any patient before, which the model says by
-# a warning.
+# Intervals for new patients. The traits of most of them are unlike those of all patients of the fit, which causes a
+# warning.
 warnings.simplefilter("ignore", OutsideDataWarning)
 models = {"rows of a patient together": grouped, "every row for itself": rows_apart}
 for name, each in models.items():
     low, high = each.predict_interval(X_new).T
-    print(f"{name}: 90 % intervals hold {((low <= y_new) & (y_new <= high)).mean():.0%} of the rows of new patients")
+    print(f"{name}: 90 % intervals contain {((low <= y_new) & (y_new <= high)).mean():.0%} of the rows of new patients")
 
 figure, axes = plt.subplots(figsize=(7.5, 4.8), layout="constrained")
 for name, each in models.items():

@@ -1,7 +1,7 @@
 """Ratings: a target with few values.
 
-Ratings, counts and rounded measurements lie on few values, a lattice. The model finds this by itself: densities stay
-available, and `predict_values` gives the probability of each value.
+Ratings, counts and rounded measurements are discrete targets. The fit detects them: densities remain available, and
+`predict_values` returns the probability of each value.
 """
 
 # %%
@@ -19,15 +19,15 @@ model = BDKNRegressor(effort="fast", epochs=60, random_state=0).fit(X[:300], y[:
 print("values of the target:", model.target_values_.values.tolist())
 
 # %%
-# Probabilities of each rating for two rows: a customer who is likely to be content, and one who is not.
+# Probabilities of each rating for two rows: a customer who is probably content, and one who is not.
 rows = np.array([[1.5, 0.5], [-0.8, -0.2]])
 probabilities = model.predict_values(rows)
 for value, probability in probabilities.items():
     print(f"rating {value:.0f}: {probability[0]:.2f} and {probability[1]:.2f}")
 
 # %%
-# The mean log probability of the ratings of the other rows, beside that of always predicting the shares of the
-# training rows.
+# The mean log probability of the ratings of the other rows, compared with always predicting the shares of the training
+# rows.
 shares = np.array([(y[:300] == value).mean() for value in range(1, 6)])
 print(f"model {model.value_log_score(X[300:], y[300:]):.2f}")
 print(f"shares {np.log(shares[y[300:].astype(int) - 1]).mean():.2f}")

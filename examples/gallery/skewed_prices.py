@@ -1,12 +1,12 @@
 """Prices: a positive, skewed target.
 
 Prices cannot be negative, and their noise grows with the price. `target="log"` predicts the logarithm; densities,
-means, quantiles and scores are those of the price itself. By default (`target="auto"`) a link is taken only if it is
-clearly better on training rows; if you know that noise is a factor, say so.
+means, quantiles and scores are those of the price itself. By default (`target="auto"`) a link is chosen only if its
+score on training rows is clearly better; if errors are known to be relative, set it.
 """
 
 # %%
-# Flats with a size and an age; the noise is a factor, not an amount.
+# Flats with a size and an age; the noise multiplies the price.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -23,8 +23,8 @@ logarithm = BDKNRegressor(target="log", **settings).fit(X[:200], price[:200])
 plain = BDKNRegressor(target="identity", **settings).fit(X[:200], price[:200])
 
 # %%
-# The mean log density of the other rows (greater is better), and the lowest price that the 99 % intervals allow. On the
-# plain scale intervals are symmetric, so they reach below zero.
+# The mean log density of the other rows (greater is better), and the lowest end of the 99 % intervals. Without the
+# logarithm intervals are symmetric, so they reach below zero.
 for name, model in (("logarithm", logarithm), ("as it is", plain)):
     lowest = model.predict_interval(X[200:], coverage=0.99).min()
     print(f"{name}: log score {model.log_score(X[200:], price[200:]):.2f}, lowest price {lowest:,.0f}")

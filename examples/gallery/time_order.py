@@ -1,7 +1,7 @@
 """Time: train on the past, predict the future.
 
-Rows in the order of time must not be shuffled. `cv=TimeSeriesSplit()` leaves out rows that are later than those it
-trains on, so that the noise and the weights of members are learned from forecasts.
+Rows in the order of time must not be shuffled. `cv=TimeSeriesSplit()` holds out rows that are later than those it
+trains on, so that the noise and the weights of members are estimated from forecasts.
 """
 
 # %%
@@ -27,10 +27,10 @@ model = BDKNRegressor(cv=TimeSeriesSplit(4), effort="fast", epochs=60, density="
 )
 
 # %%
-# Rows that were never left out, the first ones, are used for training only.
+# Rows that were never held out, the first ones, are used for training only.
 print("rows that the combination was fitted to:", len(model.held_out_.y))
 low, high = model.predict_interval(X[future]).T
-print(f"90 % intervals hold {((low <= y[future]) & (y[future] <= high)).mean():.0%} of {len(y[future])} later days")
+print(f"90 % intervals contain {((low <= y[future]) & (y[future] <= high)).mean():.0%} of {len(y[future])} later days")
 print(f"RMSE {np.sqrt(np.mean((model.predict(X[future]) - y[future]) ** 2)):.2f}; the noise has 1.00")
 
 # %%

@@ -1,7 +1,7 @@
 """A stack: which members matter?
 
-Any models can be combined: scikit-learn's, networks, functions. Weights have a posterior, so the stack tells which
-members it needs and which it cannot tell apart.
+Any models can be combined: scikit-learn's, networks, functions. Weights have a posterior, which shows the members that
+matter and those that the data do not distinguish.
 """
 
 # %%
@@ -28,15 +28,15 @@ stack = BayesianStackingRegressor(members, combination=CombinationOptions(select
 stack.fit(X[:200], y[:200])
 
 # %%
-# Each member's weight with its 95 % credible interval, and its RMSE on rows left out.
+# Each member's weight with its 95 % credible interval, and its RMSE on held-out rows.
 table = stack.member_table()
 for name, weight, low, high in zip(stack.member_names_, stack.weights_, table["lower"], table["upper"], strict=True):
     print(f"{name:12} {weight:5.2f}  [{low:5.2f}, {high:5.2f}]")
-print("does the data tell members apart?", "yes" if stack.members_told_apart_ else "no")
+print("do the data distinguish the members?", "yes" if stack.members_told_apart_ else "no")
 
 # %%
-# Without the guess nothing is lost. `drop_members` computes this without training anything again; by default
-# (`select_members=True`) such members are left out by the fit itself.
+# Scores without the guess are as good. `drop_members` computes this without training anything again; by default
+# (`select_members=True`) the fit drops such members itself.
 smaller = stack.drop_members("a guess")
 print(f"log score with {stack.log_score(X[200:], y[200:]):.2f}, without {smaller.log_score(X[200:], y[200:]):.2f}")
 

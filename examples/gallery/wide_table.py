@@ -1,7 +1,7 @@
 """A wide table: more columns than rows.
 
-With 80 rows and 200 columns, of which three matter, networks alone learn little. In such tables a linear member, the
-lasso, is added by itself, and the weights decide.
+With 80 rows and 200 columns, of which three matter, networks alone predict poorly. In such tables the fit adds a linear
+member, the lasso, and the weights decide.
 """
 
 # %%
@@ -20,10 +20,10 @@ settings = {"effort": "fast", "epochs": 30, "density": "student-t", "random_stat
 for name, linear in (("with a linear member", "auto"), ("networks alone", False)):
     model = BDKNRegressor(linear_member=linear, **settings).fit(X[:80], y[:80])
     dist = model.predict_dist(X[80:])
-    print(f"{name}: RMSE {rmse(y[80:], dist):.2f}, 90 % intervals hold {coverage(y[80:], dist, 0.9):.0%}")
+    print(f"{name}: RMSE {rmse(y[80:], dist):.2f}, 90 % intervals contain {coverage(y[80:], dist, 0.9):.0%}")
 
 # %%
-# The weights of the members, the linear one among them.
+# The weights of all members, including the linear one.
 model = BDKNRegressor(**settings).fit(X[:80], y[:80])
 figure, axes = plt.subplots(figsize=(8, 3.2), layout="constrained")
 WeightsDisplay.from_estimator(model, ax=axes, name="Weights of members")
