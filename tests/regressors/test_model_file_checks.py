@@ -17,7 +17,8 @@ from bdkn.estimators.updating import RowStatistics
 from bdkn.inference.rowwise import leverage, location_scale, posterior_of_few, whitened
 from bdkn.model.density import Forest
 from bdkn.networks import Networks, NetworkSpec
-from bdkn.networks.compiled import Bins, Packed
+from bdkn.networks.bins import Bins
+from bdkn.networks.compiled import Packed
 from bdkn.predictive import StudentT
 from bdkn.storage.archive import read, write
 from bdkn.storage.fields import STORED, schema_of

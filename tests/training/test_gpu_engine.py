@@ -30,6 +30,7 @@ from bdkn.networks import (
     ACTIVATIONS,
     OBJECTIVES,
     SCHEDULES,
+    Engine,
     EpochReport,
     Job,
     NetworkSpec,
@@ -38,16 +39,14 @@ from bdkn.networks import (
     TrainingConfig,
     get_engine,
 )
-from bdkn.networks import engines as choices
 from bdkn.networks.fused import FusedEngine
 from bdkn.networks.gpu import cuda, launch
-from bdkn.networks.gpu import cuda as binaries
 from bdkn.networks.gpu.cuda import PREDICT, NoDeviceError, Program
 from bdkn.networks.gpu.emulation import Emulated
 from bdkn.networks.gpu.engine import GPUEngine
 from bdkn.networks.gpu.launch import PRECISIONS, WAYS, Room, program_for, threads_for
+from bdkn.networks.gpu.prediction import packing_of
 from bdkn.networks.job import train_tasks
-from bdkn.networks.mlp import packing_of
 from bdkn.networks.reference import ReferenceEngine
 from bdkn.testing import check_engine
 from bdkn.testing.engines import Check, engine_checks
@@ -276,41 +275,38 @@ def test_without_cuda_the_cpu_trains_the_same_networks_as_ever(rows: Rows, seeds
 
 @pytest.mark.usefixtures("without_cuda")
 def test_the_automatic_choice_without_cuda_has_the_bits_of_the_fused_engine(rows: Rows) -> None:
-    tasks = several_tasks(rows)
-    for mine, theirs, task in zip(
-        train_tasks(get_engine("auto"), tasks), train_tasks(FusedEngine(), tasks), tasks, strict=True
-    ):
-        assert_same(mine, theirs, task.rows())
     table = rows.X.astype(np.float64)
     settings: dict[str, Any] = {"n_members": 2, "n_folds": 2, "epochs": 2, "random_state": 0, "density": "student-t"}
     first, second = (BDKNRegressor(**settings, engine=name).fit(table, rows.y) for name in ("auto", "fused"))
     np.testing.assert_array_equal(first.predict(table), second.predict(table))
 
 
-def choice(n_networks: int, epochs: int, n_jobs: int | None = 1) -> choices.Choice:
+def choice(n_networks: int, epochs: int) -> tuple[Engine, str]:
     spec, config = NetworkSpec(n_inputs=8, hidden=(50, 50)), TrainingConfig(epochs=epochs)
     jobs = [Job(spec, config, np.random.SeedSequence(0))] * n_networks
-    return choices.AutoEngine().choose([Task(jobs, 7373, lambda: pytest.fail("no table is needed"))], n_jobs)
+    return engine_for("auto", [Task(jobs, 7373, lambda: pytest.fail("no table is needed"))], 1)
 
 
 class Large:
-    """What the choice asks of a device."""
+    """The properties of a device that the choice depends on."""
 
     name, multiprocessors = "a large GPU", 132
 
 
 def test_the_automatic_choice_follows_the_size_of_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choices, "find_device", Large)
-    assert isinstance(choice(50, 100).engine, GPUEngine)
-    assert choice(50, 100).place == "on a large GPU"
-    assert isinstance(choice(50, 1).engine, FusedEngine)
-    assert choice(1, 3000).place == "on the CPU (faster for this size)"
+    monkeypatch.setattr(cuda, "find_cuda", Large)
+    engine, place = choice(50, 100)
+    assert isinstance(engine, GPUEngine)
+    assert place == "on a large GPU"
+    assert isinstance(choice(50, 1)[0], FusedEngine)
+    assert choice(1, 3000)[1] == "on the CPU (faster for this size)"
 
-    def none() -> None:
-        raise NoDeviceError("there is no CUDA device")
 
-    monkeypatch.setattr(choices, "find_device", none)
-    assert choice(50, 100).place == "on the CPU (there is no CUDA device)"
+@pytest.mark.usefixtures("without_cuda")
+def test_the_automatic_choice_without_cuda_is_the_fused_engine_and_states_the_reason() -> None:
+    engine, place = choice(50, 100)
+    assert isinstance(engine, FusedEngine)
+    assert place.startswith("on the CPU (the Python bindings of CUDA are not installed")
 
 
 @pytest.mark.usefixtures("without_cuda")
@@ -407,11 +403,11 @@ def test_errors_of_cuda_become_reasons(rows: Rows, seeds: Seeds, fake: Callable[
 
 def test_cuda_is_not_imported_before_it_is_used() -> None:
     script = (
-        "import sys, bdkn; from bdkn.networks import get_engine; print(get_engine('gpu'), get_engine('auto'));"
+        "import sys, bdkn; from bdkn.networks import get_engine; print(get_engine('gpu'));"
         "print([name for name in sys.modules if name.partition('.')[0] in ('cuda', 'torch')])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "GPUEngine(device=0, precision='float32') AutoEngine()\n[]\n"
+    assert done.stdout == "GPUEngine(device=0, precision='float32')\n[]\n"
 
 
 @pytest.fixture
@@ -424,14 +420,14 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_programs_are_compiled_for_a_device_without_having_one(own_folder: Path) -> None:
     try:
-        binaries._nvrtc()
+        cuda._nvrtc()
     except NoDeviceError as error:
         pytest.skip(str(error))
     for program in [PREDICT, Program("train"), Program("train", ("TF32=1", "WIDTH=36", "BATCH=32"))]:
         for architecture in ("sm_75", "sm_90"):
-            assert program.name.encode() in binaries.machine_code(architecture, program)
+            assert program.name.encode() in cuda.machine_code(architecture, program)
     with pytest.raises(NoDeviceError, match="NVRTC cannot compile for this GPU: nvrtc: error: invalid value"):
-        binaries.machine_code("sm_1", PREDICT)
+        cuda.machine_code("sm_1", PREDICT)
 
 
 class FakeCompiler:
@@ -461,16 +457,16 @@ def test_compiled_programs_are_kept_on_disk_unless_they_are_damaged(
     own_folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     compiler = FakeCompiler()
-    monkeypatch.setattr(binaries, "_nvrtc", lambda: compiler)
-    first = binaries.machine_code("sm_90", PREDICT)
+    monkeypatch.setattr(cuda, "_nvrtc", lambda: compiler)
+    first = cuda.machine_code("sm_90", PREDICT)
     assert "compiling a program for this GPU" in capfd.readouterr().err
-    assert binaries.machine_code("sm_90", PREDICT) == first
-    assert binaries.machine_code("sm_86", PREDICT) != first
-    assert binaries.machine_code("sm_90", replace(PREDICT, threads=64)) != first
+    assert cuda.machine_code("sm_90", PREDICT) == first
+    assert cuda.machine_code("sm_86", PREDICT) != first
+    assert cuda.machine_code("sm_90", replace(PREDICT, threads=64)) != first
     assert compiler.compiled == 3
     for file in own_folder.iterdir():
         file.write_bytes(file.read_bytes()[:-1])
-    assert binaries.machine_code("sm_90", PREDICT) != first
+    assert cuda.machine_code("sm_90", PREDICT) != first
     assert compiler.compiled == 4
 
 

@@ -83,7 +83,7 @@ def test_streams_of_members_differ() -> None:
 @settings(max_examples=100, deadline=None)
 @given(n=st.integers(2, 200), fraction=st.floats(0.001, 0.9), seed=st.integers(0, 1000))
 def test_split_parts_the_rows(n: int, fraction: float, seed: int) -> None:
-    training, validation = split_of(n, fraction, np.random.default_rng(seed))
+    training, validation = split_of(n, fraction, np.random.SeedSequence(seed))
     assert sorted([*training, *validation]) == list(range(n))
     assert min(len(training), len(validation)) >= 1
     assert abs(len(validation) - n * fraction) <= 1
@@ -93,7 +93,7 @@ def test_split_parts_the_rows(n: int, fraction: float, seed: int) -> None:
 
 def test_nothing_is_held_out_unless_asked_or_possible() -> None:
     for n, fraction in ((5, 0.0), (1, 0.5)):
-        training, validation = split_of(n, fraction, np.random.default_rng(0))
+        training, validation = split_of(n, fraction, np.random.SeedSequence(0))
         assert training.tolist() == list(range(n))
         assert len(validation) == 0
 

@@ -19,7 +19,7 @@ from bdkn.networks import (
     Trained,
     TrainingConfig,
 )
-from bdkn.networks.job import Streams, shuffle
+from bdkn.networks.job import shuffle
 from bdkn.networks.reference import ReferenceEngine
 
 Seeds = list[np.random.SeedSequence]
@@ -43,7 +43,7 @@ def loss_on(trained: Trained, h: int, rows: Rows, chosen: np.ndarray, objective:
 
 
 def held_out(rows: Rows, config: TrainingConfig, seed: np.random.SeedSequence) -> np.ndarray:
-    return split_of(len(rows.y), config.validation_fraction, Streams.of(seed).split)[1]
+    return split_of(len(rows.y), config.validation_fraction, seed)[1]
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)

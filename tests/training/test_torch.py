@@ -27,7 +27,6 @@ from bdkn.networks import (
     Trained,
     TrainingConfig,
 )
-from bdkn.networks.job import Streams
 from bdkn.networks.mlp import NUMPY, torch_functions
 from bdkn.networks.objective import get_objective
 from bdkn.networks.reference import ReferenceEngine
@@ -216,7 +215,7 @@ def test_modules_validate_in_evaluation_mode(rows: Rows, seeds: Seeds) -> None:
     trained = TorchEngine(module=make).train(jobs_of(SPEC, config, seeds), rows)
     means, _ = trained.networks.outputs(rows.X)
     for h, seed in enumerate(seeds):
-        held_out = split_of(len(rows.y), 0.25, Streams.of(seed).split)[1]
+        held_out = split_of(len(rows.y), 0.25, seed)[1]
         loss = (weights_of(rows) * (means[h] - rows.y) ** 2 / 2)[held_out].mean()
         assert trained.validation_curves[h][trained.best_epochs[h]] == pytest.approx(loss, rel=1e-5)
 

@@ -25,7 +25,7 @@ from bdkn.errors import (
     warn_user,
 )
 from bdkn.memory import check_memory
-from bdkn.networks.bins import PiecewiseLinear, n_binned_columns, with_encoding
+from bdkn.networks.bins import PiecewiseLinear, n_binned_columns
 from bdkn.networks.engines import ENGINES, engine_for
 from bdkn.networks.job import (
     Hook,
@@ -37,7 +37,7 @@ from bdkn.networks.job import (
     train_tasks,
     training_progress,
 )
-from bdkn.networks.mlp import NetworkSpec
+from bdkn.networks.mlp import NetworkSpec, with_encoding
 from bdkn.networks.objective import get_objective
 from bdkn.stages import stage
 from bdkn.storage.fields import stored
