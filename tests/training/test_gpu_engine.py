@@ -24,7 +24,7 @@ from make_jobs import jobs_of
 from bdkn import BDKNRegressor
 from bdkn.data.rows import Rows
 from bdkn.errors import InvalidParameterError
-from bdkn.kernels import code_cache as code_folders
+from bdkn.kernels import code_cache
 from bdkn.model import density
 from bdkn.networks import (
     ACTIVATIONS,
@@ -39,6 +39,7 @@ from bdkn.networks import (
     TrainingConfig,
     get_engine,
 )
+from bdkn.networks.engines import engine_for
 from bdkn.networks.fused import FusedEngine
 from bdkn.networks.gpu import cuda, launch
 from bdkn.networks.gpu.cuda import PREDICT, NoDeviceError, Program
@@ -413,8 +414,8 @@ def test_cuda_is_not_imported_before_it_is_used() -> None:
 @pytest.fixture
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep compiled programs in a folder of the test."""
-    monkeypatch.setattr(code_folders, "readable", lambda: iter([tmp_path]))
-    monkeypatch.setattr(code_folders, "write_first", lambda write: write(tmp_path))
+    monkeypatch.setattr(code_cache, "readable", lambda: iter([tmp_path]))
+    monkeypatch.setattr(code_cache, "write_first", lambda write: write(tmp_path))
     return tmp_path
 
 

@@ -78,7 +78,7 @@ class TrainingConfig:
         return self.learning_rate * share
 
 
-def adam_factors(rate: Array, taken: Array, weight_decay: Any) -> Array:
+def adam_factors(rate: Array, taken: Any, weight_decay: Any) -> Array:
     """Return the factors of Adam after ``taken`` steps, (..., 3).
 
     These are the rate divided by the bias correction of the first moment, one over the root of that of the second, and

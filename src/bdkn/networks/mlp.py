@@ -309,8 +309,11 @@ class Networks:
     @classmethod
     def concatenate(cls, parts: Sequence[Networks]) -> Networks:
         """Return the networks of all parts, which are of one shape."""
-        layers = zip(*(part.layers for part in parts), strict=True)
-        return cls(parts[0].spec, tuple(tuple(map(np.concatenate, zip(*layer, strict=True))) for layer in layers))
+        stacked = tuple(
+            (np.concatenate([W for W, _ in layer]), np.concatenate([b for _, b in layer]))
+            for layer in zip(*(part.layers for part in parts), strict=True)
+        )
+        return cls(parts[0].spec, stacked)
 
     def is_finite(self) -> BoolArray:
         """Return, for each network, whether all its weights are finite."""

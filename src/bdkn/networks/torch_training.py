@@ -197,8 +197,8 @@ def _train_module(module: nn.Module, job: Job, own: JobRows, table: DeviceTable,
         module.train()
         totals, parts, objective = [], list(batches), config.objective_in(epoch)
         for number, rows in enumerate(parts):
-            outputs, loss, gradient = _forward(module, table, rows[0], objective)
-            totals.append(loss.sum())
+            outputs, losses, gradient = _forward(module, table, rows[0], objective)
+            totals.append(losses.sum())
             optimizer.zero_grad()
             torch.autograd.backward(outputs, gradient / rows.shape[1])
             optimizer.param_groups[0]["lr"] = float(config.learning_rate_at(epoch * len(batches) + number, steps))

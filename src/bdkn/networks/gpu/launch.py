@@ -65,7 +65,7 @@ POINTERS = (
 TABLES = np.dtype(
     [(name, np.uint64) for name in POINTERS] + [(n, np.int32) for n in ("first", "until", "curve", "start")]
 )
-"""The struct ``Tables`` of the programs: pointers to arrays, the epochs of a launch, and the number of its first job."""
+"""The struct ``Tables`` of the programs: pointers to arrays, the epochs of a launch, the number of its first job."""
 
 
 @dataclass(frozen=True)
@@ -285,6 +285,7 @@ class Launch:
         self.packings = [packing_of(job.spec) for job in self.jobs]
         self.starts = np.cumsum([0, *(packing.size for packing in self.packings)])
         self.epochs = max(job.config.epochs for job in self.jobs)
+        self._warmups = [min(job.config.warmup_epochs, _MAX_INT) for job in self.jobs]
         self._has_validation = any(len(own.validation) for own in self.rows)
         self._orders = Orders(self.rows, device)
         self._most = self._epochs_per_launch(reported=reported, watched=watched)
@@ -320,9 +321,7 @@ class Launch:
             "score": np.full(n, np.inf, dtype=np.float32),
             "losses": curves,
             "validation_losses": curves,
-            "state": np.array(
-                [[0, 0, min(job.config.warmup_epochs, _MAX_INT) - 1] for job in self.jobs], dtype=np.int32
-            ),
+            "state": np.array([[0, 0, warmup - 1] for warmup in self._warmups], dtype=np.int32),
         }
 
     def _job_lines(self) -> NDArray[Any]:
@@ -340,7 +339,7 @@ class Launch:
             "n_train": [len(own.training) for own in rows],
             "n_val": [len(own.validation) for own in rows],
             "epochs": [config.epochs for config in configs],
-            "warmup": [min(config.warmup_epochs, _MAX_INT) for config in configs],
+            "warmup": self._warmups,
             "patience": [min(config.patience, _MAX_INT) for config in configs],
             "activation": [ACTIVATIONS[spec.activation].code for spec in specs],
             "objective": [OBJECTIVES[type(config.main_objective)] for config in configs],
