@@ -133,14 +133,15 @@ class Trained:
     best_epochs: tuple[int, ...]
 
     @classmethod
-    def join(cls, parts: Sequence[Trained]) -> Trained:
-        """Return the networks of all parts, one part after the other."""
-        return cls(
+    def join(cls, parts: Sequence[Trained], numbers: Sequence[int] | None = None) -> Trained:
+        """Return the networks of all parts, one part after the other, or in the order of their ``numbers``."""
+        joined = cls(
             join([part.networks for part in parts]),
             tuple(curve for part in parts for curve in part.loss_curves),
             tuple(curve for part in parts for curve in part.validation_curves),
             tuple(epoch for part in parts for epoch in part.best_epochs),
         )
+        return joined if numbers is None else joined[np.argsort(numbers)]
 
     def __getitem__(self, numbers: Sequence[int] | IndexArray) -> Trained:
         return Trained(
@@ -380,8 +381,7 @@ def group_jobs(jobs: Sequence[Job], key: Callable[[Job], object]) -> list[list[i
 
 def train_in_groups(groups: Sequence[Sequence[int]], train: Callable[[Sequence[int]], Trained]) -> Trained:
     """Train groups of jobs, given by their numbers, one group after the other; return all in the order of the jobs."""
-    order = np.argsort(np.concatenate([np.asarray(group, dtype=np.intp) for group in groups]))
-    return Trained.join([train(group) for group in groups])[order]
+    return Trained.join([train(group) for group in groups], [number for group in groups for number in group])
 
 
 Outputs = Callable[[Float32Array], tuple[Array, Array]]

@@ -159,7 +159,7 @@ class _Training:
         for other in others:
             parts += self._train_otherwise(other, on_epoch)
         numbers = [*(entry.number for entry in entries), *(n for other in others for n in other.numbers.tolist())]
-        together = parts[0] if len(parts) == 1 else Trained.join(parts)[np.argsort(numbers)]
+        together = parts[0] if len(parts) == 1 else Trained.join(parts, numbers)
         if len(tasks) == 1:
             return [together]
         return [together[range(start, stop)] for start, stop in itertools.pairwise(ends)]
