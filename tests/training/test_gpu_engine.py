@@ -46,7 +46,7 @@ from bdkn.networks.gpu.cuda import PREDICT, NoDeviceError, Program
 from bdkn.networks.gpu.emulation import Emulated
 from bdkn.networks.gpu.engine import GPUEngine
 from bdkn.networks.gpu.launch import PRECISIONS, WAYS, Room, program_for, threads_for
-from bdkn.networks.gpu.prediction import packing_of
+from bdkn.networks.gpu.prediction import gpu_packing_of
 from bdkn.networks.job import train_tasks
 from bdkn.networks.reference import ReferenceEngine
 from bdkn.testing import check_engine
@@ -151,7 +151,7 @@ def test_the_way_a_network_lies_on_a_multiprocessor_does_not_matter(
 ) -> None:
     jobs = jobs_of(SPEC, STOPPING, seeds)
     expected = emulated().train(jobs, rows)
-    room = Room.of(packing_of(SPEC), 16, 64, *WAYS[way])
+    room = Room.of(gpu_packing_of(SPEC), 16, 64, *WAYS[way])
     monkeypatch.setattr("bdkn.networks.gpu.engine.room_for", lambda *_: room)
     assert_same(emulated().train(jobs, rows), expected, rows)
 

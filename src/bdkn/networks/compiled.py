@@ -52,48 +52,52 @@ def multiple(n: int, of: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Packing:
-    """Layout of the weights of one network in one array: for each layer the padded matrix [W, b], row by row."""
+    """Layout of the weights of one network in one array: for each layer the padded matrix [W, b], or its transpose."""
 
     spec: NetworkSpec
-    starts: list[int]
-    """The offset of each matrix."""
-    shapes: list[tuple[int, int]]
-    """The padded shape of each matrix."""
+    places: list[tuple[int, int, int]]
+    """The offset of each padded matrix, its number of rows, and their length."""
     size: int
-    """Number of floats of all matrices, a multiple of the cache line."""
+    """Number of floats."""
+    is_transposed: bool = False
 
-    def pack(self, layers: Sequence[Layer]) -> Floats:
-        """Return the padded weights of one network."""
-        flat = np.zeros(self.size, dtype=np.float32)
-        for matrix, (W, b) in zip(self._matrices(flat), layers, strict=True):
-            matrix[:, : W.shape[1]] = W
-            matrix[:, W.shape[1]] = b
-        return flat
+    def pack(self, layers: Sequence[Layer], into: Floats) -> None:
+        """Write the weights of one network, or of a stack (J, ...), into zeros of shape (..., size)."""
+        for matrix, (W, b) in zip(self._matrices(into), layers, strict=True):
+            n_out, n_in = W.shape[-2:]
+            matrix[..., :n_out, :n_in] = W
+            matrix[..., :n_out, n_in] = b
 
-    def unpack(self, flat: Floats) -> list[Layer]:
-        """Return the weights of one network from its padded weights."""
-        widths = [n_in for _, n_in in self.spec.shapes]
-        return [(m[:, :n].copy(), m[:, n].copy()) for m, n in zip(self._matrices(flat), widths, strict=True)]
+    def unpack(self, flat: Floats) -> tuple[Layer, ...]:
+        """Return the weights (..., n_out, n_in) and biases (..., n_out) of every layer of networks (..., size)."""
+        return tuple(
+            (np.array(matrix[..., :n_out, :n_in], order="C"), np.array(matrix[..., :n_out, n_in], order="C"))
+            for matrix, (n_out, n_in) in zip(self._matrices(flat), self.spec.shapes, strict=True)
+        )
 
     def _matrices(self, flat: Floats) -> list[Floats]:
-        """Return views of the padded matrices."""
-        return [flat[start:][: r * c].reshape(r, c) for start, (r, c) in zip(self.starts, self.shapes, strict=True)]
-
-    def table(self, fields: int = LAYER_FIELDS) -> Table:
-        """Return the table of layers; INPUT, OUTPUT and additional fields are zero."""
-        table = np.zeros((len(self.shapes), fields), dtype=np.int64)
-        for line, start, (n_out, n_in) in zip(table, self.starts, self.spec.shapes, strict=True):
-            line[[N_IN, N_OUT, WEIGHTS, LD_WEIGHTS]] = n_in, n_out, start, padded(n_in + 1)
-            line[TALLEST_OUT] = main_height(n_out)
-        return table
+        """Return views of the matrices [W, b]."""
+        views = [flat[..., at : at + r * c].reshape(*flat.shape[:-1], r, c) for at, r, c in self.places]
+        return [view.mT for view in views] if self.is_transposed else views
 
 
 @lru_cache(maxsize=16)
 def packing_of(spec: NetworkSpec) -> Packing:
     """Return the layout for networks of one shape."""
-    shapes = [(n_out, padded(n_in + 1)) for n_out, n_in in spec.shapes]
-    ends = np.cumsum([0, *(rows * columns for rows, columns in shapes)]).tolist()
-    return Packing(spec, ends[:-1], shapes, multiple(ends[-1], CACHE_LINE))
+    places, end = [], 0
+    for n_out, n_in in spec.shapes:
+        places.append((end, n_out, padded(n_in + 1)))
+        end += n_out * padded(n_in + 1)
+    return Packing(spec, places, multiple(end, CACHE_LINE))
+
+
+def layer_table(spec: NetworkSpec, fields: int = LAYER_FIELDS) -> Table:
+    """Return the table of layers; INPUT, OUTPUT and additional fields are zero."""
+    table = np.zeros((len(spec.shapes), fields), dtype=np.int64)
+    for line, (start, n_out, length), (_, n_in) in zip(table, packing_of(spec).places, spec.shapes, strict=True):
+        line[[N_IN, N_OUT, WEIGHTS, LD_WEIGHTS]] = n_in, n_out, start, length
+        line[TALLEST_OUT] = main_height(n_out)
+    return table
 
 
 @inlined
@@ -228,46 +232,39 @@ def _predict(
                 variances[h, start + b] = elementary.softplus(mem[out + ld + b]) + MIN_VARIANCE
 
 
-@dataclass(frozen=True)
-class Packed:
-    """Networks of one shape with the head ``MEAN_VARIANCE``: their padded weights, one network after the other."""
+def pack(spec: NetworkSpec, layers: Sequence[Layer]) -> Floats:
+    """Return the padded weights (H, size) of networks with stacked layers."""
+    spec.check_layers(layers)
+    weights = np.zeros((len(layers[0][0]), packing_of(spec).size), dtype=np.float32)
+    packing_of(spec).pack(layers, weights)
+    return weights
 
-    spec: NetworkSpec
-    weights: Floats
 
-    @classmethod
-    def of(cls, spec: NetworkSpec, layers: Sequence[Layer]) -> Packed:
-        """Pack stacked layers."""
-        spec.check_layers(layers)
-        packing, n_networks = packing_of(spec), len(layers[0][0])
-        parts = [packing.pack([(W[h], b[h]) for W, b in layers]) for h in range(n_networks)]
-        return cls(spec, np.concatenate(parts) if parts else np.empty(0, dtype=np.float32))
+def outputs_of(
+    spec: NetworkSpec, weights: Floats, X: ArrayLike, bins: Bins = NO_BINS, threads: int | None = None
+) -> tuple[Doubles, Doubles]:
+    """Return the means and variances, each (H, n), of networks with the head ``MEAN_VARIANCE`` and padded weights.
 
-    def outputs(self, X: ArrayLike, threads: int | None = None, bins: Bins = NO_BINS) -> tuple[Doubles, Doubles]:
-        """Return the means and variances, each (H, n), computed on at most ``threads`` threads (None: all cores).
+    The inputs of the networks are the columns of ``X``, then the features of ``bins``. At most ``threads`` threads are
+    used (None: all cores).
+    """
+    rows, activation = check_rows(spec, X, bins), ACTIVATIONS[spec.activation].code
+    n, (H, size), flat = len(rows), weights.shape, weights.ravel()
+    means, variances = np.empty((H, n)), np.empty((H, n))
+    ld, layers = _layers_of_batch(spec, min(n, _BATCH) or 1)
 
-        The inputs of the networks are the columns of ``X``, then the features of ``bins``.
-        """
-        rows = check_rows(self.spec, X, bins)
-        size, activation = packing_of(self.spec).size, ACTIVATIONS[self.spec.activation].code
-        n = len(rows)
-        means = np.empty((len(self.weights) // size, n))
-        variances = np.empty_like(means)
-        ld, layers = _layer_table(self.spec, min(n, _BATCH) or 1)
+    def predict(first: int) -> None:
+        stop = min(first + step, n)
+        _predict(
+            rows, bins.columns, bins.numbers, flat, size, layers, ld, activation, first, stop, means, variances
+        )  # fmt: skip
 
-        def predict(first: int) -> None:
-            stop = min(first + step, n)
-            _predict(
-                rows, bins.columns, bins.numbers, self.weights, size, layers, ld, activation, first, stop, means,
-                variances,
-            )  # fmt: skip
-
-        step = max(1, _THREAD_PRODUCTS // max(1, len(self.weights)) // _BATCH) * _BATCH
-        if n <= step:
-            predict(0)
-        else:
-            run_on_threads(predict, range(0, n, step), threads)
-        return means, variances
+    step = max(1, _THREAD_PRODUCTS // max(1, weights.size) // _BATCH) * _BATCH
+    if n <= step:
+        predict(0)
+    else:
+        run_on_threads(predict, range(0, n, step), threads)
+    return means, variances
 
 
 def check_rows(spec: NetworkSpec, X: ArrayLike, bins: Bins) -> Floats:
@@ -283,9 +280,9 @@ def check_rows(spec: NetworkSpec, X: ArrayLike, bins: Bins) -> Floats:
 
 
 @lru_cache(maxsize=64)
-def _layer_table(spec: NetworkSpec, batch: int) -> tuple[int, Table]:
+def _layers_of_batch(spec: NetworkSpec, batch: int) -> tuple[int, Table]:
     """Return the distance of two features in a batch, and the table of layers; an output is the next layer's input."""
-    ld, table = padded(batch), packing_of(spec).table()
+    ld, table = padded(batch), layer_table(spec)
     ends = np.cumsum(table[:, N_IN] + 1) * ld
     table[1:, INPUT], table[:, OUTPUT] = ends[:-1], ends
     return ld, table
@@ -295,5 +292,5 @@ def _layer_table(spec: NetworkSpec, batch: int) -> tuple[int, Table]:
 def prepare() -> None:
     """Compile prediction for this CPU, or load it from disk, by predicting with a tiny network."""
     announce(_predict, "prediction", 4)
-    layers = [(np.zeros((1, 2, 1), np.float32), np.zeros((1, 2), np.float32))]
-    Packed.of(NetworkSpec(n_inputs=1, hidden=()), layers).outputs(np.zeros((1, 1), np.float32))
+    spec = NetworkSpec(n_inputs=1, hidden=())
+    outputs_of(spec, np.zeros((1, packing_of(spec).size), np.float32), np.zeros((1, 1), np.float32))

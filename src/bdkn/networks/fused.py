@@ -42,12 +42,13 @@ from bdkn.networks.compiled import (
     TALLEST_OUT,
     WEIGHTS,
     Floats,
-    Packed,
     Table,
     activate_with_slopes,
     affine,
     forward,
+    layer_table,
     multiple,
+    outputs_of,
     packing_of,
 )
 from bdkn.networks.job import (
@@ -94,7 +95,7 @@ class Layout:
         """Return the state of a job before training."""
         room = np.zeros(self.size + CACHE_LINE, dtype=np.float32)
         mem = room[-(room.ctypes.data // room.itemsize) % CACHE_LINE :][: self.size]  # aligned to a cache line
-        mem[: self.n_parameters] = packing_of(self.spec).pack(self.spec.initial_layers(streams.initial))
+        packing_of(self.spec).pack(self.spec.initial_layers(streams.initial), mem[: self.n_parameters])
         mem[self.places[ROW_WEIGHTS] :][: self.ld_batch] = 1
         for line in self.layers:  # the inputs of the biases
             n_in = line[N_IN]
@@ -123,7 +124,7 @@ def layout_of(spec: NetworkSpec, batch: int) -> Layout:
     places[[PARAMETERS, FIRST_MOMENT, SECOND_MOMENT, GRADIENT]] = np.arange(4) * n
     places[[TARGETS, ROW_WEIGHTS]] = 4 * n + np.arange(2) * ld
     places[[LD_BATCH, N_PARAMETERS]] = ld, n
-    layers, end = packing_of(spec).table(LAYER_FIELDS), 4 * n + 2 * ld
+    layers, end = layer_table(spec, LAYER_FIELDS), 4 * n + 2 * ld
     for line in layers:
         high = multiple(line[N_IN] + 1, CACHE_LINE)
         line[[INPUT, INPUT_T, LD_INPUT_T]] = end, end + high * ld, high
@@ -565,8 +566,7 @@ class Run:
 
     def outputs(self, X: Float32Array) -> tuple[Array, Array]:
         """Return the current means and variances of scaled rows, computed on this thread."""
-        current = Packed(self.spec, self.state.mem[: len(self.state.best)])
-        means, variances = current.outputs(X, threads=1)
+        means, variances = outputs_of(self.spec, self.state.mem[None, : len(self.state.best)], X, threads=1)
         return means[0], variances[0]
 
     def losses(self) -> Array:

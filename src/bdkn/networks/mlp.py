@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, cast
+from typing import Annotated, Any, ClassVar, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,11 +22,7 @@ from bdkn.networks.bins import NO_BINS, PiecewiseLinear
 from bdkn.networks.gpu.cuda import device_of_predictions
 from bdkn.storage.fields import Part, floats, integers, must, sizes, stored
 from bdkn.threads import one_blas_thread, run_on_threads
-from bdkn.typing import Array, BoolArray, IndexArray
-
-if TYPE_CHECKING:
-    from bdkn.networks.compiled import Packed
-
+from bdkn.typing import Array, BoolArray, Float32Array, IndexArray
 
 Values = Any
 """A NumPy array or a PyTorch tensor."""
@@ -331,9 +327,10 @@ class Networks:
         if self.layers[0][0].dtype != np.float32 or self.spec.head != MEAN_VARIANCE:
             inputs = X if encoding is None else encoding.transform(np.asarray(X))
             return exact_outputs(self.spec, self.layers, inputs)
+        from bdkn.networks.compiled import check_rows, outputs_of
+
         bins, device = NO_BINS if encoding is None else encoding.bins, device_of_predictions()
         if device is not None:
-            from bdkn.networks.compiled import check_rows
             from bdkn.networks.gpu.prediction import can_predict, outputs_on
 
             if can_predict(device, self.spec, len(self), np.shape(X)[0]):
@@ -341,18 +338,18 @@ class Networks:
                     return outputs_on(device, self.spec, self.layers, check_rows(self.spec, X, bins), bins)
                 except MemoryError as error:
                     warn_user(f"engine='gpu': predicted on the CPU instead: {error}", UserWarning)
-        return self.packed.outputs(X, bins=bins)
+        return outputs_of(self.spec, self._weights, X, bins)
 
     @lazy
-    def packed(self) -> Packed:
+    def _weights(self) -> Float32Array:
         """The weights as compiled code reads them."""
-        from bdkn.networks.compiled import Packed, prepare
+        from bdkn.networks.compiled import pack, prepare
 
         prepare()
-        return Packed.of(self.spec, self.layers)
+        return pack(self.spec, self.layers)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"spec": self.spec, "layers": self.layers}  # ``packed`` is computed again
+        return {"spec": self.spec, "layers": self.layers}  # the packed weights are computed again
 
 
 def initial_networks(spec: NetworkSpec, generators: Sequence[np.random.Generator]) -> Networks:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from bdkn.blocks import READ_ROWS, row_slices
 from bdkn.kernels.code_cache import compiled
+from bdkn.networks.compiled import Packing
 from bdkn.networks.gpu.cuda import Buffer, Device, Program, upload
-from bdkn.networks.gpu.prediction import MAX_LAYERS, Packing, packing_of, padded
+from bdkn.networks.gpu.prediction import MAX_LAYERS, gpu_packing_of, padded
 from bdkn.networks.job import (
     EpochReport,
     Hook,
@@ -128,7 +129,7 @@ def _room_for(spec: NetworkSpec, batch: int, threads: int, available: int) -> Ro
         return "the head is not the library's own"
     if len(spec.hidden) >= MAX_LAYERS:
         return f"a network has {len(spec.hidden)} hidden layers, the programs allow {MAX_LAYERS - 1}"
-    rooms = [Room.of(packing_of(spec), batch, threads, *way) for way in WAYS]
+    rooms = [Room.of(gpu_packing_of(spec), batch, threads, *way) for way in WAYS]
     for room in rooms:
         if room.shared_bytes <= available:
             return room
@@ -282,7 +283,7 @@ class Launch:
         self._groups = [(*key, len(list(same))) for key, same in itertools.groupby(self.entries, call)]
         self.jobs = [entry.job for entry in self.entries]
         self.rows = [JobRows.of(entry.job, entry.table.n_rows) for entry in self.entries]
-        self.packings = [packing_of(job.spec) for job in self.jobs]
+        self.packings = [gpu_packing_of(job.spec) for job in self.jobs]
         self.starts = np.cumsum([0, *(packing.size for packing in self.packings)])
         self.epochs = max(job.config.epochs for job in self.jobs)
         self._warmups = [min(job.config.warmup_epochs, _MAX_INT) for job in self.jobs]

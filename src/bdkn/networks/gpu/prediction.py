@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from bdkn.networks.bins import Bins
+from bdkn.networks.compiled import Packing
 from bdkn.networks.gpu.cuda import PREDICT, Device, upload
 from bdkn.networks.mlp import ACTIVATIONS, Layer, NetworkSpec
 from bdkn.typing import Float32Array, FloatArray
@@ -39,59 +39,21 @@ def padded(n: int) -> int:
     return (n + 7) & ~7
 
 
-@dataclass(frozen=True)
-class Packing:
-    """Layout of the weights of one network: layer after layer, row k the weights of input k, then a row of biases."""
-
-    spec: NetworkSpec
-
-    @cached_property
-    def places(self) -> tuple[tuple[int, int, int], ...]:
-        """The start of each layer, its number of rows, and the length of a row."""
-        places, start = [], 0
-        for n_out, n_in in self.spec.shapes:
-            places.append((start, padded(n_in + 1), padded(n_out)))
-            start += padded(n_in + 1) * padded(n_out)
-        return tuple(places)
-
-    @cached_property
-    def size(self) -> int:
-        """Numbers of one network."""
-        start, rows, columns = self.places[-1]
-        return start + rows * columns
-
-    def _views(self, flat: Float32Array) -> Iterator[Float32Array]:
-        return (
-            flat[..., start : start + rows * columns].reshape(*flat.shape[:-1], rows, columns)
-            for start, rows, columns in self.places
-        )
-
-    def pack(self, layers: Sequence[Layer], into: Float32Array) -> None:
-        """Write the weights of one network, or of a stack (J, ...), into zeros of shape (..., size)."""
-        for view, (W, b) in zip(self._views(into), layers, strict=True):
-            n_out, n_in = W.shape[-2:]
-            view[..., :n_in, :n_out] = W.mT
-            view[..., n_in, :n_out] = b
-
-    def unpack(self, flat: Float32Array) -> tuple[Layer, ...]:
-        """Return the weights (J, n_out, n_in) and biases (J, n_out) of every layer of networks (J, size)."""
-        return tuple(
-            (np.ascontiguousarray(view[:, :n_in, :n_out].mT), view[:, n_in, :n_out].copy())
-            for view, (n_out, n_in) in zip(self._views(flat), self.spec.shapes, strict=True)
-        )
-
-
 @lru_cache(maxsize=256)
-def packing_of(spec: NetworkSpec) -> Packing:
-    """Return the layout for networks of one shape."""
-    return Packing(spec)
+def gpu_packing_of(spec: NetworkSpec) -> Packing:
+    """Return the layout for networks of one shape: for each layer the padded transpose of [W, b]."""
+    places, end = [], 0
+    for n_out, n_in in spec.shapes:
+        places.append((end, padded(n_in + 1), padded(n_out)))
+        end += padded(n_in + 1) * padded(n_out)
+    return Packing(spec, places, end, is_transposed=True)
 
 
 def can_predict(device: Device, spec: NetworkSpec, n_networks: int, n_rows: int) -> bool:
     """Return whether the device can predict with these networks, and the rows are many enough to be worth it."""
     if 1.0 * n_networks * n_rows * spec.n_parameters < _MIN_PRODUCTS or len(spec.hidden) >= MAX_LAYERS:
         return False
-    return _batch_size(packing_of(spec), device) is not None
+    return _batch_size(gpu_packing_of(spec), device) is not None
 
 
 def outputs_on(
@@ -101,7 +63,7 @@ def outputs_on(
 
     The inputs of the networks are the columns of ``rows``, then the features of ``bins``.
     """
-    packing, n_networks = packing_of(spec), len(layers[0][0])
+    packing, n_networks = gpu_packing_of(spec), len(layers[0][0])
     batch = _batch_size(packing, device)
     assert batch is not None
     weights = np.zeros((n_networks, packing.size), dtype=np.float32)
