@@ -45,7 +45,7 @@ from bdkn.networks.gpu import cuda, launch
 from bdkn.networks.gpu.cuda import PREDICT, NoDeviceError, Program
 from bdkn.networks.gpu.emulation import Emulated
 from bdkn.networks.gpu.engine import GPUEngine
-from bdkn.networks.gpu.launch import PRECISIONS, WAYS, Room, program_for, threads_for
+from bdkn.networks.gpu.launch import LAYOUTS, PRECISIONS, SharedLayout, program_for, threads_for
 from bdkn.networks.gpu.prediction import gpu_packing_of
 from bdkn.networks.job import train_tasks
 from bdkn.networks.reference import ReferenceEngine
@@ -141,18 +141,18 @@ def test_an_unknown_precision_is_named_with_the_known_ones() -> None:
 def test_networks_that_share_a_multiprocessor_have_half_of_the_threads(
     n_networks: int, kilobytes: int, threads: int
 ) -> None:
-    assert threads_for(Room(2, False, 1024 * kilobytes), n_networks, Emulated()) == threads
+    assert threads_for(SharedLayout(2, False, 1024 * kilobytes), n_networks, Emulated()) == threads
 
 
 @needs_compiler
-@pytest.mark.parametrize("way", range(len(WAYS)))
+@pytest.mark.parametrize("way", range(len(LAYOUTS)))
 def test_the_way_a_network_lies_on_a_multiprocessor_does_not_matter(
     rows: Rows, seeds: Seeds, way: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = jobs_of(SPEC, STOPPING, seeds)
     expected = emulated().train(jobs, rows)
-    room = Room.of(gpu_packing_of(SPEC), 16, 64, *WAYS[way])
-    monkeypatch.setattr("bdkn.networks.gpu.engine.room_for", lambda *_: room)
+    layout = SharedLayout.of(gpu_packing_of(SPEC), 16, 64, *LAYOUTS[way])
+    monkeypatch.setattr("bdkn.networks.gpu.engine.layout_for", lambda *_: layout)
     assert_same(emulated().train(jobs, rows), expected, rows)
 
 

@@ -190,8 +190,8 @@ def forward(mem: Floats, layers: Table, ld: int, weights: Floats, start: int, ac
 def _workspace(layers: Table, ld: int) -> Floats:
     """Return memory for the activations of a batch, aligned to a cache line, with ones as the inputs of biases."""
     size = (layers[-1, OUTPUT] // ld + layers[-1, N_OUT]) * ld
-    room = np.zeros(size + CACHE_LINE, dtype=np.float32)
-    mem = room[-(room.ctypes.data // 4) % CACHE_LINE :][:size]
+    buffer = np.zeros(size + CACHE_LINE, dtype=np.float32)
+    mem = buffer[-(buffer.ctypes.data // 4) % CACHE_LINE :][:size]
     for line in layers:
         ones = line[INPUT] + line[N_IN] * ld
         mem[ones : ones + ld] = 1

@@ -93,8 +93,8 @@ class Layout:
 
     def first_state(self, job: Job, streams: Streams) -> State:
         """Return the state of a job before training."""
-        room = np.zeros(self.size + CACHE_LINE, dtype=np.float32)
-        mem = room[-(room.ctypes.data // room.itemsize) % CACHE_LINE :][: self.size]  # aligned to a cache line
+        buffer = np.zeros(self.size + CACHE_LINE, dtype=np.float32)
+        mem = buffer[-(buffer.ctypes.data // buffer.itemsize) % CACHE_LINE :][: self.size]  # aligned to a cache line
         packing_of(self.spec).pack(self.spec.initial_layers(streams.initial), mem[: self.n_parameters])
         mem[self.places[ROW_WEIGHTS] :][: self.ld_batch] = 1
         for line in self.layers:  # the inputs of the biases

@@ -12,7 +12,7 @@ import numpy as np
 from bdkn.data.rows import Rows
 from bdkn.errors import check_choice, warn_user
 from bdkn.networks.gpu.cuda import Device, NoDeviceError
-from bdkn.networks.gpu.launch import PRECISIONS, DeviceTable, Entry, Launch, room_for
+from bdkn.networks.gpu.launch import PRECISIONS, DeviceTable, Entry, Launch, layout_for
 from bdkn.networks.job import Engine, Hook, Job, Task, Trained, TrainingTable, renumbered, train_tasks
 from bdkn.typing import Float32Array, IndexArray
 
@@ -143,15 +143,17 @@ class _Training:
         ends = [0, *itertools.accumulate(len(task.jobs) for task in tasks)]
         for task, first in zip(tasks, ends[:-1], strict=True):
             table = TrainingTable.of(task.rows(), task.jobs)
-            rooms = [room_for(job, len(table.y), self.device) for job in task.jobs]
-            failed = [(number, room) for number, room in enumerate(rooms) if isinstance(room, str)]
+            layouts = [layout_for(job, len(table.y), self.device) for job in task.jobs]
+            failed = [(number, layout) for number, layout in enumerate(layouts) if isinstance(layout, str)]
             if failed:
                 left = replace(task, jobs=[task.jobs[number] for number, _ in failed])
                 others.append(_Other(left, np.array([first + number for number, _ in failed]), failed[0][1]))
-            if len(failed) < len(rooms):
+            if len(failed) < len(layouts):
                 uploaded = DeviceTable.of(table, self.device)
-                pairs = enumerate(zip(task.jobs, rooms, strict=True), first)
-                entries += [Entry(n, job, uploaded, room) for n, (job, room) in pairs if not isinstance(room, str)]
+                pairs = enumerate(zip(task.jobs, layouts, strict=True), first)
+                entries += [
+                    Entry(n, job, uploaded, layout) for n, (job, layout) in pairs if not isinstance(layout, str)
+                ]
         parts: list[Trained] = []
         if entries:
             options = {"reported": on_epoch is not None, "watched": self.watch is not None}

@@ -70,7 +70,7 @@ TABLES = np.dtype(
 
 
 @dataclass(frozen=True)
-class Room:
+class SharedLayout:
     """A layout of a network on a multiprocessor, and its shared memory in bytes.
 
     ``buffers`` is 2 if the next batch is copied during the computation, else 1. ``first_moments_outside``: the moments
@@ -82,7 +82,7 @@ class Room:
     shared_bytes: int
 
     @classmethod
-    def of(cls, packing: Packing, batch: int, threads: int, buffers: int, first_moments_outside: bool) -> Room:
+    def of(cls, packing: Packing, batch: int, threads: int, buffers: int, first_moments_outside: bool) -> SharedLayout:
         """Compute the shared memory for blocks of ``threads`` threads."""
         rows, layers = padded(batch), packing.places
         first = layers[0][1] * layers[0][2]
@@ -93,7 +93,7 @@ class Room:
         return cls(buffers, first_moments_outside, 4 * numbers)
 
 
-WAYS = ((2, False), (1, False), (2, True), (1, True))
+LAYOUTS = ((2, False), (1, False), (2, True), (1, True))
 """``buffers`` and ``first_moments_outside`` of layouts, from the fastest to the one with the least memory."""
 
 
@@ -102,11 +102,11 @@ def batch_of(job: Job, n_rows: int) -> int:
     return min(job.config.batch_size, n_rows if job.rows is None else len(job.rows))
 
 
-def room_for(job: Job, n_rows: int, device: Device) -> Room | str:
+def layout_for(job: Job, n_rows: int, device: Device) -> SharedLayout | str:
     """Return the layout of the network of a job on a multiprocessor, or the reason why there is none."""
     if type(job.config.main_objective) not in OBJECTIVES:
         return "the objective is not one of the library's own"
-    return _room_for(job.spec, batch_of(job, n_rows), device.threads, device.shared_bytes)
+    return _layout_for(job.spec, batch_of(job, n_rows), device.threads, device.shared_bytes)
 
 
 def program_for(job: Job, batch: int, precision: str, threads: int) -> Program:
@@ -117,23 +117,23 @@ def program_for(job: Job, batch: int, precision: str, threads: int) -> Program:
     return Program("train", tuple(macros), threads)
 
 
-def threads_for(room: Room, n_networks: int, device: Device) -> int:
+def threads_for(layout: SharedLayout, n_networks: int, device: Device) -> int:
     """Return the threads of a block: half of them if there are many networks and two fit on a multiprocessor."""
-    together = 2 * (room.shared_bytes + _BLOCK_BYTES) <= device.shared_bytes
+    together = 2 * (layout.shared_bytes + _BLOCK_BYTES) <= device.shared_bytes
     return device.threads // 2 if n_networks > device.multiprocessors and together else device.threads
 
 
 @lru_cache(maxsize=256)
-def _room_for(spec: NetworkSpec, batch: int, threads: int, available: int) -> Room | str:
+def _layout_for(spec: NetworkSpec, batch: int, threads: int, available: int) -> SharedLayout | str:
     if spec.head != MEAN_VARIANCE:
         return "the head is not the library's own"
     if len(spec.hidden) >= MAX_LAYERS:
         return f"a network has {len(spec.hidden)} hidden layers, the programs allow {MAX_LAYERS - 1}"
-    rooms = [Room.of(gpu_packing_of(spec), batch, threads, *way) for way in WAYS]
-    for room in rooms:
-        if room.shared_bytes <= available:
-            return room
-    least, shape = min(room.shared_bytes for room in rooms), "-".join(map(str, spec.widths))
+    layouts = [SharedLayout.of(gpu_packing_of(spec), batch, threads, *way) for way in LAYOUTS]
+    for layout in layouts:
+        if layout.shared_bytes <= available:
+            return layout
+    least, shape = min(layout.shared_bytes for layout in layouts), "-".join(map(str, spec.widths))
     return (
         f"a network {shape} with batches of {batch} rows needs {least / 1024:,.0f} KB on a multiprocessor, which has "
         f"{available / 1024:.0f} KB"
@@ -169,7 +169,7 @@ class Orders:
         self.starts = np.cumsum([0, *(len(own.training) for own in rows)])
         self._numbers = np.concatenate([own.training for own in rows])
         self._states = np.array([own.streams.order for own in rows], dtype=np.uint64)
-        self._room = np.empty(0, dtype=np.int32)
+        self._memory = np.empty(0, dtype=np.int32)
         parts = min(len(rows), 4 * int(joblib.cpu_count()))
         ends = np.searchsorted(self.starts[1:], np.linspace(0, self.starts[-1], parts + 1)[1:-1])
         self._ends = [0, *sorted({*ends.tolist()} - {0, len(rows)}), len(rows)]
@@ -179,9 +179,9 @@ class Orders:
 
     def next(self, epochs: int) -> RowNumbers:
         """Return the orders of the next epochs, job after job; the next call overwrites the array."""
-        if self._room.size < epochs * len(self):
-            self._room = self._device.host_memory(4 * epochs * len(self)).view(np.int32)
-        into = self._room[: epochs * len(self)]
+        if self._memory.size < epochs * len(self):
+            self._memory = self._device.host_memory(4 * epochs * len(self)).view(np.int32)
+        into = self._memory[: epochs * len(self)]
 
         def work(part: tuple[int, int]) -> None:
             _orders(self._numbers, self.starts, self._states, epochs, into, *part)
@@ -257,7 +257,7 @@ class Entry:
     number: int
     job: Job
     table: DeviceTable
-    room: Room
+    layout: SharedLayout
 
     @property
     def batch(self) -> int:
@@ -275,8 +275,8 @@ class Launch:
 
         def call(entry: Entry) -> tuple[int, Program]:
             """Return the shared memory and the program."""
-            threads = threads_for(entry.room, len(entries), device)
-            return entry.room.shared_bytes, program_for(entry.job, entry.batch, precision, threads)
+            threads = threads_for(entry.layout, len(entries), device)
+            return entry.layout.shared_bytes, program_for(entry.job, entry.batch, precision, threads)
 
         # The jobs with most shared memory first, and those with equal programs side by side.
         self.entries = sorted(entries, key=lambda entry: (-call(entry)[0], call(entry)[1]))
@@ -345,8 +345,8 @@ class Launch:
             "activation": [ACTIVATIONS[spec.activation].code for spec in specs],
             "objective": [OBJECTIVES[type(config.main_objective)] for config in configs],
             "batch": [entry.batch for entry in entries],
-            "buffers": [entry.room.buffers for entry in entries],
-            "first_moments_outside": [entry.room.first_moments_outside for entry in entries],
+            "buffers": [entry.layout.buffers for entry in entries],
+            "first_moments_outside": [entry.layout.first_moments_outside for entry in entries],
             "beta": [getattr(config.main_objective, "beta", 0.0) for config in configs],
             "tol": [config.tol for config in configs],
         }
