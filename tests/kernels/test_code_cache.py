@@ -131,7 +131,7 @@ def test_unfinished_files_of_killed_writers_are_removed(folder: Path) -> None:
 
 
 @POSIX
-def test_a_temporary_folder_of_our_own_is_the_last_resort(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_temporary_folder_of_the_user_is_the_last_resort(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder.write_text("not a folder")
     place = folder.parent / "temporary"
     place.mkdir(mode=0o700)
@@ -195,7 +195,7 @@ def test_code_is_compiled_again_if_a_function_that_it_calls_changed(
         code_cache._stamp.cache_clear()
 
 
-def test_all_compiled_functions_lie_in_the_packages_whose_changes_are_seen() -> None:
+def test_all_compiled_functions_are_in_the_packages_of_the_digest() -> None:
     used = [
         path
         for path in SOURCE.rglob("*.py")

@@ -79,7 +79,7 @@ def test_outputs_are_those_of_the_cpu(given: Predictor, n: int, monkeypatch: pyt
 
 
 @pytest.mark.usefixtures("always")
-def test_rows_are_predicted_in_parts_if_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_are_predicted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     given, X, device = networks(3, (9, 6)), table(50), Emulated()
     with cuda.predict_on(device):
         expected = given.outputs(X)

@@ -1,4 +1,4 @@
-"""Compiled prediction: NumPy's numbers to single precision, the same bits in any company."""
+"""Compiled prediction: NumPy's numbers to single precision, the same bits for a row with any other rows."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ X = RNG.normal(size=(ROWS, 3)).astype(np.float32)
 
 @settings(max_examples=40, deadline=None)
 @given(rows=st.lists(st.integers(0, ROWS - 1), min_size=1, max_size=200))
-def test_a_row_has_the_same_bits_in_any_company(rows: list[int]) -> None:
+def test_outputs_for_a_row_have_the_same_bits_with_any_other_rows(rows: list[int]) -> None:
     for whole, part in zip(outputs(WIDE, X), outputs(WIDE, X[rows]), strict=True):
         np.testing.assert_array_equal(part, whole[:, rows])
 
@@ -77,12 +77,12 @@ def test_no_rows_and_no_networks() -> None:
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_networks_that_diverged_are_not_finite_and_leave_the_others_alone(activation: str) -> None:
+def test_networks_that_diverged_are_not_finite_and_do_not_change_the_others(activation: str) -> None:
     networks = networks_of(NetworkSpec(n_inputs=3, hidden=(6, 5), activation=activation), n=4)
-    sound = networks.outputs(X[:40])
+    expected = networks.outputs(X[:40])
     networks.layers[0][0][1] = np.nan
     networks.layers[2][0][2] = np.inf
-    for mine, before in zip(outputs(networks, X[:40]), sound, strict=True):
+    for mine, before in zip(outputs(networks, X[:40]), expected, strict=True):
         np.testing.assert_array_equal(mine[[0, 3]], before[[0, 3]])
         assert not np.isfinite(mine[1:3]).any()
 
@@ -91,9 +91,9 @@ def test_rows_that_are_not_finite_leave_the_others_alone() -> None:
     rows = X[:70].copy()
     rows[[3, 66], [0, 1]] = np.nan, np.inf
     others = np.setdiff1d(np.arange(70), [3, 66])
-    for mine, sound in zip(outputs(WIDE, rows), outputs(WIDE, X[:70]), strict=True):
+    for mine, expected in zip(outputs(WIDE, rows), outputs(WIDE, X[:70]), strict=True):
         assert not np.isfinite(mine[:, [3, 66]]).all(axis=0).any()
-        np.testing.assert_array_equal(mine[:, others], sound[:, others])
+        np.testing.assert_array_equal(mine[:, others], expected[:, others])
 
 
 def test_variances_have_a_floor() -> None:
@@ -102,7 +102,7 @@ def test_variances_have_a_floor() -> None:
     assert (outputs(networks, X[:5])[1] == MIN_VARIANCE).all()
 
 
-def test_any_kind_of_table() -> None:
+def test_any_type_of_table() -> None:
     expected = outputs(WIDE, X[:9])
     locked = X[:9].copy()
     locked.flags.writeable = False

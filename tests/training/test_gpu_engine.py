@@ -1,6 +1,6 @@
-"""The engine for GPUs: its programs, compiled for the CPU, are held to the reference; so are its ways out.
+"""The engine for GPUs: its programs, compiled for the CPU, and its fallbacks are compared with the reference.
 
-What needs a GPU is skipped where there is none: ``pytest tests/training/test_gpu_engine.py`` on a machine with one.
+Tests that need a GPU are skipped without one: ``pytest tests/training/test_gpu_engine.py`` on a machine with one.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def test_networks_that_share_a_multiprocessor_have_half_of_the_threads(
 
 @needs_compiler
 @pytest.mark.parametrize("way", range(len(LAYOUTS)))
-def test_the_way_a_network_lies_on_a_multiprocessor_does_not_matter(
+def test_the_layout_on_a_multiprocessor_does_not_change_the_numbers(
     rows: Rows, seeds: Seeds, way: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = jobs_of(SPEC, STOPPING, seeds)
@@ -265,7 +265,7 @@ def without_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("without_cuda")
-def test_without_cuda_the_cpu_trains_the_same_networks_as_ever(rows: Rows, seeds: Seeds) -> None:
+def test_without_cuda_the_cpu_trains_the_networks_of_the_fused_engine(rows: Rows, seeds: Seeds) -> None:
     jobs = jobs_of(SPEC, CONFIG, seeds)
     with pytest.warns(
         UserWarning, match=r'trained on the CPU instead: .* not installed; run: pip install "bdkn\[gpu\]"'
@@ -311,7 +311,7 @@ def test_the_automatic_choice_without_cuda_is_the_fused_engine_and_states_the_re
 
 
 @pytest.mark.usefixtures("without_cuda")
-def test_verbose_says_where_the_networks_are_trained(rows: Rows, capfd: pytest.CaptureFixture[str]) -> None:
+def test_verbose_prints_the_device_of_training(rows: Rows, capfd: pytest.CaptureFixture[str]) -> None:
     model = BDKNRegressor(n_members=2, cv=2, epochs=2, density="student-t", engine="auto", verbose=1)
     model.fit(rows.X.astype(np.float64), rows.y)
     assert "trained 4 networks on the CPU" in " ".join(capfd.readouterr().err.split())
@@ -336,7 +336,7 @@ def test_no_forest_is_grown_that_is_not_needed(unneeded: dict[str, Any], monkeyp
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeDriver]:
-    """Return a function that puts a stand-in for the bindings of CUDA in their place."""
+    """Return a function that replaces the bindings of CUDA by a stand-in."""
 
     def install(**options: Any) -> FakeDriver:
         driver = FakeDriver(Emulated(), **options)
@@ -432,7 +432,7 @@ def test_programs_are_compiled_for_a_device_without_having_one(own_folder: Path)
 
 
 class FakeCompiler:
-    """What is asked of NVRTC; each compilation gives another code."""
+    """A stand-in for NVRTC; each compilation gives another code."""
 
     def __init__(self) -> None:
         self.compiled = 0
@@ -451,7 +451,7 @@ class FakeCompiler:
         return 0, 7 + self.compiled
 
     def nvrtcGetCUBIN(self, program: str, code: bytes) -> None:
-        """Leave the code as it is: bytes that are blank."""
+        """Do not change the code, which is blank."""
 
 
 def test_compiled_programs_are_kept_on_disk_unless_they_are_damaged(

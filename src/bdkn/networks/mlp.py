@@ -6,7 +6,7 @@ Formulas receive the functions of arrays as an argument ``fn``, so that they wor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, ClassVar, Protocol, cast
@@ -454,29 +454,29 @@ class MixedNetworks:
     def outputs(self, X: Array) -> tuple[Array, Array]:
         """Return the means and variances of rows, each (H, n)."""
         means, variances = np.empty((2, len(self), len(X)))
-        places, start = np.argsort(self.order), 0
-        for stack in self.stacks:
-            numbers = places[start : start + len(stack)]
+        for stack, numbers in self.numbered_stacks():
             means[numbers], variances[numbers] = stack.outputs(X)
-            start += len(stack)
         return means, variances
+
+    def numbered_stacks(self) -> Iterator[tuple[Predictor, IndexArray]]:
+        """Yield each stack with the numbers of its networks."""
+        numbers, start = np.argsort(self.order), 0
+        for stack in self.stacks:
+            yield stack, numbers[start : start + len(stack)]
+            start += len(stack)
 
 
 def join(parts: Sequence[Predictor]) -> Predictor:
     """Return the networks of all parts, in their order; those of one shape share a stack."""
-    by_shape: dict[Hashable, list[Predictor]] = {}
-    places: dict[Hashable, list[IndexArray]] = {}
+    groups: dict[Hashable, list[tuple[Predictor, IndexArray]]] = {}
     first = 0
     for part in parts:
-        stacks, order = (part.stacks, part.order) if isinstance(part, MixedNetworks) else ((part,), range(len(part)))
-        by_stack = np.split(first + np.argsort(order), np.cumsum([len(stack) for stack in stacks])[:-1])
-        for stack, numbers in zip(stacks, by_stack, strict=True):
-            shape = type(stack), getattr(stack, "spec", None)
-            by_shape.setdefault(shape, []).append(stack)
-            places.setdefault(shape, []).append(numbers)
+        stacks = part.numbered_stacks() if isinstance(part, MixedNetworks) else [(part, np.arange(len(part)))]
+        for stack, numbers in stacks:
+            groups.setdefault((type(stack), getattr(stack, "spec", None)), []).append((stack, first + numbers))
         first += len(part)
-    merged = tuple(type(same[0]).concatenate(same) for same in by_shape.values())
-    return _mixed(merged, np.argsort(np.concatenate([numbers for found in places.values() for numbers in found])))
+    merged = tuple(type(same[0][0]).concatenate([stack for stack, _ in same]) for same in groups.values())
+    return _mixed(merged, np.argsort(np.concatenate([numbers for same in groups.values() for _, numbers in same])))
 
 
 def _mixed(stacks: tuple[Predictor, ...], order: IndexArray) -> Predictor:
