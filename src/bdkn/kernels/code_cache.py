@@ -169,7 +169,7 @@ def _remove(paths: Iterable[Path], min_age_s: float = 0.0) -> None:
 class CodeCache:
     """The files with the code of one function, one file for each combination of argument types and CPU.
 
-    It replaces the cache of a function that Numba compiles, and has the same methods.
+    It replaces the cache of a function that Numba compiles, and has the methods of it that Numba calls.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -211,17 +211,6 @@ class CodeCache:
 
     def _name(self, key: object) -> str:
         return f"{self._stem}.{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.nbc"
-
-    def enable(self) -> None:
-        """Do nothing: the cache is always in use."""
-
-    def disable(self) -> None:
-        """Do nothing: the cache is always in use."""
-
-    def flush(self) -> None:
-        """Remove the code of this function from all folders that can be written."""
-        for folder in readable():
-            _remove(folder.glob(f"{self._stem}.*.nbc"))
 
 
 def _payload(path: Path) -> bytes | None:

@@ -135,13 +135,15 @@ class Trained:
     @classmethod
     def join(cls, parts: Sequence[Trained], numbers: Sequence[int] | None = None) -> Trained:
         """Return the networks of all parts, one part after the other, or in the order of their ``numbers``."""
-        joined = cls(
-            join([part.networks for part in parts]),
-            tuple(curve for part in parts for curve in part.loss_curves),
-            tuple(curve for part in parts for curve in part.validation_curves),
-            tuple(epoch for part in parts for epoch in part.best_epochs),
-        )
-        return joined if numbers is None else joined[np.argsort(numbers)]
+        networks = join([part.networks for part in parts])
+        losses = [curve for part in parts for curve in part.loss_curves]
+        validation = [curve for part in parts for curve in part.validation_curves]
+        best = [epoch for part in parts for epoch in part.best_epochs]
+        if numbers is None:
+            return cls(networks, tuple(losses), tuple(validation), tuple(best))
+        order = np.argsort(numbers)
+        curves = tuple(losses[i] for i in order), tuple(validation[i] for i in order)
+        return cls(networks[order], *curves, tuple(best[i] for i in order))
 
     def __getitem__(self, numbers: Sequence[int] | IndexArray) -> Trained:
         return Trained(

@@ -345,7 +345,7 @@ class NetworkSettings:
             hook = renumbered(on_epoch, numbers)
             parts = train_tasks(engine, tasks, n_jobs=self.params.n_jobs, on_epoch=hook)
             found = [group.of_inputs(part) for group, part in zip(groups, parts, strict=True)]
-            return Trained.join(found)[np.argsort(numbers)] if len(found) > 1 else found[0]
+            return Trained.join(found, numbers) if len(found) > 1 else found[0]
 
     def _groups(
         self,
