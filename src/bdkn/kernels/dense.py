@@ -34,6 +34,25 @@ f4 = np.float32
 Floats = NDArray[np.float32]
 F32, I32, I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 
+
+def call_llvm(builder: ir.IRBuilder, name: str, *operands: ir.Value) -> ir.Value:
+    """Return the result of an intrinsic function of LLVM, whose operands have one type."""
+    number = operands[0].type
+    function_type = ir.FunctionType(number, [number] * len(operands))
+    return builder.call(builder.module.globals.get(name) or ir.Function(builder.module, function_type, name), operands)
+
+
+def broadcast(builder: ir.IRBuilder, scalar: ir.Value, vector: ir.VectorType) -> ir.Value:
+    """Return a vector of equal numbers."""
+    undefined, zeros = ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(I32, vector.count), None)
+    return builder.shuffle_vector(builder.insert_element(undefined, scalar, ir.Constant(I32, 0)), undefined, zeros)
+
+
+def constant(vector: ir.VectorType, value: float) -> ir.Constant:
+    """Return a vector of one constant."""
+    return ir.Constant(vector, [ir.Constant(F32, value)] * vector.count)
+
+
 _FEW = 4
 """Number of floats that are copied at once."""
 _VECTOR = ir.VectorType(F32, _FEW)
@@ -151,21 +170,12 @@ def _from_bits(typing: Any, i: Any) -> Any:
     return types.float32(types.int32), lambda context, b, sig, args: b.bitcast(args[0], F32)
 
 
-def _fmuladd(builder: ir.IRBuilder, number: ir.Type, suffix: str, operands: Sequence[ir.Value]) -> ir.Value:
-    """Return the result of LLVM's intrinsic function for a · b + c."""
-    name = f"llvm.fmuladd.{suffix}"
-    function = builder.module.globals.get(name) or ir.Function(
-        builder.module, ir.FunctionType(number, [number] * 3), name
-    )
-    return builder.call(function, operands)
-
-
 @intrinsic
 def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
     """Return a · b + c, rounded once if the CPU has such an instruction."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _fmuladd(builder, F32, "f32", args)
+        return call_llvm(builder, "llvm.fmuladd.f32", *args)
 
     return types.float32(*[types.float32] * 3), codegen
 
@@ -286,63 +296,57 @@ def padded(columns: int) -> int:
     return blocks * BLOCK + (min(sum(w) for w in WIDTHS if sum(w) >= rest) if rest else 0)
 
 
-class _Emitter:
-    """Generator of the LLVM instructions of one tile."""
+def _emit_tile(
+    b: ir.IRBuilder, height: int, widths: tuple[int, ...], finish: Finish,
+    mem: ir.Value, c: ir.Value, ldc: ir.Value, source: ir.Value, s: ir.Value, row: ir.Value, step: ir.Value,
+    v: ir.Value, ldv: ir.Value, count: ir.Value, *extra: ir.Value,
+) -> None:  # fmt: skip
+    """Emit the instructions of one tile."""
+    rows, parts = range(height), range(len(widths))
+    vectors = [ir.VectorType(F32, width) for width in widths]
+    firsts = [sum(widths[:i]) for i in parts]
 
-    def __init__(self, builder: ir.IRBuilder, height: int, widths: tuple[int, ...], finish: Finish) -> None:
-        self.b, self.height, self.widths, self.finish = builder, height, widths, finish
-        self.vectors = [ir.VectorType(F32, width) for width in widths]
-        self.starts = [sum(widths[:i]) for i in range(len(widths))]
+    def at(base: ir.Value, offset: ir.Value) -> ir.Value:
+        return b.gep(base, [offset], inbounds=True, source_etype=F32)
 
-    def at(self, base: ir.Value, offset: ir.Value) -> ir.Value:
-        return self.b.gep(base, [offset], inbounds=True, source_etype=F32)
+    def vector_at(start: ir.Value, part: int) -> ir.Value:
+        return b.bitcast(at(start, ir.Constant(I64, firsts[part])), vectors[part].as_pointer())
 
-    def vector_at(self, row: ir.Value, part: int) -> ir.Value:
-        shifted = self.at(row, ir.Constant(I64, self.starts[part]))
-        return self.b.bitcast(shifted, self.vectors[part].as_pointer())
+    def fma(part: int, scalar: ir.Value, *others: ir.Value) -> ir.Value:
+        factor = broadcast(b, scalar, vectors[part])
+        return call_llvm(b, f"llvm.fmuladd.v{widths[part]}f32", factor, *others)
 
-    def broadcast(self, scalar: ir.Value, part: int) -> ir.Value:
-        undefined = ir.Constant(self.vectors[part], ir.Undefined)
-        zeros = ir.Constant(ir.VectorType(I32, self.widths[part]), None)
-        return self.b.shuffle_vector(self.b.insert_element(undefined, scalar, ir.Constant(I32, 0)), undefined, zeros)
-
-    def fma(self, part: int, *operands: ir.Value) -> ir.Value:
-        return _fmuladd(self.b, self.vectors[part], f"v{self.widths[part]}f32", operands)
-
-    def emit(self, mem: ir.Value, c: ir.Value, ldc: ir.Value, source: ir.Value, s: ir.Value, row: ir.Value,
-             step: ir.Value, v: ir.Value, ldv: ir.Value, count: ir.Value, *extra: ir.Value) -> None:  # fmt: skip
-        b, rows, parts = self.b, range(self.height), range(len(self.widths))
-        # One pointer serves three rows of S, at distances of 0, 1 and 2 strides, since one pointer per row would need
-        # too many registers.
-        starts = [self.at(mem, v)]
-        starts += [self.at(source, b.add(s, b.mul(row, ir.Constant(I64, i)))) for i in rows[::3]]
-        strides, offsets = [ldv] + [step] * len(rows[::3]), [ir.Constant(I64, 0), row, b.add(row, row)]
-        before, loop, after = b.block, b.append_basic_block("k"), b.append_basic_block("done")
-        b.branch(loop)
-        b.position_at_end(loop)
-        left, pointers = b.phi(I64), [b.phi(start.type) for start in starts]
-        sums = [[b.phi(self.vectors[p]) for p in parts] for _ in rows]
-        loaded = [b.load(self.vector_at(pointers[0], p), align=4, typ=self.vectors[p]) for p in parts]
-        new = []
-        for i in rows:  # each scalar is loaded immediately before its use, to save registers
-            scalar = b.load(self.at(pointers[1 + i // 3], offsets[i % 3]), typ=F32)
-            new.append([self.fma(p, self.broadcast(scalar, p), loaded[p], sums[i][p]) for p in parts])
-        fewer = b.sub(left, ir.Constant(I64, 1))
-        left.add_incoming(count, before)
-        left.add_incoming(fewer, loop)
-        for pointer, start, stride in zip(pointers, starts, strides, strict=True):
-            pointer.add_incoming(start, before)
-            pointer.add_incoming(self.at(pointer, stride), loop)
-        for i in rows:
-            for p in parts:
-                sums[i][p].add_incoming(ir.Constant(self.vectors[p], None), before)
-                sums[i][p].add_incoming(new[i][p], loop)
-        b.cbranch(b.icmp_signed(">", fewer, ir.Constant(I64, 0)), loop, after)
-        b.position_at_end(after)
-        for i in rows:
-            line = self.at(mem, b.add(c, b.mul(ldc, ir.Constant(I64, i))))
-            for p in parts:
-                self.finish(Vector(b, self.vectors[p], line, self.starts[p]), new[i][p], extra)
+    # One pointer serves three rows of S, at distances of 0, 1 and 2 strides, since one pointer per row would need
+    # too many registers.
+    starts = [at(mem, v)]
+    starts += [at(source, b.add(s, b.mul(row, ir.Constant(I64, i)))) for i in rows[::3]]
+    strides, offsets = [ldv] + [step] * len(rows[::3]), [ir.Constant(I64, 0), row, b.add(row, row)]
+    before, loop, after = b.block, b.append_basic_block("k"), b.append_basic_block("done")
+    b.branch(loop)
+    b.position_at_end(loop)
+    left, pointers = b.phi(I64), [b.phi(start.type) for start in starts]
+    sums = [[b.phi(vectors[p]) for p in parts] for _ in rows]
+    loaded = [b.load(vector_at(pointers[0], p), align=4, typ=vectors[p]) for p in parts]
+    new = []
+    for i in rows:  # each scalar is loaded immediately before its use, to save registers
+        scalar = b.load(at(pointers[1 + i // 3], offsets[i % 3]), typ=F32)
+        new.append([fma(p, scalar, loaded[p], sums[i][p]) for p in parts])
+    fewer = b.sub(left, ir.Constant(I64, 1))
+    left.add_incoming(count, before)
+    left.add_incoming(fewer, loop)
+    for pointer, start, stride in zip(pointers, starts, strides, strict=True):
+        pointer.add_incoming(start, before)
+        pointer.add_incoming(at(pointer, stride), loop)
+    for i in rows:
+        for p in parts:
+            sums[i][p].add_incoming(ir.Constant(vectors[p], None), before)
+            sums[i][p].add_incoming(new[i][p], loop)
+    b.cbranch(b.icmp_signed(">", fewer, ir.Constant(I64, 0)), loop, after)
+    b.position_at_end(after)
+    for i in rows:
+        line = at(mem, b.add(c, b.mul(ldc, ir.Constant(I64, i))))
+        for p in parts:
+            finish(Vector(b, vectors[p], line, firsts[p]), new[i][p], extra)
 
 
 def _emit_any(builder: ir.IRBuilder, finish: Finish, which: ir.Value, operands: list[ir.Value]) -> None:
@@ -353,7 +357,7 @@ def _emit_any(builder: ir.IRBuilder, finish: Finish, which: ir.Value, operands: 
         block = builder.append_basic_block(f"tile{height}x{sum(widths)}")
         switch.add_case(ir.Constant(I64, index), block)
         builder.position_at_end(block)
-        _Emitter(builder, height, widths, finish).emit(*operands)
+        _emit_tile(builder, height, widths, finish, *operands)
         builder.branch(end)
     builder.position_at_end(end)
 
@@ -408,10 +412,6 @@ class Vector:
         """Write a vector to memory."""
         self.b.store(value, self.place(distance), align=4)
 
-    def constant(self, value: float) -> ir.Value:
-        """Return a vector of one constant."""
-        return ir.Constant(self.type, [ir.Constant(F32, value)] * self.type.count)
-
 
 Finish = Callable[[Vector, ir.Value, Sequence[Any]], None]
 
@@ -421,12 +421,12 @@ def _store(at: Vector, sums: ir.Value, extra: Sequence[Any]) -> None:
 
 
 def _relu(at: Vector, sums: ir.Value, extra: Sequence[Any]) -> None:
-    zero = at.constant(0)
+    zero = constant(at.type, 0)
     at.store(at.b.select(at.b.fcmp_ordered("<", sums, zero), zero, sums))
 
 
 def _where_positive(at: Vector, sums: ir.Value, extra: Sequence[Any]) -> None:
-    zero = at.constant(0)
+    zero = constant(at.type, 0)
     at.store(at.b.select(at.b.fcmp_ordered(">", at.load(extra[0]), zero), sums, zero))
 
 

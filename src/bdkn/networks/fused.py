@@ -29,11 +29,24 @@ from bdkn.data.rows import Rows
 from bdkn.errors import InvalidParameterError
 from bdkn.kernels import dense as elementary
 from bdkn.kernels.code_cache import announce, compiled, compiled_without_counts, inlined, intrinsic
-from bdkn.kernels.dense import copy_row, main_height, padded, product, product_where_positive, relu_product, transpose
-from bdkn.networks import compiled as shared
+from bdkn.kernels.dense import (
+    F32,
+    I64,
+    broadcast,
+    call_llvm,
+    constant,
+    copy_row,
+    main_height,
+    padded,
+    product,
+    product_where_positive,
+    relu_product,
+    transpose,
+)
 from bdkn.networks.compiled import (
     CACHE_LINE,
     INPUT,
+    LAYER_FIELDS,
     LD_WEIGHTS,
     N_IN,
     N_OUT,
@@ -70,8 +83,8 @@ from bdkn.networks.mlp import ACTIVATIONS, MEAN_VARIANCE, MIN_VARIANCE, Networks
 from bdkn.networks.objective import OBJECTIVES, BetaNLL, GaussianNLL, SquaredError
 from bdkn.typing import Array, Float32Array
 
-LAYER_FIELDS = shared.LAYER_FIELDS + 4
-INPUT_T, LD_INPUT_T, DELTA, TALLEST_IN = range(shared.LAYER_FIELDS, LAYER_FIELDS)
+TRAINING_FIELDS = LAYER_FIELDS + 4
+INPUT_T, LD_INPUT_T, DELTA, TALLEST_IN = range(LAYER_FIELDS, TRAINING_FIELDS)
 """Additional columns of the table of layers for the backward pass: offset and row length of the transposed input;
 offset of the gradient by the output; index of the tallest tile of the input gradient."""
 
@@ -124,7 +137,7 @@ def layout_of(spec: NetworkSpec, batch: int) -> Layout:
     places[[PARAMETERS, FIRST_MOMENT, SECOND_MOMENT, GRADIENT]] = np.arange(4) * n
     places[[TARGETS, ROW_WEIGHTS]] = 4 * n + np.arange(2) * ld
     places[[LD_BATCH, N_PARAMETERS]] = ld, n
-    layers, end = layer_table(spec, LAYER_FIELDS), 4 * n + 2 * ld
+    layers, end = layer_table(spec, TRAINING_FIELDS), 4 * n + 2 * ld
     for line in layers:
         high = multiple(line[N_IN] + 1, CACHE_LINE)
         line[[INPUT, INPUT_T, LD_INPUT_T]] = end, end + high * ld, high
@@ -143,8 +156,7 @@ f4 = np.float32
 _TINY = 1e-30
 """Moments below this value are set to zero, since computation with denormal numbers is slow."""
 
-_F32, _I64 = ir.FloatType(), ir.IntType(64)
-_LINE = ir.VectorType(_F32, CACHE_LINE)
+_LINE = ir.VectorType(F32, CACHE_LINE)
 
 
 class Update(NamedTuple):
@@ -168,19 +180,11 @@ def update_at(places: Table, step: int, rate: float, weight_decay: float) -> Upd
 
 
 def _constant(value: float) -> ir.Constant:
-    return ir.Constant(_LINE, [ir.Constant(_F32, float(f4(value)))] * CACHE_LINE)
-
-
-def _broadcast(b: ir.IRBuilder, scalar: ir.Value) -> ir.Value:
-    undefined, zeros = ir.Constant(_LINE, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), CACHE_LINE), None)
-    return b.shuffle_vector(b.insert_element(undefined, scalar, ir.Constant(ir.IntType(32), 0)), undefined, zeros)
+    return constant(_LINE, float(f4(value)))
 
 
 def _call(b: ir.IRBuilder, name: str, *operands: ir.Value) -> ir.Value:
-    """Return the result of an LLVM intrinsic function."""
-    full = f"llvm.{name}.v{CACHE_LINE}f32"
-    kind = ir.FunctionType(_LINE, [_LINE] * len(operands))
-    return b.call(b.module.globals.get(full) or ir.Function(b.module, kind, full), operands)
+    return call_llvm(b, f"llvm.{name}.v{CACHE_LINE}f32", *operands)
 
 
 def _without_tiny(b: ir.IRBuilder, moment: ir.Value, size: ir.Value) -> ir.Value:
@@ -204,9 +208,9 @@ def _update_line(typing: Any, mem: Any, start: Any, n: Any, rate: Any, epsilon: 
 
     def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, b, args[0]).data
-        offsets = [b.add(args[1], b.mul(args[2], ir.Constant(_I64, i))) for i in range(4)]
-        lines = [b.bitcast(b.gep(data, [o], inbounds=True, source_etype=_F32), _LINE.as_pointer()) for o in offsets]
-        _emit(b, lines, *(_broadcast(b, factor) for factor in args[3:]))
+        offsets = [b.add(args[1], b.mul(args[2], ir.Constant(I64, i))) for i in range(4)]
+        lines = [b.bitcast(b.gep(data, [o], inbounds=True, source_etype=F32), _LINE.as_pointer()) for o in offsets]
+        _emit(b, lines, *(broadcast(b, factor, _LINE) for factor in args[3:]))
         return context.get_dummy_value()
 
     return types.void(mem, types.int64, types.int64, *[types.float32] * 3), codegen

@@ -174,7 +174,7 @@ class Engine(Protocol):
             The networks to train, in the order in which they are returned.
         rows
             The table that the jobs' row numbers refer to: ``X`` scaled, C-contiguous, in single precision; ``y``
-            scaled; ``counts``, or None where every row counts once.
+            scaled; ``counts``, or None if every row counts once.
         n_jobs
             Threads to use, as scikit-learn defines it: None is 1, -1 all cores. The result does not depend on it.
         watch
