@@ -17,7 +17,8 @@ from bdkn.estimators.updating import RowStatistics
 from bdkn.inference.rowwise import leverage, location_scale, posterior_of_few, whitened
 from bdkn.model.density import Forest
 from bdkn.networks import Networks, NetworkSpec
-from bdkn.networks.compiled import Bins, Packed
+from bdkn.networks.bins import Bins
+from bdkn.networks.compiled import outputs_of, pack
 from bdkn.predictive import StudentT
 from bdkn.storage.archive import read, write
 from bdkn.storage.fields import STORED, schema_of
@@ -210,16 +211,16 @@ class TestDoorsOfCompiledCode:
         Networks(spec, ((W1, b1), (W2, b2))).outputs(np.zeros((1, 2)))
         for layers in (((W1[:, :1], b1), (W2, b2)), ((W1, b1[:, :1]), (W2, b2)), ((W1, b1),), ()):
             with pytest.raises(InvalidParameterError, match="layers must have the shapes"):
-                Packed.of(spec, layers)
+                pack(spec, layers)
 
     def test_bins_are_of_columns_that_there_are(self):
         spec = NetworkSpec(n_inputs=3, hidden=())
-        packed = Packed.of(spec, [(np.zeros((1, 2, 3), np.float32), np.zeros((1, 2), np.float32))])
+        weights = pack(spec, [(np.zeros((1, 2, 3), np.float32), np.zeros((1, 2), np.float32))])
         numbers = np.ones((4, 1), np.float32)
-        packed.outputs(np.zeros((1, 2)), bins=Bins(np.array([1]), numbers))
+        outputs_of(spec, weights, np.zeros((1, 2)), Bins(np.array([1]), numbers))
         for column in (2, -1):
             with pytest.raises(InvalidParameterError, match="bins must be of columns from 0 to 1"):
-                packed.outputs(np.zeros((1, 2)), bins=Bins(np.array([column]), numbers))
+                outputs_of(spec, weights, np.zeros((1, 2)), Bins(np.array([column]), numbers))
 
     @staticmethod
     def forest(**change):
