@@ -7,7 +7,8 @@ import time
 import pytest
 
 from bdkn.errors import InvalidParameterError
-from bdkn.storage.atomic import replace_file, replacing, sweep
+from bdkn.storage import atomic
+from bdkn.storage.atomic import remove_abandoned_parts, replace_file, replacing
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes, links and locks of POSIX")
 
@@ -80,7 +81,7 @@ def test_long_names(tmp_path, name):
     assert (tmp_path / name).read_bytes() == b"new"
 
 
-def test_parts_of_killed_writers_are_swept_and_nothing_else(tmp_path):
+def test_parts_of_killed_writers_are_removed_and_nothing_else(tmp_path):
     script = (
         "import sys, pathlib, os\nfrom bdkn.storage.atomic import replacing\n"
         "with replacing(pathlib.Path(sys.argv[1])) as file:\n    file.write(b'half'); file.flush(); os._exit(9)\n"
@@ -94,19 +95,17 @@ def test_parts_of_killed_writers_are_swept_and_nothing_else(tmp_path):
     assert set(os.listdir(tmp_path)) == {"other.bdkn", *others}
 
 
-def test_parts_of_the_living_stay(tmp_path):
+def test_parts_of_living_writers_are_kept(tmp_path):
     with replacing(tmp_path / "model.bdkn") as file:
         file.write(b"new")
         replace_file(tmp_path / "other.bdkn", b"other")
-        sweep(tmp_path)
+        remove_abandoned_parts(tmp_path)
     assert (tmp_path / "model.bdkn").read_bytes() == b"new"
     assert sorted(os.listdir(tmp_path)) == ["model.bdkn", "other.bdkn"]
 
 
 @posix
-def test_without_locks_parts_of_the_last_day_stay(tmp_path, monkeypatch):
-    from bdkn.storage import atomic as parts
-
+def test_without_locks_parts_of_the_last_day_are_kept(tmp_path, monkeypatch):
     def flock(*_):
         raise OSError("no locks here")
 
@@ -114,24 +113,22 @@ def test_without_locks_parts_of_the_last_day_stay(tmp_path, monkeypatch):
     for path in (new, old):
         path.touch()
     os.utime(old, (time.time() - 1e6,) * 2)
-    monkeypatch.setattr(parts.fcntl, "flock", flock)
+    monkeypatch.setattr(atomic.fcntl, "flock", flock)
     replace_file(tmp_path / "model.bdkn", b"new")
     assert sorted(os.listdir(tmp_path)) == [new.name, "model.bdkn"]
 
 
 @posix
-def test_a_part_that_was_swept_before_it_was_locked_is_made_again(tmp_path, monkeypatch):
-    from bdkn.storage import atomic as parts
+def test_a_part_that_was_removed_before_it_was_locked_is_created_again(tmp_path, monkeypatch):
+    calls, flock = [], atomic.fcntl.flock
 
-    calls, flock = [], parts.fcntl.flock
-
-    def swept_first(file, how):
+    def removed_first(file, how):
         calls.append(how)
         if len(calls) == 1:
             os.unlink(file.name)
         flock(file, how)
 
-    monkeypatch.setattr(parts.fcntl, "flock", swept_first)
+    monkeypatch.setattr(atomic.fcntl, "flock", removed_first)
     replace_file(tmp_path / "model.bdkn", b"new")
     assert len(calls) == 2
     assert (tmp_path / "model.bdkn").read_bytes() == b"new"

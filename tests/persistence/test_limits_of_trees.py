@@ -1,4 +1,4 @@
-"""The exact limits of values in a file, and of what their schemas allow."""
+"""Exact limits of the values in a file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from bdkn.storage.fields import (
 
 
 class Anything:
-    def check(self, value: Any, sizes: dict[str, int]) -> None:
+    def __call__(self, value: Any, sizes: dict[str, int]) -> None:
         pass
 
 
@@ -46,7 +46,7 @@ class Thing:
 
 
 def nested(kind: str, depth: int) -> Any:
-    """Return a tree of so many lists, tuples, dicts or objects inside one another."""
+    """Return a tree of lists, tuples, dicts or objects, nested to a depth."""
     tree: Any = 1
     for _ in range(depth):
         inside = [tree] if kind in ("list", "tuple") else {"size": tree}
@@ -67,7 +67,7 @@ def test_texts_are_a_list_of_texts(texts: Any) -> None:
         unpack({"texts": texts}, {}, "it")
 
 
-def test_places_are_told() -> None:
+def test_errors_name_the_place() -> None:
     arrays = {"it.a.0": np.ones(1)}
     tree = {"dict": {"a": {"tuple": [{"array": "it.a.0"}]}}}
     assert unpack(tree, arrays, "it")["a"][0] == 1.0
@@ -96,14 +96,14 @@ def test_packed_values_have_these_names() -> None:
 
 def wrong(content: Any, value: Any) -> bool:
     try:
-        content.check(value, {})
+        content(value, {})
     except WrongContentError:
         return True
     return False
 
 
 def cases() -> list[tuple[Any, Any, Any]]:
-    """Return kinds of content, each with a value that is right and one that is one step further."""
+    """Return contents, each with a valid value and a value just outside."""
     return [
         (Array((1,), ("f8",), low=1.0), np.array([1.0]), np.array([0.999])),
         (Array((1,), ("f8",), above=1.0), np.array([1.001]), np.array([1.0])),
@@ -151,16 +151,16 @@ def cases() -> list[tuple[Any, Any, Any]]:
 
 
 @pytest.mark.parametrize("number", range(len(cases())))
-def test_one_step_further_is_wrong(number: int) -> None:
-    content, right, further = cases()[number]
-    content.check(right, {})
-    assert wrong(content, further)
+def test_values_just_outside_are_refused(number: int) -> None:
+    content, right, outside = cases()[number]
+    content(right, {})
+    assert wrong(content, outside)
 
 
-def test_single_precision_may_be_as_small_as_it_likes_if_nothing_is_said() -> None:
-    singles(1).check(np.array([-3e38], np.float32), {})
-    floats(1).check(np.array([-1e308]), {})
-    floats(1, finite=False).check(np.array([-math.inf]), {})
+def test_numbers_have_no_lower_bound_by_default() -> None:
+    singles(1)(np.array([-3e38], np.float32), {})
+    floats(1)(np.array([-1e308]), {})
+    floats(1, finite=False)(np.array([-math.inf]), {})
 
 
 def test_symbols() -> None:
@@ -178,21 +178,21 @@ def test_symbols() -> None:
 
 def test_a_part_has_the_sizes_of_other_parts() -> None:
     part, sizes = Sized({"n": lambda thing: thing.size}, Part(Thing)), {"m": 1}
-    part.check(Thing(3), sizes)
+    part(Thing(3), sizes)
     assert sizes == {"m": 1, "n": 3}
     with pytest.raises(WrongContentError, match=r"^has n = 4, where other parts have 3"):
-        part.check(Thing(4), sizes)
+        part(Thing(4), sizes)
 
 
 @pytest.mark.parametrize(("value", "text"), [(None, "nothing"), (3, "a int")])
-def test_what_was_given_is_told(value: Any, text: str) -> None:
+def test_errors_name_the_type_of_the_value(value: Any, text: str) -> None:
     with pytest.raises(WrongContentError, match=f"must be a text; got {text}$"):
-        Text().check(value, {})
+        Text()(value, {})
 
 
-def test_shapes_are_told_with_what_is_known() -> None:
+def test_errors_show_the_numbers_of_known_symbols() -> None:
     with pytest.raises(WrongContentError, match=r"must have shape \(k, n, 2\) with k = 3; got \(4, 1, 2\)$"):
-        floats("k", "n", 2).check(np.zeros((4, 1, 2)), {"k": 3})
+        floats("k", "n", 2)(np.zeros((4, 1, 2)), {"k": 3})
 
 
 @stored
@@ -231,7 +231,7 @@ class Checked:
             raise WrongContentError("not 1")
 
 
-def test_what_must_also_hold_is_checked_of_objects_whose_fields_are_right() -> None:
+def test_the_method_check_is_called_if_all_fields_are_valid() -> None:
     assert schema_of(Checked).make({"size": 2}) == Checked(2)
     with pytest.raises(WrongContentError, match=r"^not 1"):
         schema_of(Checked).make({"size": 1})

@@ -1,4 +1,4 @@
-"""Parts of files, step by step: their names, when each is locked, written, closed, renamed and removed."""
+"""Temporary parts of files: their names, and when they are locked, written, closed, renamed and removed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ import pytest
 
 from bdkn.errors import InvalidParameterError
 from bdkn.storage import atomic
-from bdkn.storage import atomic as locking
-from bdkn.storage import atomic as parts
 from bdkn.storage.atomic import replace_file
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes, links and locks of POSIX")
@@ -24,7 +22,7 @@ PART = ".model.bdkn.12.0123abcd.part"
 
 def test_a_part_has_the_first_80_bytes_of_the_name_the_process_and_eight_digits(tmp_path: Path) -> None:
     for name in ("model.bdkn", "m" * 79, "m" * 80, "m" * 81, "m" * 200):
-        part, file = parts.open_part(tmp_path / name)
+        part, file = atomic.open_part(tmp_path / name)
         file.close()
         assert re.fullmatch(rf"\.{name[:80]}\.{os.getpid()}\.[0-9a-f]{{8}}\.part", part.name)
         assert part.parent == tmp_path
@@ -33,8 +31,8 @@ def test_a_part_has_the_first_80_bytes_of_the_name_the_process_and_eight_digits(
 def test_a_name_that_is_taken_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     digits = iter([b"aaaa", b"aaaa", b"bbbb"])
     monkeypatch.setattr(os, "urandom", lambda _: next(digits))
-    first, one = parts.open_part(tmp_path / "model.bdkn")
-    second, two = parts.open_part(tmp_path / "model.bdkn")
+    first, one = atomic.open_part(tmp_path / "model.bdkn")
+    second, two = atomic.open_part(tmp_path / "model.bdkn")
     one.close()
     two.close()
     assert [path.name.split(".")[-2] for path in (first, second)] == [b"aaaa".hex(), b"bbbb".hex()]
@@ -42,8 +40,8 @@ def test_a_name_that_is_taken_is_not_used(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_part_that_is_lost_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files: list[Any] = []
-    monkeypatch.setattr(parts, "_locked", lambda file: files.append(file) or len(files) == 2)
-    _, file = parts.open_part(tmp_path / "model.bdkn")
+    monkeypatch.setattr(atomic, "_lock_part", lambda file: files.append(file) or len(files) == 2)
+    _, file = atomic.open_part(tmp_path / "model.bdkn")
     assert [each.closed for each in files] == [True, False]
     file.close()
 
@@ -51,20 +49,20 @@ def test_a_part_that_is_lost_is_closed(tmp_path: Path, monkeypatch: pytest.Monke
 @posix
 def test_folders_and_links_with_the_name_of_a_part_stay(tmp_path: Path) -> None:
     (tmp_path / PART).mkdir()
-    parts.remove_dead(tmp_path / PART)
+    atomic.remove_abandoned(tmp_path / PART)
     (tmp_path / "there").touch()
     link = tmp_path / PART.replace("12", "13")
     link.symlink_to(tmp_path / "there")
-    parts.remove_dead(link)
+    atomic.remove_abandoned(link)
     assert sorted(os.listdir(tmp_path)) == [PART, link.name, "there"]
 
 
 def test_where_there_are_no_locks_at_all_open_files_cannot_be_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts, "fcntl", None)
+    monkeypatch.setattr(atomic, "fcntl", None)
     (tmp_path / PART).touch()
-    parts.remove_dead(tmp_path / PART)
+    atomic.remove_abandoned(tmp_path / PART)
     assert os.listdir(tmp_path) == []
     replace_file(tmp_path / "model.bdkn", b"new")
     assert os.listdir(tmp_path) == ["model.bdkn"]
@@ -78,11 +76,11 @@ def test_without_locks_a_part_stays_for_exactly_a_day(
     def flock(*_: object) -> None:
         raise OSError("no locks here")
 
-    monkeypatch.setattr(parts.fcntl, "flock", flock)
-    monkeypatch.setattr(parts.time, "time", lambda: 2e9)
+    monkeypatch.setattr(atomic.fcntl, "flock", flock)
+    monkeypatch.setattr(atomic.time, "time", lambda: 2e9)
     (tmp_path / PART).touch()
     os.utime(tmp_path / PART, (2e9 - age, 2e9 - age))
-    parts.remove_dead(tmp_path / PART)
+    atomic.remove_abandoned(tmp_path / PART)
     assert (tmp_path / PART).exists() == stays
 
 
@@ -180,12 +178,12 @@ def test_a_file_that_cannot_be_locked_is_closed(
         opened.append(descriptor)
         raise error
 
-    monkeypatch.setattr(locking.fcntl, "flock", flock)
+    monkeypatch.setattr(atomic.fcntl, "flock", flock)
     if isinstance(error, OSError):
-        assert locking._locked(tmp_path, None) is None
+        assert atomic._lock_path(tmp_path, None) is None
     else:
         with pytest.raises(KeyboardInterrupt):
-            locking._locked(tmp_path, None)
+            atomic._lock_path(tmp_path, None)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(opened[0])
 
@@ -203,10 +201,10 @@ def test_a_file_that_was_replaced_meanwhile_is_closed_and_the_new_one_locked(
             (tmp_path / "new").touch()
             os.replace(tmp_path / "new", path)
 
-    monkeypatch.setattr(locking.fcntl, "flock", flock)
+    monkeypatch.setattr(atomic.fcntl, "flock", flock)
     before = os.open(tmp_path, os.O_RDONLY)
     os.close(before)
-    descriptor = locking._locked(path, None)
+    descriptor = atomic._lock_path(path, None)
     assert descriptor == before  # the number of the first, which was closed, is used again
     assert os.path.samestat(os.fstat(opened[1]), path.stat())
     for number in (descriptor, *opened):
@@ -214,26 +212,26 @@ def test_a_file_that_was_replaced_meanwhile_is_closed_and_the_new_one_locked(
 
 
 @posix
-@pytest.mark.parametrize("tells", [True, False])
-def test_who_must_wait_says_so_once_and_then_waits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tells: bool
+@pytest.mark.parametrize("notified", [True, False])
+def test_a_process_that_must_wait_reports_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notified: bool
 ) -> None:
-    calls, told = list[int](), list[str]()
+    calls, messages = list[int](), list[str]()
 
     def flock(_: int, how: int) -> None:
         calls.append(how)
-        if how & locking.fcntl.LOCK_NB:
+        if how & atomic.fcntl.LOCK_NB:
             raise BlockingIOError
 
-    monkeypatch.setattr(locking.fcntl, "flock", flock)
-    locking._wait(0, tmp_path, told.append if tells else None)
-    assert calls == [locking.fcntl.LOCK_EX | locking.fcntl.LOCK_NB, locking.fcntl.LOCK_EX]
-    assert told == [f"waiting for another process, which changes {tmp_path}"] * tells
+    monkeypatch.setattr(atomic.fcntl, "flock", flock)
+    with atomic.alone(tmp_path, messages.append if notified else None):
+        assert calls == [atomic.fcntl.LOCK_EX | atomic.fcntl.LOCK_NB, atomic.fcntl.LOCK_EX]
+    assert messages == [f"waiting for another process, which changes {tmp_path}"] * notified
 
 
 def test_without_a_module_of_locks_nobody_waits_and_nothing_is_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(locking, "fcntl", None)
-    with locking.alone(tmp_path / "absent"):
+    monkeypatch.setattr(atomic, "fcntl", None)
+    with atomic.alone(tmp_path / "absent"):
         pass

@@ -117,9 +117,9 @@ class Outer:
         (Either(str, Choice(("a",)), Flag()), 1, "must be true or false"),
     ],
 )
-def test_what_is_wrong_is_said(content, value, text):
+def test_invalid_values_are_refused(content, value, text):
     with pytest.raises(WrongContentError, match=f"^{text}"):
-        content.check(value, {})
+        content(value, {})
 
 
 @pytest.mark.parametrize(
@@ -149,17 +149,17 @@ def test_what_is_wrong_is_said(content, value, text):
         (Either(str, Choice(("a",)), Flag()), False),
     ],
 )
-def test_what_is_right_passes(content, value):
-    content.check(value, {})
+def test_valid_values_are_accepted(content, value):
+    content(value, {})
 
 
 def test_a_symbol_means_the_same_in_all_fields():
     sizes = {}
-    floats("n", "H").check(np.zeros((4, 2)), sizes)
+    floats("n", "H")(np.zeros((4, 2)), sizes)
     assert sizes == {"n": 4, "H": 2}
-    floats("H").check(np.zeros(2), sizes)
+    floats("H")(np.zeros(2), sizes)
     with pytest.raises(WrongContentError, match=r"\(n\) with n = 4; got \(5,\)"):
-        floats("n").check(np.zeros(5), sizes)
+        floats("n")(np.zeros(5), sizes)
 
 
 def there_and_back(value, change=lambda tree, arrays: None):
@@ -172,7 +172,7 @@ def there_and_back(value, change=lambda tree, arrays: None):
 GOOD = Outer(Inner(np.zeros(2), np.eye(2)), ("a", "b"))
 
 
-def test_objects_that_are_right_are_made():
+def test_valid_objects_are_created():
     back = there_and_back(GOOD)
     assert type(back) is Outer
     assert back.names == ("a", "b")
@@ -190,7 +190,7 @@ def test_objects_that_are_right_are_made():
         (Outer(Inner(np.zeros(2)), ("a", "library")), r"value: Outer: no name must be that of a library"),
     ],
 )
-def test_objects_that_are_wrong_are_refused(value, text):
+def test_invalid_objects_are_refused(value, text):
     with pytest.raises(ModelFileError, match=f"^{text}"):
         there_and_back(value)
 
@@ -236,7 +236,7 @@ def nested(depth):
         (set_in("arguments", "names", to=nested(200)), r"value\.names.*more than 100 values are inside one another"),
     ],
 )
-def test_trees_that_are_wrong_are_refused(change, text):
+def test_invalid_trees_are_refused(change, text):
     with pytest.raises(ModelFileError, match=f"^{text}"):
         there_and_back(GOOD, change)
 
@@ -294,15 +294,15 @@ class Second(Base):
         ),
     ],
 )
-def test_annotations_are_contents(hint, right, wrong, text):
+def test_annotations_declare_contents(hint, right, wrong, text):
     content = content_of(hint)
-    content.check(right, {})
+    content(right, {})
     with pytest.raises(WrongContentError, match=f"^{text}"):
-        content.check(wrong, {})
+        content(wrong, {})
 
 
 @pytest.mark.parametrize("hint", [FloatArray, Any, dict[str, int], object(), int | str, str | Inner])
-def test_annotations_that_say_too_little_are_refused(hint):
+def test_incomplete_annotations_are_refused(hint):
     with pytest.raises(TypeError, match="must be"):
         content_of(hint)
 
