@@ -285,6 +285,13 @@ def shown(given: object) -> str:
         return f"an object of the type {type(given).__name__}"
 
 
+def listed(names: Iterable[object], most: int = 30) -> str:
+    """Return names as listed in a message: each as in code, and at most ``most`` of them."""
+    given = list(names)
+    more = f" and {len(given) - most:,} more" if len(given) > most else ""
+    return ", ".join(map(shown, given[:most])) + more
+
+
 def _cut(given: object) -> str:
     text = repr(given)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
