@@ -95,7 +95,7 @@ class ColumnReport:
         return str(self)
 
 
-def warn_of_target_copies(encoder: TableEncoder, inputs: FloatArray, y: FloatArray) -> None:
+def tell_copies(encoder: TableEncoder, inputs: FloatArray, y: FloatArray) -> None:
     """Warn of columns of numbers that repeat the target."""
     if len(y) < 10 or np.ptp(y) == 0:
         return
@@ -135,7 +135,8 @@ def _becomes_and_why(column: ColumnEncoder) -> tuple[str, str]:
         return ", ".join(["the day as a number", *(CYCLES[length] for length in column.cycles)]), missing
     n, indicators, parts = len(column.values), sum(" = " in feature for feature in column.features), []
     if indicators:
-        parts.append(f"one input for {'every value' if indicators >= n - 1 else f'the {indicators} most frequent values'}")
+        which = "every value" if indicators >= n - 1 else f"the {indicators} most frequent values"
+        parts.append(f"one input for {which}")
     if column.ordered:
         parts.append("the number of its level")
     statistics = column.inputs[:, -2:]  # equal for all values if the targets of values do not differ

@@ -1,7 +1,7 @@
 """Encoders of single columns of a data frame.
 
-Each encoder works in two steps: ``code`` converts values to finite numbers that do not depend on targets, and ``expand``
-converts these codes to inputs.
+Each encoder works in two steps: ``code`` converts values to finite numbers that do not depend on targets, and
+``expand`` converts these codes to inputs.
 """
 
 from __future__ import annotations
@@ -161,7 +161,8 @@ class CategoryColumn:
     def fit(cls, column: RawColumn, *, one_hot: int = ONE_HOT, targets: bool | None = None) -> CategoryColumn:
         """Fit the encoder to training values, without the statistics of targets."""
         known = column.values[~column.missing]
-        values, size = np.empty(0, str), np.empty(0)
+        values: NDArray[Any] = np.empty(0, str)
+        size: NDArray[Any] = np.empty(0)
         if len(known):
             values, size = np.unique(known.astype(str), return_counts=True)
         if column.levels:
@@ -232,7 +233,7 @@ class CategoryColumn:
 
 
 def _frequent(size: NDArray[Any], most: int) -> list[int]:
-    """Return the numbers of the values that get an indicator: of at most ``most`` values all, else the frequent ones."""
+    """Return the numbers of the values with an indicator: all of at most ``most`` values, else the frequent ones."""
     if len(size) <= most:
         return list(range(len(size)))
     order = np.argsort(-size, kind="stable")[:most]

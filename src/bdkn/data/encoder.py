@@ -269,8 +269,9 @@ def _as_fitted(encoder: ColumnEncoder, column: RawColumn) -> RawColumn:
         if column.kind == "text":
             return column
         text = np.empty(len(column.values), dtype=object)
-        write = (lambda value: str(bool(value))) if column.kind == "boolean" else as_text
-        text[:] = [None if np.isnan(value) else write(value) for value in column.values]
+        values = column.values.astype(bool) if column.kind == "boolean" else column.values
+        missing = column.missing
+        text[:] = [None if absent else as_text(value) for value, absent in zip(values, missing, strict=True)]
         return RawColumn(column.name, "text", text)
     if column.kind == "text":
         return as_numbers(replace(column, form=getattr(encoder, "form", "")), encoder.kind)
@@ -285,10 +286,10 @@ def _as_fitted(encoder: ColumnEncoder, column: RawColumn) -> RawColumn:
 
 def _warn_of_new_values(encoder: ColumnEncoder, column: RawColumn, codes: FloatArray) -> None:
     """Warn if values are missing in a column without missing values in training, or if they were not in training."""
-    n_missing = int(column.missing.sum())
-    if n_missing and isinstance(encoder, NumberColumn | DateColumn) and not encoder.some_missing:
+    missing = int(column.missing.sum())
+    if missing and isinstance(encoder, NumberColumn | DateColumn) and not encoder.some_missing:
         warn_user(
-            f"column {column.name!r} is missing in {n_missing} of {len(column.values)} rows, and was never in training; "
+            f"column {column.name!r} is missing in {missing} of {len(column.values)} rows, and was never in training; "
             "these rows are predicted with its median in training, and their intervals do not know that it is missing",
             ColumnsWarning,
         )

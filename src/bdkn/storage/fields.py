@@ -17,6 +17,7 @@ library if fields are not consistent.
 Plain annotations need no further declaration: finite numbers, text, truth values, tuples, lists, stored classes, base
 classes of stored classes, literals, and unions of classes.
 """
+# ruff: noqa: D102 - the docstring of a content class describes the values that its only method accepts
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ import numpy as np
 from bdkn.errors import BDKNError
 
 Sizes = dict[str, int]
-"""Number that each symbol stands for."""
+"""Numbers that symbols stand for."""
 
 Shape = tuple[str | int | EllipsisType, ...]
 """Number or symbol of each axis of an array."""
@@ -121,7 +122,7 @@ def flags(*shape: str | int) -> Array:
 
 @dataclass(frozen=True)
 class Number:
-    """A finite number from ``low`` to ``high``, greater than ``above``; ``infinite`` and ``nan`` permit these values."""
+    """A finite number from ``low`` to ``high``, greater than ``above``; ``infinite`` and ``nan`` permit these."""
 
     low: float = -math.inf
     high: float = math.inf
