@@ -1,6 +1,7 @@
-"""Tables in files: CSV and TSV, also compressed, and Parquet; read whole or in blocks, written completely or not at all.
+"""Tables in files: CSV and TSV, also compressed, and Parquet.
 
-Columns keep their types: numbers, booleans, dates, text. Codes with leading zeros, such as "00123", remain text.
+Tables are read whole or in blocks, and written completely or not at all. Columns keep their types: numbers, booleans,
+dates, text. Codes with leading zeros, such as "00123", remain text.
 """
 
 from __future__ import annotations

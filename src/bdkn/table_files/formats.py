@@ -17,7 +17,7 @@ LEAST_BYTES = 1 << 26
 """Number of bytes to which any compressed file may expand."""
 
 MOST_FACTOR = 100
-"""Maximum ratio of the expanded to the compressed size of larger files; it is 3 to 20 for tables of numbers and words."""
+"""Maximum ratio of the expanded to the compressed size of larger files; for usual tables it is 3 to 20."""
 
 DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 """Errors of reading a damaged or incomplete gzip file."""
@@ -103,8 +103,8 @@ def format_of(path: str | os.PathLike[str]) -> TableFormat:
     if inner in (".tsv", ".tab"):
         return TableFormat("csv", "\t", packed)
     raise InvalidParameterError(
-        f"the name of a table file must end in one of {', '.join(_ENDINGS)}; got {os.fspath(path)}: rename the file, or "
-        "export the table as CSV"
+        f"the name of a table file must end in one of {', '.join(_ENDINGS)}; got {os.fspath(path)}: rename the file, "
+        "or export the table as CSV"
     )
 
 
