@@ -55,9 +55,9 @@ def check_readable(name: str, given: Any) -> None:
     if type(given) is np.ndarray and given.dtype.kind in "biuf":
         return
     if isinstance(given, np.ma.MaskedArray) and np.ma.getmaskarray(given).any():
-        place = _place(np.argwhere(np.ma.getmaskarray(given))[0])
+        where = _place(np.argwhere(np.ma.getmaskarray(given))[0])
         raise InvalidParameterError(
-            f"{name} must hold a number everywhere; {place} is masked: fill such values, as with {name}.filled(0.0), "
+            f"{name} must hold a number everywhere; {where} is masked: fill such values, as with {name}.filled(0.0), "
             "leave out these rows, or give a data frame, whose columns may have missing values"
         )
     array = _as_array(name, given)

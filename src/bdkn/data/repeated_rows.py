@@ -67,7 +67,8 @@ def find_repeated_rows(X: Any, y: FloatArray) -> RepeatedRows | None:
     n = len(y)
     if n < _MIN_DISTINCT or not X.shape[1]:
         return None
-    inputs, width = _keys(_parts(X), n, _NEAR), _NEAR
+    width: float | None = _NEAR
+    inputs = _keys(_parts(X), n, width)
     n_near = len(np.unique(inputs))
     if n_near == n:
         return None
