@@ -41,7 +41,7 @@ def test_a_new_file_has_the_mode_of_the_umask(tmp_path):
 
 
 @posix
-def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path):
+def test_a_link_is_kept_and_its_target_is_replaced(tmp_path):
     (tmp_path / "there").mkdir()
     target, link = tmp_path / "there" / "model.bdkn", tmp_path / "link.bdkn"
     target.write_bytes(b"old")
@@ -170,7 +170,7 @@ def test_a_part_that_is_lost_is_closed(tmp_path, monkeypatch):
 
 
 @posix
-def test_folders_and_links_with_the_name_of_a_part_stay(tmp_path):
+def test_folders_and_links_with_the_name_of_a_part_are_kept(tmp_path):
     (tmp_path / PART).mkdir()
     atomic.remove_abandoned(tmp_path / PART)
     (tmp_path / "there").touch()
@@ -191,7 +191,7 @@ def test_where_there_are_no_locks_at_all_open_files_cannot_be_removed(tmp_path, 
 
 @posix
 @pytest.mark.parametrize(("age", "stays"), [(86399, True), (86400, False)])
-def test_without_locks_a_part_stays_for_exactly_a_day(tmp_path, monkeypatch, age, stays):
+def test_without_locks_a_part_is_kept_for_exactly_a_day(tmp_path, monkeypatch, age, stays):
     def flock(*_):
         raise OSError("no locks here")
 

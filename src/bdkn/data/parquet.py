@@ -196,14 +196,14 @@ def _common_schema(fragments: Sequence[Any], names: Sequence[str] | None) -> Any
         for name, value in _partition(part).items():
             if name not in own.names:
                 own = own.append(pa.field(name, pa.scalar(value).type))
-        wanted = column_names(own.empty_table()) if names is None else names
-        known = set(own.names) & set(wanted)
+        required = column_names(own.empty_table()) if names is None else names
+        known = set(own.names) & set(required)
         if schema is not None and (missing := set(schema.names) ^ known):
             raise InvalidParameterError(
                 f"all files must have the columns of the first; {part.path} and {fragments[0].path} differ in "
                 f"{listed(sorted(missing))}: name the columns to read, columns=[...], or correct the file"
             )
-        own = pa.schema([own.field(name) for name in wanted if name in known])
+        own = pa.schema([own.field(name) for name in required if name in known])
         try:
             schema = own if schema is None else pa.unify_schemas([schema, own], promote_options="permissive")
         except pa.ArrowException as error:

@@ -254,10 +254,12 @@ class Standardizer:
             parts.append(np.asarray(part.X[-start % step :: step], dtype=np.float64))
             start += len(part)
         center, spread = robust_scale(np.concatenate(parts))
-        wild = ~constant & (spread > 0) & (plain.scale / OUTLIER_RATIO > spread)
-        if not wild.any():
+        has_outliers = ~constant & (spread > 0) & (plain.scale / OUTLIER_RATIO > spread)
+        if not has_outliers.any():
             return plain
-        return cls(np.where(wild, center, plain.mean), np.where(wild, spread, plain.scale), wild)
+        return cls(
+            np.where(has_outliers, center, plain.mean), np.where(has_outliers, spread, plain.scale), has_outliers
+        )
 
     @property
     def n_columns(self) -> int:

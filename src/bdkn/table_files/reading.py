@@ -37,10 +37,10 @@ def column_names(path: str | os.PathLike[str]) -> tuple[str, ...]:
         return tuple(file.schema_arrow.names)
 
 
-def read_table(path: str | os.PathLike[str], tell: Callable[[str], None] = lambda note: None) -> Any:
-    """Return the whole table as a pandas data frame; ``tell`` is called with a note on each assumption."""
+def read_table(path: str | os.PathLike[str], notify: Callable[[str], None] = lambda note: None) -> Any:
+    """Return the whole table as a pandas data frame; ``notify`` is called with a note on each assumption."""
     require("pyarrow", "pandas", extra="files")
-    csv_file = _csv_file(path, tell)
+    csv_file = _csv_file(path, notify)
     if csv_file is not None:
         return as_pandas(csv_file.read(), str(path))
     with _opened_parquet(path) as file:
@@ -49,7 +49,7 @@ def read_table(path: str | os.PathLike[str], tell: Callable[[str], None] = lambd
 
 
 def open_blocks(
-    path: str | os.PathLike[str], kinds: Mapping[str, str], tell: Callable[[str], None] = lambda note: None
+    path: str | os.PathLike[str], kinds: Mapping[str, str], notify: Callable[[str], None] = lambda note: None
 ) -> Iterator[Any]:
     """Return columns of a table in blocks of rows, which take little memory.
 
@@ -60,7 +60,7 @@ def open_blocks(
     kinds : mapping of str to str
         For each column to read from a CSV file: "number", "boolean", "date", or "text", that is, as in the file. The
         columns of a Parquet file have the types that they have in the file.
-    tell : callable
+    notify : callable
         Called with a note on each assumption.
 
     Returns
@@ -69,12 +69,12 @@ def open_blocks(
         Consecutive rows of these columns.
     """
     require("pyarrow", extra="files")
-    csv_file = _csv_file(path, tell)
+    csv_file = _csv_file(path, notify)
     check_columns(kinds, column_names(path) if csv_file is None else csv_file.dialect.names, path)
     return _parquet_blocks(path, list(kinds)) if csv_file is None else csv_file.blocks(kinds)
 
 
-def _csv_file(path: str | os.PathLike[str], tell: Callable[[str], None]) -> CsvFile | None:
+def _csv_file(path: str | os.PathLike[str], notify: Callable[[str], None]) -> CsvFile | None:
     """Return the CSV file at a path, None if the format is Parquet."""
     if os.fspath(path) != STREAM:
         check_input(path)
@@ -82,15 +82,15 @@ def _csv_file(path: str | os.PathLike[str], tell: Callable[[str], None]) -> CsvF
         return None
     file = CsvFile.of(path)
     if file.note:
-        tell(file.note)
+        notify(file.note)
     return file
 
 
 def check_columns(
-    wanted: Mapping[str, str] | Sequence[str], names: Sequence[str], path: str | os.PathLike[str]
+    required: Mapping[str, str] | Sequence[str], names: Sequence[str], path: str | os.PathLike[str]
 ) -> None:
-    """Raise unless a table has the columns ``wanted``; the message lists missing and existing columns."""
-    missing = [name for name in wanted if name not in names]
+    """Raise unless a table has the columns ``required``; the message lists missing and existing columns."""
+    missing = [name for name in required if name not in names]
     if missing:
         near = get_close_matches(missing[0], names, 1) if len(missing) == 1 else []
         raise InvalidParameterError(
