@@ -68,7 +68,7 @@ class DaskRows(BlockSource):
             kind = self.frame.dtypes[name]
             if kind != np.dtype(object) and not is_numeric_dtype(kind):
                 raise not_numeric(name, kind, "the frame")
-        super().__init__(self.columns.words)
+        super().__init__(self.columns.role_names)
 
     def _count(self) -> int:
         return len(self.frame)
@@ -98,7 +98,7 @@ class DaskRows(BlockSource):
 
 def partition_rows(frame: Any, columns: NamedColumns, number: int, first: int = 0) -> Rows:
     """Return the checked rows of a partition, a pandas data frame whose first row has the number ``first``."""
-    return check_piece(_piece(frame, columns, number), first, columns.words)
+    return check_piece(_piece(frame, columns, number), first, columns.role_names)
 
 
 def _piece(frame: Any, columns: NamedColumns, number: int) -> Piece:

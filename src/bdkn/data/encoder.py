@@ -61,20 +61,8 @@ class TableEncoder:
     def fit(cls, X: Any, *, one_hot: int = ONE_HOT, targets: bool | None = None) -> TableEncoder:
         """Fit the encoder to a training frame, without the statistics of targets, see ``learn``.
 
-        Parameters
-        ----------
-        X : data frame
-            Training rows.
-        one_hot : int
-            Maximum number of values of a category for each value to get its own indicator.
-        targets : bool, optional
-            Whether statistics of targets are inputs of categories; by default, of those with more values than
-            ``one_hot``.
-
-        Returns
-        -------
-        encoder : TableEncoder
-            The encoder.
+        A category with more than ``one_hot`` values has indicators of its frequent values only. ``targets`` is whether
+        statistics of targets are inputs of categories; by default, of those with more than ``one_hot`` values.
         """
         names = column_names(X)
         if not names:
@@ -111,17 +99,9 @@ class TableEncoder:
         return np.repeat(np.arange(len(self.columns)), [len(column.features) for column in self.columns])
 
     def code(self, X: Any) -> FloatArray:
-        """Return the codes of the rows of a data frame, which do not depend on targets.
+        """Return the codes (n, n_codes) of the rows of a data frame: finite numbers that do not depend on targets.
 
-        Parameters
-        ----------
-        X : data frame
-            Rows; columns are identified by name, and additional ones are ignored with a warning.
-
-        Returns
-        -------
-        codes : ndarray of shape (n_samples, n_codes)
-            Finite numbers.
+        Columns are identified by name, and additional ones are ignored with a warning.
         """
         if not is_frame(X):
             raise InvalidParameterError(
@@ -140,19 +120,9 @@ class TableEncoder:
         return np.hstack(parts)
 
     def numbers(self, X: Any, name: Any) -> FloatArray | None:
-        """Return a column of text as numbers or dates if it was converted to these in training.
+        """Return a column of text as numbers, or as days since 1970, if it was converted to these in training.
 
-        Parameters
-        ----------
-        X : data frame
-            Rows.
-        name : object
-            The name of the column.
-
-        Returns
-        -------
-        numbers : ndarray of shape (n_samples,) or None
-            Numbers, or days since 1970, nan for missing values; None for other columns.
+        Missing values are nan. Return None for other columns.
         """
         encoder = self.columns[self.names.index(name)] if name in self.names else None
         if not isinstance(encoder, NumberColumn | DateColumn) or not is_frame(X):
@@ -161,59 +131,22 @@ class TableEncoder:
         return _as_fitted(encoder, column).values if column.kind == "text" else None
 
     def expand(self, codes: FloatArray) -> FloatArray:
-        """Return the inputs of codes.
-
-        Parameters
-        ----------
-        codes : ndarray of shape (n_samples, n_codes)
-            Codes.
-
-        Returns
-        -------
-        inputs : ndarray of shape (n_samples, n_inputs)
-            Finite numbers.
-        """
+        """Return the inputs (n, n_inputs) of codes."""
         if all(isinstance(column, NumberColumn) for column in self.columns):
             return codes
         return np.hstack([column.expand(part) for column, part in zip(self.columns, self._parts(codes), strict=True)])
 
     def transform(self, X: Any) -> FloatArray:
-        """Return the inputs of the rows of a data frame.
-
-        Parameters
-        ----------
-        X : data frame
-            Rows to predict.
-
-        Returns
-        -------
-        inputs : ndarray of shape (n_samples, n_inputs)
-            Finite numbers.
-        """
+        """Return the inputs (n, n_inputs) of the rows of a data frame."""
         return self.expand(self.code(X))
 
     def learn(
         self, codes: FloatArray, y: FloatArray, counts: FloatArray | None = None, sets: IndexArray | None = None
     ) -> tuple[TableEncoder, FloatArray]:
-        """Return the encoder with statistics of targets, and the inputs of the training rows.
+        """Return the encoder with statistics of targets, and the inputs of the training rows with these codes.
 
-        Parameters
-        ----------
-        codes : ndarray of shape (n_samples, n_codes)
-            Codes of the training rows.
-        y : ndarray of shape (n_samples,)
-            Their targets.
-        counts : ndarray of shape (n_samples,), optional
-            How many times each row is counted.
-        sets : ndarray of shape (n_samples,), optional
-            Number of the set of each row; statistics for a row are computed from rows of other sets.
-
-        Returns
-        -------
-        encoder : TableEncoder
-            The encoder for rows to predict.
-        inputs : ndarray of shape (n_samples, n_inputs)
-            Inputs of the training rows; statistics of targets for a row are computed from other rows.
+        Each row is counted ``counts`` times. In its inputs, statistics of targets are computed from other rows, of
+        other ``sets`` if the number of the set of each row is given.
         """
         times = np.ones(len(y)) if counts is None else counts
         scores, parts = normal_scores(y, times), parts_of_rows(len(y), sets)

@@ -85,7 +85,7 @@ class ParquetRows(BlockSource):
             tests = (is_a.is_integer, is_a.is_floating, is_a.is_decimal, is_a.is_boolean, is_a.is_null)
             if not any(test(kind) for test in tests):
                 raise not_numeric(name, kind, place)
-        super().__init__(self.columns.words)
+        super().__init__(self.columns.role_names)
 
     def _count(self) -> int:
         parts = [self._dataset] if self._files is None else self._files
@@ -100,7 +100,7 @@ class ParquetRows(BlockSource):
                 yield self._piece(table, part.path)
         if self._files is None:
             names = self._schema.names
-            with _named_errors("the dataset"):  # with as little read-ahead by Arrow as possible
+            with parquet_errors("the dataset"):  # with as little read-ahead by Arrow as possible
                 scanner = self._dataset.scanner(names, batch_size=size, batch_readahead=1, fragment_readahead=1)
                 for batch in scanner.to_batches():
                     yield self._piece(pa.Table.from_batches([batch]), "")
@@ -130,11 +130,11 @@ def _open_dataset(source: Any) -> Any:
     if isinstance(source, ds.Dataset):
         return source
     if isinstance(source, str) and "://" in source:
-        with _named_errors(source):
+        with parquet_errors(source):
             return ds.dataset(source, format="parquet", partitioning="hive")
     files, folder = _find_files(source)
     parts = {} if folder is None else {"partitioning": "hive", "partition_base_dir": folder}
-    with _named_errors(files[0]):
+    with parquet_errors(files[0]):
         column_names(pq.read_schema(files[0]).empty_table())  # raises if some are equal
         return ds.dataset(files, format="parquet", **parts)
 
@@ -191,7 +191,7 @@ def _common_schema(fragments: Sequence[Any], names: Sequence[str] | None) -> Any
 
     schema = None
     for part in fragments:
-        with _named_errors(part.path):
+        with parquet_errors(part.path):
             own = part.physical_schema.remove_metadata()
         for name, value in _partition(part).items():
             if name not in own.names:
@@ -226,7 +226,7 @@ def _file_tables(part: Any, schema: Any, size: int) -> Iterator[Any]:
     fixed = {name: value for name, value in _partition(part).items() if name not in inside}
     groups = [group.id for group in part.row_groups]
     with (
-        _named_errors(part.path),
+        parquet_errors(part.path),
         part.filesystem.open_input_file(part.path) as raw,
         pq.ParquetFile(raw, buffer_size=_BUFFER, pre_buffer=False) as file,
     ):
@@ -241,7 +241,7 @@ def _file_tables(part: Any, schema: Any, size: int) -> Iterator[Any]:
 
 
 @contextmanager
-def _named_errors(place: str) -> Iterator[None]:
+def parquet_errors(place: str) -> Iterator[None]:
     """Convert errors of Arrow to an error that names the file."""
     import pyarrow as pa
 

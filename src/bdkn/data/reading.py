@@ -19,7 +19,7 @@ from bdkn.typing import FloatArray
 DAY = 86_400.0
 """Seconds per day."""
 
-_INDEX_NAMES = re.compile(r"__index_level_\d+__")
+INDEX_NAMES = re.compile(r"__index_level_\d+__")
 """Names of the columns in which pyarrow stores the index of a pandas data frame."""
 
 _NO_SINGLE_VALUE = (complex, bytes, bytearray, list, tuple, dict, set, frozenset, np.ndarray)
@@ -73,7 +73,7 @@ def is_frame(X: Any) -> bool:
 def column_names(X: Any) -> list[Any]:
     """Return the names of the columns of a data frame; raise if some are equal."""
     if hasattr(X, "column_names"):
-        names = [name for name in X.column_names if not _INDEX_NAMES.fullmatch(name)]
+        names = [name for name in X.column_names if not INDEX_NAMES.fullmatch(name)]
     else:
         names = list(X.columns)
     twice = sorted({str(name) for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []

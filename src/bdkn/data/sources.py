@@ -38,7 +38,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Words:
+class RoleNames:
     """Names of targets, weights and groups in messages."""
 
     y: str = "y"
@@ -52,8 +52,8 @@ class BlockSource(ABC):
     The number of rows and the columns must be the same in every pass over the source.
     """
 
-    def __init__(self, words: Words | None = None, n_rows: int | None = None) -> None:
-        self._words = words or Words()
+    def __init__(self, names: RoleNames | None = None, n_rows: int | None = None) -> None:
+        self._role_names = names or RoleNames()
         self._n_rows = n_rows
         self._columns: _Columns | None = None
 
@@ -93,7 +93,7 @@ class BlockSource(ABC):
         """Yield all rows of one pass, checked, and compare their number with that of other passes."""
         n, first_given = 0, None
         for piece in pieces:
-            rows = check_piece(piece, n, self._words)
+            rows = check_piece(piece, n, self._role_names)
             if not len(rows):
                 continue
             columns = _columns_of(rows.X)
@@ -149,18 +149,18 @@ def _in_blocks(parts: Iterable[Rows], size: int | None) -> Iterator[Rows]:
         yield Rows.join(waiting)
 
 
-def check_piece(piece: Piece, first: int, words: Words) -> Rows:
+def check_piece(piece: Piece, first: int, names: RoleNames) -> Rows:
     """Return the rows of a piece, of which the first has the number ``first``; raise unless they are training rows."""
     try:
         if piece.y is None:
-            raise InvalidParameterError(f"every block must have targets; {words.y} is None")
-        X, y = _table(piece.X), _single_column(read_numbers(words.y, piece.y))
+            raise InvalidParameterError(f"every block must have targets; {names.y} is None")
+        X, y = _table(piece.X), _single_column(read_numbers(names.y, piece.y))
         weights = piece.sample_weight
-        counts = None if weights is None else _single_column(read_numbers(words.sample_weight, weights))
+        counts = None if weights is None else _single_column(read_numbers(names.sample_weight, weights))
     except InvalidParameterError as error:
         raise InvalidParameterError(f"{error} (counted from {_where(piece, first)})") from error
     groups = None if piece.groups is None else _single_column(np.asarray(piece.groups))
-    for name, values in ((words.y, y), (words.sample_weight, counts), (words.groups, groups)):
+    for name, values in ((names.y, y), (names.sample_weight, counts), (names.groups, groups)):
         if values is not None and values.shape != (len(X),):
             raise InvalidParameterError(
                 f"{name} must hold one value per row of X, shape ({len(X)},); got {values.shape} in the block that "
@@ -174,12 +174,12 @@ def check_piece(piece: Piece, first: int, words: Words) -> Rows:
                 f"{rule}; {_where(piece, first + row)} is {values[row]}: leave out such rows where they are read"
             )
 
-    check(np.isfinite(y), y, f"{words.y} must hold a finite number for every row")
+    check(np.isfinite(y), y, f"{names.y} must hold a finite number for every row")
     if counts is not None:
-        rule = f"{words.sample_weight} must hold a finite number >= 0 for every row, as it counts rows"
+        rule = f"{names.sample_weight} must hold a finite number >= 0 for every row, as it counts rows"
         check(np.isfinite(counts) & (counts >= 0), counts, rule)
     if groups is not None:
-        check(~missing_labels(groups), groups, f"{words.groups} must hold a label for every row")
+        check(~missing_labels(groups), groups, f"{names.groups} must hold a label for every row")
         groups = groups.astype(str) if groups.dtype.kind == "O" else groups
     return Rows(X, y, counts, groups)
 
@@ -276,9 +276,9 @@ class NamedColumns:
         )
 
     @property
-    def words(self) -> Words:
+    def role_names(self) -> RoleNames:
         """The names of targets, weights and groups in messages."""
-        return Words(*(f"column {name!r}" for name in (self.target, self.sample_weight, self.groups)))
+        return RoleNames(*(f"column {name!r}" for name in (self.target, self.sample_weight, self.groups)))
 
 
 def not_numeric(name: Any, kind: object, place: str) -> InvalidParameterError:

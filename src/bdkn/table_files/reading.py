@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
 from bdkn.blocks import READ_ROWS
+from bdkn.data.parquet import parquet_errors
+from bdkn.data.reading import INDEX_NAMES
 from bdkn.errors import InvalidParameterError, listed, require
 from bdkn.table_files.csv_files import CsvFile, check_header, without_missing
 from bdkn.table_files.formats import STREAM, check_input, format_of
@@ -22,9 +23,6 @@ MOST_FACTOR = 1000
 
 _NUMBER_BYTES = 8
 """Size of a number in memory, in bytes."""
-
-_INDEX = re.compile(r"__index_level_\d+__")
-"""Names of the columns in which pyarrow stores the index of a pandas data frame."""
 
 
 def column_names(path: str | os.PathLike[str]) -> tuple[str, ...]:
@@ -103,18 +101,14 @@ def check_columns(
 @contextmanager
 def _opened_parquet(path: str | os.PathLike[str], texts: Sequence[str] = ()) -> Iterator[Any]:
     """Yield an open Parquet file, in which the columns ``texts`` are read as codes; errors name the file."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False, read_dictionary=list(texts)) as file:
-            check_header(file.schema_arrow.names, os.fspath(path))
-            yield file
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InvalidParameterError(
-            f"{os.fspath(path)} cannot be read as Parquet ({reason}); it is damaged, incomplete or of another kind"
-        ) from error
+    with (
+        parquet_errors(os.fspath(path)),
+        pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False, read_dictionary=list(texts)) as file,
+    ):
+        check_header(file.schema_arrow.names, os.fspath(path))
+        yield file
 
 
 def _parquet_blocks(path: str | os.PathLike[str], columns: list[str]) -> Iterator[Any]:
@@ -175,7 +169,7 @@ def plain_columns(table: Any, place: str = "the table") -> Any:
     """Return an Arrow table with columns of types that regressors accept, without the index of pandas."""
     import pyarrow as pa
 
-    names = [name for name in table.column_names if not _INDEX.fullmatch(name)]
+    names = [name for name in table.column_names if not INDEX_NAMES.fullmatch(name)]
     return pa.table({name: _plain(table[name], name, place) for name in names})
 
 
