@@ -230,9 +230,15 @@ def check_choice(name: str, given: object, allowed: Iterable[str]) -> None:
     names = list(allowed)
     if isinstance(given, str) and given in names:
         return
-    near = difflib.get_close_matches(given, names, n=1) if isinstance(given, str) else []
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = did_you_mean(given, names)
     raise InvalidParameterError(f"{name} must be one of {listed(names, _MAX_CHOICES)}; got {shown(given)}{hint}")
+
+
+def did_you_mean(given: object, names: Iterable[object]) -> str:
+    """Return the end of a message that suggests the name most similar to ``given``; empty if none is similar."""
+    texts = [name for name in names if isinstance(name, str)]
+    near = difflib.get_close_matches(given, texts, n=1) if isinstance(given, str) else []
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def check_number(

@@ -6,7 +6,6 @@ import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from bdkn.arrays import read_numbers
 from bdkn.blocks import LARGE_CELLS, READ_ROWS, rows_within
 from bdkn.data.reading import column_names, is_frame
 from bdkn.data.rows import Rows, missing_labels, take_rows
-from bdkn.errors import InvalidParameterError, check_number, listed, shown
+from bdkn.errors import InvalidParameterError, check_number, did_you_mean, listed, shown
 from bdkn.typing import BoolArray
 
 _MIN_ROWS = 1 << 8
@@ -290,13 +289,11 @@ def not_numeric(name: Any, kind: object, place: str) -> InvalidParameterError:
 
 def _check_name(role: str, name: Any, names: Sequence[Any], place: str) -> None:
     """Raise unless a table has a column of this name."""
-    if isinstance(name, Hashable) and name in set(names):
-        return
-    near = get_close_matches(name, [one for one in names if isinstance(one, str)], 1) if isinstance(name, str) else []
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise InvalidParameterError(
-        f"{role} must be the name of a column of {place}, which has {listed(names)}; got {shown(name)}{hint}"
-    )
+    if not (isinstance(name, Hashable) and name in set(names)):
+        raise InvalidParameterError(
+            f"{role} must be the name of a column of {place}, which has {listed(names)}; got {shown(name)}"
+            + did_you_mean(name, names)
+        )
 
 
 class ArrayRows(BlockSource):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import Any
 
 from bdkn.blocks import READ_ROWS
 from bdkn.data.parquet import parquet_errors
 from bdkn.data.reading import INDEX_NAMES
-from bdkn.errors import InvalidParameterError, listed, require
+from bdkn.errors import InvalidParameterError, did_you_mean, listed, require
 from bdkn.table_files.csv_files import CsvFile, check_header, without_missing
 from bdkn.table_files.formats import STREAM, check_input, format_of
 
@@ -90,11 +89,10 @@ def check_columns(
     """Raise unless a table has the columns ``required``; the message lists missing and existing columns."""
     missing = [name for name in required if name not in names]
     if missing:
-        near = get_close_matches(missing[0], names, 1) if len(missing) == 1 else []
+        hint = did_you_mean(missing[0], names) if len(missing) == 1 else ""
         raise InvalidParameterError(
             f"{os.fspath(path)} must have the column{'s' if len(missing) > 1 else ''} "
-            f"{listed(missing)}; it has {listed(names)}"
-            + (f"; did you mean {near[0]!r}?" if near else ". Add what is missing; its cells may be empty")
+            f"{listed(missing)}; it has {listed(names)}" + (hint or ". Add what is missing; its cells may be empty")
         )
 
 
