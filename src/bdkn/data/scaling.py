@@ -17,7 +17,7 @@ from sklearn.utils import _safe_indexing
 
 from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
 from bdkn.data.rows import BLOCK_ROWS, Rows, RowSource, table_blocks, take_rows
-from bdkn.data.target_values import TargetValues, find_values
+from bdkn.data.target_values import TargetValues
 from bdkn.errors import InvalidParameterError
 from bdkn.predictive import Predictive, Transformed
 from bdkn.predictive.links import IDENTITY, Link
@@ -357,31 +357,3 @@ class TargetScaler:
         """Return the logarithm of the derivative of the scaled target by y, at numbers in scaled units."""
         slope = 0.0 if self.is_linear else self.link.log_derivative(self.inverse(scaled))
         return np.asarray(slope - np.log(self.scale))
-
-
-@dataclass(frozen=True, eq=False)
-class Encoders:
-    """The encoder of a table's columns and that of the targets."""
-
-    inputs: Encoder
-    targets: TargetScaler
-
-    def transform(self, rows: Rows) -> Rows:
-        """Return the inputs and the scaled targets of rows."""
-        return Rows(self.inputs.transform(rows.X), self.targets.transform(rows.y), rows.counts)
-
-
-def encode(
-    rows: Rows,
-    *,
-    standardize_y: bool = True,
-    fit_encoder: Callable[[RowSource], Encoder] = Standardizer.fit,
-    link: Link = IDENTITY,
-) -> tuple[Rows, Encoders]:
-    """Fit the encoders to training rows; return the encoded rows and the encoders."""
-    values = find_values(rows.y, rows.counts)
-    targets = (
-        TargetScaler.fit(rows.y, rows.counts, link, values) if standardize_y else TargetScaler(0.0, 1.0, link, values)
-    )
-    encoders = Encoders(fit_encoder(rows), targets)
-    return encoders.transform(rows), encoders
