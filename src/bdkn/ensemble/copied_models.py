@@ -162,6 +162,25 @@ class BayesianLinear(CopiedModel):
 # Trees
 
 
+def check_nodes(feature: Ints, right: Ints, roots: Ints) -> None:
+    """Raise unless every path from a root ends in a leaf of its tree, in trees whose left children are the next nodes.
+
+    Parameters
+    ----------
+    feature : array (n,)
+        Features of the nodes of all trees, below zero in a leaf.
+    right : array (n,)
+        Right children.
+    roots : array (trees,)
+        Numbers of the roots.
+    """
+    n = len(feature)
+    must(roots[0] == 0 and (np.diff(roots) > 0).all() and roots[-1] < n, "roots must be nodes in order")
+    ends = np.repeat(np.append(roots[1:], n), np.diff(np.append(roots, n)))
+    is_inside = (np.arange(1, n + 1) < right) & (right < ends)
+    must((is_inside | (feature < 0)).all(), "children must follow their node, inside of its tree")
+
+
 def _no_columns() -> Ints:
     return np.empty(0, dtype=np.int32)
 
@@ -201,12 +220,9 @@ class Trees(CopiedModel):
 
     def check(self) -> None:
         """Raise unless every path from a root ends at a leaf of its tree: compiled code does not check indices."""
-        n, roots, is_split = len(self.feature), self.roots, self.feature >= 0
+        n, is_split = len(self.feature), self.feature >= 0
         must(n <= MOST_NODES, f"must have at most {MOST_NODES} nodes; got {n}")
-        must(roots[0] == 0 and (np.diff(roots) > 0).all() and roots[-1] < n, "roots must be nodes in order")
-        ends = np.repeat(np.append(roots[1:], n), np.diff(np.append(roots, n)))
-        is_inside = (np.arange(1, n + 1) < self.right) & (self.right < ends)
-        must((is_inside | ~is_split).all(), "children must follow their node, inside of its tree")
+        check_nodes(self.feature, self.right, self.roots)
         must((self.feature < self.n_columns).all(), f"features must be from 0 to {self.n_columns - 1}")
         must(np.isfinite(self.number[~is_split]).all(), "values of leaves must be finite")
         must(not np.isnan(self.number).any(), "thresholds must be numbers")
