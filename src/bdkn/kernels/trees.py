@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.kernels.code_cache import compiled, inlined
+from bdkn.kernels.code_cache import compiled
 from bdkn.typing import Float32Array, FloatArray, IndexArray
 
 Ints = NDArray[np.int32]
@@ -251,7 +251,7 @@ def find_nodes(nodes: NDArray[Any], roots: Ints, inputs: Float32Array, fewest: i
     return found
 
 
-@inlined
+@compiled
 def _average_shares(
     nodes: Ints,
     usable: NDArray[np.bool_],
@@ -293,7 +293,7 @@ def _average_shares(
     return count, (squares - alone) / max(1.0, used * (used - 1.0))
 
 
-@inlined
+@compiled
 def _merge(
     at: FloatArray,
     weights: FloatArray,
@@ -458,14 +458,16 @@ def component_densities(
     positions: FloatArray, widths: FloatArray, masses: FloatArray, first: IndexArray, last: IndexArray, u: FloatArray
 ) -> FloatArray:
     """Return the density (m, K) of each kind of component at u (m,)."""
-    found = np.zeros((len(u), len(first)))
+    found = np.empty((len(u), len(first)))
     for i in range(len(u)):
         for k in range(len(first)):
+            density = 0.0
             for c in range(first[k], last[k]):
                 z = (u[i] - positions[i, c]) / widths[i, c]
                 if masses[i, c] > 0.0 and abs(z) < MOST_WIDTHS:
-                    found[i, k] += masses[i, c] * np.exp(-0.5 * z * z) / widths[i, c]
-    return found * ROOT_2PI_INVERSE
+                    density += masses[i, c] * math.exp(-0.5 * z * z) / widths[i, c]
+            found[i, k] = density * ROOT_2PI_INVERSE
+    return found
 
 
 @compiled
