@@ -131,7 +131,7 @@ class NeighbourDensity:
         if self.shares.shape != (len(self.knots), 1 + len(slots[0])) or len(inside) != len(parts.position):
             raise InvalidParameterError(f"shares must be of all kinds at each knot; got shape {self.shares.shape}")
         mean_tilt = math.exp(self.tilt * math.log(4.0) + float(betaln(1.0 + self.tilt, 1.0 + self.tilt)))
-        weigh(tuple(parts), slots, self.knots, self.shares, inside, (self.tilt, mean_tilt, self.narrowing), out)
+        weigh((*parts,), slots, self.knots, self.shares, inside, (self.tilt, mean_tilt, self.narrowing), out)
 
     def with_errors(self, errors: FloatArray) -> NeighbourDensity:
         """Return the density with other standardised errors of the training rows."""
@@ -191,7 +191,7 @@ def fit_density(
     if len(y) > _MOST_ROWS:
         used = _sample(np.arange(len(y)), _MOST_ROWS, seed)
         table, y, df, loc, scale = table[used], y[used], df[used], loc[used], scale[used]
-        counts, groups = (None if part is None else part[used] for part in (counts, groups))
+        counts, groups = None if counts is None else counts[used], None if groups is None else groups[used]
 
     standardizer = Standardizer.fit(Rows(_filled(table), y, counts))
     inputs = encode_inputs(standardizer, table)
@@ -285,8 +285,8 @@ class ScoredRows:
 
     def rows(self, rows: IndexArray | slice) -> ScoredRows:
         """Return some of the rows."""
-        own = (self.y, self.df, self.loc, self.scale, self.counts, self.groups, self.log_density)
-        return ScoredRows(*(part[rows] for part in own), self.parts.rows(rows))
+        y, df, loc, scale, counts = (part[rows] for part in (self.y, self.df, self.loc, self.scale, self.counts))
+        return ScoredRows(y, df, loc, scale, counts, self.groups[rows], self.log_density[rows], self.parts.rows(rows))
 
     def spaced(self, most: int) -> ScoredRows:
         """Return about this number of rows, evenly spaced."""

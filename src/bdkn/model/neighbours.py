@@ -7,7 +7,7 @@ units of the scale predicted for them, are smoothed by Gaussians of a few bandwi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,9 +63,7 @@ class Forest:
         lengths = {len(part) for part in (self.threshold, self.right, self.start, self.stop)}
         must(lengths == {n} and len(self.copies) == drawn, "arrays of nodes, and those of rows, must have one length")
         check_nodes(self.feature, self.right, self.roots)
-        must(
-            bool(((self.start >= 0) & (self.start < self.stop) & (self.stop <= drawn)).all()), "nodes must have rows"
-        )
+        must(bool(((self.start >= 0) & (self.start < self.stop) & (self.stop <= drawn)).all()), "nodes must have rows")
         first, last = self.start[self.roots], self.stop[self.roots]
         must(np.array_equal(np.append(first, drawn), np.append(0, last)), "rows must be in the order of the trees")
 
@@ -233,13 +231,14 @@ class Components(NamedTuple):
     mass: FloatArray
     log_agreement: FloatArray
 
-    def rows(self, rows: IndexArray | slice) -> Self:
+    def rows(self, rows: IndexArray | slice) -> Components:
         """Return the components of some rows."""
-        return self._make(part[rows] for part in self)
+        return Components(self.position[rows], self.width[rows], self.mass[rows], self.log_agreement[rows])
 
     def slots(self, slots: IndexArray) -> Components:
         """Return some of the components of each row."""
-        return Components(*(part.take(slots, axis=1) for part in self[:3]), self.log_agreement)
+        position, width, mass = (part.take(slots, axis=1) for part in (self.position, self.width, self.mass))
+        return Components(position, width, mass, self.log_agreement)
 
 
 @stored
