@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from bdkn.data.scaling import Columns
-from bdkn.model.extrapolation import Support, closeness_of, gate, nearest_number
+from bdkn.model.extrapolation import Support, gate, nearest_number, similarity_matrix
 
 
 def uniform(n=80, p=3, seed=0):
@@ -118,7 +118,7 @@ def test_the_nearest_prototype_is_the_nearest(seed, n, m):
     rng = np.random.default_rng(seed)
     Z, prototypes = rng.normal(size=(n, 3)), rng.normal(size=(m, 3))
     apart = np.linalg.norm(Z[:, None] - prototypes, axis=2)
-    np.testing.assert_array_equal(nearest_number(Z, closeness_of(prototypes)), apart.argmin(axis=1))
+    np.testing.assert_array_equal(nearest_number(Z, similarity_matrix(prototypes)), apart.argmin(axis=1))
 
 
 def test_the_gate_is_closed_up_to_ratio_one_and_open_from_two():
