@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bdkn.model import density as module
-from bdkn.model.density import ScoredRows, calibrated, equal_rows, fit_density, is_better, least_bandwidth
-from bdkn.model.neighbours import encode_inputs
+from bdkn.model.density import ScoredRows, calibrated, fit_density, is_better
+from bdkn.model.neighbours import encode_inputs, equal_rows, least_bandwidth
 from bdkn.predictive import StudentT
 
 SEED = np.random.SeedSequence(0)

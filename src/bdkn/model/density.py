@@ -16,11 +16,9 @@ import numpy as np
 from scipy.special import betaln
 
 from bdkn.blocks import THREAD_ROWS, row_slices
-from bdkn.data.rows import Rows
-from bdkn.data.scaling import Standardizer
 from bdkn.errors import InvalidParameterError
 from bdkn.inference.forecast import interpolation, stack_densities
-from bdkn.model.neighbours import KINDS, Components, Neighbours, encode_inputs, grow_forest
+from bdkn.model.neighbours import Components, Neighbours, encode_inputs
 from bdkn.predictive import StudentT, StudentTMixture
 from bdkn.predictive.location_scale import student_t_logpdf
 from bdkn.storage.fields import NonNegative, Number, floats, must, sizes, stored
@@ -50,9 +48,6 @@ _SCORED_ROWS = 1 << 8
 
 _FEWEST_OTHER_TREES = 5
 """Minimum number of trees that have not drawn a row by which weights are learned."""
-
-_FLOOR = 0.6
-"""Minimum bandwidth, in units of the median gap between neighbouring values of the target."""
 
 _KNOTS = (0.05, 0.5, 0.95)
 """Levels of the quantiles of the trees' agreement at which weights are learned."""
@@ -193,71 +188,41 @@ def fit_density(
         table, y, df, loc, scale = table[used], y[used], df[used], loc[used], scale[used]
         counts, groups = None if counts is None else counts[used], None if groups is None else groups[used]
 
-    standardizer = Standardizer.fit(Rows(_filled(table), y, counts))
-    inputs = encode_inputs(standardizer, table)
-    groups = equal_rows(inputs, y) if groups is None else np.unique(groups, return_inverse=True)[1]
-    forest = grow_forest(inputs, y, counts, seed, groups=groups, n_jobs=n_jobs)
     errors, unit = (y - loc) / scale, float(np.median(scale))
-    kinds = np.array(KINDS, dtype=np.float64)
-    neighbours = Neighbours(standardizer, forest, y, errors, unit, least_bandwidth(y), kinds, used)
-
-    absent = forest.absent(len(y))
+    neighbours, inputs, groups = Neighbours.fit(
+        table, y, counts, errors, unit, used, seed, groups=groups, n_jobs=n_jobs
+    )
+    absent = neighbours.forest.absent(len(y))
     scored = _sample(np.flatnonzero(absent.sum(axis=1) >= _FEWEST_OTHER_TREES), _MOST_SCORED, seed)
     if len(scored) < FEWEST_ROWS:
         return None
+    y, df, loc, scale, groups = y[scored], df[scored], loc[scored], scale[scored], groups[scored]
+    inputs, absent, counts = inputs[scored], absent[scored], np.ones(len(y)) if counts is None else counts[scored]
     slices = row_slices(len(scored), _COMPONENT_ROWS)
     found: list[Any] = [None] * len(slices)
 
     def compute(k: int) -> None:
-        some = scored[slices[k]]
-        found[k] = neighbours.components(df[some], loc[some], scale[some], inputs[some], absent[some])
+        rows = slices[k]
+        found[k] = neighbours.components(df[rows], loc[rows], scale[rows], inputs[rows], absent[rows])
 
     run_on_threads(compute, range(len(slices)), n_jobs)
     parts = Components(*map(np.concatenate, zip(*found, strict=True)))
-    y, df, loc, scale, groups = y[scored], df[scored], loc[scored], scale[scored], groups[scored]
     with np.errstate(divide="ignore"):
         of_kinds = np.log(component_densities(*parts[:3], *neighbours.kind_arrays[2:4], (y - loc) / scale))
     log_density = np.column_stack([student_t_logpdf(y, df, loc, scale), of_kinds - np.log(scale)[:, None]])
-    counts = np.ones(len(y)) if counts is None else counts[scored]
     rows = ScoredRows(y, df, loc, scale, counts, groups, log_density, parts)
 
     # If the mixture of all kinds with weight is not better, those kinds are tried that are errors around the
     # prediction, and leave its centre nearly as it is.
     has_weight = stacked(neighbours, rows).shares[:, 1:].max(axis=0) >= _LITTLE
-    for chosen in (has_weight, has_weight & (kinds[:, 0] > 0.0)):
+    for chosen in (has_weight, has_weight & (neighbours.kinds[:, 0] > 0.0)):
         if chosen.any():
-            fewer, own = replace(neighbours, kinds=kinds[chosen]), rows.only(neighbours, np.flatnonzero(chosen))
+            own = rows.only(neighbours, np.flatnonzero(chosen))
+            fewer = replace(neighbours, kinds=neighbours.kinds[chosen])
             density = calibrated(stacked(fewer, own), own, n_jobs)
             if is_better(density, own, n_jobs):
                 return density
     return None
-
-
-def equal_rows(inputs: Float32Array, y: FloatArray) -> IndexArray:
-    """Return a number for each row that it shares with the rows whose inputs and targets are equal to its own."""
-    odd = np.random.default_rng(0).integers(2**62, size=inputs.shape[1] + 1, dtype=np.uint64) * np.uint64(2)
-    odd += np.uint64(1)
-    keys = (inputs + np.float32(0.0)).view(np.int32)  # -0 becomes 0
-    keys ^= (keys >> 31) & np.int32(0x7FFFFFFF)  # in the order of the inputs
-    code = (y + 0.0).view(np.uint64) * odd[-1]
-    for column, factor in zip(keys.T, odd, strict=False):
-        code = (code ^ (code >> np.uint64(29))) * factor + column.astype(np.uint64)
-    return np.asarray(np.unique(code, return_inverse=True)[1])
-
-
-def _filled(table: Any) -> Any:
-    """Return the table with each column's mean in place of numbers that are not finite."""
-    known = np.isfinite(table)
-    if known.all():
-        return table
-    sums = np.where(known, table, 0.0).sum(axis=0)
-    return np.where(known, table, sums / np.maximum(known.sum(axis=0), 1))
-
-
-def least_bandwidth(y: FloatArray) -> float:
-    """Return the minimum bandwidth, by the gaps between targets: a discrete target has no spikes at its values."""
-    values = np.unique(y)
-    return _FLOOR * float(np.median(np.diff(values))) if len(values) > 1 else 0.0
 
 
 def _sample(rows: IndexArray, most: int, seed: np.random.SeedSequence) -> IndexArray:
@@ -285,8 +250,9 @@ class ScoredRows:
 
     def rows(self, rows: IndexArray | slice) -> ScoredRows:
         """Return some of the rows."""
+        parts = Components(*[part[rows] for part in self.parts])
         y, df, loc, scale, counts = (part[rows] for part in (self.y, self.df, self.loc, self.scale, self.counts))
-        return ScoredRows(y, df, loc, scale, counts, self.groups[rows], self.log_density[rows], self.parts.rows(rows))
+        return ScoredRows(y, df, loc, scale, counts, self.groups[rows], self.log_density[rows], parts)
 
     def spaced(self, most: int) -> ScoredRows:
         """Return about this number of rows, evenly spaced."""
@@ -296,8 +262,9 @@ class ScoredRows:
         """Return the rows with some of the kinds of components."""
         first, last = neighbours.kind_arrays[2:4]
         slots = np.concatenate([np.arange(first[k], last[k]) for k in kinds])
-        log_density = self.log_density.take(np.append(0, 1 + kinds), axis=1)
-        return replace(self, log_density=log_density, parts=self.parts.slots(slots))
+        position, width, mass = (part.take(slots, axis=1) for part in self.parts[:3])
+        parts = Components(position, width, mass, self.parts.log_agreement)
+        return replace(self, log_density=self.log_density.take(np.append(0, 1 + kinds), axis=1), parts=parts)
 
     def mean_and_error(self, gain: FloatArray) -> tuple[float, float]:
         """Return the mean of a number per row and its standard error, for which a group is one observation."""
@@ -354,10 +321,8 @@ def is_better(density: NeighbourDensity, rows: ScoredRows, n_jobs: int | None) -
     if not mean - price > _CLEARLY * error:
         return False
     some = rows.spaced(_MOST_CRPS)
-    excess = some.on_threads(lambda part: crps(density, part), n_jobs) - StudentT(some.df, some.loc, some.scale).crps(
-        some.y
-    )
-    mean, error = some.mean_and_error(excess)
+    own = StudentT(some.df, some.loc, some.scale).crps(some.y)
+    mean, error = some.mean_and_error(some.on_threads(lambda part: crps(density, part), n_jobs) - own)
     return mean <= _BY_CHANCE * error
 
 

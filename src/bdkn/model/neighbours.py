@@ -12,6 +12,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bdkn.data.rows import Rows
 from bdkn.data.scaling import LIMIT, Standardizer
 from bdkn.ensemble.copied_models import check_nodes
 from bdkn.errors import DivergedError, InvalidParameterError
@@ -72,7 +73,6 @@ class Forest:
         """Nodes as compiled code reads them."""
         from bdkn.kernels.trees import FOREST_NODE
 
-        self.check()
         nodes = np.empty(len(self.feature), dtype=FOREST_NODE)
         nodes["feature"], nodes["threshold"], nodes["right"] = self.feature, self.threshold, self.right
         nodes["size"] = self.stop - self.start
@@ -179,6 +179,9 @@ def encode_inputs(inputs: Standardizer, table: Any) -> Float32Array:
     return scaled if np.isfinite(scaled).all() else np.nan_to_num(scaled, nan=LIMIT)
 
 
+_FLOOR = 0.6
+"""Minimum bandwidth, in units of the median gap between neighbouring values of the target."""
+
 _BROAD = 4
 """Minimum number of training rows of a broad node."""
 
@@ -231,15 +234,6 @@ class Components(NamedTuple):
     mass: FloatArray
     log_agreement: FloatArray
 
-    def rows(self, rows: IndexArray | slice) -> Components:
-        """Return the components of some rows."""
-        return Components(self.position[rows], self.width[rows], self.mass[rows], self.log_agreement[rows])
-
-    def slots(self, slots: IndexArray) -> Components:
-        """Return some of the components of each row."""
-        position, width, mass = (part.take(slots, axis=1) for part in (self.position, self.width, self.mass))
-        return Components(position, width, mass, self.log_agreement)
-
 
 @stored
 @dataclass(frozen=True, eq=False)
@@ -273,10 +267,34 @@ class Neighbours:
         must(bool(slots.sum() <= _MOST_SLOTS), f"kinds must have at most {_MOST_SLOTS} slots")
         must(bool((numbers[:, 0] > 0.0).all() and (numbers >= 0.0).all()), "bandwidths must be > 0, and powers >= 0")
 
+    @classmethod
+    def fit(
+        cls,
+        table: Any,
+        y: FloatArray,
+        counts: FloatArray | None,
+        errors: FloatArray,
+        unit: float,
+        rows: IndexArray | None,
+        seed: np.random.SeedSequence,
+        *,
+        groups: IndexArray | None,
+        n_jobs: int | None,
+    ) -> tuple[Neighbours, Float32Array, IndexArray]:
+        """Return the neighbours of training rows, with the inputs of the rows and the groups that were drawn together.
+
+        The other parameters are those of ``fit_density``, and the fields of the class.
+        """
+        inputs = Standardizer.fit(Rows(_filled(table), y, counts))
+        encoded = encode_inputs(inputs, table)
+        groups = equal_rows(encoded, y) if groups is None else np.unique(groups, return_inverse=True)[1]
+        forest = grow_forest(encoded, y, counts, seed, groups=groups, n_jobs=n_jobs)
+        kinds = np.array(KINDS, dtype=np.float64)
+        return cls(inputs, forest, y, errors, unit, least_bandwidth(y), kinds, rows), encoded, groups
+
     @lazy
     def kind_arrays(self) -> tuple[IndexArray, IndexArray, IndexArray, IndexArray, FloatArray, FloatArray]:
         """For each kind: whether it is of errors and of broad nodes, first and last slot, bandwidth and power."""
-        self.check()
         of_errors, is_broad, slots, bandwidth, power = self.kinds.T
         last = np.cumsum(slots.astype(np.intp))
         width = np.where(of_errors > 0.0, bandwidth, bandwidth * self.unit)
@@ -331,3 +349,30 @@ class Neighbours:
         of_errors, width = self.kind_arrays[0] > 0, self.kind_arrays[4]
         values = np.concatenate([np.abs(self.targets), width[~of_errors], [self.floor]])
         return float(values.max()), float(np.concatenate([np.abs(self.errors), width[of_errors]]).max())
+
+
+def _filled(table: Any) -> Any:
+    """Return the table with each column's mean in place of numbers that are not finite."""
+    known = np.isfinite(table)
+    if known.all():
+        return table
+    sums = np.where(known, table, 0.0).sum(axis=0)
+    return np.where(known, table, sums / np.maximum(known.sum(axis=0), 1))
+
+
+def equal_rows(inputs: Float32Array, y: FloatArray) -> IndexArray:
+    """Return a number for each row that it shares with the rows whose inputs and targets are equal to its own."""
+    odd = np.random.default_rng(0).integers(2**62, size=inputs.shape[1] + 1, dtype=np.uint64) * np.uint64(2)
+    odd += np.uint64(1)
+    keys = (inputs + np.float32(0.0)).view(np.int32)  # -0 becomes 0
+    keys ^= (keys >> 31) & np.int32(0x7FFFFFFF)  # in the order of the inputs
+    code = (y + 0.0).view(np.uint64) * odd[-1]
+    for column, factor in zip(keys.T, odd, strict=False):
+        code = (code ^ (code >> np.uint64(29))) * factor + column.astype(np.uint64)
+    return np.asarray(np.unique(code, return_inverse=True)[1])
+
+
+def least_bandwidth(y: FloatArray) -> float:
+    """Return the minimum bandwidth, by the gaps between targets: a discrete target has no spikes at its values."""
+    values = np.unique(y)
+    return _FLOOR * float(np.median(np.diff(values))) if len(values) > 1 else 0.0
