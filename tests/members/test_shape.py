@@ -16,7 +16,7 @@ SEED = np.random.SeedSequence(0)
 
 
 def two_modes(n=600, seed=0):
-    """Return rows whose targets lie near -1 or near 1, whatever the inputs, and a Student-t between them."""
+    """Return rows whose targets lie near -1 or near 1, independent of the inputs, and a Student-t between them."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3))
     y = np.where(rng.random(n) < 0.5, -1.0, 1.0) + 0.1 * rng.normal(size=n)
@@ -171,7 +171,7 @@ def test_discrete_targets_have_no_spikes():
 
 
 def test_large_leaves_are_sampled():
-    """Rows that are all alike have one leaf, of which some rows are enough."""
+    """Rows with equal inputs are in one leaf, of which some rows are used."""
     table = np.repeat([[0.0], [1.0]], 300, axis=0)
     density = fit_density(table, Y, None, STUDENT, SEED)
     mixture = density.mix(STUDENT[:2], np.array([[0.0], [1.0]]))

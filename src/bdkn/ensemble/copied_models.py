@@ -182,14 +182,6 @@ def check_nodes(feature: Ints, right: Ints, roots: Ints) -> None:
     must((is_inside | (feature < 0)).all(), "children must follow their node, inside of its tree")
 
 
-def _no_columns() -> Ints:
-    return np.empty(0, dtype=np.int32)
-
-
-def _no_bitsets() -> NDArray[np.uint8]:
-    return np.empty((0, MOST_CATEGORIES // 8), dtype=np.uint8)
-
-
 @stored(may_be_empty=("c",))
 @dataclass(frozen=True, eq=False)
 class Trees(CopiedModel):
@@ -213,10 +205,12 @@ class Trees(CopiedModel):
     single: bool = False
     allow_nan: bool = False
     output: Output = "identity"
-    categorical: Annotated[Ints, integers("c", types=("i4",))] = field(default_factory=_no_columns)
+    categorical: Annotated[Ints, integers("c", types=("i4",))] = field(
+        default_factory=lambda: np.empty(0, dtype=np.int32)
+    )
     categories: tuple[Annotated[FloatArray, floats("*")], ...] = ()
     bitsets: Annotated[NDArray[np.uint8], integers("*", MOST_CATEGORIES // 8, types=("u1",))] = field(
-        default_factory=_no_bitsets
+        default_factory=lambda: np.empty((0, MOST_CATEGORIES // 8), dtype=np.uint8)
     )
 
     def check(self) -> None:

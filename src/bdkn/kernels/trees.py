@@ -223,7 +223,7 @@ FOREST_NODE = np.dtype([("feature", np.int32), ("threshold", np.float32), ("righ
 """A node of a forest in 16 bytes: feature (-1 in a leaf), threshold, right child, and number of training rows."""
 
 MOST_ROWS_OF_NODE = 32
-"""Maximum number of training rows of a node that are used: those of a large leaf are alike, and some are enough."""
+"""Maximum number of training rows of a node that are used; those of a large leaf have equal inputs or targets."""
 
 MOST_WIDTHS = 38.0
 """Distance from the mean of a Gaussian, in standard deviations, beyond which its density is taken as zero."""

@@ -74,7 +74,7 @@ MixtureArrays = tuple[FloatArray, Float32Array, Float32Array, Float32Array]
 @stored
 @dataclass(frozen=True, eq=False)
 class NeighbourDensity:
-    """How predictions are mixed from the Student-t and the densities of neighbours.
+    """Mixture of the Student-t and the densities of neighbours.
 
     ``shares`` (J, 1 + K) are the weights of the Student-t and of each kind of component at ``knots``, values of the
     logarithm of the agreement of the trees. Components far out in the mixture lose weight by the power ``tilt``, and
