@@ -250,7 +250,7 @@ class Trees(CopiedModel):
         return nodes, self.roots.copy(), self.bitsets.copy()
 
     def _compute(self, X: Any, with_std: bool) -> MeanStd:
-        from bdkn.kernels.trees import add_leaf_values, add_leaf_values_of_any
+        from bdkn.kernels.trees import add_leaf_values
 
         finite = ("allow-nan" if self.allow_nan else True) if self.single else not self.allow_nan
         table = self._with_codes(self._read(X, finite=finite, single=self.single))
@@ -258,11 +258,7 @@ class Trees(CopiedModel):
 
         def add(start: int) -> None:
             block = slice(start, start + ROWS_PER_BLOCK)
-            rows, (nodes, roots, bitsets) = np.require(table[block], requirements="W"), self._nodes
-            if len(self.categorical) or (self.allow_nan and np.isnan(rows).any()):
-                add_leaf_values_of_any(nodes, roots, bitsets, rows, total[block])
-            else:
-                add_leaf_values(nodes, roots, rows, total[block])
+            add_leaf_values(*self._nodes, np.require(table[block], requirements="W"), total[block])
 
         run_on_threads(add, range(0, len(table), ROWS_PER_BLOCK))
         return OUTPUT_FUNCTIONS[self.output](total / len(self.roots) if self.average else total), None

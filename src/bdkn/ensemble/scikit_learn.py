@@ -378,35 +378,16 @@ def _copy_voting(estimator: Any) -> Average:
     return Average(models, np.ones(len(models)) if weights is None else _doubles(weights))
 
 
+_LINEAR = (
+    *("LinearRegression", "Ridge", "RidgeCV", "Lasso", "LassoCV", "LassoLars", "LassoLarsCV", "LassoLarsIC"),
+    *("Lars", "LarsCV", "ElasticNet", "ElasticNetCV", "OrthogonalMatchingPursuit", "OrthogonalMatchingPursuitCV"),
+    *("HuberRegressor", "TheilSenRegressor", "QuantileRegressor", "SGDRegressor", "PassiveAggressiveRegressor"),
+    *("LinearSVR", "PoissonRegressor", "GammaRegressor", "TweedieRegressor"),
+)
+"""Names of linear models, some with a link."""
+
 _COPIES: Mapping[str, Callable[[Any], CopiedModel]] = {
-    **dict.fromkeys(
-        (
-            "LinearRegression",
-            "Ridge",
-            "RidgeCV",
-            "Lasso",
-            "LassoCV",
-            "LassoLars",
-            "LassoLarsCV",
-            "LassoLarsIC",
-            "Lars",
-            "LarsCV",
-            "ElasticNet",
-            "ElasticNetCV",
-            "OrthogonalMatchingPursuit",
-            "OrthogonalMatchingPursuitCV",
-            "HuberRegressor",
-            "TheilSenRegressor",
-            "QuantileRegressor",
-            "SGDRegressor",
-            "PassiveAggressiveRegressor",
-            "LinearSVR",
-            "PoissonRegressor",
-            "GammaRegressor",
-            "TweedieRegressor",
-        ),
-        _copy_linear,
-    ),
+    **dict.fromkeys(_LINEAR, _copy_linear),
     **dict.fromkeys(("BayesianRidge", "ARDRegression"), _copy_bayesian),
     **dict.fromkeys(("DecisionTreeRegressor", "ExtraTreeRegressor"), _copy_tree),
     **dict.fromkeys(("RandomForestRegressor", "ExtraTreesRegressor"), _copy_forest),

@@ -172,33 +172,14 @@ MISSING_LEFT, CATEGORICAL = 1, 2
 
 
 @compiled
-def add_leaf_values(nodes: NDArray[Any], roots: NDArray[np.int32], X: FloatArray, out: FloatArray) -> None:
-    """Add to ``out`` (n,) the leaf value of each sample in each tree, tree by tree, if nothing is missing in ``X``.
-
-    Indices are not checked: children must follow their node, inside of its tree. They are unsigned, since signed ones
-    would be tested for counting from the end.
-    """
-    for t in range(len(roots)):
-        for i in range(np.uintp(len(X))):
-            node = np.uintp(roots[t])
-            while True:
-                code = nodes[node].code
-                if code < 0:
-                    break
-                if X[i, np.uintp(code >> 2)] <= nodes[node].number:
-                    node += np.uintp(1)
-                else:
-                    node = np.uintp(nodes[node].right)
-            out[i] += nodes[node].number
-
-
-@compiled
-def add_leaf_values_of_any(
+def add_leaf_values(
     nodes: NDArray[Any], roots: NDArray[np.int32], bitsets: NDArray[np.uint8], X: FloatArray, out: FloatArray
 ) -> None:
-    """Add leaf values as ``add_leaf_values`` does, if there are missing values or categories in ``X``.
+    """Add to ``out`` (n,) the leaf value of each sample in each tree, tree by tree.
 
-    Categories are codes from 0 to 255; bit c of a row of ``bitsets`` (.., 32) is set if code c goes left.
+    Categories are codes from 0 to 255; bit c of a row of ``bitsets`` (.., 32) is set if code c goes left. Indices are
+    not checked: children must follow their node, inside of its tree. They are unsigned, since signed ones would be
+    tested for counting from the end.
     """
     for t in range(len(roots)):
         for i in range(np.uintp(len(X))):

@@ -16,9 +16,20 @@ import numpy as np
 from scipy.special import betaln
 
 from bdkn.blocks import THREAD_ROWS, row_slices
+from bdkn.data.rows import Rows
+from bdkn.data.scaling import Standardizer
 from bdkn.errors import InvalidParameterError
 from bdkn.inference.forecast import interpolation, stack_densities
-from bdkn.model.neighbours import Components, Neighbours, encode_inputs
+from bdkn.model.neighbours import (
+    KINDS,
+    Components,
+    Neighbours,
+    encode_inputs,
+    equal_rows,
+    filled,
+    grow_forest,
+    least_bandwidth,
+)
 from bdkn.predictive import StudentT, StudentTMixture
 from bdkn.predictive.location_scale import student_t_logpdf
 from bdkn.storage.fields import NonNegative, Number, floats, must, sizes, stored
@@ -188,11 +199,14 @@ def fit_density(
         table, y, df, loc, scale = table[used], y[used], df[used], loc[used], scale[used]
         counts, groups = None if counts is None else counts[used], None if groups is None else groups[used]
 
-    errors, unit = (y - loc) / scale, float(np.median(scale))
-    neighbours, inputs, groups = Neighbours.fit(
-        table, y, counts, errors, unit, used, seed, groups=groups, n_jobs=n_jobs
-    )
-    absent = neighbours.forest.absent(len(y))
+    standardizer = Standardizer.fit(Rows(filled(table), y, counts))
+    inputs = encode_inputs(standardizer, table)
+    groups = equal_rows(inputs, y) if groups is None else np.unique(groups, return_inverse=True)[1]
+    forest = grow_forest(inputs, y, counts, seed, groups=groups, n_jobs=n_jobs)
+    errors, unit, kinds = (y - loc) / scale, float(np.median(scale)), np.array(KINDS, dtype=np.float64)
+    neighbours = Neighbours(standardizer, forest, y, errors, unit, least_bandwidth(y), kinds, used)
+
+    absent = forest.absent(len(y))
     scored = _sample(np.flatnonzero(absent.sum(axis=1) >= _FEWEST_OTHER_TREES), _MOST_SCORED, seed)
     if len(scored) < FEWEST_ROWS:
         return None
@@ -215,10 +229,10 @@ def fit_density(
     # If the mixture of all kinds with weight is not better, those kinds are tried that are errors around the
     # prediction, and leave its centre nearly as it is.
     has_weight = stacked(neighbours, rows).shares[:, 1:].max(axis=0) >= _LITTLE
-    for chosen in (has_weight, has_weight & (neighbours.kinds[:, 0] > 0.0)):
+    for chosen in (has_weight, has_weight & (kinds[:, 0] > 0.0)):
         if chosen.any():
             own = rows.only(neighbours, np.flatnonzero(chosen))
-            fewer = replace(neighbours, kinds=neighbours.kinds[chosen])
+            fewer = replace(neighbours, kinds=kinds[chosen])
             density = calibrated(stacked(fewer, own), own, n_jobs)
             if is_better(density, own, n_jobs):
                 return density

@@ -12,7 +12,6 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.data.rows import Rows
 from bdkn.data.scaling import LIMIT, Standardizer
 from bdkn.ensemble.copied_models import check_nodes
 from bdkn.errors import DivergedError, InvalidParameterError
@@ -267,31 +266,6 @@ class Neighbours:
         must(bool(slots.sum() <= _MOST_SLOTS), f"kinds must have at most {_MOST_SLOTS} slots")
         must(bool((numbers[:, 0] > 0.0).all() and (numbers >= 0.0).all()), "bandwidths must be > 0, and powers >= 0")
 
-    @classmethod
-    def fit(
-        cls,
-        table: Any,
-        y: FloatArray,
-        counts: FloatArray | None,
-        errors: FloatArray,
-        unit: float,
-        rows: IndexArray | None,
-        seed: np.random.SeedSequence,
-        *,
-        groups: IndexArray | None,
-        n_jobs: int | None,
-    ) -> tuple[Neighbours, Float32Array, IndexArray]:
-        """Return the neighbours of training rows, with the inputs of the rows and the groups that were drawn together.
-
-        The other parameters are those of ``fit_density``, and the fields of the class.
-        """
-        inputs = Standardizer.fit(Rows(_filled(table), y, counts))
-        encoded = encode_inputs(inputs, table)
-        groups = equal_rows(encoded, y) if groups is None else np.unique(groups, return_inverse=True)[1]
-        forest = grow_forest(encoded, y, counts, seed, groups=groups, n_jobs=n_jobs)
-        kinds = np.array(KINDS, dtype=np.float64)
-        return cls(inputs, forest, y, errors, unit, least_bandwidth(y), kinds, rows), encoded, groups
-
     @lazy
     def kind_arrays(self) -> tuple[IndexArray, IndexArray, IndexArray, IndexArray, FloatArray, FloatArray]:
         """For each kind: whether it is of errors and of broad nodes, first and last slot, bandwidth and power."""
@@ -351,7 +325,7 @@ class Neighbours:
         return float(values.max()), float(np.concatenate([np.abs(self.errors), width[of_errors]]).max())
 
 
-def _filled(table: Any) -> Any:
+def filled(table: Any) -> Any:
     """Return the table with each column's mean in place of numbers that are not finite."""
     known = np.isfinite(table)
     if known.all():
