@@ -18,7 +18,6 @@ from scipy.special import betaln
 from bdkn.blocks import THREAD_ROWS, row_slices
 from bdkn.data.rows import Rows
 from bdkn.data.scaling import Standardizer
-from bdkn.errors import InvalidParameterError
 from bdkn.inference.forecast import interpolation, stack_densities
 from bdkn.model.neighbours import (
     KINDS,
@@ -77,6 +76,7 @@ _BY_CHANCE = 1.0
 
 _TILTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
 _NARROWINGS = (1.0, 0.9, 0.8, 0.7, 0.6)
+"""Tilts and narrowings that are compared."""
 
 MixtureArrays = tuple[FloatArray, Float32Array, Float32Array, Float32Array]
 """Share of the Student-t (n,), and positions, widths and masses (n, slots) of the components."""
@@ -129,15 +129,18 @@ class NeighbourDensity:
         position, width, mass = (np.empty((n, self.neighbours.kind_arrays[3][-1]), np.float32) for _ in range(3))
         return np.empty(n), position, width, mass
 
-    def weigh(self, parts: Components, inside: FloatArray, out: MixtureArrays) -> None:
-        """Write the mixtures of rows with these components; ``inside`` is the factor of their weights."""
+    def weigh(
+        self, parts: Components, inside: FloatArray | None = None, out: MixtureArrays | None = None
+    ) -> MixtureArrays:
+        """Return the mixtures of rows with these components, written to ``out``; ``inside`` is that of ``mix``."""
         from bdkn.kernels.trees import weigh
 
-        slots = self.neighbours.kind_arrays[2:4]
-        if self.shares.shape != (len(self.knots), 1 + len(slots[0])) or len(inside) != len(parts.position):
-            raise InvalidParameterError(f"shares must be of all kinds at each knot; got shape {self.shares.shape}")
+        inside = np.ones(len(parts.position)) if inside is None else inside
+        out = self.empty(len(inside)) if out is None else out
         mean_tilt = math.exp(self.tilt * math.log(4.0) + float(betaln(1.0 + self.tilt, 1.0 + self.tilt)))
-        weigh((*parts,), slots, self.knots, self.shares, inside, (self.tilt, mean_tilt, self.narrowing), out)
+        calibration = (self.tilt, mean_tilt, self.narrowing)
+        weigh((*parts,), self.neighbours.kind_arrays[2:4], self.knots, self.shares, inside, calibration, out)
+        return out
 
     def with_errors(self, errors: FloatArray) -> NeighbourDensity:
         """Return the density with other standardised errors of the training rows."""
@@ -344,8 +347,7 @@ def log_scores(density: NeighbourDensity, rows: ScoredRows) -> FloatArray:
     """Return the log density of the mixture at each target, as ``StudentTMixture.logpdf`` does."""
     from bdkn.kernels.student_mixture import log_density
 
-    kept, position, width, mass = out = density.empty(len(rows.y))
-    density.weigh(rows.parts, np.ones(len(kept)), out)
+    kept, position, width, mass = density.weigh(rows.parts)
     kept = np.clip(kept + (1.0 - (kept + mass.sum(axis=1, dtype=np.float64))), 0.0, 1.0)
     scale = density.narrowing * rows.scale
     u = (rows.y - rows.loc) / scale
@@ -354,6 +356,5 @@ def log_scores(density: NeighbourDensity, rows: ScoredRows) -> FloatArray:
 
 def crps(density: NeighbourDensity, rows: ScoredRows) -> FloatArray:
     """Return the CRPS of the mixture at each target."""
-    out = density.empty(len(rows.y))
-    density.weigh(rows.parts, np.ones(len(rows.y)), out)
-    return StudentTMixture(rows.df, rows.loc, density.narrowing * rows.scale, *out).crps(rows.y)
+    mixture = StudentTMixture(rows.df, rows.loc, density.narrowing * rows.scale, *density.weigh(rows.parts))
+    return mixture.crps(rows.y)

@@ -191,15 +191,14 @@ _FARTHEST = 1e37
 """Maximum distance of a component, in scales of a prediction, that single precision represents."""
 
 _LEAST_AGREEMENT = 1e-3
-"""Agreement of trees below which the shares of components do not change."""
+"""Minimum agreement of trees; smaller values count as this."""
 
 
 class Kind(NamedTuple):
     """Components of one source and bandwidth: targets or errors of neighbours, in leaves or broad nodes.
 
     A row has at most ``slots`` of them. The bandwidth is in units of a typical scale of predictions. Targets are
-    weighted by the power ``power`` of their density under the Student-t, so that targets that it finds likely count
-    for more.
+    weighted by their density under the Student-t to the power of ``power``, which gives likely targets more weight.
     """
 
     of_errors: bool
