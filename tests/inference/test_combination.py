@@ -13,10 +13,9 @@ from scipy.integrate import quad
 from scipy.special import gammaln
 
 from bdkn.errors import InvalidParameterError
-from bdkn.inference import Combination, Forecast, Prior, Statistics, combine, posterior
+from bdkn.inference import Combination, Forecast, Prior, Statistics, combine, posterior, published_combination
 from bdkn.inference.combination import Tails, features, fit_tails
-from bdkn.inference.posteriors import Posterior, leave_one_out
-from bdkn.inference.published import published_from_statistics
+from bdkn.inference.posterior import Posterior, leave_one_out
 from bdkn.predictive import GaussianMixture
 
 quick = settings(max_examples=40, deadline=None)
@@ -139,7 +138,7 @@ class TestThePapersModel:
     def test_plain_is_its_posterior_and_looks_at_no_variance(self):
         forecast, y, _ = example()
         stats = Statistics.from_rows(forecast.means, y)
-        found, post = published_from_statistics(stats, 0.7), posterior(stats, Prior.isotropic(3, 0.7))
+        found, post = published_combination([(forecast.means, y)], 0.7), posterior(stats, Prior.isotropic(3, 0.7))
         for seen in (forecast, replace(forecast, noise=7 * forecast.noise)):
             dist, expected = found.predictive(seen), post.predictive(seen.means)
             for name in ("df", "loc", "scale"):
@@ -156,7 +155,7 @@ class TestThePapersModel:
         new, *_ = example(7, seed=1)
         found = combine(forecast, y, prior_variance=0.7, tempering=0.0, tails="posterior")
         equal = forecast.means.mean(axis=1)
-        paper = published_from_statistics(Statistics.from_rows(features(forecast.means), y - equal), 0.7)
+        paper = published_combination([(features(forecast.means), y - equal)], 0.7)
         assert found.evidence == pytest.approx(paper.evidence, rel=1e-12)
         asked = replace(new, means=features(new.means))
         dist, expected = found.predictive(new), paper.predictive(asked)

@@ -8,7 +8,7 @@ from designs import problem
 
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import Statistics
-from bdkn.inference.factor import Factor, remove
+from bdkn.inference.statistics import Factor, remove
 
 
 def triangle(rows):
