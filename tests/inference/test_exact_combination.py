@@ -12,7 +12,7 @@ from scipy import stats as scipy_stats
 from bdkn.errors import ImproperPosteriorError, InvalidParameterError
 from bdkn.inference import Absorbed, Forecast, Outside, Prior, Statistics, Tails, combine, fit_tails, posterior
 from bdkn.inference.combination import Combination, features, student_t_covariance
-from bdkn.inference.conformal import FoldOutputs, HeldOutPredictors, upper_end, weights_without_each
+from bdkn.inference.conformal import FoldOutputs, HeldOutPredictors
 from bdkn.inference.forecast import directions
 from bdkn.inference.posterior import ROUNDING, Posterior, block_posterior, without_rounding
 from bdkn.inference.published import published_combination
@@ -47,41 +47,6 @@ def test_averaging_of_a_certain_model():
     certain = given([0.6, 0.4], b=0.0)
     assert certain.averaged(FORECAST, np.zeros((30, 2))).averaging == 1.0
     np.testing.assert_allclose(certain.averaged(FORECAST, np.ones((30, 2))).averaging, np.sqrt(0.2))
-
-
-def test_new_rows_count_as_their_counts_say():
-    model, y, counts = given([0.6, 0.4]), np.array([0.0, 1.0, 5.0]), np.array([1.0, 3.0, 2.0])
-    found = model.for_new_rows(y, counts).averaging
-    assert found == pytest.approx(model.for_new_rows(np.repeat(y, [1, 3, 2])).averaging, rel=1e-14)
-    assert found != pytest.approx(model.for_new_rows(y).averaging)
-    certain = given([0.6, 0.4], b=0.0)
-    assert certain.for_new_rows(y) is certain
-
-
-def test_rows_left_out_have_the_tails_in_use():
-    fitted = combine(FORECAST, Y, tempering=0.0, tails="posterior")
-    own = fitted.leave_one_out(FORECAST, Y)
-    np.testing.assert_array_equal(own.df, fitted.posterior.df - 1.0)
-    other = replace(fitted, tails=Tails(3.0, 2.0)).leave_one_out(FORECAST, Y)
-    np.testing.assert_array_equal(other.df, 3.0)
-    np.testing.assert_allclose(other.scale, 2.0 * own.scale, rtol=1e-15)
-
-
-@pytest.mark.parametrize(
-    ("weights", "share"),
-    [
-        ([2.0, 1.0], [2 / 3, 1 / 3]),
-        ([-2.0, -1.0], [2 / 3, 1 / 3]),
-        ([1.0, -0.9], [1 / 1.9, -0.9 / 1.9]),
-        ([0.2, -0.1], [2 / 3, -1 / 3]),
-        ([0.1, 0.1], [0.5, 0.5]),
-        ([0.0, 0.0], [0.0, 0.0]),
-    ],
-)
-def test_the_spread_of_members_is_about_their_weighted_mean(weights, share):
-    apart = (MEANS - (MEANS @ share)[:, None]) ** 2
-    wanted = 2.0 * apart @ np.square(weights)
-    np.testing.assert_allclose(given(weights).spread(FORECAST), wanted, rtol=1e-12)
 
 
 @pytest.mark.parametrize("outside", [None, Outside(np.array([0.0, 4.0, 1.0]), np.eye(3))])
@@ -160,29 +125,12 @@ def absorbed(**fields):
     return Absorbed.start(fitted, FORECAST, Y)
 
 
-def test_the_precision_of_later_rows_by_its_formula():
-    state = absorbed(averaging=0.8, tails=Tails(4.0, 1.3))
-    forecast = replace(FORECAST, outside=Outside(RNG.uniform(0.0, 2.0, 30)))
-    unit = 1.3**2 * state.fitted.posterior.b / state.fitted.posterior.a
-    assert unit < 1.0
-    wanted = 1.0 / (0.64 * FORECAST.variance + forecast.outside.variance / unit)
-    np.testing.assert_allclose(state.precision(forecast), wanted, rtol=1e-13)
-    certain = replace(state, fitted=replace(state.fitted, posterior=replace(state.fitted.posterior, b=0.0)))
-    np.testing.assert_allclose(certain.precision(forecast), 1.0 / (0.64 * FORECAST.variance), rtol=1e-13)
-
-
 def test_a_state_without_later_rows_is_that_of_the_fit():
     state = absorbed()
     assert state.total is state.base
     rows = state.statistics_of(FORECAST, Y)
     assert state.add(rows).later is rows
     assert Absorbed.start(state.fitted, FORECAST, Y, np.full(30, 2.0)).base.n == 60.0
-
-
-def test_an_updated_combination_counts_its_rows_and_keeps_its_tails():
-    state = absorbed(tails=Tails(4.0, 1.3))
-    updated = state.add(state.statistics_of(FORECAST, Y)).combination()
-    assert (updated.n, updated.tails) == (60.0, Tails(4.0, 1.3))
 
 
 @pytest.mark.parametrize(("times", "b"), [(1.0 - 1e-9, 0.0), (1.0 + 1e-9, None)])
@@ -224,14 +172,6 @@ def test_directions_have_about_the_arc_cosine_kernel_and_stay_the_same():
 def test_a_joint_prediction_needs_directions():
     with pytest.raises(AssertionError, match=r"^rows of a joint prediction have directions"):
         _ = Outside(np.ones(2)).root
-
-
-def test_forecasts_of_single_fits_and_of_parts():
-    assert FORECAST.fold_variance is None
-    assert Forecast.concatenate([FORECAST]) is FORECAST
-    parts = [Forecast.of(RNG.normal(size=(3, n, 2)), np.ones((3, n, 1))) for n in (2, 4)]
-    wanted = np.concatenate([part.fold_variance for part in parts])
-    np.testing.assert_array_equal(Forecast.concatenate(parts).fold_variance, wanted)
 
 
 def test_tails_have_at_most_the_largest_degrees_of_freedom():
@@ -296,26 +236,6 @@ def test_rows_left_out_of_a_block_are_those_of_a_fit_without_them(size):
     found = block_posterior(Statistics.from_rows(MEANS, targets), prior).leave_one_out(MEANS, targets)
     rest = block_posterior(Statistics.from_rows(MEANS[1:], targets[1:]), prior).predictive(MEANS[:1])
     np.testing.assert_allclose(found.cov()[0], rest.cov()[0], rtol=1e-9)
-
-
-def test_a_target_of_a_block_that_is_certain():
-    targets = np.column_stack([Y, np.zeros(30)])
-    found = block_posterior(Statistics.from_rows(MEANS, targets), Prior.isotropic(2, 1.0)).leave_one_out(MEANS, targets)
-    alone = posterior(Statistics.from_rows(MEANS[1:], Y[1:]), Prior.isotropic(2, 1.0)).predictive(MEANS[:1])
-    np.testing.assert_allclose(found.cov()[0], [[alone.var()[0], 0.0], [0.0, 0.0]], rtol=1e-9)
-
-
-def test_the_end_of_a_conformal_interval_is_an_order_statistic():
-    values = RNG.normal(size=(60, 3))
-    np.testing.assert_array_equal(upper_end(values, 0.5), np.sort(values, axis=0)[30])
-    np.testing.assert_array_equal(upper_end(values, 0.0), values.min(axis=0))
-
-
-def test_weights_without_each_row_are_those_of_a_fit_without_it():
-    w, prior = np.linspace(1.0, 2.0, 30), Prior.isotropic(2, 1.0)
-    post = posterior(Statistics.from_rows(MEANS, Y, precision=w), prior)
-    rest = posterior(Statistics.from_rows(MEANS[1:], Y[1:], precision=w[1:]), prior)
-    np.testing.assert_allclose(weights_without_each(post, MEANS, Y, w)[0], rest.mean, rtol=1e-10)
 
 
 def test_widths_of_predictors_keep_their_digits_far_from_zero():

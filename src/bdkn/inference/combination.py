@@ -27,15 +27,7 @@ from bdkn.errors import check_choice, check_number
 from bdkn.inference.evidence import choose_prior_variance
 from bdkn.inference.few_rows import FewRows
 from bdkn.inference.forecast import Forecast
-from bdkn.inference.posterior import (
-    Posterior,
-    Prior,
-    condition,
-    leave_one_out,
-    leave_out,
-    log_evidence,
-    without_rounding,
-)
+from bdkn.inference.posterior import Posterior, Prior, condition, leave_out, log_evidence, without_rounding
 from bdkn.inference.rowwise import leverage, location_scale
 from bdkn.inference.statistics import Statistics
 from bdkn.predictive import StudentT
@@ -297,8 +289,10 @@ class Combination:
 
     def leave_one_out(self, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None) -> StudentT:
         """Return the predictive of each row given the others, of the rows the combination was fitted to."""
-        others = leave_one_out(self.posterior, self._features(forecast), y, 1.0 / self._noise(forecast), counts)
-        return others if self.tails == Tails(self.posterior.df, 1.0) else self.tails.replace_in(others)
+        post, tails = self.posterior, self.tails
+        df, loc, scale = leave_out(post, self._features(forecast), y, 1.0 / self._noise(forecast), counts)
+        own = tails == Tails(post.df, 1.0)
+        return StudentT(df, loc, scale) if own else StudentT(tails.df, loc, tails.scale * scale)
 
     def variance(self, forecast: Forecast) -> dict[str, FloatArray]:
         """Return the predictive variance as its parts: noise, disagreement of the members, uncertain weights, outside.
@@ -326,10 +320,10 @@ class Combination:
         total = self.weights.sum()
         size = np.abs(self.weights).sum()
         share = self.weights / (total if abs(total) > 0.5 * size else size or 1.0)
-        apart = np.square(forecast.means - (forecast.means @ share)[:, None])
+        squares = np.square(forecast.means - (forecast.means @ share)[:, None])
         if forecast.fold_variance is not None:
-            apart += forecast.fold_variance
-        return np.asarray(apart @ (len(self.weights) * np.square(self.weights)))
+            squares += forecast.fold_variance
+        return np.asarray(squares @ (len(self.weights) * np.square(self.weights)))
 
     def covariance(self, forecast: Forecast) -> FloatArray:
         """Return the covariance of all rows together, which share β and the function outside."""

@@ -65,8 +65,8 @@ class HeldOutPredictors:
         for rows in row_slices(len(outputs.extra), rows_within(LARGE_CELLS, len(self.scores))):
             means = _flat(outputs.means[:, rows])
             middle = means.mean(axis=0)
-            apart = means - middle  # so that the variance among members keeps its digits
-            disagreement = chosen @ apart**2 / H - (chosen @ apart / H) ** 2
+            centred = means - middle  # so that the variance among members keeps its digits
+            disagreement = chosen @ centred**2 / H - (chosen @ centred / H) ** 2
             v = variance_of @ _flat(outputs.variances[:, rows]) + np.maximum(disagreement, 0.0)
             scale = np.sqrt(v**self.tempering + outputs.extra[rows])
             yield weighted @ means + self.constants[:, None], self.scores[:, None] * scale

@@ -24,13 +24,13 @@ _MANY = 128
 
 @dataclass(frozen=True, eq=False)
 class FewRows:
-    """Rows ``Phi`` (n, H) with n < H and targets y; ``lower`` (n, n) is L, ``apart`` is y - Φμ₀, ``mean`` μ₀ (H,)."""
+    """Rows ``Phi`` (n, H) with n < H and targets y; ``mean`` is μ₀ (H,), ``lower`` L (n, n), ``deviation`` y - Φμ₀."""
 
     Phi: FloatArray
     y: FloatArray
     mean: FloatArray
     lower: FloatArray
-    apart: FloatArray
+    deviation: FloatArray
 
     @classmethod
     def of(cls, Phi: FloatArray, y: FloatArray, mean: FloatArray) -> FewRows | None:
@@ -65,7 +65,7 @@ class FewRows:
 
     def spectrum(self, w: FloatArray, counts: FloatArray | None) -> Spectrum | None:
         """Return the spectrum of the rows about μ₀; None if it could not be computed."""
-        rows, n, sum_log_w = read_chunk((self.lower, self.apart, w, counts))
+        rows, n, sum_log_w = read_chunk((self.lower, self.deviation, w, counts))
         columns = rows.columns_from(np.zeros(len(self.lower)))
         U, s, _, failed = lapack.dgesdd(columns[:, :-1])
         if failed:

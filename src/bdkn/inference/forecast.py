@@ -121,19 +121,19 @@ class Forecast:
         ``variances`` (.., n, any) are those of the members that have any.
         """
         lead = tuple(range(means.ndim - 2))
-        apart, by_fold = means.var(axis=-1).mean(axis=lead), means.var(axis=lead) if lead else None
-        return cls(means.mean(axis=lead), variances.mean(axis=(*lead, -1)), apart, by_fold)
+        disagreement, by_fold = means.var(axis=-1).mean(axis=lead), means.var(axis=lead) if lead else None
+        return cls(means.mean(axis=lead), variances.mean(axis=(*lead, -1)), disagreement, by_fold)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
         """Return the forecast of the rows of all parts."""
         if len(parts) == 1:
             return parts[0]
-        means, noise, apart = (
+        means, noise, disagreement = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("means", "noise", "disagreement")
         )
         by_fold = [part.fold_variance for part in parts if part.fold_variance is not None]
-        return cls(means, noise, apart, np.concatenate(by_fold) if by_fold else None)
+        return cls(means, noise, disagreement, np.concatenate(by_fold) if by_fold else None)
 
     @property
     def variance(self) -> FloatArray:

@@ -45,6 +45,7 @@ from bdkn.storage.fields import NonNegative, Number, Positive, floats, must, siz
 from bdkn.typing import FloatArray
 
 _LARGEST = float(np.finfo(np.float64).max)
+"""Largest number in double precision."""
 
 ROUNDING = float((16.0 * EPS) ** 2)
 """Share of the squared targets below which squared errors are rounding errors."""
@@ -149,19 +150,72 @@ class Prior:
         return self.a0 > 0 and log_determinant(self.b0) > -math.inf and self.is_definite
 
 
-def _square_root(name: str, Λ0: FloatArray) -> tuple[FloatArray, bool]:
-    """Return a square root of Λ₀ and whether Λ₀ is positive definite: by Cholesky if it is, by eigenvectors if not."""
-    if (Λ0.diagonal() > 0.0).all() and np.count_nonzero(Λ0) == len(Λ0):  # a diagonal matrix
-        return np.sqrt(Λ0), True
-    if (np.abs(Λ0 - Λ0.T) > 1e-12 * np.abs(Λ0)).any():
-        raise InvalidParameterError(f"{name} must be symmetric; it is not: use ({name} + {name}.T) / 2")
-    try:
-        return np.asarray(cholesky(Λ0, check_finite=False)), True
-    except LinAlgError:
-        λ, V = np.linalg.eigh(Λ0)
-    if λ[0] < -len(λ) * EPS * abs(λ[-1]) * 10:
-        raise InvalidParameterError(f"{name} must be positive semi-definite; its smallest eigenvalue is {λ[0]:g}")
-    return np.sqrt(np.maximum(λ, 0.0))[:, None] * V.T, False
+def condition(stats: Statistics, prior: Prior) -> tuple[FloatArray, FloatArray, float, Any]:
+    """Return μₙ, Rₙ with RₙᵀRₙ = Λₙ, aₙ and bₙ, which is a number for one target and a matrix for a block.
+
+    One QR factorisation of [[R, z], [0, ρ], [Λ₀^½, Λ₀^½ (μ₀ - ref)]] = Q [[Rₙ, zₙ], [0, ρₙ]] gives equations (6) to (9)
+    of the paper: μₙ = ref + Rₙ⁻¹zₙ, Λₙ = RₙᵀRₙ, aₙ = a₀ + n/2 and bₙ = b₀ + ½ρₙᵀρₙ. Large columns go first, so that a
+    small row of the prior keeps its digits where the members are equal and the prior alone decides.
+    """
+    rows, order, _, _ = stats.factor.denoised
+    shape = rows.ref.shape  # (H,), or (H, q) for a block
+    μ0 = prior.mean if prior.mean.shape == shape else _mean_of_block(prior.mean, shape)
+    H, is_block = shape[0], len(shape) > 1
+    factor = rows.add(Observations(prior.root[:, order], np.zeros(shape), μ0[order]))
+    R, a = factor.root[:H, :H], prior.a0 + stats.n / 2.0
+    _check_proper(R, a, prior)
+    root, μ = np.empty((H, H)), np.empty(shape)
+    z = factor.root[:H, H:] if is_block else factor.root[:H, H]
+    root[:, order], μ[order] = R, factor.ref + dtrtrs(R, z)[0]
+    ρ, b0 = factor.root[H:, H:], prior.b0
+    if not is_block:
+        return μ, root, a, b0 + float(ρ[0, 0]) ** 2 / 2.0
+    return μ, root, a, (b0 if isinstance(b0, np.ndarray) else b0 * np.eye(len(ρ))) + ρ.T @ ρ / 2.0
+
+
+def log_evidence(stats: Statistics, given: Prior | Posterior | BlockPosterior) -> float:
+    """Return the log evidence log p(y | Φ), with the weights and the noise integrated out: equation (10).
+
+    It is log Γ(aₙ) - aₙ log bₙ + ½ log|Λ₀| - ½ log|Λₙ| - (n/2) log 2π + ½ Σ log w + a₀ log b₀ - log Γ(a₀). The last two
+    terms normalise a proper Inv-Gamma(a₀, b₀). If it is improper they are dropped: the density is taken to be exactly
+    σ^(-2(a₀+1)) exp(-b₀/σ²), for Jeffreys 1/σ², so that the value is still a definite integral.
+
+    For a block of q targets, Γ is the multivariate gamma function Γ_q at aₙ + (q - 1)/2, the exponent of |bₙ| is
+    aₙ + (q - 1)/2, and the terms in Λ, n and w count q times.
+
+    Parameters
+    ----------
+    stats : Statistics
+        Statistics of the rows.
+    given : Prior or Posterior or BlockPosterior
+        The prior, with a positive definite precision; or the posterior of the rows, if it is there already.
+
+    Returns
+    -------
+    float
+        The log evidence. It is +inf in the limit of a perfect fit, y = Φμ₀ with b₀ = 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.inference import Prior, Statistics, log_evidence
+    >>> Phi, y = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 2.0, 4.0])
+    >>> print(round(log_evidence(Statistics.from_rows(Phi, y), Prior.isotropic(2, 1.0)), 3))
+    -4.7
+    """
+    prior = given if isinstance(given, Prior) else given.prior
+    if not prior.is_definite:
+        raise ImproperPosteriorError(
+            "the evidence needs a positive definite prior precision; under a flat prior it has no scale"
+        )
+    if isinstance(given, Prior):
+        _, root, a, b = condition(stats, given)
+    else:
+        root, a, b = given.root, given.a, given.b
+    q = len(b) if isinstance(b, np.ndarray) else 1
+    log_ratio = q * (_log_volume(prior.root) - _log_volume(root))
+    constant = constant_part(stats.n, stats.sum_log_w, q, prior.a0, prior.b0)
+    return constant + log_ratio - (a + (q - 1) / 2.0) * log_determinant(b)
 
 
 @stored
@@ -228,7 +282,7 @@ class Posterior:
         return MultivariateT(self.df, self.mean, self.scale_matrix).cov()
 
     def predictive(self, Phi: ArrayLike, noise: ArrayLike = 1.0) -> StudentT:
-        """Return St(2a, φᵀμₙ, (b/a)(v + φᵀΛₙ⁻¹φ)) for each row φ of ``Phi``.
+        """Return St(2a, φᵀμₙ, (b/a)(v + φᵀΛₙ⁻¹φ)) for each row φ of ``Phi``: equation (5) of the paper.
 
         ``noise`` is v, the variance of a row relative to σ²: 1 in the paper, one number per row in the heteroscedastic
         form, 0 for the noise-free function.
@@ -327,116 +381,6 @@ def posterior(stats: Statistics, prior: Prior) -> Posterior:
     return Posterior(*condition(stats, prior), prior)
 
 
-def condition(stats: Statistics, prior: Prior) -> tuple[FloatArray, FloatArray, float, Any]:
-    """Return μₙ, Rₙ with RₙᵀRₙ = Λₙ, aₙ and bₙ, which is a number for one target and a matrix for a block.
-
-    One QR factorisation of [[R_Φ, z], [0, ρ], [Λ₀^½, Λ₀^½ (μ₀ - ref)]] = Q [[Rₙ, zₙ], [0, ρₙ]] gives
-    Λₙ = RₙᵀRₙ, μₙ = ref + Rₙ⁻¹zₙ and bₙ = b₀ + ½ρₙᵀρₙ; aₙ = a₀ + n/2. Large columns go first, so that a small row of
-    the prior keeps its digits where the members are equal and the prior alone decides.
-    """
-    rows, order, _, _ = stats.factor.denoised
-    shape = rows.ref.shape  # (H,), or (H, q) for a block
-    μ0 = prior.mean if prior.mean.shape == shape else _mean_of_block(prior.mean, shape)
-    H, is_block = shape[0], len(shape) > 1
-    factor = rows.add(Observations(prior.root[:, order], np.zeros(shape), μ0[order]))
-    R, a = factor.root[:H, :H], prior.a0 + stats.n / 2.0
-    _check_proper(R, a, prior)
-    root, μ = np.empty((H, H)), np.empty(shape)
-    z = factor.root[:H, H:] if is_block else factor.root[:H, H]
-    root[:, order], μ[order] = R, factor.ref + dtrtrs(R, z)[0]
-    ρ, b0 = factor.root[H:, H:], prior.b0
-    if not is_block:
-        return μ, root, a, b0 + float(ρ[0, 0]) ** 2 / 2.0
-    return μ, root, a, (b0 if isinstance(b0, np.ndarray) else b0 * np.eye(len(ρ))) + ρ.T @ ρ / 2.0
-
-
-def _mean_of_block(mean: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """Return a mean (H,) as that of every target of a block; raise if it is of other weights or targets."""
-    if len(mean) != shape[0]:
-        raise InvalidParameterError(f"prior must have {shape[0]} weights; got {len(mean)}")
-    if mean.ndim > 1:
-        raise InvalidParameterError(f"the prior mean must be (H,) or, for these targets, {shape}; got {mean.shape}")
-    return np.broadcast_to(mean[:, None], shape)
-
-
-def without_rounding(post: Posterior, stats: Statistics) -> Posterior:
-    """Return the posterior with b = 0 if b is rounding error: the members are exactly right."""
-    H = stats.n_weights
-    with np.errstate(over="ignore", invalid="ignore"):
-        squares = float(np.sum(np.square(stats.root[:, H] + stats.root[:, :H] @ stats.ref)))  # Σ w c y²
-    return replace(post, b=0.0) if np.isfinite(squares) and 0.0 < post.b <= ROUNDING * squares else post
-
-
-def _check_proper(R: FloatArray, a: float, prior: Prior) -> None:
-    """Raise unless prior and data together determine the noise level and every weight."""
-    if a <= 0:
-        raise ImproperPosteriorError(
-            f"a0 + n/2 must exceed zero, or the noise level is undetermined; got {a:g}: add rows, or give a0 > 0"
-        )
-    if prior.is_definite:  # only underflow can leave a pivot of zero
-        is_singular = 0.0 in R.diagonal().tolist()
-    else:
-        is_singular = bool((np.abs(R.diagonal()) <= len(R) * EPS * np.linalg.norm(R, axis=0)).any())
-    if is_singular:
-        raise ImproperPosteriorError(
-            "Λ₀ + ΦᵀΦ must be invertible; the members are linearly dependent on these rows, and the prior precision "
-            "does not separate them: give a positive definite prior, such as Prior.isotropic"
-        )
-
-
-def log_evidence(stats: Statistics, given: Prior | Posterior | BlockPosterior) -> float:
-    """Return the log evidence log p(y | Φ), with the weights and the noise integrated out.
-
-    It is log Γ(aₙ) - aₙ log bₙ + ½ log|Λ₀| - ½ log|Λₙ| - (n/2) log 2π + ½ Σ log w + a₀ log b₀ - log Γ(a₀). The last two
-    terms normalise a proper Inv-Gamma(a₀, b₀). If it is improper they are dropped: the density is taken to be exactly
-    σ^(-2(a₀+1)) exp(-b₀/σ²), for Jeffreys 1/σ², so that the value is still a definite integral.
-
-    For a block of q targets, Γ is the multivariate gamma function Γ_q at aₙ + (q - 1)/2, the exponent of |bₙ| is
-    aₙ + (q - 1)/2, and the terms in Λ, n and w count q times.
-
-    Parameters
-    ----------
-    stats : Statistics
-        Statistics of the rows.
-    given : Prior or Posterior or BlockPosterior
-        The prior, with a positive definite precision; or the posterior of the rows, if it is there already.
-
-    Returns
-    -------
-    float
-        The log evidence. It is +inf in the limit of a perfect fit, y = Φμ₀ with b₀ = 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bdkn.inference import Prior, Statistics, log_evidence
-    >>> Phi, y = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 2.0, 4.0])
-    >>> print(round(log_evidence(Statistics.from_rows(Phi, y), Prior.isotropic(2, 1.0)), 3))
-    -4.7
-    """
-    prior = given if isinstance(given, Prior) else given.prior
-    if not prior.is_definite:
-        raise ImproperPosteriorError(
-            "the evidence needs a positive definite prior precision; under a flat prior it has no scale"
-        )
-    if isinstance(given, Prior):
-        _, root, a, b = condition(stats, given)
-    else:
-        root, a, b = given.root, given.a, given.b
-    q = len(b) if isinstance(b, np.ndarray) else 1
-    log_ratio = q * (_log_volume(prior.root) - _log_volume(root))
-    constant = constant_part(stats.n, stats.sum_log_w, q, prior.a0, prior.b0)
-    return constant + log_ratio - (a + (q - 1) / 2.0) * log_determinant(b)
-
-
-def _log_volume(root: FloatArray) -> float:
-    """Return log|det R| for R upper-triangular up to the order of its columns."""
-    pivots = root.diagonal().tolist()
-    if 0.0 in pivots:  # the columns are in another order: in all but one, a zero comes to lie on the diagonal
-        pivots = root[:, triangular_order(root)].diagonal().tolist()
-    return sum(map(math.log, map(abs, pivots)))
-
-
 def leave_one_out(
     post: Posterior, Phi: ArrayLike, y: ArrayLike, precision: ArrayLike = 1.0, counts: ArrayLike | None = None
 ) -> StudentT:
@@ -489,34 +433,12 @@ def leave_out(
     return df, y - e / left, np.sqrt(b / a * (1.0 / w + h / left))
 
 
-def _leave_out_of_block(
-    post: BlockPosterior, phi: FloatArray, Y: FloatArray, w: FloatArray, counts: FloatArray | None
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return degrees of freedom (n,), centres (n, q) and shapes (n, q, q) of ``leave_out`` for a block of targets."""
-    c, a, e, h, left = _without_each_row(post, phi, Y, w, counts)
-    u = e * np.sqrt(c * w / left / 2.0)[:, None]  # b₋ᵢ = b - uuᵀ
-    size = np.sqrt(post.b.diagonal())
-    size = np.where(size > 0.0, size, 1.0)  # so that the units of the targets do not matter
-    inverse = np.linalg.pinv(post.b / np.outer(size, size), hermitian=True)
-    share = np.einsum("np,pq,nq->n", u / size, inverse, u / size)
-    u *= np.sqrt(np.minimum(1.0, (1.0 - EPS) / np.maximum(share, EPS)))[:, None]  # at most all of b is taken out
-    b = post.b - u[:, :, None] * u[:, None, :]
-    return 2.0 * a, Y - e / left[:, None], b * (1.0 / a * (1.0 / w + h / left))[:, None, None]
-
-
-def _without_each_row(
-    post: Posterior | BlockPosterior, phi: FloatArray, y: FloatArray, w: FloatArray, counts: FloatArray | None
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return for each row: the count c that is taken out, a₋ᵢ, the residual e, φᵢᵀΛₙ⁻¹φᵢ, and 1 - h."""
-    c = np.ones(len(y)) if counts is None else np.minimum(counts, 1.0)
-    a = post.a - c / 2.0
-    if np.any(a <= 0.0):
-        raise ImproperPosteriorError(
-            f"a₋ᵢ = aₙ - ½ must exceed zero for a row to be predicted by the others; aₙ is {post.a:g}: add rows"
-        )
-    e, h = y - phi @ post.mean, leverage(post.root, phi)
-    left = np.maximum(1.0 - c * w * h, EPS)  # a row that alone decides a direction rounds to 0
-    return c, a, e, h, left
+def without_rounding(post: Posterior, stats: Statistics) -> Posterior:
+    """Return the posterior with b = 0 if b is rounding error: the members are exactly right."""
+    H = stats.n_weights
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = float(np.sum(np.square(stats.root[:, H] + stats.root[:, :H] @ stats.ref)))  # Σ w c y²
+    return replace(post, b=0.0) if np.isfinite(squares) and 0.0 < post.b <= ROUNDING * squares else post
 
 
 @dataclass(frozen=True, eq=False)
@@ -678,6 +600,85 @@ def block_posterior(stats: Statistics, prior: Prior) -> BlockPosterior:
             "y of shape (rows,): use posterior"
         )
     return BlockPosterior(*condition(stats, prior), prior)
+
+
+def _leave_out_of_block(
+    post: BlockPosterior, phi: FloatArray, Y: FloatArray, w: FloatArray, counts: FloatArray | None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return degrees of freedom (n,), centres (n, q) and shapes (n, q, q) of ``leave_out`` for a block of targets."""
+    c, a, e, h, left = _without_each_row(post, phi, Y, w, counts)
+    u = e * np.sqrt(c * w / left / 2.0)[:, None]  # b₋ᵢ = b - uuᵀ
+    size = np.sqrt(post.b.diagonal())
+    size = np.where(size > 0.0, size, 1.0)  # so that the units of the targets do not matter
+    inverse = np.linalg.pinv(post.b / np.outer(size, size), hermitian=True)
+    share = np.einsum("np,pq,nq->n", u / size, inverse, u / size)
+    u *= np.sqrt(np.minimum(1.0, (1.0 - EPS) / np.maximum(share, EPS)))[:, None]  # at most all of b is taken out
+    b = post.b - u[:, :, None] * u[:, None, :]
+    return 2.0 * a, Y - e / left[:, None], b * (1.0 / a * (1.0 / w + h / left))[:, None, None]
+
+
+def _without_each_row(
+    post: Posterior | BlockPosterior, phi: FloatArray, y: FloatArray, w: FloatArray, counts: FloatArray | None
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return for each row: the count c that is taken out, a₋ᵢ, the residual e, φᵢᵀΛₙ⁻¹φᵢ, and 1 - h."""
+    c = np.ones(len(y)) if counts is None else np.minimum(counts, 1.0)
+    a = post.a - c / 2.0
+    if np.any(a <= 0.0):
+        raise ImproperPosteriorError(
+            f"a₋ᵢ = aₙ - ½ must exceed zero for a row to be predicted by the others; aₙ is {post.a:g}: add rows"
+        )
+    e, h = y - phi @ post.mean, leverage(post.root, phi)
+    left = np.maximum(1.0 - c * w * h, EPS)  # a row that alone decides a direction rounds to 0
+    return c, a, e, h, left
+
+
+def _square_root(name: str, Λ0: FloatArray) -> tuple[FloatArray, bool]:
+    """Return a square root of Λ₀ and whether Λ₀ is positive definite: by Cholesky if it is, by eigenvectors if not."""
+    if (Λ0.diagonal() > 0.0).all() and np.count_nonzero(Λ0) == len(Λ0):  # a diagonal matrix
+        return np.sqrt(Λ0), True
+    if (np.abs(Λ0 - Λ0.T) > 1e-12 * np.abs(Λ0)).any():
+        raise InvalidParameterError(f"{name} must be symmetric; it is not: use ({name} + {name}.T) / 2")
+    try:
+        return np.asarray(cholesky(Λ0, check_finite=False)), True
+    except LinAlgError:
+        λ, V = np.linalg.eigh(Λ0)
+    if λ[0] < -len(λ) * EPS * abs(λ[-1]) * 10:
+        raise InvalidParameterError(f"{name} must be positive semi-definite; its smallest eigenvalue is {λ[0]:g}")
+    return np.sqrt(np.maximum(λ, 0.0))[:, None] * V.T, False
+
+
+def _mean_of_block(mean: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    """Return a mean (H,) as that of every target of a block; raise if it is of other weights or targets."""
+    if len(mean) != shape[0]:
+        raise InvalidParameterError(f"prior must have {shape[0]} weights; got {len(mean)}")
+    if mean.ndim > 1:
+        raise InvalidParameterError(f"the prior mean must be (H,) or, for these targets, {shape}; got {mean.shape}")
+    return np.broadcast_to(mean[:, None], shape)
+
+
+def _check_proper(R: FloatArray, a: float, prior: Prior) -> None:
+    """Raise unless prior and data together determine the noise level and every weight."""
+    if a <= 0:
+        raise ImproperPosteriorError(
+            f"a0 + n/2 must exceed zero, or the noise level is undetermined; got {a:g}: add rows, or give a0 > 0"
+        )
+    if prior.is_definite:  # only underflow can leave a pivot of zero
+        is_singular = 0.0 in R.diagonal().tolist()
+    else:
+        is_singular = bool((np.abs(R.diagonal()) <= len(R) * EPS * np.linalg.norm(R, axis=0)).any())
+    if is_singular:
+        raise ImproperPosteriorError(
+            "Λ₀ + ΦᵀΦ must be invertible; the members are linearly dependent on these rows, and the prior precision "
+            "does not separate them: give a positive definite prior, such as Prior.isotropic"
+        )
+
+
+def _log_volume(root: FloatArray) -> float:
+    """Return log|det R| for R upper-triangular up to the order of its columns."""
+    pivots = root.diagonal().tolist()
+    if 0.0 in pivots:  # the columns are in another order: in all but one, a zero comes to lie on the diagonal
+        pivots = root[:, triangular_order(root)].diagonal().tolist()
+    return sum(map(math.log, map(abs, pivots)))
 
 
 def solve(root: FloatArray, b: FloatArray) -> FloatArray:

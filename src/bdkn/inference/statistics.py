@@ -97,13 +97,9 @@ class Observations(NamedTuple):
     def columns_from(self, ref: FloatArray) -> FloatArray:
         """Return [Φ, ``targets_from(ref)``] with the rows scaled, in the column order LAPACK needs."""
         H, targets = len(ref), self.targets_from(ref)
-        if ref.ndim == 1:
-            columns = np.empty((len(targets), H + 1), order="F")
-            columns[:, H] = targets
-        else:
-            columns = np.empty((len(targets), sum(ref.shape)), order="F")
-            columns[:, H:] = targets
-        columns[:, :H] = self.phi
+        targets = targets[:, None] if ref.ndim == 1 else targets
+        columns = np.empty((len(targets), H + targets.shape[1]), order="F")
+        columns[:, :H], columns[:, H:] = self.phi, targets
         if self.scale is not None:
             columns *= self.scale[:, None]
         return columns

@@ -1,4 +1,4 @@
-"""What the data tell about the weights, averaged over their prior variance t = σ_β².
+"""The posterior of the weights, averaged over their prior variance t = σ_β².
 
 The highest evidence is often at t → 0: equal weights explain the targets as well as any. At that t the posterior of the
 weights is as narrow as the prior, whatever the data. So for a report of the weights t is integrated out. The standard
