@@ -150,7 +150,7 @@ class TestThePapersModel:
         np.testing.assert_array_equal(parts["disagreement"], 0.0)
         np.testing.assert_allclose(parts["noise"], post.b / (post.a - 1), rtol=1e-12)
 
-    def test_without_tempering_combine_is_that_model_on_what_equal_weights_leave(self):
+    def test_without_tempering_combine_is_that_model_of_the_residuals_of_equal_weights(self):
         forecast, y, _ = example()
         new, *_ = example(7, seed=1)
         found = combine(forecast, y, prior_variance=0.7, tempering=0.0, tails="posterior")
@@ -225,13 +225,13 @@ class TestTempering:
         forecast, y, _ = example(500, τ=τ)
         assert combine(forecast, y).tempering == end
 
-    def test_members_that_say_nothing_about_noise_are_not_believed(self):
+    def test_members_without_information_about_noise_are_ignored(self):
         forecast, y, rng = example(3000, τ=0.0)
         assert combine(replace(forecast, noise=rng.permutation(forecast.noise)), y).tempering < 0.1
 
 
 class TestTails:
-    def test_they_are_chosen_on_rows_left_out(self):
+    def test_tails_are_chosen_by_leave_one_out(self):
         forecast, y, _ = example(200, heavy=3)
         found = combine(forecast, y, tempering=0.5)
         held_out = leave_one_out(found.posterior, features(forecast.means), y, forecast.variance**-0.5)
@@ -366,8 +366,8 @@ def test_refusals(given, message):
 
 
 @pytest.mark.parametrize("folds", [5, 10, 50])
-def test_members_that_only_know_a_mean_do_not_betray_the_rows_left_out(folds):
-    """Out of fold they say the mean of the others, an exact falling function of the rows left out."""
+def test_members_that_predict_a_mean_do_not_reveal_held_out_rows(folds):
+    """Out of fold they predict the mean of the other rows, an exact falling function of the held-out rows."""
     covered = []
     for seed in range(40):
         rng = np.random.default_rng(seed)

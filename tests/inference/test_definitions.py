@@ -89,7 +89,7 @@ class TestCombination:
         ]
         np.testing.assert_allclose(found.spread(forecast), expected, rtol=1e-12, atol=1e-15)
 
-    def test_rows_left_out_have_the_tails_of_the_combination(self, fitted):
+    def test_leave_one_out_has_the_tails_of_the_combination(self, fitted):
         found, forecast, y = fitted
         own = replace(found, tails=Tails(found.posterior.df, 1.0)).leave_one_out(forecast, y)
         chosen = replace(found, tails=Tails(4.0, 0.7)).leave_one_out(forecast, y)
@@ -169,7 +169,7 @@ class TestStatistics:
         left = stats.remove(Statistics.from_rows(Phi, y, counts=np.full(10, 1.0 + 1e-14)))
         assert (left.n, left.root.any(), left.ref.any()) == (0.0, False, False)
 
-    def test_what_is_given_stays_as_it_was(self):
+    def test_arguments_are_not_changed(self):
         Phi, y, _ = problem(10, 3)
         whole, part = Statistics.from_rows(Phi, y), Statistics.from_rows(Phi[:4], y[:4])
         before = whole.root.copy(), part.root.copy()

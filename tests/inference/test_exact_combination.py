@@ -146,7 +146,7 @@ def test_squared_errors_below_the_rounding_of_squared_targets_are_none(times, b)
 
 
 @pytest.mark.parametrize(("factor", "apart"), [(3.5, True), (3.0, False), (2.5, False)])
-def test_members_are_told_apart_by_a_bayes_factor_above_three(factor, apart):
+def test_members_differ_with_a_bayes_factor_above_three(factor, apart):
     assert WeightPosterior(3.0, np.zeros(1), np.eye(1), np.log(factor)).told_apart is apart
 
 
@@ -194,7 +194,7 @@ def test_the_published_model_by_default_and_with_precisions():
     np.testing.assert_allclose(published_combination([(MEANS, Y, w)], "paper").weights, wanted.mean, rtol=1e-10)
 
 
-def test_the_published_model_says_what_is_wrong_with_its_rows():
+def test_the_published_model_refuses_wrong_rows():
     with pytest.raises(InvalidParameterError, match=r"^every chunk must have 2 weights; got 3"):
         published_combination([(MEANS, Y), (MEANS, Y), (np.ones((3, 3)), np.ones(3))], "paper")
     for chunk in [(MEANS, Y[:5]), (np.ones((3, 0)), np.ones(3))]:
@@ -223,14 +223,14 @@ def test_compiled_code_is_used_unless_it_is_switched_off(monkeypatch):
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_what_is_left_of_a_row_is_zero_if_it_is_rounding(enabled):
+def test_the_rest_of_a_row_is_zero_if_it_is_rounding(enabled):
     with compiled(enabled):
         found = whitened(np.array([[1.0, -1.0], [0.0, 1e-12]]), np.array([[1.0, -1.0 - 2.0**-52]]))
     np.testing.assert_array_equal(found, [[1.0], [0.0]])
 
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
-def test_rows_left_out_of_a_block_are_those_of_a_fit_without_them(size):
+def test_leave_one_out_of_a_block_is_a_fit_without_the_row(size):
     targets = size * np.column_stack([Y, MEANS[:, 0] + 0.3 * RNG.normal(size=30)])
     prior = Prior.isotropic(2, 1.0)
     found = block_posterior(Statistics.from_rows(MEANS, targets), prior).leave_one_out(MEANS, targets)

@@ -75,7 +75,7 @@ def test_the_evidence_is_the_density_of_the_targets():
     assert found.evidence == pytest.approx(proper - (a * np.log(b) - gammaln(a)), rel=1e-6)
 
 
-def test_what_wants_care_gets_it():
+def test_rows_that_need_care_are_not_fitted_by_the_compiled_step():
     Phi, y, rng = problem(40, 4)
     assert is_compiled((Phi, y), prior_variance="paper")
     assert not is_compiled((Phi, y), prior_variance="evidence")
@@ -100,7 +100,7 @@ def test_chunks_are_combined_whole():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e151, 1e200])
-def test_rows_that_are_not_finite_are_told(bad):
+def test_rows_that_are_not_finite_are_refused(bad):
     Phi, y, _ = problem(20, 3)
     Phi[4, 1] = bad
     with pytest.raises(InvalidParameterError, match="Phi and y must be finite"):
@@ -108,7 +108,7 @@ def test_rows_that_are_not_finite_are_told(bad):
 
 
 @pytest.mark.parametrize("chunks", [[], [(np.ones(3), np.ones(3))], [(np.ones((3, 2)), np.ones(2))]])
-def test_what_are_no_rows_is_told(chunks):
+def test_chunks_without_rows_are_refused(chunks):
     with pytest.raises(InvalidParameterError, match=r"chunks must hold|Phi must be"):
         published_combination(chunks, "paper")
 
@@ -158,7 +158,7 @@ def test_a_chunk_may_be_overwritten_by_the_next():
     assert_same(published_combination(reused(), "paper"), published_without_compiled_code((Phi, y)))
 
 
-def test_a_noise_of_the_wrong_length_is_told():
+def test_a_noise_of_the_wrong_length_is_refused():
     Phi, y, _ = problem(20, 3)
     with pytest.raises(InvalidParameterError, match="noise must be a number, or one per row of 20; got shape"):
         published_combination([(Phi, y)], "paper").posterior.location_scale(Phi, np.ones(3))

@@ -110,7 +110,7 @@ def test_compiled_code_gets_only_roots_and_rows_that_fit(root, Phi):
         rowwise.leverage(np.ones(root), np.ones(Phi))
 
 
-def test_weights_without_the_only_row_that_knows_one_are_finite():
+def test_weights_without_the_only_row_that_determines_one_are_finite():
     Phi, y = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.array([1.0, 2.0, 5.0])
     post = posterior(Statistics.from_rows(Phi, y), Prior.isotropic(2, 1e20))
     found = weights_without_each(post, Phi, y, np.ones(3))
@@ -124,7 +124,7 @@ def test_the_shape_of_a_prior_is_a_finite_number(a0):
         Prior(0.0, [1.0, 1.0], a0=a0)
 
 
-def test_a_row_has_the_noise_of_the_model_unless_told_otherwise():
+def test_a_row_has_the_noise_of_the_model_by_default():
     Phi, y = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 2.0, 4.0])
     post = posterior(Statistics.from_rows(Phi, y), Prior.isotropic(2, 1.0))
     np.testing.assert_array_equal(post.location_scale(Phi), post.location_scale(Phi, 1.0))

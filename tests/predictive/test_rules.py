@@ -25,7 +25,7 @@ def test_panels_integrate_polynomials(panels, order):
 
 
 @pytest.mark.parametrize("κ", [0.2, 0.45])
-def test_what_lies_beyond_is_the_integral_of_a_power_law(κ):
+def test_integrals_beyond_the_last_quantile_are_those_of_a_power_law(κ):
     last, rise = np.array([3.0]), np.array([1.5])
     found = Beyond.of(last, rise, np.array([[2.0**κ, 1.0]]))
 

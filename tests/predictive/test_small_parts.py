@@ -33,11 +33,11 @@ def test_a_power_below_zero_has_an_image_that_ends():
     np.testing.assert_allclose(link.inverse(link.forward(np.array([0.5, 10.0]))), [0.5, 10.0])
 
 
-def test_draws_are_told_by_the_bytes_they_need(monkeypatch):
-    told = []
-    monkeypatch.setattr(base, "check_memory", lambda *given: told.append(given))
+def test_memory_of_draws_is_checked_by_their_bytes(monkeypatch):
+    checked = []
+    monkeypatch.setattr(base, "check_memory", lambda *given: checked.append(given))
     base.check_draws("size", 3, 5)
-    assert told == [("size=5 draws of 3 rows", 120.0, "draw fewer at once")]
+    assert checked == [("size=5 draws of 3 rows", 120.0, "draw fewer at once")]
 
 
 def test_numbers_that_are_repeated_take_no_memory_and_cannot_be_changed():
@@ -54,7 +54,7 @@ def test_a_joint_density_is_that_of_all_rows(shape):
         MultivariateT(3.0, np.zeros(2), np.eye(2)).logpdf(np.zeros(shape))
 
 
-def test_an_interval_covers_nine_tenths_unless_told_otherwise():
+def test_an_interval_covers_nine_tenths_by_default():
     dist = join([Gaussian([0.0], 1.0), StudentT(3.0, [1.0], 2.0)], [[0], [1]])
     for part in (dist, Gaussian([0.0], 1.0)):
         np.testing.assert_array_equal(part.interval(), part.interval(0.9))

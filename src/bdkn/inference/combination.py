@@ -336,29 +336,26 @@ class Combination:
     def draw(self, forecast: Forecast, size: int, generator: np.random.Generator) -> FloatArray:
         """Return joint draws (n, size) of targets: the rows share β, σ² and the function outside.
 
-        Draws of the conjugate model are carried row by row to the chosen tails, quantile to quantile, so that each row
+        Draws of the conjugate model are mapped row by row to the chosen tails, quantile by quantile, so that each row
         has exactly its own predictive.
         """
-        κ = self._tails.scale
-        β, σ2 = self.posterior.draw(size, generator)
+        post, κ = self.posterior, self._tails.scale
+        β, σ2 = post.draw(size, generator)
         noise = np.sqrt(np.outer(self._noise(forecast), σ2)) * generator.standard_normal((len(forecast), size))
         drawn: FloatArray = self._features(forecast) @ β.T + noise
         loc, scale = (part[:, None] for part in self._location_scale(forecast))
         if forecast.outside is not None and forecast.outside.variance.any():
-            drawn = drawn + self._relative_noise(σ2, generator) * forecast.outside.draw(size, generator) / κ
+            # σ as a factor of its scale √(bₙ/aₙ), also if bₙ is zero
+            relative = σ2 * post.a / post.b if post.b > 0.0 else post.a / generator.standard_gamma(post.a, len(σ2))
+            drawn = drawn + np.sqrt(relative) * forecast.outside.draw(size, generator) / κ
             scale = np.hypot(scale, forecast.outside.std[:, None] / κ)
-        elif self.posterior.b == 0.0:  # a point mass has no tails
+        elif post.b == 0.0:  # a point mass has no tails
             return drawn
-        if self._tails == Tails(self.posterior.df, 1.0):
+        if self._tails == Tails(post.df, 1.0):
             return drawn
         z = (drawn - loc) / np.where(scale > 0.0, scale, 1.0)
-        z = -np.sign(z) * stdtrit(self._tails.df, stdtr(self.posterior.df, -np.abs(z)))
+        z = -np.sign(z) * stdtrit(self._tails.df, stdtr(post.df, -np.abs(z)))
         return np.asarray(loc + κ * scale * z)
-
-    def _relative_noise(self, σ2: FloatArray, generator: np.random.Generator) -> FloatArray:
-        """Return draws of the noise as factors of its scale √(bₙ/aₙ), which may be zero."""
-        a, b = self.posterior.a, self.posterior.b
-        return np.sqrt(σ2 * a / b if b > 0.0 else a / generator.standard_gamma(a, len(σ2)))
 
     @property
     def _tails(self) -> Tails:

@@ -158,7 +158,7 @@ class MonitorReport:
 
 
 class Monitor:
-    """Watches whether predictions of new rows stay calibrated, batch after batch.
+    """Monitor of the calibration of predictions of new rows, batch after batch.
 
     The alarm is valid at any time: as long as predictions are calibrated up to the tolerance, the probability that
     there is ever an alarm, however many rows are watched and whenever one looks, is at most ``alpha``. After an alarm
@@ -203,7 +203,7 @@ class Monitor:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew, for example after a change of the model; the reports stay."""
+        """Start again, for example after a change of the model; the reports stay."""
         with _ADDING:
             self._wealth, self.start = Wealth(self.tolerance), self.n
             self.alarm_row: int | None = None
@@ -220,7 +220,7 @@ class Monitor:
 
     @property
     def threshold(self) -> float:
-        """Logarithm of the wealth that is an alarm, log(1/alpha)."""
+        """Logarithm of the wealth that raises an alarm, log(1/alpha)."""
         return -float(np.log(self.alpha))
 
     def add(
@@ -309,7 +309,7 @@ class Monitor:
 
     @classmethod
     def _from_state(cls, state: dict[str, Any]) -> Self:
-        """Return the monitor with that state."""
+        """Return the monitor with the state that JSON text contains."""
         monitor, wealth = cls(state["alpha"], state["tolerance"]), state["wealth"]
         check_number("n of the wealth", wealth["n"], low=0, whole=True)
         check_number("start", state["start"], low=0, whole=True)

@@ -121,18 +121,10 @@ class LocationScale(Predictive):
             return np.asarray(self.loc[:, None] + self.scale[:, None] * draws)
 
     def _crps(self, y: FloatArray) -> FloatArray:
-        return self._by_scale(y, self._standard_crps)
+        return by_scale(y, self.loc, self.scale, self._standard_crps)
 
     def _absolute_mean(self, y: FloatArray) -> FloatArray:
-        return self._by_scale(y, self._standard_absolute_mean)
-
-    def _by_scale(self, y: FloatArray, standard: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        """Return ``scale`` times a distance of ``Z`` from the standardised ``y``; for a point mass, that of ``y``."""
-        with np.errstate(over="ignore"):
-            error = y - self.loc[:, None]
-            wide = self.scale[:, None] > NARROW * np.abs(error)
-            unit = np.where(wide, self.scale[:, None], 1.0)
-            return np.where(wide, unit * standard(np.where(wide, error, 0.0) / unit), np.abs(error))
+        return by_scale(y, self.loc, self.scale, self._standard_absolute_mean)
 
 
 def repeated(number: FloatArray, shape: tuple[int, ...]) -> FloatArray:
@@ -156,6 +148,17 @@ def standardise(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         z = (y - loc) / scale
     return np.where((scale == 0) & (y == loc), np.inf, z)
+
+
+def by_scale(
+    y: FloatArray, loc: FloatArray, scale: FloatArray, distance: Callable[[FloatArray], FloatArray]
+) -> FloatArray:
+    """Return ``scale`` times a distance of the standardised ``y`` (n, k); for a point mass, the distance of ``y``."""
+    with np.errstate(over="ignore"):
+        error = y - loc[:, None]
+        wide = scale[:, None] > NARROW * np.abs(error)
+        unit = np.where(wide, scale[:, None], 1.0)
+        return np.where(wide, unit * distance(np.where(wide, error, 0.0) / unit), np.abs(error))
 
 
 def log_density(standard: FloatArray, y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:

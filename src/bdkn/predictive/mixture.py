@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
@@ -19,9 +20,9 @@ from bdkn.predictive.location_scale import (
     FAR_DOWN,
     GAUSSIAN_DF,
     MOST_DF,
-    NARROW,
     Gaussian,
     StudentT,
+    by_scale,
     check_location_scale,
     log_density,
     normal_absolute_mean,
@@ -337,10 +338,8 @@ class StudentTMixture(Predictive):
 
     def carry(self, levels: FloatArray) -> FloatArray:
         """Return the quantiles (n, k) at levels (n, k) of each row's own."""
-        from bdkn.kernels import student_mixture
-
         q_t = _t_quantiles(self.df, levels)
-        u = self._in_blocks(student_mixture.quantiles, levels, q_t, ndtri(levels))
+        u = self._in_blocks(_loops().quantiles, levels, q_t, ndtri(levels))
         with np.errstate(invalid="ignore"):
             y = self.loc[:, None] + self.scale[:, None] * u
         return np.where(self.scale[:, None] > 0.0, y, self.loc[:, None])
@@ -354,18 +353,14 @@ class StudentTMixture(Predictive):
         return np.asarray(own + np.einsum("nc,nc->n", self.mass, squares) - self._offset() ** 2)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
-        from bdkn.kernels import student_mixture
-
         loc, scale = self.loc[:, None], self.scale[:, None]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            density = self._in_blocks(student_mixture.log_density, (y - loc) / scale) - np.log(scale)
+            density = self._in_blocks(_loops().log_density, (y - loc) / scale) - np.log(scale)
         density = np.where(scale > 0.0, density, np.where(y == loc, np.inf, -np.inf))
         return np.where(np.isnan(y), np.nan, density)
 
     def _cdf(self, y: FloatArray) -> FloatArray:
-        from bdkn.kernels import student_mixture
-
-        return self._in_blocks(student_mixture.distribution, standardise(y, self.loc[:, None], self.scale[:, None]))
+        return self._in_blocks(_loops().distribution, standardise(y, self.loc[:, None], self.scale[:, None]))
 
     def _ppf(self, q: FloatArray) -> FloatArray:
         return self.carry(np.broadcast_to(q, (len(self), len(q))))
@@ -383,22 +378,16 @@ class StudentTMixture(Predictive):
         return np.asarray(self.loc[:, None] + self.scale[:, None] * u)
 
     def _crps(self, y: FloatArray) -> FloatArray:
-        from bdkn.kernels import student_mixture
+        half_distances = self._in_blocks(_loops().half_distances, *_precisions(self.df))
+        own = self.kept**2 * _half_distance(self.df)
 
-        error = y - self.loc[:, None]
-        wide = self.scale[:, None] > NARROW * np.abs(error)
-        u = np.where(wide, error, 0.0) / np.where(wide, self.scale[:, None], 1.0)
-        half_distances = self._in_blocks(student_mixture.half_distances, *_precisions(self.df))
-        score = self._in_blocks(student_mixture.distances, u) - half_distances[:, None]
-        score -= (self.kept**2 * _half_distance(self.df))[:, None]
-        return np.where(wide, self.scale[:, None] * score, np.abs(error))
+        def standard(u: FloatArray) -> FloatArray:
+            return self._in_blocks(_loops().distances, u) - half_distances[:, None] - own[:, None]
+
+        return by_scale(y, self.loc, self.scale, standard)
 
     def _absolute_mean(self, y: FloatArray) -> FloatArray:
-        from bdkn.kernels import student_mixture
-
-        error, wide = y - self.loc[:, None], self.scale[:, None] > 0.0
-        unit = np.where(wide, self.scale[:, None], 1.0)
-        return np.where(wide, unit * self._in_blocks(student_mixture.distances, error / unit), np.abs(error))
+        return by_scale(y, self.loc, self.scale, lambda u: self._in_blocks(_loops().distances, u))
 
     def _components(self) -> Components:
         loc, scale = self.loc[:, None], self.scale[:, None]
@@ -423,8 +412,15 @@ class StudentTMixture(Predictive):
         return np.concatenate(found) if len(found) > 1 else found[0]
 
 
+def _loops() -> ModuleType:
+    """Return the compiled loops over components, which are loaded when they are needed."""
+    from bdkn.kernels import student_mixture
+
+    return student_mixture
+
+
 def _in_single(name: str, given: ArrayLike) -> Float32Array:
-    """Return numbers in single precision."""
+    """Return numbers in single precision, in row order."""
     if isinstance(given, np.ndarray) and given.dtype == np.float32:
         return np.ascontiguousarray(given)
     with np.errstate(over="ignore"):
@@ -432,7 +428,7 @@ def _in_single(name: str, given: ArrayLike) -> Float32Array:
 
 
 def _t_quantiles(df: FloatArray, levels: FloatArray) -> FloatArray:
-    """Return the quantiles of a standard Student-t at levels (n, k), once if all rows are the same."""
+    """Return the quantiles of a standard Student-t at levels (n, k), computed once for equal rows."""
     shared = levels.strides[0] == 0 and bool((df == df[:1]).all())
     ν, q = (df[:1], levels[:1]) if shared else (df, levels)
     lower = np.minimum(q, 1.0 - q)

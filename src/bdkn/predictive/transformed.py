@@ -209,7 +209,7 @@ class Transformed(Predictive):
     def row_quantiles(self, levels: FloatArray) -> FloatArray:
         """Return the quantiles at levels (n, k) that differ between rows."""
         z = row_quantiles(self.base, levels) if self._is_whole else self._truncated(levels)
-        return np.where(self.scale[:, None] > 0.0, self._target(z), self._point[:, None])
+        return self._or_point(self._target(z))
 
     @lazy
     def _ends(self) -> FloatArray:
@@ -334,6 +334,10 @@ class Transformed(Predictive):
         z = np.clip(row_quantiles(self.base, low + levels * (high - low)) + self._moved[:, None], *self._ends)
         return np.select([levels <= 0.0, levels >= 1.0], list(self._ends), z)
 
+    def _or_point(self, values: FloatArray) -> FloatArray:
+        """Return values (n, k), for point masses the point."""
+        return np.where(self.scale[:, None] > 0.0, values, self._point[:, None])
+
     def _by_point(self, y: FloatArray, function: FloatArray, steps: tuple[float, float, float]) -> FloatArray:
         """Return the function of y, for point masses ``steps`` below, at and above the point."""
         if self.scale.all():
@@ -366,8 +370,7 @@ class Transformed(Predictive):
             return np.clip((self.base.cdf(z - self._moved[:, None]) - low) / (high - low), 0.0, 1.0)
 
     def _ppf(self, q: FloatArray) -> FloatArray:
-        quantiles = self._target(self._image(q))
-        return np.where(self.scale[:, None] > 0.0, quantiles, self._point[:, None])
+        return self._or_point(self._target(self._image(q)))
 
     def _crps(self, y: FloatArray) -> FloatArray:
         upper, lower = self._halves
@@ -409,8 +412,7 @@ class Transformed(Predictive):
     def _rvs(self, size: int, generator: np.random.Generator) -> FloatArray:
         if self._is_whole:
             return self._target(self.base._rvs(size, generator))
-        draws = self._target(self._truncated(generator.random((len(self), size))))
-        return np.where(self.scale[:, None] > 0.0, draws, self._point[:, None])
+        return self._or_point(self._target(self._truncated(generator.random((len(self), size)))))
 
 
 def row_quantiles(dist: Predictive, levels: FloatArray) -> FloatArray:
