@@ -111,11 +111,12 @@ def combine(
         check_choice("tempering", tempering, ("evidence",))
     else:
         check_number("tempering", tempering, low=0.0, high=MAX_TEMPERING)
-    Phi, target, v = features(forecast.means), np.asarray(y, dtype=np.float64), forecast.variance
+    Phi, target = features(forecast.means), np.asarray(y, dtype=np.float64)
+    v = forecast.noise + forecast.disagreement
     share = None if counts is None else np.asarray(counts, dtype=np.float64)
     H = Phi.shape[1] - 1
     μ0, weight = equal_weights(H), 1.0 / H
-    few = FewRows.of(Phi, target, μ0)
+    few = FewRows.of(Phi, target, μ0) if len(Phi) <= H else None
 
     def quick_fit(τ: float) -> tuple[float, float] | None:
         """Return the prior variance and the log evidence if weights are many and more than the rows."""
@@ -371,7 +372,7 @@ class Combination:
         return features(forecast.means) if self.intercept else np.ascontiguousarray(forecast.means, dtype=np.float64)
 
     def _noise(self, forecast: Forecast) -> FloatArray:
-        return np.asarray(forecast.variance**self.tempering) if self.tempering else np.ones(len(forecast))
+        return np.asarray(forecast.variance**self.tempering) if self.tempering else np.ones(len(forecast.means))
 
 
 def student_t_covariance(df: float, shape: FloatArray) -> FloatArray:

@@ -435,9 +435,9 @@ def leave_out(
 
 def without_rounding(post: Posterior, stats: Statistics) -> Posterior:
     """Return the posterior with b = 0 if b is rounding error: the members are exactly right."""
-    H = stats.n_weights
+    root, ref = stats.factor.root, stats.factor.ref
     with np.errstate(over="ignore", invalid="ignore"):
-        squares = float(np.sum(np.square(stats.root[:, H] + stats.root[:, :H] @ stats.ref)))  # Σ w c y²
+        squares = float(np.sum(np.square(root[:, -1] + root[:, :-1] @ ref)))  # Σ w c y²
     return replace(post, b=0.0) if np.isfinite(squares) and 0.0 < post.b <= ROUNDING * squares else post
 
 

@@ -378,10 +378,10 @@ class StudentTMixture(Predictive):
         return np.asarray(self.loc[:, None] + self.scale[:, None] * u)
 
     def _crps(self, y: FloatArray) -> FloatArray:
-        half_distances = self._in_blocks(_loops().half_distances, *_precisions(self.df))
-        own = self.kept**2 * _half_distance(self.df)
+        own, precisions = self.kept**2 * _half_distance(self.df), _precisions(self.df)
 
         def standard(u: FloatArray) -> FloatArray:
+            half_distances = self._in_blocks(_loops().half_distances, *precisions)
             return self._in_blocks(_loops().distances, u) - half_distances[:, None] - own[:, None]
 
         return by_scale(y, self.loc, self.scale, standard)
