@@ -1,4 +1,9 @@
-"""The published method: Algorithm 1 of the paper, from the design matrix Φ of the trained networks on."""
+"""The published method: the Bayesian inference of Algorithm 1 of the paper.
+
+Step 1, training: H networks φₕ are trained independently on all rows. Step 2, inference over their outputs: construct
+the design matrix Φ, optimize σ_β² by the log marginal likelihood (10), compute μₙ, Λₙ, aₙ, bₙ by (6) to (9), and obtain
+the predictive by (5). Numbers are those of the equations in the paper and in ``docs/math.md``.
+"""
 
 from __future__ import annotations
 

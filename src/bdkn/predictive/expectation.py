@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -113,7 +114,7 @@ def expectation(dist: Predictive, function: Function, tolerance: float = 1e-6) -
 
     The function may jump and bend. The error is at most about ``tolerance`` times the mean absolute value of the
     function, but for targets beyond the levels 2e-16 and 1 - 2e-16 if the function is zero at both. An error is raised
-    if a row does not reach it. The memory used does not depend on the function.
+    if a row does not reach this tolerance. The memory used does not depend on the function.
     """
     return _expectation(dist, function, tolerance, np.arange(len(dist)))
 
@@ -173,20 +174,20 @@ class _Terms:
         return cls(n, row, weight, df, loc, scale, bounds, lambda z, row: transformed._target(z))._counting()
 
     def _counting(self) -> _Terms:
-        """Return the terms that have probability between their bounds."""
+        """Return the terms with probability between their bounds."""
         reach = self._reach()
         kept = (self.weight > 0.0) & (self.bounds[:, 0] < reach) & (self.bounds[:, 1] > -reach)
         parts = {name: getattr(self, name)[kept] for name in ("row", "weight", "df", "loc", "scale", "bounds")}
         return replace(self, **parts)
 
     def _reach(self) -> FloatArray:
-        """Return how far s extends to both sides at first."""
+        """Return the largest |s| (T,) of the first pieces."""
         ν, place = np.unique(self.df, return_inverse=True)
         quantile = StudentT(ν, np.zeros(len(ν)), 1.0).ppf(_LEAST_LEVEL)
         return np.asarray(np.arcsinh(np.clip(-quantile, _GAUSSIAN_END, _FARTHEST))[place])
 
     def edges(self) -> FloatArray:
-        """Return the ends (T, k + 1) of the pieces at first. Next to a bound they end at a distance from it."""
+        """Return the ends (T, k + 1) of the first pieces. Next to a bound they end at a distance from it."""
         reach, (low, high) = self._reach(), self.bounds.T
         first, last = np.maximum(-reach, low), np.minimum(reach, high)
         margin = (last - first) / (_PANELS * _TO_BOUND)
@@ -214,7 +215,7 @@ class _Terms:
 
 @dataclass(frozen=True, eq=False)
 class _Pieces:
-    """Pieces of s (m,) of terms, and how often each was halved."""
+    """Pieces of s (m,) of terms, and the number of halvings of each."""
 
     term: IndexArray
     low: FloatArray
@@ -235,8 +236,7 @@ class _Pieces:
         return _Pieces(np.tile(self.term, 2), *ends, np.tile(self.halvings + 1, 2))
 
 
-@dataclass(frozen=True, eq=False)
-class _Measured:
+class _Measured(NamedTuple):
     """Integrals (m,) of a function over pieces with their errors, those of its size, and the integrand at the ends."""
 
     value: FloatArray
@@ -320,12 +320,9 @@ class _Integral:
 
     def _measure(self, pieces: _Pieces, *, is_beyond: bool = False) -> _Measured:
         """Return the integrals over pieces, a limited number of them at a time."""
-        parts = [
-            self._measured(pieces[start : start + _PIECES_AT_ONCE], is_beyond)
-            for start in range(0, len(pieces), _PIECES_AT_ONCE)
-        ]
-        fields = zip(*((part.value, part.error, part.size, part.ends) for part in parts), strict=True)
-        return _Measured(*map(np.concatenate, fields))
+        starts = range(0, len(pieces), _PIECES_AT_ONCE)
+        parts = [self._measured(pieces[start : start + _PIECES_AT_ONCE], is_beyond) for start in starts]
+        return _Measured(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _measured(self, pieces: _Pieces, is_beyond: bool) -> _Measured:
         half = (pieces.high - pieces.low)[:, None] / 2.0
@@ -350,7 +347,7 @@ class _Integral:
         return f
 
     def _check_ends(self) -> None:
-        """Raise if what lies beyond the last levels of distributions of unknown tails may count."""
+        """Raise if the function beyond the last levels of distributions of unknown tails is not negligible."""
         term = np.arange(len(self.terms.row))
         y, _ = self.terms.at(term, self.terms.bounds)
         beyond = _LEAST_LEVEL * np.abs(self._values(term, y, True)).sum(axis=1)

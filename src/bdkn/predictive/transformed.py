@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -47,8 +47,7 @@ _INSIDE = 1e-9
 """Minimum distance of the centre of a distribution from the ends of the image of the link, relative to the ends."""
 
 
-@dataclass(frozen=True, eq=False)
-class Half:
+class Half(NamedTuple):
     """Integrals ∫ P dy, 2 ∫ d P dy and ∫ P² dy over one half of each distribution.
 
     P is the probability of a value farther from the median than y, and d the distance of y from the median. The first
@@ -60,24 +59,21 @@ class Half:
     score: FloatArray
 
 
-class Beyond(Half):
-    """The same integrals beyond the last quantile, at the level ε.
+def integrals_beyond(last: FloatArray, rise: FloatArray, reach: FloatArray) -> Half:
+    """Return the integrals beyond the last quantile, at the level ε.
 
     There P is ε w^(-1/κ), where w is the distance of z from its median in units of that of the last quantile, and g⁻¹
-    is linear: the distance of y is ``last`` + ``rise`` (w - 1).
+    is linear: the distance of y is ``last`` + ``rise`` (w - 1). ``reach`` (n, 2) are the distances of z at the levels ε
+    and 2ε.
     """
-
-    @classmethod
-    def of(cls, last: FloatArray, rise: FloatArray, reach: FloatArray) -> Beyond:
-        """Return the integrals from the distances (n, 2) of z at the levels ε and 2ε."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            κ = np.nan_to_num(np.log2(reach[:, 0] / reach[:, 1]), nan=0.0)
-            one, two = (np.where(κ < limit, κ / (1.0 - κ / limit), np.inf) for limit in (1.0, 0.5))
-            first, second = rise * one, 2.0 * rise * ((last - rise) * one + rise * two)
-        score, flat = rise * κ / np.maximum(2.0 - κ, 1e-9), rise == 0.0
-        first = np.where(flat, 0.0, first)
-        second = np.where(flat, 0.0, np.nan_to_num(second, nan=np.inf, posinf=np.inf))
-        return cls(END * first, END * second, END**2 * score)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        κ = np.nan_to_num(np.log2(reach[:, 0] / reach[:, 1]), nan=0.0)
+        one, two = (np.where(κ < limit, κ / (1.0 - κ / limit), np.inf) for limit in (1.0, 0.5))
+        first, second = rise * one, 2.0 * rise * ((last - rise) * one + rise * two)
+    score, flat = rise * κ / np.maximum(2.0 - κ, 1e-9), rise == 0.0
+    first = np.where(flat, 0.0, first)
+    second = np.where(flat, 0.0, np.nan_to_num(second, nan=np.inf, posinf=np.inf))
+    return Half(END * first, END * second, END**2 * score)
 
 
 def path(
@@ -304,7 +300,7 @@ class Transformed(Predictive):
         mass = np.abs(weights) * tail * self._slope(nodes)
         distance = sign * (self._target(nodes) - self._median[:, None])
         last, rise = sign * (self._target(z[:, 0]) - self._median), self._slope(z[:, 0]) * reach[:, 0]
-        beyond = Beyond.of(last, np.where(reach[:, 0] == 0.0, 0.0, rise), reach)
+        beyond = integrals_beyond(last, np.where(reach[:, 0] == 0.0, 0.0, rise), reach)
         second = 2.0 * np.einsum("nk,nk->n", mass, distance)
         return Half(mass.sum(axis=1) + beyond.first, second + beyond.second, (mass * tail).sum(axis=1) + beyond.score)
 
