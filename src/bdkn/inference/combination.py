@@ -27,7 +27,7 @@ from bdkn.errors import check_choice, check_number
 from bdkn.inference.evidence import choose_prior_variance
 from bdkn.inference.few_rows import FewRows
 from bdkn.inference.forecast import Forecast
-from bdkn.inference.posterior import Posterior, Prior, condition, leave_out, log_evidence, without_rounding
+from bdkn.inference.posterior import Posterior, Prior, leave_out, log_evidence, posterior, without_rounding
 from bdkn.inference.rowwise import leverage, location_scale
 from bdkn.inference.statistics import Statistics
 from bdkn.predictive import StudentT
@@ -132,7 +132,7 @@ def combine(
         stats = Statistics.from_rows(Phi, target, precision=w, counts=share)
         t = choose_prior_variance(stats, prior_variance, mean=μ0, widest=MAX_WEIGHT_VARIANCE, size=weight)
         prior = Prior.shrinking(μ0, t)
-        post = without_rounding(Posterior(*condition(stats, prior), prior), stats)
+        post = without_rounding(posterior(stats, prior), stats)
         return post, t, log_evidence(stats, post)
 
     def log_posterior(τ: float) -> float:

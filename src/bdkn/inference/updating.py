@@ -22,7 +22,7 @@ from bdkn.errors import check_number
 from bdkn.inference.combination import MAX_WEIGHT_VARIANCE, Combination, Tails, equal_weights, features
 from bdkn.inference.evidence import choose_prior_variance
 from bdkn.inference.forecast import Forecast
-from bdkn.inference.posterior import Posterior, Prior, condition, log_evidence, without_rounding
+from bdkn.inference.posterior import Prior, log_evidence, posterior, without_rounding
 from bdkn.inference.statistics import Statistics
 from bdkn.storage.fields import Number, must, sizes, stored
 from bdkn.typing import FloatArray
@@ -125,7 +125,7 @@ class Absorbed:
         fitted, stats = self.fitted, self.total
         t = fitted.prior_variance if self.prior_variance is None else self.prior_variance
         prior = Prior.shrinking(equal_weights(stats.n_weights - 1), t)
-        post = without_rounding(Posterior(*condition(stats, prior), prior), stats)
+        post = without_rounding(posterior(stats, prior), stats)
         has_own_tails = fitted.tails == Tails(fitted.posterior.df, 1.0)
         df = post.df if has_own_tails else min(fitted.tails.df, post.df)
         tails, evidence = Tails(df, fitted.tails.scale), log_evidence(stats, post)

@@ -20,7 +20,7 @@ import numpy as np
 from bdkn.inference.combination import MAX_WEIGHT_VARIANCE, Combination, equal_weights, features
 from bdkn.inference.evidence import Spectrum
 from bdkn.inference.forecast import Forecast
-from bdkn.inference.posterior import Posterior, Prior, condition
+from bdkn.inference.posterior import Prior, posterior
 from bdkn.inference.statistics import Statistics
 from bdkn.predictive import StudentT
 from bdkn.typing import FloatArray
@@ -136,7 +136,7 @@ def weights_given(combination: Combination, stats: Statistics) -> WeightPosterio
     matrix = np.zeros((H, H))
     for p, variance in zip(share / total, t, strict=True):
         prior = Prior.shrinking(μ0, variance)
-        given = Posterior(*condition(stats, prior), prior)
+        given = posterior(stats, prior)
         step = given.mean - post.mean
         matrix = matrix + p * (given.scale_matrix + np.outer(step, step))[:H, :H]
     return WeightPosterior(post.df, combination.weights, matrix, float(factor))
