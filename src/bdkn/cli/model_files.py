@@ -23,7 +23,7 @@ def load_model(path: Path) -> Any:
 
 def record_making(model: Any, **facts: Any) -> None:
     """Note on a model when and from what it was made; this becomes part of its file."""
-    from bdkn.report.wording import versions
+    from bdkn.environment import versions
 
     made = {"when": datetime.now(UTC).isoformat(timespec="seconds"), **facts, "versions": versions()}
     model.made_ = {name: value for name, value in made.items() if value is not None}
