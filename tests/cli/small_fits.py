@@ -7,5 +7,5 @@ def make_fits_small(monkeypatch):
     """Let the regressors that commands make have few small networks, briefly trained."""
     from bdkn.cli import fit as training
 
-    former = training.Training._model
-    monkeypatch.setattr(training.Training, "_model", lambda self: former(self).set_params(**FAST))
+    former = training.Training.regressor
+    monkeypatch.setattr(training.Training, "regressor", lambda self: former(self).set_params(**FAST))

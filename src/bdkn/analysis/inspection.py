@@ -11,6 +11,7 @@ from bdkn.model.description import describe_columns
 from bdkn.predictive import Predictive
 from bdkn.typing import FloatArray
 
+
 @dataclass(frozen=True, eq=False)
 class HeldOutPredictions:
     """Predictions of held-out rows. Made by ``held_out_predictions``.

@@ -126,11 +126,14 @@ def describe_columns(encoder: TableEncoder) -> list[Described]:
 def _describe_ensemble(ensemble: NetworkEnsemble) -> Described:
     """Return the networks of all folds and members, and the scales of their inputs."""
     networks = ensemble.networks
-    is_mixed = isinstance(networks, MixedNetworks)
+    stacks: tuple[Predictor, ...] = (networks,)
+    order = np.arange(len(networks))
+    if isinstance(networks, MixedNetworks):
+        stacks, order = networks.stacks, networks.order
     return {
         "inputs": _describe_standardizer(ensemble.inputs),
-        "stacks": [_describe_stack(stack) for stack in (networks.stacks if is_mixed else (networks,))],
-        "order": networks.order.tolist() if is_mixed else list(range(len(networks))),
+        "stacks": [_describe_stack(stack) for stack in stacks],
+        "order": order.tolist(),
         "folds": ensemble.grid.n_folds,
         "members": len(ensemble),
         "variances": None if ensemble.variances is None else ensemble.variances.tolist(),
@@ -148,7 +151,9 @@ def _describe_stack(stack: Predictor) -> Described:
     encoding = stack.encoding if isinstance(stack, EncodedNetworks) else None
     plain = stack.networks if isinstance(stack, EncodedNetworks) else stack
     if not isinstance(plain, Networks) or plain.spec.head != MEAN_VARIANCE:
-        raise NotDescribedError("its networks are of a class of your own, or have another output than mean and variance")
+        raise NotDescribedError(
+            "its networks are of a class of your own, or have another output than mean and variance"
+        )
     parameters = [part.reshape(len(plain), -1) for layer in plain.layers for part in layer]
     bins = ("columns", "lower", "width", "mean", "scale")
     return {

@@ -67,13 +67,13 @@ def warnings_of(evaluation: Evaluation) -> list[str]:
             )
     if n < _MANY_ROWS:
         found.append(
-            f"With {count(n, 'row')}, numbers are rough: by chance alone, calibrated {percent(LEVEL)} intervals contain "
-            f"the targets of between {percent(low)} and {percent(high)} of them."
+            f"With {count(n, 'row')}, numbers are rough: by chance alone, calibrated {percent(LEVEL)} intervals "
+            f"contain between {percent(low)} and {percent(high)} of the targets."
         )
     if share < low:
         found.append(
-            f"Intervals are too narrow: {percent(LEVEL)} intervals contain the targets of {percent(share)} of the rows, "
-            f"and chance allows {percent(low)} at least. New rows may differ from the training rows."
+            f"Intervals are too narrow: {percent(LEVEL)} intervals contain {percent(share)} of the targets, and chance "
+            f"allows {percent(low)} at least. New rows may differ from the training rows."
         )
     if n >= _MANY_ROWS and abs(bias) > _LARGE_BIAS * float(error.std() / np.sqrt(n)):
         way = "low" if bias > 0 else "high"
@@ -160,7 +160,9 @@ def describe_link(link: Any) -> str:
     if link == IDENTITY:
         return _LINKS[IdentityLink]
     words = _LINKS.get(type(link.link if isinstance(link, ContinuedLink) else link), "transformed")
-    bounds = [f"{name} {number(end)}" for name, end in zip(("from", "to"), link.support, strict=True) if np.isfinite(end)]
+    bounds = [
+        f"{name} {number(end)}" for name, end in zip(("from", "to"), link.support, strict=True) if np.isfinite(end)
+    ]
     return f"{words}, bounds {' '.join(bounds)}" if bounds else words
 
 
@@ -238,11 +240,12 @@ _MEASURES: tuple[tuple[str, str, str], ...] = (
 def key_numbers(evaluation: Evaluation) -> list[KeyNumber]:
     """Return each measure with its bootstrap standard error, of the model and of predicting the mean."""
     weights = resample(len(evaluation.y))
-    both = evaluation.own_scores, evaluation.baseline_scores
-    return [
-        KeyNumber(name, *(_with_bootstrap_error(key, scores[key], weights) for scores in both), meaning)
-        for name, key, meaning in _MEASURES
-    ]
+    found = []
+    for name, key, meaning in _MEASURES:
+        both = (evaluation.own_scores[key], evaluation.baseline_scores[key])
+        own, baseline = (_with_bootstrap_error(key, scores, weights) for scores in both)
+        found.append(KeyNumber(name, own, baseline, meaning))
+    return found
 
 
 def _with_bootstrap_error(key: str, scores: FloatArray, weights: FloatArray) -> str:

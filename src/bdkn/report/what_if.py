@@ -16,7 +16,7 @@ from bdkn.report.evaluation import Evaluation, cell
 from bdkn.typing import FloatArray
 
 MOST_BYTES = 8_000_000
-"""Largest size of a model in a page, in bytes; of a larger model densities of neighbours are omitted, then all of it."""
+"""Largest size of a model in a page, in bytes; densities of neighbours of a larger one are omitted, then all of it."""
 
 _MOST_DOUBLES = 40_000
 """Largest number of coordinates of prototypes that are stored in double precision."""
@@ -84,7 +84,7 @@ def as_json(value: Any) -> Any:
     if not isinstance(value, np.ndarray):
         return value
     low, high = (float(value.min()), float(value.max())) if value.size else (0.0, 0.0)
-    if -(2**31) <= low and high < 2**31 and (value.dtype.kind in "biu" or bool((value == np.round(value)).all())):
+    if low >= -(2**31) and high < 2**31 and (value.dtype.kind in "biu" or bool((value == np.round(value)).all())):
         value = value.astype(np.result_type(np.min_scalar_type(int(low)), np.min_scalar_type(int(high))))
     code = value.dtype.str[1:]
     data = np.ascontiguousarray(value, dtype=f"<{code}").tobytes()
@@ -122,7 +122,8 @@ def describe_inputs(evaluation: Evaluation, order: Sequence[Any]) -> dict[str, A
 
 def _encoder(column: dict[str, Any]) -> dict[str, Any]:
     """Return what the page needs to compute the inputs of a column."""
-    needed = {name: column[name] for name in ("kind", "fill", "missing", "cycles", "inputs") if name in column}
+    names = ("kind", "fill", "missing", "cycles", "inputs")
+    needed: dict[str, Any] = {name: column[name] for name in names if name in column}
     if "inputs" in needed:
         needed["width"] = needed["inputs"].shape[1]
     encoder: dict[str, Any] = as_json(needed)
