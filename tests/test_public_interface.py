@@ -14,23 +14,27 @@ FILES = sorted(path for package in ("cli", "report", "table_files") for path in 
 
 
 def private_accesses(source: str) -> list[str]:
-    """Return the accesses to private attributes and modules of other objects than ``self`` and ``cls``."""
+    """Return the accesses to private attributes of objects that the module neither is nor defines, with their lines."""
+    tree = ast.parse(source)
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     found = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Attribute) and _is_private(node.attr):
-            if not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")):
-                found.append(f"line {node.lineno}: {ast.unparse(node)}")
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("bdkn"):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and not (
+            isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+        ):
+            names = [node.attr]
+        elif isinstance(node, ast.ImportFrom):
             names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
-            found += [f"line {node.lineno}: {name}" for name in names if _is_private(name)]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr"):
-            name = node.args[1]
-            if isinstance(name, ast.Constant) and _is_private(str(name.value)):
-                found.append(f"line {node.lineno}: {ast.unparse(node)}")
-    return found
+            names = [str(node.args[1].value)] if isinstance(node.args[1], ast.Constant) else []
+        else:
+            continue
+        found += [(node.lineno, name) for name in names if _is_private(name) and name not in own]
+    return [f"line {line}: {name}" for line, name in sorted(found)]
 
 
 def _is_private(name: str) -> bool:
+    """Return whether a name begins with an underscore and is no special method."""
     return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
 
 
@@ -41,4 +45,5 @@ def test_no_private_attribute_of_another_object_is_used(path: Path) -> None:
 
 def test_private_accesses_are_found() -> None:
     source = "from bdkn.model import _inner\nmodel._combined.targets\ngetattr(model, '_state')\nself._own\nx.__len__"
-    assert private_accesses(source) == ["line 1: _inner", "line 2: model._combined", "line 3: getattr(model, '_state')"]
+    assert private_accesses(source) == ["line 1: _inner", "line 2: _combined", "line 3: _state"]
+    assert private_accesses("def _own(): pass\nother._own()") == []

@@ -11,6 +11,8 @@ from bdkn.model.description import describe_columns
 from bdkn.predictive import Predictive
 from bdkn.typing import FloatArray
 
+__all__ = ["HeldOutPredictions", "held_out_predictions", "held_out_targets", "n_prototypes"]
+
 
 @dataclass(frozen=True, eq=False)
 class HeldOutPredictions:
@@ -81,6 +83,16 @@ def held_out_targets(regressor: Any) -> FloatArray | None:
     -------
     y : ndarray of shape (n_held_out,) or None
         Targets in their own units; None if no rows were held out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn import BayesianStackingRegressor
+    >>> from bdkn.analysis.inspection import held_out_targets
+    >>> X = np.linspace(-1.0, 1.0, 60)[:, None]
+    >>> model = BayesianStackingRegressor([("line", lambda X: X[:, 0])], random_state=0).fit(X, X[:, 0] ** 3)
+    >>> bool(np.allclose(held_out_targets(model), X[:, 0] ** 3))
+    True
     """
     held_out = getattr(regressor, "held_out_", None)
     return None if held_out is None else np.asarray(fitted_parts(regressor).targets.inverse(held_out.y))
@@ -134,6 +146,15 @@ def n_prototypes(regressor: Any) -> int:
     -------
     n_prototypes : int
         At most 1024; 0 if the regressor has none, and thus no ``support``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn import BayesianStackingRegressor
+    >>> from bdkn.analysis.inspection import n_prototypes
+    >>> X = np.linspace(-1.0, 1.0, 60)[:, None]
+    >>> n_prototypes(BayesianStackingRegressor([("line", lambda X: X[:, 0])], random_state=0).fit(X, X[:, 0] ** 3))
+    60
     """
     extrapolation = fitted_parts(regressor).extrapolation
     return 0 if extrapolation is None else len(extrapolation.support.prototypes)

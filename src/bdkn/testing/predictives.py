@@ -1,4 +1,4 @@
-"""What every predictive distribution must do."""
+"""The conformance suite of predictive distributions."""
 
 from __future__ import annotations
 
