@@ -134,7 +134,7 @@ CostGiven = Callable[..., Any] | tuple[float, float]
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """How much to order for each row, and what it costs on average. Made by ``optimal_order``.
+    """Optimal orders for each row, with their expected costs. Made by ``optimal_order``.
 
     Parameters
     ----------

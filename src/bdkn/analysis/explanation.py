@@ -131,7 +131,7 @@ def _frame_of(columns: list[Any], like: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """What each of p columns adds to the predictions of R rows. Made by ``explain``.
+    """Contributions of p columns to the predictions of R rows. Made by ``explain``.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class PartialDependence:
-    """How predictions change on average with one column. Made by ``partial_dependence``.
+    """Average predictions as a function of one column. Made by ``partial_dependence``.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Output, options and errors of the commands.
 
-0: done. 2: the command, its input or its machine must be corrected; one paragraph says how. 130 and 143: interrupted by
-SIGINT or SIGTERM; no file is half-written. 1: anything unexpected, with a traceback.
+Exit codes: 0, done; 2, the command, its input or its machine must be corrected, and a paragraph explains how; 130 and
+143, interrupted by SIGINT or SIGTERM, and no file is half-written; 1, an unexpected error, with a traceback.
 
 Names of columns and files come from others: characters that would control the terminal are shown as escapes, and no
 text is read as markup.

@@ -1,4 +1,4 @@
-"""What a monitor has seen over time: coverage of each batch, and the wealth of bets against calibration."""
+"""Display of a monitor: coverage of each batch, and the wealth of bets against calibration."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _STEPS = 200
 
 @dataclass(frozen=True)
 class Payload:
-    """A model as JSON, or None with the reason in ``note``, which also says what the page cannot show.
+    """A model as JSON, or None with the reason in ``note``, which also names what the page cannot show.
 
     Without the key "density" the page computes what ``model.without_shape()`` predicts.
     """
@@ -43,7 +43,11 @@ def payload_of(model: Any, *, most_bytes: int = MOST_BYTES) -> Payload:
     try:
         described = describe_model(fitted_parts(model))
     except NotDescribedError as reason:
-        return Payload(None, f"The what-if is omitted: {reason}, so a page cannot compute its predictions.")
+        return Payload(
+            None,
+            f"The what-if is omitted: {reason}, so a page cannot compute its predictions. "
+            "Predict rows of your choice in Python, or by `bdkn predict`.",
+        )
     extrapolation, density = described["extrapolation"], as_json(described.pop("density"))
     if extrapolation is not None and extrapolation["prototypes"].size >= _MOST_DOUBLES:
         extrapolation["prototypes"] = extrapolation["prototypes"].astype(np.float32)
