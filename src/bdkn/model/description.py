@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.special import betaln
@@ -29,41 +29,15 @@ class NotDescribedError(BDKNError):
     """A model has a part that plain data cannot describe; the message names the part."""
 
 
-class DescribedModel(Protocol):
-    """The parts of a fitted model from which its predictions are computed.
-
-    ``combination`` is None for an ensemble with equal weights, ``extrapolation`` and ``density`` where the model has no
-    extra variance for extrapolation, or predicts Student-t distributions.
-    """
-
-    @property
-    def members(self) -> Any:
-        """The members; only networks can be described."""
-
-    @property
-    def targets(self) -> TargetScaler:
-        """The scale and the link of the target."""
-
-    @property
-    def combination(self) -> Combination | None:
-        """The linear model of the members."""
-
-    @property
-    def extrapolation(self) -> Widening | None:
-        """The extra variance for extrapolation."""
-
-    @property
-    def density(self) -> NeighbourDensity | None:
-        """The mixture with densities of neighbouring training rows."""
-
-
-def describe_model(model: DescribedModel) -> Described:
+def describe_model(model: Any) -> Described:
     """Return the parts of a fitted model as numbers, texts and arrays.
 
     Parameters
     ----------
-    model : DescribedModel
-        A fitted model whose members are networks of this library.
+    model : FittedModel
+        A fitted model: an object with the attributes ``members``, networks of this library, ``targets``, their scale
+        and link, ``combination``, None for equal weights, ``extrapolation``, the extra variance for extrapolation, and
+        ``density``, the mixture with densities of neighbours; each of the last two may be None.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Tables as text and Markdown."""
+"""Tables in Markdown."""
 
 from __future__ import annotations
 
@@ -15,17 +15,6 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-
-
-def to_text(table: Table) -> str:
-    """Return the table as text in aligned columns, for a fixed-width font."""
-    lines = [table.columns, *table.rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    text = table.title + "\n"
-    for first, *others in lines:
-        numbers = (f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True))
-        text += "  ".join((f"{first:<{widths[0]}}", *numbers)).rstrip() + "\n"
-    return text
 
 
 def to_markdown(table: Table) -> str:
