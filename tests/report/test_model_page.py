@@ -171,13 +171,13 @@ def test_few_rows_are_not_judged():
     assert judge_calibration(judged(n=12)) == ("too few rows to judge the calibration", "fair")
 
 
-def test_a_model_that_knows_nothing_is_judged():
+def test_a_model_no_better_than_the_mean_is_poor():
     verdict = verdict_of(judged(size=0.05), "y")
     assert "no better than always predicting the mean" in verdict.sentence
     assert verdict.state == "poor"
 
 
-def test_a_model_worse_than_the_mean_is_judged():
+def test_the_verdict_on_a_model_worse_than_the_mean():
     evaluation = judged(noise=0.1)
     backwards = Evaluation(evaluation.model, evaluation.view, -evaluation.y)
     assert "more than always predicting the mean" in verdict_of(backwards, "y").sentence

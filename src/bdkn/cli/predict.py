@@ -84,14 +84,14 @@ class Predictor:
         import numpy as np
         import pyarrow as pa
 
-        from bdkn.table_files.reading import as_pandas, plain_columns
+        from bdkn.table_files.reading import plain_columns
 
         model, kinds = self.model, self.input_kinds
         table = block.select(list(kinds))
         for place, (name, kind) in enumerate(kinds.items()):
             if name in self.copied and kind != "text":
                 table = table.set_column(place, name, from_text(table[name], kind, name))
-        X = as_pandas(table) if getattr(model, "table_", None) is None else plain_columns(table)
+        X = plain_columns(table)
         dist = model.predict_dist(X)
         if getattr(model, "target_values_", None) is None:
             interval, above = dist.interval(self.coverage), [1.0 - dist.cdf(t) for t in self.above]
