@@ -303,5 +303,5 @@ class TestCrossValidation:
         assert not hasattr(model[-1], "coef_")
 
     def test_rows_that_are_never_held_out(self, data):
-        with pytest.raises(InvalidParameterError, match=r"of the 120 rows must be left out once.*20 are never"):
+        with pytest.raises(InvalidParameterError, match=r"of the 120 rows must be held out once.*20 are never"):
             bdkn.cross_val_predict_dist(Line(), *data, cv=TimeSeriesSplit(5))
