@@ -6,7 +6,7 @@ import pytest
 from flats_table import mixed_table
 
 import bdkn
-from bdkn.cli.fit import Estimate, held_out_estimate
+from bdkn.cli.fit import Estimate, Training, held_out_estimate
 from bdkn.predictive import Gaussian
 
 
@@ -103,6 +103,31 @@ def test_a_deep_ensemble_is_judged_by_a_fifth_of_the_rows(home, run, tmp_path):
     assert type(bdkn.load(tmp_path / "m.bdkn")).__name__ == "DeepEnsembleRegressor"
 
 
+def test_a_stack_is_judged_by_its_held_out_rows(home, run, tmp_path, monkeypatch):
+    """It is fitted with the same options as networks, and its page explains why it has no what-if."""
+    from sklearn.linear_model import Ridge
+
+    seen, former = {}, Training.regressor
+
+    def regressor(self):
+        seen["model"] = former(self).set_params(estimators=[("ridge", Ridge()), ("strong", Ridge(100.0))])
+        return seen["model"]
+
+    monkeypatch.setattr(Training, "regressor", regressor)
+    words = ("--target", "price", "--drop", "id,district", "--method", "stack", "--out", tmp_path / "m.bdkn")
+    result = run("fit", home / "flats.csv", *words, "--time", "built", "--lower", 0, "--time-limit", 60, "-q")
+    assert result.exit_code == 0, result.output
+    made = seen["model"]
+    assert (type(made.cv).__name__, made.lower, made.time_limit) == ("TimeSeriesSplit", 0.0, 60.0)
+    assert "Estimated from rows that were held out of training in turn" in result.stdout
+    model = bdkn.load(tmp_path / "m.bdkn")
+    assert model.member_names_ == ("ridge", "strong")
+    predicted = run("predict", tmp_path / "m.bdkn", home / "flats.csv", "--out", tmp_path / "predicted.csv")
+    assert predicted.exit_code == 0, predicted.output
+    assert run("report", tmp_path / "m.bdkn", home / "flats.csv", "--out", tmp_path / "m.html").exit_code == 0
+    assert "The what-if is omitted: its members are not networks" in (tmp_path / "m.html").read_text("utf-8")
+
+
 WRONG = {
     ("--target", "prise"): "--target must be one of 'id', 'area', 'district', 'rooms', 'lift', 'built', 'price'; got "
     "'prise'; did you mean 'price'?",
@@ -111,12 +136,18 @@ WRONG = {
     ("--target", "built"): "column 'built' holds dates",
     ("--target", "price", "--features", "price"): "--features must not contain the target",
     ("--target", "price", "--drop", "idd"): "each column in --drop must be one of",
-    ("--target", "price", "--method", "stack"): "--method stack cannot be written to a model file",
     ("--target", "price", "--method", "forest"): "--method must be one of 'bdkn', 'deep-ensemble', 'stack'",
     ("--target", "price", "--effort", "most"): "--effort must be one of 'fast', 'balanced', 'best'",
     ("--target", "price", "--time", "district"): "--time must name a column of dates, such as 2024-03-31, or numbers",
     ("--target", "price", "--time", "built", "--groups", "district"): "--time and --groups cannot both",
-    ("--target", "price", "--method", "deep-ensemble", "--lower", "0"): "--lower and --upper need --method bdkn",
+    (
+        "--target",
+        "price",
+        "--method",
+        "deep-ensemble",
+        "--lower",
+        "0",
+    ): "--lower and --upper need --method bdkn or stack",
     ("--target", "price", "--jobs", "0"): "--jobs must be an integer other than 0",
     (
         "--target",

@@ -142,7 +142,9 @@ class Training:
         if self.jobs == 0:
             raise InvalidParameterError("--jobs must be an integer other than 0; got 0")
         if self.method == "deep-ensemble" and (self.lower is not None or self.upper is not None):
-            raise InvalidParameterError("--lower and --upper need --method bdkn; a deep ensemble takes no bounds")
+            raise InvalidParameterError(
+                "--lower and --upper need --method bdkn or stack; a deep ensemble takes no bounds"
+            )
 
     def fit(self, rows: Labelled) -> tuple[Any, Estimate]:
         """Return the fitted model and the estimate."""
@@ -215,7 +217,7 @@ def fit(
     data: Data,
     target: Target,
     out: Annotated[Path, typer.Option(help="Model file to write.", show_default=False)],
-    method: Annotated[str, typer.Option(help="bdkn or deep-ensemble.")] = "bdkn",
+    method: Annotated[str, typer.Option(help="bdkn, stack or deep-ensemble.")] = "bdkn",
     features: Annotated[str | None, typer.Option(help="Input columns: a,b,c. All others if not given.")] = None,
     drop: Annotated[str | None, typer.Option(help="Columns that are no inputs: x,y.")] = None,
     groups: Annotated[
@@ -242,12 +244,6 @@ def fit(
 
         screen = Screen(json=as_json, quiet=quiet)
         verbose = int(not quiet and sys.stderr.isatty())
-        if method == "stack":
-            raise InvalidParameterError(
-                "--method stack cannot be written to a model file: its members are models of scikit-learn, which only "
-                "pickle can write, and a pickle runs code when it is read. Use --method bdkn; `bdkn compare` shows how "
-                "good a stack would be, and BayesianStackingRegressor makes one in Python"
-            )
         training = Training(method, effort, coverage, seed, time_limit, lower, upper, jobs, time is not None, verbose)
         if time is not None and groups is not None:
             raise InvalidParameterError("--time and --groups cannot both divide the rows; give one of them")
