@@ -30,7 +30,7 @@ from bdkn import BDKNRegressor, DaskRows
 from bdkn.ensemble import cluster as cluster_chunks
 from bdkn.ensemble.cluster import PASSES_AT_ONCE
 from bdkn.estimators import in_blocks
-from bdkn.report.wording import describe_machine
+from bdkn.environment import describe_machine
 from bdkn.stages import observe_stages
 from cluster_model import Costs, Fit, predicted
 from cluster_page import page, write

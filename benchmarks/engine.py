@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from bdkn.data.rows import Rows
 from bdkn.networks import Job, NetworkSpec, TrainingConfig, get_engine
-from bdkn.report.wording import describe_machine
+from bdkn.environment import describe_machine
 
 MEMBERS, BATCH, RATE = 5, 32, 1e-3
 RECORDS = Path(__file__).parent / "records"

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from bdkn.inference import Prior, Statistics, posterior
 from bdkn.inference.statistics import Factor
-from bdkn.report.wording import describe_machine
+from bdkn.environment import describe_machine
 from bdkn.typing import FloatArray
 
 RECORDS = Path(__file__).parent / "records"

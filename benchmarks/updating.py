@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 from bdkn import BayesianStackingRegressor
 from bdkn.inference import Absorbed, Forecast, combine
 from bdkn.metrics.monitoring import Wealth
-from bdkn.report.wording import describe_machine
+from bdkn.environment import describe_machine
 
 RECORDS = Path(__file__).parent / "records"
 Record = dict[str, Any]

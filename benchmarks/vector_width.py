@@ -30,7 +30,7 @@ from bdkn.networks import fused as epochs
 from bdkn.networks import fused as step
 from bdkn.networks.fused import Run
 from bdkn.networks.job import JobRows, TrainingTable
-from bdkn.report.wording import describe_machine
+from bdkn.environment import describe_machine
 from engine import BASE, SHAPES, Work
 
 RECORDS = Path(__file__).parent / "records"
