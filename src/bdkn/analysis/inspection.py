@@ -64,7 +64,8 @@ def fitted_parts(regressor: Any) -> FittedParts:
     parts : FittedParts
         Members, target, combination, extrapolation and density.
     """
-    members, model = getattr(regressor, "ensemble_", None), getattr(regressor, "model_", None)
+    members: Any = getattr(regressor, "ensemble_", None)
+    model: Any = getattr(regressor, "model_", None)
     if not hasattr(model, "combination"):
         return FittedParts(members, None if members is None else members.targets)
     return FittedParts(members, model.targets, model.combination, model.extrapolation, model.density)

@@ -219,7 +219,9 @@ def _describe_density(density: NeighbourDensity) -> Described:
             "width": float(bandwidth if of_errors else bandwidth * near.unit),
             "power": float(power),
         }
-        for (of_errors, is_broad, _, bandwidth, power), first, last in zip(near.kinds, *near.kind_arrays[2:4], strict=True)
+        for (of_errors, is_broad, _, bandwidth, power), first, last in zip(
+            near.kinds, *near.kind_arrays[2:4], strict=True
+        )
     ]
     return {
         "inputs": _describe_standardizer(near.inputs),
