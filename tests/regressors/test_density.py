@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from quick import QUICK
+from quick import QUICK, grouped
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
@@ -27,11 +27,11 @@ MEMBERS = [("line", LinearRegression()), ("trees", RandomForestRegressor(10))]
 
 
 def networks(**params):
-    return BDKNRegressor(**{**QUICK, "early_stopping": False, "epochs": 10, **params})
+    return BDKNRegressor(**grouped(**{**QUICK, "early_stopping": False, "epochs": 10, **params}))
 
 
 def stack(**params):
-    return BayesianStackingRegressor(MEMBERS, random_state=0, combination=CombinationOptions(select_members=False), **params)
+    return BayesianStackingRegressor(MEMBERS, **grouped(random_state=0, select_members=False, **params))
 
 
 @pytest.fixture(scope="module", params=[networks, stack], ids=["networks", "stack"])
@@ -81,8 +81,8 @@ def test_joint_draws_have_the_distribution_of_each_row(model):
 
 
 def test_joint_draws_are_those_of_the_student_t_carried_over(model):
-    plain = model._copy(model.fitted_, density="student-t")
-    drawn = model.combination_.draw(model._forecast(NEW[:4]), 50, np.random.default_rng(np.random.SeedSequence(0)))
+    plain = model.without_shape()
+    drawn = model.combination_.draw(model.model_.forecast(NEW[:4]), 50, np.random.default_rng(np.random.SeedSequence(0)))
     ranks = np.argsort(np.argsort(drawn, axis=1), axis=1)
     np.testing.assert_array_equal(np.argsort(np.argsort(plain.sample_y(NEW[:4], 50), axis=1), axis=1), ranks)
 

@@ -6,7 +6,7 @@ import copy
 
 import numpy as np
 import pytest
-from quick import QUICK
+from quick import QUICK, grouped
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsRegressor
@@ -31,7 +31,7 @@ MEMBERS = [("line", LinearRegression()), ("five", KNeighborsRegressor(5)), ("ten
 
 def stack(**params):
     settings = {"random_state": 0, "density": "student-t", "select_members": False, "target": "identity"}
-    return BayesianStackingRegressor(MEMBERS, **{**settings, **params})
+    return BayesianStackingRegressor(MEMBERS, **grouped(**{**settings, **params}))
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +41,7 @@ def stacked():
 
 @pytest.fixture(scope="module")
 def networks():
-    return BDKNRegressor(
-        **{**QUICK, "early_stopping": False, "n_bins": (0, 4), "linear_member": True, "select_members": False}
-    ).fit(X, y)
+    return BDKNRegressor(**grouped(**{**QUICK, "early_stopping": False, "n_bins": (0, 4), "members": ("networks", "linear"), "select_members": False})).fit(X, y)
 
 
 def share_inside(interval, values):
@@ -143,7 +141,7 @@ def test_it_is_refused_while_absorbed_rows_count(networks, tmp_path):
 def test_one_split_and_common_folds_have_intervals_too():
     for model in (stack(cv=KFold(4)), stack(cv="prefit")):
         if model.cv == "prefit":
-            model.estimators = [(name, member.fit(X, y)) for name, member in MEMBERS]
+            model.members = [(name, member.fit(X, y)) for name, member in MEMBERS]
             model.fit(*noisy(100, seed=5))
         else:
             model.fit(X, y)

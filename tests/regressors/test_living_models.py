@@ -6,7 +6,7 @@ import copy
 
 import numpy as np
 import pytest
-from quick import QUICK, table
+from quick import QUICK, grouped, table
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
 
@@ -40,7 +40,7 @@ MEMBERS = [("near", near), ("half", half), ("level", level)]
 
 def stack(**params):
     settings = {"random_state": 0, "select_members": False, "density": "student-t", "target": "identity"}
-    return BayesianStackingRegressor(MEMBERS, **{**settings, **params})
+    return BayesianStackingRegressor(MEMBERS, **grouped(**{**settings, **params}))
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def stacked():
 
 @pytest.fixture(scope="module")
 def networks():
-    return BDKNRegressor(**{**QUICK, "epochs": 20, "early_stopping": False}).fit(X, y)
+    return BDKNRegressor(**grouped(**{**QUICK, "epochs": 20, "early_stopping": False})).fit(X, y)
 
 
 @pytest.fixture(params=["stack", "networks"])

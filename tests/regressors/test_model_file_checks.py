@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from quick import QUICK, table
+from quick import QUICK, grouped, table
 
 import bdkn
 from bdkn.errors import DivergedError, InvalidParameterError, ModelFileError
@@ -31,7 +31,7 @@ NEW, _ = table(20, seed=1)
 def kept(tmp_path_factory):
     """Arrays and document of a fitted model; not to be changed."""
     path = tmp_path_factory.mktemp("kept") / "model.bdkn"
-    BDKNRegressor(**QUICK, density="student-t").fit(X, y).save(path)
+    BDKNRegressor(**grouped(**QUICK, density="student-t")).fit(X, y).save(path)
     return read(path)
 
 
@@ -172,7 +172,7 @@ def test_every_regressor_has_a_state():
 
 
 def test_statistics_of_rows_are_checked(tmp_path):
-    model = BDKNRegressor(**QUICK, density="student-t").fit(X, y).partial_fit(X[:9], y[:9])
+    model = BDKNRegressor(**grouped(**QUICK, density="student-t")).fit(X, y).partial_fit(X[:9], y[:9])
     path = tmp_path / "rows.bdkn"
     model.statistics().save(path)
     assert RowStatistics.load(path).digest() == model.statistics().digest()
@@ -267,7 +267,7 @@ def shaped():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(300, 2))
     y = np.where(rng.random(300) < 0.5, -2.0, 2.0) * (X[:, 0] > 0) + 0.05 * rng.normal(size=300)
-    model = BDKNRegressor(**{**QUICK, "n_members": 1}).fit(X, y)
+    model = BDKNRegressor(**grouped(**{**QUICK, "n_members": 1})).fit(X, y)
     assert model.density_ is not None
     return model
 
@@ -319,7 +319,7 @@ def test_a_student_t_is_not_narrowed_to_nothing(shaped, tmp_path):
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
     """A model that has absorbed rows, and the same from a file without rows."""
-    model = BDKNRegressor(**QUICK, density="student-t", target="log").fit(X, np.exp(y))
+    model = BDKNRegressor(**grouped(**QUICK, density="student-t", target="log")).fit(X, np.exp(y))
     model.partial_fit(X[:9], np.exp(y[:9]))
     path = tmp_path_factory.mktemp("rows") / "model.bdkn"
     model.save(path, without_rows=True)

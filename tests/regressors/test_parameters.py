@@ -4,9 +4,11 @@ import re
 
 import numpy as np
 import pytest
-from quick import EACH, QUICK, table
+from quick import EACH, QUICK, grouped, table
 
+import bdkn
 from bdkn.errors import InvalidParameterError
+import bdkn
 from bdkn.estimators import BDKNRegressor, DeepEnsembleRegressor
 
 X, y = table(20)
@@ -53,7 +55,7 @@ WRONG = [
 @pytest.mark.parametrize(("given", "message"), WRONG, ids=str)
 def test_shared_parameters(cls, given, message):
     with pytest.raises(InvalidParameterError, match=message):
-        cls(**given).fit(X, y)
+        cls(**grouped(**given)).fit(X, y)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,7 @@ def test_shared_parameters(cls, given, message):
 )
 def test_evidence(given, message):
     with pytest.raises(InvalidParameterError, match=re.escape(message)):
-        BDKNRegressor(combination=CombinationOptions(prior_variance=given)).fit(X, y)
+        BDKNRegressor(combination=bdkn.CombinationOptions(prior_variance=given)).fit(X, y)
 
 
 def test_predictive():
@@ -78,7 +80,7 @@ def test_predictive():
 @pytest.mark.parametrize("cls", EACH)
 def test_positional_and_unknown_parameters_are_refused(cls):
     with pytest.raises(TypeError, match="positional"):
-        cls(5)
+        cls("networks", 5)
     with pytest.raises(TypeError, match="epoch"):
         cls(epoch=5)
 
@@ -86,12 +88,12 @@ def test_positional_and_unknown_parameters_are_refused(cls):
 @pytest.mark.parametrize("cls", EACH)
 @pytest.mark.parametrize("sizes", [16, np.int64(16), [16], np.array([16])])
 def test_ways_to_give_layer_sizes(cls, sizes):
-    model = cls(**{**QUICK, "hidden_layer_sizes": sizes}).fit(X, y)
-    np.testing.assert_array_equal(model.predict(X), cls(**QUICK).fit(X, y).predict(X))
+    model = cls(**grouped(**{**QUICK, "hidden_layer_sizes": sizes})).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), cls(**grouped(**QUICK)).fit(X, y).predict(X))
 
 
 @pytest.mark.parametrize("cls", EACH)
 def test_numpy_flags_and_numbers_are_fine(cls):
     flags = {"early_stopping": np.True_, "standardize_y": np.False_, "n_jobs": np.int64(1), "verbose": False}
     numbers = {"weight_decay": np.float32(0.01), "tol": np.float64(1e-4)}
-    cls(**{**QUICK, **flags, **numbers}).fit(X, y)
+    cls(**grouped(**{**QUICK, **flags, **numbers})).fit(X, y)

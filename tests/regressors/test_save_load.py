@@ -1,7 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from quick import QUICK, Stretched, table
+from quick import QUICK, Stretched, grouped, table
 
 import bdkn
 from bdkn.errors import DivergedMemberWarning, ModelFileError
@@ -13,13 +13,13 @@ X, y = table()
 NEW, y_new = table(20, seed=1)
 
 MODELS = [
-    BDKNRegressor(**QUICK),
-    BDKNRegressor(**QUICK, objective="mse", predict_with="refit", combination=CombinationOptions(tempering=1.0, tails="posterior")),
-    BDKNRegressor(**QUICK, design="hold-out"),
-    BDKNRegressor(**{**QUICK, "activation": ("relu", "silu"), "weight_decay": (0.0, 0.1, 1.0)}, combination=CombinationOptions(select_members=False)),
-    BDKNRegressor(**QUICK, design="in-sample", combination=CombinationOptions(prior_variance=0.5), training=TrainingOptions(standardize_y=False)),
-    DeepEnsembleRegressor(**QUICK),
-    DeepEnsembleRegressor(**QUICK, objective="mse", predictive="gaussian"),
+    BDKNRegressor(**grouped(**QUICK)),
+    BDKNRegressor(**grouped(**QUICK, objective="mse", predict_with="refit", tempering=1.0, tails="posterior")),
+    BDKNRegressor(**grouped(**QUICK, design="hold-out")),
+    BDKNRegressor(**grouped(**{**QUICK, "activation": ("relu", "silu"), "weight_decay": (0.0, 0.1, 1.0)}, select_members=False)),
+    BDKNRegressor(**grouped(**QUICK, design="in-sample", prior_variance=0.5, standardize_y=False)),
+    DeepEnsembleRegressor(**grouped(**QUICK)),
+    DeepEnsembleRegressor(**grouped(**QUICK, objective="mse", predictive="gaussian")),
 ]
 
 
@@ -39,7 +39,7 @@ def model(request):
 def kept(tmp_path_factory):
     """The file of a fitted model; not to be changed."""
     path = tmp_path_factory.mktemp("kept") / "model.bdkn"
-    BDKNRegressor(**QUICK).fit(X, y).save(path)
+    BDKNRegressor(**grouped(**QUICK)).fit(X, y).save(path)
     return path
 
 
@@ -70,7 +70,7 @@ def test_a_loaded_model_has_the_same_parameters_and_attributes(model, tmp_path):
 
 def test_column_names_are_kept_and_checked(tmp_path):
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    BDKNRegressor(**QUICK).fit(frame, y).save(tmp_path / "model.bdkn")
+    BDKNRegressor(**grouped(**QUICK)).fit(frame, y).save(tmp_path / "model.bdkn")
     loaded = bdkn.load(tmp_path / "model.bdkn")
     np.testing.assert_array_equal(loaded.feature_names_in_, ["a", "b", "c"])
     np.testing.assert_array_equal(loaded.predict(frame[["b", "a", "c"]]), loaded.predict(frame))
@@ -85,7 +85,7 @@ def test_the_number_of_columns_is_kept_and_checked(kept):
 
 def test_names_of_the_members_in_use_are_saved(tmp_path):
     with pytest.warns(DivergedMemberWarning):
-        model = BDKNRegressor(**QUICK, combination=CombinationOptions(select_members=False), engine=Stretched((np.nan, 1, 1))).fit(X, y)
+        model = BDKNRegressor(**grouped(**QUICK, select_members=False, engine=Stretched((np.nan, 1, 1)))).fit(X, y)
     model.save(tmp_path / "model.bdkn")
     assert bdkn.load(tmp_path / "model.bdkn").member_names_ == ("network 2", "network 3")
 
@@ -103,7 +103,7 @@ def test_names_of_the_members_in_use_are_saved(tmp_path):
     ids=["engine", "RandomState", "Generator", "list", "array", "NumPy number"],
 )
 def test_parameters_are_saved_in_their_nearest_plain_form(given, saved, tmp_path):
-    model = BDKNRegressor(**{**QUICK, **given}).fit(X, y)
+    model = BDKNRegressor(**grouped(**{**QUICK, **given})).fit(X, y)
     model.save(tmp_path / "model.bdkn")
     loaded = bdkn.load(tmp_path / "model.bdkn")
     assert {name: loaded.get_params()[name] for name in saved} == saved
@@ -111,7 +111,7 @@ def test_parameters_are_saved_in_their_nearest_plain_form(given, saved, tmp_path
 
 
 def test_an_engine_of_the_users_own_becomes_the_default(tmp_path):
-    model = BDKNRegressor(**QUICK, engine=Stretched((1, 1, 1))).fit(X, y)
+    model = BDKNRegressor(**grouped(**QUICK, engine=Stretched((1, 1, 1)))).fit(X, y)
     model.save(tmp_path / "model.bdkn")
     assert bdkn.load(tmp_path / "model.bdkn").fit(X, y).engine == "fused"
 
@@ -121,7 +121,7 @@ def test_a_module_of_the_users_own_cannot_be_saved(tmp_path):
     from bdkn.networks.torch_engine import TorchEngine
 
     engine = TorchEngine(module=lambda n_inputs: torch.nn.Linear(n_inputs, 2))
-    model = BDKNRegressor(**{**QUICK, "epochs": 2}, engine=engine).fit(X, y)
+    model = BDKNRegressor(**grouped(**{**QUICK, "epochs": 2}, engine=engine)).fit(X, y)
     with pytest.raises(ModelFileError, match=r"networks is a \w+: train with hidden_layer_sizes instead of a module"):
         model.save(tmp_path / "model.bdkn")
     assert list(tmp_path.iterdir()) == []
@@ -145,7 +145,7 @@ def test_parts_unknown_to_this_version(tmp_path, kept, change):
 
 def test_the_contents_of_a_file(tmp_path):
     """A change here is a change of format: files written before must still load, or the version must rise."""
-    model = BDKNRegressor(**QUICK).fit(X, y)
+    model = BDKNRegressor(**grouped(**QUICK)).fit(X, y)
     model.save(tmp_path / "model.bdkn")
     arrays, document = read(tmp_path / "model.bdkn")
     assert set(document) == {"model", "bdkn", "parameters", "fitted"}
@@ -178,7 +178,7 @@ def test_the_contents_of_a_file(tmp_path):
 
 @pytest.mark.parametrize("activation", [("relu", "silu"), np.array(["relu"])], ids=str)
 def test_members_are_added_to_a_loaded_model(tmp_path, activation):
-    model = BDKNRegressor(**{**QUICK, "activation": activation}, engine=ReferenceEngine()).fit(X, y)
+    model = BDKNRegressor(**grouped(**{**QUICK, "activation": activation}, engine=ReferenceEngine())).fit(X, y)
     model.save(tmp_path / "model.bdkn")
     loaded = bdkn.load(tmp_path / "model.bdkn")
     np.testing.assert_array_equal(loaded.add_members(1, X, y).predict(NEW), model.add_members(1, X, y).predict(NEW))

@@ -351,6 +351,7 @@ class CsvFile:
         dates, ends_open = [name for name, kind in kinds.items() if kind == DATE], False
         ends_open = False
         ends_open = False
+        ends_open = False
         with self._errors(kinds), self._opened() as file:
             reader = arrow_csv.open_csv(file, *self._options(_STREAM_BYTES, kinds, list(kinds)))
             for batches in _grouped(reader, READ_ROWS):
