@@ -88,14 +88,21 @@ def test_wide_tables_have_it_and_others_do_not():
     new, y_new = sparse_rows(300, seed=1)
     assert model.score(new, y_new) > max(0.8, alone.score(new, y_new))
     assert model.n_trained_ == alone.n_trained_ == 3
-    narrow = BDKNRegressor(**SMALL, random_state=0, members=("networks", "linear"), combination=CombinationOptions(select_members=False)).fit(wide[:, :4], y)
+    narrow = BDKNRegressor(
+        **SMALL, random_state=0, members=("networks", "linear"), combination=CombinationOptions(select_members=False)
+    ).fit(wide[:, :4], y)
     assert narrow.member_names_ == ("linear", "network 1", "network 2", "network 3")
     assert len(narrow.loss_curve_) == 30
 
 
 def test_it_is_saved_dropped_and_joined_by_more_members(tmp_path):
     X, y = sparse_rows(40, 6)
-    options = {**SMALL, "random_state": 0, "members": ("networks", "linear"), "combination": CombinationOptions(select_members=False)}
+    options = {
+        **SMALL,
+        "random_state": 0,
+        "members": ("networks", "linear"),
+        "combination": CombinationOptions(select_members=False),
+    }
     model = BDKNRegressor(**options).fit(X, y)
     model.save(tmp_path / "model.bdkn")
     np.testing.assert_array_equal(load(tmp_path / "model.bdkn").predict(X), model.predict(X))

@@ -32,7 +32,9 @@ def by_hand(model, counts):
 @pytest.fixture(scope="module", params=[(True, None), (False, None), (True, COUNTS)], ids=["scaled", "raw", "counted"])
 def fitted(request):
     standardize_y, counts = request.param
-    model = BDKNRegressor(**grouped(**PAPER, standardize_y=standardize_y, prior_variance=0.7)).fit(X, y, sample_weight=counts)
+    model = BDKNRegressor(**grouped(**PAPER, standardize_y=standardize_y, prior_variance=0.7)).fit(
+        X, y, sample_weight=counts
+    )
     return model, by_hand(model, np.ones(len(y), int) if counts is None else counts)
 
 

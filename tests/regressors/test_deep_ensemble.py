@@ -75,7 +75,9 @@ def test_squared_error_leaves_the_mean_squared_error_as_variance():
 
 def test_a_warm_up_that_never_ends_counts_as_squared_error():
     always, never = (
-        DeepEnsembleRegressor(**grouped(**{**QUICK, "early_stopping": False}, **how)).fit(X, y).predict(NEW, return_std=True)
+        DeepEnsembleRegressor(**grouped(**{**QUICK, "early_stopping": False}, **how))
+        .fit(X, y)
+        .predict(NEW, return_std=True)
         for how in ({"objective": "nll", "warmup_epochs": 40}, {"objective": "mse"})
     )
     np.testing.assert_array_equal(always, never)

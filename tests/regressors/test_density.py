@@ -9,7 +9,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
 import bdkn
-from bdkn import BDKNRegressor, BayesianStackingRegressor, CombinationOptions
+from bdkn import BayesianStackingRegressor, BDKNRegressor
 from bdkn.errors import InvalidParameterError
 from bdkn.predictive import StudentT, StudentTMixture
 
@@ -82,7 +82,9 @@ def test_joint_draws_have_the_distribution_of_each_row(model):
 
 def test_joint_draws_are_those_of_the_student_t_carried_over(model):
     plain = model.without_shape()
-    drawn = model.combination_.draw(model.model_.forecast(NEW[:4]), 50, np.random.default_rng(np.random.SeedSequence(0)))
+    drawn = model.combination_.draw(
+        model.model_.forecast(NEW[:4]), 50, np.random.default_rng(np.random.SeedSequence(0))
+    )
     ranks = np.argsort(np.argsort(drawn, axis=1), axis=1)
     np.testing.assert_array_equal(np.argsort(np.argsort(plain.sample_y(NEW[:4], 50), axis=1), axis=1), ranks)
 

@@ -126,7 +126,8 @@ def test_overfitted_networks_are_overconfident_in_sample_only():
     X, y = heard(60, 0)
     new, y_new = heard(1000, 1)
     judged, deceived = (
-        BDKNRegressor(**grouped(**large, objective="mse", design=design)).fit(X, y) for design in ("cross-fit", "in-sample")
+        BDKNRegressor(**grouped(**large, objective="mse", design=design)).fit(X, y)
+        for design in ("cross-fit", "in-sample")
     )
     assert deceived.score(X, y) > 0.95
     assert deceived.noise_variance_ < 0.1

@@ -198,7 +198,9 @@ def test_progress_reports_have_one_number_per_network(monkeypatch, predict_with)
 
 @pytest.mark.parametrize("cls", EACH)
 def test_a_network_without_hidden_layers_is_linear(cls):
-    model = _student(cls(**grouped(**{**QUICK, "hidden_layer_sizes": (), "early_stopping": False}, objective="mse"))).fit(X, y)
+    model = _student(
+        cls(**grouped(**{**QUICK, "hidden_layer_sizes": (), "early_stopping": False}, objective="mse"))
+    ).fit(X, y)
     a, b = model.predict(NEW), model.predict(NEW[::-1])
     np.testing.assert_allclose((a + b) / 2, model.predict((NEW + NEW[::-1]) / 2), rtol=1e-6)
 

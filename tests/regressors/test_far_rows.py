@@ -14,7 +14,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
 import bdkn
-from bdkn import BDKNRegressor, BayesianStackingRegressor, CombinationOptions
+from bdkn import BayesianStackingRegressor, BDKNRegressor
 from bdkn.errors import InvalidParameterError, OutsideDataWarning
 
 X, y = table()
@@ -47,7 +47,9 @@ def test_training_rows_keep_their_predictions_to_the_bit(model):
 def test_rows_inside_about_which_members_agree_keep_their_predictions_to_the_bit(model):
     new = np.vstack([table(400, 1)[0], X[:50] + 1e-3])
     widening = model.model_.extrapolation
-    inside = (model.support(new).ratio <= 1.0) & (model.combination_.spread(model.model_.forecast(new)) <= widening.usual)
+    inside = (model.support(new).ratio <= 1.0) & (
+        model.combination_.spread(model.model_.forecast(new)) <= widening.usual
+    )
     assert inside.sum() >= 100
     widened, plain = model.predict_dist(new), without(model).predict_dist(new)
     np.testing.assert_array_equal(widened.scale[inside], plain.scale[inside])
@@ -145,7 +147,9 @@ def test_fewer_members_widen_by_their_own_disagreement():
 
 @pytest.mark.filterwarnings("error")
 def test_one_warning_if_many_rows_are_far_away():
-    stack = BayesianStackingRegressor([("networks", BDKNRegressor(**grouped(**QUICK))), *TREES], random_state=0).fit(X, y)
+    stack = BayesianStackingRegressor([("networks", BDKNRegressor(**grouped(**QUICK))), *TREES], random_state=0).fit(
+        X, y
+    )
     far = X + 50 * X.std(axis=0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

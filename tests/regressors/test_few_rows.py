@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from quick import grouped
 
-from bdkn import BDKNRegressor, BayesianStackingRegressor, CombinationOptions, FewRowsWarning, coverage
+from bdkn import BayesianStackingRegressor, BDKNRegressor, CombinationOptions, FewRowsWarning, coverage
 
 SMALL = {"n_members": 4, "hidden_layer_sizes": (16,), "epochs": 60, "learning_rate": 0.01, "n_jobs": 1}
 

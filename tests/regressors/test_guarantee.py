@@ -41,7 +41,17 @@ def stacked():
 
 @pytest.fixture(scope="module")
 def networks():
-    return BDKNRegressor(**grouped(**{**QUICK, "early_stopping": False, "n_bins": (0, 4), "members": ("networks", "linear"), "select_members": False})).fit(X, y)
+    return BDKNRegressor(
+        **grouped(
+            **{
+                **QUICK,
+                "early_stopping": False,
+                "n_bins": (0, 4),
+                "members": ("networks", "linear"),
+                "select_members": False,
+            }
+        )
+    ).fit(X, y)
 
 
 def share_inside(interval, values):

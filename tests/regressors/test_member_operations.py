@@ -9,7 +9,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bdkn import BDKNRegressor, BayesianStackingRegressor, CombinationOptions
+from bdkn import BayesianStackingRegressor, BDKNRegressor, CombinationOptions
 from bdkn.ensemble.selection import CombinationOptions
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import combine
@@ -27,7 +27,9 @@ LINE = ("line", make_pipeline(StandardScaler(), BayesianRidge()))
 
 
 def networks(n=3, **params):
-    return BDKNRegressor(**grouped(**{**QUICK, "n_members": n, "select_members": False, "density": "student-t", **params}))
+    return BDKNRegressor(
+        **grouped(**{**QUICK, "n_members": n, "select_members": False, "density": "student-t", **params})
+    )
 
 
 def stack(members=MEMBERS, **params):
@@ -46,7 +48,11 @@ def left_out_one(model, members):
         others = type(forecast)(forecast.means[rest], forecast.noise[rest], forecast.disagreement[rest])
         alone = type(forecast)(forecast.means[[i]], forecast.noise[[i]], forecast.disagreement[[i]])
         refit = combine(others, held_out.y[rest], prior_variance=t, tempering=τ, tails="posterior")
-        dist = combined.tails.replace_in(refit.predictive(alone)) if CombinationOptions.of(model).tails == "loo" else refit.predictive(alone)
+        dist = (
+            combined.tails.replace_in(refit.predictive(alone))
+            if CombinationOptions.of(model).tails == "loo"
+            else refit.predictive(alone)
+        )
         densities.append(dist.logpdf(held_out.y[[i]])[0])
         errors.append(dist.loc[0] - held_out.y[i])
     scale = model.target_scaler_.scale

@@ -9,7 +9,7 @@ import pytest
 from quick import grouped
 from sklearn.linear_model import Ridge
 
-from bdkn import BDKNRegressor, BayesianStackingRegressor, CombinationOptions, DeepEnsembleRegressor
+from bdkn import BayesianStackingRegressor, BDKNRegressor, CombinationOptions, DeepEnsembleRegressor
 from bdkn.errors import DivergedError, InvalidParameterError
 
 QUICK = {"n_members": 2, "epochs": 2, "hidden_layer_sizes": 4, "random_state": 0, "n_jobs": 1}

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bdkn.errors import InvalidParameterError
 from bdkn import CombinationOptions, TrainingOptions
+from bdkn.errors import InvalidParameterError
 from bdkn.estimators import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.metrics import rmse
 
@@ -26,7 +26,10 @@ SHARED = {
 @pytest.mark.parametrize(
     ("cls", "extra"),
     [
-        (BDKNRegressor, {"design": "in-sample", "combination": CombinationOptions(prior_variance="paper"), "target": "identity"}),
+        (
+            BDKNRegressor,
+            {"design": "in-sample", "combination": CombinationOptions(prior_variance="paper"), "target": "identity"},
+        ),
         (DeepEnsembleRegressor, {"predictive": "gaussian"}),
     ],
 )
@@ -42,8 +45,15 @@ def test_the_settings_of_the_paper(cls, extra, setting, differs):
 
 
 def test_setting_one_is_the_default_and_anything_can_be_overridden():
-    model = BDKNRegressor.from_paper(random_state=3, epochs=7, combination=CombinationOptions(prior_variance="evidence"))
-    assert (model.learning_rate, model.random_state, model.epochs, model.combination.prior_variance) == (0.1, 3, 7, "evidence")
+    model = BDKNRegressor.from_paper(
+        random_state=3, epochs=7, combination=CombinationOptions(prior_variance="evidence")
+    )
+    assert (model.learning_rate, model.random_state, model.epochs, model.combination.prior_variance) == (
+        0.1,
+        3,
+        7,
+        "evidence",
+    )
 
 
 def test_there_are_two_settings():

@@ -8,7 +8,6 @@ from quick import EACH, QUICK, grouped, table
 
 import bdkn
 from bdkn.errors import InvalidParameterError
-import bdkn
 from bdkn.estimators import BDKNRegressor, DeepEnsembleRegressor
 
 X, y = table(20)

@@ -42,7 +42,9 @@ def test_an_interrupt_ends_the_training_long_before_its_last_epoch(monkeypatch):
 
     monkeypatch.setattr(Run, "advance", watched)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # processes in the background ignore it
-    model = BDKNRegressor(epochs=epochs, training=TrainingOptions(early_stopping=False), n_members=members, design="in-sample", n_jobs=2)
+    model = BDKNRegressor(
+        epochs=epochs, training=TrainingOptions(early_stopping=False), n_members=members, design="in-sample", n_jobs=2
+    )
     threading.Thread(target=press, daemon=True).start()
     try:
         with pytest.raises(KeyboardInterrupt):

@@ -50,13 +50,17 @@ def test_rows_of_weight_zero_are_absent(cls):
     nonsense = np.where(keep[:, None], X, 1e30)
     absent = cls(**grouped(**QUICK)).fit(nonsense, np.where(keep, y, -1e30), sample_weight=weight)
     # Sums over rows that all count once may round otherwise than sums over rows.
-    np.testing.assert_allclose(absent.predict(NEW), cls(**grouped(**QUICK)).fit(X[keep], y[keep]).predict(NEW), rtol=1e-12)
+    np.testing.assert_allclose(
+        absent.predict(NEW), cls(**grouped(**QUICK)).fit(X[keep], y[keep]).predict(NEW), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("cls", EACH)
 def test_weights_of_one_equal_no_weights(cls):
     np.testing.assert_allclose(
-        cls(**grouped(**QUICK)).fit(X, y, sample_weight=np.ones(60)).predict(NEW), cls(**grouped(**QUICK)).fit(X, y).predict(NEW), rtol=1e-6
+        cls(**grouped(**QUICK)).fit(X, y, sample_weight=np.ones(60)).predict(NEW),
+        cls(**grouped(**QUICK)).fit(X, y).predict(NEW),
+        rtol=1e-6,
     )
 
 

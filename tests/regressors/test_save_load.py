@@ -16,7 +16,9 @@ MODELS = [
     BDKNRegressor(**grouped(**QUICK)),
     BDKNRegressor(**grouped(**QUICK, objective="mse", predict_with="refit", tempering=1.0, tails="posterior")),
     BDKNRegressor(**grouped(**QUICK, design="hold-out")),
-    BDKNRegressor(**grouped(**{**QUICK, "activation": ("relu", "silu"), "weight_decay": (0.0, 0.1, 1.0)}, select_members=False)),
+    BDKNRegressor(
+        **grouped(**{**QUICK, "activation": ("relu", "silu"), "weight_decay": (0.0, 0.1, 1.0)}, select_members=False)
+    ),
     BDKNRegressor(**grouped(**QUICK, design="in-sample", prior_variance=0.5, standardize_y=False)),
     DeepEnsembleRegressor(**grouped(**QUICK)),
     DeepEnsembleRegressor(**grouped(**QUICK, objective="mse", predictive="gaussian")),
@@ -24,9 +26,8 @@ MODELS = [
 
 
 def public(model):
-    left_out = {"members_", "noise_", "prior_scale_", "origin_"}  # an object each time; former names, which warn
-    names = [name for name in dir(model) if name.endswith("_") and not name.startswith("_") and name not in left_out]
-    return {name: getattr(model, name) for name in names}
+    names = [name for name in dir(model) if name.endswith("_") and not name.startswith("_")]
+    return {name: getattr(model, name) for name in names if hasattr(model, name)}  # networks have no candidates_
 
 
 @pytest.fixture(scope="module", params=MODELS, ids=str)
@@ -98,7 +99,7 @@ def test_names_of_the_members_in_use_are_saved(tmp_path):
         ({"random_state": np.random.default_rng(0)}, {"random_state": None}),
         ({"hidden_layer_sizes": [16]}, {"hidden_layer_sizes": (16,)}),
         ({"hidden_layer_sizes": np.array([16])}, {"hidden_layer_sizes": (16,)}),
-        ({"tol": np.float64(0.01)}, {"tol": 0.01}),
+        ({"tol": np.float64(0.01)}, grouped(**QUICK, tol=0.01)),
     ],
     ids=["engine", "RandomState", "Generator", "list", "array", "NumPy number"],
 )
@@ -134,11 +135,12 @@ def test_a_model_unknown_to_this_version(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change", [{"parameters": {"zeal": 3}}, {"fitted": {"fitted_": {"type": "NextState", "arguments": {}}}}]
+    "change", [{"parameters": {"dict": {"zeal": 3}}}, {"fitted": {"type": "NextModel", "arguments": {}}}]
 )
 def test_parts_unknown_to_this_version(tmp_path, kept, change):
     arrays, document = read(kept)
-    write(tmp_path / "model.bdkn", arrays, {**document, **change, "bdkn": "99.0"})
+    document["saved"]["arguments"].update(change)
+    write(tmp_path / "model.bdkn", arrays, {**document, "bdkn": "99.0"})
     with pytest.raises(ModelFileError, match=r"written by bdkn 99\.0 and does not fit this version, .*--upgrade"):
         bdkn.load(tmp_path / "model.bdkn")
 
@@ -148,31 +150,34 @@ def test_the_contents_of_a_file(tmp_path):
     model = BDKNRegressor(**grouped(**QUICK)).fit(X, y)
     model.save(tmp_path / "model.bdkn")
     arrays, document = read(tmp_path / "model.bdkn")
-    assert set(document) == {"model", "bdkn", "parameters", "fitted"}
+    assert set(document) == {"model", "bdkn", "saved"}
     assert document["bdkn"] == bdkn.__version__
     n_networks = len(model.loss_curves_)
-    assert set(document["fitted"]) == {"n_features_in_", "fitted_"}
-    assert document["fitted"]["fitted_"]["type"] == "FittedBDKN"
+    assert document["saved"]["type"] == "SavedModel"
+    saved = document["saved"]["arguments"]
+    assert set(saved) == {"model", "parameters", "objects", "fitted", "made"}
+    assert set(saved["objects"]["dict"]) == {"training"}
+    assert saved["fitted"]["type"] == "FittedModel"
     assert set(arrays) == {
-        "fitted_.combined.widening.slopes",
-        "fitted_.combined.widening.support.prototypes",
-        *(f"fitted_.combined.widening.support.columns.{part}" for part in ("center", "scale", "low", "high")),
-        "fitted_.networks.ensemble.inputs.mean",
-        "fitted_.networks.ensemble.inputs.scale",
-        *(f"fitted_.networks.ensemble.networks.layers.{layer}.{part}" for layer in (0, 1) for part in (0, 1)),
-        "fitted_.networks.scores.mse",
-        "fitted_.networks.scores.nll",
-        *(f"fitted_.networks.{kind}_curves.{k}" for kind in ("loss", "validation") for k in range(n_networks)),
-        "fitted_.networks.best_epochs",
-        "fitted_.combined.held_out.means",
-        "fitted_.combined.held_out.variances",
-        "fitted_.combined.held_out.fold_variance",
-        "fitted_.combined.held_out.fold_of",
-        "fitted_.combined.held_out.y",
-        "fitted_.combined.combination.posterior.mean",
-        "fitted_.combined.combination.posterior.root",
-        "fitted_.combined.combination.posterior.prior.mean",
-        "fitted_.combined.combination.posterior.prior.precision",
+        "saved.fitted.extrapolation.slopes",
+        "saved.fitted.extrapolation.support.prototypes",
+        *(f"saved.fitted.extrapolation.support.columns.{part}" for part in ("center", "scale", "low", "high")),
+        "saved.fitted.members.ensemble.inputs.mean",
+        "saved.fitted.members.ensemble.inputs.scale",
+        *(f"saved.fitted.members.ensemble.networks.layers.{layer}.{part}" for layer in (0, 1) for part in (0, 1)),
+        "saved.fitted.members.scores.mse",
+        "saved.fitted.members.scores.nll",
+        *(f"saved.fitted.members.{kind}_curves.{k}" for kind in ("loss", "validation") for k in range(n_networks)),
+        "saved.fitted.members.best_epochs",
+        "saved.fitted.held_out.means",
+        "saved.fitted.held_out.variances",
+        "saved.fitted.held_out.fold_variance",
+        "saved.fitted.held_out.fold_of",
+        "saved.fitted.held_out.y",
+        "saved.fitted.combination.posterior.mean",
+        "saved.fitted.combination.posterior.root",
+        "saved.fitted.combination.posterior.prior.mean",
+        "saved.fitted.combination.posterior.prior.precision",
     }
 
 

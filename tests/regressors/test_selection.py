@@ -40,5 +40,8 @@ def test_a_pipeline_passes_return_std_on():
 @pytest.mark.parametrize("cls", EACH)
 def test_meta_estimators(cls):
     assert MultiOutputRegressor(cls(**grouped(**QUICK))).fit(X, np.column_stack([y, -y])).predict(X).shape == (90, 2)
-    assert TransformedTargetRegressor(cls(**grouped(**QUICK)), func=np.log, inverse_func=np.exp).fit(X, y).score(X, y) > 0.5
+    assert (
+        TransformedTargetRegressor(cls(**grouped(**QUICK)), func=np.log, inverse_func=np.exp).fit(X, y).score(X, y)
+        > 0.5
+    )
     assert StackingRegressor([("a", cls(**grouped(**QUICK)))], cv=2).fit(X, y).score(X, y) > 0.5

@@ -23,7 +23,7 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bdkn.estimators.fitting
-from bdkn import BDKNRegressor, BayesianStackingRegressor, CombinationOptions, DeepEnsembleRegressor
+from bdkn import BayesianStackingRegressor, BDKNRegressor, CombinationOptions, DeepEnsembleRegressor
 from bdkn.ensemble.estimators import predict_mean_std
 from bdkn.errors import DivergedError, DivergedMemberWarning, InvalidParameterError, ModelFileError
 from bdkn.estimators.defaults import default_estimators
@@ -365,7 +365,9 @@ def test_models_that_cannot_be_refitted_are_used_as_they_are():
 def test_bdkn_regressors_as_members():
     rows, targets = table(400)
     targets += 3 * np.abs(rows[:, 0] - 2) * np.random.default_rng(2).normal(size=400)
-    model = _with_all_members(stack([("networks", DeepEnsembleRegressor(**grouped(**QUICK))), PAIR[1]], cv=2), rows, targets)
+    model = _with_all_members(
+        stack([("networks", DeepEnsembleRegressor(**grouped(**QUICK))), PAIR[1]], cv=2), rows, targets
+    )
     assert np.isfinite(model.held_out_.variances[:, 0]).all()
     assert model.score(NEW, Y_NEW) > 0.8
 
@@ -637,7 +639,9 @@ def test_the_default_members_are_fitted(monkeypatch):
 
 def test_a_stack_of_other_models_is_pickled_and_saved_without_pickle(tmp_path, monkeypatch):
     model = stack(AWARE).fit(X, UNEVEN)
-    with pytest.raises(InvalidParameterError, match=r"member 'line', a Aware, .*: .* methods to_arrays and from_arrays"):
+    with pytest.raises(
+        InvalidParameterError, match=r"member 'line', a Aware, .*: .* methods to_arrays and from_arrays"
+    ):
         model.save(tmp_path / "model.bdkn")
     assert not list(tmp_path.iterdir())
     model = stack(TREES).fit(X, y)
@@ -706,7 +710,9 @@ class Mine(DeepEnsembleRegressor):
 def test_members_that_cannot_be_saved_are_found_in_nested_stacks(tmp_path, model):
     kind = type(model).__name__
     for fitted in (stack([("own", model)], cv=2), stack([("inner", stack([("own", model)], cv=2))], cv=2)):
-        with pytest.raises(InvalidParameterError, match=f"member 'own', a {kind}, cannot be written as numbers.*joblib"):
+        with pytest.raises(
+            InvalidParameterError, match=f"member 'own', a {kind}, cannot be written as numbers.*joblib"
+        ):
             fitted.fit(X, y).save(tmp_path / "model.bdkn")
     assert not list(tmp_path.iterdir())
 

@@ -343,9 +343,9 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
 
     def _check_names_of_members(self) -> None:
         """Raise unless members are named as those that a fit can make."""
-        names = [self.members] if isinstance(self.members, str) else self.members
-        known = not isinstance(names, tuple) or not names or "networks" not in names
-        if known or {*names} - {"networks", "linear"}:
+        names = self.members
+        known = isinstance(names, tuple) and all(name in ("networks", "linear") for name in names)
+        if not (known and "networks" in names):
             raise InvalidParameterError(
                 "members must be 'networks', 'auto', ('networks',), ('networks', 'linear'), or a list of (name, "
                 f"estimator) pairs; got {self.members!r:.200}"
@@ -667,7 +667,11 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         check_number("forgetting", forgetting, low=0.0, high=1.0, strict=True)
         check_flag("refit_prior", refit_prior)
         if not self.__sklearn_is_fitted__():
-            return self.fit(X, y, sample_weight)
+            model = self._fit(X, y, sample_weight)
+            with _REPLACING:
+                if not self.__sklearn_is_fitted__():  # by another thread, meanwhile
+                    self.model_ = model
+                    return self
         prior_variance = CombinationOptions.of(self).prior_variance if refit_prior else None
 
         def absorbed(model: FittedModel) -> FittedModel:
@@ -886,7 +890,8 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
             training rows. ``loss_without`` is the decrease of the mean leave-one-out log score without the member; nan
             where it is not known. ``members_told_apart_`` says whether the weights mean anything.
         """
-        frozen, model = self._frozen(), self._fitted()
+        frozen = self._frozen()
+        model = frozen._fitted()
         H, options = len(model.members), CombinationOptions.of(self)
         lower, upper = frozen.weight_posterior().interval(0.95)
         without = np.full(H, np.nan)
