@@ -10,7 +10,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bdkn import BayesianStackingRegressor, BDKNRegressor, CombinationOptions
-from bdkn.ensemble.selection import CombinationOptions
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import combine
 

@@ -11,7 +11,7 @@ from quick import QUICK, Stretched, grouped, table
 
 from bdkn import BDKNRegressor, CombinationOptions
 from bdkn.ensemble.held_out import HeldOut
-from bdkn.ensemble.selection import PRICE, CombinationOptions, elimination
+from bdkn.ensemble.selection import PRICE, elimination
 from bdkn.networks import Networks
 from bdkn.networks.reference import ReferenceEngine
 
