@@ -95,6 +95,17 @@ def test_wide_tables_have_it_and_others_do_not():
     assert len(narrow.loss_curve_) == 30
 
 
+def test_the_names_of_members_fix_whether_there_is_one():
+    rows, y = sparse_rows(40, 6)
+    found = [BDKNRegressor(names, **SMALL, random_state=0).fit(rows, y) for names in ("networks", ("networks",))]
+    np.testing.assert_array_equal(found[0].predict(rows), found[1].predict(rows))
+    wide, y = sparse_rows()
+    found = [
+        BDKNRegressor(names, **SMALL, random_state=0).fit(wide, y) for names in ("networks", ("networks", "linear"))
+    ]
+    np.testing.assert_array_equal(found[0].predict(wide), found[1].predict(wide))
+
+
 def test_it_is_saved_dropped_and_joined_by_more_members(tmp_path):
     X, y = sparse_rows(40, 6)
     options = {

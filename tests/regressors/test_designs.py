@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 from quick import DESIGNS, QUICK, grouped, table
+from sklearn.model_selection import KFold
 from test_sample_weight import FULL_BATCH
 
 from bdkn import BDKNRegressor
@@ -266,6 +267,10 @@ def test_the_mean_is_the_weighted_sum_of_the_members(design):
         ({"cv": 2.5}, r"cv must be .*; got 2\.5"),
         ({"design": "hold-out", "cv": 0}, "cv, the fraction .*, must be a number > 0 and <= 0.9; got 0"),
         ({"design": "hold-out", "cv": 1}, "cv, the fraction .*, must be a number > 0 and <= 0.9; got 1"),
+        ({"cv": 0.2}, r"cv must be an integer >= 2; got 0\.2"),
+        ({"cv": "prefit"}, "cv must be a number, a splitter or pairs of lists of row numbers; got 'prefit'"),
+        ({"design": "hold-out", "cv": 5}, "cv, the fraction .*, must be a number > 0 and <= 0.9; got 5"),
+        ({"design": "hold-out", "cv": KFold(3)}, "cv, the fraction .*, must be a number > 0 and <= 0.9; got KFold"),
         ({"tempering": 3}, "tempering must be a number >= 0 and <= 2; got 3"),
         ({"tempering": "loo"}, "tempering must be one of 'evidence'; got 'loo'"),
         ({"tails": "evidence"}, "tails must be one of 'loo', 'posterior'; got 'evidence'"),
@@ -275,6 +280,12 @@ def test_the_mean_is_the_weighted_sum_of_the_members(design):
 def test_refusals(given, message):
     with pytest.raises(InvalidParameterError, match=message):
         BDKNRegressor(**grouped(**QUICK, **given)).fit(X, y)
+
+
+@pytest.mark.parametrize(("design", "default"), [("cross-fit", 5), ("hold-out", 0.1)])
+def test_defaults_of_cv(design, default):
+    none, given = (BDKNRegressor(**grouped(**QUICK, design=design, cv=cv)).fit(X, y) for cv in (None, default))
+    np.testing.assert_array_equal(none.predict(NEW), given.predict(NEW))
 
 
 @pytest.mark.parametrize("n", [2, 5])

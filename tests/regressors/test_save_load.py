@@ -4,6 +4,7 @@ import pytest
 from quick import QUICK, Stretched, grouped, table
 
 import bdkn
+from bdkn import CombinationOptions
 from bdkn.errors import DivergedMemberWarning, ModelFileError
 from bdkn.estimators import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.networks.reference import ReferenceEngine
@@ -99,9 +100,22 @@ def test_names_of_the_members_in_use_are_saved(tmp_path):
         ({"random_state": np.random.default_rng(0)}, {"random_state": None}),
         ({"hidden_layer_sizes": [16]}, {"hidden_layer_sizes": (16,)}),
         ({"hidden_layer_sizes": np.array([16])}, {"hidden_layer_sizes": (16,)}),
-        ({"tol": np.float64(0.01)}, grouped(**QUICK, tol=0.01)),
+        ({"tol": np.float64(0.01)}, {"training": grouped(**QUICK, tol=0.01)["training"]}),
+        ({"early_stopping": np.True_}, {"training": grouped(**QUICK)["training"]}),
+        ({"tempering": np.float32(0.5)}, {"combination": CombinationOptions(tempering=0.5)}),
+        ({"batch_size": np.int64(16)}, {"training": grouped(**QUICK, batch_size=16)["training"]}),
     ],
-    ids=["engine", "RandomState", "Generator", "list", "array", "NumPy number"],
+    ids=[
+        "engine",
+        "RandomState",
+        "Generator",
+        "list",
+        "array",
+        "NumPy number",
+        "NumPy flag",
+        "single precision",
+        "NumPy integer",
+    ],
 )
 def test_parameters_are_saved_in_their_nearest_plain_form(given, saved, tmp_path):
     model = BDKNRegressor(**grouped(**{**QUICK, **given})).fit(X, y)

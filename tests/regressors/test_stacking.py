@@ -1,6 +1,7 @@
 """Bayesian stacking: scikit-learn's contract, and models of any kind as members."""
 
 import pickle
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -163,12 +164,13 @@ def test_noise_is_the_average_of_the_variances_known():
     np.testing.assert_allclose(said.noise * unit**2, (factors[0] * known[0] ** 2 + factors[1] * known[1] ** 2) / 2)
     means = np.stack([X[:, 0], 2 * X[:, 0], X[:, 1] + 2], axis=1)
     np.testing.assert_allclose(said.disagreement * unit**2, means.var(axis=1))
-    np.testing.assert_allclose(model._forecast(X).variance, said.variance)
+    np.testing.assert_allclose(model.model_.forecast(X).variance, said.variance)
 
 
 def _with_all_members(model, rows, targets, **params):
     """Return the fit that uses all members."""
-    return model.set_params(combination=CombinationOptions(select_members=False)).fit(rows, targets, **params)
+    options = replace(CombinationOptions.of(model), select_members=False)
+    return model.set_params(combination=options).fit(rows, targets, **params)
 
 
 def test_without_any_variance_the_noise_is_constant():
@@ -182,8 +184,8 @@ def test_without_any_variance_the_noise_is_constant():
     )
     noise = np.mean((left_out - y) ** 2) / y.var()
     np.testing.assert_allclose(model.held_out_.forecast().noise, noise)
-    np.testing.assert_allclose(model._forecast(NEW).noise, noise)
-    assert np.ptp(model._forecast(NEW).disagreement) > 0
+    np.testing.assert_allclose(model.model_.forecast(NEW).noise, noise)
+    assert np.ptp(model.model_.forecast(NEW).disagreement) > 0
 
 
 def test_a_stack_of_one_member_with_a_tight_prior_is_that_member():
@@ -323,13 +325,28 @@ def test_members_that_are_not_finite():
     def overflows(rows):
         return np.where(rows[:, 0] > 1, np.inf, 0.0)
 
-    with pytest.warns(DivergedMemberWarning, match="left out bad of 3, which diverged: predictions for rows left"):
+    with pytest.warns(DivergedMemberWarning, match="left out bad of 3, which diverged: predictions for held-out rows"):
         assert stack([*PAIR, ("bad", overflows)]).fit(X, y).member_names_ == ("near", "line")
-    with pytest.raises(DivergedError, match="all 1 members diverged: predictions for rows left out of training"):
+    with pytest.raises(DivergedError, match="all 1 members diverged: predictions for held-out rows are not finite"):
         stack([("bad", overflows)]).fit(X, y)
     later = stack([("line", lambda rows: np.where(rows[:, 0] > 1e3, np.nan, rows[:, 1]))]).fit(X, y)
     with pytest.raises(DivergedError, match="member 'line' must predict finite numbers; it does not on one of these"):
         later.predict(1e4 * X)
+
+
+def test_a_stack_is_a_bdkn_regressor_with_these_members():
+    same_predictions(BDKNRegressor(TREES, random_state=0).fit(X, y), stack(TREES).fit(X, y))
+    networks = {**grouped(**QUICK), "n_jobs": 1}
+    same_predictions(BayesianStackingRegressor("networks", **networks).fit(X, y), BDKNRegressor(**networks).fit(X, y))
+
+
+@pytest.mark.parametrize(("cv", "n"), [(None, 15), (0.3, 45)])
+def test_members_are_compared_on_one_part_of_the_rows(cv, n):
+    model = stack(TREES, design="hold-out", cv=cv).fit(X, y)
+    assert len(model.held_out_.y) == len(model.folds_.held_out) == n
+    assert model.score(NEW, Y_NEW) > 0.7
+    with pytest.raises(InvalidParameterError, match="is the published method, for networks; other members are combin"):
+        stack(TREES, design="in-sample").fit(X, y)
 
 
 def test_prefit_members_are_used_as_they_are():
@@ -635,6 +652,7 @@ def test_the_default_members_are_fitted(monkeypatch):
     assert "process" in model.member_names_
     assert model.score(NEW, Y_NEW) > 0.9
     assert model.members == "auto"
+    same_predictions(BDKNRegressor("auto", cv=2, n_jobs=None, random_state=0).fit(X, y), model)
 
 
 def test_a_stack_of_other_models_is_pickled_and_saved_without_pickle(tmp_path, monkeypatch):
