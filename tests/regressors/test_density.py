@@ -42,8 +42,8 @@ def model(request):
 def test_predictions_have_the_shape(model):
     dist = model.predict_dist(NEW)
     assert isinstance(dist, StudentTMixture)
-    alone = model.combination_.predictive(model._forecast(NEW)).affine(model._combined.targets.scale, 0.0)
-    assert model.log_score(NEW, NEW_Y) > alone.affine(1.0, model._combined.targets.mean).logpdf(NEW_Y).mean() + 0.2
+    alone = model.combination_.predictive(model.model_.forecast(NEW)).affine(model.target_scaler_.scale, 0.0)
+    assert model.log_score(NEW, NEW_Y) > alone.affine(1.0, model.target_scaler_.mean).logpdf(NEW_Y).mean() + 0.2
     np.testing.assert_array_equal(model.predict(NEW), dist.mean())
     np.testing.assert_array_equal(model.predict_interval(NEW), np.stack(dist.interval(0.9), axis=1))
 

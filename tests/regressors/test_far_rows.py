@@ -64,7 +64,7 @@ def test_intervals_widen_at_least_linearly_along_every_ray(model, seed, exponent
     away = 20.0 * 10.0 ** (exponent - 1)
     near, far = model.predict_dist(X.mean(axis=0) + np.outer([away, 10 * away], ray)).scale
     assert far > 9.0 * near
-    least = np.sqrt(0.1) * model.model_.extrapolation.slopes.min() * model._combined.targets.scale
+    least = np.sqrt(0.1) * model.model_.extrapolation.slopes.min() * model.target_scaler_.scale
     beyond = model.model_.extrapolation.support.columns.beyond(X.mean(axis=0) + away * ray[None])
     assert near >= least * np.linalg.norm(beyond) * (1 - 1e-9)
 
@@ -140,8 +140,8 @@ def test_a_saved_model_widens_as_before(model, tmp_path):
 def test_fewer_members_widen_by_their_own_disagreement():
     model = BDKNRegressor(**grouped(**QUICK, select_members=False)).fit(X, y)
     fewer = model.drop_members(model.member_names_[0])
-    assert fewer._combined.widening.usual != model.model_.extrapolation.usual
-    assert fewer._combined.widening.support is model.model_.extrapolation.support
+    assert fewer.model_.extrapolation.usual != model.model_.extrapolation.usual
+    assert fewer.model_.extrapolation.support is model.model_.extrapolation.support
     assert fewer.predict_dist(X[:1] + 100.0).scale > 3 * fewer.predict_dist(X[:1]).scale
 
 

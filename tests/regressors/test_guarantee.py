@@ -69,7 +69,7 @@ def test_coverage_on_new_rows(kind, coverage, request):
 
 def test_held_out_predictions_are_those_of_the_fits_named(stacked, networks):
     for model in (stacked, networks):
-        means, _ = model._by_fold(X)
+        means, _ = model.model_.members.by_fold(X, model.target_scaler_)
         chosen = np.take_along_axis(means, model.held_out_.fold_of[None].astype(int), axis=0)[0]
         np.testing.assert_allclose(chosen, model.held_out_.means, rtol=1e-5, atol=1e-5)
 
@@ -95,7 +95,7 @@ def test_interval_is_the_definition(stacked):
             low[i, j], high[i, j] = own @ β[:-1] + β[-1] - width, own @ β[:-1] + β[-1] + width
     k = int(np.ceil(0.9 * (n + 1)))
     expected = np.stack([np.sort(low, axis=0)[n - k], np.sort(high, axis=0)[k - 1]], axis=1)
-    targets = stacked._combined.targets
+    targets = stacked.target_scaler_
     found = stacked.predict_interval(NEW[:3], 0.9, guarantee=True)
     np.testing.assert_allclose(found, targets.mean + targets.scale * expected, rtol=1e-8)
 

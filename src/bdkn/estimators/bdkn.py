@@ -73,7 +73,8 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
     linear model y = φ(x)ᵀβ + α + ε, whose weights and noise are integrated out in closed form. By default members are
     cross-fitted: each is trained once for each fold of the rows, on the other folds, and the linear model is fitted to
     the members' predictions for held-out rows. The noise at x has variance σ² v(x)^τ, with v the ensemble's own
-    predictive variance. If that improves the held-out score, predictions are mixed with densities of neighbouring training rows. ``BDKNRegressor.from_paper`` is the published method.
+    predictive variance. If that improves the held-out score, predictions are mixed with densities of neighbouring
+    training rows. ``BDKNRegressor.from_paper`` is the published method.
 
     Parameters
     ----------
@@ -241,6 +242,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         """
         published = {
             **paper_parameters(setting, dataset),
+            "members": "networks",
             "design": "in-sample",
             "combination": CombinationOptions(prior_variance="paper"),
             "target": "identity",
