@@ -333,7 +333,7 @@ def train_on_chunks(
     prepare()
     waiting = [_Turn(member, chunks) for member in beginning(settings, sample, plan, len(chunks), mean_count)]
     report = None if on_pass is None else lambda number, turn: on_pass(1)
-    Queue(waiting, report).finish(min(threads(settings.n_jobs), len(waiting)))
+    Queue(waiting, report).finish(min(threads(settings.params.n_jobs), len(waiting)))
     return in_grid_order([turn.member.trained() for turn in waiting])
 
 
@@ -349,17 +349,6 @@ def in_grid_order(members: Sequence[Trained]) -> Trained:
     """Return the networks of members, each given fold by fold, in the order of a ``FoldGrid``."""
     order = np.arange(len(members) * len(members[0].best_epochs)).reshape(len(members), -1).T.ravel()
     return Trained.join(members)[order]
-
-
-def check_trains_on_chunks(settings: NetworkSettings) -> None:
-    """Raise if networks with these settings cannot be trained on chunks."""
-    if settings.early_stopping:
-        raise InvalidParameterError("rows in blocks are trained on without early stopping; got early_stopping=True")
-    if settings.engine not in ("fused", "auto"):
-        raise InvalidParameterError(
-            f"rows in blocks are trained on by the engine 'fused', on the CPU; got engine={settings.engine!r}; "
-            "leave it out, or fit to rows in memory"
-        )
 
 
 class _Turn:

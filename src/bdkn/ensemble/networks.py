@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from bdkn.blocks import PREDICTED_ROWS, row_slices
 from bdkn.data.rows import Rows
 from bdkn.data.scaling import Encoder, Standardizer, TargetScaler
-from bdkn.ensemble.cross_fitting import FoldGrid, Members, NetworkGrid
-from bdkn.ensemble.held_out import HeldOut, MemberScores, ScoredPart
+from bdkn.ensemble.cross_fitting import Candidates, FoldGrid, Members, NetworkGrid
+from bdkn.ensemble.held_out import HeldOut, MemberScores, ScoredPart, constant_variance
 from bdkn.errors import DivergedError
 from bdkn.inference import Forecast
 from bdkn.networks import EncodedNetworks, MixedNetworks, Networks, Predictor, Trained
@@ -23,7 +23,7 @@ from bdkn.networks.mlp import predict_on
 from bdkn.predictive import Gaussian
 from bdkn.stages import stage
 from bdkn.storage.fields import Part, floats, integers, must, sizes, stored
-from bdkn.typing import Array, FloatArray, IndexArray
+from bdkn.typing import Array, BoolArray, FloatArray, IndexArray
 
 
 @dataclass(frozen=True)
@@ -94,11 +94,12 @@ class NetworkEnsemble:
         means, variances = self._by_fold(self.inputs.check_rows(X))
         return means.mean(axis=0), variances.mean(axis=0) + means.var(axis=0)
 
-    def forecast(self, X: ArrayLike) -> Forecast:
-        """Return the forecast for table rows, in scaled units, computed a block of rows at a time."""
-        table = self.inputs.check_rows(X)
-        blocks = row_slices(len(table), PREDICTED_ROWS)
-        return Forecast.concatenate([Forecast.of(*self._by_fold(table[block])) for block in blocks])
+    def forecast(self, X: NDArray[Any]) -> Forecast:
+        """Return the forecast for checked rows, in scaled units, computed a block of rows at a time."""
+        if len(X) <= PREDICTED_ROWS:
+            return Forecast.of(*self._by_fold(X))
+        blocks = row_slices(len(X), PREDICTED_ROWS)
+        return Forecast.concatenate([Forecast.of(*self._by_fold(X[block])) for block in blocks])
 
     def by_fold(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return means and variances of every network, each (folds, n, H), for table rows, in scaled units."""
@@ -107,21 +108,20 @@ class NetworkEnsemble:
     def _by_fold(self, table: NDArray[np.generic]) -> tuple[FloatArray, FloatArray]:
         """Return means and variances of every network, each (folds, n, H)."""
         with np.errstate(over="ignore", invalid="ignore"):
-            outputs = self.networks.outputs(self.inputs.transform(table))
-        grid = self.grid
-        means, variances = (grid.arrange(np.asarray(part, dtype=np.float64)).swapaxes(1, 2) for part in outputs)
-        if self.variances is not None:
-            variances = np.broadcast_to(self.variances, means.shape)
-        self._check_finite(means, variances)
-        return means, variances
-
-    def _check_finite(self, means: FloatArray, variances: FloatArray) -> None:
+            means, variances = self.networks.outputs(self.inputs.transform(table))
+        shape = (-1, len(self.names), len(table))  # networks are in the order of folds, and of members in a fold
+        means = np.asarray(means, dtype=np.float64).reshape(shape).swapaxes(1, 2)
+        if self.variances is None:
+            variances = np.asarray(variances, dtype=np.float64).reshape(shape).swapaxes(1, 2)
+        else:
+            variances = np.asarray(np.broadcast_to(self.variances, means.shape))
         if not (np.isfinite(means).all() and np.isfinite(variances).all()):
             _, rows, members = np.nonzero(~(np.isfinite(means) & np.isfinite(variances)))
             raise DivergedError(
                 f"{self.names[members[0]]} overflows on row {rows[0]}, which is far from the training rows, or the "
                 "network has very large weights; check that row, or fit again with a lower learning_rate"
             )
+        return np.asarray(means), np.asarray(variances)
 
 
 _Curve = Annotated[Array, floats("*", types=("f4", "f8"), finite=False)]
@@ -185,8 +185,11 @@ class NetworkMembers:
 
     def forecast(self, X: Any, targets: TargetScaler, held_out: HeldOut | None) -> Forecast:
         """Return the forecast of all members for checked rows, in scaled units."""
-        with stage("predict members"), self.on_device():
-            return self.ensemble.forecast(X)
+        with stage("predict members"):
+            if self.engine == "fused":
+                return self.ensemble.forecast(X)
+            with self.on_device():
+                return self.ensemble.forecast(X)
 
     def by_fold(self, X: Any, targets: TargetScaler) -> tuple[FloatArray, FloatArray]:
         """Return means and variances (folds, n, H) of every network for checked rows, in scaled units."""
@@ -217,6 +220,24 @@ class NetworkMembers:
             "epochs": grid.arrange(epochs).max(axis=0),
             "best_epoch": grid.arrange(self.best_epochs).max(axis=0) + 1,
         }
+
+
+def network_members(
+    candidates: Candidates, inputs: Encoder, targets: TargetScaler, engine: str
+) -> tuple[NetworkMembers, HeldOut, BoolArray]:
+    """Return candidates as members, their held-out predictions, and which of them did not diverge.
+
+    Where the objective did not train variances, the variance of a member is its squared error on held-out rows.
+    """
+    held_out, own_variance, constant = candidates.held_out, candidates.own_variance, None
+    scores = held_out.scores(own_variance=own_variance)
+    if not own_variance:
+        constant = constant_variance(scores.mse)
+        held_out = replace(held_out, variances=np.broadcast_to(constant, held_out.means.shape))
+    trained = candidates.networks.trained
+    ensemble = NetworkEnsemble(candidates.names, trained.networks, inputs, targets, constant)
+    members = NetworkMembers.of(ensemble, scores, trained, engine)
+    return members, held_out, candidates.is_finite & scores.is_finite
 
 
 _KEPT_NUMBERS = 2**21

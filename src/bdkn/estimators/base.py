@@ -25,7 +25,7 @@ from bdkn.analysis.decisions import (
 from bdkn.analysis.explanation import Explanation, explain
 from bdkn.analysis.partial_dependence import PartialDependence, partial_dependence
 from bdkn.data.column_report import ColumnReport
-from bdkn.data.training_rows import check_targets, r2
+from bdkn.data.training_data import check_targets, r2
 from bdkn.ensemble.provenance import Seed, seed_sequence
 from bdkn.errors import InvalidParameterError, check_flag, check_number
 from bdkn.estimators.files import save_model

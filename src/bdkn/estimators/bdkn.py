@@ -17,12 +17,10 @@ from sklearn.utils.metaestimators import _BaseComposition, available_if
 
 from bdkn.data.folds import Folds, OwnFolds
 from bdkn.data.frames import as_frame
-from bdkn.data.given import as_row_source
 from bdkn.data.rows import RowSource
 from bdkn.data.scaling import TargetScaler
 from bdkn.data.target_values import TargetValues
-from bdkn.data.training_data import TrainingData, check_design
-from bdkn.data.training_rows import check_targets
+from bdkn.data.training_data import check_design, check_targets
 from bdkn.ensemble.estimators import EstimatorMembers, Pair
 from bdkn.ensemble.held_out import HeldOut
 from bdkn.ensemble.provenance import FitProvenance
@@ -30,7 +28,7 @@ from bdkn.ensemble.selection import CombinationOptions
 from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_number, no_extrapolation_warnings
 from bdkn.estimators.base import Table
 from bdkn.estimators.docs import with_inherited_docs
-from bdkn.estimators.fitting import combine, cross_fit_estimators, cross_fit_networks, read_rows
+from bdkn.estimators.fitting import combine, cross_fit_estimators, cross_fit_networks
 from bdkn.estimators.named_estimators import check_estimators, in_use, route_metadata, set_input_tags
 from bdkn.estimators.network_regressor import NetworkRegressor
 from bdkn.estimators.paper import fit_published, paper_parameters
@@ -289,23 +287,22 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
             The fitted regressor.
         """
         params = self._checked()
+        if params.design == "in-sample":
+            self.model_ = fit_published(params, X, y, sample_weight, groups)
+            return self
+        if metadata and params.has_networks:
+            raise InvalidParameterError(f"fit has no parameter {next(iter(metadata))!r} for networks")
         with ExitStack() as files:  # of encoded rows, if not all of them fit into memory
-            if not params.has_networks:
-                data = params._read(X, y, sample_weight, groups)
-                found = cross_fit_estimators(params, data, groups, metadata)
+            if params.has_networks:
+                found = cross_fit_networks(params, X, y, sample_weight, groups, files)
             else:
-                if metadata:
-                    raise InvalidParameterError(f"fit has no parameters {', '.join(metadata)} for networks")
-                data, place = read_rows(params, as_row_source(X, y, sample_weight, groups), X, y, sample_weight, groups)
-                if params.design == "in-sample":
-                    self.model_ = fit_published(params, data)
-                    return self
-                found = cross_fit_networks(params, data, place, files)
+                found = cross_fit_estimators(params, X, y, sample_weight, groups, metadata)
             self.model_ = combine(found, params)
         return self
 
     def _fit(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None) -> FittedModel:
-        return copy.copy(self).fit(X, y, sample_weight).model_
+        model: FittedModel = copy.copy(self).fit(X, y, sample_weight).model_
+        return model
 
     @property
     def has_networks(self) -> bool:
@@ -353,17 +350,6 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
                 f"estimator) pairs; got {self.members!r:.200}"
             )
 
-    def _read(
-        self, X: Table, y: Any, sample_weight: Any, groups: Any, former: FittedModel | None = None
-    ) -> TrainingData:
-        """Return the rows of a fit of estimators: those of members that a user has chosen are read as they are."""
-        as_given = isinstance(self.members, list)
-        reader = None if former is None else former.reader
-        allow_nan = bool(as_given and self.__sklearn_tags__().input_tags.allow_nan)
-        return TrainingData.read(
-            self, X, y, sample_weight, groups, former=reader, as_given=as_given, allow_nan=allow_nan
-        )
-
     def add_members(
         self,
         new: int | list[Pair],
@@ -404,16 +390,12 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         if isinstance(former.members, EstimatorMembers):
             params.members = [*former.members.candidates, *cast("list[Pair]", new)]
             params = params._checked()
-            data = params._read(X, y, sample_weight, groups, former)
-            found = cross_fit_estimators(params, data, groups, metadata, former)
+            found = cross_fit_estimators(params, X, y, sample_weight, groups, metadata, former)
         else:
             check_number("n", new, low=1, whole=True)
             params.n_members = former.n_trained + cast(int, new)
             params = params._checked()
-            data = TrainingData.read(params, X, y, sample_weight, groups, former=former.reader)
-            if params.design == "cross-fit":
-                data = data.by_cv(params.cv)
-            found = cross_fit_networks(params, data, None, ExitStack(), former)
+            found = cross_fit_networks(params, X, y, sample_weight, groups, ExitStack(), former)
         return self._with_model(combine(found, params), params)
 
     def drop_members(self, names: str | Sequence[str]) -> Self:
@@ -628,7 +610,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
                     self.model_ = after
                     return self
 
-    @available_if(_holds_rows_out)
+    @available_if(_holds_rows_out)  # type: ignore[untyped-decorator]
     def partial_fit(
         self,
         X: Table,
@@ -963,28 +945,21 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         return list(members.members) if isinstance(members, EstimatorMembers) else members.ensemble.members
 
     @property
-    def _estimators(self) -> EstimatorMembers:
-        """The members, if they are estimators; AttributeError if they are networks."""
-        members = self._fitted().members
-        if not isinstance(members, EstimatorMembers):
-            raise AttributeError("the members of this model are networks; ensemble_ has them")
-        return members
-
-    @property
     def candidates_(self) -> list[Pair]:
         """The members as they were given or, with ``members="auto"``, chosen."""
-        return self._estimators.candidates
+        return cast("list[Pair]", self._fitted().estimators.candidates)
 
     @property
     def folds_(self) -> Folds | OwnFolds:
         """Which rows were held out when."""
-        return self._estimators.folds
+        return cast("Folds | OwnFolds", self._fitted().estimators.folds)
 
     @property
     def estimators_(self) -> list[Any]:
         """The fitted estimator of each member in use, or the tuple of those of all folds."""
         fitted = [
-            member.models if member.originals is None else member.originals for member in self._estimators.members
+            member.models if member.originals is None else member.originals
+            for member in self._fitted().estimators.members
         ]
         return [models[0] if len(models) == 1 else models for models in fitted]
 

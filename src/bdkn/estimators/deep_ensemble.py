@@ -9,9 +9,7 @@ from numpy.typing import ArrayLike
 
 from bdkn.data.folds import Splitting
 from bdkn.data.frames import as_frame
-from bdkn.data.table_reader import TableReader, counted_rows
-from bdkn.data.training_data import TrainingData
-from bdkn.data.training_rows import check_not_none, warn_of_extreme_targets
+from bdkn.data.training_data import TableReader, TrainingData, check_not_none, counted_rows, warn_of_extreme_targets
 from bdkn.errors import check_choice
 from bdkn.estimators.base import Table
 from bdkn.estimators.docs import with_inherited_docs

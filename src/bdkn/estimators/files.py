@@ -22,6 +22,7 @@ from bdkn.model.fitted import FittedEnsemble, FittedModel
 from bdkn.networks.settings import TrainingOptions
 from bdkn.storage.archive import Arrays, Document, pack, unpack, write
 from bdkn.storage.fields import (
+    Content,
     Items,
     Maybe,
     Named,
@@ -35,7 +36,7 @@ from bdkn.storage.fields import (
     with_place,
 )
 
-_FACTS = {
+_FACTS: dict[str, Content] = {
     "when": Text(),
     "data": Text(),
     "target": Text(),
@@ -244,7 +245,7 @@ def _check_parameter(cls: type, name: str, value: Any) -> None:
 
 
 @cache
-def _declared(cls: type) -> dict[str, tuple[str, ...]]:
+def _declared(cls: Any) -> dict[str, tuple[str, ...]]:
     """Return the types that each parameter of a class may have, in a file."""
     annotations = {name: str(each.annotation) for name, each in inspect.signature(cls).parameters.items()}
     return {name: tuple(_FORMS.get(part, part) for part in text.split(" | ")) for name, text in annotations.items()}

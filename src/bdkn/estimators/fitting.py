@@ -7,20 +7,19 @@ link, selection and density are learned, while all rows train the networks and e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from typing import Any
 
 import numpy as np
 
-from bdkn.data.folds import FoldPlan
-from bdkn.data.rows import Rows, RowSource
-from bdkn.data.sample import CHUNK_ROWS
+from bdkn.data.folds import N_FOLDS, FoldPlan
+from bdkn.data.rows import Rows
+from bdkn.data.sample import CHUNK_ROWS, Sample
 from bdkn.data.scaling import Standardizer, TargetScaler
-from bdkn.data.table_reader import TableReader
-from bdkn.data.training_data import TrainingData, fit_targets
-from bdkn.data.training_rows import LARGEST_TARGET
+from bdkn.data.training_data import LARGEST_TARGET, TableReader, TrainingData, as_row_source, fit_targets
 from bdkn.ensemble.chunks import (
     HeldOutStatistics,
     KnownInputs,
@@ -33,9 +32,9 @@ from bdkn.ensemble.cluster import cluster_of
 from bdkn.ensemble.cross_fitting import Candidates, FoldNetworks, fold_networks, predict_held_out, train_folds
 from bdkn.ensemble.estimator_fitting import FoldFitter, calibrate, make_folds, take_parameters
 from bdkn.ensemble.estimators import EstimatorMembers
-from bdkn.ensemble.held_out import HeldOut, constant_variance
+from bdkn.ensemble.held_out import HeldOut
 from bdkn.ensemble.linear import fit_linear, needs_linear
-from bdkn.ensemble.networks import NetworkEnsemble, NetworkMembers
+from bdkn.ensemble.networks import NetworkMembers, network_members
 from bdkn.ensemble.provenance import FitProvenance, plain_parameter
 from bdkn.ensemble.selection import CombinationOptions, finite_members
 from bdkn.errors import InvalidParameterError
@@ -102,27 +101,12 @@ def combine(found: CrossFit, params: Any) -> FittedModel:
 # Networks
 
 
-def read_rows(
-    params: Any, source: RowSource | None, X: Any, y: Any, sample_weight: Any, groups: Any
-) -> tuple[TrainingData, RowPlace | None]:
-    """Return the rows of a fit of networks, and where the others are if those are a sample."""
-    if source is None:
-        data = TrainingData.read(params, X, y, sample_weight, groups)
-        return data.by_cv(params.cv) if params.design == "cross-fit" else data, None
-    if params.design == "in-sample":
-        raise InvalidParameterError(
-            "rows in blocks are fitted by what networks predict for rows left out; got design='in-sample', which "
-            "leaves out none: use design='cross-fit' or 'hold-out'"
-        )
-    place: RowPlace = cluster_of(source, CHUNK_ROWS) or ThisMachine(source, CHUNK_ROWS)
-    with stage("sample"):
-        return TrainingData.of_sample(params, place.sample()), place
-
-
 def cross_fit_networks(
     params: Any,
-    data: TrainingData,
-    place: RowPlace | None,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    groups: Any,
     files: ExitStack,
     former: FittedModel | None = None,
 ) -> CrossFit:
@@ -130,75 +114,93 @@ def cross_fit_networks(
 
     With a ``former`` model, ``params.n_members`` includes its members, and only the others are trained.
     """
-    settings, clock = NetworkSettings.of(params), Clock.start(params.time_limit or inf)
-    first, size = 0 if former is None else former.n_trained, settings.size(data.n)
-    reader, rows = data.encoded()
-    _check_memory(settings, params, rows, size.n_members)
+    clock, settings = Clock.start(params.time_limit or inf), NetworkSettings.of(params)
 
-    # Link, scales and provenance, from the rows in memory
+    # Rows: all of them, or a sample of those of a source
+    source = as_row_source(X, y, sample_weight, groups)
+    if source is None:
+        known = None if former is None else former.reader
+        data = TrainingData.read(params, X, y, sample_weight, groups, former=known)
+        data = data.by_cv(params.cv) if params.design == "cross-fit" else data
+    else:
+        place: RowPlace = cluster_of(source, CHUNK_ROWS) or ThisMachine(source, CHUNK_ROWS)
+        with stage("sample"):
+            data = TrainingData.of_sample(params, place.sample())
+    reader, rows = data.encoded()
+
+    # Members, and whether there is memory for them
+    first, size = 0 if former is None else former.n_trained, settings.size(data.n)
+    n_fits = 1 if params.design == "hold-out" else N_FOLDS if params.cv is None else params.cv
+    n_fits = n_fits if isinstance(n_fits, int) else 1
+    settings.check_memory(*rows.X.shape, n_members=size.n_members, fits=n_fits, combined=True)
+
+    # Link and scales of the targets, scales of the inputs
     if former is None:
         with stage("choose link"):
-            link = _link(params, rows, data)
+            link = TargetSettings.of(params).link(rows)
+            if data.sample is not None:
+                link = _link_of_all_rows(params, link, rows, data.sample)
         with stage("encode"):
             targets = fit_targets(rows, link, standardize_y=settings.training.standardize_y)
             inputs = Standardizer.fit(rows)
     else:
-        reader, targets, inputs = former.reader, former.targets, former.members.ensemble.inputs
+        reader, targets, inputs = former.reader, former.targets, former.networks.ensemble.inputs
     encoded = Rows(inputs.transform(rows.X), targets.transform(rows.y), rows.counts)
-    folds = data.splitting.digest(None if params.design == "hold-out" else params.cv)
-    provenance = _provenance(params, encoded, folds if data.sample is None else "rows in blocks", former)
 
     # Which network is trained on which rows, within the time limit
-    if data.sample is not None:
-        settings = settings.with_params(epochs=size.epochs)
-    plan = _plan(params, data, provenance, range(first, size.n_members))
-    limited = within_limit(settings, encoded, clock, plan.rows_per_member * data.n / len(encoded))
-    if limited is not settings:
-        settings, provenance = limited, provenance.with_parameters(epochs=limited.params.epochs)
-        plan = _plan(params, data, provenance, range(first, settings.size(data.n).n_members))
-    n_trained = first + len(plan.names)
+    if data.sample is None:
+        digest = data.splitting.digest(None if params.design == "hold-out" else params.cv)
+        plan_of = partial(FoldPlan.of, params, data.splitting)
+    else:
+        digest, settings = "rows in blocks", settings.with_params(epochs=size.epochs)
+        plan_of = partial(FoldPlan.of_numbers, params, data.sample.units)
+    provenance = FitProvenance.of(params, encoded, digest) if former is None else former.joined(params, encoded, digest)
+    plan = plan_of(provenance.entropy, range(first, size.n_members))
+    if clock.seconds < inf:
+        limited = within_limit(settings, encoded, clock, plan.rows_per_member * data.n / len(encoded))
+        if limited is not settings:
+            settings, provenance = limited, provenance.with_parameters(epochs=limited.params.epochs)
+            plan = plan_of(provenance.entropy, range(first, settings.size(data.n).n_members))
 
-    # Training, and predictions for held-out rows
+    # Training, in memory or on chunks of all rows
     own_variance, all_rows = settings.trains_variance(data.n), None
-    if data.is_complete or place is None or data.sample is None:
+    if data.sample is None or data.is_complete:
         networks = train_folds(settings, encoded, plan)
     else:
         _check_trains_on_chunks(settings)
         encoding = RowEncoding(reader.encoder, reader.n_columns, inputs, targets, encoded.X.shape[1])
         with stage("write chunks"):
-            known = KnownInputs(data.sample.numbers, rows.X)
-            chunks = files.enter_context(place.chunks(data.sample, encoding, known))
-        with stage("train"), _progress(params.verbose, len(plan.names) * len(chunks) * size.epochs) as on_pass:
+            known_inputs = KnownInputs(data.sample.numbers, rows.X)
+            chunks = files.enter_context(place.chunks(data.sample, encoding, known_inputs))
+        passes = len(plan.names) * len(chunks) * size.epochs
+        with stage("train"), _bar(passes) if params.verbose else nullcontext() as on_pass:
             trained = chunks.train(settings, encoded, plan, data.sample.total / data.n, on_pass)
         networks = fold_networks(trained, plan, own_variance=own_variance)
 
         def all_rows(model: FittedModel) -> HeldOutStatistics:
             return chunks.statistics(_summary(model, networks, plan))
 
+    # Predictions for held-out rows, and the variance that is used for each member
     held_out = predict_held_out(networks, encoded, plan)
     candidates = Candidates(plan.names, networks.used, networks.is_finite, held_out, own_variance)
     if former is not None:
-        candidates = Candidates.in_use(former.members, former.required_held_out()).join(candidates)
-    elif _has_linear_member(params, data, rows):
+        candidates = Candidates.in_use(former.networks, former.required_held_out()).join(candidates)
+    elif needs_linear(*rows.X.shape) if isinstance(params.members, str) else "linear" in params.members:
+        if not data.is_complete:
+            raise InvalidParameterError(
+                f"a linear member is fitted to at most {CHUNK_ROWS} rows, those that are kept in memory; got "
+                f"members={params.members!r} and {data.n} rows: use members='networks'"
+            )
         candidates = fit_linear(encoded, plan, own_variance=own_variance).join(candidates)
-
-    # Members, with the variance that is used for each
-    held_out, scores = candidates.held_out, candidates.held_out.scores(own_variance=own_variance)
-    constant = None if own_variance else constant_variance(scores.mse)
-    if constant is not None:
-        held_out = replace(held_out, variances=np.broadcast_to(constant, held_out.means.shape))
-    trained = candidates.networks.trained
-    ensemble = NetworkEnsemble(candidates.names, trained.networks, inputs, targets, constant)
-    members = NetworkMembers.of(ensemble, scores, trained, str(plain_parameter(params, "engine")))
-    finite = finite_members(candidates.is_finite & scores.is_finite, candidates.names)
+    members, held_out, is_finite = network_members(candidates, inputs, targets, str(plain_parameter(params, "engine")))
     return CrossFit(
         reader,
         members,
-        finite,
+        finite_members(is_finite, members.names),
         held_out,
         targets,
         provenance,
-        n_trained,
+        first + len(plan.names),
         rows.X,
         plan.held_out,
         data.sets_of(plan.held_out),
@@ -206,22 +208,9 @@ def cross_fit_networks(
     )
 
 
-def _check_memory(settings: NetworkSettings, params: Any, rows: Rows, n_members: int) -> None:
-    """Raise if the members need more memory than there is."""
-    fits = 1
-    if params.design == "cross-fit":
-        fits = 5 if params.cv is None else params.cv if isinstance(params.cv, int) else 1
-    combined = params.design != "in-sample"
-    settings.check_memory(len(rows), rows.X.shape[1], n_members=n_members, fits=fits, combined=combined)
-
-
-def _link(params: Any, rows: Rows, data: TrainingData) -> Link:
-    """Return the link of the targets, which must hold for all rows and not just for those in memory."""
-    settings = TargetSettings.of(params)
-    link = settings.link(rows)
-    if data.sample is None:
-        return link
-    ends = np.array(data.sample.targets_between)
+def _link_of_all_rows(params: Any, link: Link, rows: Rows, sample: Sample) -> Link:
+    """Return the link, which must hold for all rows and not just for those of the sample."""
+    settings, ends = TargetSettings.of(params), np.array(sample.targets_between)
     if np.abs(ends).max() > LARGEST_TARGET:
         raise InvalidParameterError(
             f"y must be within ±{LARGEST_TARGET:g}; got targets between {ends[0]:g} and {ends[1]:g}: fit to targets in "
@@ -240,23 +229,6 @@ def _link(params: Any, rows: Rows, data: TrainingData) -> Link:
     )
 
 
-def _provenance(params: Any, rows: Rows, folds: str, former: FittedModel | None) -> FitProvenance:
-    """Return where the members come from; raise if new members could not join those of a former model."""
-    if former is None:
-        return FitProvenance.of(params, rows, folds)
-    former.required_held_out()
-    former.check_not_updated("added")
-    assert former.provenance is not None, "a model with held-out rows has a provenance"
-    former.provenance.check_same(params, rows, folds)
-    return former.provenance
-
-
-def _plan(params: Any, data: TrainingData, provenance: FitProvenance, members: range) -> FoldPlan:
-    if data.sample is None:
-        return FoldPlan.of(params, data.splitting, provenance.entropy, members)
-    return FoldPlan.of_numbers(params, data.sample.units, provenance.entropy, members)
-
-
 def _check_trains_on_chunks(settings: NetworkSettings) -> None:
     """Raise if networks with these settings cannot be trained on chunks."""
     if settings.training.early_stopping:
@@ -268,34 +240,15 @@ def _check_trains_on_chunks(settings: NetworkSettings) -> None:
         )
 
 
-def _has_linear_member(params: Any, data: TrainingData, rows: Rows) -> bool:
-    """Return whether a linear member is among the candidates."""
-    if isinstance(params.members, str):
-        wide = needs_linear(*rows.X.shape)
-    else:
-        wide = "linear" in params.members
-    if wide and not data.is_complete:
-        raise InvalidParameterError(
-            f"a linear member is fitted to at most {CHUNK_ROWS} rows, those that are kept in memory; got "
-            f"members={params.members!r} and {data.n} rows: use members='networks'"
-        )
-    return wide
-
-
 def _summary(model: FittedModel, networks: FoldNetworks, plan: FoldPlan) -> Summary:
     """Return how chunks are summarized for the members in use."""
-    ensemble = model.members.ensemble
+    ensemble = model.networks.ensemble
     members = [plan.names.index(name) for name in ensemble.names]
     chosen = FoldNetworks(
         networks.crossed[members], networks.used[members], networks.is_finite[members], networks.own_variance
     )
     tempering, slopes = model.combination.tempering, model.targets.log_derivative
     return Summary(ensemble.names, tuple(members), chosen, plan, tempering, ensemble.variances, slopes)
-
-
-def _progress(verbose: int, passes: int) -> AbstractContextManager[Any]:
-    """Return the context in which a bar is shown, if the user asks for it."""
-    return _bar(passes) if verbose else nullcontext()
 
 
 @contextmanager
@@ -309,24 +262,44 @@ def _bar(passes: int) -> Iterator[Callable[[float], None]]:
 
 
 def cross_fit_estimators(
-    params: Any, data: TrainingData, groups: Any, metadata: Mapping[str, Any], former: FittedModel | None = None
+    params: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    groups: Any,
+    metadata: Mapping[str, Any],
+    former: FittedModel | None = None,
 ) -> CrossFit:
     """Fit estimators to folds of the rows, and predict held-out rows.
 
     With a ``former`` model, ``params.members`` includes its members, and only the others are fitted.
     """
-    clock, given = Clock.start(params.time_limit or inf), data.splitting.rows
-    pairs = in_use(params.members)
-    provenance = _provenance(params, given, data.splitting.digest(), former)
-    if former is not None:
-        pairs = [pair for pair in pairs if pair[0] not in dict(former.members.candidates)]
-    routed = route_parameters(params, pairs, given.counts, groups, metadata)
+    # Rows, and folds of them; members that a user has chosen receive tables as they are
+    clock, as_given = Clock.start(params.time_limit or inf), isinstance(params.members, list)
+    data = TrainingData.read(
+        params,
+        X,
+        y,
+        sample_weight,
+        groups,
+        former=None if former is None else former.reader,
+        as_given=as_given,
+        allow_nan=bool(as_given and params.__sklearn_tags__().input_tags.allow_nan),
+    )
+    given, pairs, digest = data.splitting.rows, in_use(params.members), data.splitting.digest()
     if former is None:
+        provenance = FitProvenance.of(params, given, digest)
+        routed = route_parameters(params, pairs, given.counts, groups, metadata)
         folds = make_folds(params, data.splitting, routed, provenance.seed)
     else:
-        folds = former.members.folds
+        provenance = former.joined(params, given, digest)
+        pairs = [pair for pair in pairs if pair[0] not in dict(former.estimators.candidates)]
+        routed = route_parameters(params, pairs, given.counts, groups, metadata)
+        folds = former.estimators.folds
     data = data.by_folds(folds, params.cv)
     reader, rows = data.encoded()
+
+    # The default members, if none were chosen
     candidates = params.members
     if not isinstance(candidates, list):
         weighted = given.counts is not None
@@ -355,7 +328,7 @@ def cross_fit_estimators(
         fits = fitter.fit(pairs, clock, n_jobs=params.n_jobs, verbose=params.verbose)
     members, held_out = calibrate(fits, rows, folds, targets, candidates)
     if former is not None:
-        members = replace(members, members=(*former.members.members, *members.members))
+        members = replace(members, members=(*former.estimators.members, *members.members))
         held_out = former.required_held_out().join(held_out)
     finite = finite_members(held_out.filled().scores().is_finite, members.names, _NOT_FINITE)
     return CrossFit(

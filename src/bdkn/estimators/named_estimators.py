@@ -18,7 +18,7 @@ from bdkn.predictive.links import Link
 from bdkn.typing import FloatArray
 
 
-def in_use(estimators: list[Pair] | None) -> list[Pair]:
+def in_use(estimators: Any) -> list[Pair]:
     """Return the pairs that are not dropped."""
     pairs = estimators if isinstance(estimators, list) else []
     return [pair for pair in pairs if not isinstance(pair[1], str)]
@@ -39,7 +39,7 @@ def route_metadata(model: Any, pairs: list[Pair], cv: Any) -> MetadataRouter:
 
 def route_parameters(
     model: Any, pairs: Sequence[Pair], counts: FloatArray | None, groups: Any, metadata: Mapping[str, Any]
-) -> dict[str, Mapping[str, Any]]:
+) -> Mapping[str, Mapping[str, Any]]:
     """Return what each estimator's ``fit`` and, under "cv", the splitter receives besides rows and targets."""
     if get_config()["enable_metadata_routing"] and isinstance(model.members, list):
         given = {**metadata} if counts is None else {"sample_weight": counts, **metadata}

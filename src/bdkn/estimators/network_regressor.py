@@ -143,11 +143,8 @@ class NetworkRegressor(ProbabilisticRegressor):
 
     @property
     def _networks(self) -> NetworkMembers:
-        """The members, if they are networks; AttributeError if they are not."""
-        members = self._fitted().members
-        if not isinstance(members, NetworkMembers):
-            raise AttributeError("the members of this model are no networks; members_ has the members")
-        return members
+        networks: NetworkMembers = self._fitted().networks
+        return networks
 
     @property
     def ensemble_(self) -> NetworkEnsemble:

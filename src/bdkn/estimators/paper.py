@@ -13,7 +13,7 @@ import numpy as np
 
 from bdkn.data.rows import Rows
 from bdkn.data.scaling import Standardizer, TargetScaler
-from bdkn.data.training_data import TrainingData, fit_targets
+from bdkn.data.training_data import TrainingData, as_row_source, fit_targets
 from bdkn.ensemble.held_out import MemberScores, constant_variance
 from bdkn.ensemble.networks import Design, NetworkEnsemble, NetworkMembers
 from bdkn.ensemble.provenance import plain_parameter, seed_sequence
@@ -57,15 +57,20 @@ def paper_parameters(setting: int, dataset: str | None = None) -> dict[str, Any]
     return {**SHARED, **SETTINGS[setting]}
 
 
-def fit_published(params: Any, data: TrainingData) -> FittedModel:
+def fit_published(params: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> FittedModel:
     """Fit the published method: networks and linear model are fitted to the same rows."""
+    if as_row_source(X, y, sample_weight, groups) is not None:
+        raise InvalidParameterError(
+            "rows in blocks are fitted by what networks predict for rows left out; got design='in-sample', which "
+            "leaves out none: use design='cross-fit' or 'hold-out'"
+        )
     target = TargetSettings.of(params)
     if not target.is_plain:
         raise InvalidParameterError(
             "design='in-sample' is the published method, which predicts the target itself; got "
             f"target={params.target!r}, lower={params.lower}, upper={params.upper}: use another design, or none of them"
         )
-    reader, rows = data.encoded()
+    reader, rows = TrainingData.read(params, X, y, sample_weight, groups).encoded()
     members, design, targets = train_on_all_rows(params, rows, combined=True)
     with stage("combine"):
         combination = published_combination(design.chunks(), CombinationOptions.of(params).prior_variance)

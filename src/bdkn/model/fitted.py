@@ -11,9 +11,9 @@ from joblib import effective_n_jobs
 
 from bdkn.data.folds import name_key
 from bdkn.data.frames import numeric_names, numeric_table
-from bdkn.data.rows import take_rows
+from bdkn.data.rows import Rows, take_rows
 from bdkn.data.scaling import TargetScaler
-from bdkn.data.table_reader import TableReader
+from bdkn.data.training_data import TableReader
 from bdkn.ensemble.chunks import HeldOutStatistics
 from bdkn.ensemble.estimators import EstimatorMembers
 from bdkn.ensemble.held_out import HeldOut
@@ -220,6 +220,28 @@ class FittedModel:
             )
         return self.held_out
 
+    @property
+    def networks(self) -> NetworkMembers:
+        """The members, if they are networks; AttributeError if they are not."""
+        if not isinstance(self.members, NetworkMembers):
+            raise AttributeError("the members of this model are no networks; members_ has the members")
+        return self.members
+
+    @property
+    def estimators(self) -> EstimatorMembers:
+        """The members, if they are estimators; AttributeError if they are networks."""
+        if not isinstance(self.members, EstimatorMembers):
+            raise AttributeError("the members of this model are networks; ensemble_ has them")
+        return self.members
+
+    def joined(self, params: Any, rows: Rows, folds: str) -> FitProvenance:
+        """Return the provenance of the fit; raise if members made with these parameters and rows cannot join it."""
+        self.required_held_out()
+        self.check_not_updated("added")
+        assert self.provenance is not None, "a model with held-out rows has a provenance"
+        self.provenance.check_same(params, rows, folds)
+        return self.provenance
+
     def check_not_updated(self, action: str) -> None:
         """Raise if the model has absorbed rows: what other members predict for them is not known."""
         if self.updates is not None:
@@ -327,7 +349,7 @@ class CombinedPrediction(Prediction):
     X: Any
 
     @lazy
-    def dist(self) -> Predictive:  # type: ignore[override]
+    def dist(self) -> Predictive:
         """The distribution of each row."""
         model, targets = self.model, self.model.targets
         with stage("predict"):
@@ -477,6 +499,11 @@ class FittedEnsemble:
         found = self.members.input_sizes
         must(found == {self.reader.n_inputs}, f"all parts must take {self.reader.n_inputs} inputs; got {sorted(found)}")
 
+    @property
+    def networks(self) -> NetworkMembers:
+        """The members."""
+        return self.members
+
     def predict(self, X: Any, *, joint: bool = False) -> EnsemblePrediction:
         """Return the prediction of checked rows."""
         with self.members.on_device():
@@ -497,7 +524,7 @@ class EnsemblePrediction(Prediction):
     scaled_variances: FloatArray
 
     @lazy
-    def dist(self) -> GaussianMixture | Gaussian:  # type: ignore[override]
+    def dist(self) -> GaussianMixture | Gaussian:
         """The distribution of each row."""
         mixture = GaussianMixture(*self._outputs())
         return mixture if self.is_mixture else mixture.moment_matched()
