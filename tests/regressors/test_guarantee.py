@@ -78,9 +78,9 @@ def test_interval_is_the_definition(stacked):
     held_out, combination = stacked.held_out_, stacked.combination_
     forecast, n, τ = held_out.forecast(), len(held_out.y), combination.tempering
     Phi, w = features(forecast.means), forecast.variance**-τ
-    means, variances = stacked._by_fold(NEW[:3])
+    means, variances = stacked.model_.members.by_fold(NEW[:3], stacked.target_scaler_)
     known = ~np.isnan(held_out.variances).any(axis=0)
-    outside = stacked._widened_forecast(NEW[:3]).outside.variance
+    outside = stacked.model_.predict(NEW[:3]).forecast.outside.variance
     unit = combination.tails.scale**2 * combination.posterior.b / combination.posterior.a
     low, high = np.empty((n, 3)), np.empty((n, 3))
     for i in range(n):

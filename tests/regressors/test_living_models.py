@@ -69,7 +69,7 @@ def same(one, two, rtol=1e-10):
 def batch_posterior(model, parts):
     """Return the posterior of the held-out rows of the fit and of parts (X, y, counts), all at once."""
     fitted_model = model.model_
-    fitted, held_out = combined.updates.absorbed.fitted, combined.held_out
+    fitted, held_out = fitted_model.updates.absorbed.fitted, fitted_model.held_out
     forecast = held_out.forecast()
     Phi, targets, precision, counts = [forecast.means], [held_out.y], [forecast.variance**-fitted.tempering], []
     counts.append(np.ones(len(held_out.y)))
@@ -77,7 +77,7 @@ def batch_posterior(model, parts):
         new = fitted_model.extrapolation.for_members(held_out, fitted).widen(rows, model.model_.forecast(rows), fitted)
         unit = fitted.tails.scale**2 * fitted.posterior.b / fitted.posterior.a
         Phi.append(new.means)
-        targets.append(combined.targets.transform(values))
+        targets.append(fitted_model.targets.transform(values))
         noise = fitted.averaging**2 * new.variance**fitted.tempering + new.outside.variance / unit
         precision.append(1.0 / noise)
         counts.append(np.broadcast_to(c, len(values)))

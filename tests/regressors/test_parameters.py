@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError, fields
 
 import numpy as np
 import pytest
-from quick import EACH, QUICK, grouped, table
+from quick import DESIGNS, EACH, QUICK, grouped, table
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold
@@ -183,6 +183,7 @@ def test_attributes_of_networks_and_of_estimators_are_there_for_those_alone():
         assert all(hasattr(model, name) and not hasattr(other, name) for name in names)
 
 
-def test_networks_take_no_metadata():
-    with pytest.raises(InvalidParameterError, match="fit has no parameters flavour for networks"):
-        BDKNRegressor(**grouped(**QUICK)).fit(X, y, flavour=1)
+@pytest.mark.parametrize("design", DESIGNS)
+def test_networks_take_no_metadata(design):
+    with pytest.raises(InvalidParameterError, match="fit has no parameter 'flavour' for networks"):
+        BDKNRegressor(**grouped(**QUICK, design=design)).fit(X, y, flavour=1)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from bdkn.data.table_reader import TableReader, counted_rows
+from bdkn.data.training_data import TableReader, counted_rows
 from bdkn.ensemble.provenance import seed_sequence
 from bdkn.estimators import ProbabilisticRegressor
 from bdkn.model.prediction import Prediction

@@ -287,11 +287,11 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
             The fitted regressor.
         """
         params = self._checked()
+        if metadata and params.has_networks:
+            raise InvalidParameterError(f"fit has no parameter {next(iter(metadata))!r} for networks")
         if params.design == "in-sample":
             self.model_ = fit_published(params, X, y, sample_weight, groups)
             return self
-        if metadata and params.has_networks:
-            raise InvalidParameterError(f"fit has no parameter {next(iter(metadata))!r} for networks")
         with ExitStack() as files:  # of encoded rows, if not all of them fit into memory
             if params.has_networks:
                 found = cross_fit_networks(params, X, y, sample_weight, groups, files)
@@ -307,7 +307,8 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
     @property
     def has_networks(self) -> bool:
         """Whether the members are networks of this regressor's own."""
-        return self.members != "auto" and not isinstance(self.members, list)
+        is_auto = isinstance(self.members, str) and self.members == "auto"
+        return not (is_auto or isinstance(self.members, list))
 
     def _checked(self) -> Self:
         """Return a copy with checked parameters, which do not change if those of this object are set meanwhile."""
