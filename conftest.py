@@ -24,11 +24,10 @@ def small_forests() -> Iterator[None]:
 
     For files whose tests are not about links and densities; see tests/regressors/conftest.py.
     """
-    from bdkn.model import density as forest
-    from bdkn.model import target_choice
+    from bdkn.model import neighbours, target_choice
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(forest, "_MOST_TREES", 30)
+        patch.setattr(neighbours, "_MOST_TREES", 30)
         patch.setattr(target_choice, "_TREES", 30)
         yield
 

@@ -26,7 +26,7 @@ import numpy as np
 import bdkn
 from bdkn.data.folds import FoldPlan, Splitting
 from bdkn.data.rows import Rows
-from bdkn.data.scaling import encode
+from bdkn.data.scaling import Standardizer, TargetScaler
 from bdkn.ensemble.cross_fitting import predict_held_out, train_folds
 from bdkn.ensemble.held_out import HeldOut
 from bdkn.ensemble.selection import CombinationSettings, select_and_combine
@@ -80,13 +80,14 @@ def members(X: np.ndarray, y: np.ndarray, new: np.ndarray, n_bins: int) -> dict[
     few = len(y) <= FEW_ROWS
     model = bdkn.BDKNRegressor(random_state=0, n_jobs=1, n_bins=n_bins, n_members=12 if few else 6, weight_decay=DECAYS)
     settings = model._settings()
-    rows, encoders = encode(Rows(X, y))
+    inputs = Standardizer.fit(Rows(X, y))
+    rows = Rows(inputs.transform(X), TargetScaler.fit(y).transform(y))
     plan = FoldPlan.of(model, Splitting.plain(rows), 1000 + n_bins, range(settings.size(len(y)).n_members))
     began = time.process_time()
     networks = train_folds(settings, rows, plan)
     took = time.process_time() - began
     held_out, grid = predict_held_out(networks, rows, plan), networks.used.grid
-    outputs = networks.used.trained.networks.outputs(encoders.inputs.transform(new))
+    outputs = networks.used.trained.networks.outputs(inputs.transform(new))
     means, variances = (grid.arrange(np.asarray(part)).swapaxes(1, 2) for part in outputs)
     found = {"means": held_out.means, "variances": held_out.variances, "fold_variance": held_out.fold_variance}
     return {**found, "y": held_out.y, "new_means": means, "new_variances": variances, "seconds": np.array(took)}

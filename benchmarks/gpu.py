@@ -33,7 +33,7 @@ import gpu_fits
 from bdkn.networks import Job, TrainingConfig
 from bdkn.networks.gpu.cuda import Device
 from bdkn.networks.gpu.engine import GPUEngine
-from bdkn.networks.mlp import packing_of
+from bdkn.networks.gpu.prediction import gpu_packing_of
 from bdkn.report.wording import describe_machine
 from engine import Work
 from gpu_rivals import rivals
@@ -113,12 +113,12 @@ def device_limits(device: Device) -> dict[str, float]:
 
 def shared_bytes(work: Work) -> float:
     """Return the bytes that warps read of shared memory in one step, by the tiles of the program."""
-    shapes = [(rows, columns) for _, rows, columns in packing_of(work.spec).places]
+    shapes = [(rows, columns) for _, rows, columns in gpu_packing_of(work.spec).places]
     batch = -(-work.batch // 16) * 16
     products = sum(batch * rows * columns for rows, columns in shapes)  # forward
     products += sum(batch * rows * columns for rows, columns in shapes[1:])  # deltas
     products += sum(work.batch * -(-rows // 16) * 16 * columns for rows, columns in shapes)  # gradients
-    return 0.75 * products + 24.0 * packing_of(work.spec).size  # 768 bytes for 1024 products; three numbers of Adam
+    return 0.75 * products + 24.0 * gpu_packing_of(work.spec).size  # 768 bytes for 1024 products; three numbers of Adam
 
 
 def launches(setting: Setting, work: Work, epochs: int) -> int:

@@ -5,7 +5,7 @@
 
 Each set, at most 10 000 rows of it, is fitted once by ``BDKNRegressor`` and once by ``BayesianStackingRegressor`` with
 ``density="student-t"``, a fifth of its rows held back. For the same fit the shape of predictions is learned with each
-variant of the kinds of components (``bdkn.model.density.KINDS``), as in benchmarks/density.py. The sets are
+variant of the kinds of components (``bdkn.model.neighbours.KINDS``), as in benchmarks/density.py. The sets are
 development sets in which the mixture is chosen, and training rows of the first split of benchmark sets, whose test
 rows are not used.
 
@@ -29,8 +29,8 @@ from unittest.mock import patch
 import numpy as np
 
 from bdkn import BayesianStackingRegressor, BDKNRegressor
-from bdkn.model import density as shape
-from bdkn.model.density import KINDS, Kind
+from bdkn.model import density as module
+from bdkn.model.neighbours import KINDS, Kind
 from density import divide, scores, with_shape
 from development_sets import LARGER, SMALL, training_rows
 from recorded_fits import Record, run_missing
@@ -88,7 +88,7 @@ def fit(regressor: str, X: np.ndarray, y: np.ndarray) -> Record:
     alone = REGRESSORS[regressor](**OPTIONS).fit(X[train], y[train])
     found: Record = {"rows": len(train), "student-t": scores(alone.predict_dist(X[test]), y[test])}
     for variant, kinds in VARIANTS.items():
-        with patch.object(shape, "KINDS", kinds):
+        with patch.object(module, "KINDS", kinds):
             mixed = with_shape(alone, X[train], y[train])
         found[variant] = {"shape": mixed.density_ is not None, **scores(mixed.predict_dist(X[test]), y[test])}
     return found

@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 
 import bdkn
 from bdkn.networks import Networks, NetworkSpec, initial_networks
-from bdkn.networks.compiled import Packed
+from bdkn.networks.compiled import outputs_of, pack
 from bdkn.networks.mlp import exact_outputs
 from bdkn.report.wording import describe_machine
 
@@ -89,7 +89,7 @@ def peak() -> float:
 
 def contenders(networks: Networks) -> dict[str, Callable[[int], Took]]:
     """Return timers of the prediction of n rows, by program."""
-    packed, tables = Packed.of(SPEC, networks.layers), {n: rows_of(n) for n in (*SIZES, NUMPY_MOST)}
+    weights, tables = pack(SPEC, networks.layers), {n: rows_of(n) for n in (*SIZES, NUMPY_MOST)}
 
     def numpy(n: int) -> Took:
         most = min(n, NUMPY_MOST)
@@ -97,8 +97,8 @@ def contenders(networks: Networks) -> dict[str, Callable[[int], Took]]:
         return Took(took.cpu * n / most, took.wall * n / most)
 
     return {
-        "compiled, 1 thread": lambda n: clock(lambda: packed.outputs(tables[n], threads=1)),
-        f"compiled, {joblib.cpu_count()} threads": lambda n: clock(lambda: packed.outputs(tables[n])),
+        "compiled, 1 thread": lambda n: clock(lambda: outputs_of(SPEC, weights, tables[n], threads=1)),
+        f"compiled, {joblib.cpu_count()} threads": lambda n: clock(lambda: outputs_of(SPEC, weights, tables[n])),
         "NumPy, double precision": numpy,
     }
 

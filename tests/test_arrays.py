@@ -1,4 +1,4 @@
-"""Numbers that users give are read as they are meant, or refused by name."""
+"""Conversion of user input to numbers, and errors that name other values."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_double_precision_is_not_copied():
         ([[1.0], [1.0, 2.0]], "y must be an array of numbers; got"),
     ],
 )  # fmt: skip
-def test_what_is_no_number_is_refused_by_name(given, message):
+def test_values_that_are_not_numbers_are_refused(given, message):
     with pytest.raises(InvalidParameterError, match=message):
         read_numbers("y", given)
 

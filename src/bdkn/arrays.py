@@ -1,4 +1,4 @@
-"""Numbers that a user gives, read as arrays: masked, missing and complex ones, dates and text are no numbers."""
+"""Conversion of user input to arrays of numbers; masked and complex values, dates and other text are refused."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from numpy.typing import NDArray
 from bdkn.errors import InvalidParameterError, shown
 from bdkn.typing import FloatArray
 
-_MOST = float(np.finfo(np.float64).max)
+_MAX_FLOAT = float(np.finfo(np.float64).max)
 
-_KINDS = {
+_NO_NUMBERS = {
     "c": "complex numbers: take their real part, or two columns of their parts",
     "M": "dates: subtract a date, and divide by a unit of time, such as numpy.timedelta64(1, 'D')",
     "m": "durations: divide them by a unit of time, such as numpy.timedelta64(1, 's')",
     "V": "a structured array: numpy.lib.recfunctions.structured_to_unstructured makes a table of it",
 }
-"""What is said of arrays that hold no numbers, by NumPy's letter of their type."""
+"""Descriptions of arrays that do not hold numbers, with advice, by the NumPy kind of their type."""
 
 
 def read_numbers(name: str, given: Any) -> FloatArray:
-    """Return numbers as an array in double precision, nan where they are None; raise if some are no numbers.
+    """Return numbers as an array in double precision, nan in place of None; raise if a value is not a number.
 
-    An array in double precision is returned itself. ``name`` is that of the parameter, for messages.
+    An array in double precision is returned unchanged. ``name`` is the name of the parameter in messages.
     """
     if type(given) is np.ndarray and given.dtype == np.float64:
         return given
@@ -33,60 +33,10 @@ def read_numbers(name: str, given: Any) -> FloatArray:
     check_readable(name, given)
     array = _as_array(name, given)
     if array.dtype.kind == "c":
-        raise InvalidParameterError(f"{name} must hold numbers; got {_KINDS['c']}")
-    if array.dtype.kind in "OSU":
-        return _read_each(name, array)
-    with np.errstate(over="ignore"):
-        return np.asarray(array, dtype=np.float64)
-
-
-def check_readable(name: str, given: Any) -> None:
-    """Raise if values are masked, dates, durations or records, which would be taken for other numbers."""
-    if type(given) is np.ndarray and given.dtype.kind in "biuf":
-        return
-    if isinstance(given, np.ma.MaskedArray) and np.ma.getmaskarray(given).any():
-        place = _place(np.argwhere(np.ma.getmaskarray(given))[0])
-        raise InvalidParameterError(
-            f"{name} must hold a number everywhere; {place} is masked: fill such values, as with {name}.filled(0.0), "
-            "leave out these rows, or give a data frame, whose columns may have missing values"
-        )
-    array = _as_array(name, given)
-    if array.dtype.kind in "MmV":
-        raise InvalidParameterError(f"{name} must hold numbers; got {_KINDS[array.dtype.kind]}")
-    if array.dtype.kind == "O":
-        _check_objects(name, array)
-
-
-def _check_objects(name: str, array: NDArray[Any]) -> None:
-    """Raise, naming the place, if an object is a date, pandas' NA or NaT, or an integer larger than any float."""
-    for place, value in np.ndenumerate(array):
-        kind = type(value).__name__
-        if kind in ("NAType", "NaTType"):
-            raise InvalidParameterError(
-                f"{name} must hold a number everywhere; {_place(place)} is missing ({value!r}): drop or fill such "
-                "values, or give a data frame, whose columns may have missing values"
-            )
-        if isinstance(value, int) and abs(value) > _MOST:
-            raise InvalidParameterError(
-                f"{name} must hold numbers of double precision; {_place(place)} is {shown(value)}, which is too large"
-            )
-        if hasattr(value, "isoformat") or isinstance(value, np.datetime64 | np.timedelta64):
-            raise InvalidParameterError(
-                f"{name} must hold numbers; {_place(place)} is {shown(value)}: give dates in columns of a data frame, "
-                "or as numbers"
-            )
-
-
-def _as_array(name: str, given: Any) -> NDArray[Any]:
-    """Return an array of any type; raise if there is none."""
-    try:
-        return np.asarray(given)
-    except Exception as error:  # ragged lists, objects with an __array__ of their own
-        raise InvalidParameterError(f"{name} must be an array of numbers; got {shown(given)} ({error})") from error
-
-
-def _read_each(name: str, array: NDArray[Any]) -> FloatArray:
-    """Return objects or texts as numbers; raise, naming the first that is none."""
+        raise InvalidParameterError(f"{name} must hold numbers; got {_NO_NUMBERS['c']}")
+    if array.dtype.kind not in "OSU":
+        with np.errstate(over="ignore"):
+            return np.asarray(array, dtype=np.float64)
     numbers = np.empty(array.shape)
     for place, value in np.ndenumerate(array):
         try:
@@ -100,8 +50,49 @@ def _read_each(name: str, array: NDArray[Any]) -> FloatArray:
     return numbers
 
 
+def check_readable(name: str, given: Any) -> None:
+    """Raise if values are masked, dates, durations or records, which NumPy would convert to meaningless numbers."""
+    if type(given) is np.ndarray and given.dtype.kind in "biuf":
+        return
+    if isinstance(given, np.ma.MaskedArray) and np.ma.getmaskarray(given).any():
+        where = _place(np.argwhere(np.ma.getmaskarray(given))[0])
+        raise InvalidParameterError(
+            f"{name} must hold a number everywhere; {where} is masked: fill such values, as with {name}.filled(0.0), "
+            "leave out these rows, or give a data frame, whose columns may have missing values"
+        )
+    array = _as_array(name, given)
+    if array.dtype.kind in "MmV":
+        raise InvalidParameterError(f"{name} must hold numbers; got {_NO_NUMBERS[array.dtype.kind]}")
+    if array.dtype.kind != "O":
+        return
+    for place, value in np.ndenumerate(array):
+        kind = type(value).__name__
+        if kind in ("NAType", "NaTType"):
+            raise InvalidParameterError(
+                f"{name} must hold a number everywhere; {_place(place)} is missing ({value!r}): drop or fill such "
+                "values, or give a data frame, whose columns may have missing values"
+            )
+        if isinstance(value, int) and abs(value) > _MAX_FLOAT:
+            raise InvalidParameterError(
+                f"{name} must hold numbers of double precision; {_place(place)} is {shown(value)}, which is too large"
+            )
+        if hasattr(value, "isoformat") or isinstance(value, np.datetime64 | np.timedelta64):
+            raise InvalidParameterError(
+                f"{name} must hold numbers; {_place(place)} is {shown(value)}: give dates in columns of a data frame, "
+                "or as numbers"
+            )
+
+
+def _as_array(name: str, given: Any) -> NDArray[Any]:
+    """Return an array of any type; raise if the conversion fails."""
+    try:
+        return np.asarray(given)
+    except Exception as error:  # ragged lists, objects with their own __array__
+        raise InvalidParameterError(f"{name} must be an array of numbers; got {shown(given)} ({error})") from error
+
+
 def _place(place: Any) -> str:
-    """Return the words for the place of a value: its row, and its column in a table."""
+    """Return the place of a value in words: its row and, in a table, its column."""
     numbers = [int(number) for number in place]
     if not numbers:
         return "it"

@@ -17,14 +17,14 @@ from typing import Any
 MOST_WHOLE = 2**63 - 1
 """The largest integer of 64 bits."""
 
-_MOST_NAMES = 50
-"""Names that a message lists."""
+_MAX_CHOICES = 50
+"""Maximum number of allowed names in a message."""
 
-_LONGEST = 200
-"""Characters of a value that a message shows."""
+_MAX_SHOWN = 200
+"""Maximum number of characters of a value in a message."""
 
 _SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = _LONGEST
+_SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = _MAX_SHOWN
 _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _SHORT.maxset = 12
 
 
@@ -96,7 +96,7 @@ class ModelFileError(BDKNError, ValueError):
 
 
 class ClusterError(BDKNError, RuntimeError):
-    """A cluster could not finish a fit: its workers were lost again and again, or the connection to it was."""
+    """A cluster could not finish a fit because workers were lost repeatedly, or the connection was lost."""
 
 
 class DivergedMemberWarning(UserWarning):
@@ -135,7 +135,7 @@ class RepeatedRowsWarning(UserWarning):
 
 
 class ColumnsWarning(UserWarning):
-    """Columns of a table are not used, or should not be: they were not there in the fit, or repeat the target.
+    """Columns of a table are not used because they were not in the fit, or should not be used.
 
     Examples
     --------
@@ -152,7 +152,7 @@ class ColumnsWarning(UserWarning):
 
 
 class ExtremeTargetWarning(UserWarning):
-    """Few training targets are so far from all others that they determine the scale of all predictions.
+    """A few training targets are extreme outliers, which determine the scale of all predictions.
 
     Examples
     --------
@@ -188,7 +188,7 @@ class OutsideDataWarning(UserWarning):
 
 
 class FewRowsWarning(UserWarning):
-    """So few rows were left out of training that they tell little about the noise and about which members are best.
+    """There are too few held-out rows to estimate the noise and to select members reliably.
 
     Examples
     --------
@@ -226,14 +226,19 @@ def require(*packages: str, extra: str) -> None:
 
 
 def check_choice(name: str, given: object, allowed: Iterable[str]) -> None:
-    """Raise unless ``given`` is one of ``allowed``; the message suggests the nearest name."""
+    """Raise unless ``given`` is one of ``allowed``; the message suggests the most similar name."""
     names = list(allowed)
     if isinstance(given, str) and given in names:
         return
-    near = difflib.get_close_matches(given, names, n=1) if isinstance(given, str) else []
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    listed = ", ".join(map(shown, names[:_MOST_NAMES])) + (", ..." if len(names) > _MOST_NAMES else "")
-    raise InvalidParameterError(f"{name} must be one of {listed}; got {shown(given)}{hint}")
+    hint = did_you_mean(given, names)
+    raise InvalidParameterError(f"{name} must be one of {listed(names, _MAX_CHOICES)}; got {shown(given)}{hint}")
+
+
+def did_you_mean(given: object, names: Iterable[object]) -> str:
+    """Return the end of a message that suggests the name most similar to ``given``; empty if none is similar."""
+    texts = [name for name in names if isinstance(name, str)]
+    near = difflib.get_close_matches(given, texts, n=1) if isinstance(given, str) else []
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def check_number(
@@ -249,7 +254,7 @@ def check_number(
     """Raise unless ``given`` is a finite number from ``low`` to ``high``.
 
     With ``strict`` it must be greater than ``low``, with ``whole`` an integer; with ``infinite`` it may be infinite. An
-    integer must fit into 64 bits, as compiled code needs it.
+    integer must fit into 64 bits, as compiled code requires.
     """
     if whole:
         high = min(high, MOST_WHOLE)
@@ -276,18 +281,25 @@ def _as_float(given: Any) -> float:
 
 
 def shown(given: object) -> str:
-    """Return a value as it is written in a message: shortened, if it is long."""
+    """Return a value as shown in a message, shortened if it is long."""
     try:
-        if type(given).__name__ in ("str_", "bytes_"):  # NumPy's own, which users did not write
+        if type(given).__name__ in ("str_", "bytes_"):  # types of NumPy, as which users did not write the value
             given = given.item()  # type: ignore[attr-defined]
         return _SHORT.repr(given) if isinstance(given, int | str | bytes | list | tuple | dict | set) else _cut(given)
-    except Exception:  # an object that cannot even say what it is
+    except Exception:  # its repr fails
         return f"an object of the type {type(given).__name__}"
+
+
+def listed(names: Iterable[object], most: int = 30) -> str:
+    """Return names as listed in a message, each as in code, at most ``most`` of them."""
+    given = list(names)
+    more = f" and {len(given) - most:,} more" if len(given) > most else ""
+    return ", ".join(map(shown, given[:most])) + more
 
 
 def _cut(given: object) -> str:
     text = repr(given)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
 
 
 def check_flag(name: str, given: object) -> None:
@@ -310,7 +322,7 @@ def check_n_jobs(n_jobs: object) -> None:
 
 
 _is_inner_model: ContextVar[bool] = ContextVar("_is_inner_model", default=False)
-"""Whether predictions are made for another model, which issues warnings about extrapolation itself."""
+"""Whether another model, which issues warnings about extrapolation itself, requests predictions."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Values that an object computes when they are first asked for, and keeps."""
+"""Properties that are computed on first access and kept."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Value = TypeVar("Value")
 class lazy(Generic[Value]):
     """A property that is computed once for each object, without a lock.
 
-    ``functools.cached_property`` of Python 3.11 holds one lock for all objects of a class while it computes, so that
-    threads that predict with the same class would wait for each other. Two threads that ask one object at the same
-    time may both compute: the value must follow from the object alone.
+    ``functools.cached_property`` of Python 3.11 has one lock for all objects of a class, so that threads that predict
+    with the same class would wait for each other. Two threads that access the property of one object at the same time
+    may both compute it: the value must depend on the object alone.
 
     Parameters
     ----------
@@ -49,5 +49,5 @@ class lazy(Generic[Value]):
     def __get__(self, instance: object | None, owner: type) -> Self | Value:
         if instance is None:
             return self
-        value = instance.__dict__[self.name] = self.compute(instance)  # it hides this property from now on
+        value = instance.__dict__[self.name] = self.compute(instance)  # found before this property from now on
         return value

@@ -1,4 +1,4 @@
-"""How much memory this process may use, and an error before more than that is asked for."""
+"""The memory limit of this process, and a check before large allocations."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from pathlib import Path
 
 from bdkn.errors import InvalidParameterError
 
-_SMALL = 1 << 28
-"""Bytes that are never refused."""
+_MIN_CHECKED_BYTES = 1 << 28
+"""Size above which memory is checked, in bytes."""
 
 _GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""Files in which a container's limit is found on Linux."""
+"""Files with the memory limit of a container on Linux, in bytes."""
 
 
 def check_memory(what: str, size: float, advice: str) -> None:
-    """Raise if ``what`` takes more bytes than this machine, or the limit of this process, has."""
-    if size <= _SMALL:
+    """Raise if ``size`` bytes for ``what`` exceed the memory of this machine or the limit of this process."""
+    if size <= _MIN_CHECKED_BYTES:
         return
     limit = memory_limit()
     if limit is not None and size > limit:
@@ -26,7 +26,7 @@ def check_memory(what: str, size: float, advice: str) -> None:
 
 
 def memory_limit() -> int | None:
-    """Return the bytes of memory that this process may use at most; None if that is not known."""
+    """Return the maximum memory of this process, in bytes; None if it is unknown."""
     known = [limit for limit in (_physical(), _of_group(), _of_process()) if limit is not None]
     return min(known) if known else None
 
@@ -42,7 +42,7 @@ def _of_group() -> int | None:
     for name in _GROUP_LIMITS:
         try:
             return int(Path(name).read_text(encoding="ascii"))
-        except (OSError, ValueError):  # there is no such file, or it says "max"
+        except (OSError, ValueError):  # there is no such file, or its content is "max"
             continue
     return None
 

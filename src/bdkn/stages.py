@@ -1,7 +1,7 @@
 """Stages: the named parts of a fit or a prediction, which an observer can time or report.
 
-The stages of a fit are "encode", "train", "predict held-out rows" (or, where no rows are left out, "predict members")
-and "combine"; those of a prediction are "predict members" and "predict". The code of a stage runs inside
+The stages of a fit are "encode", "train", "predict held-out rows" (or, if there are none, "predict members") and
+"combine"; those of a prediction are "predict members" and "predict". The code of a stage runs inside
 ``with stage(name):``. To observe stages, run a fit inside ``with observe_stages(observer):``. Without an observer, a
 stage takes practically no time.
 """
@@ -39,7 +39,7 @@ def observe_stages(observer: Observer) -> Iterator[None]:
 class StageTimer:
     """Observer that measures the time of each stage, in seconds.
 
-    The time of a stage inside another one is not part of the outer one's.
+    The time of an inner stage is not part of the time of the outer stage.
 
     Attributes
     ----------

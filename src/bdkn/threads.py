@@ -1,4 +1,4 @@
-"""Threads: work in parallel, and bounds on the threads of OpenMP, BLAS and PyTorch."""
+"""Parallel work on threads, and limits for the threads of OpenMP, BLAS and PyTorch."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ ROWS_PER_THREAD = 10_000
 """Minimum number of rows per thread; with fewer, threads spend more time on synchronization than on work."""
 
 
-def run_on_threads(work: Callable[[Part], None], parts: Sequence[Part], most: int | None = None) -> None:
-    """Call ``work`` on every part, on at most ``most`` threads (None: one per core); ``work`` must release the GIL."""
-    if len(parts) < 2 or most == 1 or (threads := min(most or int(joblib.cpu_count()), len(parts))) < 2:
+def run_on_threads(work: Callable[[Part], None], parts: Sequence[Part], max_threads: int | None = None) -> None:
+    """Call ``work`` on every part, on at most ``max_threads`` threads (None: one per core); it must release the GIL."""
+    if len(parts) < 2 or max_threads == 1 or (threads := min(max_threads or int(joblib.cpu_count()), len(parts))) < 2:
         for part in parts:
             work(part)
         return
@@ -32,10 +32,10 @@ def run_on_threads(work: Callable[[Part], None], parts: Sequence[Part], most: in
 
 
 class _Fork:
-    """State of a process with respect to ``fork``: is it the child of a process that had imported this library?
+    """Whether this process was made by ``fork`` from a process that had imported this library.
 
-    Threads do not survive a fork. In such a child, OpenMP (used by boosting and PyTorch) waits forever for the threads
-    of its parent, unless it uses one thread only.
+    Threads do not survive a fork. In such a process, OpenMP (used by boosting and PyTorch) waits forever for the
+    threads of the parent, unless it uses only one thread.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ def settle_torch() -> None:
 
 
 class _OneBlasThread:
-    """Limit of BLAS to one thread in the whole process: set by the first user, removed by the last."""
+    """Limit of BLAS to one thread in the whole process, set by the first context and removed by the last."""
 
     def __init__(self) -> None:
         self._begin()
@@ -85,7 +85,7 @@ class _OneBlasThread:
             os.register_at_fork(after_in_child=self._begin)
 
     def _begin(self) -> None:
-        """Start without users: those of other threads do not exist in a process made by fork."""
+        """Start without contexts: threads with contexts do not exist in a process made by fork."""
         self._lock = threading.Lock()
         self._users = 0
         self._limit: Any = None
@@ -109,25 +109,25 @@ _ONE_BLAS_THREAD = _OneBlasThread()
 def one_blas_thread() -> AbstractContextManager[None]:
     """Return a context manager that limits BLAS to one thread.
 
-    On a busy machine its threads wait for one another a hundred times longer than a small product takes.
+    On a busy machine its threads can wait for each other a hundred times longer than a small product takes.
     """
     return _ONE_BLAS_THREAD
 
 
 @contextmanager
 def bounded_threads(n_rows: int, n_jobs: int = 1) -> Iterator[None]:
-    """Bound the threads of models that use OpenMP or BLAS: few for few rows, cores shared by ``n_jobs`` models.
+    """Limit the threads of models that use OpenMP or BLAS: few for few rows, cores divided among ``n_jobs`` models.
 
-    Threads wait for one another after each tree of boosting and each product of matrices. On a busy machine that takes
-    a hundred times longer than a small tree. The bound on OpenMP holds for the calling thread only.
+    Threads wait for each other after each tree of boosting and each product of matrices. On a busy machine that takes
+    a hundred times longer than a small tree. The limit of OpenMP holds for the calling thread only.
     """
-    most = openmp_threads(max(1, min(int(joblib.cpu_count()) // n_jobs, n_rows // ROWS_PER_THREAD)))
+    n_threads = openmp_threads(max(1, min(int(joblib.cpu_count()) // n_jobs, n_rows // ROWS_PER_THREAD)))
     blas = one_blas_thread() if n_rows < 2 * ROWS_PER_THREAD or _FORK.is_child else nullcontext()
-    with _controller(len(sys.modules)).limit(limits=most, user_api="openmp"), blas:
+    with _controller(len(sys.modules)).limit(limits=n_threads, user_api="openmp"), blas:
         yield
 
 
 @lru_cache(maxsize=1)
 def _controller(n_modules: int) -> ThreadpoolController:
-    """Return the controller of all loaded libraries; a new one after another module was imported."""
+    """Return the controller of all loaded libraries; a new number of imported modules gives a new controller."""
     return ThreadpoolController()

@@ -1,4 +1,4 @@
-"""Copied models are stored without pickle, and nothing that is not valid is made from a file."""
+"""Copied models are stored without pickle, and nothing invalid is made from a file."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ NUMBERS = (-(2**31), -2, -1, 0, 1, 7, 255, 2**31 - 1, np.nan, np.inf, -np.inf, 1
 @given(st.data())
 @pytest.mark.filterwarnings("ignore")
 def test_damaged_content_is_refused_or_predicts(copies, data):
-    """Whatever a file has, nothing crashes, nothing runs for ever, and no other error is raised."""
+    """Damaged content is refused, or predicts: nothing crashes, runs forever, or raises another error."""
     tree, arrays = to_stored(copies[data.draw(st.sampled_from(sorted(ESTIMATORS)))])
     tree, arrays = copy.deepcopy(tree), {name: array.copy() for name, array in arrays.items()}
     for _ in range(data.draw(st.integers(1, 2))):

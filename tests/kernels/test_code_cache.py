@@ -1,4 +1,4 @@
-"""Compiled code on disk: loaded where it is whole and ours, compiled again where it is not, kept wherever possible."""
+"""Compiled code on disk: trusted code is loaded, other code is compiled again, in the first writable folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ import pytest
 
 import bdkn
 from bdkn.kernels import code_cache
-from bdkn.kernels import code_cache as code_folders
 from bdkn.kernels.code_cache import announce, compiled
 
 SOURCE = Path(bdkn.__file__).parent
@@ -33,15 +32,15 @@ def triple(x: float) -> float:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Return the only folder in which compiled code is kept."""
     place = tmp_path / "code"
-    monkeypatch.setattr(code_folders, "_lasting", lambda: iter([place]))
+    monkeypatch.setattr(code_cache, "_lasting", lambda: iter([place]))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    code_folders._say_once.cache_clear()
+    code_cache._print_once.cache_clear()
     yield place
-    code_folders._say_once.cache_clear()
+    code_cache._print_once.cache_clear()
 
 
 def _compiled() -> Any:
-    """Return the function as a new process has it."""
+    """Return the function as in a new process."""
     return compiled(triple)
 
 
@@ -75,7 +74,7 @@ def _as_folder(path: Path) -> None:
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "empty": lambda path: path.write_bytes(b""),
-    "only a kind": lambda path: path.write_bytes(b"bdkn code 1\n"),
+    "only the file type": lambda path: path.write_bytes(b"bdkn code 1\n"),
     "half": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
     "garbage": lambda path: path.write_bytes(b"\x80\x04garbage" * 1000),
     "one bit": _flip,
@@ -114,7 +113,7 @@ def test_code_of_another_user_is_not_loaded(folder: Path, monkeypatch: pytest.Mo
     os.chown(file, 12345, 12345)
     assert _hits(_compiled()) == 0
     os.chown(file, 12345, 12345)
-    monkeypatch.setattr(code_folders, "_trusted_owners", lambda user: {12345})
+    monkeypatch.setattr(code_cache, "_trusted_owners", lambda user: {12345})
     assert _hits(_compiled()) == 1
 
 
@@ -132,19 +131,19 @@ def test_unfinished_files_of_killed_writers_are_removed(folder: Path) -> None:
 
 
 @POSIX
-def test_a_temporary_folder_of_our_own_is_the_last_resort(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_temporary_folder_of_the_user_is_the_last_resort(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder.write_text("not a folder")
     place = folder.parent / "temporary"
     place.mkdir(mode=0o700)
     assert _hits(_compiled()) == 0
     assert _hits(_compiled()) == 1
     assert stat.S_IMODE((place / f"bdkn-code-{os.geteuid()}").stat().st_mode) == 0o700
-    told = capsys.readouterr().err
-    assert told.count("which may not last, since none of these folders can be written") == 1
-    assert "NUMBA_CACHE_DIR" in told
+    printed = capsys.readouterr().err
+    assert printed.count("which may not last, since none of these folders can be written") == 1
+    assert "NUMBA_CACHE_DIR" in printed
 
 
-def test_without_any_folder_code_is_compiled_and_that_is_said_once(
+def test_without_any_folder_code_is_compiled_and_a_message_is_printed_once(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder.write_text("not a folder")
@@ -196,7 +195,7 @@ def test_code_is_compiled_again_if_a_function_that_it_calls_changed(
         code_cache._stamp.cache_clear()
 
 
-def test_all_compiled_functions_lie_in_the_packages_whose_changes_are_seen() -> None:
+def test_all_compiled_functions_are_in_the_packages_of_the_digest() -> None:
     used = [
         path
         for path in SOURCE.rglob("*.py")

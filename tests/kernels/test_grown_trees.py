@@ -1,4 +1,4 @@
-"""Compiled growth of trees, against a slow grower in NumPy, the definition of the best split, and what a tree is."""
+"""Compiled growth of trees, against a slow grower in NumPy, the definition of the best split, and that of a tree."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_relu_and_its_slope_are_applied_to_the_product(rows: int, count: int, co
     np.testing.assert_array_equal(found[product_where_positive], np.where(other > 0, plain, 0))
 
 
-def test_the_scalars_may_lie_in_an_array_of_their_own() -> None:
+def test_the_scalars_may_be_in_a_separate_array() -> None:
     rng = np.random.default_rng(0)
     S, V = rng.normal(size=(9, 5)).astype(np.float32), rng.normal(size=(5, BLOCK)).astype(np.float32)
     mem, apart = np.concatenate([np.zeros(9 * BLOCK, np.float32), V.ravel(), S.ravel()]), np.append(np.float32(3), S)

@@ -68,7 +68,7 @@ def test_accumulates_in_double_precision():
 
 @settings(max_examples=100, deadline=None)
 @given(arrays(np.float64, (6, 2), elements=FINITE), arrays(np.float64, (3, 2), elements=FINITE))
-def test_finite_inputs_stay_finite(X, more):
+def test_finite_inputs_remain_finite(X, more):
     scaler = fit(X)
     assert np.isfinite(scaler.mean).all()
     assert np.isfinite(scaler.scale).all()

@@ -1,4 +1,4 @@
-"""The forest as plain arrays, against a count of shared leaves."""
+"""Forests as plain arrays, and the components of neighbours, against a count of shared leaves."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
+from bdkn.data.rows import Rows
 from bdkn.data.scaling import Standardizer
 from bdkn.kernels import trees as kernel
-from bdkn.model.density import Kind, Neighbours, _join, _Ranks, grow_forest, sortable
-from bdkn.predictive import StudentT
+from bdkn.model.neighbours import Kind, Neighbours, grow_forest, joined, midpoints, ranked
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(80, 3)).astype(np.float32), RNG.normal(size=80)
@@ -21,7 +21,13 @@ FOREST = grow_forest(X, Y, None, np.random.SeedSequence(0), n_trees=15)
 
 
 def leaves(forest, rows):
-    return kernel.find_nodes(forest.nodes, forest.roots, sortable(rows), 4)
+    return kernel.find_nodes(forest.nodes, forest.roots, rows, 4)
+
+
+def neighbours(errors, floor, *kinds):
+    """Return the neighbours of all training rows, with these kinds of components."""
+    inputs = Standardizer.fit(Rows(X, X[:, 0].astype(float)))
+    return Neighbours(inputs, FOREST, Y, errors, 1.0, floor, np.array(kinds, dtype=float))
 
 
 def test_nodes_lie_in_depth_first_order_and_hold_their_rows():
@@ -51,7 +57,7 @@ def test_trees_are_joined_one_after_the_other():
         ([1, -1, -1], [0.5, -2.0, -2.0], [2, 0, 0], [0, 0, 1], [3, 1, 3], [4, 7, 9], [1.0, 2.0, 1.0]),
         ([-1], [-2.0], [0], [0], [2], [3, 8], [1.0, 1.0]),
     ]
-    forest = _join([tuple(map(np.array, tree)) for tree in trees], n_jobs=2)
+    forest = joined([tuple(map(np.array, tree)) for tree in trees])
     assert forest.right.tolist() == [2, 0, 0, 3]
     assert forest.start.tolist() == [0, 0, 1, 3]
     assert forest.stop.tolist() == [3, 1, 3, 5]
@@ -70,24 +76,15 @@ def test_threads_do_not_matter_and_counts_do():
     assert weighted.rows.max() < 40
 
 
-@settings(max_examples=100, deadline=None)
-@given(hnp.arrays(np.float32, 2, elements=st.floats(width=32, allow_nan=False)))
-def test_keys_are_in_the_order_of_the_numbers(pair):
-    one, two = pair
-    first, second = sortable(pair)
-    assert (first < second) == (one < two)
-    assert (first == second) == (one == two)
-
-
 @settings(max_examples=200, deadline=None)
 @given(hnp.arrays(np.float32, (2, 2), elements=st.floats(width=32, allow_nan=False, allow_infinity=False)))
 def test_thresholds_divide_the_values_of_two_ranks(X):
-    inputs = _Ranks.of(X)
-    for column, ranks in enumerate(inputs.ranks.T.astype(int)):
-        low, high = X[np.argsort(ranks), column]
-        np.testing.assert_array_equal(inputs.values[inputs.first[column] + ranks], X[:, column])
+    ranks, values, first = ranked(X)
+    for column, own in enumerate(ranks.T):
+        low, high = X[np.argsort(own), column]
+        np.testing.assert_array_equal(values[first[column] + own], X[:, column])
         if low < high:
-            (threshold,) = inputs.between(np.array([column]), np.array([0]), np.array([1]))
+            (threshold,) = midpoints(np.array([low]), np.array([high]))
             assert low <= threshold < high
             middle = (float(low) + float(high)) / 2.0
             assert float(threshold) <= middle < float(np.nextafter(threshold, np.float32(np.inf)))
@@ -103,23 +100,11 @@ def test_selection_and_order_are_those_of_numpy(values):
         assert kernel._kth_smallest(values, len(values), k, np.empty(len(values))) == expected
 
 
-def kinds(*some):
-    return np.array(some, dtype=float)
-
-
 def test_weights_are_shares_of_common_leaves():
-    """Components with a slot for every row are the forest's weights: average shares of a leaf's draws."""
-    everything = Neighbours(
-        Standardizer.fit(rows_of(X)),
-        FOREST,
-        Y,
-        -Y,
-        1.0,
-        0.0,
-        kinds(Kind(False, False, 80, 0.1, 0.0), Kind(True, True, 80, 1, 0.0)),
-    )
+    """Components with a slot for every row have the weights of the forest: average shares in the draws of a leaf."""
+    everything = neighbours(-Y, 0.0, Kind(False, False, 80, 0.1, 0.0), Kind(True, True, 80, 1, 0.0))
     new = RNG.normal(size=(6, 3)).astype(np.float32)
-    parts = everything.components(StudentT(5.0, np.zeros(6), 2.0), sortable(new))
+    parts = everything.components(np.full(6, 5.0), np.zeros(6), np.full(6, 2.0), new)
     for level, nodes in enumerate(leaves(FOREST, new)):
         expected = np.zeros((6, 80))
         for i in range(6):
@@ -132,11 +117,11 @@ def test_weights_are_shares_of_common_leaves():
         np.testing.assert_allclose(mean, expected @ at, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(np.sort(parts.mass[:, slots], axis=1), np.sort(expected, axis=1), atol=1e-6)
     overlap = agreement_of(leaves(FOREST, new)[0])
-    np.testing.assert_allclose(parts.agreement, overlap, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(np.exp(parts.log_agreement), np.maximum(overlap, 1e-3), rtol=1e-6)
 
 
 def rows_taken(node):
-    """Return the places of the rows of a node that are used, at most 32."""
+    """Return the places of the rows of a node that are used: at most 32."""
     step = max(1, -(-int(FOREST.stop[node] - FOREST.start[node]) // 32))
     return slice(FOREST.start[node], FOREST.stop[node], step)
 
@@ -154,16 +139,9 @@ def agreement_of(nodes):
     return found
 
 
-def rows_of(table):
-    from bdkn.data.rows import Rows
-
-    return Rows(table, table[:, 0].astype(float))
-
-
 def test_merged_components_keep_mean_and_variance():
-    plan = kinds(Kind(False, True, 80, 0.1, 0.0), Kind(False, True, 6, 0.1, 0.0))
-    both = Neighbours(Standardizer.fit(rows_of(X)), FOREST, Y, Y, 1.0, 0.0, plan)
-    parts = both.components(StudentT(5.0, np.zeros(80), 1.0), sortable(X))
+    both = neighbours(Y, 0.0, Kind(False, True, 80, 0.1, 0.0), Kind(False, True, 6, 0.1, 0.0))
+    parts = both.components(np.full(80, 5.0), np.zeros(80), np.ones(80), X)
     for moment in (lambda p, w: p, lambda p, w: p**2 + w**2):
         exact, merged = (
             np.sum(parts.mass[:, s] * moment(parts.position[:, s], parts.width[:, s]), axis=1)
@@ -174,10 +152,9 @@ def test_merged_components_keep_mean_and_variance():
 
 def test_targets_that_the_student_t_finds_likely_count_for_more():
     """Weights times a power of the density of the Student-t, with sum one, by SciPy's density."""
-    plan = kinds(Kind(False, True, 80, 0.1, 0.0), Kind(False, True, 80, 0.1, 0.7))
-    both = Neighbours(Standardizer.fit(rows_of(X)), FOREST, Y, Y, 1.0, 0.0, plan)
+    both = neighbours(Y, 0.0, Kind(False, True, 80, 0.1, 0.0), Kind(False, True, 80, 0.1, 0.7))
     df, loc, scale = np.linspace(3.0, 9.0, 80), Y + 0.3, np.linspace(0.5, 2.0, 80)
-    parts = both.components(StudentT(df, loc, scale), sortable(X))
+    parts = both.components(df, loc, scale, X)
     at, before, after = parts.position[:, :80], parts.mass[:, :80], parts.mass[:, 80:]
     expected = before * stats.t.pdf(at, df[:, None]) ** 0.7
     np.testing.assert_array_equal(at, parts.position[:, 80:])
@@ -185,6 +162,5 @@ def test_targets_that_the_student_t_finds_likely_count_for_more():
 
 
 def test_bandwidths_have_a_floor():
-    plan = kinds(Kind(False, False, 9, 0.1, 0.0), Kind(True, False, 9, 0.1, 0.0))
-    some = Neighbours(Standardizer.fit(rows_of(X)), FOREST, Y, Y, 1.0, 0.8, plan)
-    assert some.components(StudentT(5.0, np.zeros(80), 2.0), sortable(X)).width.min() >= 0.4
+    some = neighbours(Y, 0.8, Kind(False, False, 9, 0.1, 0.0), Kind(True, False, 9, 0.1, 0.0))
+    assert some.components(np.full(80, 5.0), np.zeros(80), np.full(80, 2.0), X).width.min() >= 0.4

@@ -8,10 +8,16 @@ import pytest
 from bdkn import BDKNRegressor, CombinationOptions, load
 from bdkn.data.folds import FoldPlan, Splitting
 from bdkn.data.rows import Rows
-from bdkn.data.scaling import encode
+from bdkn.data.scaling import Standardizer, TargetScaler
 from bdkn.ensemble.linear import fit_linear, needs_linear
 
 SMALL = {"n_members": 3, "hidden_layer_sizes": (8,), "epochs": 30, "learning_rate": 0.01, "n_jobs": 1}
+
+
+def scaled(rows):
+    """Return the standardized inputs and targets of rows."""
+    X = Standardizer.fit(rows).transform(rows.X)
+    return Rows(X, TargetScaler.fit(rows.y, rows.counts).transform(rows.y), rows.counts)
 
 
 def sparse_rows(n=60, p=80, seed=0):
@@ -30,7 +36,7 @@ def lasso_of(X, y):
 @pytest.mark.parametrize("options", [{}, {"design": "hold-out"}, {"predict_with": "refit"}], ids=str)
 def test_each_row_is_predicted_by_a_lasso_of_the_rows_that_its_fold_keeps(options):
     X, y = sparse_rows()
-    encoded, _ = encode(Rows(X, y))
+    encoded = scaled(Rows(X, y))
     plan = FoldPlan.of(BDKNRegressor(**options), Splitting.plain(encoded), 0, range(3))
     found = fit_linear(encoded, plan, own_variance=True)
     assert found.names == ("linear",)
@@ -47,7 +53,7 @@ def test_each_row_is_predicted_by_a_lasso_of_the_rows_that_its_fold_keeps(option
 
 def test_its_variance_is_constant_and_of_the_size_of_its_error():
     X, y = sparse_rows()
-    encoded, _ = encode(Rows(X, y))
+    encoded = scaled(Rows(X, y))
     found = fit_linear(encoded, FoldPlan.of(BDKNRegressor(), Splitting.plain(encoded), 0, range(3)), own_variance=True)
     variances = found.held_out.variances
     by_fold = found.networks.trained.networks.outputs(encoded.X)[1]
@@ -59,7 +65,7 @@ def test_its_variance_is_constant_and_of_the_size_of_its_error():
 def test_counts_are_weights_of_rows():
     X, y = sparse_rows(40, 5)
     counts = np.random.default_rng(1).integers(1, 3, 40).astype(float)
-    encoded, _ = encode(Rows(X, y, counts))
+    encoded = scaled(Rows(X, y, counts))
     found = fit_linear(encoded, FoldPlan.of(BDKNRegressor(), Splitting.plain(encoded), 0, range(1)), own_variance=True)
     assert np.corrcoef(found.held_out.means[:, 0], y)[0, 1] > 0.95
     np.testing.assert_array_equal(found.held_out.counts, counts)
@@ -68,7 +74,7 @@ def test_counts_are_weights_of_rows():
 @pytest.mark.parametrize("y", [np.zeros(6), np.arange(6.0)], ids=["constant", "few rows"])
 def test_it_is_the_mean_where_nothing_can_be_learned(y):
     X = np.random.default_rng(0).normal(size=(6, 20))
-    encoded, _ = encode(Rows(X[:3], y[:3]))
+    encoded = scaled(Rows(X[:3], y[:3]))
     plan = FoldPlan.of(BDKNRegressor(cv=3), Splitting.plain(encoded), 0, range(1))
     found = fit_linear(encoded, plan, own_variance=True)
     assert np.isfinite(found.held_out.means).all()

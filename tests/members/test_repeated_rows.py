@@ -23,7 +23,7 @@ def test_every_copy_is_found_and_nothing_else(n_copies, seed):
     np.testing.assert_array_equal(find_repeated_rows(X[order], y[order]).copies, slow)
 
 
-def test_no_row_repeats():
+def test_different_rows_do_not_repeat():
     assert find_repeated_rows(X, y) is None
     assert find_repeated_rows(X.astype(np.float32), y) is None
 
@@ -61,7 +61,7 @@ def test_dense_rows_of_a_smooth_function_are_no_copies():
     assert found.copies.sum() == 10000
 
 
-def test_settings_observed_several_times_are_kept_together_but_counted():
+def test_rows_with_equal_inputs_are_kept_together_but_counted():
     three = np.tile(np.arange(100), 3)
     found = find_repeated_rows(X[three], RNG.normal(size=300))
     assert not found.copies.any()
@@ -71,7 +71,7 @@ def test_settings_observed_several_times_are_kept_together_but_counted():
     assert find_repeated_rows(X[often], RNG.normal(size=300)) is None
 
 
-def test_a_wild_value_hides_no_copies():
+def test_an_outlier_does_not_hide_copies():
     twice = np.tile(np.arange(100), 2)
     wild = X[twice]
     wild[7, 2] = 1e30

@@ -1,19 +1,22 @@
-"""The shape of predictions: learned where there is one, left alone where there is none."""
+"""Mixtures with densities of neighbours: learned if they predict better than the Student-t, and only then."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from bdkn.model import density as shape
-from bdkn.model.density import fit_density, least_bandwidth, sortable
+from bdkn.model import density as module
+from bdkn.model.density import ScoredRows, calibrated, fit_density, is_better
+from bdkn.model.neighbours import encode_inputs, equal_rows, least_bandwidth
 from bdkn.predictive import StudentT
 
 SEED = np.random.SeedSequence(0)
 
 
-def two_heaps(n=600, seed=0):
-    """Return rows whose targets lie near -1 or near 1, whatever the inputs, and a Student-t that knows it not."""
+def two_modes(n=600, seed=0):
+    """Return rows whose targets lie near -1 or near 1, independent of the inputs, and a Student-t between them."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3))
     y = np.where(rng.random(n) < 0.5, -1.0, 1.0) + 0.1 * rng.normal(size=n)
@@ -21,19 +24,19 @@ def two_heaps(n=600, seed=0):
 
 
 def bell(n=600, seed=0):
-    """Return rows that are predicted by exactly the distribution they have."""
+    """Return rows and the Student-t that their targets are drawn from."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3))
     return X, X[:, 0] + 0.5 * rng.standard_t(8.0, n), StudentT(8.0, X[:, 0], 0.5)
 
 
-X, Y, STUDENT = two_heaps()
-HEAPS = fit_density(X, Y, None, STUDENT, SEED)
+X, Y, STUDENT = two_modes()
+MIXED = fit_density(X, Y, None, STUDENT, SEED)
 
 
-def test_two_heaps_are_found():
-    new, y, student = two_heaps(seed=1)
-    mixture = HEAPS.mix(student, new)
+def test_two_modes_are_found():
+    new, y, student = two_modes(seed=1)
+    mixture = MIXED.mix(student, new)
     assert mixture.logpdf(y).mean() > student.logpdf(y).mean() + 0.3
     assert mixture.crps(y).mean() < student.crps(y).mean()
     pit = mixture.cdf(y)
@@ -46,34 +49,25 @@ def test_a_student_t_that_is_right_stays_alone():
     assert fit_density(table, y, None, student, SEED) is None
 
 
-class Replacement:
-    """A density that replaces the Student-t of rows by another one of this scale; its own components are unused."""
-
-    shares = np.ones((1, 2))
-
-    def __init__(self, scale):
-        self.scale = scale
-
-    def weigh(self, student, parts):
-        return StudentT(30.0, student.loc, self.scale)
-
-    def rows(self, rows):
-        return self
+def scored(y, student):
+    """Return rows to score without components."""
+    log_density = student.logpdf(y)[:, None]
+    return ScoredRows(y, student.df, student.loc, student.scale, np.ones(len(y)), np.arange(len(y)), log_density, None)
 
 
-@pytest.mark.parametrize(("scale", "is_better"), [(0.15, True), (0.4, False)])
-def test_a_better_log_score_does_not_outweigh_a_worse_crps(scale, is_better, monkeypatch):
-    """One row of twenty is an outlier: a scale too large for the others has the better log score there."""
+@pytest.mark.parametrize(("scale", "expected"), [(0.15, True), (0.4, False)])
+def test_a_better_log_score_does_not_outweigh_a_worse_crps(scale, expected, monkeypatch):
+    """One row of twenty is an outlier: a scale too large for the others has the better log score."""
     y = 0.15 * np.random.default_rng(0).normal(size=600)
     y[::20] = 1.5
-    student, density = StudentT(30.0, np.zeros(600), 0.1), Replacement(scale)
-    wider = density.weigh(student, None)
+    student, wider = StudentT(30.0, np.zeros(600), 0.1), StudentT(30.0, np.zeros(600), scale)
     assert wider.logpdf(y).mean() > student.logpdf(y).mean() + 0.1
-    assert (wider.crps(y).mean() < student.crps(y).mean()) == is_better
-    monkeypatch.setattr(shape._Stacking, "_density", lambda self: density)
-    monkeypatch.setattr(shape._Stacking, "_calibrated", lambda self, density: density)
-    problem = shape._Stacking(None, student, y, np.ones(600), np.arange(600), density, 1)
-    assert problem._better() is (density if is_better else None)
+    assert (wider.crps(y).mean() < student.crps(y).mean()) == expected
+    monkeypatch.setattr(module, "log_scores", lambda density, rows: wider[: len(rows.y)].logpdf(rows.y))
+    monkeypatch.setattr(module, "crps", lambda density, rows: wider[: len(rows.y)].crps(rows.y))
+    monkeypatch.setattr(ScoredRows, "on_threads", lambda self, compute, n_jobs: compute(self))
+    monkeypatch.setattr(ScoredRows, "spaced", lambda self, most: self)
+    assert is_better(MIXED, scored(y, student), 1) == expected
 
 
 def test_few_rows_stay_with_the_student_t():
@@ -83,38 +77,58 @@ def test_few_rows_stay_with_the_student_t():
 
 
 def test_threads_and_blocks_do_not_matter(monkeypatch):
-    monkeypatch.setattr(shape, "_AT_ONCE", 100)
-    monkeypatch.setattr(shape, "_SCORED_AT_ONCE", 70)
+    monkeypatch.setattr(module, "_COMPONENT_ROWS", 100)
+    monkeypatch.setattr(module, "_SCORED_ROWS", 70)
     again = fit_density(X, Y, None, STUDENT, SEED, n_jobs=3)
-    np.testing.assert_array_equal(again.shares, HEAPS.shares)
-    assert (again.tilt, again.narrowing) == (HEAPS.tilt, HEAPS.narrowing)
+    np.testing.assert_array_equal(again.shares, MIXED.shares)
+    assert (again.tilt, again.narrowing) == (MIXED.tilt, MIXED.narrowing)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 4])
 def test_of_equal_scores_the_first_is_chosen(n_jobs, monkeypatch):
     scores = {0.2: 1.0, 0.5: 1.0}
-    found = [HEAPS.neighbours, STUDENT, Y, np.ones(len(Y)), np.arange(len(Y))]
-    monkeypatch.setattr(shape._Stacking, "_some", lambda self, most: self)
-    monkeypatch.setattr(
-        shape._Stacking, "_log_scores", lambda self, density: np.full(len(Y), scores.get(density.tilt, 0.0))
-    )
-    density = shape._Stacking(*found, None, n_jobs)._calibrated(HEAPS)
+    monkeypatch.setattr(ScoredRows, "spaced", lambda self, most: self)
+    monkeypatch.setattr(module, "log_scores", lambda density, rows: np.full(len(Y), scores.get(density.tilt, 0.0)))
+    density = calibrated(MIXED, scored(Y, STUDENT), n_jobs)
     assert (density.tilt, density.narrowing) == (0.2, 1.0)
+
+
+def test_the_tilt_is_chosen_again_for_another_narrowing(monkeypatch):
+    best = {(0.2, 1.0): 1.0, (0.2, 0.8): 2.0, (0.3, 0.8): 3.0}
+    monkeypatch.setattr(ScoredRows, "spaced", lambda self, most: self)
+    monkeypatch.setattr(
+        module, "log_scores", lambda density, rows: np.full(len(Y), best.get((density.tilt, density.narrowing), 0.0))
+    )
+    density = calibrated(MIXED, scored(Y, STUDENT), 1)
+    assert (density.tilt, density.narrowing) == (0.3, 0.8)
+
+
+def test_scores_are_those_of_the_mixture():
+    """Log scores that are computed on arrays are those of ``StudentTMixture``, to the bit."""
+    y, n = Y[:50], 50
+    density = replace(MIXED, tilt=0.3, narrowing=0.7)
+    student = STUDENT[:50]
+    inputs = encode_inputs(density.neighbours.inputs, X[:50])
+    parts = density.neighbours.components(student.df, student.loc, student.scale, inputs)
+    rows = ScoredRows(y, student.df, student.loc, student.scale, np.ones(n), np.arange(n), np.zeros((n, 1)), parts)
+    mixture = density.mix(student, X[:50])
+    np.testing.assert_array_equal(module.log_scores(density, rows), mixture.logpdf(y))
+    np.testing.assert_array_equal(module.crps(density, rows), mixture.crps(y))
 
 
 def test_outside_the_student_t_is_as_it_was():
     y = STUDENT.ppf([0.01, 0.4, 0.9])
-    outside = HEAPS.mix(STUDENT, X, inside=np.zeros(len(X)))
+    outside = MIXED.mix(STUDENT, X, inside=np.zeros(len(X)))
     np.testing.assert_allclose(outside.logpdf(y), STUDENT.logpdf(y), rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(outside.ppf([0.01, 0.4, 0.9]), y, rtol=1e-6, atol=1e-6)
-    np.testing.assert_array_equal(HEAPS.mix(STUDENT, X, np.ones(len(X))).kept, HEAPS.mix(STUDENT, X).kept)
-    kept = [HEAPS.mix(STUDENT, X, np.full(len(X), inside)).kept.mean() for inside in (0.0, 0.3, 0.7, 1.0)]
+    np.testing.assert_array_equal(MIXED.mix(STUDENT, X, np.ones(len(X))).kept, MIXED.mix(STUDENT, X).kept)
+    kept = [MIXED.mix(STUDENT, X, np.full(len(X), inside)).kept.mean() for inside in (0.0, 0.3, 0.7, 1.0)]
     assert np.all(np.diff(kept) < 0.0)
 
 
 def test_a_point_mass_stays_one():
     student = StudentT(10.0, [0.0, 3.0], [0.9, 0.0])
-    mixture = HEAPS.mix(student, X[:2])
+    mixture = MIXED.mix(student, X[:2])
     assert mixture.std()[0] > 0.0
     np.testing.assert_array_equal([mixture.ppf(0.1)[1], mixture.ppf(0.9)[1]], [3.0, 3.0])
 
@@ -136,7 +150,7 @@ def test_missing_values_are_inputs_too():
 
 
 def test_a_part_of_a_large_table_is_used(monkeypatch):
-    monkeypatch.setattr(shape, "_MOST_ROWS", 300)
+    monkeypatch.setattr(module, "_MOST_ROWS", 300)
     density = fit_density(X, Y, None, STUDENT, SEED)
     used = density.neighbours.rows
     np.testing.assert_array_equal(density.neighbours.targets, Y[used])
@@ -145,7 +159,7 @@ def test_a_part_of_a_large_table_is_used(monkeypatch):
     assert len(density.mix(STUDENT, X)) == 600
 
 
-def test_lattices_earn_no_spikes():
+def test_discrete_targets_have_no_spikes():
     """Targets on integers have bandwidths of at least 0.6 of the step."""
     y = np.random.default_rng(0).integers(0, 5, 500).astype(float)
     assert least_bandwidth(y) == pytest.approx(0.6)
@@ -157,25 +171,25 @@ def test_lattices_earn_no_spikes():
 
 
 def test_large_leaves_are_sampled():
-    """Rows that are all alike have one leaf, of which some rows are enough."""
+    """Rows with equal inputs are in one leaf, of which some rows are used."""
     table = np.repeat([[0.0], [1.0]], 300, axis=0)
     density = fit_density(table, Y, None, STUDENT, SEED)
     mixture = density.mix(STUDENT[:2], np.array([[0.0], [1.0]]))
     assert mixture.pdf(0.0).max() < 0.5 * min(mixture.pdf(1.0).min(), mixture.pdf(-1.0).min())
 
 
-def test_rows_that_repeat_are_left_out_together():
+def test_repeated_rows_are_held_out_together():
     """A row's copy must not predict it: copies have one number, and trees draw all of them or none."""
     table, y, student = bell(300)
     three = np.tile(np.arange(300), 3)
     copies = StudentT(8.0, student.loc[three], 0.5)
     assert fit_density(table[three], y[three], None, copies, SEED) is None
-    numbers = shape.equal_rows(sortable(table[three].astype(np.float32)), y[three])
+    numbers = equal_rows(table[three].astype(np.float32), y[three])
     np.testing.assert_array_equal(numbers[:300], numbers[300:600])
     assert len(np.unique(numbers)) == 300
 
 
-def test_groups_are_left_out_together():
+def test_groups_are_held_out_together():
     groups = np.arange(600) // 4 + 7
     density = fit_density(X, Y, None, STUDENT, SEED, groups=groups)
     absent = density.neighbours.forest.absent(600).reshape(150, 4, -1)

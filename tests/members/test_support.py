@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from bdkn.data.scaling import Columns
-from bdkn.model.extrapolation import Support, closeness_of, gate, nearest_number
+from bdkn.model.extrapolation import Support, gate, nearest_number, similarity_matrix
 
 
 def uniform(n=80, p=3, seed=0):
@@ -53,7 +53,7 @@ def test_of_many_rows_prototypes_are_kept_and_no_training_row_is_outside():
     support = Support.fit(X)
     assert len(support.prototypes) <= 1024
     assert support.nearest(X).ratio.max() <= 1.0 + 1e-12
-    assert support.nearest(np.array([[2.0, 0.0]])).ratio[0] > 2.0, "a row with wild values does not hide others"
+    assert support.nearest(np.array([[2.0, 0.0]])).ratio[0] > 2.0, "an outlier does not hide other rows"
 
 
 def test_repeated_rows_and_repeated_values_count_once():
@@ -118,24 +118,24 @@ def test_the_nearest_prototype_is_the_nearest(seed, n, m):
     rng = np.random.default_rng(seed)
     Z, prototypes = rng.normal(size=(n, 3)), rng.normal(size=(m, 3))
     apart = np.linalg.norm(Z[:, None] - prototypes, axis=2)
-    np.testing.assert_array_equal(nearest_number(Z, closeness_of(prototypes)), apart.argmin(axis=1))
+    np.testing.assert_array_equal(nearest_number(Z, similarity_matrix(prototypes)), apart.argmin(axis=1))
 
 
 def test_the_gate_is_closed_up_to_ratio_one_and_open_from_two():
     np.testing.assert_array_equal(gate(np.array([0.0, 1.0, 1.5, 2.0, 1e9])), [0.0, 0.0, 0.5, 1.0, 1.0])
 
 
-def test_wild_values_do_not_determine_the_scale_of_a_column():
+def test_outliers_do_not_determine_the_scale_of_a_column():
     X = uniform(200, 1)
-    wild = X.copy()
-    wild[5] = 1e9
-    scales = [Columns.fit(table, np.arange(200)).scale[0] for table in (X, wild)]
+    outlier = X.copy()
+    outlier[5] = 1e9
+    scales = [Columns.fit(table, np.arange(200)).scale[0] for table in (X, outlier)]
     assert scales[1] == pytest.approx(scales[0], rel=0.1)
 
 
 @given(n=st.integers(60, 1500), p=st.integers(1, 6), seed=st.integers(0, 99), size=st.sampled_from([1.0, 1e8]))
 @settings(max_examples=15, deadline=None)
-def test_bounds_by_some_prototypes_say_of_no_row_outside_that_it_is_inside(n, p, seed, size):
+def test_bounds_by_some_prototypes_are_above_one_for_every_row_outside(n, p, seed, size):
     generator = np.random.default_rng(seed)
     support = Support.fit(size * generator.normal(size=(n, p)) ** 3)
     new = size * generator.normal(size=(700, p)) ** 3
@@ -147,11 +147,11 @@ def test_bounds_by_some_prototypes_say_of_no_row_outside_that_it_is_inside(n, p,
     assert (found[~needed] <= 1.0).all()
 
 
-@pytest.mark.parametrize("kind", ["uniform", "heavy tails", "lattice", "frame"])
+@pytest.mark.parametrize("kind", ["uniform", "heavy tails", "grid", "frame"])
 def test_the_farthest_rows_are_those_of_all_distances(kind):
     generator = np.random.default_rng(0)
     X = generator.standard_t(2.0, size=(6000, 3)) if kind == "heavy tails" else generator.uniform(size=(6000, 3))
-    X = np.round(X, 1) if kind == "lattice" else X
+    X = np.round(X, 1) if kind == "grid" else X
     table = pd.DataFrame(X, columns=["a", "b", "c"]) if kind == "frame" else X
     whole = Support.fit(table)
     prototypes = whole.standardize(table)[generator.permutation(6000)[:768]]
@@ -160,7 +160,7 @@ def test_the_farthest_rows_are_those_of_all_distances(kind):
     order = np.argsort(-distances, kind="stable")[:257]
     rows, found = support._farthest(table, 257)
     np.testing.assert_allclose(found, distances[order], rtol=1e-12, atol=1e-12)
-    if kind != "lattice":  # where many rows are equally far, up to rounding
+    if kind != "grid":  # where many rows are equally far, up to rounding
         np.testing.assert_array_equal(rows, order)
 
 

@@ -1,4 +1,4 @@
-"""Columns with wild values are standardised robustly; all others as ever."""
+"""Columns with outliers are standardised robustly; all others by mean and standard deviation."""
 
 import numpy as np
 import pytest
@@ -29,24 +29,24 @@ def test_ordinary_columns_have_mean_and_standard_deviation():
 
 @settings(max_examples=30, deadline=None)
 @given(st.floats(1e5, 1e300), st.sampled_from([-1, 1]), st.integers(10, 300))
-def test_one_wild_value_changes_the_other_rows_little(size, sign, n):
-    wild = X[:n].copy()
-    wild[4, 1] = sign * size
-    scaler, plain = fit(wild), fit(X[:n])
+def test_one_outlier_changes_the_other_rows_little(size, sign, n):
+    table = X[:n].copy()
+    table[4, 1] = sign * size
+    scaler, plain = fit(table), fit(X[:n])
     np.testing.assert_array_equal(scaler.wild, [False, True, False])
     others = np.arange(n) != 4
     np.testing.assert_array_equal(scaler.mean[[0, 2]], plain.mean[[0, 2]])
-    inputs = scaler.transform(wild)
+    inputs = scaler.transform(table)
     assert 0.3 < inputs[others, 1].std() < 3
     assert BEND < sign * inputs[4, 1] < 1000
 
 
 def test_inputs_grow_with_the_column_beyond_the_bend():
-    wild = X.copy()
-    wild[4, 1] = 1e9
+    table = X.copy()
+    table[4, 1] = 1e9
     line = np.tile(X[:1], (400, 1))
     line[:, 1] = np.concatenate([-np.geomspace(1e12, 1e-3, 200), np.geomspace(1e-3, 1e12, 200)])
-    assert (np.diff(fit(wild).transform(line)[:, 1]) > 0).all()
+    assert (np.diff(fit(table).transform(line)[:, 1]) > 0).all()
 
 
 @pytest.mark.parametrize(

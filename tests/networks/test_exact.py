@@ -37,7 +37,7 @@ def test_outputs_are_those_of_the_same_torch_modules(activation: str, hidden: tu
 
 @settings(max_examples=30, deadline=None)
 @given(rows=st.lists(st.integers(0, len(X) - 1), min_size=1, max_size=1200))
-def test_a_row_is_answered_alike_in_any_company(rows: list[int]) -> None:
+def test_outputs_for_a_row_do_not_depend_on_the_other_rows(rows: list[int]) -> None:
     networks = networks_of(NetworkSpec(n_inputs=3, hidden=(8, 8)), n=2)
     whole, part = (exact_outputs(networks.spec, networks.layers, given) for given in (X, X[rows]))
     for one, other in zip(whole, part, strict=True):

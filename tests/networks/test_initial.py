@@ -13,7 +13,7 @@ def draw(*seeds: int) -> Networks:
     return initial_networks(SPEC, [np.random.default_rng(seed) for seed in seeds])
 
 
-def test_weights_have_the_bounds_and_the_law_of_torch_linear() -> None:
+def test_weights_have_the_bounds_and_the_distribution_of_torch_linear() -> None:
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
     networks = draw(0)

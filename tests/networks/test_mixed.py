@@ -47,7 +47,7 @@ def test_a_single_shape_is_a_plain_stack():
     assert isinstance(join([network(0), network(4)]), Networks)
 
 
-def test_the_network_that_diverged_is_told():
+def test_is_finite_finds_the_network_that_diverged():
     broken = network(1)
     broken.layers[0][0][...] = np.nan
     np.testing.assert_array_equal(join([network(0), broken, network(4)]).is_finite(), [True, False, True])

@@ -15,7 +15,7 @@ def networks_of(spec: NetworkSpec, n: int = 3) -> Networks:
     return initial_networks(spec, [np.random.default_rng(seed) for seed in range(n)])
 
 
-def test_members_are_answered_alike_in_any_company() -> None:
+def test_outputs_of_a_network_do_not_depend_on_the_other_networks() -> None:
     networks = networks_of(NetworkSpec(n_inputs=3, hidden=(8,)), n=5)
     chosen = [4, 1]
     assert len(networks[chosen]) == 2
@@ -28,14 +28,14 @@ def test_no_rows_give_no_outputs() -> None:
     assert means.shape == variances.shape == (2, 0)
 
 
-def test_is_finite_names_the_diverged_members() -> None:
+def test_is_finite_finds_the_diverged_networks() -> None:
     networks = networks_of(NetworkSpec(n_inputs=3, hidden=(4,)), n=4)
     networks.layers[0][0][1, 2, 0] = np.nan
     networks.layers[1][1][3, 1] = np.inf
     np.testing.assert_array_equal(networks.is_finite(), [True, False, True, False])
 
 
-def test_weights_in_single_precision_are_computed_with_in_compiled_code_and_others_in_numpy() -> None:
+def test_compiled_code_predicts_with_single_precision_and_numpy_with_double() -> None:
     single = networks_of(NetworkSpec(n_inputs=3, hidden=(8, 8), activation="silu"))
     double = Networks(single.spec, tuple((W.astype(np.float64), b.astype(np.float64)) for W, b in single.layers))
     for truth, exact, fast in zip(
@@ -47,7 +47,7 @@ def test_weights_in_single_precision_are_computed_with_in_compiled_code_and_othe
         assert (fast != truth).any()
 
 
-def test_what_was_packed_for_prediction_is_not_pickled() -> None:
+def test_packed_weights_are_not_pickled() -> None:
     networks = networks_of(NetworkSpec(n_inputs=3))
     before, expected = len(pickle.dumps(networks)), networks.outputs(X)
     assert len(pickle.dumps(networks)) == before

@@ -10,8 +10,7 @@ import pytest
 
 from bdkn import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.networks import ACTIVATIONS, EncodedNetworks, NetworkSpec, PiecewiseLinear, Predictor, initial_networks, join
-from bdkn.networks import mlp as on_device
-from bdkn.networks.gpu import cuda
+from bdkn.networks.gpu import cuda, prediction
 from bdkn.networks.gpu.cuda import PREDICT, NoDeviceError, Program
 from bdkn.networks.gpu.emulation import Emulated
 from bdkn.networks.gpu.engine import GPUEngine
@@ -38,7 +37,7 @@ def encoded(hidden: tuple[int, ...]) -> Predictor:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use the device for any number of rows."""
-    monkeypatch.setattr(on_device, "_LEAST_PRODUCTS", 0.0)
+    monkeypatch.setattr(prediction, "_MIN_PRODUCTS", 0.0)
 
 
 def launches(device: Emulated, monkeypatch: pytest.MonkeyPatch) -> list[Program]:
@@ -71,7 +70,7 @@ def test_outputs_are_those_of_the_cpu(given: Predictor, n: int, monkeypatch: pyt
     X, device = table(n), Emulated(shared_bytes=40_000)
     X[0] = [9.0, -9.0, 0.0]
     seen, expected = launches(device, monkeypatch), given.outputs(X)
-    with on_device.predict_on(device):
+    with cuda.predict_on(device):
         found = given.outputs(X)
     assert set(seen) == {PREDICT}
     for mine, theirs in zip(found, expected, strict=True):
@@ -80,11 +79,11 @@ def test_outputs_are_those_of_the_cpu(given: Predictor, n: int, monkeypatch: pyt
 
 
 @pytest.mark.usefixtures("always")
-def test_rows_are_predicted_in_parts_if_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_are_predicted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     given, X, device = networks(3, (9, 6)), table(50), Emulated()
-    with on_device.predict_on(device):
+    with cuda.predict_on(device):
         expected = given.outputs(X)
-        monkeypatch.setattr(on_device, "_OUTPUTS", 21)
+        monkeypatch.setattr(prediction, "_MAX_OUTPUTS", 21)
         seen = launches(device, monkeypatch)
         np.testing.assert_array_equal(given.outputs(X), expected)
     assert len(seen) == 8
@@ -93,9 +92,9 @@ def test_rows_are_predicted_in_parts_if_they_are_many(monkeypatch: pytest.Monkey
 def test_few_rows_and_large_networks_stay_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     X, device = table(50), Emulated(shared_bytes=4000)
     seen, small, large = launches(device, monkeypatch), networks(3, (9, 6)), networks(3, (60, 60))
-    with on_device.predict_on(device):
+    with cuda.predict_on(device):
         np.testing.assert_array_equal(small.outputs(X), networks(3, (9, 6)).outputs(X))
-        monkeypatch.setattr(on_device, "_LEAST_PRODUCTS", 0.0)
+        monkeypatch.setattr(prediction, "_MIN_PRODUCTS", 0.0)
         large.outputs(X)
     assert seen == []
 
@@ -105,7 +104,7 @@ def test_too_little_memory_means_the_cpu() -> None:
     given, X = networks(3, (9, 6)), table(50)
     expected = given.outputs(X)
     with (
-        on_device.predict_on(Emulated(memory=20)),
+        cuda.predict_on(Emulated(memory=20)),
         pytest.warns(UserWarning, match="predicted on the CPU instead: the emulated GPU has too little memory"),
     ):
         np.testing.assert_array_equal(given.outputs(X), expected)

@@ -1,4 +1,4 @@
-"""Piecewise-linear encodings of inputs, and networks that see their inputs through one."""
+"""Piecewise-linear encodings of inputs, and networks with encoded inputs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def slow_features(encoding: PiecewiseLinear, x: np.ndarray) -> list[float]:
 
 
 def through_bins(encoding: PiecewiseLinear, X: np.ndarray) -> np.ndarray:
-    """Return how far each row lies through each bin, from 0 to 1."""
+    """Return the position of each row in each bin, from 0 to 1."""
     return encoding.transform(X)[:, X.shape[1] :] * encoding.scale + encoding.mean
 
 
@@ -54,7 +54,7 @@ def test_features_are_standardized() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(2, 12), st.integers(0, 1000))
-def test_features_of_a_column_sum_up_to_its_place_among_the_bins(n_bins: int, seed: int) -> None:
+def test_the_sum_of_a_columns_features_is_its_position_among_the_bins(n_bins: int, seed: int) -> None:
     """The sum over a column's bins increases with x, is 0 below all bins, and their number above."""
     X = np.sort(table(100, 1, seed), axis=0)
     encoding = PiecewiseLinear.fit(X, n_bins)
@@ -75,7 +75,7 @@ def test_bins_hold_equally_many_rows() -> None:
     assert (np.abs(counted - 100) <= 2).all()
 
 
-def test_few_values_have_a_bin_between_neighbours_and_two_have_none() -> None:
+def test_a_column_with_few_values_has_a_bin_between_neighbours_and_one_with_two_has_none() -> None:
     """A column with three values has two bins; binary and constant columns have none."""
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.integers(0, 3, 90), rng.integers(0, 2, 90), np.ones(90)]).astype(np.float32)
@@ -128,7 +128,7 @@ FAST = {"n_members": 4, "epochs": 3, "n_folds": 2, "random_state": 0, "hidden_la
 
 
 def test_members_take_bins_in_turn() -> None:
-    """With two activations, members 1 and 2 see the inputs, members 3 and 4 the bins; all engines agree."""
+    """With two activations, members 1 and 2 have no bins, members 3 and 4 have bins; all engines agree."""
     X = table(120).astype(float)
     y = np.abs(X[:, 0])
     model = bdkn.BDKNRegressor(n_bins=(0, 4), combination=bdkn.CombinationOptions(select_members=False), **FAST).fit(X, y)
@@ -147,7 +147,7 @@ def test_saved_models_keep_their_encodings(tmp_path) -> None:
 
 
 def test_bins_are_limited_by_rows_and_columns() -> None:
-    """Few rows or many columns have fewer bins per column, and none where there would be less than two."""
+    """Few rows or many columns have fewer bins per column, and none if there would be less than two."""
     limits = NetworkSettings.of(bdkn.BDKNRegressor(n_bins=16))
     widths = {}
     for n, p in ((240, 2), (60, 2), (20, 2), (240, 40), (240, 100)):

@@ -1,4 +1,4 @@
-"""Compiled prediction: NumPy's numbers to single precision, the same bits in any company."""
+"""Compiled prediction: NumPy's numbers to single precision, the same bits for a row with any other rows."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike
 
 from bdkn.errors import InvalidParameterError
 from bdkn.networks import ACTIVATIONS, MIN_VARIANCE, Networks, NetworkSpec, initial_networks
-from bdkn.networks.compiled import Packed
+from bdkn.networks.compiled import outputs_of, pack
 from bdkn.networks.mlp import exact_outputs
 
 RNG = np.random.default_rng(7)
 ROWS = 3000
 
 
-def packed(networks: Networks) -> Packed:
-    return Packed.of(networks.spec, networks.layers)
+def outputs(networks: Networks, X: ArrayLike, threads: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the outputs by compiled code."""
+    return outputs_of(networks.spec, pack(networks.spec, networks.layers), X, threads=threads)
 
 
 def networks_of(spec: NetworkSpec, n: int = 3) -> Networks:
@@ -27,7 +29,7 @@ def networks_of(spec: NetworkSpec, n: int = 3) -> Networks:
 def check(networks: Networks, X: np.ndarray) -> None:
     """Compare with double precision, the error measured in units of the largest answer."""
     exact = exact_outputs(networks.spec, networks.layers, X)
-    for mine, truth in zip(packed(networks).outputs(X), exact, strict=True):
+    for mine, truth in zip(outputs(networks, X), exact, strict=True):
         np.testing.assert_allclose(mine, truth, rtol=3e-6, atol=3e-6 * np.abs(truth).max())
 
 
@@ -57,32 +59,30 @@ X = RNG.normal(size=(ROWS, 3)).astype(np.float32)
 
 @settings(max_examples=40, deadline=None)
 @given(rows=st.lists(st.integers(0, ROWS - 1), min_size=1, max_size=200))
-def test_a_row_has_the_same_bits_in_any_company(rows: list[int]) -> None:
-    networks = packed(WIDE)
-    for whole, part in zip(networks.outputs(X), networks.outputs(X[rows]), strict=True):
+def test_outputs_for_a_row_have_the_same_bits_with_any_other_rows(rows: list[int]) -> None:
+    for whole, part in zip(outputs(WIDE, X), outputs(WIDE, X[rows]), strict=True):
         np.testing.assert_array_equal(part, whole[:, rows])
 
 
 @pytest.mark.parametrize("threads", [None, 2, 3])
 def test_the_same_bits_for_any_number_of_threads(threads: int | None) -> None:
-    networks = packed(WIDE)
-    assert len(networks.weights) * ROWS > 2 * (1 << 26), "there should be work for several threads"
-    for one, several in zip(networks.outputs(X, threads=1), networks.outputs(X, threads=threads), strict=True):
+    assert WIDE.spec.n_parameters * len(WIDE) * ROWS > 2 * (1 << 26), "there should be work for several threads"
+    for one, several in zip(outputs(WIDE, X, threads=1), outputs(WIDE, X, threads=threads), strict=True):
         np.testing.assert_array_equal(several, one)
 
 
 def test_no_rows_and_no_networks() -> None:
-    assert [part.shape for part in packed(WIDE).outputs(np.empty((0, 3)))] == [(40, 0)] * 2
-    assert [part.shape for part in packed(WIDE[[]]).outputs(X)] == [(0, ROWS)] * 2
+    assert [part.shape for part in outputs(WIDE, np.empty((0, 3)))] == [(40, 0)] * 2
+    assert [part.shape for part in outputs(WIDE[[]], X)] == [(0, ROWS)] * 2
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_networks_that_diverged_are_not_finite_and_leave_the_others_alone(activation: str) -> None:
+def test_networks_that_diverged_are_not_finite_and_do_not_change_the_others(activation: str) -> None:
     networks = networks_of(NetworkSpec(n_inputs=3, hidden=(6, 5), activation=activation), n=4)
-    sound = networks.outputs(X[:40])
+    expected = networks.outputs(X[:40])
     networks.layers[0][0][1] = np.nan
     networks.layers[2][0][2] = np.inf
-    for mine, before in zip(packed(networks).outputs(X[:40]), sound, strict=True):
+    for mine, before in zip(outputs(networks, X[:40]), expected, strict=True):
         np.testing.assert_array_equal(mine[[0, 3]], before[[0, 3]])
         assert not np.isfinite(mine[1:3]).any()
 
@@ -91,19 +91,19 @@ def test_rows_that_are_not_finite_leave_the_others_alone() -> None:
     rows = X[:70].copy()
     rows[[3, 66], [0, 1]] = np.nan, np.inf
     others = np.setdiff1d(np.arange(70), [3, 66])
-    for mine, sound in zip(packed(WIDE).outputs(rows), packed(WIDE).outputs(X[:70]), strict=True):
+    for mine, expected in zip(outputs(WIDE, rows), outputs(WIDE, X[:70]), strict=True):
         assert not np.isfinite(mine[:, [3, 66]]).all(axis=0).any()
-        np.testing.assert_array_equal(mine[:, others], sound[:, others])
+        np.testing.assert_array_equal(mine[:, others], expected[:, others])
 
 
 def test_variances_have_a_floor() -> None:
     networks = networks_of(NetworkSpec(n_inputs=3))
     networks.layers[-1][1][:, 1] = -1e30
-    assert (packed(networks).outputs(X[:5])[1] == MIN_VARIANCE).all()
+    assert (outputs(networks, X[:5])[1] == MIN_VARIANCE).all()
 
 
-def test_any_kind_of_table() -> None:
-    networks, expected = packed(WIDE), packed(WIDE).outputs(X[:9])
+def test_any_type_of_table() -> None:
+    expected = outputs(WIDE, X[:9])
     locked = X[:9].copy()
     locked.flags.writeable = False
     for rows in (
@@ -113,11 +113,11 @@ def test_any_kind_of_table() -> None:
         X[:9].astype(np.float64),
         np.repeat(X[:9], 2, 0)[::2],
     ):
-        for mine, theirs in zip(networks.outputs(rows), expected, strict=True):
+        for mine, theirs in zip(outputs(WIDE, rows), expected, strict=True):
             np.testing.assert_array_equal(mine, theirs)
 
 
 @pytest.mark.parametrize("shape", [(5, 2), (5, 4), (3,), (2, 3, 1)])
 def test_rows_of_another_width_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(InvalidParameterError, match=r"rows must be of shape \(n, 3\); got shape"):
-        packed(WIDE).outputs(np.zeros(shape))
+        outputs(WIDE, np.zeros(shape))

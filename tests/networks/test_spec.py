@@ -35,6 +35,6 @@ def test_parameters_are_counted_as_torch_counts_them() -> None:
         ),
     ],
 )
-def test_errors_say_what_must_hold(arguments: dict[str, object], message: str) -> None:
+def test_error_messages_state_the_requirement(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidParameterError, match=message):
         NetworkSpec(**arguments)  # type: ignore[arg-type]

@@ -13,11 +13,11 @@ from bdkn.storage.atomic import alone
 pytest.importorskip("fcntl")
 
 
-def _in_thread(path: Path, told: list[str], order: list[str]) -> threading.Thread:
+def _in_thread(path: Path, notes: list[str], order: list[str]) -> threading.Thread:
     """Start a thread that wants to be alone, too."""
 
     def work() -> None:
-        with alone(path, told.append):
+        with alone(path, notes.append):
             order.append("second")
 
     thread = threading.Thread(target=work)
@@ -27,11 +27,11 @@ def _in_thread(path: Path, told: list[str], order: list[str]) -> threading.Threa
 
 @pytest.mark.parametrize("replaced", [False, True])
 def test_the_second_waits_for_the_first_also_if_the_file_is_replaced(tmp_path: Path, replaced: bool) -> None:
-    path, told, order = tmp_path / "file", list[str](), list[str]()
+    path, notes, order = tmp_path / "file", list[str](), list[str]()
     path.write_text("old")
     with alone(path):
-        thread = _in_thread(path, told, order)
-        while not told:  # until the thread waits
+        thread = _in_thread(path, notes, order)
+        while not notes:  # until the thread waits
             thread.join(0.01)
         if replaced:
             (tmp_path / "new").write_text("new")
@@ -39,21 +39,21 @@ def test_the_second_waits_for_the_first_also_if_the_file_is_replaced(tmp_path: P
         order.append("first")
     thread.join()
     assert order == ["first", "second"]
-    assert told == [f"waiting for another process, which changes {path}"]
+    assert notes == [f"waiting for another process, which changes {path}"]
 
 
-def test_who_waits_for_a_file_that_was_replaced_waits_for_its_new_owner(tmp_path: Path) -> None:
-    path, told, order = tmp_path / "file", list[str](), list[str]()
+def test_a_process_that_waits_for_a_replaced_file_waits_for_the_lock_of_the_new_one(tmp_path: Path) -> None:
+    path, notes, order = tmp_path / "file", list[str](), list[str]()
     path.write_text("old")
     with alone(path):
-        thread = _in_thread(path, told, order)
-        while not told:
+        thread = _in_thread(path, notes, order)
+        while not notes:
             thread.join(0.01)
         (tmp_path / "new").write_text("new")
         os.replace(tmp_path / "new", path)
         new = alone(path)
         new.__enter__()
-    while len(told) < 2:  # it saw that the file was another one, and waits for that
+    while len(notes) < 2:  # it saw that the file was another one, and waits for that
         thread.join(0.01)
     order.append("first")
     new.__exit__(None, None, None)

@@ -14,15 +14,15 @@ from bdkn.errors import InvalidParameterError
 from bdkn.predictive import StudentT, StudentTMixture
 
 
-def heaps(n=300, seed=0):
-    """Return rows with two heaps of targets around a line."""
+def two_modes(n=300, seed=0):
+    """Return rows with targets three above or three below a line."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 2))
     return X, 10.0 + X[:, 0] + np.where(rng.random(n) < 0.5, -3.0, 3.0) + 0.1 * rng.normal(size=n)
 
 
-X, Y = heaps()
-NEW, NEW_Y = heaps(60, seed=1)
+X, Y = two_modes()
+NEW, NEW_Y = two_modes(60, seed=1)
 MEMBERS = [("line", LinearRegression()), ("trees", RandomForestRegressor(10))]
 
 

@@ -105,7 +105,7 @@ def test_the_report(model):
     assert frame.status.tolist() == report.status.tolist()
 
 
-def test_a_gap_is_within_the_range_of_every_column_and_names_of_columns_are_told():
+def test_a_gap_is_within_the_range_of_every_column_and_names_of_columns_are_reported():
     x = np.r_[np.linspace(-2, -1, 60), np.linspace(1, 2, 60)]
     frame = pd.DataFrame({"time": x, "flag": np.arange(120) % 2})
     stack = BayesianStackingRegressor([("line", LinearRegression())], random_state=0).fit(frame, x**2)

@@ -1,4 +1,4 @@
-"""All sources of the same rows give the same rows, whatever the blocks, files, row groups and partitions are."""
+"""All sources of the same rows return them, for any blocks, files, row groups and partitions."""
 
 import tempfile
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ def table(n, seed):
 
 @dataclass(frozen=True)
 class Cuts:
-    """Into how many parts rows are cut."""
+    """Numbers of parts into which rows are divided."""
 
     files: int
     row_group: int
@@ -61,7 +61,7 @@ def write(folder, frame, cuts):
 
 
 def sources(frame, folder, cuts):
-    """Yield a source of each kind."""
+    """Yield a source of each class."""
 
     def make():
         for part in cuts.parts(frame):
@@ -107,7 +107,7 @@ def test_all_sources_of_the_same_rows_give_the_same_blocks(n, seed, size, cuts):
             assert len(source) == n
 
 
-def test_a_fit_is_told_which_rows_to_read_in_blocks(tmp_path):
+def test_rows_of_a_fit_that_are_read_in_blocks(tmp_path):
     frame = table(8, 0)
     write(tmp_path, frame, Cuts(2, 3, 2))
     dataset, delayed = ds.dataset(tmp_path), dd.from_pandas(frame, npartitions=2)

@@ -34,7 +34,7 @@ def test_an_array_is_never_copied():
     assert np.shares_memory(block.y, Y)
 
 
-def test_memory_maps_are_read_in_blocks_and_stay_valid_after_their_pages_were_given_back(tmp_path):
+def test_memory_maps_are_read_in_blocks_and_remain_valid_after_their_pages_are_released(tmp_path):
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "y.npy", Y)
     source = ArrayRows(np.load(tmp_path / "X.npy", mmap_mode="r"), np.load(tmp_path / "y.npy", mmap_mode="r"))
@@ -45,7 +45,7 @@ def test_memory_maps_are_read_in_blocks_and_stay_valid_after_their_pages_were_gi
 
 
 def mapped_bytes():
-    """Return how much of files is in the memory of this process."""
+    """Return the bytes of files in the memory of this process."""
     lines = [line.split() for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines()]
     return 1024 * sum(int(line[1]) for line in lines if line[0] in ("RssFile:", "RssShmem:"))
 
@@ -115,7 +115,7 @@ def changed(values, place, value):
         ((X, Y, None, changed(GROUPS, 11, None)), "groups must hold a label for every row; row 11 is None"),
     ],
 )
-def test_wrong_values_are_told_by_the_number_of_their_row(arguments, message):
+def test_invalid_values_are_named_by_row(arguments, message):
     with pytest.raises(InvalidParameterError, match=message):
         list(ArrayRows(*arguments).blocks(5))
 
@@ -126,7 +126,7 @@ def test_a_block_has_at_least_one_row(size):
         ArrayRows(X, Y).blocks(size)
 
 
-def test_rows_carry_their_groups():
+def test_rows_keep_their_groups():
     part = Rows(X, Y, WEIGHTS, GROUPS)[3:9]
     assert np.array_equal(part.groups, GROUPS[3:9])
     assert Rows(X, Y)[[0]].groups is None

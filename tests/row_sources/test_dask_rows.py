@@ -65,7 +65,7 @@ def test_partitions_are_delayed_rows():
         ),
     ],
 )
-def test_wrong_columns_and_values_are_told(change, names, message):
+def test_invalid_columns_and_values_are_named(change, names, message):
     frame = dd.from_pandas(FRAME.assign(**change), npartitions=2)
     with pytest.raises(InvalidParameterError, match=message):
         list(DaskRows(frame, **names).blocks(3))

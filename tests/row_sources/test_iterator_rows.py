@@ -82,7 +82,7 @@ def test_frames_of_two_libraries_cannot_be_joined():
         list(IteratorRows(parts).blocks())
 
 
-def test_what_can_be_read_only_once_is_refused():
+def test_iterators_that_can_be_read_only_once_are_refused():
     with pytest.raises(InvalidParameterError, match="got a generator, which can be read only once: give the function"):
         IteratorRows(halves())
     with pytest.raises(
@@ -116,6 +116,6 @@ def test_what_can_be_read_only_once_is_refused():
         ),
     ],
 )
-def test_parts_that_do_not_fit_together_are_told(parts, message):
+def test_inconsistent_parts_are_refused(parts, message):
     with pytest.raises(InvalidParameterError, match=message):
         list(IteratorRows(parts).blocks(2))

@@ -1,4 +1,4 @@
-"""Rows of Parquet files: which files, which columns, how much memory, and what is told when something is wrong."""
+"""Rows of Parquet files: files, columns, memory and errors."""
 
 import pickle
 
@@ -65,7 +65,7 @@ def test_a_dataset_may_be_filtered_or_of_another_format(tmp_path):
     assert (len(source), targets(source, 2)) == (3, [900, 1000, 1400])
 
 
-def test_columns_that_are_asked_for_are_found_by_name_whatever_their_order_and_type(tmp_path):
+def test_requested_columns_are_found_by_name_in_any_order_and_type(tmp_path):
     write(tmp_path / "a.parquet", colour=["red"] * 3)
     write(tmp_path / "b.parquet", area=[70, 71, 72], **{"a.b": [1.0, 2.0, 3.0]})  # integers, and as the last column
     blocks = list(ParquetRows(tmp_path, "rent", columns=["area"]).blocks(4))
@@ -81,7 +81,7 @@ def test_a_file_in_which_a_column_is_empty_has_the_type_of_the_others(tmp_path):
     assert values == [None, None, None, "gas", None, "oil"]
 
 
-def test_a_dataset_that_was_given_decides_about_its_columns(tmp_path):
+def test_a_given_dataset_determines_the_columns(tmp_path):
     write(tmp_path / "a.parquet")
     write(tmp_path / "b.parquet", area=None, colour=["red"] * 3)
     source = ParquetRows(ds.dataset(tmp_path, schema=RENT.schema), "rent")
@@ -154,13 +154,13 @@ def test_only_a_few_blocks_are_in_memory(tmp_path, row_group):
         ({"target": "rent", "columns": []}, "must have a column beside 'rent'"),
     ],
 )
-def test_names_that_are_not_there_are_told(tmp_path, arguments, message):
+def test_invalid_names_of_columns_are_refused(tmp_path, arguments, message):
     path = write(tmp_path / "a.parquet")
     with pytest.raises(InvalidParameterError, match=message):
         ParquetRows(path, **arguments)
 
 
-def test_places_without_parquet_files_are_told(tmp_path):
+def test_places_without_parquet_files_are_refused(tmp_path):
     with pytest.raises(InvalidParameterError, match=r"there is no file '.*nowhere.parquet'; check the name"):
         ParquetRows(tmp_path / "nowhere.parquet", "rent")
     with pytest.raises(InvalidParameterError, match=r"the folder .* must hold Parquet files, .*\.parq; it is empty"):
@@ -204,20 +204,20 @@ def test_places_without_parquet_files_are_told(tmp_path):
         ({"area": ["big"] * 3}, {}, r"columns must have one type in all files; those of .*b\.parquet differ"),
     ],
 )
-def test_wrong_values_and_files_are_told_by_row_and_file(tmp_path, columns, names, message):
+def test_invalid_values_are_named_by_row_and_file(tmp_path, columns, names, message):
     write(tmp_path / "a.parquet")
     write(tmp_path / "b.parquet", **columns)
     with pytest.raises(InvalidParameterError, match=message):
         list(ParquetRows(tmp_path, "rent", **names).blocks(2))
 
 
-def test_columns_of_one_name_are_told(tmp_path):
+def test_columns_with_equal_names_are_refused(tmp_path):
     pq.write_table(pa.table([[1.0], [2.0], [3.0]], names=["a", "a", "y"]), tmp_path / "a.parquet")
     with pytest.raises(InvalidParameterError, match="columns must have different names; got 'a' more than once"):
         ParquetRows(tmp_path, "y")
 
 
-def test_files_without_rows_and_files_that_change_are_told(tmp_path):
+def test_empty_and_changing_files_are_refused(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(RENT.slice(0, 0), path)
     source = ParquetRows(path, "rent")
@@ -232,7 +232,7 @@ def test_files_without_rows_and_files_that_change_are_told(tmp_path):
         list(source.blocks())
 
 
-def test_a_damaged_file_is_told_by_its_name(tmp_path):
+def test_damaged_files_are_named(tmp_path):
     path = write(tmp_path / "a.parquet")
     source = ParquetRows(path, "rent")
     path.write_bytes(b"PAR1" + bytes(200) + b"PAR1")

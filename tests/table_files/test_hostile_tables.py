@@ -1,4 +1,4 @@
-"""Tables that others made: damaged, endless, unfinished, or made to expand, to mislead, or to be computed."""
+"""Damaged, incomplete and malicious tables."""
 
 import gzip
 import os
@@ -50,7 +50,7 @@ def write(folder, name, content):
     ],
     ids=range(20),
 )
-def test_what_is_no_table_is_told(tmp_path, name, content, message):
+def test_files_that_are_not_tables_are_refused(tmp_path, name, content, message):
     path = tmp_path / name if content is None else write(tmp_path, name, content)
     with pytest.raises(InvalidParameterError, match=message):
         read_table(path)
@@ -110,7 +110,7 @@ def bomb(path, block, mebibytes):
     return path
 
 
-def test_a_file_that_expands_is_told(tmp_path, monkeypatch):
+def test_files_that_expand_too_much_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(expanded, "LEAST_BYTES", 1 << 22)
     monkeypatch.setattr(parquet_files, "LEAST_BYTES", 1 << 22)
     bomb(tmp_path / "lines.csv.gz", b"1,word\n", 6)

@@ -22,7 +22,7 @@ def test_an_output_must_not_be_the_input(tmp_path):
     check_output(tmp_path / "other.csv", path)
 
 
-def test_what_is_not_installed_is_told(tmp_path, monkeypatch):
+def test_missing_packages_are_named(tmp_path, monkeypatch):
     path = tmp_path / "table.csv"
     path.write_text("a\n1\n")
     monkeypatch.setattr("bdkn.errors.find_spec", lambda name: None)

@@ -86,7 +86,7 @@ def test_the_encoding_is_detected(tmp_path, encoded):
 
 
 @pytest.mark.parametrize("name", ["table.csv", "table.tsv", "table.csv.gz", "table.tsv.gz", "table.parquet"])
-def test_what_is_written_is_read_again(tmp_path, name):
+def test_written_tables_are_read_unchanged(tmp_path, name):
     path = tmp_path / name
     first = pa.table({"id": ["001", 'with "quotes"'], "mean": [0.1, None], "flag": [True, False]})
     with writing(path) as file:
@@ -198,7 +198,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_file_says_what_is_wrong(tmp_path, name):
+def test_errors_of_invalid_files(tmp_path, name):
     content, message = WRONG[name]
     path = write(tmp_path, name, content)
     with pytest.raises(InvalidParameterError) as caught:

@@ -85,7 +85,7 @@ def test_frames_of_other_libraries_give_the_same(library):
     np.testing.assert_allclose(TableEncoder.fit(frame).transform(FRAME), ENCODER.transform(FRAME), rtol=1e-12)
 
 
-def test_what_is_no_frame():
+def test_other_objects_are_not_frames():
     for other in (np.eye(2), [[1.0]], pd.Series([1.0]), None, "text"):
         assert not is_frame(other)
     with pytest.raises(ValueError, match=r"must be a data frame with the columns of the fit, 'area', .* got a ndarray"):
@@ -108,11 +108,11 @@ def test_unseen_and_newly_missing_values():
     new = FRAME.iloc[:2].assign(heating="coal", street=[None, "elsewhere"], rooms=pd.array([None, 3], dtype="Int64"))
     with pytest.warns(ColumnsWarning) as caught:
         by_name = dict(zip(ENCODER.features, ENCODER.transform(new).T, strict=True))
-    told = " ".join(str(warning.message) for warning in caught)
-    assert "column 'rooms' is missing in 1 of 2 rows, and was never in training" in told
+    text = " ".join(str(warning.message) for warning in caught)
+    assert "column 'rooms' is missing in 1 of 2 rows, and was never in training" in text
     assert (
         "column 'heating' holds values that it did not have in training: 'coal' in place of 'gas', 'oil', 'pump'"
-        in told
+        in text
     )
     assert [by_name[f"heating = {value}"].tolist() for value in ("gas", "oil", "pump")] == [[0, 0]] * 3
     assert by_name["rooms"].tolist() == [FRAME["rooms"].median(), 3]

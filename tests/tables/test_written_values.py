@@ -38,7 +38,7 @@ def kind_of(values):
         lambda v: f"{v:,.2f}".translate(str.maketrans(",.", ".,")),
     ],
 )
-def test_numbers_are_read_as_people_write_them(write):
+def test_formats_of_numbers(write):
     encoder = TableEncoder.fit(frame([write(v) for v in NUMBERS]))
     assert encoder.columns[0].kind == "number"
     np.testing.assert_allclose(encoder.transform(frame([write(v) for v in NUMBERS]))[:, 0], NUMBERS)
@@ -46,7 +46,7 @@ def test_numbers_are_read_as_people_write_them(write):
 
 
 @pytest.mark.parametrize("word", ["?", "n/a", "-", "missing", "Unknown"])
-def test_words_for_nothing_among_numbers_and_dates_are_missing(word):
+def test_words_for_missing_values_among_numbers_and_dates_are_missing(word):
     encoder = TableEncoder.fit(frame([word, *map(str, NUMBERS[1:])]))
     assert encoder.features == ("x", "x is missing")
     assert encoder.transform(frame([word, "5"]))[:, 1].tolist() == [1, 0]
@@ -54,21 +54,21 @@ def test_words_for_nothing_among_numbers_and_dates_are_missing(word):
     assert f"{word!r} in it is a missing value" in str(ColumnReport.of(encoder))
 
 
-def test_words_for_nothing_among_words_are_values():
+def test_words_for_missing_values_among_words_are_values():
     assert kind_of(["unknown", "gas", "oil", "?"] * 10) == "category"
 
 
 @pytest.mark.parametrize(
     "form", ["%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%b %d, %Y", "%d %B %Y", "%d.%m.%Y %H:%M", "%m/%d/%y"]
 )
-def test_dates_are_read_as_people_write_them(form):
+def test_formats_of_dates(form):
     encoder, plain = TableEncoder.fit(frame(DAYS.strftime(form))), TableEncoder.fit(frame(DAYS))
     np.testing.assert_array_equal(encoder.transform(frame(DAYS.strftime(form))), plain.transform(frame(DAYS)))
     one = frame([datetime.datetime(2024, 3, 2).strftime(form)])  # day and month could be either
     assert encoder.transform(one)[0, 0] == plain.transform(frame(pd.to_datetime(["2024-03-02"])))[0, 0]
 
 
-def test_dates_that_can_be_read_in_two_ways_are_told():
+def test_ambiguous_dates_are_warned_about():
     days = [f"{month:02d}/{day:02d}/2024" for month in range(1, 5) for day in range(1, 11)]
     with pytest.warns(ColumnsWarning, match="could be written as MM/DD/YYYY or as DD/MM/YYYY; they are read as MM/DD"):
         TableEncoder.fit(frame(days))
@@ -97,7 +97,7 @@ def test_booleans_may_be_written():
     assert encoder.transform(frame(["Yes", "no", "TRUE", "f"]))[:, 0].tolist() == [1, 0, 1, 0]
 
 
-def test_kinds_are_not_mixed_up():
+def test_columns_must_have_their_kind_of_training():
     dates, numbers = TableEncoder.fit(frame(DAYS)), TableEncoder.fit(frame(NUMBERS))
     with pytest.raises(InvalidParameterError, match="column 'x' held dates in training; it holds numbers now"):
         dates.transform(frame([20240203]))
@@ -113,7 +113,7 @@ def test_space_around_texts_does_not_count_and_empty_ones_are_missing():
     assert TableEncoder.fit(frame(["", "a", "b"] * 10)).features == ("x = a", "x = b", "x is missing")
 
 
-def test_what_a_frame_calls_categories_are_categories():
+def test_categorical_columns_of_a_frame_are_categories():
     codes = pd.Categorical(np.arange(N) % 15)
     encoder = TableEncoder.fit(frame(codes))
     assert len(encoder.columns[0].values) == 15
@@ -127,7 +127,7 @@ def test_levels_of_polars_enums_are_ordered():
     assert encoder.transform(pl.DataFrame({"x": values[:3]}))[:, -1].tolist() == [0, 2, 1]
 
 
-def test_neither_of_two_values_is_between_them_and_told():
+def test_a_third_value_lies_between_two_values_and_is_warned_about():
     encoder = TableEncoder.fit(frame(["yes", "no", "no", "no"] * 10))
     with pytest.warns(ColumnsWarning, match="did not have in training: 'Yes' in place of 'no', 'yes'"):
         inputs = encoder.transform(frame(["Yes", "no", "yes"]))
@@ -180,7 +180,7 @@ def test_statistics_of_targets_that_are_noise_are_constant():
     for _ in range(8):
         spread.append(np.ptp(encoder.learn(codes, generator.normal(size=300))[1][:, -2:], axis=0).max())
     assert 2 <= np.count_nonzero(spread) <= 6  # the estimated variance between values is zero in about half of them
-    told = [str(ColumnReport.of(encoder.learn(codes, y)[0])) for y in generator.normal(size=(8, 300))]
-    assert any("nothing: targets of its values differ no more than by chance" in text for text in told)
+    reports = [str(ColumnReport.of(encoder.learn(codes, y)[0])) for y in generator.normal(size=(8, 300))]
+    assert any("nothing: targets of its values differ no more than by chance" in text for text in reports)
     effect = codes[:, 0] / 5 + generator.normal(size=300)
     assert np.ptp(encoder.learn(codes, effect)[1][:, -2]) > 0.5

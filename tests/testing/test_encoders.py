@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bdkn.data.rows import Rows, RowSource
-from bdkn.data.scaling import Standardizer, TargetScaler, encode
+from bdkn.data.scaling import Standardizer, TargetScaler
 from bdkn.ensemble.networks import NetworkEnsemble
 from bdkn.inference import Statistics
 from bdkn.networks import NetworkSpec, initial_networks
@@ -77,11 +77,13 @@ def test_an_encoder_of_missing_values_conforms():
 
 def test_networks_train_and_predict_behind_an_encoder_of_missing_values():
     X = holes()
-    rows, encoders = encode(Rows(X, np.nansum(X, axis=1)), fit_encoder=MissingIndicators.fit)
-    assert rows.X.shape == (60, 6)
+    y = np.nansum(X, axis=1)
+    encoder = MissingIndicators.fit(Rows(X, y))
+    inputs = encoder.transform(X)
+    assert inputs.shape == (60, 6)
     networks = initial_networks(NetworkSpec(n_inputs=6, hidden=(4,)), [np.random.default_rng(0)])
-    ensemble = NetworkEnsemble(("network 1",), networks, encoders.inputs, encoders.targets)
-    np.testing.assert_array_equal(ensemble.outputs(X)[0][:, 0], networks.outputs(rows.X)[0][0])
+    ensemble = NetworkEnsemble(("network 1",), networks, encoder, TargetScaler.fit(y))
+    np.testing.assert_array_equal(ensemble.outputs(X)[0][:, 0], networks.outputs(inputs)[0][0])
     with pytest.raises(ValueError, match=r"rows must be \(n, 3\)"):
         ensemble.outputs(X[:, :2])
 

@@ -15,7 +15,7 @@ else:
 
 @pytest.fixture
 def rows() -> Rows:
-    """Noisy, weighted rows whose number no usual batch size divides."""
+    """Return noisy, weighted rows whose number is no multiple of usual batch sizes."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(83, 3)).astype(np.float32)
     y = (np.sin(2 * X[:, 0]) + X[:, 1] / 2 + 0.2 * rng.normal(size=83)).astype(np.float32)

@@ -8,7 +8,7 @@ import numpy as np
 
 from bdkn.data.rows import Rows
 from bdkn.networks import Job, Networks, NetworkSpec, TrainingConfig, initial_networks
-from bdkn.networks.job import Streams, TrainingTable, split_rows
+from bdkn.networks.job import JobRows, Streams, TrainingTable
 
 
 def jobs_of(
@@ -22,10 +22,11 @@ def jobs_of(
     return [Job(spec, config, seed, numbers) for seed, numbers in zip(seeds, own, strict=True)]
 
 
-def split_of(n: int, fraction: float, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def split_of(n: int, fraction: float, seed: np.random.SeedSequence) -> tuple[np.ndarray, np.ndarray]:
     """Return the training and the validation rows of a job on all of ``n`` rows."""
     config = TrainingConfig(validation_fraction=fraction)
-    return split_rows(Job(NetworkSpec(n_inputs=1), config, np.random.SeedSequence(0)), n, generator)
+    rows = JobRows.of(Job(NetworkSpec(n_inputs=1), config, seed), n)
+    return rows.training, rows.validation
 
 
 def start_networks(spec: NetworkSpec, seeds: Sequence[np.random.SeedSequence]) -> tuple[Networks, list[Streams]]:

@@ -1,4 +1,4 @@
-"""Adam of the fused engine, line by line, against the formula in double precision."""
+"""Adam of the fused engine, by cache lines, against the formula in double precision."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_is_the_formula() -> None:
     np.testing.assert_array_equal(after[3 * N :], mem[3 * N :])
 
 
-def test_only_the_lines_asked_for_are_updated() -> None:
+def test_only_the_given_lines_are_updated() -> None:
     whole, some = workspace(), workspace()
     update = update_at(LAYOUT.places, 1, 0.01, 0.0)
     updated(whole, update, 0, N)

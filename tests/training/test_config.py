@@ -33,7 +33,7 @@ from bdkn.networks.objective import BetaNLL
         ({"tol": "small"}, r"tol must be a number >= 0; got 'small'"),
     ],
 )
-def test_errors_say_what_must_hold(arguments: dict[str, object], message: str) -> None:
+def test_error_messages_state_the_requirement(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidParameterError, match=message):
         TrainingConfig(**arguments)  # type: ignore[arg-type]
 

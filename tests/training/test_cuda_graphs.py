@@ -1,4 +1,4 @@
-"""When work is recorded and replayed, on a device that is made up: it records calls and replays them."""
+"""Recording and replay of CUDA graphs, on a fake device that records and replays calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bdkn.networks.torch_training import Graphs  # noqa: E402
 
 
 class Device:
-    """What ``torch.cuda`` offers to ``Graphs``; while recording, work notes what to replay."""
+    """A stand-in for the part of ``torch.cuda`` that ``Graphs`` uses."""
 
     def __init__(self) -> None:
         self.is_recording, self.recorded = False, list[Callable[[], None]]()
@@ -82,7 +82,7 @@ def test_replays_with_new_inputs_from_the_second_run_on(device: Device) -> None:
     assert total.item() == expected
 
 
-def test_work_that_cannot_be_recorded_runs_each_time(device: Device) -> None:
+def test_calls_that_cannot_be_recorded_run_each_time(device: Device) -> None:
     runs = []
 
     def work(kind: int, values: Any) -> None:
@@ -99,7 +99,7 @@ def test_work_that_cannot_be_recorded_runs_each_time(device: Device) -> None:
 def test_a_program_on_such_a_device_trains_the_same_networks(
     device: Device, monkeypatch: pytest.MonkeyPatch, rows: Any, seeds: Any
 ) -> None:
-    """The program hands its chunks of steps to ``Graphs`` as it does on a CUDA device."""
+    """The program calls ``Graphs`` with chunks of steps, as on a CUDA device."""
     import numpy as np
     from make_jobs import jobs_of
 

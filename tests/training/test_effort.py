@@ -46,7 +46,7 @@ def test_numbers_win_over_effort(effort):
 
 
 @pytest.mark.parametrize("regressor", [BDKNRegressor, DeepEnsembleRegressor])
-def test_an_unknown_effort_is_told(regressor, table):
+def test_an_unknown_effort_is_an_error(regressor, table):
     with pytest.raises(InvalidParameterError, match="effort must be one of 'fast', 'balanced', 'best'; got 'quick'"):
         regressor(effort="quick").fit(*table)
 
@@ -58,7 +58,7 @@ def test_a_time_limit_is_a_positive_number(limit, table):
 
 
 @given(st.integers(1, 40), st.integers(1, 900), st.floats(0, 3))
-def test_a_reduced_size_fits_or_is_the_least(n_members, epochs, share):
+def test_a_reduced_size_fits_or_is_the_minimum(n_members, epochs, share):
     members, fewer = reduced(n_members, epochs, share)
     assert 1 <= members <= n_members
     assert 1 <= fewer <= epochs
@@ -90,7 +90,7 @@ def test_a_long_limit_changes_nothing(table):
 
 
 @pytest.mark.parametrize("design", ["cross-fit", "in-sample"])
-def test_a_short_limit_is_a_fit_with_the_least_numbers(design, table):
+def test_a_short_limit_is_a_fit_with_the_minimum_size(design, table):
     with pytest.warns(UserWarning, match="time_limit=1e-09: 4 of 6 members are trained, for 2 of 20 epochs"):
         limited = BDKNRegressor(**SMALL, n_members=6, epochs=20, time_limit=1e-9, design=design).fit(*table)
     explicit = BDKNRegressor(**SMALL, n_members=4, epochs=2, design=design).fit(*table)

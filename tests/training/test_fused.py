@@ -1,4 +1,4 @@
-"""The fused engine: the reference's numbers at the hardware's speed."""
+"""The fused engine: the numbers of the reference, by compiled code."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_early_stopping(rows: Rows, seeds: Seeds, warmup_epochs: int) -> None:
     assert all(best == len(curve) - 1 - 7 for best, curve in zip(trained.best_epochs, trained.loss_curves, strict=True))
 
 
-def test_rows_without_weights_weigh_one(rows: Rows, seeds: Seeds) -> None:
+def test_rows_without_weights_have_weight_one(rows: Rows, seeds: Seeds) -> None:
     spec, config = NetworkSpec(n_inputs=3), TrainingConfig(epochs=3)
     plain = FusedEngine().train(jobs_of(spec, config, seeds), Rows(rows.X, rows.y))
     ones = FusedEngine().train(jobs_of(spec, config, seeds), Rows(rows.X, rows.y, np.ones_like(rows.y)))
@@ -122,7 +122,7 @@ def test_a_member_does_not_depend_on_the_others(rows: Rows) -> None:
     assert all(np.array_equal(a[3:], b) for a, b in zip(all_four, last, strict=True))
 
 
-def test_a_diverging_member_neither_raises_nor_disturbs(rows: Rows, seeds: Seeds) -> None:
+def test_a_diverging_member_raises_no_error(rows: Rows, seeds: Seeds) -> None:
     spec = NetworkSpec(n_inputs=3)
     trained = FusedEngine().train(jobs_of(spec, TrainingConfig(epochs=5, learning_rate=1e30), seeds), rows)
     assert isinstance(trained.networks, Networks)
@@ -152,7 +152,7 @@ class TestHook:
             np.testing.assert_array_equal(report.mean, means[member])
             np.testing.assert_array_equal(report.variance, variances[member])
 
-    def test_watching_changes_no_bit(self, rows: Rows, seeds: Seeds) -> None:
+    def test_watched_rows_change_no_bit(self, rows: Rows, seeds: Seeds) -> None:
         spec, config = NetworkSpec(n_inputs=3), TrainingConfig(epochs=6)
         watched = FusedEngine().train(jobs_of(spec, config, seeds), rows, watch=rows.X, on_epoch=lambda report: None)
         alone = FusedEngine().train(jobs_of(spec, config, seeds), rows)
@@ -176,7 +176,7 @@ def test_n_jobs_means_what_scikit_learn_means(
     assert threads(n_jobs) == expected
 
 
-def test_no_thread_at_all_is_refused() -> None:
+def test_zero_threads_are_refused() -> None:
     with pytest.raises(
         InvalidParameterError, match="n_jobs must not be 0; got 0; 1 is one thread, -1 one thread per core"
     ):

@@ -1,4 +1,4 @@
-"""The benchmark of GPUs runs, here with tiny sizes on an emulated device, and goes on where it ended."""
+"""The benchmark of GPUs runs, here with tiny sizes on an emulated device, and continues an earlier run."""
 
 import importlib
 import json
@@ -53,7 +53,7 @@ def test_rivals_run_in_processes_of_their_own(script):
     assert 0.0 < found["torch, baddbmm, eager"]() < 10.0
 
 
-def test_a_rival_that_fails_says_why_and_the_others_are_measured(script, monkeypatch):
+def test_the_reason_for_a_failed_rival_is_recorded_and_the_others_are_measured(script, monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     setting = script.get_setting(script.parse(["--emulated"]))

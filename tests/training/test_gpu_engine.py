@@ -1,6 +1,6 @@
-"""The engine for GPUs: its programs, compiled for the CPU, are held to the reference; so are its ways out.
+"""The engine for GPUs: its programs, compiled for the CPU, and its fallbacks are compared with the reference.
 
-What needs a GPU is skipped where there is none: ``pytest tests/training/test_gpu_engine.py`` on a machine with one.
+Tests that need a GPU are skipped without one: ``pytest tests/training/test_gpu_engine.py`` on a machine with one.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from make_jobs import jobs_of
 from bdkn import BDKNRegressor
 from bdkn.data.rows import Rows
 from bdkn.errors import InvalidParameterError
-from bdkn.kernels import code_cache as code_folders
+from bdkn.kernels import code_cache
 from bdkn.model import density
 from bdkn.networks import (
     ACTIVATIONS,
     OBJECTIVES,
     SCHEDULES,
+    Engine,
     EpochReport,
     Job,
     NetworkSpec,
@@ -38,16 +39,15 @@ from bdkn.networks import (
     TrainingConfig,
     get_engine,
 )
-from bdkn.networks import engines as choices
+from bdkn.networks.engines import engine_for
 from bdkn.networks.fused import FusedEngine
 from bdkn.networks.gpu import cuda, launch
-from bdkn.networks.gpu import cuda as binaries
 from bdkn.networks.gpu.cuda import PREDICT, NoDeviceError, Program
 from bdkn.networks.gpu.emulation import Emulated
 from bdkn.networks.gpu.engine import GPUEngine
-from bdkn.networks.gpu.launch import PRECISIONS, WAYS, Room, program_for, threads_for
+from bdkn.networks.gpu.launch import LAYOUTS, PRECISIONS, SharedLayout, program_for, threads_for
+from bdkn.networks.gpu.prediction import gpu_packing_of
 from bdkn.networks.job import train_tasks
-from bdkn.networks.mlp import packing_of
 from bdkn.networks.reference import ReferenceEngine
 from bdkn.testing import check_engine
 from bdkn.testing.engines import Check, engine_checks
@@ -141,18 +141,18 @@ def test_an_unknown_precision_is_named_with_the_known_ones() -> None:
 def test_networks_that_share_a_multiprocessor_have_half_of_the_threads(
     n_networks: int, kilobytes: int, threads: int
 ) -> None:
-    assert threads_for(Room(2, False, 1024 * kilobytes), n_networks, Emulated()) == threads
+    assert threads_for(SharedLayout(2, False, 1024 * kilobytes), n_networks, Emulated()) == threads
 
 
 @needs_compiler
-@pytest.mark.parametrize("way", range(len(WAYS)))
-def test_the_way_a_network_lies_on_a_multiprocessor_does_not_matter(
+@pytest.mark.parametrize("way", range(len(LAYOUTS)))
+def test_the_layout_on_a_multiprocessor_does_not_change_the_numbers(
     rows: Rows, seeds: Seeds, way: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = jobs_of(SPEC, STOPPING, seeds)
     expected = emulated().train(jobs, rows)
-    room = Room.of(packing_of(SPEC), 16, 64, *WAYS[way])
-    monkeypatch.setattr("bdkn.networks.gpu.engine.room_for", lambda *_: room)
+    layout = SharedLayout.of(gpu_packing_of(SPEC), 16, 64, *LAYOUTS[way])
+    monkeypatch.setattr("bdkn.networks.gpu.engine.layout_for", lambda *_: layout)
     assert_same(emulated().train(jobs, rows), expected, rows)
 
 
@@ -265,7 +265,7 @@ def without_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("without_cuda")
-def test_without_cuda_the_cpu_trains_the_same_networks_as_ever(rows: Rows, seeds: Seeds) -> None:
+def test_without_cuda_the_cpu_trains_the_networks_of_the_fused_engine(rows: Rows, seeds: Seeds) -> None:
     jobs = jobs_of(SPEC, CONFIG, seeds)
     with pytest.warns(
         UserWarning, match=r'trained on the CPU instead: .* not installed; run: pip install "bdkn\[gpu\]"'
@@ -276,45 +276,42 @@ def test_without_cuda_the_cpu_trains_the_same_networks_as_ever(rows: Rows, seeds
 
 @pytest.mark.usefixtures("without_cuda")
 def test_the_automatic_choice_without_cuda_has_the_bits_of_the_fused_engine(rows: Rows) -> None:
-    tasks = several_tasks(rows)
-    for mine, theirs, task in zip(
-        train_tasks(get_engine("auto"), tasks), train_tasks(FusedEngine(), tasks), tasks, strict=True
-    ):
-        assert_same(mine, theirs, task.rows())
     table = rows.X.astype(np.float64)
     settings: dict[str, Any] = {"n_members": 2, "n_folds": 2, "epochs": 2, "random_state": 0, "density": "student-t"}
     first, second = (BDKNRegressor(**settings, engine=name).fit(table, rows.y) for name in ("auto", "fused"))
     np.testing.assert_array_equal(first.predict(table), second.predict(table))
 
 
-def choice(n_networks: int, epochs: int, n_jobs: int | None = 1) -> choices.Choice:
+def choice(n_networks: int, epochs: int) -> tuple[Engine, str]:
     spec, config = NetworkSpec(n_inputs=8, hidden=(50, 50)), TrainingConfig(epochs=epochs)
     jobs = [Job(spec, config, np.random.SeedSequence(0))] * n_networks
-    return choices.AutoEngine().choose([Task(jobs, 7373, lambda: pytest.fail("no table is needed"))], n_jobs)
+    return engine_for("auto", [Task(jobs, 7373, lambda: pytest.fail("no table is needed"))], 1)
 
 
 class Large:
-    """What the choice asks of a device."""
+    """The properties of a device that the choice depends on."""
 
     name, multiprocessors = "a large GPU", 132
 
 
 def test_the_automatic_choice_follows_the_size_of_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choices, "find_device", Large)
-    assert isinstance(choice(50, 100).engine, GPUEngine)
-    assert choice(50, 100).place == "on a large GPU"
-    assert isinstance(choice(50, 1).engine, FusedEngine)
-    assert choice(1, 3000).place == "on the CPU (faster for this size)"
-
-    def none() -> None:
-        raise NoDeviceError("there is no CUDA device")
-
-    monkeypatch.setattr(choices, "find_device", none)
-    assert choice(50, 100).place == "on the CPU (there is no CUDA device)"
+    monkeypatch.setattr(cuda, "find_cuda", Large)
+    engine, place = choice(50, 100)
+    assert isinstance(engine, GPUEngine)
+    assert place == "on a large GPU"
+    assert isinstance(choice(50, 1)[0], FusedEngine)
+    assert choice(1, 3000)[1] == "on the CPU (faster for this size)"
 
 
 @pytest.mark.usefixtures("without_cuda")
-def test_verbose_says_where_the_networks_are_trained(rows: Rows, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_automatic_choice_without_cuda_is_the_fused_engine_and_states_the_reason() -> None:
+    engine, place = choice(50, 100)
+    assert isinstance(engine, FusedEngine)
+    assert place.startswith("on the CPU (the Python bindings of CUDA are not installed")
+
+
+@pytest.mark.usefixtures("without_cuda")
+def test_verbose_prints_the_device_of_training(rows: Rows, capfd: pytest.CaptureFixture[str]) -> None:
     model = BDKNRegressor(n_members=2, cv=2, epochs=2, density="student-t", engine="auto", verbose=1)
     model.fit(rows.X.astype(np.float64), rows.y)
     assert "trained 4 networks on the CPU" in " ".join(capfd.readouterr().err.split())
@@ -339,7 +336,7 @@ def test_no_forest_is_grown_that_is_not_needed(unneeded: dict[str, Any], monkeyp
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeDriver]:
-    """Return a function that puts a stand-in for the bindings of CUDA in their place."""
+    """Return a function that replaces the bindings of CUDA by a stand-in."""
 
     def install(**options: Any) -> FakeDriver:
         driver = FakeDriver(Emulated(), **options)
@@ -407,35 +404,35 @@ def test_errors_of_cuda_become_reasons(rows: Rows, seeds: Seeds, fake: Callable[
 
 def test_cuda_is_not_imported_before_it_is_used() -> None:
     script = (
-        "import sys, bdkn; from bdkn.networks import get_engine; print(get_engine('gpu'), get_engine('auto'));"
+        "import sys, bdkn; from bdkn.networks import get_engine; print(get_engine('gpu'));"
         "print([name for name in sys.modules if name.partition('.')[0] in ('cuda', 'torch')])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "GPUEngine(device=0, precision='float32') AutoEngine()\n[]\n"
+    assert done.stdout == "GPUEngine(device=0, precision='float32')\n[]\n"
 
 
 @pytest.fixture
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep compiled programs in a folder of the test."""
-    monkeypatch.setattr(code_folders, "readable", lambda: iter([tmp_path]))
-    monkeypatch.setattr(code_folders, "write_first", lambda write: write(tmp_path))
+    monkeypatch.setattr(code_cache, "readable", lambda: iter([tmp_path]))
+    monkeypatch.setattr(code_cache, "write_first", lambda write: write(tmp_path))
     return tmp_path
 
 
 def test_programs_are_compiled_for_a_device_without_having_one(own_folder: Path) -> None:
     try:
-        binaries._nvrtc()
+        cuda._nvrtc()
     except NoDeviceError as error:
         pytest.skip(str(error))
     for program in [PREDICT, Program("train"), Program("train", ("TF32=1", "WIDTH=36", "BATCH=32"))]:
         for architecture in ("sm_75", "sm_90"):
-            assert program.name.encode() in binaries.machine_code(architecture, program)
+            assert program.name.encode() in cuda.machine_code(architecture, program)
     with pytest.raises(NoDeviceError, match="NVRTC cannot compile for this GPU: nvrtc: error: invalid value"):
-        binaries.machine_code("sm_1", PREDICT)
+        cuda.machine_code("sm_1", PREDICT)
 
 
 class FakeCompiler:
-    """What is asked of NVRTC; each compilation gives another code."""
+    """A stand-in for NVRTC; each compilation gives another code."""
 
     def __init__(self) -> None:
         self.compiled = 0
@@ -454,23 +451,23 @@ class FakeCompiler:
         return 0, 7 + self.compiled
 
     def nvrtcGetCUBIN(self, program: str, code: bytes) -> None:
-        """Leave the code as it is: bytes that are blank."""
+        """Do not change the code, which is blank."""
 
 
 def test_compiled_programs_are_kept_on_disk_unless_they_are_damaged(
     own_folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     compiler = FakeCompiler()
-    monkeypatch.setattr(binaries, "_nvrtc", lambda: compiler)
-    first = binaries.machine_code("sm_90", PREDICT)
+    monkeypatch.setattr(cuda, "_nvrtc", lambda: compiler)
+    first = cuda.machine_code("sm_90", PREDICT)
     assert "compiling a program for this GPU" in capfd.readouterr().err
-    assert binaries.machine_code("sm_90", PREDICT) == first
-    assert binaries.machine_code("sm_86", PREDICT) != first
-    assert binaries.machine_code("sm_90", replace(PREDICT, threads=64)) != first
+    assert cuda.machine_code("sm_90", PREDICT) == first
+    assert cuda.machine_code("sm_86", PREDICT) != first
+    assert cuda.machine_code("sm_90", replace(PREDICT, threads=64)) != first
     assert compiler.compiled == 3
     for file in own_folder.iterdir():
         file.write_bytes(file.read_bytes()[:-1])
-    assert binaries.machine_code("sm_90", PREDICT) != first
+    assert cuda.machine_code("sm_90", PREDICT) != first
     assert compiler.compiled == 4
 
 

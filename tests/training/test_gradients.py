@@ -1,4 +1,4 @@
-"""Backpropagation and Adam against slow or foreign routes."""
+"""Backpropagation and Adam against slow computations and PyTorch."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def batch_loss(activation: str, layers: Layers, batch: TrainingTable, objective:
 def central_differences(
     activation: str, layers: Layers, batch: TrainingTable, objective: str, step: float = 1e-6
 ) -> Layers:
-    """Move every parameter of all members at once: members share none, so each sees its own derivative."""
+    """Return central differences; a parameter is changed in all members at once, since they share none."""
     moved = tuple((W.copy(), b.copy()) for W, b in layers)
     gradients = tuple((np.empty_like(W), np.empty_like(b)) for W, b in layers)
     for parts, slopes in zip(moved, gradients, strict=True):

@@ -64,7 +64,7 @@ def test_every_row_comes_everywhere_equally_often() -> None:
     assert stats.chi2.sf(((counts - 1000) ** 2 / 1000).sum(), 81) > 1e-3
 
 
-def test_streams_repeat_and_leave_the_seed_as_it_was() -> None:
+def test_streams_repeat_and_do_not_change_the_seed() -> None:
     seed = np.random.SeedSequence(3).spawn(2)[1]
     first, second = Streams.of(seed), Streams.of(seed)
     assert seed.n_children_spawned == 0
@@ -83,7 +83,7 @@ def test_streams_of_members_differ() -> None:
 @settings(max_examples=100, deadline=None)
 @given(n=st.integers(2, 200), fraction=st.floats(0.001, 0.9), seed=st.integers(0, 1000))
 def test_split_parts_the_rows(n: int, fraction: float, seed: int) -> None:
-    training, validation = split_of(n, fraction, np.random.default_rng(seed))
+    training, validation = split_of(n, fraction, np.random.SeedSequence(seed))
     assert sorted([*training, *validation]) == list(range(n))
     assert min(len(training), len(validation)) >= 1
     assert abs(len(validation) - n * fraction) <= 1
@@ -91,14 +91,14 @@ def test_split_parts_the_rows(n: int, fraction: float, seed: int) -> None:
     assert (np.diff(validation) > 0).all()
 
 
-def test_nothing_is_held_out_unless_asked_or_possible() -> None:
+def test_nothing_is_held_out_without_early_stopping_or_with_one_row() -> None:
     for n, fraction in ((5, 0.0), (1, 0.5)):
-        training, validation = split_of(n, fraction, np.random.default_rng(0))
+        training, validation = split_of(n, fraction, np.random.SeedSequence(0))
         assert training.tolist() == list(range(n))
         assert len(validation) == 0
 
 
-def test_batches_cover_each_epoch_and_go_on_from_the_last_order() -> None:
+def test_batches_cover_each_epoch_and_continue_from_the_last_order() -> None:
     seeds = np.random.SeedSequence(5).spawn(3)
     streams = [Streams.of(seed) for seed in seeds]
     config = TrainingConfig(batch_size=5, validation_fraction=0.2)

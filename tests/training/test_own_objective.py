@@ -1,4 +1,4 @@
-"""An objective and a head that the library does not have, written here and trained by two engines."""
+"""An objective and a head of the user, trained by two engines."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_gradient_is_the_central_difference(objective: Any) -> None:
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_formulas_serve_numpy_and_torch(objective: Any) -> None:
+def test_formulas_work_with_numpy_and_torch(objective: Any) -> None:
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(1)
     outputs, y = rng.normal(size=(4, 9, 2)), rng.normal(size=(4, 9))
@@ -122,7 +122,7 @@ def test_outputs_are_those_of_the_head(rows: Rows, seeds: Seeds) -> None:
         np.testing.assert_allclose(variances[1], 2 * (np.log1p(np.exp(raw)) + 1e-3) ** 2, rtol=1e-9)
 
 
-def test_the_fused_engine_names_the_others(rows: Rows, seeds: Seeds) -> None:
+def test_the_error_of_the_fused_engine_names_other_engines(rows: Rows, seeds: Seeds) -> None:
     usual = replace(SPEC, head=NetworkSpec(n_inputs=3).head)
     for spec, objective, name in ((usual, Laplace(), "laplace"), (SPEC, "nll", "nll")):
         message = (

@@ -1,4 +1,4 @@
-"""Early stopping, told epoch by epoch with losses made up for the purpose."""
+"""Early stopping, epoch by epoch, with artificial losses."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def play(losses: list[float], **config: float) -> tuple[int, int, int]:
         ([5, 4, 3], {"patience": 20, "warmup_epochs": 9}, (3, 2)),
     ],
 )
-def test_stories_of_early_stopping(losses: list[float], config: dict[str, float], expected: tuple[int, int]) -> None:
+def test_examples_of_early_stopping(losses: list[float], config: dict[str, float], expected: tuple[int, int]) -> None:
     run, best, remembered = play(losses, **config)
     assert (run, best) == expected
     assert remembered == best, "the weights returned are those of the best epoch"
@@ -55,7 +55,7 @@ def test_stories_of_early_stopping(losses: list[float], config: dict[str, float]
     patience=st.integers(1, 10),
     warmup=st.integers(0, 10),
 )
-def test_the_best_is_remembered_and_patience_is_kept(losses: list[float], patience: int, warmup: int) -> None:
+def test_the_best_epoch_is_kept_and_patience_is_respected(losses: list[float], patience: int, warmup: int) -> None:
     run, best, remembered = play(losses, patience=patience, warmup_epochs=warmup, tol=0)
     assert remembered == best
     counted = [np.inf if np.isnan(loss) else loss for loss in losses[warmup:run]]
@@ -69,22 +69,22 @@ def test_the_best_is_remembered_and_patience_is_kept(losses: list[float], patien
 
 def test_members_stop_one_by_one_and_are_no_longer_reported() -> None:
     curves = np.array([[1.0, 2, 2, 2, 2], [1, 0.5, 0, 2, 2], [5, 4, 3, 2, 1]])
-    told: list[tuple[int, int]] = []
+    reports: list[tuple[int, int]] = []
     config = TrainingConfig(epochs=5, validation_fraction=0.1, patience=2)
-    progress = Progress([4, 5, 6], config, on_epoch=lambda report: told.append((report.job, report.epoch)))
+    progress = Progress([4, 5, 6], config, on_epoch=lambda report: reports.append((report.job, report.epoch)))
     for epoch in progress:
         progress.record(epoch, np.zeros(3), curves[:, epoch], NETWORKS.outputs)
     assert progress.trained(NETWORKS).best_epochs == (0, 2, 4)
-    assert [[epoch for member, epoch in told if member == m] for m in (4, 5, 6)] == [
+    assert [[epoch for member, epoch in reports if member == m] for m in (4, 5, 6)] == [
         [0, 1, 2],
         [0, 1, 2, 3, 4],
         [0, 1, 2, 3, 4],
     ]
 
 
-def test_outputs_are_asked_for_only_if_a_hook_watches() -> None:
+def test_outputs_are_computed_only_for_a_hook_with_watched_rows() -> None:
     def refuse(X: object) -> tuple[np.ndarray, np.ndarray]:
-        raise AssertionError("nobody watches")
+        raise AssertionError("no rows are watched")
 
     watch = np.zeros((1, 2), dtype=np.float32)
     for progress in (
@@ -92,7 +92,7 @@ def test_outputs_are_asked_for_only_if_a_hook_watches() -> None:
         Progress([0], TrainingConfig(epochs=1), None, lambda report: None),
     ):
         progress.record(0, np.zeros(1), None, refuse)
-    with pytest.raises(AssertionError, match="nobody watches"):
+    with pytest.raises(AssertionError, match="no rows are watched"):
         Progress([0], TrainingConfig(epochs=1), watch, lambda report: None).record(0, np.zeros(1), None, refuse)
 
 

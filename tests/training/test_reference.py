@@ -1,4 +1,4 @@
-"""The reference engine: each rule of training against a plain retelling of it."""
+"""The reference engine: each rule of training against a plain implementation of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bdkn.networks import (
     Trained,
     TrainingConfig,
 )
-from bdkn.networks.job import Streams, shuffle
+from bdkn.networks.job import shuffle
 from bdkn.networks.reference import ReferenceEngine
 
 Seeds = list[np.random.SeedSequence]
@@ -43,7 +43,7 @@ def loss_on(trained: Trained, h: int, rows: Rows, chosen: np.ndarray, objective:
 
 
 def held_out(rows: Rows, config: TrainingConfig, seed: np.random.SeedSequence) -> np.ndarray:
-    return split_of(len(rows.y), config.validation_fraction, Streams.of(seed).split)[1]
+    return split_of(len(rows.y), config.validation_fraction, seed)[1]
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -63,7 +63,7 @@ def test_training_is_a_plain_torch_loop(rows: Rows, seeds: Seeds, objective: str
 
 
 def plain_torch_loop(torch, rows, config, seed):  # type: ignore[no-untyped-def]
-    """Train one member as anyone would write it."""
+    """Train one member by a plain loop of PyTorch."""
     nn = torch.nn
     module = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2)).double()
     initial, streams = start_networks(SPEC, [seed])
@@ -114,7 +114,7 @@ def test_single_precision_stays_near_double(rows: Rows, seeds: Seeds, activation
             np.testing.assert_allclose(mine, theirs, atol=1e-3)
 
 
-def test_members_never_see_one_another(rows: Rows, seeds: Seeds) -> None:
+def test_members_do_not_depend_on_each_other(rows: Rows, seeds: Seeds) -> None:
     together = ReferenceEngine().train(jobs_of(SPEC, STOPPING, seeds), rows)
     for h, seed in enumerate(seeds):
         alone = ReferenceEngine().train(jobs_of(SPEC, STOPPING, [seed]), rows)
@@ -148,7 +148,7 @@ def test_without_early_stopping_the_last_weights_are_returned(rows: Rows, seeds:
     assert [len(curve) for curve in trained.validation_curves] == [0, 0, 0]
 
 
-def test_early_stopping_keeps_the_rule(rows: Rows, seeds: Seeds) -> None:
+def test_early_stopping_follows_its_rule(rows: Rows, seeds: Seeds) -> None:
     trained = ReferenceEngine().train(jobs_of(SPEC, STOPPING, seeds), rows)
     assert len({len(curve) for curve in trained.loss_curves}) > 1, "members should stop at different epochs"
     for h, curve in enumerate(trained.validation_curves):
@@ -188,7 +188,7 @@ def test_validation_uses_the_chosen_objective_even_while_warming_up(rows: Rows, 
         assert trained.validation_curves[h][1] == pytest.approx(loss_on(trained, h, rows, chosen), rel=1e-10)
 
 
-def test_warming_up_leaves_the_variance_output_alone(rows: Rows, seeds: Seeds) -> None:
+def test_the_warm_up_does_not_train_the_variance(rows: Rows, seeds: Seeds) -> None:
     config = TrainingConfig(epochs=4, warmup_epochs=4)
     initial, _ = start_networks(SPEC, seeds)
     layers = networks_of(ReferenceEngine().train(jobs_of(SPEC, config, seeds), rows)).layers
@@ -238,7 +238,7 @@ def test_one_row_cannot_be_held_out(rows: Rows, seeds: Seeds) -> None:
     assert [len(curve) for curve in trained.validation_curves] == [0, 0, 0]
 
 
-def test_reports_tell_what_the_curves_tell(rows: Rows, seeds: Seeds) -> None:
+def test_reports_have_the_losses_of_the_curves(rows: Rows, seeds: Seeds) -> None:
     reports: list[EpochReport] = []
     trained = ReferenceEngine().train(jobs_of(SPEC, STOPPING, seeds), rows, watch=rows.X[:5], on_epoch=reports.append)
     for h in range(len(seeds)):

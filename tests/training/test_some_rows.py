@@ -58,7 +58,7 @@ def test_row_numbers_may_be_of_any_integer_type_and_stay_as_they_are(
     np.testing.assert_array_equal(numbers, OWN[0])
 
 
-def test_rows_left_out_may_hold_anything(rows: Rows, seeds: Seeds, engine: Engine) -> None:
+def test_other_rows_may_have_any_values(rows: Rows, seeds: Seeds, engine: Engine) -> None:
     X, y = rows.X.copy(), rows.y.copy()
     X[70:], y[70:] = np.nan, np.inf
     jobs = jobs_of(SPEC, CONFIGS["early stopping"], seeds, [np.arange(70)] * 3)

@@ -1,4 +1,4 @@
-"""The torch engine: equal to the reference for the library's networks, and a home for the user's own."""
+"""The torch engine: equal to the reference for the library's networks; it also trains modules of the user."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from bdkn.networks import (
     Trained,
     TrainingConfig,
 )
-from bdkn.networks.job import Streams
 from bdkn.networks.mlp import NUMPY, torch_functions
 from bdkn.networks.objective import get_objective
 from bdkn.networks.reference import ReferenceEngine
@@ -83,7 +82,7 @@ def test_equals_the_reference(rows: Rows, seeds: Seeds, activation: str, objecti
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_losses_are_the_objectives_for_any_variance(objective: str) -> None:
+def test_losses_are_those_of_the_objectives_for_any_variance(objective: str) -> None:
     mean, y = np.random.default_rng(3).normal(size=(2, 121))
     outputs, formula = np.stack([mean, np.linspace(-60, 60, 121)], axis=-1), get_objective(objective, 0.5)
     ours = formula.loss_and_gradient(torch_functions(), torch.tensor(outputs), torch.tensor(y))
@@ -128,10 +127,10 @@ def test_diverges_as_silently_as_the_reference(rows: Rows, seeds: Seeds) -> None
 
 
 def test_reports_are_those_of_the_reference(rows: Rows, seeds: Seeds) -> None:
-    told: dict[str, list[EpochReport]] = {"torch": [], "reference": []}
+    reports: dict[str, list[EpochReport]] = {"torch": [], "reference": []}
     for engine, name in ((TorchEngine(dtype="float64"), "torch"), (ReferenceEngine(np.float64), "reference")):
-        engine.train(jobs_of(SPEC, STOPPING, seeds), rows, watch=rows.X[:4], on_epoch=told[name].append)
-    for mine, theirs in zip(told["torch"], told["reference"], strict=True):
+        engine.train(jobs_of(SPEC, STOPPING, seeds), rows, watch=rows.X[:4], on_epoch=reports[name].append)
+    for mine, theirs in zip(reports["torch"], reports["reference"], strict=True):
         assert (mine.job, mine.epoch) == (theirs.job, theirs.epoch)
         assert mine.loss == pytest.approx(theirs.loss, rel=1e-9)
         assert mine.validation_loss == pytest.approx(theirs.validation_loss, rel=1e-9)
@@ -147,7 +146,7 @@ def test_rows_may_be_read_only(rows: Rows, seeds: Seeds) -> None:
 
 
 def test_the_librarys_network_as_a_module_trains_alike(rows: Rows, seeds: Seeds) -> None:
-    """A module with the reference's initial weights walks the reference's path: one loop serves both."""
+    """A module with the initial weights of the reference has the same losses and outputs as the reference."""
     initial, _ = start_networks(SPEC, seeds)
     made: list[Any] = []
 
@@ -216,7 +215,7 @@ def test_modules_validate_in_evaluation_mode(rows: Rows, seeds: Seeds) -> None:
     trained = TorchEngine(module=make).train(jobs_of(SPEC, config, seeds), rows)
     means, _ = trained.networks.outputs(rows.X)
     for h, seed in enumerate(seeds):
-        held_out = split_of(len(rows.y), 0.25, Streams.of(seed).split)[1]
+        held_out = split_of(len(rows.y), 0.25, seed)[1]
         loss = (weights_of(rows) * (means[h] - rows.y) ** 2 / 2)[held_out].mean()
         assert trained.validation_curves[h][trained.best_epochs[h]] == pytest.approx(loss, rel=1e-5)
 
@@ -252,7 +251,7 @@ def test_module_reports_and_best_weights(rows: Rows, seeds: Seeds) -> None:
     assert any(trained.best_epochs[h] < len(trained.loss_curves[h]) - 1 for h in range(len(seeds)))
 
 
-def test_module_networks_are_chosen_counted_and_judged(rows: Rows, seeds: Seeds) -> None:
+def test_module_networks_can_be_indexed_counted_and_checked(rows: Rows, seeds: Seeds) -> None:
     networks = TorchEngine(module=small).train(jobs_of(SPEC, TrainingConfig(epochs=1), seeds), rows).networks
     whole = networks.outputs(rows.X)[0]
     np.testing.assert_array_equal(networks[np.array([2, 0])].outputs(rows.X)[0], whole[[2, 0]])

@@ -1,4 +1,4 @@
-"""One program for many jobs gives each job the numbers that it has alone."""
+"""A program of many jobs gives each job the same numbers as training it alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of the columns of a table, in words."""
+"""Report on the columns of a table, in words."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from bdkn.data.columns import CategoryColumn, ColumnEncoder, DateColumn, NumberColumn, TextColumn, UnusedColumn
+from bdkn.data.columns import CYCLES, ColumnEncoder, DateColumn, NumberColumn, TextColumn, UnusedColumn
 from bdkn.data.encoder import TableEncoder
 from bdkn.errors import ColumnsWarning, warn_user
 from bdkn.typing import FloatArray
 
-_COPY = 1e-9
-"""A column repeats the target if its correlation with it, or that of their ranks, is less than this from ±1."""
+_TOLERANCE = 1e-9
+"""Maximum distance of the correlation from ±1 if a column repeats the target."""
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnReport:
-    """What each column of a table became, and why. It is the attribute ``columns_`` of a fitted regressor.
+    """Inputs of each column of a table, with the reason: the attribute ``columns_`` of a fitted regressor.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class ColumnReport:
 
     @classmethod
     def of(cls, encoder: TableEncoder) -> ColumnReport:
-        """Return the report about an encoder.
+        """Return the report on an encoder.
 
         Parameters
         ----------
@@ -44,12 +44,16 @@ class ColumnReport:
         report : ColumnReport
             One entry per column.
         """
-        notes = encoder.notes or ("",) * len(encoder.columns)
-        return cls([_row(column, note) for column, note in zip(encoder.columns, notes, strict=True)])
+        rows = []
+        for column, note in zip(encoder.columns, encoder.notes or ("",) * len(encoder.columns), strict=True):
+            becomes, why = _becomes_and_why(column)
+            why = "; ".join(filter(None, (note, why)))
+            rows.append({"name": column.name, "kind": column.kind, "becomes": becomes, "why": why})
+        return cls(rows)
 
     @classmethod
     def of_numbers(cls, names: Iterable[Any]) -> ColumnReport:
-        """Return the report about the columns of an array of numbers.
+        """Return the report on the columns of an array of numbers.
 
         Parameters
         ----------
@@ -95,9 +99,12 @@ def tell_copies(encoder: TableEncoder, inputs: FloatArray, y: FloatArray) -> Non
     """Warn of columns of numbers that repeat the target."""
     if len(y) < 10 or np.ptp(y) == 0:
         return
-    places = np.searchsorted(encoder.column_of_feature, np.arange(len(encoder.columns)))
-    numbers = [(c.name, inputs[:, j]) for c, j in zip(encoder.columns, places, strict=True) if _is_number(c)]
-    found = [name for name, values in numbers if _repeats(values, y)]
+    first_input = np.searchsorted(encoder.column_of_feature, np.arange(len(encoder.columns)))
+    found = [
+        column.name
+        for column, j in zip(encoder.columns, first_input, strict=True)
+        if isinstance(column, NumberColumn) and _is_linear(inputs[:, j], y)
+    ]
     if found:
         names, source = ", ".join(map(repr, found)), "one of them" if len(found) > 1 else "it"
         warn_user(
@@ -107,74 +114,33 @@ def tell_copies(encoder: TableEncoder, inputs: FloatArray, y: FloatArray) -> Non
         )
 
 
-def _is_number(column: ColumnEncoder) -> bool:
-    return isinstance(column, NumberColumn)
-
-
-def _repeats(values: FloatArray, y: FloatArray) -> bool:
+def _is_linear(values: FloatArray, y: FloatArray) -> bool:
     """Return whether the target is a linear function of the values up to rounding."""
     if np.ptp(values) == 0:
         return False
     with np.errstate(all="ignore"):
-        return bool(abs(np.corrcoef(values, y)[0, 1]) > 1 - _COPY)
+        return bool(abs(np.corrcoef(values, y)[0, 1]) > 1 - _TOLERANCE)
 
 
-def _row(column: ColumnEncoder, note: str) -> dict[str, Any]:
-    kind, becomes, why = _words(column)
-    return {"name": column.name, "kind": kind, "becomes": becomes, "why": "; ".join(filter(None, (note, why)))}
-
-
-def _words(column: ColumnEncoder) -> tuple[str, str, str]:
-    """Return kind, what a column becomes, and why."""
+def _becomes_and_why(column: ColumnEncoder) -> tuple[str, str]:
+    """Return the words for the inputs of a column, and for the reason."""
     if isinstance(column, UnusedColumn):
-        return column.kind, "nothing: it is not used", column.why
+        return "nothing: it is not used", column.why
     if isinstance(column, TextColumn):
-        return (
-            "text",
-            f"{column.n_codes} numbers, by the parts of words in it",
-            "nearly every row has a text of its own",
-        )
+        return f"{column.n_codes} numbers, by the parts of words in it", "nearly every row has a text of its own"
+    missing = "some values are missing" if column.some_missing else ""
+    if isinstance(column, NumberColumn):
+        return "itself" + (", and whether it is missing" if column.some_missing else ""), missing
     if isinstance(column, DateColumn):
-        return "date", ", ".join(("the day as a number", *_cycles(column))), _missing(column)
-    if isinstance(column, CategoryColumn):
-        return (
-            "category",
-            _category(column),
-            _n_values(column) + _also(_missing(column)),
-        )
-    assert isinstance(column, NumberColumn)
-    return column.kind, "itself" + (", and whether it is missing" if column.some_missing else ""), _missing(column)
-
-
-def _category(column: CategoryColumn) -> str:
-    hot = sum(" = " in feature for feature in column.features)
-    whole = "every value" if hot >= len(column.values) - 1 else f"the {hot} most frequent values"
-    parts = [f"one input for {whole}"] if hot else []
+        return ", ".join(["the day as a number", *(CYCLES[length] for length in column.cycles)]), missing
+    n, indicators, parts = len(column.values), sum(" = " in feature for feature in column.features), []
+    if indicators:
+        which = "every value" if indicators >= n - 1 else f"the {indicators} most frequent values"
+        parts.append(f"one input for {which}")
     if column.ordered:
         parts.append("the number of its level")
-    if _has_statistics(column):
+    statistics = column.inputs[:, -2:]  # equal for all values if the targets of values do not differ
+    if column.n_target > 0 and (not statistics.any() or np.ptp(statistics, axis=0).any()):
         parts.append("the mean target of other rows with this value, and how many there are")
-    return ", ".join(parts) or "nothing: targets of its values differ no more than by chance"
-
-
-def _has_statistics(column: CategoryColumn) -> bool:
-    """Return whether statistics of targets are inputs; they are equal if the targets of values do not differ."""
-    learned = column.inputs[:, -2:]
-    return column.n_target > 0 and (not learned.any() or bool(np.ptp(learned, axis=0).any()))
-
-
-def _n_values(column: CategoryColumn) -> str:
-    return "1 value" if len(column.values) == 1 else f"{len(column.values)} values"
-
-
-def _cycles(column: DateColumn) -> tuple[str, ...]:
-    words = {1.0: "time of day", 7.0: "weekday"}
-    return tuple(words.get(length, "time of year") for length in column.cycles)
-
-
-def _missing(column: Any) -> str:
-    return "some values are missing" if column.some_missing else ""
-
-
-def _also(text: str) -> str:
-    return f", {text}" if text else ""
+    becomes = ", ".join(parts) or "nothing: targets of its values differ no more than by chance"
+    return becomes, ("1 value" if n == 1 else f"{n} values") + (f", {missing}" if missing else "")

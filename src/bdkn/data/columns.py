@@ -1,15 +1,14 @@
-"""Encoders of single columns of a data frame, by the kind of their values.
+"""Encoders of single columns of a data frame.
 
-An encoder works in two steps. ``code`` turns values into finite numbers without knowledge of the target; ``expand``
-turns these into inputs.
+Each encoder works in two steps: ``code`` converts values to finite numbers that do not depend on targets, and
+``expand`` converts these codes to inputs.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,51 +16,56 @@ from scipy.sparse import csr_matrix
 from scipy.special import ndtri
 
 from bdkn.data.reading import RawColumn
-from bdkn.errors import InvalidParameterError
 from bdkn.storage.fields import Choice, Either, Items, Plain, floats, must, stored
 from bdkn.typing import FloatArray, IndexArray
 
 ONE_HOT = 12
-"""A category with more values than this has an input for its most frequent values only."""
+"""Maximum number of values of a category for each value to get its own indicator."""
 
-_FREQUENT = 20
-"""Rows that a value must have to be one of these."""
+_MIN_ROWS_OF_VALUE = 20
+"""Minimum rows for a value to get its own indicator, in a category with more values than that."""
 
 _YEAR, _WEEK = 365.2425, 7.0
 
 CYCLES = {_YEAR: "time of year", _WEEK: "weekday", 1.0: "time of day"}
-"""By length in days: the cycles in which a date has a place."""
+"""Names of the cycles of dates, by their length in days."""
 
 ColumnName = Annotated[Any, Either(tuple, Items(Plain(single=True)), Plain(single=True))]
-"""The name of a column: text, a number or, with several headers, a tuple of them."""
+"""Name of a column: text, a number or, with several headers, a tuple of them."""
 
 
-class ColumnEncoder(Protocol):
-    """Encoder of one column."""
+class _NumericColumn:
+    """Base class of encoders of numbers, with ``fill`` in place of missing ones."""
 
-    @property
-    def name(self) -> Any:
-        """The name of the column."""
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """The names of the inputs that it becomes."""
+    name: ColumnName
+    fill: float
+    some_missing: bool
 
     @property
     def n_codes(self) -> int:
-        """The number of codes per value."""
+        """The number of codes per value: two if there were missing values in training."""
+        return 2 if self.some_missing else 1
 
     def code(self, column: RawColumn) -> FloatArray:
-        """Return the codes (n, n_codes) of the values, all finite."""
+        """Return the numbers and, if there were missing values in training, whether each is missing."""
+        missing = np.isnan(column.values)
+        filled = np.where(missing, self.fill, column.values) if missing.any() else column.values
+        return np.column_stack([filled, missing]) if self.some_missing else filled[:, None]
 
-    def expand(self, codes: FloatArray) -> FloatArray:
-        """Return the inputs (n, n_features) of codes."""
+    @property
+    def _plain_features(self) -> tuple[str, ...]:
+        return (str(self.name), f"{self.name} is missing")[: self.n_codes]
+
+
+def _median(column: RawColumn) -> float:
+    """Return the median of the values that are not missing, 0 if all are."""
+    return 0.0 if column.missing.all() else float(np.median(column.values[~column.missing]))
 
 
 @stored
 @dataclass(frozen=True, eq=False)
-class NumberColumn:
-    """A column of numbers: itself, with ``fill`` in place of missing ones, and whether it is missing, if some were."""
+class NumberColumn(_NumericColumn):
+    """Encoder of numbers as themselves, and as an indicator of missing values if there were any in training."""
 
     name: ColumnName
     fill: float
@@ -71,26 +75,13 @@ class NumberColumn:
 
     @classmethod
     def fit(cls, column: RawColumn) -> NumberColumn:
-        """Return the encoder of training values."""
-        missing = column.missing
-        fill = 0.0 if missing.all() else float(np.median(column.values[~missing]))
-        return cls(column.name, fill, bool(missing.any()), column.kind, column.form)
+        """Fit the encoder to training values."""
+        return cls(column.name, _median(column), bool(column.missing.any()), column.kind, column.form)
 
     @property
     def features(self) -> tuple[str, ...]:
         """The names of the inputs."""
-        return (str(self.name), f"{self.name} is missing")[: self.n_codes]
-
-    @property
-    def n_codes(self) -> int:
-        """The number of codes per value."""
-        return 2 if self.some_missing else 1
-
-    def code(self, column: RawColumn) -> FloatArray:
-        """Return the numbers and, if some were missing in training, which are."""
-        missing = np.isnan(column.values)
-        filled = np.where(missing, self.fill, column.values) if missing.any() else column.values
-        return np.column_stack([filled, missing]) if self.some_missing else filled[:, None]
+        return self._plain_features
 
     def expand(self, codes: FloatArray) -> FloatArray:
         """Return the codes themselves."""
@@ -99,14 +90,15 @@ class NumberColumn:
 
 @stored
 @dataclass(frozen=True, eq=False)
-class DateColumn:
-    """A column of moments: the day as a number and, where training rows vary in them, season, weekday and hour."""
+class DateColumn(_NumericColumn):
+    """Encoder of dates: the day as a number, and season, weekday and time of day if these vary in training."""
 
     name: ColumnName
     fill: float
     some_missing: bool
     cycles: tuple[float, ...]
     form: str = ""
+    kind: ClassVar[str] = "date"
 
     def check(self) -> None:
         """Raise unless the cycles are known."""
@@ -114,34 +106,24 @@ class DateColumn:
 
     @classmethod
     def fit(cls, column: RawColumn) -> DateColumn:
-        """Return the encoder of training values."""
-        plain = NumberColumn.fit(column)
+        """Fit the encoder to training values."""
         days = column.values[~column.missing]
         span = float(np.ptp(days)) if len(days) else 0.0
         weekdays = len(np.unique(np.floor(days) % _WEEK)) > 1 and span >= 2 * _WEEK
-        moment = np.exp(2j * np.pi * days)  # the time of day on its circle, where those around midnight are close
+        moment = np.exp(2j * np.pi * days)  # the time of day on a circle, so that times around midnight are close
         hours = bool((np.abs(moment - moment[:1]) > 1e-6).any()) and span >= 2.0
         varied = ((_YEAR, span >= 1.5 * _YEAR), (_WEEK, weekdays), (1.0, hours))
         cycles = tuple(length for length, varies in varied if varies)
-        return cls(column.name, plain.fill, plain.some_missing, cycles, column.form)
+        return cls(column.name, _median(column), bool(column.missing.any()), cycles, column.form)
 
     @property
     def features(self) -> tuple[str, ...]:
         """The names of the inputs."""
         pairs = [f"{self.name}: {CYCLES[length]} ({part})" for length in self.cycles for part in ("sine", "cosine")]
-        return (*NumberColumn(self.name, self.fill, self.some_missing).features, *pairs)
-
-    @property
-    def n_codes(self) -> int:
-        """The number of codes per value."""
-        return 2 if self.some_missing else 1
-
-    def code(self, column: RawColumn) -> FloatArray:
-        """Return the days and, if some were missing in training, which are."""
-        return NumberColumn(self.name, self.fill, self.some_missing).code(column)
+        return (*self._plain_features, *pairs)
 
     def expand(self, codes: FloatArray) -> FloatArray:
-        """Return the days and their place in each cycle."""
+        """Return the codes, and the sine and cosine of the place in each cycle."""
         turns = codes[:, :1] * (2 * np.pi / np.array(self.cycles)) if self.cycles else np.empty((len(codes), 0))
         pairs = np.stack([np.sin(turns), np.cos(turns)], axis=2).reshape(len(codes), -1)
         return np.hstack([codes, pairs])
@@ -150,11 +132,12 @@ class DateColumn:
 @stored
 @dataclass(frozen=True, eq=False)
 class CategoryColumn:
-    """A column of categories: ``inputs`` (k + 2, q) has a row for each of k values, missing ones and unseen ones.
+    """Encoder of categories; ``inputs`` (k + 2, q) has a row for each of k values, missing values and unseen values.
 
-    A code is the number of a value, k if it is missing, k + 1 if it was not seen in training. The inputs are one for
-    each frequent value, 1 where a row has it; in an ordered category the number of the value; and, with ``n_target``,
-    the mean normal score of the targets of rows with this value and the logarithm of their number, as the last ones.
+    The code of a value is its number, k if it is missing, and k + 1 if it is unseen, that is, not in the training rows.
+    Inputs are an indicator of each frequent value; the number of the value if the category is ordered; and, as the last
+    ones, if ``n_target`` is 2, the mean normal score of the targets of rows with the value and the logarithm of the
+    number of these rows.
     """
 
     name: ColumnName
@@ -164,9 +147,11 @@ class CategoryColumn:
     features: tuple[str, ...]
     n_target: int = 0
     ordered: bool = False
+    kind: ClassVar[str] = "category"
+    n_codes: ClassVar[int] = 1
 
     def check(self) -> None:
-        """Raise unless values are distinct, and have the inputs of all features."""
+        """Raise unless values are distinct and have the inputs of all features."""
         k, q = len(self.values), len(self.features)
         must(len(set(self.values)) == k, "no value must be there twice")
         must(self.inputs.shape == (k + 2, q), f"inputs must have shape {(k + 2, q)}; got {self.inputs.shape}")
@@ -174,47 +159,47 @@ class CategoryColumn:
 
     @classmethod
     def fit(cls, column: RawColumn, *, one_hot: int = ONE_HOT, targets: bool | None = None) -> CategoryColumn:
-        """Return the encoder of training values, whose target statistics are still to be learned."""
+        """Fit the encoder to training values, without the statistics of targets."""
         known = column.values[~column.missing]
-        values, size = (
-            np.unique(known.astype(str), return_counts=True) if len(known) else (np.empty(0, str), np.empty(0))
-        )
+        values: NDArray[Any] = np.empty(0, str)
+        size: NDArray[Any] = np.empty(0)
+        if len(known):
+            values, size = np.unique(known.astype(str), return_counts=True)
         if column.levels:
             values = np.array([level for level in column.levels if level in set(values)])
             size = np.array([(known == value).sum() for value in values])
-        n_missing = int(column.missing.sum())
+        some_missing = bool(column.missing.any())
         use_targets = len(values) > one_hot if targets is None else targets
-        hot = _frequent(size, one_hot)
-        blocks, features = [_one_hot(len(values), hot, n_missing)], [f"{column.name} = {values[j]}" for j in hot]
-        if len(values) == 2 and not n_missing:  # one input tells two values apart
-            blocks, features = [blocks[0][:, 1:]], features[1:]
-            blocks[0][2:] = size[1] / size.sum()  # a value that is neither is between them
-        if n_missing:
+        frequent = _frequent(size, one_hot)
+        indicators = np.zeros((len(values) + 2, len(frequent) + some_missing))
+        indicators[frequent, range(len(frequent))] = 1.0
+        features = [f"{column.name} = {values[j]}" for j in frequent]
+        if some_missing:
+            indicators[len(values), -1] = 1.0
+        if len(values) == 2 and not some_missing:  # one input distinguishes two values
+            indicators, features = indicators[:, 1:], features[1:]
+            indicators[2:] = size[1] / size.sum()  # other values lie between the two
+        if some_missing:
             features.append(f"{column.name} is missing")
+        tables = [indicators]
         if column.levels and len(values) > 2:
-            place = np.arange(len(values), dtype=np.float64)
-            middle = float(np.average(place, weights=size))
-            blocks.append(np.r_[place, middle, middle][:, None])
+            level = np.arange(len(values), dtype=np.float64)
+            middle = float(np.average(level, weights=size))
+            tables.append(np.r_[level, middle, middle][:, None])
             features.append(f"{column.name}: number of the level")
         if use_targets:
-            blocks.append(np.zeros((len(values) + 2, 2)))
+            tables.append(np.zeros((len(values) + 2, 2)))
             features += [f"{column.name}: mean target", f"{column.name}: logarithm of the number of rows"]
         names = tuple(map(str, values.tolist()))
-        inputs = np.hstack(blocks)
-        return cls(column.name, names, n_missing > 0, inputs, tuple(features), 2 * use_targets, bool(column.levels))
-
-    @property
-    def n_codes(self) -> int:
-        """The number of codes per value."""
-        return 1
+        inputs = np.hstack(tables)
+        return cls(column.name, names, some_missing, inputs, tuple(features), 2 * use_targets, bool(column.levels))
 
     def code(self, column: RawColumn) -> FloatArray:
         """Return the number of each value."""
-        unseen = len(self.values) + 1
+        k = len(self.values)
         number: dict[str | None, int] = {value: j for j, value in enumerate(self.values)}
-        number[None] = unseen - 1
-        found = (number.get(value, unseen) for value in column.values)
-        return np.fromiter(found, np.float64, len(column.values))[:, None]
+        number[None] = k
+        return np.array([number.get(value, k + 1) for value in column.values], dtype=np.float64)[:, None]
 
     def expand(self, codes: FloatArray) -> FloatArray:
         """Return the inputs of each value."""
@@ -223,10 +208,9 @@ class CategoryColumn:
     def learn(
         self, codes: FloatArray, scores: FloatArray, counts: FloatArray, parts: IndexArray
     ) -> tuple[CategoryColumn, FloatArray]:
-        """Return the encoder with target statistics of all rows, and the inputs of these rows.
+        """Return the encoder with statistics of the targets of all rows, and the inputs of these rows.
 
-        The statistics in the inputs of a row are those of the rows of other parts, so that its own target is not among
-        them.
+        The statistics in the inputs of a row are computed from the rows of other parts, and so without its own target.
         """
         number, k = codes[:, 0].astype(np.intp), len(self.values) + 1
         inputs = self.expand(codes)
@@ -235,24 +219,31 @@ class CategoryColumn:
         for part in range(FOLDS):
             at, others = parts == part, parts != part
             if at.any() and others.any():
-                known = TargetStatistics.of(number[others], scores[others], counts[others], k)
-                share = counts.sum() / counts[others].sum()
-                inputs[at, -2:] = _statistics(known, share)[number[at]]
+                statistics = TargetStatistics.of(number[others], scores[others], counts[others], k)
+                inputs[at, -2:] = statistics.inputs(counts.sum() / counts[others].sum())[number[at]]
         learned = self.inputs.copy()
-        whole = TargetStatistics.of(number, scores, counts, k)
-        learned[:, -2:] = _statistics(whole, 1.0)
-        # Without a difference between values, statistics are noise, which inputs of equal scale would magnify. And if
-        # rows of one value are in one part, no training row has seen its value.
-        if not whole.differ or not inputs[:, -1].any():
+        statistics = TargetStatistics.of(number, scores, counts, k)
+        learned[:, -2:] = statistics.inputs(1.0)
+        # If values do not differ, the statistics are noise, which would be magnified when inputs are scaled. If all
+        # rows of each value are in one part, no training row has statistics of its value.
+        if not statistics.differ or not inputs[:, -1].any():
             learned[:, -2:] = learned[-1, -2:]
             inputs[:, -2:] = learned[-1, -2:]
         return replace(self, inputs=learned), inputs
 
 
+def _frequent(size: NDArray[Any], most: int) -> list[int]:
+    """Return the numbers of the values with an indicator: all of at most ``most`` values, else the frequent ones."""
+    if len(size) <= most:
+        return list(range(len(size)))
+    order = np.argsort(-size, kind="stable")[:most]
+    return sorted(int(j) for j in order if size[j] >= _MIN_ROWS_OF_VALUE)
+
+
 @stored
 @dataclass(frozen=True, eq=False)
 class UnusedColumn:
-    """A column that is not used, for the reason told."""
+    """A column that is not used, with the reason ``why``."""
 
     name: ColumnName
     kind: str
@@ -269,69 +260,40 @@ class UnusedColumn:
         return codes
 
 
-def check_finite(column: RawColumn) -> None:
-    """Raise if a column holds infinite numbers."""
-    if column.kind != "text" and np.isinf(column.values).any():
-        row = int(np.flatnonzero(np.isinf(column.values))[0])
-        raise InvalidParameterError(
-            f"column {column.name!r} must hold finite or missing numbers; row {row} is {column.values[row]}: "
-            "correct it, or leave it missing"
-        )
-
-
-def _frequent(size: NDArray[Any], most: int) -> list[int]:
-    """Return the numbers of the values that have an input: all if they are few, else the most frequent ones."""
-    if len(size) <= most:
-        return list(range(len(size)))
-    order = np.argsort(-size, kind="stable")[:most]
-    return sorted(int(j) for j in order if size[j] >= _FREQUENT)
-
-
-def _one_hot(n_values: int, hot: Sequence[int], n_missing: int) -> FloatArray:
-    """Return the inputs (n_values + 2, ..) of all values, missing and unseen ones."""
-    inputs = np.zeros((n_values + 2, len(hot) + (n_missing > 0)))
-    inputs[list(hot), range(len(hot))] = 1.0
-    if n_missing:
-        inputs[n_values, -1] = 1.0
-    return inputs
-
-
-def _statistics(known: TargetStatistics, share: float) -> FloatArray:
-    """Return mean score and logarithm of the number of rows of each value and, last, of a value that was not seen."""
-    table = np.column_stack([known.mean, np.log1p(share * known.count)])
-    return np.vstack([table, [known.overall, 0.0]])
-
-
 BUCKETS = 2048
-"""Numbers that runs of letters are hashed to."""
+"""Number of buckets to which character sequences are hashed."""
 
-_DIRECTIONS = 8
-_LENGTH = 4
+_MAX_DIRECTIONS = 8
+"""Maximum number of inputs of a column of text."""
+
+_SEQUENCE = 4
+"""Length of character sequences."""
 
 
 @stored
 @dataclass(frozen=True, eq=False)
 class TextColumn:
-    """A column of free text: its coordinates along the directions (buckets, k) in which training texts differ most.
+    """Encoder of free text as coordinates along the ``directions`` (buckets, k) in which training texts differ most.
 
-    A text is the set of all runs of four letters in it, each hashed to one of the buckets and weighted by how rare the
-    bucket is (``rarity``).
+    A text is represented by its set of sequences of four characters. Each is hashed to a bucket, which is weighted by
+    the logarithm of its inverse frequency (``rarity``).
     """
 
     name: ColumnName
     rarity: Annotated[FloatArray, floats(BUCKETS)]
     directions: Annotated[FloatArray, floats(BUCKETS, "k")]
+    kind: ClassVar[str] = "text"
 
     @classmethod
     def fit(cls, column: RawColumn) -> TextColumn:
-        """Return the encoder of training texts."""
+        """Fit the encoder to training texts."""
         from scipy.sparse.linalg import svds
 
         table = _buckets(column)
         rows = np.asarray((table > 0).sum(axis=0)).ravel()
         rarity = np.log((1 + table.shape[0]) / (1 + rows))
-        weighted = _normalized(table, rarity)
-        k = max(1, min(_DIRECTIONS, min(weighted.shape) - 1))
+        weighted = _weighted(table, rarity)
+        k = max(1, min(_MAX_DIRECTIONS, min(weighted.shape) - 1))
         _, size, directions = svds(weighted, k=k, v0=np.ones(min(weighted.shape)))
         order = np.argsort(-size)
         directions = directions[order]
@@ -349,8 +311,8 @@ class TextColumn:
         return tuple(f"{self.name}: text {j + 1}" for j in range(self.n_codes))
 
     def code(self, column: RawColumn) -> FloatArray:
-        """Return the coordinates of each text; a missing one is at the origin."""
-        return np.asarray(_normalized(_buckets(column), self.rarity) @ self.directions)
+        """Return the coordinates of each text; those of a missing text are zero."""
+        return np.asarray(_weighted(_buckets(column), self.rarity) @ self.directions)
 
     def expand(self, codes: FloatArray) -> FloatArray:
         """Return the codes themselves."""
@@ -358,36 +320,39 @@ class TextColumn:
 
 
 def _buckets(column: RawColumn) -> Any:
-    """Return which buckets (n, buckets) the runs of letters of each text fall into."""
+    """Return a sparse table (n, buckets) with 1 for each bucket of the character sequences of a text."""
     rows, columns = [], []
     for row, text in enumerate(column.values):
         padded = f" {(text or '').lower()} "
-        runs = {padded[j : j + _LENGTH] for j in range(max(1, len(padded) - _LENGTH + 1))} if text else set()
-        found = {zlib.crc32(run.encode()) % BUCKETS for run in runs}
+        starts = range(max(1, len(padded) - _SEQUENCE + 1)) if text else ()
+        found = {zlib.crc32(padded[j : j + _SEQUENCE].encode()) % BUCKETS for j in starts}
         rows += [row] * len(found)
         columns += sorted(found)
     return csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(column.values), BUCKETS))
 
 
-def _normalized(table: Any, rarity: FloatArray) -> Any:
-    """Return the weighted table with rows of length one."""
+def _weighted(table: Any, rarity: FloatArray) -> Any:
+    """Return the table with weighted columns and rows of unit length."""
     weighted = table.multiply(rarity).tocsr()
     length = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
     return weighted.multiply(1.0 / np.where(length > 0, length, 1.0)[:, None]).tocsr()
 
 
-FOLDS = 5
-"""Number of parts of the training rows; what a row receives is computed from the other parts."""
+ColumnEncoder = CategoryColumn | DateColumn | NumberColumn | TextColumn | UnusedColumn
+"""Encoder of one column."""
 
-_LARGEST_RATIO = 1000.0
-"""The variance within values over that between values, if the latter cannot be told from zero."""
+FOLDS = 5
+"""Number of parts of the training rows; statistics of targets for a row are computed from the other parts."""
+
+_MAX_RATIO = 1000.0
+"""Maximum ratio of the variance within values to that between values, also used if the latter is estimated as zero."""
 
 
 @dataclass(frozen=True, eq=False)
 class TargetStatistics:
-    """For each of k values, the mean score (k,) of its rows, shrunk towards that of all rows, and the rows (k,).
+    """For each of k values, the mean score (k,) of its rows, shrunk towards that of all rows, and their number (k,).
 
-    ``differ`` says whether means of values differ by more than chance explains.
+    ``differ`` is whether the means of values differ by more than chance.
     """
 
     mean: FloatArray
@@ -399,27 +364,25 @@ class TargetStatistics:
     def of(cls, codes: IndexArray, scores: FloatArray, counts: FloatArray, n_values: int) -> TargetStatistics:
         """Return the statistics of rows with values ``codes`` and ``scores``, each counted ``counts`` times.
 
-        The mean of a value with n rows is shrunk by n / (n + s), where s is the variance within values over that
-        between values: the posterior mean under a Gaussian prior whose variance is estimated.
+        The mean of a value with n rows is shrunk by n / (n + s), where s is the ratio of the variance within values to
+        that between values: the posterior mean under a Gaussian prior whose variance is estimated.
         """
         size: FloatArray = np.bincount(codes, counts, n_values).astype(np.float64)
-        total: FloatArray = np.bincount(codes, counts * scores, n_values).astype(np.float64)
-        overall = float(total.sum() / max(size.sum(), 1e-300))
-        raw = np.divide(total, size, out=np.full(n_values, overall), where=size > 0)
-        within = float(counts @ (scores - raw[codes]) ** 2)
-        free = max(float(size.sum() - (size > 0).sum()), 1.0)
-        s = _ratio(size, raw, overall, within / free)
-        return cls(overall + size / (size + s) * (raw - overall), size, overall, s < _LARGEST_RATIO)
+        sums: FloatArray = np.bincount(codes, counts * scores, n_values).astype(np.float64)
+        total, seen = size.sum(), int((size > 0).sum())
+        overall = float(sums.sum() / max(total, 1e-300))
+        raw = np.divide(sums, size, out=np.full(n_values, overall), where=size > 0)
+        within = float(counts @ (scores - raw[codes]) ** 2) / max(float(total - seen), 1.0)
+        # The expectation of Σ n (mean - overall)² is (seen - 1) · within + spread · between.
+        spread = total - float(size @ size) / total if total > 0 else 0.0
+        between = (float(size @ (raw - overall) ** 2) - (seen - 1) * within) / spread if spread > 0 else 0.0
+        s = float(np.clip(within / between, 1.0, _MAX_RATIO)) if between > 0 else _MAX_RATIO
+        return cls(overall + size / (size + s) * (raw - overall), size, overall, s < _MAX_RATIO)
 
-
-def _ratio(size: FloatArray, raw: FloatArray, overall: float, within: float) -> float:
-    """Return the variance within values over that between values, at least 1 and at most ``_LARGEST_RATIO``."""
-    total = size.sum()
-    spread = float(size @ (raw - overall) ** 2)
-    seen = int((size > 0).sum())
-    room = total - float(size @ size) / total if total > 0 else 0.0
-    between = (spread - (seen - 1) * within) / room if room > 0 else 0.0
-    return float(np.clip(within / between, 1.0, _LARGEST_RATIO)) if between > 0 else _LARGEST_RATIO
+    def inputs(self, share: float) -> FloatArray:
+        """Return mean score and logarithm of the number of rows, ``share`` times, of each value and an unseen one."""
+        table = np.column_stack([self.mean, np.log1p(share * self.count)])
+        return np.vstack([table, [self.overall, 0.0]])
 
 
 def normal_scores(y: FloatArray, counts: FloatArray) -> FloatArray:
@@ -433,7 +396,7 @@ def normal_scores(y: FloatArray, counts: FloatArray) -> FloatArray:
 def parts_of_rows(n: int, sets: IndexArray | None) -> IndexArray:
     """Return the part (n,) of each row, from 0 to FOLDS - 1; rows of one set are in the same part.
 
-    The parts depend on the number of rows alone, so that a second call gives the same.
+    The parts depend only on the number of rows and their sets, so that repeated calls return the same parts.
     """
     labels = np.arange(n) if sets is None else np.unique(sets, return_inverse=True)[1]
     order = np.random.default_rng(labels.max(initial=0)).permutation(labels.max(initial=0) + 1)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bdkn.data.rows import Rows
 from bdkn.data.sources import BlockSource, NamedColumns, Piece, check_piece, not_numeric
@@ -13,10 +14,9 @@ from bdkn.errors import InvalidParameterError, require, shown
 
 
 class DaskRows(BlockSource):
-    """Rows of a Dask data frame, of which one partition at a time is computed.
+    """Rows of a Dask data frame, computed one partition at a time.
 
-    Partitions are computed in their order by the scheduler that is active: a cluster if there is a client, else this
-    process.
+    Partitions are computed in order by the active scheduler: a cluster if there is a client, else this process.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class DaskRows(BlockSource):
             kind = self.frame.dtypes[name]
             if kind != np.dtype(object) and not is_numeric_dtype(kind):
                 raise not_numeric(name, kind, "the frame")
-        super().__init__(self.columns.words)
+        super().__init__(self.columns.role_names)
 
     def _count(self) -> int:
         return len(self.frame)
@@ -79,7 +79,7 @@ class DaskRows(BlockSource):
         return int(self.frame.npartitions)
 
     def partitions(self) -> list[Any]:
-        """Return the partitions in order as delayed objects, which can be computed where the data is.
+        """Return the partitions in order as delayed objects, which can be computed where the data are.
 
         Returns
         -------
@@ -98,20 +98,15 @@ class DaskRows(BlockSource):
 
 def partition_rows(frame: Any, columns: NamedColumns, number: int, first: int = 0) -> Rows:
     """Return the checked rows of a partition, a pandas data frame whose first row has the number ``first``."""
-    return check_piece(_piece(frame, columns, number), first, columns.words)
+    return check_piece(_piece(frame, columns, number), first, columns.role_names)
 
 
 def _piece(frame: Any, columns: NamedColumns, number: int) -> Piece:
-    weights, groups = columns.sample_weight, columns.groups
-    return Piece(
-        frame[list(columns.inputs)],
-        _numbers(frame[columns.target]),
-        None if weights is None else _numbers(frame[weights]),
-        None if groups is None else np.asarray(frame[groups]),
-        f"partition {number}",
-    )
+    def numbers(name: Any) -> NDArray[Any]:
+        """Return a column of numbers in double precision, nan for missing ones; other objects unchanged."""
+        column = frame[name]
+        is_object = column.dtype == np.dtype(object)
+        return np.asarray(column if is_object else column.to_numpy(np.float64, na_value=np.nan))
 
-
-def _numbers(column: Any) -> Any:
-    """Return a pandas column of numbers in double precision, nan where they are missing; other objects as they are."""
-    return np.asarray(column) if column.dtype == np.dtype(object) else column.to_numpy(np.float64, na_value=np.nan)
+    X = frame[list(columns.inputs)]
+    return columns.piece(X, numbers, lambda name: np.asarray(frame[name]), f"partition {number}")

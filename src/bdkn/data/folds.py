@@ -17,11 +17,13 @@ from sklearn.model_selection._split import GroupsConsumerMixin
 from bdkn.data.repeated_rows import find_repeated_rows
 from bdkn.data.rows import Rows, RowSelection, RowsWithout, missing_labels
 from bdkn.data.sample import MemberFolds, Numbers, fold_of, group_numbers
-from bdkn.errors import InvalidParameterError, RepeatedRowsWarning, check_number, shown, warn_user
+from bdkn.errors import InvalidParameterError, RepeatedRowsWarning, check_choice, check_number, shown, warn_user
 from bdkn.storage.fields import Entropy, Number, integers, must, sizes, stored
 from bdkn.typing import IndexArray
 
 _RowNumbers = Annotated[IndexArray, integers("*")]
+
+DESIGNS = ("cross-fit", "hold-out", "in-sample")
 
 N_FOLDS = 5
 """Number of folds where ``cv`` is None."""
@@ -360,6 +362,15 @@ def _shuffles_rows(cv: Any) -> bool:
 
 def _is_row_numbers(cv: Any) -> bool:
     return isinstance(cv, Iterable) and not isinstance(cv, str)
+
+
+def check_design(design: str, cv: Any) -> None:
+    """Raise unless ``cv`` is a value that the design allows."""
+    check_choice("design", design, DESIGNS)
+    if design == "hold-out" and cv is not None:
+        check_number("cv, the fraction of the rows that design='hold-out' holds out,", cv, low=0, high=0.9, strict=True)
+    elif design == "cross-fit":
+        check_cv(cv)
 
 
 def check_cv(cv: Any) -> None:

@@ -1,4 +1,4 @@
-"""Tables of any kind: as data frames, as numbers, and as members receive them."""
+"""Conversion of tables of any type to data frames, to numbers, and to tables for members of a stack."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def as_frame(columns: Mapping[str, Any]) -> Any:
 
 
 def as_table(X: Any) -> Any:
-    """Return the rows as members receive them: as they are, but as a table whose rows can be taken by number.
+    """Return a table for members of a stack, unchanged if its rows can be selected by number.
 
-    Floats become those of double precision, and arrays contiguous by rows: members that compute in the precision and
-    in the order of what they are given would predict other numbers for equal rows.
+    Arrays of floating-point numbers are converted to double precision and C order, since members that compute in the
+    precision and memory order of their input would otherwise predict different numbers for equal rows.
     """
     if isinstance(X, np.ma.MaskedArray):
         check_readable("X", X)
         X = np.asarray(X)
     if hasattr(X, "columns") and is_frame(X):
-        column_names(X)  # which raises if some are equal
+        column_names(X)  # raises if some are equal
     if hasattr(X, "column_names") and hasattr(X, "to_pandas"):
-        X = X.to_pandas()  # members take no tables of pyarrow
+        X = X.to_pandas()  # members do not accept tables of pyarrow
     table = X.tocsr() if issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
     if isinstance(table, np.ndarray) and table.dtype.kind == "c":
         raise InvalidParameterError(
@@ -51,9 +51,9 @@ def as_table(X: Any) -> Any:
         )
     if not isinstance(table, np.ndarray) and not issparse(table):
         return table
-    kind = np.float64 if table.dtype.kind == "f" else table.dtype
-    with np.errstate(over="ignore"):  # long doubles may be infinite in double precision, which is refused as such
-        return table.astype(kind, copy=False) if issparse(table) else np.asarray(table, dtype=kind, order="C")
+    dtype = np.float64 if table.dtype.kind == "f" else table.dtype
+    with np.errstate(over="ignore"):  # long doubles may become infinite, which is refused later
+        return table.astype(dtype, copy=False) if issparse(table) else np.asarray(table, dtype=dtype, order="C")
 
 
 def numeric_names(X: Any) -> tuple[Any, ...]:
@@ -62,7 +62,7 @@ def numeric_names(X: Any) -> tuple[Any, ...]:
 
 
 def numeric_table(X: Any, names: tuple[Any, ...] | None = None) -> Array | None:
-    """Return some columns of a data frame (None: all that hold numbers), or an array, as numbers; None if it has none.
+    """Return an array, or columns of a data frame (None: all of numbers), as numbers; None if there are none.
 
     A sparse matrix is not converted.
     """
@@ -76,7 +76,7 @@ def numeric_table(X: Any, names: tuple[Any, ...] | None = None) -> Array | None:
 
 
 def _numbers(values: Any) -> FloatArray | None:
-    """Return values in double precision, or None if they are no numbers."""
+    """Return values in double precision, None if they are not numbers."""
     array: NDArray[Any] = np.asarray(values)
     try:
         return None if array.dtype.kind in "SUmM" else array.astype(np.float64)

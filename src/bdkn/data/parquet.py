@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from bdkn.data.reading import column_names
-from bdkn.data.sources import BlockSource, NamedColumns, Piece, block_rows, not_numeric, worded
-from bdkn.errors import InvalidParameterError, require, shown
+from bdkn.data.sources import BlockSource, NamedColumns, Piece, block_rows, not_numeric
+from bdkn.errors import InvalidParameterError, listed, require, shown
 
 _ENDINGS = (".parquet", ".pq", ".parq")
 """File extensions of Parquet files."""
@@ -20,174 +20,17 @@ _BUFFER = 1 << 18
 """Size of the read buffer of a column, in bytes."""
 
 
-def open_dataset(source: Any) -> Any:
-    """Return the Arrow dataset of a file, a folder, a pattern, a list of files, or a dataset."""
-    import pyarrow.dataset as ds
-    import pyarrow.parquet as pq
-
-    if isinstance(source, ds.Dataset):
-        return source
-    if isinstance(source, str) and "://" in source:
-        with named_errors(source):
-            return ds.dataset(source, format="parquet", partitioning="hive")
-    files, folder = find_files(source)
-    parts = {} if folder is None else {"partitioning": "hive", "partition_base_dir": folder}
-    with named_errors(files[0]):
-        column_names(pq.read_schema(files[0]).empty_table())  # which raises if some are equal
-        return ds.dataset(files, format="parquet", **parts)
-
-
-def find_files(source: Any) -> tuple[list[str], str | None]:
-    """Return the Parquet files of a source; and the folder, if the source is one."""
-    if isinstance(source, str | os.PathLike):
-        name = os.fspath(source)
-        if os.path.isdir(name):
-            return _files_of(Path(name)), name
-        found = sorted(glob.glob(name, recursive=True)) if not os.path.exists(name) else [name]
-        if not found:
-            raise InvalidParameterError(f"there is no file {shown(name)}; check the name and the folder")
-        return found, None
-    are_files = isinstance(source, Sequence) and all(isinstance(file, str | os.PathLike) for file in source)
-    if not are_files or not source:
-        raise InvalidParameterError(
-            "ParquetRows needs a file, a folder, a pattern such as 'rows/*.parquet', a list of files or a pyarrow "
-            f"Dataset; got {shown(source)}"
-        )
-    return [file for one in source for file in find_files(one)[0]], None
-
-
-def _files_of(folder: Path) -> list[str]:
-    """Return the Parquet files of a folder and its subfolders, sorted by name, without hidden ones."""
-    files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
-    found = [
-        file
-        for file in files
-        if file.suffix.lower() in _ENDINGS and not any(part.startswith((".", "_")) for part in file.parts)
-    ]
-    if not found:
-        has = f"it has {worded(tuple(sorted(map(str, files))))}" if files else "it is empty"
-        raise InvalidParameterError(
-            f"the folder {folder} must hold Parquet files, whose names end in {', '.join(_ENDINGS)}; {has}"
-        )
-    return [str(folder / file) for file in sorted(found, key=Path.as_posix)]
-
-
-def parquet_fragments(dataset: Any) -> list[Any] | None:
-    """Return the files of a dataset; None if it is filtered or of another format."""
-    import pyarrow.dataset as ds
-
-    try:
-        fragments = list(dataset.get_fragments())
-    except ValueError:  # filtered
-        return None
-    return fragments if all(isinstance(part, ds.ParquetFileFragment) for part in fragments) else None
-
-
-def common_schema(fragments: Sequence[Any], names: Sequence[str] | None) -> Any:
-    """Return the schema of columns (None: all) in all files; raise if a file has other columns or other types."""
-    import pyarrow as pa
-
-    schema = None
-    for part in fragments:
-        with named_errors(part.path):
-            own = with_partition(part)
-        wanted = column_names(own.empty_table()) if names is None else names
-        known = set(own.names) & set(wanted)
-        if schema is not None and (missing := set(schema.names) ^ known):
-            raise InvalidParameterError(
-                f"all files must have the columns of the first; {part.path} and {fragments[0].path} differ in "
-                f"{worded(tuple(sorted(missing)))}: name the columns to read, columns=[...], or correct the file"
-            )
-        own = pa.schema([own.field(name) for name in wanted if name in known])
-        try:
-            schema = own if schema is None else pa.unify_schemas([schema, own], promote_options="permissive")
-        except pa.ArrowException as error:
-            raise InvalidParameterError(
-                f"columns must have one type in all files; those of {part.path} differ ({error}): write it anew"
-            ) from error
-    return schema
-
-
-def with_partition(part: Any) -> Any:
-    """Return the schema of a file, with the columns that are encoded in the names of its folders."""
-    import pyarrow as pa
-
-    schema = part.physical_schema.remove_metadata()
-    for name, value in _partition(part).items():
-        if name not in schema.names:
-            schema = schema.append(pa.field(name, pa.scalar(value).type))
-    return schema
-
-
-def file_tables(part: Any, schema: Any, size: int) -> Iterator[Any]:
-    """Yield the rows of a file as Arrow tables of at most ``size`` rows, with the columns of a schema.
-
-    Columns are decoded as they are needed, so that a large row group is never in memory as a whole.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    inside = set(part.physical_schema.names)
-    names = [name for name in schema.names if name in inside]
-    fixed = {name: value for name, value in _partition(part).items() if name not in inside}
-    groups = [group.id for group in part.row_groups]
-    with (
-        named_errors(part.path),
-        part.filesystem.open_input_file(part.path) as raw,
-        pq.ParquetFile(raw, buffer_size=_BUFFER, pre_buffer=False) as file,
-    ):
-        for batch in file.iter_batches(batch_size=size, row_groups=groups, columns=names):
-            columns = [
-                batch.column(name).cast(kind)
-                if name in inside
-                else pa.repeat(pa.scalar(fixed.get(name), kind), batch.num_rows)
-                for name, kind in zip(schema.names, schema.types, strict=True)
-            ]
-            yield pa.table(columns, schema=schema)
-
-
-def scanned_tables(dataset: Any, schema: Any, size: int) -> Iterator[Any]:
-    """Yield the rows of any dataset as Arrow tables of at most ``size`` rows, with little read-ahead by Arrow."""
-    import pyarrow as pa
-
-    with named_errors("the dataset"):
-        scanner = dataset.scanner(columns=schema.names, batch_size=size, batch_readahead=1, fragment_readahead=1)
-        for batch in scanner.to_batches():
-            yield pa.Table.from_batches([batch])
-
-
-@contextmanager
-def named_errors(place: str) -> Iterator[None]:
-    """Convert errors of Arrow to an error that names the file."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InvalidParameterError(
-            f"{place} cannot be read as Parquet ({reason}); it is damaged, incomplete or of another kind"
-        ) from error
-
-
-def _partition(part: Any) -> dict[str, Any]:
-    """Return the values of columns that are encoded in the names of folders, as in year=2026/part.parquet."""
-    import pyarrow.dataset as ds
-
-    return dict(ds.get_partition_keys(part.partition_expression))
-
-
 class ParquetRows(BlockSource):
     """Rows of Parquet files, read in blocks that take little memory.
 
-    Rows are those of the files one after the other: of a folder or a pattern by their names, of a list in its order.
-    Large row groups are read in parts.
+    Rows are in the order of the files: of a folder or a pattern by name, of a list as given. Large row groups are read
+    in parts.
 
     Parameters
     ----------
     source : str, path-like, list of these, or pyarrow Dataset
         A file, a folder with Parquet files, a pattern such as ``"rows/*.parquet"``, several of these, or a dataset of
-        ``pyarrow.dataset``, which may be filtered. Folders such as ``year=2026`` are columns, too.
+        ``pyarrow.dataset``, which may be filtered. The names of folders such as ``year=2026`` are columns.
     target : str
         The name of the column of targets.
     columns : list of str, optional
@@ -222,59 +65,54 @@ class ParquetRows(BlockSource):
         groups: str | None = None,
     ) -> None:
         require("pyarrow", extra="files")
-        self._dataset = open_dataset(source)
-        self._files = parquet_fragments(self._dataset)
+        import pyarrow as pa
+        from pyarrow import types as is_a
+
+        self._dataset = _open_dataset(source)
+        self._files = _parquet_fragments(self._dataset)
         place = _place(source, self._files)
         names = [str(name) for name in column_names(self._dataset.schema.empty_table())]
         self.columns = NamedColumns.of(
             place, names, target, columns=columns, sample_weight=sample_weight, groups=groups
         )
-        self._schema = self._common_schema(source is self._dataset, None if columns is None else self.columns.all)
-        self._check_types(place)
-        super().__init__(self.columns.words)
+        if source is self._dataset or self._files is None:
+            schema = self._dataset.schema
+        else:
+            schema = _common_schema(self._files, None if columns is None else self.columns.all)
+        self._schema = pa.schema([schema.field(name) for name in self.columns.all])
+        for name in self.columns.numeric:
+            kind = self._schema.field(name).type
+            tests = (is_a.is_integer, is_a.is_floating, is_a.is_decimal, is_a.is_boolean, is_a.is_null)
+            if not any(test(kind) for test in tests):
+                raise not_numeric(name, kind, place)
+        super().__init__(self.columns.role_names)
 
     def _count(self) -> int:
         parts = [self._dataset] if self._files is None else self._files
         return sum(part.count_rows() for part in parts)
 
     def _pieces(self, size: int | None) -> Iterator[Piece]:
-        size = size or block_rows(self.columns.inputs)
-        if self._files is None:
-            for table in scanned_tables(self._dataset, self._schema, size):
-                yield self._piece(table, "")
-            return
-        for part in self._files:
-            for table in file_tables(part, self._schema, size):
-                yield self._piece(table, part.path)
-
-    def _piece(self, table: Any, place: str) -> Piece:
-        weights, groups = (
-            None if name is None else table[name] for name in (self.columns.sample_weight, self.columns.groups)
-        )
-        return Piece(
-            table.select(self.columns.inputs),
-            _numbers(table[self.columns.target]),
-            None if weights is None else _numbers(weights),
-            None if groups is None else groups.to_numpy(),
-            os.path.basename(place),
-        )
-
-    def _common_schema(self, given: bool, names: Sequence[str] | None) -> Any:
-        """Return the types of the columns that are read: those of a dataset that was given, or those of all files."""
         import pyarrow as pa
 
-        own = given or self._files is None
-        schema = self._dataset.schema if own else common_schema(self._files or (), names)
-        return pa.schema([schema.field(name) for name in self.columns.all])
+        size = size or block_rows(len(self.columns.inputs))
+        for part in self._files or ():
+            for table in _file_tables(part, self._schema, size):
+                yield self._piece(table, part.path)
+        if self._files is None:
+            names = self._schema.names
+            with parquet_errors("the dataset"):  # with as little read-ahead by Arrow as possible
+                scanner = self._dataset.scanner(names, batch_size=size, batch_readahead=1, fragment_readahead=1)
+                for batch in scanner.to_batches():
+                    yield self._piece(pa.Table.from_batches([batch]), "")
 
-    def _check_types(self, place: str) -> None:
-        from pyarrow import types as is_a
-
-        for name in self.columns.numeric:
-            kind = self._schema.field(name).type
-            tests = (is_a.is_integer, is_a.is_floating, is_a.is_decimal, is_a.is_boolean, is_a.is_null)
-            if not any(test(kind) for test in tests):
-                raise not_numeric(name, kind, place)
+    def _piece(self, table: Any, path: str) -> Piece:
+        X = table.select(self.columns.inputs)
+        return self.columns.piece(
+            X,
+            lambda name: table[name].cast("float64", safe=False).to_numpy(),
+            lambda name: table[name].to_numpy(),
+            os.path.basename(path),
+        )
 
 
 def _place(source: Any, files: Sequence[Any] | None) -> str:
@@ -284,6 +122,140 @@ def _place(source: Any, files: Sequence[Any] | None) -> str:
     return "the dataset" if not files else files[0].path if len(files) == 1 else f"{files[0].path} and other files"
 
 
-def _numbers(column: Any) -> Any:
-    """Return an Arrow column of numbers in double precision, nan where they are missing."""
-    return column.cast("float64", safe=False).to_numpy()
+def _open_dataset(source: Any) -> Any:
+    """Return the Arrow dataset of a file, a folder, a pattern, a list of files, or a dataset."""
+    import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
+
+    if isinstance(source, ds.Dataset):
+        return source
+    if isinstance(source, str) and "://" in source:
+        with parquet_errors(source):
+            return ds.dataset(source, format="parquet", partitioning="hive")
+    files, folder = _find_files(source)
+    parts = {} if folder is None else {"partitioning": "hive", "partition_base_dir": folder}
+    with parquet_errors(files[0]):
+        column_names(pq.read_schema(files[0]).empty_table())  # raises if some are equal
+        return ds.dataset(files, format="parquet", **parts)
+
+
+def _find_files(source: Any) -> tuple[list[str], str | None]:
+    """Return the Parquet files of a source, and the folder if the source is one."""
+    if isinstance(source, str | os.PathLike):
+        name = os.fspath(source)
+        if os.path.isdir(name):
+            return _files_of(Path(name)), name
+        found = sorted(glob.glob(name, recursive=True)) if not os.path.exists(name) else [name]
+        if not found:
+            raise InvalidParameterError(f"there is no file {shown(name)}; check the name and the folder")
+        return found, None
+    are_files = isinstance(source, Sequence) and all(isinstance(file, str | os.PathLike) for file in source)
+    if not are_files or not source:
+        raise InvalidParameterError(
+            "ParquetRows needs a file, a folder, a pattern such as 'rows/*.parquet', a list of files or a pyarrow "
+            f"Dataset; got {shown(source)}"
+        )
+    return [file for one in source for file in _find_files(one)[0]], None
+
+
+def _files_of(folder: Path) -> list[str]:
+    """Return the Parquet files of a folder and its subfolders, sorted by name, without hidden ones."""
+    files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+    found = [
+        file
+        for file in files
+        if file.suffix.lower() in _ENDINGS and not any(part.startswith((".", "_")) for part in file.parts)
+    ]
+    if not found:
+        has = f"it has {listed(sorted(map(str, files)))}" if files else "it is empty"
+        raise InvalidParameterError(
+            f"the folder {folder} must hold Parquet files, whose names end in {', '.join(_ENDINGS)}; {has}"
+        )
+    return [str(folder / file) for file in sorted(found, key=Path.as_posix)]
+
+
+def _parquet_fragments(dataset: Any) -> list[Any] | None:
+    """Return the files of a dataset; None if it is filtered or of another format."""
+    import pyarrow.dataset as ds
+
+    try:
+        fragments = list(dataset.get_fragments())
+    except ValueError:  # filtered
+        return None
+    return fragments if all(isinstance(part, ds.ParquetFileFragment) for part in fragments) else None
+
+
+def _common_schema(fragments: Sequence[Any], names: Sequence[str] | None) -> Any:
+    """Return the schema of columns (None: all) of all files; raise if a file has other columns or other types."""
+    import pyarrow as pa
+
+    schema = None
+    for part in fragments:
+        with parquet_errors(part.path):
+            own = part.physical_schema.remove_metadata()
+        for name, value in _partition(part).items():
+            if name not in own.names:
+                own = own.append(pa.field(name, pa.scalar(value).type))
+        required = column_names(own.empty_table()) if names is None else names
+        known = set(own.names) & set(required)
+        if schema is not None and (missing := set(schema.names) ^ known):
+            raise InvalidParameterError(
+                f"all files must have the columns of the first; {part.path} and {fragments[0].path} differ in "
+                f"{listed(sorted(missing))}: name the columns to read, columns=[...], or correct the file"
+            )
+        own = pa.schema([own.field(name) for name in required if name in known])
+        try:
+            schema = own if schema is None else pa.unify_schemas([schema, own], promote_options="permissive")
+        except pa.ArrowException as error:
+            raise InvalidParameterError(
+                f"columns must have one type in all files; those of {part.path} differ ({error}): write it anew"
+            ) from error
+    return schema
+
+
+def _file_tables(part: Any, schema: Any, size: int) -> Iterator[Any]:
+    """Yield the rows of a file as Arrow tables of at most ``size`` rows, with the columns of a schema.
+
+    Columns are decoded in parts, so that a large row group is never in memory as a whole.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    inside = set(part.physical_schema.names)
+    names = [name for name in schema.names if name in inside]
+    fixed = {name: value for name, value in _partition(part).items() if name not in inside}
+    groups = [group.id for group in part.row_groups]
+    with (
+        parquet_errors(part.path),
+        part.filesystem.open_input_file(part.path) as raw,
+        pq.ParquetFile(raw, buffer_size=_BUFFER, pre_buffer=False) as file,
+    ):
+        for batch in file.iter_batches(batch_size=size, row_groups=groups, columns=names):
+            columns = [
+                batch.column(name).cast(kind)
+                if name in inside
+                else pa.repeat(pa.scalar(fixed.get(name), kind), batch.num_rows)
+                for name, kind in zip(schema.names, schema.types, strict=True)
+            ]
+            yield pa.table(columns, schema=schema)
+
+
+@contextmanager
+def parquet_errors(place: str) -> Iterator[None]:
+    """Convert errors of Arrow to an error that names the file."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InvalidParameterError(
+            f"{place} cannot be read as Parquet ({reason}); it is damaged, incomplete or of another kind"
+        ) from error
+
+
+def _partition(part: Any) -> dict[str, Any]:
+    """Return the values of columns that are stored in the names of folders, as in year=2026/part.parquet."""
+    import pyarrow.dataset as ds
+
+    return dict(ds.get_partition_keys(part.partition_expression))

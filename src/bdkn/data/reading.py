@@ -1,11 +1,11 @@
-"""Numbers, dates and booleans that are written as text: how a column writes them, and what they are."""
+"""Columns of data frames as numbers or text, and text that represents numbers, dates or times of day."""
 
 from __future__ import annotations
 
 import datetime
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -17,24 +17,26 @@ from bdkn.errors import ColumnsWarning, InvalidParameterError, warn_user
 from bdkn.typing import FloatArray
 
 DAY = 86_400.0
-"""Seconds of a day."""
+"""Seconds per day."""
 
-_ROW_NAMES = re.compile(r"__index_level_\d+__")
+INDEX_NAMES = re.compile(r"__index_level_\d+__")
+"""Names of the columns in which pyarrow stores the index of a pandas data frame."""
 
 _NO_SINGLE_VALUE = (complex, bytes, bytearray, list, tuple, dict, set, frozenset, np.ndarray)
 """Types of objects that are neither a number nor a text."""
 
-_LEAST_NUMBERS = 10
-"""Text that reads as numbers is a column of numbers if it has more different values than this."""
+_MAX_CODES = 10
+"""Maximum number of different numbers in a column of text that remains text, as they may be codes of categories."""
 
 
 @dataclass(frozen=True, eq=False)
 class RawColumn:
-    """The values of one column: numbers with nan where they are missing, or text with None.
+    """Values of a column: numbers with nan for missing values, or text with None for missing values.
 
     ``kind`` is "number", "boolean", "date" (in days since 1970), "duration" (in seconds) or "text". ``levels`` are the
-    values of an ordered category, in their order. ``form`` is how numbers or dates are written, if as text and not in
-    the usual way; ``categories`` says that the frame calls it a column of categories.
+    values of an ordered category, in their order; ``categories`` is True if the data frame declares the column as
+    categorical. ``form`` is the format of numbers or dates that were text, if it is not the usual one, and ``note``
+    describes such a conversion.
     """
 
     name: Any
@@ -47,14 +49,14 @@ class RawColumn:
 
     @property
     def missing(self) -> NDArray[np.bool_]:
-        """Which values are missing."""
+        """Whether each value is missing."""
         if self.kind == "text":
             return np.fromiter((value is None for value in self.values), bool, len(self.values))
         return np.asarray(np.isnan(self.values))
 
 
 def is_frame(X: Any) -> bool:
-    """Return whether ``X`` is a data frame or a table of pandas, polars, pyarrow or a library that narwhals knows."""
+    """Return whether ``X`` is a data frame of pandas, polars, pyarrow or another library that narwhals supports."""
     if type(X).__name__ == "LazyFrame":
         raise InvalidParameterError("X must be a table in memory; got a LazyFrame: X.collect() makes one")
     if isinstance(X, np.ndarray | list | tuple) or not (hasattr(X, "columns") or hasattr(X, "column_names")):
@@ -64,14 +66,14 @@ def is_frame(X: Any) -> bool:
     try:
         return isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame)
     except nw.exceptions.DuplicateError:
-        column_names(X)  # raises, and says what to do
+        column_names(X)  # raises an error that names the columns
         raise
 
 
 def column_names(X: Any) -> list[Any]:
-    """Return the names of a frame's columns; raise if some are equal."""
-    if hasattr(X, "column_names"):  # row names of pandas are no column
-        names = [name for name in X.column_names if not _ROW_NAMES.fullmatch(name)]
+    """Return the names of the columns of a data frame; raise if some are equal."""
+    if hasattr(X, "column_names"):
+        names = [name for name in X.column_names if not INDEX_NAMES.fullmatch(name)]
     else:
         names = list(X.columns)
     twice = sorted({str(name) for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
@@ -83,7 +85,7 @@ def column_names(X: Any) -> list[Any]:
 
 
 def read_column(X: Any, name: Any) -> RawColumn:
-    """Return a column of a frame; raise if it holds neither numbers, nor dates, nor text."""
+    """Return a column of a data frame; raise unless it holds numbers, dates, durations or text."""
     import narwhals.stable.v2 as nw
 
     series = nw.from_native(X, eager_only=True).get_column(name)
@@ -97,69 +99,58 @@ def read_column(X: Any, name: Any) -> RawColumn:
         return RawColumn(name, "duration", _seconds(series.to_numpy()))
     if isinstance(dtype, nw.List | nw.Array | nw.Struct):
         raise _several_values(name, dtype)
-    if dtype in (nw.Categorical, nw.Enum):
-        return _from_categories(name, _category_values(series), _levels(X, name))
-    return _from_values(name, series.to_list())
-
-
-def _category_values(series: Any) -> list[Any]:
-    """Return the values of a column of categories; Arrow lists those of its codes one by one unless they are cast."""
+    if dtype not in (nw.Categorical, nw.Enum):
+        return _column_of_objects(name, series.to_list())
+    # Arrow converts the values of a dictionary one by one unless the column is cast to their type.
     native = series.to_native()
-    values = getattr(getattr(native, "type", None), "value_type", None)
-    return list(series.to_list() if values is None else native.cast(values).to_pylist())
-
-
-def _from_categories(name: Any, values: list[Any], levels: tuple[str, ...]) -> RawColumn:
-    """Return a column that its frame calls one of categories as text, also if these are numbers; dates stay dates."""
-    column = _from_values(name, values)
+    value_type = getattr(getattr(native, "type", None), "value_type", None)
+    values = list(series.to_list() if value_type is None else native.cast(value_type).to_pylist())
+    column = _column_of_objects(name, values)
     if column.kind in ("date", "duration"):
         return column
-    return RawColumn(name, "text", _texts(values), levels, categories=True)
+    return RawColumn(name, "text", _texts(values), _levels(X, name), categories=True)
 
 
-def _from_values(name: Any, values: list[Any]) -> RawColumn:
-    """Return a column of Python objects as numbers, dates or durations if all are, else as text."""
-    if set(map(type, values)) <= {str, type(None)}:  # most columns, which need no look at each value
+def _column_of_objects(name: Any, values: list[Any]) -> RawColumn:
+    """Return a column of Python objects as numbers, dates or durations if all values are, else as text."""
+    if set(map(type, values)) <= {str, type(None)}:  # the most frequent case, decided without a loop over the values
         return RawColumn(name, "text", _texts(values))
     known = [value for value in values if not _is_missing(value)]
     if not known:
         return RawColumn(name, "text", _texts(values))
-    if all(isinstance(value, bool | np.bool_) for value in known):
-        return RawColumn(name, "boolean", _floats(values))
-    if all(isinstance(value, Real | Decimal) for value in known):
-        return RawColumn(name, "number", _floats(values))
+    is_boolean = all(isinstance(value, bool | np.bool_) for value in known)
+    if is_boolean or all(isinstance(value, Real | Decimal) for value in known):
+        kind = "boolean" if is_boolean else "number"
+        numbers = [np.nan if _is_missing(value) else float(value) for value in values]
+        return RawColumn(name, kind, np.array(numbers, dtype=np.float64))
     if all(hasattr(value, "start_time") for value in known):  # periods of pandas
         values = [None if _is_missing(value) else value.start_time for value in values]
     if all(_is_missing(value) or isinstance(value, datetime.date) for value in values):
-        return RawColumn(name, "date", _days(np.array([_stamp(value) for value in values], dtype="datetime64[us]")))
+        return RawColumn(name, "date", _days(np.array([_moment(value) for value in values], dtype="datetime64[us]")))
     if all(isinstance(value, datetime.timedelta) for value in known):
-        given = [np.timedelta64("NaT", "us") if _is_missing(value) else np.timedelta64(value) for value in values]
-        return RawColumn(name, "duration", _seconds(np.array(given, dtype="timedelta64[us]")))
-    odd = next((value for value in known if isinstance(value, _NO_SINGLE_VALUE) or _has_no_text(value)), None)
-    if odd is not None:
-        raise _several_values(name, type(odd).__name__)
+        durations = [np.timedelta64("NaT", "us") if _is_missing(value) else np.timedelta64(value) for value in values]
+        return RawColumn(name, "duration", _seconds(np.array(durations, dtype="timedelta64[us]")))
+    for value in known:
+        cls: Any = type(value)
+        without_text = cls.__str__ is object.__str__ and cls.__repr__ is object.__repr__
+        if isinstance(value, _NO_SINGLE_VALUE) or without_text:
+            raise _several_values(name, cls.__name__)
     return RawColumn(name, "text", _texts(values))
 
 
-def _several_values(name: Any, kind: Any) -> InvalidParameterError:
+def _several_values(name: Any, found: Any) -> InvalidParameterError:
     return InvalidParameterError(
-        f"column {name!r} must hold one value per row, a number, a date or a text; got {kind}: make columns of its "
+        f"column {name!r} must hold one value per row, a number, a date or a text; got {found}: make columns of its "
         "parts, or drop it"
     )
 
 
-def _has_no_text(value: Any) -> bool:
-    """Return whether an object says nothing about itself but where it is in memory."""
-    kind: Any = type(value)
-    return kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
-
-
 def _texts(values: list[Any]) -> NDArray[Any]:
-    """Return values as text without space around it; None where they are missing or empty."""
+    """Return values as text without surrounding space; None for missing and empty values."""
     text = np.empty(len(values), dtype=object)
     if set(map(type, values)) <= {str, type(None)}:
-        short = {value: value.strip() or None for value in set(values) - {None}}
-        text[:] = [short.get(value) for value in values]
+        stripped = {value: value.strip() or None for value in set(values) - {None}}
+        text[:] = [stripped.get(value) for value in values]
     else:
         text[:] = [None if _is_missing(value) else as_text(value) or None for value in values]
     return text
@@ -167,62 +158,9 @@ def _texts(values: list[Any]) -> NDArray[Any]:
 
 def as_text(value: Any) -> str:
     """Return a value as text; 1 and 1.0 are both "1"."""
-    number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
-    whole: Any = value if number and float(value).is_integer() else None
-    return str(value).strip() if whole is None else str(int(whole))
-
-
-def read_text(column: RawColumn) -> RawColumn:
-    """Return a column of text that reads as numbers, dates or times of day as one of these; else itself."""
-    if column.categories:
-        return column
-    texts, absent = without_absent(column.values)
-    note = f"; {', '.join(sorted(map(repr, absent)))} in it is a missing value" if absent else ""
-    numbers = writing_of_numbers(texts) if len(texts) > _LEAST_NUMBERS else None
-    if numbers is not None:
-        form = numbers.form if absent or numbers.form != "plain" else ""
-        how = {"thousands": ", with separators of thousands or units", "decimal comma": ", with a decimal comma"}
-        words = "text that reads as numbers" + how.get(form, "") + note
-        return as_numbers(RawColumn(column.name, "text", column.values, note=words, form=form), "number")
-    dates = writing_of_dates(texts)
-    if dates is not None:
-        _tell_other_order(column.name, dates)
-        form = "" if dates.form == "iso" else dates.form
-        words = "text that reads as dates" + (f", written as {shown(form)}" if form else "") + note
-        return as_numbers(RawColumn(column.name, "text", column.values, note=words, form=form), "date")
-    if len(texts) > _LEAST_NUMBERS and are_clocks(texts):
-        words = "times of day, in seconds since midnight" + note
-        return as_numbers(RawColumn(column.name, "text", column.values, note=words, form="clock"), "duration")
-    return column
-
-
-def as_numbers(column: RawColumn, kind: str) -> RawColumn:
-    """Return a column of text, written in its ``form``, as one of numbers of a kind; ValueError if a text is none."""
-    return RawColumn(
-        column.name, kind, numbers_of(column.values, reader_of(kind, column.form)), (), column.note, column.form
-    )
-
-
-def reader_of(kind: str, form: str) -> Callable[[str], float]:
-    """Return the function that reads a value of a kind from a text."""
-    if kind == "date":
-        return lambda text: float(_days(np.array([_stamp(moment_in(text, form or "iso"))]))[0])
-    if kind == "boolean":
-        return boolean_in
-    if form == "clock":
-        return seconds_in
-    return lambda text: number_in(text, form)
-
-
-def _tell_other_order(name: Any, dates: Writing) -> None:
-    """Warn of dates in which day and month could be either."""
-    if dates.other:
-        form, other = shown(dates.form), shown(dates.other)
-        warn_user(
-            f"column {name!r} holds dates that could be written as {form} or as {other}; they are read as {form}. If "
-            "that is wrong, write them as 2026-01-31",
-            ColumnsWarning,
-        )
+    if isinstance(value, Real) and not isinstance(value, bool | np.bool_) and float(value).is_integer():
+        return str(int(value))  # type: ignore[call-overload]
+    return str(value).strip()
 
 
 def _is_missing(value: Any) -> bool:
@@ -233,11 +171,8 @@ def _is_missing(value: Any) -> bool:
     return not same if isinstance(same, bool | np.bool_) else type(value).__name__ == "NAType"
 
 
-def _floats(values: list[Any]) -> FloatArray:
-    return np.array([np.nan if _is_missing(value) else float(value) for value in values], dtype=np.float64)
-
-
-def _stamp(value: Any) -> np.datetime64:
+def _moment(value: Any) -> np.datetime64:
+    """Return a date or a moment, converted to UTC if it has a time zone."""
     if _is_missing(value):
         return np.datetime64("NaT")
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
@@ -246,98 +181,166 @@ def _stamp(value: Any) -> np.datetime64:
 
 
 def _days(values: NDArray[Any]) -> FloatArray:
-    """Return the days since 1970 of moments, nan where they are missing."""
-    stamps = np.asarray(values).astype("datetime64[us]")
-    return np.where(np.isnat(stamps), np.nan, stamps.astype(np.int64) / (DAY * 1e6))
+    """Return moments in days since 1970, nan for missing ones."""
+    moments = np.asarray(values).astype("datetime64[us]")
+    return np.where(np.isnat(moments), np.nan, moments.astype(np.int64) / (DAY * 1e6))
 
 
 def _seconds(values: NDArray[Any]) -> FloatArray:
-    """Return durations in seconds, nan where they are missing."""
-    lengths = np.asarray(values).astype("timedelta64[us]")
-    return np.where(np.isnat(lengths), np.nan, lengths.astype(np.int64) / 1e6)
+    """Return durations in seconds, nan for missing ones."""
+    durations = np.asarray(values).astype("timedelta64[us]")
+    return np.where(np.isnat(durations), np.nan, durations.astype(np.int64) / 1e6)
 
 
 def _levels(X: Any, name: Any) -> tuple[str, ...]:
-    """Return the values of an ordered category of pandas or Arrow, or of an Enum of polars, in order; else none."""
-    column = X[name] if hasattr(X, "columns") else None
-    if getattr(getattr(column, "type", None), "ordered", False) and column.num_chunks:  # type: ignore[union-attr]
-        return tuple(map(as_text, column.unify_dictionaries().chunk(0).dictionary.to_pylist()))  # type: ignore[union-attr]
-    dtype = getattr(column, "dtype", None)
+    """Return the ordered values of an ordered category of pandas or Arrow, or of an Enum of polars; () for others."""
+    column: Any = X[name] if hasattr(X, "columns") else None
+    if getattr(getattr(column, "type", None), "ordered", False) and column.num_chunks:
+        return tuple(map(as_text, column.unify_dictionaries().chunk(0).dictionary.to_pylist()))
+    dtype: Any = getattr(column, "dtype", None)
     if getattr(dtype, "ordered", False) or type(dtype).__name__ == "Enum":
-        return tuple(map(as_text, dtype.categories))  # type: ignore[union-attr]
+        return tuple(map(as_text, dtype.categories))
     return ()
 
 
-ABSENT = frozenset(
+# Text that represents numbers, dates or times of day
+
+_MISSING_WORDS = frozenset(
     ["?", "-", "--", ".", "..", "n/a", "#n/a", "na", "<na>", "nan", "nat", "null", "none", "missing", "unknown"]
 )
 """Words, in lower case, that stand for a missing value in a column whose other values are numbers or dates."""
 
 _UNIT = re.compile(r"^(?:[$€£¥]|CHF|EUR|USD|GBP|JPY)\s*|\s*(?:[$€£¥%]|CHF|EUR|USD|GBP|JPY)$")
-_SPACES = "[,' ’\u00a0\u202f]"
+_THOUSANDS = "[,' ’\u00a0\u202f]"
 _NUMBERS = {
     "plain": re.compile(r"[+-]?(?!0\d)(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"),
-    "thousands": re.compile(rf"[+-]?(?!0\d)(\d{{1,3}}({_SPACES}\d{{3}})+|\d+)(\.\d+)?"),
+    "thousands": re.compile(rf"[+-]?(?!0\d)(\d{{1,3}}({_THOUSANDS}\d{{3}})+|\d+)(\.\d+)?"),
     "decimal comma": re.compile(r"[+-]?(?!0\d)(\d{1,3}([. \u00a0\u202f’']\d{3})+|\d+)(,\d+)?"),
 }
-_DAYS = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y")
-_NAMED = ("%b %d, %Y", "%B %d, %Y", "%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d %Y")
-_CLOCKS = ("", " %H:%M", " %H:%M:%S", ", %H:%M")
-_LETTERS = {"%d": "DD", "%m": "MM", "%Y": "YYYY", "%y": "YY", "%b": "Jan", "%B": "January", "%H": "hh"}
-_LETTERS |= {"%M": "mm", "%S": "ss", "iso": "YYYY-MM-DD"}
+"""Patterns of the formats of numbers; none matches a code such as "00123"."""
+
+_DATES = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y")
+_DATES_WITH_NAMES = ("%b %d, %Y", "%B %d, %Y", "%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d %Y")
+_TIMES = ("", " %H:%M", " %H:%M:%S", ", %H:%M")
+_DIRECTIVES = {"%d": "DD", "%m": "MM", "%Y": "YYYY", "%y": "YY", "%b": "Jan", "%B": "January", "%H": "hh"}
+_DIRECTIVES |= {"%M": "mm", "%S": "ss", "iso": "YYYY-MM-DD"}
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}")
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?")
 _TRUE, _FALSE = frozenset(["true", "yes", "y", "t", "1", "1.0"]), frozenset(["false", "no", "n", "f", "0", "0.0"])
 
 
-@dataclass(frozen=True)
-class Writing:
-    """How a column of text writes its values: ``form`` is the name of the way, ``other`` another one that fits, too."""
+def read_text(column: RawColumn) -> RawColumn:
+    """Return a column of text as numbers, dates or times of day if all values can be read so, else unchanged."""
+    if column.categories:
+        return column
+    known = {value for value in column.values if value is not None}
+    missing = {value for value in known if value.casefold() in _MISSING_WORDS}
+    texts = known - missing
+    note = f"; {', '.join(sorted(map(repr, missing)))} in it is a missing value" if missing else ""
+    if len(texts) > _MAX_CODES and (form := _number_format(texts)):
+        form = "" if form == "plain" and not missing else form
+        how = {"thousands": ", with separators of thousands or units", "decimal comma": ", with a decimal comma"}
+        words = "text that reads as numbers" + how.get(form, "") + note
+        return as_numbers(replace(column, note=words, form=form), "number")
+    if forms := _date_formats(texts):
+        pattern = _date_pattern(forms[0])
+        if len(forms) > 1:
+            warn_user(
+                f"column {column.name!r} holds dates that could be written as {pattern} or as "
+                f"{_date_pattern(forms[1])}; they are read as {pattern}. If that is wrong, write them as 2026-01-31",
+                ColumnsWarning,
+            )
+        form = "" if forms[0] == "iso" else forms[0]
+        words = "text that reads as dates" + (f", written as {pattern}" if form else "") + note
+        return as_numbers(replace(column, note=words, form=form), "date")
+    if len(texts) > _MAX_CODES and all(_CLOCK.fullmatch(text.strip()) for text in texts):
+        words = "times of day, in seconds since midnight" + note
+        return as_numbers(replace(column, note=words, form="clock"), "duration")
+    return column
 
-    form: str
-    other: str = ""
+
+def as_numbers(column: RawColumn, kind: str) -> RawColumn:
+    """Return a column of text in the format ``form`` as numbers of a kind; raise, naming the first invalid row."""
+    read, found = _reader(kind, column.form), dict[str | None, float]()
+    for row, text in enumerate(column.values):
+        if text in found:
+            continue
+        try:
+            found[text] = np.nan if text is None or text.casefold() in _MISSING_WORDS else read(text)
+        except ValueError:
+            how = f", written as {_date_pattern(column.form)}" if kind == "date" and column.form else ""
+            raise InvalidParameterError(
+                f"column {column.name!r} held {kind}s in training{how}; row {row} is {text!r}: correct it, or leave it "
+                "missing"
+            ) from None
+    values = np.array([found[text] for text in column.values], dtype=np.float64)
+    return RawColumn(column.name, kind, values, note=column.note, form=column.form)
 
 
-def without_absent(values: Iterable[Any]) -> tuple[set[str], set[str]]:
-    """Return the different texts of a column: those with a value, and the words that stand for none."""
-    known = {value for value in values if value is not None}
-    absent = {value for value in known if value.casefold() in ABSENT}
-    return known - absent, absent
+def _reader(kind: str, form: str) -> Callable[[str], float]:
+    """Return the function that converts a text of a kind and a format to a number."""
+    if kind == "date":
+        return lambda text: float(_days(np.array([_moment(_read_moment(text, form or "iso"))]))[0])
+    if kind == "boolean":
+        return _read_boolean
+    if form == "clock":
+        return _read_clock
+    return lambda text: _read_number(text, form)
 
 
-def writing_of_numbers(texts: set[str]) -> Writing | None:
-    """Return how all texts write numbers; None if some are none. Codes such as "00123" are none."""
+def _number_format(texts: set[str]) -> str:
+    """Return the format in which all texts are numbers; empty if there is none."""
     for form, pattern in _NUMBERS.items():
-        if texts and all(pattern.fullmatch(_bare(text)) for text in texts):
-            units = any(text.strip() != _bare(text) for text in texts)
-            return Writing("thousands" if units and form == "plain" else form)
-    return None
+        if all(pattern.fullmatch(_without_unit(text)) for text in texts):
+            with_units = any(text.strip() != _without_unit(text) for text in texts)
+            return "thousands" if with_units and form == "plain" else form
+    return ""
 
 
-def number_in(text: str, form: str) -> float:
-    """Return the number that a text writes; raise ValueError if it is none."""
-    bare = _bare(text)
+def _read_number(text: str, form: str) -> float:
+    bare = _without_unit(text)
     if form == "decimal comma" and _NUMBERS[form].fullmatch(bare):
         return float(re.sub(r"[^\d,+-]", "", bare).replace(",", "."))
     if form != "decimal comma" and _NUMBERS["thousands"].fullmatch(bare):
-        return float(re.sub(_SPACES, "", bare))
+        return float(re.sub(_THOUSANDS, "", bare))
     return float(bare)
 
 
-def writing_of_dates(texts: set[str]) -> Writing | None:
-    """Return how all texts write dates or moments; None if some are none."""
+def _without_unit(text: str) -> str:
+    """Return a text without currency or percent sign."""
+    text = text.strip()
+    sign = text[0] if text[:1] in ("+", "-") and text[1:2] in ("$", "€", "£", "¥") else ""
+    return sign + _UNIT.sub("", text.removeprefix(sign)).strip()
+
+
+def _date_formats(texts: set[str]) -> list[str]:
+    """Return the formats in which all texts are dates or moments."""
+
+    def fit(some: Iterable[str], form: str) -> bool:
+        try:
+            for text in some:
+                _read_moment(text, form)
+        except ValueError:
+            return False
+        return True
+
     if not texts:
-        return None
-    if _reads(texts, "iso"):
-        return Writing("iso")
-    forms = [day + clock for day in (*_DAYS, *_NAMED) for clock in _CLOCKS]
+        return []
+    if fit(texts, "iso"):
+        return ["iso"]
     one = next(iter(texts))
-    fitting = [form for form in forms if _reads([one], form) and _reads(texts, form)]
-    return Writing(fitting[0], (fitting[1:] or [""])[0]) if fitting else None
+    forms = [date + time for date in (*_DATES, *_DATES_WITH_NAMES) for time in _TIMES]
+    return [form for form in forms if fit([one], form) and fit(texts, form)]
 
 
-def moment_in(text: str, form: str) -> datetime.datetime:
-    """Return the moment that a text writes; raise ValueError if it is none."""
+def _date_pattern(form: str) -> str:
+    """Return the format of dates as shown to users, such as DD.MM.YYYY."""
+    for directive, letters in _DIRECTIVES.items():
+        form = form.replace(directive, letters)
+    return form
+
+
+def _read_moment(text: str, form: str) -> datetime.datetime:
     if form == "iso" or _ISO.match(text):
         if not _ISO.match(text):
             raise ValueError(text)
@@ -345,20 +348,8 @@ def moment_in(text: str, form: str) -> datetime.datetime:
     return datetime.datetime.strptime(text.strip(), form)
 
 
-def shown(form: str) -> str:
-    """Return the form of dates as people write it, such as DD.MM.YYYY."""
-    for sign, letters in _LETTERS.items():
-        form = form.replace(sign, letters)
-    return form
-
-
-def are_clocks(texts: set[str]) -> bool:
-    """Return whether all texts are times of day, such as 7:30 or 19:30:05."""
-    return bool(texts) and all(_CLOCK.fullmatch(text.strip()) for text in texts)
-
-
-def seconds_in(text: str) -> float:
-    """Return the seconds since midnight of a time of day; raise ValueError if it is none."""
+def _read_clock(text: str) -> float:
+    """Return a time of day in seconds since midnight."""
     found = _CLOCK.fullmatch(text.strip())
     if found is None:
         raise ValueError(text)
@@ -366,42 +357,8 @@ def seconds_in(text: str) -> float:
     return 3600.0 * int(hours) + 60.0 * int(minutes) + float(seconds or 0)
 
 
-def boolean_in(text: str) -> float:
-    """Return 1 or 0 for a text such as "yes" or "False"; raise ValueError if it is neither."""
+def _read_boolean(text: str) -> float:
     word = text.strip().casefold()
     if word not in _TRUE | _FALSE:
         raise ValueError(text)
     return float(word in _TRUE)
-
-
-def numbers_of(values: NDArray[Any], read: Callable[[str], float]) -> FloatArray:
-    """Return what ``read`` makes of each text, nan for None and for words that stand for a missing value."""
-    absent = {value for value in set(values) if value is None or value.casefold() in ABSENT}
-    known = {value: read(value) for value in set(values) - absent}
-    return np.array([known.get(value, np.nan) for value in values], dtype=np.float64)
-
-
-def first_wrong(values: NDArray[Any], read: Callable[[str], Any]) -> int:
-    """Return the first row that ``read`` cannot read."""
-    for row, value in enumerate(values):
-        if value is not None and value.casefold() not in ABSENT and not _can(read, value):
-            return row
-    raise AssertionError("all rows can be read")
-
-
-def _can(read: Callable[[str], Any], text: str) -> bool:
-    try:
-        read(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _reads(texts: Iterable[str], form: str) -> bool:
-    return all(_can(lambda text: moment_in(text, form), text) for text in texts)
-
-
-def _bare(text: str) -> str:
-    """Return a text without currency or percent sign."""
-    sign = text.strip()[:1] if text.strip()[:1] in "+-" and text.strip()[1:2] in "$€£¥" else ""
-    return sign + _UNIT.sub("", text.strip().removeprefix(sign)).strip()

@@ -1,7 +1,7 @@
-"""Rows that repeat another row: which rows of a table are copies, so that each is counted once.
+"""Rows of a table that repeat others: copies, which are counted once, and rows with equal inputs.
 
-A copy in another fold than its original would let a member predict a row that it was trained on. Rows are compared by a
-hash of their cells in linear time; a table is never copied whole.
+If a copy was in another fold than its original, a member would predict a row that it was trained on. Rows are compared
+by a hash of their values in linear time, without a copy of the table.
 """
 
 from __future__ import annotations
@@ -15,39 +15,42 @@ from numpy.typing import NDArray
 
 from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
 from bdkn.data.sample import mixed_bits
-from bdkn.lazy import lazy
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
-NEAR = 1e-3
-"""Numbers are nearly equal if they lie in the same cell of a grid of this width, in standard deviations."""
+_NEAR = 1e-3
+"""Width of the grid in whose cells numbers are nearly equal, in standard deviations."""
 
-COARSE = 4
-"""Factor to the width of a coarser grid, where rows that are near by chance make many more pairs, and copies do not."""
+_COARSE = 4 * _NEAR
+"""Width of a coarser grid, in which copies make no more pairs, and rows that are nearly equal by chance many more."""
 
-BEYOND_CHANCE = 1000
-"""Copies make so many times more pairs of equal rows than columns independent of one another would."""
+_BEYOND_CHANCE = 1000
+"""Minimum ratio of pairs of equal rows to those expected by chance if columns were independent."""
 
-FEWEST = 10
-"""With fewer distinct rows or settings than this, rows are taken as they are."""
+_MIN_DISTINCT = 10
+"""Minimum number of distinct rows, or of distinct inputs, for repetitions to count."""
 
-FEWEST_NEAR = 0.01
-"""With a smaller share of rows that are nearly but not quite equal to another, they are near by chance."""
+_MIN_NEAR = 0.01
+"""Minimum fraction of the rows that are nearly but not exactly equal to another; fewer rows are so by chance."""
 
-MOST_ROWS = 10
-"""With more rows than this per setting of the inputs, a new row is likely to have a setting that was seen."""
+_MAX_ROWS = 10
+"""Maximum average number of rows with equal inputs; if there are more, new rows have inputs known from training."""
 
 _SAMPLE = 4096
-_SHIFT = 0.381966  # a column's median is not at the edge of a cell
+"""Minimum rows of a large table from which grids and probabilities are computed; less than twice as many are taken."""
+
+_SHIFT = 0.381966
+"""Shift of the grid, in cells, so that the median of a column is not on the edge of a cell."""
 
 Keys = NDArray[np.uint64]
+"""One number for each row, equal for equal rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class RepeatedRows:
-    """Which rows of a table repeat others.
+    """Rows of a table that repeat others.
 
     ``copies`` is True for a row that repeats an earlier one, inputs and target. ``settings`` is a number for each row,
-    the same for rows with equal inputs, which need not have equal targets; None if they are to be taken as any others.
+    equal for rows with equal inputs, whose targets may differ; None if equal inputs need no attention.
     """
 
     copies: BoolArray
@@ -55,70 +58,47 @@ class RepeatedRows:
 
 
 def find_repeated_rows(X: Any, y: FloatArray) -> RepeatedRows | None:
-    """Return which rows repeat others, None if none do.
+    """Return the rows that repeat others, None if there are none.
 
-    Numbers repeat if they are equal, or equal up to ``NEAR``. Equal rows that can be expected, as columns have few
-    values, do not count: there must be ``BEYOND_CHANCE`` as many. Copies are rows of which, where inputs are equal,
-    targets agree far more often than those of all rows. Rows with equal inputs are to be kept together if there are
-    at most ``MOST_ROWS`` of them per setting on average.
+    Numbers are equal if they are exactly or, for most repetitions, nearly equal. Equal rows that are expected because
+    columns have few values do not count. Rows are copies if, where inputs are equal, targets are equal far more often
+    than among all rows.
     """
-    if len(y) < FEWEST or not X.shape[1]:
+    n = len(y)
+    if n < _MIN_DISTINCT or not X.shape[1]:
         return None
-    keys = _TableKeys.of(X, y, NEAR)
-    if len(np.unique(keys.inputs)) == len(y):
+    width: float | None = _NEAR
+    inputs = _keys(_parts(X), n, width)
+    n_near = len(np.unique(inputs))
+    if n_near == n:
         return None
-    coarse, exact = _TableKeys.of(X, y, COARSE * NEAR), _TableKeys.of(X, y, None)
-    few = len(np.unique(exact.inputs)) - len(np.unique(keys.inputs)) < max(FEWEST, FEWEST_NEAR * len(y))
-    if few or _pairs(coarse.inputs) >= 2 * _pairs(keys.inputs):  # near by chance
-        keys = exact
-    copies = _copies(X, y, keys)
-    settings = _settings(X, keys.inputs, copies)
+    exact = _keys(_parts(X), n, None)
+    are_few = len(np.unique(exact)) - n_near < max(_MIN_DISTINCT, _MIN_NEAR * n)
+    if are_few or _pairs(_keys(_parts(X), n, _COARSE)) >= 2 * _pairs(inputs):  # nearly equal by chance
+        inputs, width = exact, None
+
+    targets = _keys([y[:, None]], n, width)
+    rows = mixed_bits(inputs) + targets
+    copies = np.ones(n, dtype=bool)
+    copies[np.unique(rows, return_index=True)[1]] = False
+    distinct = np.flatnonzero(~copies)
+    by_chance = _pairs(targets) / (n * (n - 1) / 2)
+    targets_agree = _pairs(rows) / max(1.0, _pairs(inputs)) >= min(0.95, 0.05 + 2.0 * by_chance)
+    if not (
+        _MIN_DISTINCT <= len(distinct) < n
+        and targets_agree
+        and _pairs(rows) >= _BEYOND_CHANCE * _chance([*_parts(X), y[:, None]], distinct) * n**2 / 2
+    ):
+        copies = np.zeros(n, dtype=bool)
+        distinct = np.arange(n)
+
+    settings, n_distinct = None, len(distinct)
+    found, first = np.unique(inputs[distinct], return_index=True)
+    if max(_MIN_DISTINCT, n_distinct / _MAX_ROWS) <= len(found) < n_distinct:
+        expected = _chance(_parts(X), distinct[first]) * n_distinct**2 / 2
+        if _pairs(inputs[distinct]) >= _BEYOND_CHANCE * expected:
+            settings = np.searchsorted(found, inputs)
     return RepeatedRows(copies, settings) if copies.any() or settings is not None else None
-
-
-def _copies(X: Any, y: FloatArray, keys: _TableKeys) -> BoolArray:
-    """Return for each row whether it repeats an earlier one, beyond chance."""
-    copies = np.ones(len(y), dtype=bool)
-    copies[np.unique(keys.rows, return_index=True)[1]] = False
-    chance = _chance([*_parts(X), y[:, None]], np.flatnonzero(~copies)) * len(y) ** 2 / 2
-    is_copied = (
-        FEWEST <= (~copies).sum() < len(y) and keys.targets_agree and _pairs(keys.rows) >= BEYOND_CHANCE * chance
-    )
-    return copies if is_copied else np.zeros(len(y), dtype=bool)
-
-
-def _settings(X: Any, inputs: Keys, copies: BoolArray) -> IndexArray | None:
-    """Return a number for each row, the same for rows with equal inputs; None if inputs repeat by chance or not."""
-    own = inputs[~copies]
-    found, first = np.unique(own, return_index=True)
-    if len(found) == len(own) or len(found) < max(FEWEST, len(own) / MOST_ROWS):
-        return None
-    chance = _chance(_parts(X), np.flatnonzero(~copies)[first]) * len(own) ** 2 / 2
-    return np.searchsorted(found, inputs) if _pairs(own) >= BEYOND_CHANCE * chance else None
-
-
-@dataclass(frozen=True, eq=False)
-class _TableKeys:
-    """One number for the inputs of each row and one for its target, the same where they are equal."""
-
-    inputs: Keys
-    targets: Keys
-
-    @classmethod
-    def of(cls, X: Any, y: FloatArray, width: float | None) -> _TableKeys:
-        return cls(_keys(_parts(X), len(y), width), _keys([y[:, None]], len(y), width))
-
-    @lazy
-    def rows(self) -> Keys:
-        """One number for inputs and target together."""
-        return mixed_bits(self.inputs) + self.targets
-
-    @property
-    def targets_agree(self) -> bool:
-        """Whether targets of rows with equal inputs agree far more often than those of all rows."""
-        n = len(self.targets)
-        chance, agreeing = _pairs(self.targets) / (n * (n - 1) / 2), _pairs(self.rows) / max(1.0, _pairs(self.inputs))
-        return agreeing >= min(0.95, 0.05 + 2.0 * chance)
 
 
 def _pairs(keys: Keys) -> float:
@@ -128,7 +108,7 @@ def _pairs(keys: Keys) -> float:
 
 
 def _chance(parts: Iterable[NDArray[Any]], distinct: IndexArray) -> float:
-    """Return how probable equal rows would be with independent columns, by some of the ``distinct`` rows."""
+    """Return the probability of equal rows if columns were independent, estimated from some ``distinct`` rows."""
     some = distinct[:: max(1, len(distinct) // _SAMPLE)]
     pairs, chance = max(1.0, len(some) * (len(some) - 1) / 2), 1.0
     for part in parts:
@@ -138,43 +118,35 @@ def _chance(parts: Iterable[NDArray[Any]], distinct: IndexArray) -> float:
 
 
 def _keys(parts: Iterable[NDArray[Any]], n: int, width: float | None) -> Keys:
-    """Return one number per row, the same for rows with equal cells; ``width`` is that of cells (None: exactly)."""
+    """Return a key for each row; numbers in one cell of a grid of this width count as equal (None: equal numbers)."""
     keys: Keys = np.zeros(n, dtype=np.uint64)
     place = 0
     for part in parts:
-        grid = None if width is None else _Grid.of(part, width)
+        centre, scale = (0.0, 1.0) if width is None else _centre_and_scale(part)
         columns = mixed_bits(np.arange(place, place := place + part.shape[1], dtype=np.uint64))
         for block in row_slices(n, rows_within(CACHED_CELLS // 4, part.shape[1])):  # with three temporary arrays
-            cells = _bits(part[block] if grid is None else grid.cells(part[block]))
-            keys[block] += mixed_bits(cells + columns).sum(axis=1, dtype=np.uint64)
+            cells = part[block]
+            if width is not None:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    cells = np.floor((cells - centre) / (width * scale) + _SHIFT)
+            keys[block] += mixed_bits(_bits(cells) + columns).sum(axis=1, dtype=np.uint64)
     return keys
 
 
-@dataclass(frozen=True)
-class _Grid:
-    """A grid of cells of equal width in each column, in which numbers of a column are rounded."""
-
-    centre: FloatArray
-    width: FloatArray
-
-    @classmethod
-    def of(cls, part: NDArray[Any], width: float) -> _Grid:
-        sample = np.asarray(part[:: max(1, len(part) // _SAMPLE)], dtype=np.float64)
-        with np.errstate(all="ignore"):
-            if np.isnan(sample).any():
-                known = np.maximum(np.sum(~np.isnan(sample), axis=0), 1)
-                sample = np.where(np.isnan(sample), np.nansum(sample, axis=0) / known, sample)
-            low, centre, high = np.nan_to_num(np.quantile(sample, [0.01, 0.5, 0.99], axis=0))
-            spread = np.clip(sample, low, high).std(axis=0)
-        return cls(centre, width * np.where((spread > 0) & np.isfinite(spread), spread, 1.0))
-
-    def cells(self, part: NDArray[Any]) -> FloatArray:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(np.floor((part - self.centre) / self.width + _SHIFT))
+def _centre_and_scale(part: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
+    """Return the median of each column and the standard deviation of its inner 98 %, 1 if that is zero."""
+    sample = np.asarray(part[:: max(1, len(part) // _SAMPLE)], dtype=np.float64)
+    with np.errstate(all="ignore"):
+        if np.isnan(sample).any():
+            known = np.maximum(np.sum(~np.isnan(sample), axis=0), 1)
+            sample = np.where(np.isnan(sample), np.nansum(sample, axis=0) / known, sample)
+        low, centre, high = np.nan_to_num(np.quantile(sample, [0.01, 0.5, 0.99], axis=0))
+        spread = np.clip(sample, low, high).std(axis=0)
+    return centre, np.where((spread > 0) & np.isfinite(spread), spread, 1.0)
 
 
 def _parts(X: Any) -> Iterator[NDArray[Any]]:
-    """Yield the numbers of a table as arrays (n, columns); other columns as the numbers of their values."""
+    """Yield the columns of a table as arrays of numbers (n, columns)."""
     if hasattr(X, "indptr"):
         yield _sparse_keys(X)[:, None]
     elif hasattr(X, "columns"):
@@ -188,21 +160,21 @@ def _parts(X: Any) -> Iterator[NDArray[Any]]:
 
 
 def _numbers(column: NDArray[Any]) -> NDArray[Any]:
-    """Return a column of numbers as it is, any other as the numbers of its values as text."""
+    """Return a column of numbers unchanged; for others, a number for each different value as text."""
     if column.dtype.kind in "biuf":
         return column
     return np.asarray(np.unique(column.astype(str), return_inverse=True)[1])
 
 
 def _sparse_keys(X: Any) -> NDArray[np.int64]:
-    """Return one whole number per row of a sparse table, from its entries that are not zero."""
+    """Return an integer for each row of a sparse table, computed from its entries other than zero."""
     entries = mixed_bits(_bits(X.data) + mixed_bits(X.indices.astype(np.uint64)))
     total = np.concatenate([[np.uint64(0)], np.cumsum(np.where(X.data != 0, entries, np.uint64(0)), dtype=np.uint64)])
     return np.asarray(total[X.indptr[1:]] - total[X.indptr[:-1]]).view(np.int64) >> 12
 
 
 def _bits(numbers: NDArray[Any]) -> Keys:
-    """Return the bits of numbers in double precision, one pattern for zero and one for nan."""
+    """Return the bits of numbers in double precision, with one pattern for zero and one for nan."""
     plain = np.asarray(numbers, dtype=np.float64) + 0.0
     plain[np.isnan(plain)] = np.nan
     return plain.view(np.uint64)

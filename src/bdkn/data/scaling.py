@@ -17,16 +17,15 @@ from sklearn.utils import _safe_indexing
 
 from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
 from bdkn.data.rows import BLOCK_ROWS, Rows, RowSource, table_blocks, take_rows
-from bdkn.data.target_values import TargetValues, find_values
+from bdkn.data.target_values import TargetValues
 from bdkn.errors import InvalidParameterError
-from bdkn.lazy import lazy
 from bdkn.predictive import Predictive, Transformed
 from bdkn.predictive.links import IDENTITY, Link
 from bdkn.storage.fields import Positive, flags, floats, must, stored
 from bdkn.typing import BoolArray, Float32Array, FloatArray, IndexArray
 
 _SAMPLE = 4096
-"""Number of rows of a large table from which a robust scale is computed."""
+"""Minimum rows of a large table from which robust scales are computed; less than twice as many are taken."""
 
 _NORMAL = 1.4826
 """Ratio of the standard deviation of a normal distribution to its median absolute deviation."""
@@ -35,11 +34,11 @@ _NORMAL = 1.4826
 def robust_scale(table: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the median of each column and its robust standard deviation, zero for a constant column.
 
-    The latter is 1.48 times the median absolute deviation from the median. If most deviations are zero, the median of
-    the others is taken: a column of few ones among zeros has the deviation of a one.
+    The latter is 1.48 times the median absolute deviation from the median. If that is zero, the median of the other
+    deviations is taken, for example in a column of mostly zeros and a few ones.
     """
     with np.errstate(over="ignore"):
-        centre = np.median(table / 2, axis=0) * 2  # the median of two numbers is half of their sum, which may overflow
+        centre = np.median(table / 2, axis=0) * 2  # halved, as the sum of two large numbers may overflow
         deviations = np.abs(table - centre)
     spread = np.median(deviations / 2, axis=0) * 2
     for column in np.flatnonzero(spread == 0):
@@ -49,15 +48,6 @@ def robust_scale(table: FloatArray) -> tuple[FloatArray, FloatArray]:
         return np.asarray(centre), np.minimum(_NORMAL * spread, np.finfo(np.float64).max)
 
 
-def sampled_scale(rows: RowSource) -> tuple[FloatArray, FloatArray]:
-    """Return the robust scale of the columns of a table; of a large table, from equally spaced rows."""
-    step, start, parts = max(1, len(rows) // _SAMPLE), 0, []
-    for part in rows.blocks():
-        parts.append(np.asarray(part.X[-start % step :: step], dtype=np.float64))
-        start += len(part)
-    return robust_scale(np.concatenate(parts))
-
-
 LIMIT = 1e18
 """Maximum absolute value of a scaled number; the square of a larger one overflows in single precision."""
 
@@ -65,7 +55,7 @@ _TRIMMED = 0.01
 """Fraction of the smallest, and of the largest, numbers of a column that its scale ignores."""
 
 _ROUNDING = 2e-6
-"""Maximum relative change of a constant column that may be due to rounding in single precision."""
+"""Maximum relative change of a value in a constant column that may be due to rounding in single precision."""
 
 _ROUNDINGS = 10
 """Maximum range of a column that counts as constant, in rounding errors."""
@@ -83,10 +73,11 @@ BEND = 8.0
 @stored
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Center, scale and range (p,) of each column of a table of any kind; missing numbers are replaced by the center.
+    """Center, scale and range (p,) of each column of a table of any type, by which distances of rows are measured.
 
-    ``known`` has the training values of each column that is not numeric, and None for the others; it is empty if all
-    columns are numeric. A value of such a column becomes 0 if it is known, else 1.
+    In contrast to a ``Standardizer``, the table may have missing numbers, which are replaced by the center, and columns
+    that are not numeric: ``known`` has the training values of such a column, and None for a numeric one; it is empty if
+    all columns are numeric. A value of such a column becomes 0 if it is known, else 1.
     """
 
     center: Annotated[FloatArray, floats("p")]
@@ -96,25 +87,30 @@ class Columns:
     known: tuple[tuple[str, ...] | None, ...] = ()
 
     def check(self) -> None:
-        """Raise unless ranges are in order, and ``known`` has an entry for each column or none."""
+        """Raise unless ranges are in order, and ``known`` is empty or has an entry for each column."""
         must(bool((self.low <= self.high).all()), "low must not exceed high")
         must(len(self.known) in (0, len(self.low)), "known must have an entry for each column, or none")
 
     @classmethod
     def fit(cls, X: Any, some: IndexArray) -> Columns:
-        """Return the ranges of all rows, and the centers and scales of ``some`` rows, without repeated ones."""
+        """Compute ranges from all rows, and centers and scales from the different ones among the rows ``some``."""
         known = _known_values(X)
         low, high = np.full((2, X.shape[1]), np.nan)
         for block in table_blocks(X):
             table = _numbers(block, known)
             low = np.fmin(low, np.fmin.reduce(table, axis=0))
             high = np.fmax(high, np.fmax.reduce(table, axis=0))
+        low, high = (np.where(np.isnan(end), 0.0, end) for end in (low, high))  # nan if all numbers are missing
+        is_single = isinstance(X, np.ndarray) and X.dtype == np.float32
+        precision = float(np.finfo(np.float32 if is_single else np.float64).eps)
+        low = np.where(high - low <= _ROUNDINGS * precision * np.maximum(np.abs(low), np.abs(high)), high, low)
         part = np.unique(_numbers(take_rows(X, some), known), axis=0)
-        low, high = (np.where(np.isnan(end), 0.0, end) for end in (low, high))  # all numbers are missing
+        center = np.where(low == high, low, _by_column(np.median, part))
+        scale = _by_column(_trimmed_std, part)
+        scale = np.where(scale > 0.0, scale, high / 2.0 - low / 2.0)  # if only the rows ``some`` have a single value
         peak = np.maximum(np.abs(low), np.abs(high))
-        low = np.where(high - low <= _ROUNDINGS * _precision(X) * peak, high, low)
-        center = np.where(low == high, low, _without_missing(np.median, part))
-        return cls(center, _scales(part, low, high), low, high, known)
+        scale = np.where(low < high, scale, np.where(peak > 0.0, peak, 1.0))
+        return cls(center, scale, low, high, known)
 
     @property
     def constant(self) -> BoolArray:
@@ -122,29 +118,27 @@ class Columns:
         return np.asarray(self.low == self.high)
 
     def numbers(self, X: Any) -> FloatArray:
-        """Return the table as numbers (n, p), in the units of the columns."""
+        """Return the table as numbers (n, p), with missing numbers replaced."""
         table = _numbers(X, self.known)
         missing = np.isnan(table)
         return np.where(missing, self.center, table) if missing.any() else table
 
     def standardize(self, table: FloatArray, jump: float) -> FloatArray:
-        """Return (x - center)/scale of each number, plus ``jump`` if the column was constant in training and is not."""
+        """Return (x - center)/scale of each number, farther from 0 by ``jump`` if it differs from a constant column."""
         with np.errstate(over="ignore"):
             Z = np.clip((table - self.center) / self.scale, -LIMIT, LIMIT)
-        if self._some_constant:
-            changed = self.constant & (np.abs(Z) > _ROUNDING)
-            Z = np.where(changed, Z + np.copysign(jump, Z), np.where(self.constant, 0.0, Z))
+        constant = self.constant
+        if constant.any():
+            changed = constant & (np.abs(Z) > _ROUNDING)
+            Z = np.where(changed, Z + np.copysign(jump, Z), np.where(constant, 0.0, Z))
         return Z
-
-    @lazy
-    def _some_constant(self) -> bool:
-        return bool(self.constant.any())
 
     def beyond(self, table: FloatArray) -> FloatArray:
         """Return the distance (n, p) of each number from the range of its column, in units of its scale."""
         with np.errstate(over="ignore"):
             beyond = np.clip(np.maximum(self.low - table, table - self.high) / self.scale, 0.0, LIMIT)
-        return np.where(self.constant & (beyond <= _ROUNDING), 0.0, beyond) if self._some_constant else beyond
+        constant = self.constant
+        return np.where(constant & (beyond <= _ROUNDING), 0.0, beyond) if constant.any() else beyond
 
 
 def _known_values(X: Any) -> tuple[tuple[str, ...] | None, ...]:
@@ -168,45 +162,29 @@ def _is_numeric(column: Any) -> bool:
 
 
 def _numbers(X: Any, known: tuple[tuple[str, ...] | None, ...]) -> FloatArray:
-    """Return the table as numbers (n, p); missing ones are nan."""
+    """Return the table as numbers (n, p), nan for missing ones."""
     if not known:
         return np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)
-    columns = [np.asarray(_safe_indexing(X, j, axis=1)) for j in range(X.shape[1])]
-    return np.column_stack([_column(column, values) for column, values in zip(columns, known, strict=True)])
+    columns = []
+    for j, values in enumerate(known):
+        column: Any = np.asarray(_safe_indexing(X, j, axis=1))
+        if values is not None:
+            columns.append(np.asarray(~np.isin(column.astype(str), values), dtype=np.float64))
+        elif column.dtype.kind in "mM":
+            columns.append(np.where(np.isnat(column), np.nan, column.astype(np.int64)))
+        else:
+            columns.append(np.asarray(column, dtype=np.float64))
+    return np.column_stack(columns)
 
 
-def _column(column: Any, values: tuple[str, ...] | None) -> FloatArray:
-    if values is None:
-        if column.dtype.kind in "mM":
-            return np.where(np.isnat(column), np.nan, column.astype(np.int64))
-        return np.asarray(column, dtype=np.float64)
-    return np.asarray(~np.isin(column.astype(str), values), dtype=np.float64)
-
-
-def _without_missing(function: Any, table: FloatArray) -> FloatArray:
-    """Return a function of the numbers of each column without missing ones, 0 if all are missing."""
+def _by_column(function: Callable[[FloatArray], float], table: FloatArray) -> FloatArray:
+    """Return a function of the numbers of each column that are not missing, 0 if all are missing."""
     known = ~np.isnan(table)
     return np.array([function(column[at]) if at.any() else 0.0 for column, at in zip(table.T, known.T, strict=True)])
 
 
-def _precision(X: Any) -> float:
-    """Return the relative rounding error of the numbers of a table."""
-    is_single = isinstance(X, np.ndarray) and X.dtype == np.float32
-    return float(np.finfo(np.float32 if is_single else np.float64).eps)
-
-
-def _scales(table: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return the trimmed standard deviation of each column; of a constant column, its absolute value or 1.
-
-    If that is zero, the standard deviation of all numbers is taken.
-    """
-    varied = _without_missing(_trimmed_std, table)
-    varied = np.where(varied > 0.0, varied, high / 2.0 - low / 2.0)  # equal in the sample, but not in all rows
-    peak = np.maximum(np.abs(low), np.abs(high))
-    return np.where(low < high, varied, np.where(peak > 0.0, peak, 1.0))
-
-
 def _trimmed_std(column: FloatArray) -> float:
+    """Return the standard deviation of a column clipped to its inner quantiles; if that is zero, without clipping."""
     peak = float(np.abs(column).max()) or 1.0
     unit = column / peak
     ends = np.quantile(unit, (_TRIMMED, 1.0 - _TRIMMED))
@@ -214,7 +192,7 @@ def _trimmed_std(column: FloatArray) -> float:
 
 
 class Encoder(Protocol):
-    """Encoder of the columns of a table as inputs; it is fitted on training rows and saved with a model."""
+    """Encoder of the columns of a table as inputs, which is fitted to training rows and saved with a model."""
 
     @property
     def n_columns(self) -> int:
@@ -230,11 +208,11 @@ class Encoder(Protocol):
 @stored
 @dataclass(frozen=True)
 class Standardizer:
-    """Encoder that computes (x - mean) / scale of each column; the scale of a column constant up to rounding is 1.
+    """Encoder of each column as (x - mean) / scale; the scale of a column that is constant up to rounding is 1.
 
-    Outliers would make the standard deviation so large that all other values become nearly equal. In columns with
-    outliers, marked by ``wild`` (None: there are none), mean and scale are the median and a robust standard deviation,
-    and inputs beyond ``BEND`` grow logarithmically.
+    Outliers would increase the standard deviation until all other values become nearly equal. For columns with
+    outliers, marked in ``wild`` (None if there are none), mean and scale are the median and a robust standard
+    deviation, and inputs beyond ``BEND`` grow logarithmically.
     """
 
     mean: Annotated[FloatArray, floats("p")]
@@ -243,16 +221,27 @@ class Standardizer:
 
     @classmethod
     def fit(cls, rows: RowSource, *, robust: bool = True) -> Standardizer:
-        """Return the standardizer of the columns of ``rows``, robust for columns with outliers."""
-        low, high, total, precision = _ranges(rows)
+        """Fit the standardizer to the columns of ``rows``; ``robust`` is whether outliers are treated separately."""
+        low: Any = np.inf
+        high: Any = -np.inf
+        total, precision = 0.0, 0.0
+        for part in rows.blocks(BLOCK_ROWS):
+            table = np.asarray(part.X)
+            low = np.minimum(low, table.min(axis=0).astype(np.float64))
+            high = np.maximum(high, table.max(axis=0).astype(np.float64))
+            total += float(len(part) if part.counts is None else part.counts.sum())
+            precision = float(np.finfo(np.result_type(table.dtype, np.float32)).eps)
         peak = np.maximum(np.abs(low), np.abs(high))
         peak[peak == 0] = 1.0
         size = rows_within(CACHED_CELLS, len(low))
 
         def average(function: Callable[[FloatArray], FloatArray]) -> FloatArray:
-            # In units of the largest entry of a column nothing overflows.
-            parts = (_shares(part, total) @ function(part.X / peak) for part in rows.blocks(size))
-            return np.asarray(sum(parts))
+            """Return the average of a function of the rows, in units of ``peak``, so that nothing overflows."""
+            sums = []
+            for part in rows.blocks(size):
+                shares = np.full(len(part), 1 / total) if part.counts is None else part.counts / total
+                sums.append(shares @ function(part.X / peak))
+            return np.asarray(sum(sums))
 
         mean = average(lambda x: x)
         scale = np.sqrt(average(lambda x: (x - mean) ** 2)) * peak
@@ -260,11 +249,17 @@ class Standardizer:
         plain = cls(np.where(constant, low, mean * peak), np.where(constant, 1.0, scale))
         if not robust:
             return plain
-        center, spread = sampled_scale(rows)
-        wild = ~constant & (spread > 0) & (plain.scale / OUTLIER_RATIO > spread)
-        if not wild.any():
+        step, start, parts = max(1, len(rows) // _SAMPLE), 0, []
+        for part in rows.blocks():  # equally spaced rows
+            parts.append(np.asarray(part.X[-start % step :: step], dtype=np.float64))
+            start += len(part)
+        center, spread = robust_scale(np.concatenate(parts))
+        has_outliers = ~constant & (spread > 0) & (plain.scale / OUTLIER_RATIO > spread)
+        if not has_outliers.any():
             return plain
-        return cls(np.where(wild, center, plain.mean), np.where(wild, spread, plain.scale), wild)
+        return cls(
+            np.where(has_outliers, center, plain.mean), np.where(has_outliers, spread, plain.scale), has_outliers
+        )
 
     @property
     def n_columns(self) -> int:
@@ -292,7 +287,10 @@ class Standardizer:
                 inputs = table[part] - self.mean
                 inputs /= self.scale
                 if self.wild is not None:
-                    inputs[:, self.wild] = _with_log_tails(inputs[:, self.wild])
+                    given = inputs[:, self.wild]
+                    size = np.abs(given)
+                    tails = np.sign(given) * (BEND + np.log(np.maximum(size, BEND) / BEND))
+                    inputs[:, self.wild] = np.where(size > BEND, tails, given)
                 scaled[part] = np.clip(inputs, -LIMIT, LIMIT, out=inputs)
         return scaled
 
@@ -300,9 +298,9 @@ class Standardizer:
 @stored
 @dataclass(frozen=True)
 class TargetScaler:
-    """Encoder that computes (g(y) - mean) / scale of the target y, with a link g; by default, the target itself.
+    """Encoder of the target y as (g(y) - mean) / scale with a link g, by default the identity.
 
-    ``values`` are those of a discrete target, or those shared by many rows, if there are any.
+    ``values`` are the values of a discrete target, or values that many rows share, if there are any.
     """
 
     mean: float = 0.0
@@ -318,7 +316,7 @@ class TargetScaler:
         link: Link = IDENTITY,
         values: TargetValues | None = None,
     ) -> TargetScaler:
-        """Return the scaler of the targets ``y``, each counted ``counts`` times (None: once)."""
+        """Fit the scaler to the targets ``y``, each counted ``counts`` times (None: once)."""
         linked = link.forward(y)
         column = Standardizer.fit(Rows(linked[:, None], linked, counts), robust=False)
         return cls(float(column.mean[0]), float(column.scale[0]), link, values)
@@ -330,7 +328,7 @@ class TargetScaler:
 
     @property
     def squared(self) -> float:
-        """The factor from scaled variances to those of the target; raise if it would overflow or underflow."""
+        """The factor from scaled variances to variances of the target; raise if it would overflow or underflow."""
         if not 1 / _LARGE <= self.scale <= _LARGE:
             raise InvalidParameterError(
                 f"variances must be numbers, but the square of the targets' standard deviation, {self.scale:.3g}, is "
@@ -348,66 +346,14 @@ class TargetScaler:
 
     def inverse(self, scaled: FloatArray) -> FloatArray:
         """Return the targets of numbers in scaled units."""
-        # By rounding, the inverse of a transformed target on a bound may lie beyond the bound.
+        # Rounding may move the inverse of a transformed target on a bound beyond the bound.
         return np.clip(self.link.inverse(self.mean + self.scale * scaled), *self.link.support)
 
     def restore(self, linked: Predictive) -> Predictive:
-        """Return the distribution of y for that of g(y)."""
+        """Return the distribution of y, given the distribution of g(y)."""
         return linked if self.is_linear else Transformed(linked, self.link)
 
     def log_derivative(self, scaled: FloatArray) -> FloatArray:
         """Return the logarithm of the derivative of the scaled target by y, at numbers in scaled units."""
         slope = 0.0 if self.is_linear else self.link.log_derivative(self.inverse(scaled))
         return np.asarray(slope - np.log(self.scale))
-
-
-@dataclass(frozen=True, eq=False)
-class Encoders:
-    """The encoder of a table's columns and that of the targets."""
-
-    inputs: Encoder
-    targets: TargetScaler
-
-    def transform(self, rows: Rows) -> Rows:
-        """Return the inputs and the scaled targets of rows."""
-        return Rows(self.inputs.transform(rows.X), self.targets.transform(rows.y), rows.counts)
-
-
-def encode(
-    rows: Rows,
-    *,
-    standardize_y: bool = True,
-    fit_encoder: Callable[[RowSource], Encoder] = Standardizer.fit,
-    link: Link = IDENTITY,
-) -> tuple[Rows, Encoders]:
-    """Fit the encoders to training rows; return the encoded rows and the encoders."""
-    values = find_values(rows.y, rows.counts)
-    targets = (
-        TargetScaler.fit(rows.y, rows.counts, link, values) if standardize_y else TargetScaler(0.0, 1.0, link, values)
-    )
-    encoders = Encoders(fit_encoder(rows), targets)
-    return encoders.transform(rows), encoders
-
-
-def _with_log_tails(inputs: FloatArray) -> FloatArray:
-    """Return inputs that grow logarithmically beyond ``BEND``."""
-    size = np.abs(inputs)
-    return np.where(size > BEND, np.sign(inputs) * (BEND + np.log(np.maximum(size, BEND) / BEND)), inputs)
-
-
-def _ranges(rows: RowSource) -> tuple[FloatArray, FloatArray, float, float]:
-    """Return the smallest and largest entry of each column, the number of rows counted, and the entries' precision."""
-    low = high = np.empty(0)
-    total, precision = 0.0, 0.0
-    for part in rows.blocks(BLOCK_ROWS):
-        table = np.asarray(part.X)
-        least, most = table.min(axis=0).astype(np.float64), table.max(axis=0).astype(np.float64)
-        low, high = (np.minimum(low, least), np.maximum(high, most)) if len(low) else (least, most)
-        total += float(len(part) if part.counts is None else part.counts.sum())
-        precision = float(np.finfo(np.result_type(table.dtype, np.float32)).eps)
-    return low, high, total, precision
-
-
-def _shares(rows: Rows, total: float) -> FloatArray:
-    """Return the share of each row in the total count of rows."""
-    return np.full(len(rows), 1 / total) if rows.counts is None else rows.counts / total

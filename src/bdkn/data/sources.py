@@ -6,7 +6,6 @@ import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -16,19 +15,19 @@ from bdkn.arrays import read_numbers
 from bdkn.blocks import LARGE_CELLS, READ_ROWS, rows_within
 from bdkn.data.reading import column_names, is_frame
 from bdkn.data.rows import Rows, missing_labels, take_rows
-from bdkn.errors import InvalidParameterError, check_number, shown
-from bdkn.typing import BoolArray, FloatArray
+from bdkn.errors import InvalidParameterError, check_number, did_you_mean, listed, shown
+from bdkn.typing import BoolArray
 
 _MIN_ROWS = 1 << 8
 """Minimum default number of rows of a block, for tables with very many columns."""
 
-Columns = tuple[Any, ...] | int
-"""The columns of a table: the names of a data frame's, the number of an array's."""
+_Columns = tuple[Any, ...] | int
+"""The names of the columns of a data frame, or the number of columns of an array."""
 
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Unchecked rows in the sizes in which a source reads them; ``place`` is their origin, such as a file name."""
+    """Unchecked rows as a source reads them; ``place`` is their origin, such as a file name."""
 
     X: Any
     y: Any
@@ -38,7 +37,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Words:
+class RoleNames:
     """Names of targets, weights and groups in messages."""
 
     y: str = "y"
@@ -47,22 +46,22 @@ class Words:
 
 
 class BlockSource(ABC):
-    """Base class of row sources, which yield pieces; these are checked and made into blocks.
+    """Base class of row sources: a subclass yields pieces, which are checked and joined or divided to blocks.
 
     The number of rows and the columns must be the same in every pass over the source.
     """
 
-    def __init__(self, words: Words | None = None, n_rows: int | None = None) -> None:
-        self._words = words or Words()
+    def __init__(self, names: RoleNames | None = None, n_rows: int | None = None) -> None:
+        self._role_names = names or RoleNames()
         self._n_rows = n_rows
-        self._columns: Columns | None = None
+        self._columns: _Columns | None = None
 
     @abstractmethod
     def _pieces(self, size: int | None) -> Iterator[Piece]:
-        """Yield all rows in order, in pieces of any size; ``size`` is the size of a block that was requested."""
+        """Yield all rows in order, in pieces of any size; ``size`` is the requested size of a block."""
 
     def _count(self) -> int:
-        """Return the number of rows, by a pass over all of them if nothing else is known."""
+        """Return the number of rows; by default, by a pass over all rows."""
         return sum(len(block) for block in self.blocks())
 
     def __len__(self) -> int:
@@ -91,31 +90,28 @@ class BlockSource(ABC):
 
     def _checked(self, pieces: Iterable[Piece]) -> Iterator[Rows]:
         """Yield all rows of one pass, checked, and compare their number with that of other passes."""
-        n, parts = 0, None
+        n, first_given = 0, None
         for piece in pieces:
-            rows = check_piece(piece, n, self._words)
+            rows = check_piece(piece, n, self._role_names)
             if not len(rows):
                 continue
-            self._check_columns(rows.X, _where(piece, n))
-            given = tuple(part is not None for part in (rows.counts, rows.groups))
-            if parts is not None and given != parts:
+            columns = _columns_of(rows.X)
+            if self._columns is None:
+                self._columns = columns
+            if columns != self._columns:
+                raise InvalidParameterError(
+                    f"all blocks must have the columns of the first, {_columns_text(self._columns)}, in this order; "
+                    f"{_where(piece, n)} begins one with {_columns_text(columns)}"
+                )
+            given = rows.counts is not None, rows.groups is not None
+            if first_given is not None and given != first_given:
                 raise InvalidParameterError(
                     f"all blocks must have weights and groups, or none; {_where(piece, n)} begins one that differs "
                     "from the first"
                 )
-            parts, n = given, n + len(rows)
+            first_given, n = given, n + len(rows)
             yield rows
         self._end_pass(n)
-
-    def _check_columns(self, X: Any, where: str) -> None:
-        columns = columns_of(X)
-        if self._columns is None:
-            self._columns = columns
-        if columns != self._columns:
-            raise InvalidParameterError(
-                f"all blocks must have the columns of the first, {worded(self._columns)}, in this order; "
-                f"{where} begins one with {worded(columns)}"
-            )
 
     def _end_pass(self, n: int) -> None:
         """Store the number of rows of a pass that has ended; raise if it is zero or differs from that of another."""
@@ -129,9 +125,8 @@ class BlockSource(ABC):
         self._n_rows = n
 
 
-def block_rows(columns: Columns) -> int:
+def block_rows(n_columns: int) -> int:
     """Return the default number of rows of a block."""
-    n_columns = columns if isinstance(columns, int) else len(columns)
     return min(READ_ROWS, max(_MIN_ROWS, rows_within(LARGE_CELLS, n_columns)))
 
 
@@ -140,7 +135,8 @@ def _in_blocks(parts: Iterable[Rows], size: int | None) -> Iterator[Rows]:
     waiting: list[Rows] = []
     n_waiting = 0
     for rows in parts:
-        start, step = 0, size or block_rows(columns_of(rows.X))
+        columns = _columns_of(rows.X)
+        start, step = 0, size or block_rows(columns if isinstance(columns, int) else len(columns))
         while n_waiting + len(rows) - start >= step:
             stop = start + step - n_waiting
             yield Rows.join([*waiting, rows if stop - start == len(rows) else rows[start:stop]])
@@ -152,35 +148,50 @@ def _in_blocks(parts: Iterable[Rows], size: int | None) -> Iterator[Rows]:
         yield Rows.join(waiting)
 
 
-def check_piece(piece: Piece, first: int, words: Words) -> Rows:
-    """Return the rows of a piece, of which the first has the number ``first``; raise if they are no training rows."""
+def check_piece(piece: Piece, first: int, names: RoleNames) -> Rows:
+    """Return the rows of a piece, of which the first has the number ``first``; raise unless they are training rows."""
     try:
-        X, y = read_table(piece.X), _column(words.y, piece.y)
-        counts = None if piece.sample_weight is None else _column(words.sample_weight, piece.sample_weight)
+        if piece.y is None:
+            raise InvalidParameterError(f"every block must have targets; {names.y} is None")
+        X, y = _table(piece.X), _single_column(read_numbers(names.y, piece.y))
+        weights = piece.sample_weight
+        counts = None if weights is None else _single_column(read_numbers(names.sample_weight, weights))
     except InvalidParameterError as error:
         raise InvalidParameterError(f"{error} (counted from {_where(piece, first)})") from error
     groups = None if piece.groups is None else _single_column(np.asarray(piece.groups))
-    for name, values in ((words.y, y), (words.sample_weight, counts), (words.groups, groups)):
+    for name, values in ((names.y, y), (names.sample_weight, counts), (names.groups, groups)):
         if values is not None and values.shape != (len(X),):
             raise InvalidParameterError(
                 f"{name} must hold one value per row of X, shape ({len(X)},); got {values.shape} in the block that "
                 f"begins with {_where(piece, first)}"
             )
-    _check_all(np.isfinite(y), f"{words.y} must hold a finite number for every row", y, piece, first)
+
+    def check(valid: BoolArray, values: NDArray[Any], rule: str) -> None:
+        if not valid.all():
+            row = int(np.argmin(valid))
+            raise InvalidParameterError(
+                f"{rule}; {_where(piece, first + row)} is {values[row]}: leave out such rows where they are read"
+            )
+
+    check(np.isfinite(y), y, f"{names.y} must hold a finite number for every row")
     if counts is not None:
-        rule = f"{words.sample_weight} must hold a finite number >= 0 for every row, as it counts rows"
-        _check_all(np.isfinite(counts) & (counts >= 0), rule, counts, piece, first)
+        rule = f"{names.sample_weight} must hold a finite number >= 0 for every row, as it counts rows"
+        check(np.isfinite(counts) & (counts >= 0), counts, rule)
     if groups is not None:
-        _check_all(~missing_labels(groups), f"{words.groups} must hold a label for every row", groups, piece, first)
+        check(~missing_labels(groups), groups, f"{names.groups} must hold a label for every row")
         groups = groups.astype(str) if groups.dtype.kind == "O" else groups
     return Rows(X, y, counts, groups)
 
 
-def _column(name: str, values: Any) -> FloatArray:
-    """Return numbers of shape (n,)."""
-    if values is None:
-        raise InvalidParameterError(f"every block must have targets; {name} is None")
-    return _single_column(read_numbers(name, values))
+def _table(X: Any) -> Any:
+    """Return a data frame unchanged, anything else as an array (n, p) of numbers; arrays are not copied."""
+    if is_frame(X):
+        return X
+    is_array = isinstance(X, np.ndarray) and not isinstance(X, np.ma.MaskedArray) and X.dtype.kind in "biuf"
+    table = np.asarray(X) if is_array else read_numbers("X", X)
+    if table.ndim != 2:
+        raise InvalidParameterError(f"X must be a table, shape (n_samples, n_features); got shape {table.shape}")
+    return table
 
 
 def _single_column(values: NDArray[Any]) -> NDArray[Any]:
@@ -188,13 +199,12 @@ def _single_column(values: NDArray[Any]) -> NDArray[Any]:
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
 
-def _check_all(valid: BoolArray, rule: str, values: NDArray[Any], piece: Piece, first: int) -> None:
-    """Raise, naming the first row that is not valid."""
-    if not valid.all():
-        row = int(np.argmin(valid))
-        raise InvalidParameterError(
-            f"{rule}; {_where(piece, first + row)} is {values[row]}: leave out such rows where they are read"
-        )
+def _columns_of(X: Any) -> _Columns:
+    return int(X.shape[1]) if isinstance(X, np.ndarray) else tuple(column_names(X))
+
+
+def _columns_text(columns: _Columns) -> str:
+    return f"{columns} columns without names" if isinstance(columns, int) else listed(columns)
 
 
 def _where(piece: Piece, row: int) -> str:
@@ -203,7 +213,7 @@ def _where(piece: Piece, row: int) -> str:
 
 @dataclass(frozen=True)
 class NamedColumns:
-    """Names of the columns of X, and of the columns of targets, weights and groups; None if there are none."""
+    """Names of the columns of inputs, targets, weights and groups; None if there are no weights or groups."""
 
     inputs: tuple[Any, ...]
     target: Any
@@ -221,7 +231,7 @@ class NamedColumns:
         sample_weight: Any = None,
         groups: Any = None,
     ) -> NamedColumns:
-        """Return the columns of a table ``place`` with ``names``; raise if some are absent or named twice."""
+        """Return the columns of the table ``place`` with columns ``names``; raise if one is absent or named twice."""
         roles = {"target": target, "sample_weight": sample_weight, "groups": groups}
         for role, name in roles.items():
             if name is not None or role == "target":
@@ -236,10 +246,10 @@ class NamedColumns:
         twice = tuple(dict.fromkeys(name for name in used if used.count(name) > 1))
         if twice:
             raise InvalidParameterError(
-                f"a column is an input, the target, the weight or the group of a row; {worded(twice)} is named twice"
+                f"a column is an input, the target, the weight or the group of a row; {listed(twice)} is named twice"
             )
         if not inputs:
-            raise InvalidParameterError(f"{place} must have a column beside {worded(tuple(taken))}; it has no other")
+            raise InvalidParameterError(f"{place} must have a column beside {listed(taken)}; it has no other")
         return cls(tuple(inputs), target, sample_weight, groups)
 
     @property
@@ -252,10 +262,22 @@ class NamedColumns:
         """The names of the columns that must hold numbers."""
         return (self.target,) if self.sample_weight is None else (self.target, self.sample_weight)
 
+    def piece(
+        self, X: Any, numbers: Callable[[Any], NDArray[Any]], labels: Callable[[Any], NDArray[Any]], place: str
+    ) -> Piece:
+        """Return the rows of a table with columns ``X``; functions of a name return a column of numbers or labels."""
+        return Piece(
+            X,
+            numbers(self.target),
+            None if self.sample_weight is None else numbers(self.sample_weight),
+            None if self.groups is None else labels(self.groups),
+            place,
+        )
+
     @property
-    def words(self) -> Words:
+    def role_names(self) -> RoleNames:
         """The names of targets, weights and groups in messages."""
-        return Words(*(f"column {name!r}" for name in (self.target, self.sample_weight, self.groups)))
+        return RoleNames(*(f"column {name!r}" for name in (self.target, self.sample_weight, self.groups)))
 
 
 def not_numeric(name: Any, kind: object, place: str) -> InvalidParameterError:
@@ -267,36 +289,11 @@ def not_numeric(name: Any, kind: object, place: str) -> InvalidParameterError:
 
 def _check_name(role: str, name: Any, names: Sequence[Any], place: str) -> None:
     """Raise unless a table has a column of this name."""
-    if isinstance(name, Hashable) and name in set(names):
-        return
-    near = get_close_matches(name, [one for one in names if isinstance(one, str)], 1) if isinstance(name, str) else []
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise InvalidParameterError(
-        f"{role} must be the name of a column of {place}, which has {worded(tuple(names))}; got {shown(name)}{hint}"
-    )
-
-
-def read_table(X: Any) -> Any:
-    """Return a data frame as it is, anything else as an array (n, p) of numbers; arrays are not copied."""
-    if is_frame(X):
-        return X
-    table = X if isinstance(X, np.ndarray) and not isinstance(X, np.ma.MaskedArray) else None
-    table = read_numbers("X", X) if table is None or table.dtype.kind not in "biuf" else np.asarray(table)
-    if table.ndim != 2:
-        raise InvalidParameterError(f"X must be a table, shape (n_samples, n_features); got shape {table.shape}")
-    return table
-
-
-def columns_of(X: Any) -> Columns:
-    """Return the columns of a table that ``read_table`` has returned."""
-    return int(X.shape[1]) if isinstance(X, np.ndarray) else tuple(column_names(X))
-
-
-def worded(columns: Columns) -> str:
-    """Return columns as they are named in a message."""
-    if isinstance(columns, int):
-        return f"{columns} columns without names"
-    return ", ".join(map(repr, columns[:30])) + (f" and {len(columns) - 30} more" if len(columns) > 30 else "")
+    if not (isinstance(name, Hashable) and name in set(names)):
+        raise InvalidParameterError(
+            f"{role} must be the name of a column of {place}, which has {listed(names)}; got {shown(name)}"
+            + did_you_mean(name, names)
+        )
 
 
 class ArrayRows(BlockSource):
@@ -355,7 +352,7 @@ class ArrayRows(BlockSource):
 
 
 def _release_pages(array: Any) -> None:
-    """Release the pages of a memory map whose file has the same content; they are read again if they are used."""
+    """Release the pages of a memory map whose file has the same content; they are read again when needed."""
     base = getattr(array, "_mmap", None)
     is_shared = isinstance(base, mmap.mmap) and getattr(array, "mode", "") in ("r", "r+", "w+")
     if is_shared and hasattr(mmap, "MADV_DONTNEED"):
@@ -363,7 +360,7 @@ def _release_pages(array: Any) -> None:
 
 
 class IteratorRows(BlockSource):
-    """Rows of an iterator that can be begun anew, such as the blocks of a user-defined reader.
+    """Rows of an iterator that can be restarted, such as the blocks of a user-defined reader.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Values that many targets share: the lattice of ratings and counts, or single values such as zero."""
+"""Values that many targets share: all values of a discrete target, or single values such as zero."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 from bdkn.storage.fields import floats, must, stored
 from bdkn.typing import FloatArray
 
-_MOST_VALUES = 60
-"""Distinct values of a lattice."""
+_MAX_VALUES = 60
+"""Maximum number of distinct values of a discrete target."""
 
 _ROWS_PER_VALUE = 8
-"""Rows of a lattice, on average, for each of its values."""
+"""Minimum average number of rows for each value of a discrete target."""
 
-_MASS = 0.05
-"""Share of the rows from which on a single value is a point mass."""
+_MIN_SHARE = 0.05
+"""Minimum share of the rows for a single value to be a point mass."""
 
-_LEAST_ROWS = 20
-"""Rows that a point mass has at least."""
+_MIN_ROWS = 20
+"""Minimum number of rows of a point mass."""
 
 
 @stored
@@ -33,9 +33,10 @@ class TargetValues:
     values : array (k,)
         The values, ascending.
     shares : array (k,)
-        The share of the training rows that has each value.
+        The share of the training rows with each value.
     is_lattice : bool
-        Whether all targets have one of the values; otherwise the others are spread over a range.
+        Whether the target is discrete, that is, all targets have one of the values; otherwise the other targets are
+        spread over a range.
     """
 
     values: Annotated[FloatArray, floats("k")]
@@ -58,7 +59,7 @@ def find_values(y: FloatArray, counts: FloatArray | None = None) -> TargetValues
         return None
     total = np.bincount(places, weights=counts)
     shares = total / total.sum()
-    if len(values) <= min(_MOST_VALUES, len(y) / _ROWS_PER_VALUE):
+    if len(values) <= min(_MAX_VALUES, len(y) / _ROWS_PER_VALUE):
         return TargetValues(values, shares, is_lattice=True)
-    heavy = (shares >= _MASS) & (np.bincount(places) >= _LEAST_ROWS)
+    heavy = (shares >= _MIN_SHARE) & (np.bincount(places) >= _MIN_ROWS)
     return TargetValues(values[heavy], shares[heavy], is_lattice=False) if heavy.any() else None

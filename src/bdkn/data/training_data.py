@@ -21,7 +21,7 @@ from bdkn.arrays import check_readable, read_numbers
 from bdkn.data.column_report import tell_copies
 from bdkn.data.dask_rows import DaskRows
 from bdkn.data.encoder import TableEncoder
-from bdkn.data.folds import Folds, OwnFolds, Splitting, check_cv
+from bdkn.data.folds import Folds, OwnFolds, Splitting
 from bdkn.data.frames import as_table
 from bdkn.data.parquet import ParquetRows
 from bdkn.data.reading import column_names, is_frame
@@ -29,14 +29,12 @@ from bdkn.data.rows import Rows, RowSource
 from bdkn.data.sample import Sample
 from bdkn.data.scaling import TargetScaler, robust_scale
 from bdkn.data.target_values import find_values
-from bdkn.errors import ExtremeTargetWarning, InvalidParameterError, check_choice, check_number, shown, warn_user
+from bdkn.errors import ExtremeTargetWarning, InvalidParameterError, shown, warn_user
 from bdkn.metrics.scores import row_weights
 from bdkn.predictive.links import Link
 from bdkn.storage.fields import Array as ArrayContent
 from bdkn.storage.fields import Number, must, stored
 from bdkn.typing import Array, FloatArray, IndexArray
-
-DESIGNS = ("cross-fit", "hold-out", "in-sample")
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,15 +136,6 @@ def fit_targets(rows: Rows, link: Link, *, standardize_y: bool) -> TargetScaler:
     if standardize_y:
         return TargetScaler.fit(rows.y, rows.counts, link, values)
     return TargetScaler(0.0, 1.0, link, values)
-
-
-def check_design(design: str, cv: Any) -> None:
-    """Raise unless ``cv`` is a value that the design allows."""
-    check_choice("design", design, DESIGNS)
-    if design == "hold-out" and cv is not None:
-        check_number("cv, the fraction of the rows that design='hold-out' holds out,", cv, low=0, high=0.9, strict=True)
-    elif design == "cross-fit":
-        check_cv(cv)
 
 
 # Tables of numbers and data frames

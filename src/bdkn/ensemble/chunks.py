@@ -328,12 +328,12 @@ def train_on_chunks(
     on_pass
         Called with 1 after each pass of a member over a chunk, by any thread.
     """
-    from bdkn.networks.fused import Queue, prepare, threads
+    from bdkn.networks.fused import prepare, run_all, threads
 
     prepare()
     waiting = [_Turn(member, chunks) for member in beginning(settings, sample, plan, len(chunks), mean_count)]
     report = None if on_pass is None else lambda number, turn: on_pass(1)
-    Queue(waiting, report).finish(min(threads(settings.params.n_jobs), len(waiting)))
+    run_all(waiting, threads(settings.params.n_jobs), report)
     return in_grid_order([turn.member.trained() for turn in waiting])
 
 

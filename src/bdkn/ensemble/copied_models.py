@@ -1,6 +1,7 @@
-"""Fitted regressors as frozen dataclasses of arrays, which predict and can be stored.
+"""Fitted regressors as frozen dataclasses of arrays, which predict and can be stored in files.
 
-``bdkn.ensemble.scikit_learn`` copies estimators into these classes.
+``bdkn.ensemble.scikit_learn`` copies estimators into these classes. A field of another stored class can be a
+``CopiedModel``.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ ROWS_PER_BLOCK = 16384
 """Samples that pass through one tree before the next: many, so that a large tree is rarely read from memory."""
 
 MOST_NODES, MOST_COLUMNS = 2**31 - 1, 2**29 - 1
-"""Nodes of all trees, and columns, at most: compiled code has 32 bits for a node, and 30 for a column."""
+"""Maximum number of nodes of all trees, and of columns: compiled code has 32 bits for a node, and 30 for a column."""
 
 MOST_CATEGORIES = 256
-"""Categories of a column, at most: a categorical split has one bit for each."""
+"""Maximum number of categories of a column: a categorical split has one bit for each."""
 
 OUTPUT_FUNCTIONS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
     "identity": lambda values: values,
@@ -162,18 +163,29 @@ class BayesianLinear(CopiedModel):
 # Trees
 
 
-def _no_columns() -> Ints:
-    return np.empty(0, dtype=np.int32)
+def check_nodes(feature: Ints, right: Ints, roots: Ints) -> None:
+    """Raise unless every path from a root ends in a leaf of its tree, in trees whose left children are the next nodes.
 
-
-def _no_bitsets() -> NDArray[np.uint8]:
-    return np.empty((0, MOST_CATEGORIES // 8), dtype=np.uint8)
+    Parameters
+    ----------
+    feature : array (n,)
+        Features of the nodes of all trees, below zero in a leaf.
+    right : array (n,)
+        Right children.
+    roots : array (trees,)
+        Numbers of the roots.
+    """
+    n = len(feature)
+    must(roots[0] == 0 and (np.diff(roots) > 0).all() and roots[-1] < n, "roots must be nodes in order")
+    ends = np.repeat(np.append(roots[1:], n), np.diff(np.append(roots, n)))
+    is_inside = (np.arange(1, n + 1) < right) & (right < ends)
+    must((is_inside | (feature < 0)).all(), "children must follow their node, inside of its tree")
 
 
 @stored(may_be_empty=("c",))
 @dataclass(frozen=True, eq=False)
 class Trees(CopiedModel):
-    """The sum or the average of regression trees, mapped by the function ``output``.
+    """``base`` plus the sum of regression trees, or their average, mapped by the function ``output``.
 
     Nodes of all trees follow one another in depth-first order: the left child of a node is the next node. At a leaf,
     ``feature`` is -1 and ``number`` the value; at a split, samples up to the threshold ``number`` go left, and missing
@@ -188,25 +200,24 @@ class Trees(CopiedModel):
     right: Annotated[Ints, integers("N", types=("i4",))]
     missing_left: Annotated[BoolArray, flags("N")]
     roots: Annotated[Ints, integers("T", types=("i4",))]
-    base: float
-    average: bool
-    single: bool
-    allow_nan: bool
+    base: float = 0.0
+    average: bool = False
+    single: bool = False
+    allow_nan: bool = False
     output: Output = "identity"
-    categorical: Annotated[Ints, integers("c", types=("i4",))] = field(default_factory=_no_columns)
+    categorical: Annotated[Ints, integers("c", types=("i4",))] = field(
+        default_factory=lambda: np.empty(0, dtype=np.int32)
+    )
     categories: tuple[Annotated[FloatArray, floats("*")], ...] = ()
     bitsets: Annotated[NDArray[np.uint8], integers("*", MOST_CATEGORIES // 8, types=("u1",))] = field(
-        default_factory=_no_bitsets
+        default_factory=lambda: np.empty((0, MOST_CATEGORIES // 8), dtype=np.uint8)
     )
 
     def check(self) -> None:
         """Raise unless every path from a root ends at a leaf of its tree: compiled code does not check indices."""
-        n, roots, is_split = len(self.feature), self.roots, self.feature >= 0
+        n, is_split = len(self.feature), self.feature >= 0
         must(n <= MOST_NODES, f"must have at most {MOST_NODES} nodes; got {n}")
-        must(roots[0] == 0 and (np.diff(roots) > 0).all() and roots[-1] < n, "roots must be nodes in order")
-        ends = np.repeat(np.append(roots[1:], n), np.diff(np.append(roots, n)))
-        is_inside = (np.arange(1, n + 1) < self.right) & (self.right < ends)
-        must((is_inside | ~is_split).all(), "children must follow their node, inside of its tree")
+        check_nodes(self.feature, self.right, self.roots)
         must((self.feature < self.n_columns).all(), f"features must be from 0 to {self.n_columns - 1}")
         must(np.isfinite(self.number[~is_split]).all(), "values of leaves must be finite")
         must(not np.isnan(self.number).any(), "thresholds must be numbers")
@@ -239,7 +250,7 @@ class Trees(CopiedModel):
         return nodes, self.roots.copy(), self.bitsets.copy()
 
     def _compute(self, X: Any, with_std: bool) -> MeanStd:
-        from bdkn.kernels.trees import add_leaf_values, add_leaf_values_of_any
+        from bdkn.kernels.trees import add_leaf_values
 
         finite = ("allow-nan" if self.allow_nan else True) if self.single else not self.allow_nan
         table = self._with_codes(self._read(X, finite=finite, single=self.single))
@@ -247,17 +258,13 @@ class Trees(CopiedModel):
 
         def add(start: int) -> None:
             block = slice(start, start + ROWS_PER_BLOCK)
-            rows, (nodes, roots, bitsets) = np.require(table[block], requirements="W"), self._nodes
-            if len(self.categorical) or (self.allow_nan and np.isnan(rows).any()):
-                add_leaf_values_of_any(nodes, roots, bitsets, rows, total[block])
-            else:
-                add_leaf_values(nodes, roots, rows, total[block])
+            add_leaf_values(*self._nodes, np.require(table[block], requirements="W"), total[block])
 
         run_on_threads(add, range(0, len(table), ROWS_PER_BLOCK))
         return OUTPUT_FUNCTIONS[self.output](total / len(self.roots) if self.average else total), None
 
     def _with_codes(self, table: FloatArray) -> FloatArray:
-        """Return samples with codes in place of categories; categories that are not known are missing."""
+        """Return samples with codes in place of categories; unknown categories become missing."""
         if not len(self.categorical):
             return table
         coded = table.copy()
@@ -424,7 +431,7 @@ class NearestNeighbors(CopiedModel):
     leaf_size: Count
 
     def check(self) -> None:
-        """Raise unless there are as many samples as neighbors."""
+        """Raise unless there are enough samples."""
         must(self.n_neighbors <= len(self.y), f"n_neighbors must be at most {len(self.y)}; got {self.n_neighbors}")
 
     @property
@@ -613,9 +620,9 @@ class Average(CopiedModel):
 
 @runtime_checkable
 class StorableEstimator(Protocol):
-    """A regressor of a user's own class that can be stored in a model file: two methods besides ``predict``.
+    """A regressor of a user's own class that can be stored in a model file, by two methods besides ``predict``.
 
-    A file has the name of the class and the arrays, no code. To load it, the class itself is given, as in
+    A file contains the name of the class and the arrays, but no code. The class itself is given to load it, as in
     ``bdkn.load(path, member_classes=[MyRegressor])``: nothing is imported by its name.
 
     Examples
@@ -638,7 +645,8 @@ class StorableEstimator(Protocol):
     ...         model = cls()
     ...         model.median_ = float(arrays["median"])
     ...         return model
-    >>> from bdkn.ensemble import copy_estimator, from_stored, to_stored
+    >>> from bdkn.ensemble.copied_models import from_stored, to_stored
+    >>> from bdkn.ensemble.scikit_learn import copy_estimator
     >>> copied = copy_estimator(Median().fit(np.zeros((3, 1)), np.arange(3.0)))
     >>> from_stored(*to_stored(copied), member_classes=[Median]).predict(np.zeros((2, 1)))
     array([1., 1.])
@@ -648,11 +656,11 @@ class StorableEstimator(Protocol):
         """Return predictions."""
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return all that ``predict`` needs as arrays of numbers or truth values, by name."""
+        """Return everything that ``predict`` needs as arrays of numbers or truth values, by name."""
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> Self:
-        """Return the fitted estimator with these arrays, which come from a file: check them before using them."""
+        """Return the fitted estimator; the arrays come from a file and must be checked before they are used."""
 
 
 _TYPES = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
@@ -678,14 +686,14 @@ class UserModel(CopiedModel):
 
     @classmethod
     def of(cls, estimator: StorableEstimator) -> UserModel:
-        """Return the copy of an estimator; raise if its arrays hold something else than numbers."""
+        """Return the copy of an estimator; raise if its arrays do not hold numbers."""
         name = type(estimator).__name__
         try:
             arrays = estimator.to_arrays()
         except Exception as error:
             raise InvalidParameterError(
-                f"{name}.to_arrays must return the arrays of a fitted estimator; it raised {error!r:.200}: mend it, or "
-                "remove it, so that the member is not stored"
+                f"{name}.to_arrays must return the arrays of a fitted estimator; it raised {error!r:.200}: correct it, "
+                "or remove it, so that the member is not stored"
             ) from error
         if not isinstance(arrays, dict) or not all(isinstance(key, str) for key in arrays):
             raise InvalidParameterError(
@@ -734,7 +742,7 @@ class UserModel(CopiedModel):
 
 
 def make_estimators(model: CopiedModel, member_classes: Sequence[type]) -> CopiedModel:
-    """Return a loaded model in which the estimators of a user's own classes are made; raise if a class is absent."""
+    """Return a loaded model with the estimators of a user's own classes; raise if a class is missing."""
     if isinstance(model, UserModel):
         return model.made_by(member_classes)
     if isinstance(model, Steps | TransformedTarget):
@@ -756,7 +764,7 @@ def to_stored(model: CopiedModel, name: str = "model") -> tuple[Any, Arrays]:
 def from_stored(
     tree: Any, arrays: Mapping[str, NDArray[Any]], name: str = "model", *, member_classes: Sequence[type] = ()
 ) -> CopiedModel:
-    """Return the model that ``to_stored`` converted; raise ``ModelFileError`` if something is not valid.
+    """Return the model that ``to_stored`` converted; raise ``ModelFileError`` if its content is not valid.
 
     Parameters
     ----------
@@ -767,7 +775,7 @@ def from_stored(
     name : str
         Beginning of the names of the arrays.
     member_classes : sequence of classes
-        A user's own classes, each with ``from_arrays``, of which there may be estimators in the model.
+        A user's own classes, each with ``from_arrays``, of estimators in the model.
 
     Returns
     -------
@@ -778,7 +786,7 @@ def from_stored(
 
 
 def is_storable(model: CopiedModel) -> bool:
-    """Return whether a model can be loaded after it was stored: its numbers are finite, for instance."""
+    """Return whether a stored model could be loaded again, which needs finite numbers, for instance."""
     try:
         _unpacked(*to_stored(model), "model")
     except ModelFileError:

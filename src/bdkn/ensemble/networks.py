@@ -19,7 +19,7 @@ from bdkn.errors import DivergedError
 from bdkn.inference import Forecast
 from bdkn.networks import EncodedNetworks, MixedNetworks, Networks, Predictor, Trained
 from bdkn.networks.engines import prediction_device
-from bdkn.networks.mlp import predict_on
+from bdkn.networks.gpu.cuda import predict_on
 from bdkn.predictive import Gaussian
 from bdkn.stages import stage
 from bdkn.storage.fields import Part, floats, integers, must, sizes, stored

@@ -104,7 +104,7 @@ def seed_sequence(random_state: Seed) -> np.random.SeedSequence:
 
 def member_parameters(model: BaseEstimator) -> dict[str, Any]:
     """Return the parameters that all members of one fit must share."""
-    return {name: plain_parameter(model, name) for name in model.get_params(deep=False) if name not in _FREE}
+    return {name: plain_parameter(model, name) for name in model._get_param_names() if name not in _FREE}
 
 
 def digest(rows: Rows) -> str:

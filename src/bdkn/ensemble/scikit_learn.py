@@ -42,11 +42,11 @@ from bdkn.ensemble.copied_models import (
 from bdkn.typing import FloatArray, IndexArray
 
 _MOST_FACTORS = 1 << 20
-"""Entries of the table of factors of a polynomial, at most: a larger one is not copied."""
+"""Maximum number of entries of the table of factors of a polynomial that is copied."""
 
 
 class _NotCopiedError(Exception):
-    """An estimator, or a part of it, has no copy."""
+    """An estimator, or a part of it, cannot be copied."""
 
 
 def copy_estimator(estimator: Any) -> CopiedModel | None:
@@ -65,11 +65,11 @@ def copy_estimator(estimator: Any) -> CopiedModel | None:
     Returns
     -------
     model : CopiedModel or None
-        The copy, whose predictions are those of the estimator up to rounding; None if there is none.
+        The copy, whose predictions are those of the estimator up to rounding; None if the estimator cannot be copied.
     """
     try:
         model = _copy(estimator)
-    except (_NotCopiedError, AttributeError, LookupError):  # the latter: attributes of another version
+    except (_NotCopiedError, AttributeError, LookupError):  # attributes differ in other versions
         return None
     return model if is_storable(model) else None
 
@@ -82,7 +82,7 @@ def _copy(estimator: Any) -> CopiedModel:
 
 
 def _is_scikit_learn(estimator: Any) -> bool:
-    """Return whether scikit-learn itself defines the class: a user's subclass may predict otherwise."""
+    """Return whether scikit-learn itself defines the class; a user's subclass may predict differently."""
     return type(estimator).__module__.partition(".")[0] == "sklearn"
 
 
@@ -157,35 +157,20 @@ def _allows_nan(tree: Any) -> bool:
     return bool(tree._support_missing_values(np.empty((1, 1))))
 
 
-def _join(
-    trees: Sequence[Any],
-    estimator: Any,
-    *,
-    factor: float = 1.0,
-    base: float = 0.0,
-    average: bool = False,
-    allow_nan: bool = False,
-) -> Trees:
+def _join(trees: Sequence[Any], estimator: Any, factor: float = 1.0, **fields: Any) -> Trees:
     """Return trees as one set of arrays; values of leaves are multiplied by ``factor``."""
     _require(getattr(estimator, "n_outputs_", 1) == 1)
     nodes = [
-        {
-            "left": tree.children_left,
-            "right": tree.children_right,
-            "feature": tree.feature,
-            "number": np.where(tree.children_left < 0, factor * tree.value[:, 0, 0], tree.threshold),
-            "missing_left": tree.missing_go_to_left,
-        }
+        (
+            tree.children_left,
+            tree.children_right,
+            tree.feature,
+            np.where(tree.children_left < 0, factor * tree.value[:, 0, 0], tree.threshold),
+            tree.missing_go_to_left,
+        )
         for tree in trees
     ]
-    return Trees(
-        estimator.n_features_in_,
-        **_depth_first(nodes),
-        base=base,
-        average=average,
-        single=True,
-        allow_nan=allow_nan,
-    )
+    return Trees(estimator.n_features_in_, **_depth_first(nodes), single=True, **fields)
 
 
 def _copy_hist_boosting(estimator: Any) -> Trees:
@@ -201,23 +186,16 @@ def _copy_hist_boosting(estimator: Any) -> Trees:
         number = np.where(
             of_category, -1.0 - first_row - found["bitset_idx"].astype(np.float64), found["num_threshold"]
         )
-        nodes.append(
-            {
-                "left": np.where(is_leaf, -1, found["left"].astype(np.int64)),
-                "right": found["right"].astype(np.int64),
-                "feature": order[found["feature_idx"].astype(np.int64)],
-                "number": np.where(is_leaf, found["value"], number),
-                "missing_left": found["missing_go_to_left"] != 0,
-            }
-        )
+        left = np.where(is_leaf, -1, found["left"].astype(np.int64))
+        feature = order[found["feature_idx"].astype(np.int64)]
+        number = np.where(is_leaf, found["value"], number)
+        nodes.append((left, found["right"].astype(np.int64), feature, number, found["missing_go_to_left"]))
         first_row += len(tree.raw_left_cat_bitsets)
     sets = [np.ascontiguousarray(tree.raw_left_cat_bitsets, dtype="<u4") for tree in trees]
     return Trees(
         estimator.n_features_in_,
         **_depth_first(nodes),
         base=float(np.ravel(estimator._baseline_prediction)[0]),
-        average=False,
-        single=False,
         allow_nan=True,
         output=_output(estimator._loss),
         categorical=np.flatnonzero(is_categorical).astype(np.int32),
@@ -233,20 +211,14 @@ def _categories(estimator: Any) -> tuple[FloatArray, ...]:
     return tuple(_doubles(values[~np.isnan(values)]) for values in map(_doubles, found))
 
 
-def _depth_first(trees: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, Any]:
+def _depth_first(trees: Sequence[tuple[NDArray[Any], ...]]) -> dict[str, Any]:
     """Return arrays over the nodes of all trees in depth-first order, and the roots.
 
-    A tree has left (-1 at a leaf) and right children, features, numbers, and the side of missing values.
+    A tree is a tuple of left (-1 at a leaf) and right children, features, numbers, and the sides of missing values.
     """
-    first = np.cumsum([0, *(len(tree["left"]) for tree in trees)])
+    first = np.cumsum([0, *(len(tree[0]) for tree in trees)])
     _require(0 < first[-1] < MOST_NODES)
-    roots, (left, right, feature, number, missing_left) = (
-        first[:-1],
-        (
-            np.concatenate([tree[name] for tree in trees])
-            for name in ("left", "right", "feature", "number", "missing_left")
-        ),
-    )
+    roots, (left, right, feature, number, missing_left) = first[:-1], map(np.concatenate, zip(*trees, strict=True))
     tree_of = np.repeat(np.arange(len(trees)), np.diff(first))
     splits = np.flatnonzero(left >= 0)
     left[splits] += roots[tree_of[splits]]
@@ -363,18 +335,6 @@ def _scale(n: int, **parts: Any) -> Scale:
     return Scale(**given)
 
 
-def _standard(step: Any) -> Scale:
-    return _scale(step.n_features_in_, center=step.mean_ if step.with_mean else None, divisor=step.scale_)
-
-
-def _robust(step: Any) -> Scale:
-    return _scale(step.n_features_in_, center=step.center_, divisor=step.scale_)
-
-
-def _max_abs(step: Any) -> Scale:
-    return _scale(step.n_features_in_, divisor=step.scale_)
-
-
 def _min_max(step: Any) -> Scale:
     limits = dict(zip(("low", "high"), step.feature_range, strict=True)) if step.clip else {}
     return _scale(step.n_features_in_, factor=step.scale_, offset=step.min_, **limits)
@@ -421,35 +381,16 @@ def _copy_voting(estimator: Any) -> Average:
     return Average(models, np.ones(len(models)) if weights is None else _doubles(weights))
 
 
+_LINEAR = (
+    *("LinearRegression", "Ridge", "RidgeCV", "Lasso", "LassoCV", "LassoLars", "LassoLarsCV", "LassoLarsIC"),
+    *("Lars", "LarsCV", "ElasticNet", "ElasticNetCV", "OrthogonalMatchingPursuit", "OrthogonalMatchingPursuitCV"),
+    *("HuberRegressor", "TheilSenRegressor", "QuantileRegressor", "SGDRegressor", "PassiveAggressiveRegressor"),
+    *("LinearSVR", "PoissonRegressor", "GammaRegressor", "TweedieRegressor"),
+)
+"""Names of linear models, some with a link."""
+
 _COPIES: Mapping[str, Callable[[Any], CopiedModel]] = {
-    **dict.fromkeys(
-        (
-            "LinearRegression",
-            "Ridge",
-            "RidgeCV",
-            "Lasso",
-            "LassoCV",
-            "LassoLars",
-            "LassoLarsCV",
-            "LassoLarsIC",
-            "Lars",
-            "LarsCV",
-            "ElasticNet",
-            "ElasticNetCV",
-            "OrthogonalMatchingPursuit",
-            "OrthogonalMatchingPursuitCV",
-            "HuberRegressor",
-            "TheilSenRegressor",
-            "QuantileRegressor",
-            "SGDRegressor",
-            "PassiveAggressiveRegressor",
-            "LinearSVR",
-            "PoissonRegressor",
-            "GammaRegressor",
-            "TweedieRegressor",
-        ),
-        _copy_linear,
-    ),
+    **dict.fromkeys(_LINEAR, _copy_linear),
     **dict.fromkeys(("BayesianRidge", "ARDRegression"), _copy_bayesian),
     **dict.fromkeys(("DecisionTreeRegressor", "ExtraTreeRegressor"), _copy_tree),
     **dict.fromkeys(("RandomForestRegressor", "ExtraTreesRegressor"), _copy_forest),
@@ -471,9 +412,11 @@ _COPIES: Mapping[str, Callable[[Any], CopiedModel]] = {
 """Copies by the name of the class, which scikit-learn itself must define."""
 
 _TRANSFORMS: Mapping[str, Callable[[Any], Transform]] = {
-    "StandardScaler": _standard,
-    "RobustScaler": _robust,
-    "MaxAbsScaler": _max_abs,
+    "StandardScaler": lambda step: _scale(
+        step.n_features_in_, center=step.mean_ if step.with_mean else None, divisor=step.scale_
+    ),
+    "RobustScaler": lambda step: _scale(step.n_features_in_, center=step.center_, divisor=step.scale_),
+    "MaxAbsScaler": lambda step: _scale(step.n_features_in_, divisor=step.scale_),
     "MinMaxScaler": _min_max,
     "SimpleImputer": _impute,
     "PolynomialFeatures": _products,

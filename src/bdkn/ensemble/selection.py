@@ -107,18 +107,7 @@ class CombinationOptions:
     def combine(self, held_out: HeldOut, members: IndexArray | None = None) -> Combination:
         """Return the combination of some of the members (None: all), learned from their held-out predictions."""
         held_out = held_out if members is None else held_out[members]
-        return self.finish(self.fit(held_out), held_out)
-
-    def fit(self, held_out: HeldOut) -> Combination:
-        """Return the combination of all members, for predictions by one fit of each."""
-        return combine(
-            held_out.forecast(),
-            held_out.y,
-            held_out.counts,
-            prior_variance=self.prior_variance,
-            tempering=self.tempering,
-            tails=self.tails,
-        )
+        return self.finish(_combine(held_out, self), held_out)
 
     def finish(self, fitted: Combination, held_out: HeldOut) -> Combination:
         """Return the combination for predictions of new rows, in which each member is the mean of its fits."""
@@ -156,15 +145,27 @@ def _fit_subsets(
     """Return the combination of each subset of the members; of many rows several at once, with the same bits."""
     predicted = held_out.without_folds()
     if len(subsets) == 1 or held_out.means.size < _MANY_PREDICTIONS:
-        return [settings.fit(predicted[members]) for members in subsets]
+        return [_combine(predicted[members], settings) for members in subsets]
     found: list[Any] = [None] * len(subsets)
 
     def fit(number: int) -> None:
-        found[number] = settings.fit(predicted[subsets[number]])
+        found[number] = _combine(predicted[subsets[number]], settings)
 
     with one_blas_thread():
         run_on_threads(fit, range(len(subsets)), min(_AT_ONCE, int(effective_n_jobs(n_jobs))))
     return found
+
+
+def _combine(held_out: HeldOut, settings: CombinationOptions) -> Combination:
+    """Return the combination of all members, for predictions by one fit of each."""
+    return combine(
+        held_out.forecast(),
+        held_out.y,
+        held_out.counts,
+        prior_variance=settings.prior_variance,
+        tempering=settings.tempering,
+        tails=settings.tails,
+    )
 
 
 def elimination(held_out: HeldOut) -> Iterator[IndexArray]:

@@ -15,12 +15,12 @@ from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter
 from sklearn.utils.metaestimators import _BaseComposition, available_if
 
-from bdkn.data.folds import Folds, OwnFolds
+from bdkn.data.folds import Folds, OwnFolds, check_design
 from bdkn.data.frames import as_frame
 from bdkn.data.rows import RowSource
 from bdkn.data.scaling import TargetScaler
 from bdkn.data.target_values import TargetValues
-from bdkn.data.training_data import check_design, check_targets
+from bdkn.data.training_data import check_targets
 from bdkn.ensemble.estimators import EstimatorMembers, Pair
 from bdkn.ensemble.held_out import HeldOut
 from bdkn.ensemble.provenance import FitProvenance
@@ -315,6 +315,8 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         params = copy.copy(self)
         if isinstance(params.cv, Iterator):  # which can be read only once
             params.cv = list(params.cv)
+        if params.has_networks:
+            NetworkSettings.of(params)
         CombinationOptions.of(params)
         check_choice("predict_with", params.predict_with, ("folds", "refit"))
         check_choice("density", params.density, DENSITIES)
@@ -323,7 +325,6 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
             if not isinstance(params.members, str) or params.members != "networks":
                 self._check_names_of_members()
             check_design(params.design, params.cv)
-            NetworkSettings.of(params)
             return params
         if isinstance(params.members, list):
             check_estimators(params.members, self._validate_names)

@@ -114,14 +114,16 @@ def cross_fit_networks(
 
     With a ``former`` model, ``params.n_members`` includes its members, and only the others are trained.
     """
-    clock, settings = Clock.start(params.time_limit or inf), NetworkSettings.of(params)
+    settings = NetworkSettings.of(params)
+    clock = Clock.start(params.time_limit or inf)
 
     # Rows: all of them, or a sample of those of a source
     source = as_row_source(X, y, sample_weight, groups)
     if source is None:
         known = None if former is None else former.reader
         data = TrainingData.read(params, X, y, sample_weight, groups, former=known)
-        data = data.by_cv(params.cv) if params.design == "cross-fit" else data
+        if params.design == "cross-fit" and params.cv is not None:
+            data = data.by_cv(params.cv)
     else:
         place: RowPlace = cluster_of(source, CHUNK_ROWS) or ThisMachine(source, CHUNK_ROWS)
         with stage("sample"):
@@ -164,7 +166,7 @@ def cross_fit_networks(
 
     # Training, in memory or on chunks of all rows
     own_variance, all_rows = settings.trains_variance(data.n), None
-    if data.sample is None or data.is_complete:
+    if data.sample is None or data.sample.is_complete:
         networks = train_folds(settings, encoded, plan)
     else:
         _check_trains_on_chunks(settings)
@@ -203,7 +205,7 @@ def cross_fit_networks(
         first + len(plan.names),
         rows.X,
         plan.held_out,
-        data.sets_of(plan.held_out),
+        data.splitting.sets if plan.held_out is None else data.sets_of(plan.held_out),
         all_rows,
     )
 

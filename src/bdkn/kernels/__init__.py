@@ -1,1 +1,1 @@
-"""Compiled inner loops for training and prediction: matrix products, elementary functions, transposition."""
+"""Compiled inner loops: dense products, trees, conjugate posteriors and Student-t mixtures."""

@@ -1,9 +1,8 @@
-"""Compiled twins of closed forms in ``bdkn.inference``, which reaches them through ``bdkn.inference.rowwise`` only.
+"""Compiled versions of closed forms in ``bdkn.inference``, called only by ``bdkn.inference.rowwise``.
 
-The first functions compute numbers per row: leverage, and the location and scale of the predictive. The others compute
-the posterior of a conjugate model with few rows and few members in one compiled step: after training, which empties the
-caches, the interpreted code around a few thousand multiplications takes eight times as long. In these, the rows are
-stored as the columns of [Φ, y]ᵀ, (H + 1, n).
+The first functions compute numbers per row: leverage, and the location and scale of the predictive distribution. The
+others compute the posterior of a conjugate model with few rows and few members, which takes an eighth of the time of
+interpreted code. They store the rows as the columns of [Φ, y]ᵀ, (H + 1, n).
 """
 
 from __future__ import annotations
@@ -13,26 +12,33 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.kernels.adam import adam_step
 from bdkn.kernels.code_cache import compiled, inlined
 from bdkn.typing import FloatArray
 
-Found = tuple[bool, float, FloatArray, FloatArray, float, float]
+Posterior = tuple[bool, float, FloatArray, FloatArray, float, float]
 
-_LARGEST = 1e150  # its square almost overflows
-_PERFECT = 1e-3  # a residual smaller than this, relative to the targets, has lost digits
-_COLLINEAR = 1e-6  # a singular value smaller than this, relative to the largest, has lost digits
-_UNREACHED = 1e-6  # with fewer degrees of freedom determined by the rows, the slope has lost digits
+_MAX_NORM = 1e150
+"""Maximum norm of the root, whose square must not overflow."""
 
-_NOISE = 4.0 * float(np.finfo(np.float64).eps)  # a difference this small, relative to its parts, is rounding error
-_SIDE_BY_SIDE = 128  # rows per block: a few numbers of each stay in the first-level cache
+_MIN_RESIDUAL = 1e-3
+"""Minimum residual, relative to the targets; smaller ones are inaccurate."""
 
-_adam_step = inlined(adam_step)
+_MIN_SINGULAR_VALUE = 1e-6
+"""Minimum singular value, relative to the largest; smaller ones are inaccurate."""
+
+_MIN_DEGREES = 1e-6
+"""Minimum number of degrees of freedom that the rows determine; with fewer, the slope is inaccurate."""
+
+_ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
+"""Maximum difference, relative to its parts, that is taken for rounding error."""
+
+_BLOCK_ROWS = 128
+"""Rows per block, so that a few numbers of each stay in the first-level cache."""
 
 
 @inlined
 def dot(a: FloatArray, b: FloatArray) -> float:
-    """Return Σ aᵢbᵢ, added up in four partial sums that a processor computes at the same time."""
+    """Return Σ aᵢbᵢ as four partial sums, which a processor computes at the same time."""
     s0 = s1 = s2 = s3 = 0.0
     whole = len(a) // 4 * 4
     for i in range(0, whole, 4):
@@ -71,14 +77,14 @@ def leverage(root: FloatArray, Phi: FloatArray) -> FloatArray:
 def whitened(root: FloatArray, Phi: FloatArray) -> FloatArray:
     """Return R⁻ᵀΦᵀ (H, n) for R upper-triangular up to the order of its columns.
 
-    Entry k is the part of φ that the entries before it do not explain, divided by the pivot. If that is rounding error,
-    it is set to zero: a small pivot would make it large. Rows are processed in blocks.
+    Entry k is the remainder of φ after the entries before it, divided by the pivot. A remainder that is only rounding
+    error is set to zero, since a small pivot would make it large.
     """
     n, H = Phi.shape
     x, order = np.empty((H, n)), _triangular_order(root)
-    size = np.empty(_SIDE_BY_SIDE)
-    for start in range(0, n, _SIDE_BY_SIDE):
-        stop = min(n, start + _SIDE_BY_SIDE)
+    size = np.empty(_BLOCK_ROWS)
+    for start in range(0, n, _BLOCK_ROWS):
+        stop = min(n, start + _BLOCK_ROWS)
         for k in range(H):
             j, entry = order[k], x[k]
             for i in range(start, stop):
@@ -92,7 +98,7 @@ def whitened(root: FloatArray, Phi: FloatArray) -> FloatArray:
                     size[i - start] += abs(part)
             for i in range(start, stop):
                 left = entry[i]
-                is_noise = abs(left) <= H * _NOISE * (size[i - start] + abs(left))
+                is_noise = abs(left) <= H * _ROUNDING * (size[i - start] + abs(left))
                 entry[i] = 0.0 if is_noise else left / root[k, j]
     return x
 
@@ -110,11 +116,11 @@ def _triangular_order(root: FloatArray) -> NDArray[np.intp]:
 
 
 @compiled
-def conjugate(means: FloatArray, y: FloatArray) -> Found:
-    """Return whether it succeeded, σ_β², the root of Λₙ, μₙ, bₙ and the log evidence, under Jeffreys' prior.
+def conjugate(means: FloatArray, y: FloatArray) -> Posterior:
+    """Return a success flag, σ_β², the root of Λₙ, μₙ, bₙ and the log evidence, under Jeffreys' prior.
 
-    ``means`` is Φᵀ, σ_β² the paper's choice. It fails if the members are nearly collinear, not finite, or reproduce the
-    targets up to rounding: such rows need the more careful computation in ``bdkn.inference``.
+    ``means`` is Φᵀ, σ_β² the paper's choice. The computation fails if the members are nearly collinear, not finite, or
+    reproduce the targets up to rounding: such rows need the more accurate computation in ``bdkn.inference``.
     """
     H, n = means.shape
     columns = np.empty((H + 1, n))
@@ -125,7 +131,7 @@ def conjugate(means: FloatArray, y: FloatArray) -> Found:
             columns[h, i] = means[h, i]
     root = np.zeros((H + 1, H + 1))
     _append(root, columns)
-    log_t, fine = _five_adam_steps(root, n / 2.0) if _is_well_posed(root) else (0.0, False)
+    log_t, succeeded = _five_adam_steps(root, n / 2.0) if _is_well_posed(root) else (0.0, False)
     t = math.exp(log_t)
     posterior, μ = _given(root, t)
     b = float(posterior[H, H]) ** 2 / 2.0
@@ -133,7 +139,7 @@ def conjugate(means: FloatArray, y: FloatArray) -> Found:
     for h in range(H):
         volume += math.log(abs(posterior[h, h]))
     evidence = math.lgamma(n / 2.0) - n / 2.0 * (math.log(b) + math.log(2.0 * math.pi)) - volume
-    return fine, t, posterior[:H, :H].copy(), μ, b, evidence
+    return succeeded, t, posterior[:H, :H].copy(), μ, b, evidence
 
 
 @compiled
@@ -167,12 +173,12 @@ def _squares(matrix: FloatArray) -> float:
 
 @compiled
 def _is_well_posed(root: FloatArray) -> bool:
-    """Return whether [R z; 0 ρ] is finite, R far from singular and ρ not lost in rounding."""
+    """Return whether [R z; 0 ρ] is finite, R not nearly singular, and ρ larger than rounding errors."""
     H = len(root) - 1
     size, targets, residual = math.sqrt(_squares(root[:H, :H])), math.sqrt(_squares(root[:H, H:])), abs(root[H, H])
     # ‖R‖ ‖R⁻¹‖ is at least the ratio of the singular values. Comparisons with NaN are False.
     condition = size * math.sqrt(_inverse_squares(root))
-    return condition * _COLLINEAR < 1.0 and size < _LARGEST and _PERFECT * targets < residual < _LARGEST
+    return condition * _MIN_SINGULAR_VALUE < 1.0 and size < _MAX_NORM and _MIN_RESIDUAL * targets < residual < _MAX_NORM
 
 
 @compiled
@@ -210,7 +216,7 @@ def _inverse_squares(root: FloatArray) -> float:
 
 @compiled
 def _five_adam_steps(root: FloatArray, a: float) -> tuple[float, bool]:
-    """Return log σ_β² after the five steps of the paper, and whether the slope was accurate at each.
+    """Return log σ_β² after the five Adam steps of the paper, at rate 0.1, and whether all slopes were accurate.
 
     With t = σ_β² the derivative of the log evidence by log t is a ‖μₙ‖²/(2 t bₙ) - ½ (H - tr Λₙ⁻¹/t).
     """
@@ -219,8 +225,9 @@ def _five_adam_steps(root: FloatArray, a: float) -> tuple[float, bool]:
         t = math.exp(u)
         posterior, μ = _given(root, t)
         reached = len(μ) - _inverse_squares(posterior) / t
-        if not reached > _UNREACHED:
+        if not reached > _MIN_DEGREES:
             return 0.0, False
         slope = a * dot(μ, μ) / (t * posterior[-1, -1] ** 2) - reached / 2.0
-        u, m, v = _adam_step(k, u, m, v, slope)
+        m, v = 0.9 * m + (1 - 0.9) * slope, 0.999 * v + (1 - 0.999) * slope * slope
+        u += 0.1 * (m / (1 - 0.9**k)) / (math.sqrt(v / (1 - 0.999**k)) + 1e-8)
     return u, True

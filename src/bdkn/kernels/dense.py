@@ -1,21 +1,19 @@
-"""Compiled dense products, activations and Adam steps on small matrices.
+"""Compiled products of small matrices, elementary functions, copies and transposition, in single precision.
 
-Each is accurate to a few units in the last place over the range that occurs in training. Multiplications and additions
-are fused where ``fma`` is written, and nowhere else: the choice of a compiler depends on what it inlines, and the same
-seed must give the same bits whether the code was just compiled or loaded from disk.
+Functions are accurate to a few units in the last place in the range that occurs in training. A multiplication and an
+addition are fused only by ``fma``: if the compiler chose, the choice would depend on what it inlines, and the same seed
+must give the same bits whether the code was just compiled or loaded from disk.
 
-C[i, :] = Σ_k S[i·row + k·step] · V[k, :]
-
-``S`` is read as scalars, which are broadcast, ``V`` and ``C`` as whole vectors. The sums stay in registers during the
-whole loop over k. From plain loops a compiler does not generate such code: it would load and store the sums, and check
-for overlap, in every iteration. With different strides of ``S`` the same tile computes the forward product, the input
-gradient and the weight gradient.
+A product is C[i, :] = Σ_k S[i·row + k·step] · V[k, :]. ``S`` is read as scalars, which are broadcast; ``V`` and ``C``
+are read and written as vectors. The sums of a tile of C stay in registers during the loop over k; a compiler would load
+and store them in every iteration of plain loops. Depending on the strides of ``S``, the same tile computes the forward
+product, the input gradient and the weight gradient.
 
 Operands are given by their offsets: ``C`` and ``V`` in one workspace, ``S`` in an array that may be the same one. A
 network in training has its weights in its workspace; threads that predict share one array of weights.
 
-Without it, the product would be stored and loaded again by a loop of its own, in which the processor waits for the
-memory, or for its only divider. Done tile by tile, this runs beside the multiplications of the next tile.
+An activation is applied to a tile while it is in registers: this runs in parallel with the products of the next tile,
+while a separate loop would wait for memory.
 """
 
 from __future__ import annotations
@@ -32,20 +30,44 @@ from numpy.typing import NDArray
 
 from bdkn.kernels.code_cache import compiled, inlined, intrinsic
 
+f4 = np.float32
+Floats = NDArray[np.float32]
+F32, I32, I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
+
+
+def call_llvm(builder: ir.IRBuilder, name: str, *operands: ir.Value) -> ir.Value:
+    """Return the result of an intrinsic function of LLVM, whose operands have one type."""
+    number = operands[0].type
+    function_type = ir.FunctionType(number, [number] * len(operands))
+    return builder.call(builder.module.globals.get(name) or ir.Function(builder.module, function_type, name), operands)
+
+
+def broadcast(builder: ir.IRBuilder, scalar: ir.Value, vector: ir.VectorType) -> ir.Value:
+    """Return a vector of equal numbers."""
+    undefined, zeros = ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(I32, vector.count), None)
+    return builder.shuffle_vector(builder.insert_element(undefined, scalar, ir.Constant(I32, 0)), undefined, zeros)
+
+
+def constant(vector: ir.VectorType, value: float) -> ir.Constant:
+    """Return a vector of one constant."""
+    return ir.Constant(vector, [ir.Constant(F32, value)] * vector.count)
+
+
 _FEW = 4
-_F32 = ir.FloatType()
-_VECTOR = ir.VectorType(_F32, _FEW)
+"""Number of floats that are copied at once."""
+_VECTOR = ir.VectorType(F32, _FEW)
 
 
 @intrinsic
 def _copy_few(typing: Any, target: Any, into: Any, source: Any, start: Any) -> Any:
+    """Copy ``_FEW`` floats of ``source`` from ``start`` on to ``target`` from ``into`` on."""
     if source.layout != "C":
         return None
 
     def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
         def place(array: int) -> ir.Value:
             data = context.make_array(signature.args[array])(context, b, args[array]).data
-            shifted = b.gep(data, [args[array + 1]], inbounds=True, source_etype=_F32)
+            shifted = b.gep(data, [args[array + 1]], inbounds=True, source_etype=F32)
             return b.bitcast(shifted, _VECTOR.as_pointer())
 
         b.store(b.load(place(2), align=4, typ=_VECTOR), place(0), align=4)
@@ -55,11 +77,11 @@ def _copy_few(typing: Any, target: Any, into: Any, source: Any, start: Any) -> A
 
 
 @inlined
-def copy_row(target: NDArray[np.float32], into: int, X: NDArray[np.float32], row: int) -> None:
-    """Copy a row of X, whose rows are contiguous, to ``into``.
+def copy_row(target: Floats, into: int, X: Floats, row: int) -> None:
+    """Copy a row of X, whose rows are contiguous, to ``target`` from ``into`` on.
 
-    From a plain loop the compiler makes one that checks for overlap, and copies fewer numbers than are in a vector one
-    by one; with AVX-512 most rows have fewer.
+    The compiled code of a plain loop would check for overlap, and copy the numbers one by one if they are fewer than a
+    vector has, as in most tables with AVX-512.
     """
     n = X.shape[1]
     if n >= _FEW:
@@ -72,9 +94,8 @@ def copy_row(target: NDArray[np.float32], into: int, X: NDArray[np.float32], row
 
 
 EDGE = 8
-"""Number of rows and of columns of a block."""
+"""Number of rows and of columns of the blocks that are transposed at once."""
 
-F32, I32, I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 _LINE = ir.VectorType(F32, EDGE)
 _HALF = ir.VectorType(F32, EDGE // 2)
 
@@ -85,7 +106,7 @@ def _shuffle(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, indices: Sequence[
 
 
 def _in_halves(builder: ir.IRBuilder, low: list[int], a: ir.Value, b: ir.Value) -> ir.Value:
-    """Do the same with both halves of a and b, as one instruction does; ``low`` are indices of the lower ones."""
+    """Shuffle both halves of a and b by one instruction; ``low`` are the indices for the lower halves."""
     return _shuffle(builder, a, b, low + [i + EDGE // 2 for i in low])
 
 
@@ -99,15 +120,17 @@ def _transposed_halves(builder: ir.IRBuilder, lines: Sequence[ir.Value]) -> list
 
 @intrinsic
 def _transpose_block(typing: Any, mem: Any, source: Any, lds: Any, target: Any, ldt: Any) -> Any:
+    """Transpose one block of 8 x 8 numbers."""
+
     def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, b, args[0]).data
 
-        def place(kind: ir.VectorType, start: ir.Value, stride: ir.Value, i: int, j: int) -> ir.Value:
+        def place(line_type: ir.VectorType, start: ir.Value, stride: ir.Value, i: int, j: int) -> ir.Value:
             offset = b.add(b.add(start, b.mul(stride, ir.Constant(I64, i))), ir.Constant(I64, j))
-            return b.bitcast(b.gep(data, [offset], inbounds=True, source_etype=F32), kind.as_pointer())
+            return b.bitcast(b.gep(data, [offset], inbounds=True, source_etype=F32), line_type.as_pointer())
 
         def halves(i: int, j: int) -> ir.Value:
-            """Load half a line of row i, and of row i + 4: joined while loaded, they need no instruction later."""
+            """Load half of row i and half of row i + 4 as one line, which needs no additional instruction."""
             half, other = (b.load(place(_HALF, args[1], args[2], k, j), align=4, typ=_HALF) for k in (i, i + 4))
             return _shuffle(b, half, other, range(EDGE))
 
@@ -120,17 +143,17 @@ def _transpose_block(typing: Any, mem: Any, source: Any, lds: Any, target: Any, 
 
 
 @compiled
-def transpose(mem: NDArray[np.float32], source: int, lds: int, target: int, ldt: int, rows: int, columns: int) -> None:
+def transpose(mem: Floats, source: int, lds: int, target: int, ldt: int, rows: int, columns: int) -> None:
     """Compute T[column, row] = S[row, column] in whole blocks; both matrices need space for multiples of ``EDGE``."""
     for i in range(0, rows, EDGE):
         for j in range(0, columns, EDGE):
             _transpose_block(mem, source + i * lds + j, lds, target + j * ldt + i, ldt)
 
 
-f4 = np.float32
 _LOG2_E = f4(1.4426950408889634)
 _LN2_HIGH, _LN2_LOW = f4(0.693359375), f4(-2.1219444005469057e-4)
-"""ln 2 in two parts; the first has so few bits that its product with n is exact."""
+"""ln 2 as a sum of two numbers; the product of n and the first is exact."""
+
 _SQRT_HALF = f4(0.7071067811865476)
 _MANTISSA, _EXPONENT_OF_HALF = np.int32(0x007FFFFF), np.int32(0x3F000000)
 
@@ -138,13 +161,13 @@ _MANTISSA, _EXPONENT_OF_HALF = np.int32(0x007FFFFF), np.int32(0x3F000000)
 @intrinsic
 def _bits(typing: Any, x: Any) -> Any:
     """Return the bits of a float32 as an int32."""
-    return types.int32(types.float32), lambda context, b, sig, args: b.bitcast(args[0], ir.IntType(32))
+    return types.int32(types.float32), lambda context, b, sig, args: b.bitcast(args[0], I32)
 
 
 @intrinsic
 def _from_bits(typing: Any, i: Any) -> Any:
     """Return the float32 with these bits."""
-    return types.float32(types.int32), lambda context, b, sig, args: b.bitcast(args[0], ir.FloatType())
+    return types.float32(types.int32), lambda context, b, sig, args: b.bitcast(args[0], F32)
 
 
 @intrinsic
@@ -152,11 +175,7 @@ def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
     """Return a · b + c, rounded once if the CPU has such an instruction."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.FloatType()
-        function = builder.module.globals.get("llvm.fmuladd.f32") or ir.Function(
-            builder.module, ir.FunctionType(kind, [kind] * 3), "llvm.fmuladd.f32"
-        )
-        return builder.call(function, args)
+        return call_llvm(builder, "llvm.fmuladd.f32", *args)
 
     return types.float32(*[types.float32] * 3), codegen
 
@@ -196,7 +215,7 @@ def log(x: f4) -> f4:
 
 @inlined
 def log1p(t: f4) -> f4:
-    """Return log(1 + t) for 0 ≤ t ≤ 1, as log u · t/(u - 1), where u is 1 + t rounded: this corrects the rounding."""
+    """Return log(1 + t) for 0 ≤ t ≤ 1, as log u · t/(u - 1), where u is 1 + t rounded; this cancels the rounding."""
     u = f4(1) + t
     d = u - f4(1)
     return t if d == f4(0) else log(u) * (t / d)
@@ -217,7 +236,7 @@ def softplus(x: f4) -> f4:
 
 @inlined
 def tanh(x: f4) -> f4:
-    """Return tanh x; by its series near zero, where the quotient would lose digits."""
+    """Return tanh x; by its series near zero, where the quotient would be inaccurate."""
     t = exp(f4(-2) * abs(x))
     far = (f4(1) - t) / (f4(1) + t)
     q = x * x
@@ -243,8 +262,8 @@ def _assembly() -> str:
 def _machine() -> tuple[int, int]:
     """Return the number of floats in a vector register and the number of such registers.
 
-    They are those of the CPU that Numba compiles for, which can be set by NUMBA_CPU_NAME and NUMBA_CPU_FEATURES. LLVM
-    has no list of them; they are found by the names of the registers in compiled code.
+    The CPU is the one that Numba compiles for, which can be set by NUMBA_CPU_NAME and NUMBA_CPU_FEATURES. LLVM has no
+    list of registers; they are recognized by their names in compiled code.
     """
     assembly = _assembly()
     if "zmm" in assembly:
@@ -256,10 +275,10 @@ def _machine() -> tuple[int, int]:
 
 LANES, REGISTERS = _machine()
 BLOCK = 2 * LANES
-"""Columns of a full tile: two vectors, so that each broadcast scalar is used twice."""
+"""Number of columns of a full tile: two vectors, so that each broadcast scalar is used twice."""
 
 HEIGHTS = (12, 10, 8, 6, 4, 2, 1) if REGISTERS >= 32 else (6, 5, 4, 3, 2, 1)
-"""Numbers of rows that a tile may have; the largest leaves registers for the vectors of V and for broadcasts."""
+"""Possible numbers of rows of a tile; the largest leaves registers for the vectors of V and for broadcasts."""
 
 
 def _widths() -> tuple[tuple[int, ...], ...]:
@@ -268,88 +287,77 @@ def _widths() -> tuple[tuple[int, ...], ...]:
 
 
 WIDTHS = _widths()
-"""Vectors of a row of a tile, narrowest first; remaining columns need not be padded to a whole vector."""
+"""Possible widths of the vectors of a row of a tile, narrowest first, so that few columns need little padding."""
 
 
 def padded(columns: int) -> int:
-    """Return the number of columns that a product of ``columns`` columns writes, padding included."""
+    """Return the number of columns that a product with ``columns`` columns writes, including padding."""
     blocks, rest = divmod(columns, BLOCK)
     return blocks * BLOCK + (min(sum(w) for w in WIDTHS if sum(w) >= rest) if rest else 0)
 
 
-class _Emitter:
-    """Emitter of the instructions of one tile."""
+def _emit_tile(
+    b: ir.IRBuilder, height: int, widths: tuple[int, ...], finish: Finish,
+    mem: ir.Value, c: ir.Value, ldc: ir.Value, source: ir.Value, s: ir.Value, row: ir.Value, step: ir.Value,
+    v: ir.Value, ldv: ir.Value, count: ir.Value, *extra: ir.Value,
+) -> None:  # fmt: skip
+    """Emit the instructions of one tile."""
+    rows, parts = range(height), range(len(widths))
+    vectors = [ir.VectorType(F32, width) for width in widths]
+    firsts = [sum(widths[:i]) for i in parts]
 
-    def __init__(self, builder: ir.IRBuilder, height: int, widths: tuple[int, ...], finish: Finish) -> None:
-        self.b, self.height, self.widths, self.finish = builder, height, widths, finish
-        self.vectors = [ir.VectorType(F32, width) for width in widths]
-        self.starts = [sum(widths[:i]) for i in range(len(widths))]
+    def at(base: ir.Value, offset: ir.Value) -> ir.Value:
+        return b.gep(base, [offset], inbounds=True, source_etype=F32)
 
-    def at(self, base: ir.Value, offset: ir.Value) -> ir.Value:
-        return self.b.gep(base, [offset], inbounds=True, source_etype=F32)
+    def vector_at(start: ir.Value, part: int) -> ir.Value:
+        return b.bitcast(at(start, ir.Constant(I64, firsts[part])), vectors[part].as_pointer())
 
-    def vector_at(self, row: ir.Value, part: int) -> ir.Value:
-        shifted = self.at(row, ir.Constant(I64, self.starts[part]))
-        return self.b.bitcast(shifted, self.vectors[part].as_pointer())
+    def fma(part: int, scalar: ir.Value, *others: ir.Value) -> ir.Value:
+        factor = broadcast(b, scalar, vectors[part])
+        return call_llvm(b, f"llvm.fmuladd.v{widths[part]}f32", factor, *others)
 
-    def broadcast(self, scalar: ir.Value, part: int) -> ir.Value:
-        undefined = ir.Constant(self.vectors[part], ir.Undefined)
-        zeros = ir.Constant(ir.VectorType(I32, self.widths[part]), None)
-        return self.b.shuffle_vector(self.b.insert_element(undefined, scalar, ir.Constant(I32, 0)), undefined, zeros)
-
-    def fma(self, part: int, *operands: ir.Value) -> ir.Value:
-        kind = self.vectors[part]
-        name = f"llvm.fmuladd.v{self.widths[part]}f32"
-        function = self.b.module.globals.get(name) or ir.Function(
-            self.b.module, ir.FunctionType(kind, [kind] * 3), name
-        )
-        return self.b.call(function, operands)
-
-    def emit(self, mem: ir.Value, c: ir.Value, ldc: ir.Value, source: ir.Value, s: ir.Value, row: ir.Value,
-             step: ir.Value, v: ir.Value, ldv: ir.Value, count: ir.Value, *extra: ir.Value) -> None:  # fmt: skip
-        b, rows, parts = self.b, range(self.height), range(len(self.widths))
-        # One pointer is used for three rows of S, at 0, 1 and 2 strides from it: one pointer per row would need too
-        # many registers.
-        starts = [self.at(mem, v)]
-        starts += [self.at(source, b.add(s, b.mul(row, ir.Constant(I64, i)))) for i in rows[::3]]
-        strides, offsets = [ldv] + [step] * len(rows[::3]), [ir.Constant(I64, 0), row, b.add(row, row)]
-        before, loop, after = b.block, b.append_basic_block("k"), b.append_basic_block("done")
-        b.branch(loop)
-        b.position_at_end(loop)
-        left, pointers = b.phi(I64), [b.phi(start.type) for start in starts]
-        sums = [[b.phi(self.vectors[p]) for p in parts] for _ in rows]
-        loaded = [b.load(self.vector_at(pointers[0], p), align=4, typ=self.vectors[p]) for p in parts]
-        new = []
-        for i in rows:  # each scalar is loaded where it is needed: all at once would need too many registers
-            scalar = b.load(self.at(pointers[1 + i // 3], offsets[i % 3]), typ=F32)
-            new.append([self.fma(p, self.broadcast(scalar, p), loaded[p], sums[i][p]) for p in parts])
-        fewer = b.sub(left, ir.Constant(I64, 1))
-        left.add_incoming(count, before)
-        left.add_incoming(fewer, loop)
-        for pointer, start, stride in zip(pointers, starts, strides, strict=True):
-            pointer.add_incoming(start, before)
-            pointer.add_incoming(self.at(pointer, stride), loop)
-        for i in rows:
-            for p in parts:
-                sums[i][p].add_incoming(ir.Constant(self.vectors[p], None), before)
-                sums[i][p].add_incoming(new[i][p], loop)
-        b.cbranch(b.icmp_signed(">", fewer, ir.Constant(I64, 0)), loop, after)
-        b.position_at_end(after)
-        for i in rows:
-            line = self.at(mem, b.add(c, b.mul(ldc, ir.Constant(I64, i))))
-            for p in parts:
-                self.finish(Vector(b, self.vectors[p], line, self.starts[p]), new[i][p], extra)
+    # One pointer serves three rows of S, at distances of 0, 1 and 2 strides, since one pointer per row would need
+    # too many registers.
+    starts = [at(mem, v)]
+    starts += [at(source, b.add(s, b.mul(row, ir.Constant(I64, i)))) for i in rows[::3]]
+    strides, offsets = [ldv] + [step] * len(rows[::3]), [ir.Constant(I64, 0), row, b.add(row, row)]
+    before, loop, after = b.block, b.append_basic_block("k"), b.append_basic_block("done")
+    b.branch(loop)
+    b.position_at_end(loop)
+    left, pointers = b.phi(I64), [b.phi(start.type) for start in starts]
+    sums = [[b.phi(vectors[p]) for p in parts] for _ in rows]
+    loaded = [b.load(vector_at(pointers[0], p), align=4, typ=vectors[p]) for p in parts]
+    new = []
+    for i in rows:  # each scalar is loaded immediately before its use, to save registers
+        scalar = b.load(at(pointers[1 + i // 3], offsets[i % 3]), typ=F32)
+        new.append([fma(p, scalar, loaded[p], sums[i][p]) for p in parts])
+    fewer = b.sub(left, ir.Constant(I64, 1))
+    left.add_incoming(count, before)
+    left.add_incoming(fewer, loop)
+    for pointer, start, stride in zip(pointers, starts, strides, strict=True):
+        pointer.add_incoming(start, before)
+        pointer.add_incoming(at(pointer, stride), loop)
+    for i in rows:
+        for p in parts:
+            sums[i][p].add_incoming(ir.Constant(vectors[p], None), before)
+            sums[i][p].add_incoming(new[i][p], loop)
+    b.cbranch(b.icmp_signed(">", fewer, ir.Constant(I64, 0)), loop, after)
+    b.position_at_end(after)
+    for i in rows:
+        line = at(mem, b.add(c, b.mul(ldc, ir.Constant(I64, i))))
+        for p in parts:
+            finish(Vector(b, vectors[p], line, firsts[p]), new[i][p], extra)
 
 
 def _emit_any(builder: ir.IRBuilder, finish: Finish, which: ir.Value, operands: list[ir.Value]) -> None:
-    """Emit all kinds of tiles and a switch between them; ``which`` is height index · number of widths + width index."""
+    """Emit tiles of all sizes and a switch; ``which`` is index of height · number of widths + index of width."""
     end = builder.append_basic_block("end")
     switch = builder.switch(which, end)
     for index, (height, widths) in enumerate((h, w) for h in HEIGHTS for w in WIDTHS):
         block = builder.append_basic_block(f"tile{height}x{sum(widths)}")
         switch.add_case(ir.Constant(I64, index), block)
         builder.position_at_end(block)
-        _Emitter(builder, height, widths, finish).emit(*operands)
+        _emit_tile(builder, height, widths, finish, *operands)
         builder.branch(end)
     builder.position_at_end(end)
 
@@ -360,9 +368,10 @@ def tile(
     mem: Any, which: Any, c: Any, ldc: Any, source: Any, s: Any, row: Any, step: Any, v: Any, ldv: Any, count: Any,
     extra: Any,
 ) -> Any:  # fmt: skip
-    """Compute one tile of the given kind; ``count`` must be positive. For use in compiled code.
+    """Compute one tile of the size ``which``; ``count`` must be positive. For use in compiled code.
 
-    ``finish`` is a constant and says what is done with the tile, ``extra`` are its operands: see ``finish``.
+    ``finish``, a constant, is the operation that is applied to the tile, and ``extra`` are its operands; see
+    ``FINISHES``.
     """
     if not isinstance(finish, types.IntegerLiteral):
         return None
@@ -383,29 +392,25 @@ STORE, RELU, WHERE_POSITIVE = range(3)
 
 
 class Vector:
-    """One vector of a finished tile: its place and how it is computed with."""
+    """One vector of a tile, with operations of its length."""
 
-    def __init__(self, builder: ir.IRBuilder, kind: ir.VectorType, row: ir.Value, start: int) -> None:
-        self.b, self.kind, self._row, self._start = builder, kind, row, start
+    def __init__(self, builder: ir.IRBuilder, vector_type: ir.VectorType, row: ir.Value, start: int) -> None:
+        self.b, self.type, self._row, self._start = builder, vector_type, row, start
 
     def place(self, distance: ir.Value | None = None) -> ir.Value:
-        """Return the pointer to the vector in C, or to the one so many floats behind it."""
+        """Return the pointer to the vector in C, or to the vector at a distance of floats from it."""
         start = ir.Constant(ir.IntType(64), self._start)
         offset = start if distance is None else self.b.add(start, distance)
         shifted = self.b.gep(self._row, [offset], inbounds=True, source_etype=F32)
-        return self.b.bitcast(shifted, self.kind.as_pointer())
+        return self.b.bitcast(shifted, self.type.as_pointer())
 
     def load(self, distance: ir.Value | None = None) -> ir.Value:
-        """Return what lies there."""
-        return self.b.load(self.place(distance), align=4, typ=self.kind)
+        """Return the vector in memory."""
+        return self.b.load(self.place(distance), align=4, typ=self.type)
 
     def store(self, value: ir.Value, distance: ir.Value | None = None) -> None:
-        """Write a vector there."""
+        """Write a vector to memory."""
         self.b.store(value, self.place(distance), align=4)
-
-    def constant(self, value: float) -> ir.Value:
-        """Return a vector of one constant."""
-        return ir.Constant(self.kind, [ir.Constant(F32, value)] * self.kind.count)
 
 
 Finish = Callable[[Vector, ir.Value, Sequence[Any]], None]
@@ -416,30 +421,27 @@ def _store(at: Vector, sums: ir.Value, extra: Sequence[Any]) -> None:
 
 
 def _relu(at: Vector, sums: ir.Value, extra: Sequence[Any]) -> None:
-    zero = at.constant(0)
+    zero = constant(at.type, 0)
     at.store(at.b.select(at.b.fcmp_ordered("<", sums, zero), zero, sums))
 
 
 def _where_positive(at: Vector, sums: ir.Value, extra: Sequence[Any]) -> None:
-    zero = at.constant(0)
+    zero = constant(at.type, 0)
     at.store(at.b.select(at.b.fcmp_ordered(">", at.load(extra[0]), zero), sums, zero))
 
 
 FINISHES: dict[int, Finish] = {STORE: _store, RELU: _relu, WHERE_POSITIVE: _where_positive}
 
-
-Floats = NDArray[np.float32]
-
 _HEIGHTS = np.array(HEIGHTS)
-_KINDS = len(WIDTHS)
+_N_WIDTHS = len(WIDTHS)
 _WIDTH_OF_REST = np.array([min(i for i, w in enumerate(WIDTHS) if sum(w) >= rest) for rest in range(BLOCK + 1)])
-"""By number of remaining columns, the index of the narrowest tile width that contains them."""
+"""For each number of remaining columns, the index of the narrowest width that contains them."""
 
 
 def main_height(rows: int) -> int:
-    """Return the index of the tile height with which the product of ``rows`` rows takes the least time.
+    """Return the index of the tallest tile with which the product of ``rows`` rows takes the least time.
 
-    A tile of fewer than four rows takes as long as one of four, as its additions wait for one another.
+    A tile of fewer than four rows takes as long as one of four, since each addition waits for the one before.
     """
 
     def cost(index: int) -> int:
@@ -461,7 +463,7 @@ def _tiles(
     v: int, ldv: int,
     rows: int, tallest: int, columns: int, count: int,
 ) -> None:  # fmt: skip
-    """Compute all tiles of a product, and with each what ``finish`` says."""
+    """Compute all tiles of a product and apply ``finish`` to each."""
     n = 0
     while n < columns:
         width = _WIDTH_OF_REST[min(columns - n, BLOCK)]
@@ -470,8 +472,8 @@ def _tiles(
         while j < rows:
             while _HEIGHTS[which] > rows - j:
                 which += 1
-            kind = which * _KINDS + width
-            tile(finish, mem, kind, c + j * ldc + n, ldc, source, s + j * row, row, step, v + n, ldv, count, extra)
+            size = which * _N_WIDTHS + width
+            tile(finish, mem, size, c + j * ldc + n, ldc, source, s + j * row, row, step, v + n, ldv, count, extra)
             j += _HEIGHTS[which]
         n += BLOCK
 

@@ -1,7 +1,8 @@
-"""Compiled density, distribution function, quantiles and CRPS of a Student-t mixed with Gaussians, row by row.
+"""Compiled density, distribution function, quantiles and CRPS of mixtures of a Student-t and Gaussians, row by row.
 
-All arguments are standardised: in units of the scale of a row's Student-t, around its location. A row has the degrees
-of freedom ``df``, the share ``kept`` of the Student-t, and Gaussians at ``position`` with ``width`` and ``mass``.
+All arguments are standardized: relative to the location of the row's Student-t, in units of its scale. A row has the
+degrees of freedom ``df``, the weight ``kept`` of the Student-t, and Gaussians with mean ``position``, standard
+deviation ``width`` and weight ``mass``.
 """
 
 from __future__ import annotations
@@ -14,13 +15,18 @@ from bdkn.kernels.code_cache import compiled, inlined
 from bdkn.typing import Float32Array, FloatArray
 
 Rows = tuple[FloatArray, FloatArray, Float32Array, Float32Array, Float32Array]
-"""df, kept (n,), position, width, mass (n, A)."""
+"""``df`` and ``kept`` (n,), ``position``, ``width`` and ``mass`` (n, A)."""
 
 _ROOT_2PI = 2.5066282746310002
 _ROOT_2 = 1.4142135623730951
-_FAR = 38.5  # beyond so many widths the density of a Gaussian is zero in double precision
+_FAR = 38.5
+"""Number of standard deviations beyond which the density of a Gaussian is zero in double precision."""
+
 _GAUSSIAN_DF = 1e8
+"""Degrees of freedom above which the Student-t is replaced by a Gaussian."""
+
 _STEPS = 200
+"""Maximum number of steps for a quantile."""
 
 
 @inlined
@@ -63,7 +69,7 @@ def lower_tail(z: float, df: float, log_norm: float) -> float:
 @compiled
 def log_norm_of(df: float) -> float:
     """Return log B(df/2, 1/2)."""
-    if df > 1e5:  # the difference of the large logarithms has lost its digits
+    if df > 1e5:  # the difference of the large logarithms would be inaccurate
         return 0.5 * math.log(2.0 * math.pi / df) + 0.25 / df
     return math.lgamma(0.5 * df) + 0.5723649429247001 - math.lgamma(0.5 * df + 0.5)
 
@@ -138,9 +144,9 @@ def distribution(rows: Rows, u: FloatArray) -> FloatArray:
 def quantiles(rows: Rows, q: FloatArray, q_t: FloatArray, q_normal: FloatArray) -> FloatArray:
     """Return the quantiles (n, k) at levels q (n, k), given those of the standard Student-t and the standard normal.
 
-    They lie between the least and the greatest quantile of the components. Newton's method on log F, which is straight
-    in the tail, from there; a step that leaves the bracket, or does not halve the one before, becomes a bisection.
-    Levels above one half are found from above.
+    A quantile is between the lowest and the highest quantile of the components. It is computed by Newton's method on
+    log F, which is nearly linear in the tail. A step that leaves the bracket, or is more than half of the step before,
+    is replaced by a bisection. Levels above one half use the upper tail.
     """
     kept, position, width, mass = rows[1:]
     found = np.empty(q.shape)
@@ -184,7 +190,7 @@ def _mean_distance(μ: float, σ: float) -> float:
 
 @compiled
 def half_distances(rows: Rows, precision: FloatArray, share: FloatArray) -> FloatArray:
-    """Return E|U - U'|/2 (n,) of two draws of each row.
+    """Return E|U - U'|/2 (n,) for two independent draws from each row's distribution.
 
     A standard Student-t is N(0, 1/λ) with random λ; ``precision`` and ``share`` (n, m) are a quadrature over λ.
     """

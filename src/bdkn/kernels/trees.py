@@ -1,10 +1,11 @@
-"""Compiled growth and traversal of regression trees.
+"""Compiled growth and traversal of regression trees, and the densities of neighbours in a forest.
 
-Each node has histograms of its own, between the lowest and the highest rank of its samples, so that they become finer
-with depth, and no sample is ever sorted. Sums are added in the order of the samples: the same seed gives the same bits.
+A tree is grown by histograms of its own in each node, between the lowest and the highest rank of its samples, so that
+they become finer with depth, and no sample is ever sorted. Sums are added in the order of the samples: the same seed
+gives the same bits.
 
-A forest is stored as plain arrays over the nodes of all trees, in depth-first order: the left child of a node is the
-next node, and the training rows below a node are consecutive entries of ``rows``, from ``start`` to ``stop``.
+The nodes of all trees of a forest are in depth-first order: the left child of a node is the next node, and the training
+rows below a node are consecutive entries of ``rows``, from ``start`` to ``stop``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.kernels.code_cache import compiled, inlined
+from bdkn.kernels.code_cache import compiled
 from bdkn.typing import Float32Array, FloatArray, IndexArray
 
 Ints = NDArray[np.int32]
@@ -26,7 +27,7 @@ MOST_BITS = 8
 BINS_PER_SAMPLE = 4
 """Minimum number of bins per sample of a small node, in which two samples then rarely share a bin."""
 
-SPLIT, BELOW, ABOVE, RIGHT_CHILD, START, STOP = range(6)
+FEATURE, BELOW, ABOVE, RIGHT, START, STOP = range(6)
 """Columns of the nodes (count, 6) that ``grow_tree`` returns.
 
 Input of the split (-1 in a leaf), the highest rank of it on the left side and the lowest on the right side, right
@@ -90,10 +91,10 @@ def grow_tree(ranks: Ints, y: FloatArray, weights: FloatArray, samples: Ints, tr
         start, stop, parent = stack[waiting, 0], stack[waiting, 1], stack[waiting, 2]
         m, node = stop - start, count
         count += 1
-        nodes[node, SPLIT], nodes[node, BELOW], nodes[node, ABOVE], nodes[node, RIGHT_CHILD] = -1, 0, 0, 0
+        nodes[node, FEATURE], nodes[node, BELOW], nodes[node, ABOVE], nodes[node, RIGHT] = -1, 0, 0, 0
         nodes[node, START], nodes[node, STOP] = start, stop
         if parent >= 0:
-            nodes[parent, RIGHT_CHILD] = node
+            nodes[parent, RIGHT] = node
 
         total = mean = 0.0
         is_pure = True
@@ -151,7 +152,7 @@ def grow_tree(ranks: Ints, y: FloatArray, weights: FloatArray, samples: Ints, tr
                 n_moved += 1
         for j in range(n_moved):
             samples[middle + j] = moved[j]
-        nodes[node, SPLIT], nodes[node, BELOW], nodes[node, ABOVE] = feature, below, above
+        nodes[node, FEATURE], nodes[node, BELOW], nodes[node, ABOVE] = feature, below, above
         stack[waiting, 0], stack[waiting, 1], stack[waiting, 2] = middle, stop, node
         stack[waiting + 1, 0], stack[waiting + 1, 1], stack[waiting + 1, 2] = start, middle, -1
         waiting += 2
@@ -171,33 +172,14 @@ MISSING_LEFT, CATEGORICAL = 1, 2
 
 
 @compiled
-def add_leaf_values(nodes: NDArray[Any], roots: NDArray[np.int32], X: FloatArray, out: FloatArray) -> None:
-    """Add to ``out`` (n,) the leaf value of each sample in each tree, tree by tree, if nothing is missing in ``X``.
-
-    Indices are not checked: children must follow their node, inside of its tree. They are unsigned, since signed ones
-    would be tested for counting from the end.
-    """
-    for t in range(len(roots)):
-        for i in range(np.uintp(len(X))):
-            node = np.uintp(roots[t])
-            while True:
-                code = nodes[node].code
-                if code < 0:
-                    break
-                if X[i, np.uintp(code >> 2)] <= nodes[node].number:
-                    node += np.uintp(1)
-                else:
-                    node = np.uintp(nodes[node].right)
-            out[i] += nodes[node].number
-
-
-@compiled
-def add_leaf_values_of_any(
+def add_leaf_values(
     nodes: NDArray[Any], roots: NDArray[np.int32], bitsets: NDArray[np.uint8], X: FloatArray, out: FloatArray
 ) -> None:
-    """Add leaf values as ``add_leaf_values`` does, if there are missing values or categories in ``X``.
+    """Add to ``out`` (n,) the leaf value of each sample in each tree, tree by tree.
 
-    Categories are codes from 0 to 255; bit c of a row of ``bitsets`` (.., 32) is set if code c goes left.
+    Categories are codes from 0 to 255; bit c of a row of ``bitsets`` (.., 32) is set if code c goes left. Indices are
+    not checked: children must follow their node, inside of its tree. They are unsigned, since signed ones would be
+    tested for counting from the end.
     """
     for t in range(len(roots)):
         for i in range(np.uintp(len(X))):
@@ -218,83 +200,98 @@ def add_leaf_values_of_any(
             out[i] += nodes[node].number
 
 
-FEATURE, KEY, RIGHT, SIZE = 0, 1, 2, 3
-"""What a line of ``nodes`` (n, 4) has: feature (-1 at a leaf), key of the threshold, right child, training rows.
+FOREST_NODE = np.dtype([("feature", np.int32), ("threshold", np.float32), ("right", np.int32), ("size", np.int32)])
+"""A node of a forest in 16 bytes: feature (-1 in a leaf), threshold, right child, and number of training rows."""
 
-Keys are integers in the order of the numbers of single precision, as in ``sortable``, so that a line is 16 bytes.
-"""
+MOST_ROWS_OF_NODE = 32
+"""Maximum number of training rows of a node that are used; those of a large leaf have equal inputs or targets."""
 
-_MOST_AT_ONCE = 32
+MOST_WIDTHS = 38.0
+"""Distance from the mean of a Gaussian, in standard deviations, beyond which its density is taken as zero."""
+
+ROOT_2PI_INVERSE = 0.3989422804014327
+"""Density of the standard normal at zero."""
 
 
 @compiled
-def find_nodes(nodes: Ints, roots: Ints, keys: Ints, fewest: int) -> tuple[Ints, Ints]:
-    """Return the leaf of each row in each tree, and the last node before it with ``fewest`` training rows, (m, trees).
+def find_nodes(nodes: NDArray[Any], roots: Ints, inputs: Float32Array, fewest: int) -> Ints:
+    """Return (2, m, trees): the leaf of each row in each tree, and the last node before it with ``fewest`` rows.
 
     A tree stays in the processor's cache while all rows pass through it.
     """
-    leaves, broad = np.empty((len(keys), len(roots)), np.int32), np.empty((len(keys), len(roots)), np.int32)
+    found = np.empty((2, len(inputs), len(roots)), np.int32)
     for t in range(len(roots)):
-        for i in range(len(keys)):
-            node = last = roots[t]
-            while nodes[node, FEATURE] >= 0:
-                right = nodes[node, RIGHT]
-                node = node + 1 if keys[i, nodes[node, FEATURE]] <= nodes[node, KEY] else right
-                if nodes[node, SIZE] >= fewest:
-                    last = node
-            leaves[i, t], broad[i, t] = node, last
-    return leaves, broad
+        for i in range(len(inputs)):
+            node = broad = roots[t]
+            while nodes[node].feature >= 0:
+                is_left = inputs[i, nodes[node].feature] <= nodes[node].threshold
+                node = node + 1 if is_left else nodes[node].right
+                if nodes[node].size >= fewest:
+                    broad = node
+            found[0, i, t], found[1, i, t] = node, broad
+    return found
 
 
-@inlined
-def _add_rows(
-    begin: int, end: int, rows: Ints, copies: Float32Array, total: FloatArray, seen: IndexArray, n_seen: int
+@compiled
+def _average_shares(
+    nodes: Ints,
+    usable: NDArray[np.bool_],
+    forest: tuple[Ints, Ints, Ints, Float32Array],
+    total: FloatArray,
+    weights: FloatArray,
+    numbers: IndexArray,
 ) -> tuple[int, float]:
-    """Add the shares of the training rows of one node to ``total``; return how many were seen, and Σ share².
+    """Write the neighbours of one row: their numbers, and their shares in the nodes of usable trees, with sum one.
 
-    Of a node with many rows, which are alike, some evenly spaced ones are enough.
+    Returned are the number of neighbours and the mean product of the shares that two trees give to the same rows.
+    ``total`` must be zero, and is zero afterwards.
     """
-    size = squares = 0.0
-    step = (end - begin + _MOST_AT_ONCE - 1) // _MOST_AT_ONCE
-    for j in range(begin, end, step):
-        size += copies[j]
-    for j in range(begin, end, step):
-        row, share = rows[j], copies[j] * (1.0 / size)
-        before = total[row]
-        if before == 0.0:
-            seen[n_seen] = row
-            n_seen += 1
-        total[row] = before + share
-        squares += share * share
-    return n_seen, squares
-
-
-@inlined
-def _gather(total: FloatArray, seen: IndexArray, n_seen: int, weights: FloatArray, numbers: IndexArray) -> float:
-    """Move the totals of the rows seen to ``weights``, with sum one, clear them, and return the sum of squares."""
+    start, stop, rows, copies = forest
+    count, used, alone = 0, 0, 0.0
+    for t in range(len(nodes)):
+        if usable[t]:
+            begin, end = start[nodes[t]], stop[nodes[t]]
+            step = (end - begin + MOST_ROWS_OF_NODE - 1) // MOST_ROWS_OF_NODE
+            size = squares = 0.0
+            for j in range(begin, end, step):
+                size += copies[j]
+            for j in range(begin, end, step):
+                row, share = rows[j], copies[j] * (1.0 / size)
+                before = total[row]
+                if before == 0.0:
+                    numbers[count] = row
+                    count += 1
+                total[row] = before + share
+                squares += share * share
+            used, alone = used + 1, alone + squares
     whole = squares = 0.0
-    for j in range(n_seen):
-        whole += total[seen[j]]
-    for j in range(n_seen):
-        squares += total[seen[j]] ** 2
-        weights[j], numbers[j] = total[seen[j]] / whole, seen[j]
-        total[seen[j]] = 0.0
-    return squares
+    for j in range(count):
+        whole += total[numbers[j]]
+    for j in range(count):
+        squares += total[numbers[j]] ** 2
+        weights[j] = total[numbers[j]] / whole
+        total[numbers[j]] = 0.0
+    return count, (squares - alone) / max(1.0, used * (used - 1.0))
 
 
-@inlined
+@compiled
 def _merge(
-    at: FloatArray, weights: FloatArray, cut: float, room: int, out: tuple[FloatArray, FloatArray, FloatArray], m: int
+    at: FloatArray,
+    weights: FloatArray,
+    cut: float,
+    most: int,
+    out: tuple[FloatArray, FloatArray, FloatArray],
+    m: int,
 ) -> None:
-    """Write m weighted points as at most ``len(out)`` ones: those heavier than ``cut`` as they are, the rest in cells.
+    """Write m weighted points as at most ``len(out[0])``: up to ``most`` with weights above ``cut``, the rest in cells.
 
-    Points of one cell become their mean, with their variance: moments are kept.
+    The points of a cell are replaced by their mean, with their variance and their total weight.
     """
     place, spread, mass = out
     slots = len(place)
     kept, low, high = 0, np.inf, -np.inf
     for j in range(m):
-        if kept < room and weights[j] > cut:
+        if kept < most and weights[j] > cut:
             place[kept], spread[kept], mass[kept] = at[j], 0.0, weights[j]
             kept += 1
         else:
@@ -318,29 +315,29 @@ def _merge(
 
 
 @compiled
-def _kth_smallest(values: FloatArray, m: int, k: int, room: FloatArray) -> float:
-    """Return the (k + 1)-th smallest of the first m values; ``room`` is overwritten.
+def _kth_smallest(values: FloatArray, m: int, k: int, scratch: FloatArray) -> float:
+    """Return the (k + 1)-th smallest of the first m values by Hoare's selection; ``scratch`` is overwritten.
 
-    It is Hoare's selection, whose code is compiled in a tenth of the time that np.partition takes.
+    It compiles in a tenth of the time of np.partition.
     """
     for j in range(m):
-        room[j] = values[j]
+        scratch[j] = values[j]
     low, high = 0, m - 1
     while low < high:
-        pivot, i, j = room[k], low, high
+        pivot, i, j = scratch[k], low, high
         while i <= j:
-            while room[i] < pivot:
+            while scratch[i] < pivot:
                 i += 1
-            while room[j] > pivot:
+            while scratch[j] > pivot:
                 j -= 1
             if i <= j:
-                room[i], room[j] = room[j], room[i]
+                scratch[i], scratch[j] = scratch[j], scratch[i]
                 i, j = i + 1, j - 1
         if j < k:
             low = i
         if k < i:
             high = j
-    found: float = room[k]
+    found: float = scratch[k]
     return found
 
 
@@ -365,75 +362,74 @@ def _sort_places(values: Float32Array, places: Ints) -> None:
         gap //= 3
 
 
-@inlined
-def _weigh_by_student(weights: FloatArray, at: FloatArray, df: float, power: float, own: FloatArray, m: int) -> None:
-    """Write to ``own`` the m weights times a power of the density of the Student-t at their points, with sum one."""
-    whole = 0.0
-    for j in range(m):
-        own[j] = weights[j]
-        if power > 0.0:
-            own[j] *= math.exp(-0.5 * power * (df + 1.0) * math.log1p(at[j] * at[j] / df))
-        whole += own[j]
-    for j in range(m):
-        own[j] = own[j] / whole if whole > 0.0 else weights[j]
-
-
 @compiled
 def components(
-    found: tuple[Ints, Ints],
-    drawn: tuple[Ints, Ints, Ints, Float32Array],
-    absent: NDArray[np.bool_],
-    values: tuple[FloatArray, FloatArray],
+    nodes: Ints,
+    usable: NDArray[np.bool_],
+    forest: tuple[Ints, Ints, Ints, Float32Array],
+    targets: FloatArray,
+    errors: FloatArray,
     student: tuple[FloatArray, FloatArray, FloatArray],
-    plan: tuple[IndexArray, IndexArray, IndexArray, IndexArray, FloatArray, FloatArray],
+    kinds: tuple[IndexArray, IndexArray, IndexArray, IndexArray, FloatArray, FloatArray],
     floor: float,
     out: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
 ) -> None:
     """Write the Gaussian components of rows, in units of the scale of the Student-t around its location.
 
-    ``found`` are the nodes of ``find_nodes``, ``drawn`` first and last place of each node among the training rows drawn
-    for the trees, their numbers, and how often. ``absent`` (m, trees) says which trees a row may use; ``values`` are
-    the targets and the standardised residuals of the training rows; ``student`` are degrees of freedom, location and
-    scale. ``plan`` has for each kind of component its source (0: targets, 1: residuals), its level (0: leaves, 1: broad
-    nodes), its first and last slot, its bandwidth, and the power of the Student-t's density by which targets are
-    weighted. Written are positions, widths and masses (m, slots), and the agreement of the trees (m,).
+    Parameters
+    ----------
+    nodes : array (1 or 2, m, trees)
+        Leaves of the rows and, if a kind of component needs them, the broad nodes above, as from ``find_nodes``.
+    usable : array (m, trees)
+        Whether a row may use a tree.
+    forest : tuple of arrays
+        First and last place of each node among the training rows drawn for the trees; their numbers and copies.
+    targets, errors : array (n,)
+        Targets of the training rows, and their errors in units of the scale predicted for them.
+    student : tuple of arrays (m,)
+        Degrees of freedom, location and scale of the Student-t.
+    kinds : tuple of arrays (K,)
+        For each kind of component: whether it is of errors, whether it is of broad nodes, its first and last slot, its
+        bandwidth, and the power of the Student-t's density by which targets are weighted.
+    floor : float
+        Minimum bandwidth.
+    out : tuple of arrays
+        Positions, widths and masses (m, slots), and the agreement of the trees (m,), to be written.
     """
-    source, level, first, last, width, power = plan
+    of_errors, is_broad, first, last, bandwidth, power = kinds
     df, loc, scale = student
-    leaves, broad = found
-    start, stop, rows, copies = drawn
     positions, widths, masses, agreement = out
-    n = len(values[0])
-    total, seen = np.zeros((2, n)), np.empty((2, n), dtype=np.intp)
-    weights, numbers, at, own = np.empty((2, n)), np.empty((2, n), dtype=np.intp), np.empty(n), np.empty(n)
-    sorting, count, broad_too = np.empty(n), np.zeros(2, dtype=np.intp), False
-    for k in range(len(level)):
-        broad_too |= level[k] > 0
+    n = len(targets)
+    weights, numbers, count = np.empty((len(nodes), n)), np.empty((len(nodes), n), np.intp), np.empty(2, np.intp)
+    total, at, own, scratch = np.zeros(n), np.empty(n), np.empty(n), np.empty(n)
     for i in range(len(loc)):
-        count[:] = 0
-        used, alone = 0, 0.0
-        for t in range(leaves.shape[1]):
-            if absent[i, t]:
-                a, b = leaves[i, t], broad[i, t]
-                count[0], squares = _add_rows(start[a], stop[a], rows, copies, total[0], seen[0], count[0])
-                if broad_too:
-                    count[1], _ = _add_rows(start[b], stop[b], rows, copies, total[1], seen[1], count[1])
-                used, alone = used + 1, alone + squares
-        both = _gather(total[0], seen[0], count[0], weights[0], numbers[0])
-        _gather(total[1], seen[1], count[1], weights[1], numbers[1])
-        agreement[i] = (both - alone) / max(1.0, used * (used - 1.0))
-        for k in range(len(source)):
-            L, s = level[k], scale[i]
-            m, slots = count[L], last[k] - first[k]
+        s = scale[i]
+        for level in range(len(nodes)):
+            count[level], agreed = _average_shares(
+                nodes[level, i], usable[i], forest, total, weights[level], numbers[level]
+            )
+            if level == 0:
+                agreement[i] = agreed
+        for k in range(len(first)):
+            level, slots = is_broad[k], last[k] - first[k]
+            m, whole = count[level], 0.0
             for j in range(m):
-                number = numbers[L, j]
-                at[j] = (values[0][number] - loc[i]) / s if source[k] == 0 else values[1][number]
-            _weigh_by_student(weights[L], at, df[i], power[k], own, m)
-            room = slots * 3 // 4
+                number = numbers[level, j]
+                at[j] = errors[number] if of_errors[k] else (targets[number] - loc[i]) / s
+            for j in range(m):
+                own[j] = weights[level, j]
+                if power[k] > 0.0:
+                    own[j] *= math.exp(-0.5 * power[k] * (df[i] + 1.0) * math.log1p(at[j] * at[j] / df[i]))
+                whole += own[j]
+            for j in range(m):
+                own[j] = own[j] / whole if whole > 0.0 else weights[level, j]
+            most, cut = slots, -1.0
+            if m > slots:
+                most = slots * 3 // 4
+                cut = _kth_smallest(own, m, m - most - 1, scratch)
             where = (positions[i, first[k] : last[k]], widths[i, first[k] : last[k]], masses[i, first[k] : last[k]])
-            cut = -1.0 if m <= slots else _kth_smallest(own, m, m - room - 1, sorting)
-            _merge(at, own, cut, slots if m <= slots else room, where, m)
-            h = max(width[k] / s if source[k] == 0 else width[k], floor / s)
+            _merge(at, own, cut, most, where, m)
+            h = max(bandwidth[k] if of_errors[k] else bandwidth[k] / s, floor / s)
             for c in range(first[k], last[k]):
                 widths[i, c] = np.sqrt(widths[i, c] ** 2 + h * h)
 
@@ -443,34 +439,22 @@ def component_densities(
     positions: FloatArray, widths: FloatArray, masses: FloatArray, first: IndexArray, last: IndexArray, u: FloatArray
 ) -> FloatArray:
     """Return the density (m, K) of each kind of component at u (m,)."""
-    found = np.zeros((len(u), len(first)))
+    found = np.empty((len(u), len(first)))
     for i in range(len(u)):
         for k in range(len(first)):
+            density = 0.0
             for c in range(first[k], last[k]):
                 z = (u[i] - positions[i, c]) / widths[i, c]
-                if masses[i, c] > 0.0 and abs(z) < 38.0:
-                    found[i, k] += masses[i, c] * np.exp(-0.5 * z * z) / widths[i, c]
-    return found * 0.3989422804014327
-
-
-@inlined
-def _interpolate(g: float, knots: FloatArray, shares: FloatArray, k: int) -> float:
-    """Return column k of ``shares`` (J, ..) at g between the knots; beyond the last knot its share is kept."""
-    found: float = shares[0, k]
-    for j in range(1, len(knots)):
-        if g >= knots[j]:
-            found = shares[j, k]
-        elif g > knots[j - 1]:
-            part = (g - knots[j - 1]) / (knots[j] - knots[j - 1])
-            found = (1.0 - part) * shares[j - 1, k] + part * shares[j, k]
+                if masses[i, c] > 0.0 and abs(z) < MOST_WIDTHS:
+                    density += masses[i, c] * math.exp(-0.5 * z * z) / widths[i, c]
+            found[i, k] = density * ROOT_2PI_INVERSE
     return found
 
 
 @compiled
 def weigh(
-    parts: tuple[FloatArray, FloatArray, FloatArray],
+    parts: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
     slots: tuple[IndexArray, IndexArray],
-    g: FloatArray,
     knots: FloatArray,
     shares: FloatArray,
     inside: FloatArray,
@@ -479,32 +463,52 @@ def weigh(
 ) -> None:
     """Write the mixtures of rows: the share of the Student-t (m,), and positions, widths and masses (m, slots).
 
-    ``parts`` are those of ``components``. ``shares`` (J, 1 + K) of the Student-t and of each kind of component are
-    interpolated at ``g`` (m,) between ``knots``; outside, they go to the Student-t. ``calibration`` is tilt, mean tilt
-    and narrowing: components with distribution function F of the mixture are weighted by (4F(1 - F))^tilt, the
-    Student-t by the mean of that; positions and widths are in units of the narrowed scale.
+    Parameters
+    ----------
+    parts : tuple of arrays
+        Positions, widths and masses (m, slots), as from ``components``, and the logarithm of the agreement (m,).
+    slots : tuple of arrays (K,)
+        First and last slot of each kind of component.
+    knots : array (J,)
+        Values of the logarithm of the agreement, in increasing order.
+    shares : array (J, 1 + K)
+        Shares of the Student-t and of each kind of component at the knots. Between them they are interpolated linearly;
+        beyond the first and the last, they are constant.
+    inside : array (m,)
+        Factor of the shares of components, from 0 to 1; the Student-t has the rest.
+    calibration : tuple of float
+        Tilt, mean tilt and narrowing. Where the distribution function of the mixture is F, components are weighted by
+        (4F(1 - F))^tilt, the Student-t by the mean of that. Positions and widths are in units of the narrowed scale.
+    out : tuple of arrays
+        Arrays to be written.
     """
-    positions, widths, masses = parts
+    positions, widths, masses, log_agreement = parts
     first, last = slots
     kept, position, width, mass = out
-    tilt, even, narrowing = calibration
+    tilt, mean_tilt, narrowing = calibration
     order = np.empty(position.shape[1], np.int32)
-    for i in range(len(g)):
+    for i in range(len(inside)):
+        g, low, part = log_agreement[i], 0, 0.0
+        while low + 1 < len(knots) and g >= knots[low + 1]:
+            low += 1
+        high = min(low + 1, len(knots) - 1)
+        if high > low and g > knots[low]:
+            part = (g - knots[low]) / (knots[high] - knots[low])
         unit = 1.0 - inside[i] * (1.0 - narrowing)
-        kept[i] = 1.0 - inside[i] * (1.0 - _interpolate(g[i], knots, shares, 0))
+        kept[i] = 1.0 - inside[i] * (1.0 - ((1.0 - part) * shares[low, 0] + part * shares[high, 0]))
         for k in range(len(first)):
-            share = inside[i] * _interpolate(g[i], knots, shares, 1 + k)
+            share = inside[i] * ((1.0 - part) * shares[low, 1 + k] + part * shares[high, 1 + k])
             for c in range(first[k], last[k]):
                 position[i, c], width[i, c] = positions[i, c] / unit, widths[i, c] / unit
                 mass[i, c] = masses[i, c] * share
         if tilt > 0.0 and inside[i] > 0.0:
-            below, whole = 0.0, kept[i] * even
+            below, whole = 0.0, kept[i] * mean_tilt
             _sort_places(position[i], order)
             for c in order:  # type: ignore[assignment]
                 F = below + 0.5 * mass[i, c] + kept[i] * 0.5 * (1.0 + math.tanh(0.8 * positions[i, c]))
                 below += mass[i, c]
                 mass[i, c] *= max(4.0 * F * (1.0 - F), 0.0) ** tilt
                 whole += mass[i, c]
-            kept[i] *= even / whole
+            kept[i] *= mean_tilt / whole
             for c in range(len(mass[i])):
                 mass[i, c] /= whole

@@ -109,10 +109,12 @@ class FittedModel:
         """Return the model of those ``candidates`` among the members that are best together, by held-out rows."""
         with stage("combine"):
             useful, combination = select_and_combine(held_out, candidates, options, n_jobs)
-        chosen = candidates[useful]
-        held_out = held_out[chosen]
-        values = learn_values(options, combination, targets, held_out)
-        return cls(reader, members[chosen], targets, combination, held_out, provenance, values, n_trained=n_trained)
+        chosen, values = candidates[useful], None
+        if len(chosen) < len(members):
+            members, held_out = members[chosen], held_out[chosen]
+        if targets.values is not None:
+            values = learn_values(options, combination, targets, held_out)
+        return cls(reader, members, targets, combination, held_out, provenance, values, n_trained=n_trained)
 
     def with_extrapolation(self, X: Any, numbers: IndexArray | None) -> Self:
         """Return the model with extra variance away from the training rows X; ``numbers`` of them are held out."""

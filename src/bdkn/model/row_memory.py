@@ -1,4 +1,4 @@
-"""Which rows a model has absorbed: one number for each, by which they are recognised, and how much each counts."""
+"""Memory of the rows that a model has absorbed: a key and a weight of each."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ from bdkn.typing import FloatArray
 Keys = NDArray[np.uint64]
 
 MOST = 100_000
-"""The largest number of rows that are remembered; the oldest are forgotten first."""
+"""Maximum number of rows that are remembered; the oldest are forgotten first."""
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
+"""Increment of SplitMix64."""
 
 
 @stored(may_be_empty=("n",))
 @dataclass(frozen=True, eq=False)
 class RowMemory:
-    """Keys (n,) of rows, from the oldest to the newest, and how many times each counts (n,).
+    """Keys (n,) of rows, from the oldest to the newest, and how many times each is counted (n,).
 
-    ``is_complete`` is False if there are rows that are not remembered: more than ``MOST``, or those of other models.
+    ``is_complete`` is False if there are absorbed rows that are not remembered: more than ``MOST``, or those of other
+    models.
     """
 
     keys: Annotated[Keys, integers("n", types=("u8",))] = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
@@ -43,19 +45,27 @@ class RowMemory:
         return replace(self, keys=joined[0], weights=joined[1], is_complete=is_complete)
 
     def discount(self, factor: float) -> Self:
-        """Return the memory in which all rows count ``factor`` times as much."""
+        """Return the memory in which all weights are multiplied by ``factor``."""
         return replace(self, weights=factor * self.weights)
 
     def incomplete(self) -> Self:
-        """Return the memory of a model that has rows which are not remembered."""
+        """Return the memory of a model that has absorbed rows which are not remembered."""
         return replace(self, is_complete=False)
 
     def take(self, keys: Keys, weights: FloatArray) -> tuple[FloatArray, Self]:
-        """Return how many times each of some rows counts, and the memory without them.
+        """Return the weight of each of some rows, and the memory without them.
 
-        Rows that are not remembered are refused by a complete memory; else they count as ``weights`` say.
+        Rows that are not remembered raise an error if the memory is complete; otherwise they have the ``weights``
+        given. Of equal keys the oldest is taken first, and none twice.
         """
-        places, is_known = self._places(keys)
+        order, given = np.argsort(self.keys, kind="stable"), np.argsort(keys, kind="stable")
+        known, sorted_keys = self.keys[order], keys[given]
+        nth = np.arange(len(keys)) - np.searchsorted(sorted_keys, sorted_keys, "left")  # of equal keys
+        place = np.searchsorted(known, sorted_keys, "left") + nth
+        inside = place < len(known)
+        is_known, places = np.zeros(len(keys), dtype=bool), np.zeros(len(keys), dtype=np.intp)
+        is_known[given[inside]] = known[place[inside]] == sorted_keys[inside]
+        places[given[inside]] = order[place[inside]]
         if self.is_complete and not is_known.all():
             raise InvalidParameterError(
                 f"forget removes rows that partial_fit absorbed; {int(np.sum(~is_known))} of {len(keys)} are not among "
@@ -67,23 +77,9 @@ class RowMemory:
         kept[places[is_known]] = False
         return found, replace(self, keys=self.keys[kept], weights=self.weights[kept])
 
-    def _places(self, keys: Keys) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Return where each key is, the oldest of equal ones first and none twice, and whether it is there."""
-        order = np.argsort(self.keys, kind="stable")
-        known = self.keys[order]
-        asked = np.argsort(keys, kind="stable")
-        wanted = keys[asked]
-        nth = np.arange(len(wanted)) - np.searchsorted(wanted, wanted, "left")
-        place = np.searchsorted(known, wanted, "left") + nth
-        inside = place < len(known)
-        is_known, places = np.zeros(len(keys), dtype=bool), np.zeros(len(keys), dtype=np.intp)
-        is_known[asked[inside]] = known[place[inside]] == wanted[inside]
-        places[asked[inside]] = order[place[inside]]
-        return places, is_known
-
 
 def row_keys(*columns: FloatArray) -> Keys:
-    """Return a number for each row of tables (n, p) and columns (n,); rows that differ share one by chance only.
+    """Return a key for each row of tables (n, p) and columns (n,); different rows have different keys, but for chance.
 
     Each number is mixed by the finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
     """

@@ -1,13 +1,14 @@
-"""The choice of a target's link, by a quick leave-one-out score before any network is trained.
+"""Choice of the link of a target, by a quick leave-one-out score before any network is trained.
 
 For each link that the targets admit, a small forest predicts the linked target from the inputs, another one the size of
-the errors; both predict each row by trees that have not seen it. A Student-t with these centres and scales gives the
+the errors; both predict each row by trees that have not drawn it. A Student-t with these centres and scales gives the
 log density of each target in its own units. Another link than the identity is used only if its score is better by
 clearly more than the standard error of the difference.
 """
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,42 +27,44 @@ from bdkn.predictive.links import Link
 from bdkn.predictive.location_scale import student_t_logpdf
 from bdkn.typing import BoolArray, FloatArray
 
+_MOST_FLOAT = sys.float_info.max
+"""Largest finite number in double precision."""
+
 TARGETS = ("auto", "identity", "log", "logit", "yeo-johnson")
 
 _TREES = 100
-"""Trees of each of the two forests."""
+"""Number of trees of each of the two forests."""
 
-_ABOVE = 1.0
-"""A logarithm is continued linearly beyond this multiple of the largest target.
+_LOG_RANGE = 1.0
+"""Multiple of the largest target beyond which a logarithm is continued linearly.
 
-Far outside of the training rows predictions are so wide that, with 3 in place of 1, the mean of an exponential was many
-times the largest target.
+Predictions far outside of the training rows are wide. With a multiple of 3, the mean of an exponential was many times
+the largest target.
 """
 
-_BEYOND = 3.0
-"""Other links are continued linearly beyond this multiple of the largest target, below the smallest divided by it."""
+_RANGE = 3.0
+"""Multiple of the largest deviation from the median beyond which a power transformation is continued linearly."""
+
+_NEAR_BOUND = 3.0
+"""Ratio of the smallest distance of a target from a bound to the distance below which a link is linear."""
 
 _MOST_ROWS = 2000
-"""Rows on which links are compared."""
+"""Maximum number of rows on which links are compared."""
 
 _FEWEST_ROWS = 30
-"""With fewer rows the identity is used."""
+"""Minimum number of rows for a comparison; with fewer rows the identity is used."""
 
 _ERRORS, _LEAST = 4.0, 0.03
 """Standard errors, and nats per row, by which another link must be better than the identity."""
 
-_HEAP, _HEAP_ROWS = 0.02, 5
-"""Share and number of the targets on 0 or 1 from which on it is taken for a bound."""
+_BOUND_SHARE, _BOUND_ROWS = 0.02, 5
+"""Minimum fraction and number of the targets on 0 or 1 for it to be taken as a bound."""
+
+_LOG_SPREAD = 0.3
+"""Minimum standard deviation of the logarithms of positive targets for a logarithm to be compared."""
 
 _SKEWED = 0.5
-"""Skewness of the targets from which on powers are tried."""
-
-
-def _is_finite(number: Real) -> bool:
-    try:
-        return bool(np.isfinite(float(number)))
-    except OverflowError:  # an integer that is larger than any float
-        return False
+"""Minimum absolute skewness of the targets for power transformations to be compared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,20 +77,20 @@ class TargetSettings:
 
     @classmethod
     def of(cls, model: Any) -> Self:
-        """Return the settings of a regressor that has these parameters."""
+        """Return the parameters of a regressor."""
         return cls(model.target, model.lower, model.upper)
 
     def __post_init__(self) -> None:
         check_choice("target", self.target, TARGETS)
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
-            if bound is not None and not (isinstance(bound, Real) and _is_finite(bound)):
+            if bound is not None and not (isinstance(bound, Real) and -_MOST_FLOAT <= bound <= _MOST_FLOAT):
                 raise InvalidParameterError(f"{name} must be a finite number, or None for no bound; got {shown(bound)}")
         if self.lower is not None and self.upper is not None and not self.lower < self.upper:
             raise InvalidParameterError(f"lower must be < upper; got lower={self.lower} and upper={self.upper}")
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing but the target itself is asked for."""
+        """Whether the target is neither transformed nor bounded, unless ``target`` is "auto"."""
         return self.target in ("auto", "identity") and self.lower is None and self.upper is None
 
     def link(self, rows: Rows) -> Link:
@@ -96,25 +99,26 @@ class TargetSettings:
         if self.target == "auto" and not 1e-100 < np.abs(rows.y).max() < 1e100:
             return self._identity(rows.y)
         if self.target == "auto":
-            known = self._with_evident_bounds(rows.y)
-            return choose_link(rows, [known._identity(rows.y), *known._candidates(rows.y)], _ERRORS)
+            bounded = self._with_evident_bounds(rows.y)
+            return choose_link(rows, [bounded._identity(rows.y), *bounded._candidates(rows.y)], _ERRORS)
         if self.target == "yeo-johnson":
             return choose_link(rows, self._powers(rows.y), 0.0)
         return self._named(self.target, rows.y)
 
     def _with_evident_bounds(self, y: FloatArray) -> Self:
-        """Return the settings with the bound 0 if many targets are 0 and none is less, and 1 for shares likewise."""
-        if self.lower is not None or self.upper is not None or y.min() != 0.0 or not _is_heap(y == 0.0):
+        """Return the parameters with the bound 0 if many targets are 0 and none is less, and 1 for shares likewise."""
+        if self.lower is not None or self.upper is not None or y.min() != 0.0 or not _are_many(y == 0.0):
             return self
-        return replace(self, lower=0.0, upper=1.0 if y.max() == 1.0 and _is_heap(y == 1.0) else None)
+        return replace(self, lower=0.0, upper=1.0 if y.max() == 1.0 and _are_many(y == 1.0) else None)
 
     def check(self, y: FloatArray) -> None:
         """Raise if a target is beyond the bounds that were given."""
-        for name, bound, extreme, beyond in (
-            ("lower", self.lower, y.min(), y.min() < (-np.inf if self.lower is None else self.lower)),
-            ("upper", self.upper, y.max(), y.max() > (np.inf if self.upper is None else self.upper)),
+        (lower, upper), low, high = self._bounds(), y.min(), y.max()
+        for name, bound, extreme, is_beyond in (
+            ("lower", self.lower, low, low < lower),
+            ("upper", self.upper, high, high > upper),
         ):
-            if beyond:
+            if is_beyond:
                 raise InvalidParameterError(
                     f"targets must lie within {name}={bound}; got {extreme:g}: give a bound that holds, or none"
                 )
@@ -149,7 +153,7 @@ class TargetSettings:
     def _candidates(self, y: FloatArray) -> list[Link]:
         """Return the links, other than the identity, that the targets admit.
 
-        Targets between 0 and 1 are no evidence of an upper bound: in another unit they are not.
+        Targets between 0 and 1 are no evidence of an upper bound: in another unit they lie elsewhere.
         """
         if self.lower is not None and self.upper is not None:
             return [self._named("logit", y)] if np.any((y > self.lower) & (y < self.upper)) else []
@@ -157,19 +161,18 @@ class TargetSettings:
             return []
         if self.lower is not None or self.upper is not None:
             return [self._named("log", y), *self._powers(y)]
-        low, high = float(y.min()), float(y.max())
-        is_positive = low >= 0.0 and np.std(np.log(y[y > 0.0])) > 0.3 if high > low else False
+        is_positive = y.min() >= 0.0 and np.std(np.log(y[y > 0.0])) > _LOG_SPREAD
         return [*([log_link(y, 0.0)] if is_positive else []), *self._powers(y)]
 
     def _powers(self, y: FloatArray) -> list[Link]:
-        """Return the power transformations that pull in the longer tail; for "yeo-johnson", always some."""
+        """Return power transformations that shorten the longer tail; without skewness, for "yeo-johnson" only."""
         spread = float(np.subtract(*np.quantile(y, [0.75, 0.25]))) / 1.35 or float(np.std(y))
         if spread == 0.0:
             return [] if self.target == "auto" else [self._identity(y)]
         tilt = float(skew(y))
         if self.target == "auto" and abs(tilt) < _SKEWED:
             return []
-        reach, centre = _BEYOND * float(np.abs(y - np.median(y)).max()), float(np.median(y))
+        reach, centre = _RANGE * float(np.abs(y - np.median(y)).max()), float(np.median(y))
         powers = (0.0, 0.5) if tilt > 0.0 else (1.5, 2.0)
         links = (YeoJohnsonLink(power, centre, spread, *self._bounds(), self._near(y)) for power in powers)
         return [ContinuedLink(link, centre - reach, centre + reach) for link in links]
@@ -181,10 +184,9 @@ def log_link(y: FloatArray, lower: float) -> ContinuedLink:
     if x.min() < 0.0 or x.max() <= 0.0:
         raise InvalidParameterError(
             f"target='log' needs targets above the bound {lower:g}; they extend from {y.min() + 0.0:g} to "
-            f"{y.max() + 0.0:g}: give lower=, or use "
-            "target='yeo-johnson'"
+            f"{y.max() + 0.0:g}: give lower=, or use target='yeo-johnson'"
         )
-    return ContinuedLink(LogLink(lower), lower + _knee(x), lower + _ABOVE * float(x.max()))
+    return ContinuedLink(LogLink(lower), lower + _knee(x), lower + _LOG_RANGE * float(x.max()))
 
 
 def logit_link(y: FloatArray, lower: float, upper: float) -> ContinuedLink:
@@ -204,8 +206,9 @@ def logit_link(y: FloatArray, lower: float, upper: float) -> ContinuedLink:
     return ContinuedLink(LogitLink(lower, upper), lower + low, upper - high)
 
 
-def _is_heap(targets: BoolArray) -> bool:
-    return bool(targets.mean() >= _HEAP and targets.sum() >= _HEAP_ROWS and not targets.all())
+def _are_many(on_bound: BoolArray) -> bool:
+    """Return whether enough targets, but not all, are equal to a number for it to be taken as a bound."""
+    return bool(on_bound.mean() >= _BOUND_SHARE and on_bound.sum() >= _BOUND_ROWS and not on_bound.all())
 
 
 def _knee(x: FloatArray) -> float:
@@ -215,11 +218,11 @@ def _knee(x: FloatArray) -> float:
     least a twentieth of the median.
     """
     away = x[x > 0.0]
-    return float(away.min()) / _BEYOND if x.min() > 0.0 else max(float(away.min()), float(np.median(away)) / 20.0)
+    return float(away.min()) / _NEAR_BOUND if x.min() > 0.0 else max(float(away.min()), float(np.median(away)) / 20.0)
 
 
 def choose_link(rows: Rows, links: Sequence[Link], errors: float) -> Link:
-    """Return the link with the best score, or the first unless that is better by so many standard errors."""
+    """Return the link with the best score, or the first unless the best is better by this number of standard errors."""
     table = None if len(links) == 1 or len(rows) < _FEWEST_ROWS or np.ptp(rows.y) == 0.0 else numeric_table(rows.X)
     if table is None:
         return links[0]
@@ -234,7 +237,7 @@ def choose_link(rows: Rows, links: Sequence[Link], errors: float) -> Link:
 
 
 def link_scores(table: FloatArray, y: FloatArray, links: Sequence[Link]) -> FloatArray:
-    """Return the log density (links, n) of each target under each link, of rows left out of the trees."""
+    """Return the log density (links, n) of each target under each link, by trees that have not drawn its row."""
     linked = np.stack([link.forward(y) for link in links], axis=1)
     middle, size = np.median(linked, axis=0), np.std(linked, axis=0)
     linked = (linked - middle) / size
@@ -264,33 +267,30 @@ def _best_density(t: FloatArray, centre: FloatArray, logs: FloatArray, ends: Flo
 
 
 def _out_of_bag(table: FloatArray, outputs: FloatArray) -> FloatArray:
-    """Return what the trees of a small forest that have not seen a row predict for it."""
+    """Return the predictions for each row by the trees of a small forest that have not drawn it."""
     from sklearn.ensemble import ExtraTreesRegressor
 
     forest = ExtraTreesRegressor(_TREES, min_samples_leaf=3, bootstrap=True, oob_score=True, random_state=0)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a row that no tree has left out
+        warnings.simplefilter("ignore")  # of a row that all trees have drawn
         forest.fit(table, outputs)
     return np.asarray(forest.oob_prediction_).reshape(outputs.shape)
 
 
 def numeric_table(X: Any) -> FloatArray | None:
-    """Return the numeric columns of any table, with texts as codes; None if it cannot be read."""
+    """Return any table as numbers in the range of single precision, texts and dates as codes; None if it has none."""
     try:
         if hasattr(X, "columns"):
-            return _clipped(np.column_stack([_numbers(np.asarray(X[name])) for name in X.columns]))
-        return _clipped(np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64))
+            table = np.column_stack([_numbers(np.asarray(X[name])) for name in X.columns])
+        else:
+            table = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
     except (TypeError, ValueError):
         return None
-
-
-def _clipped(table: FloatArray) -> FloatArray | None:
-    """Return a table whose numbers single precision can represent; None without columns."""
     return np.clip(table, -1e30, 1e30) if table.ndim == 2 and table.shape[1] else None
 
 
 def _numbers(column: Any) -> FloatArray:
-    """Return a column as numbers, each text or date as the number of its kind."""
+    """Return a column as numbers, each distinct text or date as a code."""
     if column.dtype.kind in "biuf":
         return np.asarray(column, dtype=np.float64)
     return np.unique(column.astype(str), return_inverse=True)[1].astype(np.float64)

@@ -1,10 +1,10 @@
-"""Probabilities of single values, for targets on a lattice or with point masses, learned from held-out rows.
+"""Probabilities of single values of discrete targets, and of point masses, learned from held-out rows.
 
-The predictive distribution has a density, and a density knows no single values. On a lattice, the probability of a
-value is that between the midpoints to its neighbours, recalibrated by a multinomial regression on its logarithm. The
-probability of a point mass is a multinomial regression on the centre and the scale of the predictive. Both are learned
-from leave-one-out predictions of held-out rows. The other targets of a table with point masses have a combination of
-their own: the same members, weighted on these rows only.
+The predictive distribution has a density, and a density has no probabilities of single values. The probability of a
+value of a discrete target is that between the midpoints to its neighbours, recalibrated by a multinomial regression on
+its logarithm. The probability of a point mass is a multinomial regression on the centre and the scale of the
+predictive. Both are fitted to leave-one-out predictions of held-out rows. The other targets of a table with point
+masses have a combination of their own: the same members, weighted on these rows only.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from bdkn.inference import Combination
 from bdkn.predictive import Predictive, StudentT
 from bdkn.predictive.transformed import row_quantiles
 from bdkn.storage.fields import floats, must, stored
-from bdkn.typing import BoolArray, FloatArray, IndexArray
+from bdkn.typing import FloatArray, IndexArray
 
 _MOST_ROWS = 20_000
-"""Rows from which probabilities are learned."""
+"""Maximum number of rows from which probabilities are learned."""
 
 _FEWEST_ROWS = 30
-"""Rows without a point mass from which a combination of their own is learned."""
+"""Minimum number of rows without a point mass for a combination of their own."""
 
 _CLOSE = 1e-9
-"""Distance, in scaled units, within which a target has a value."""
+"""Maximum difference, in scaled units, between a target and a value that it has."""
 
 _FLOOR = 1e-3
 """Weight of the values' shares among the training rows in probabilities between midpoints, so that none is zero."""
 
 _FAR = 8.0
-"""Distances of a point mass from the centre of a prediction are used up to so many scales."""
+"""Maximum distance of a point mass from the centre of a prediction, in scales; larger ones count as this."""
 
 
 @stored
 @dataclass(frozen=True, eq=False)
 class ValueModel:
-    """Probabilities of values; see ``learn_values``.
+    """Multinomial regression of the probabilities of values.
 
-    ``coefficients`` (k, p) are those of the multinomial regression. ``rest`` is the combination of the rows without a
-    point mass, None for a lattice.
+    ``coefficients`` (k, p) are those of the regression. ``rest`` is the combination of the rows without a point mass,
+    None for a discrete target.
     """
 
     found: TargetValues
@@ -56,10 +56,10 @@ class ValueModel:
     rest: Combination | None = None
 
     def check(self) -> None:
-        """Raise unless there are coefficients of all values, and of the rest if the values are no lattice."""
-        must(self.found.is_lattice == (self.rest is None), "a lattice, and nothing else, has no rest")
-        wanted = (len(self.found), 2 if self.found.is_lattice else 6)
-        must(self.coefficients.shape == wanted, f"coefficients must have shape {wanted}; got {self.coefficients.shape}")
+        """Raise unless there are coefficients of all values, and a rest unless the target is discrete."""
+        must(self.found.is_lattice == (self.rest is None), "must have a rest if, and only if, there are point masses")
+        shape = (len(self.found), 2 if self.found.is_lattice else 6)
+        must(self.coefficients.shape == shape, f"coefficients must have shape {shape}; got {self.coefficients.shape}")
 
     def log_probabilities(self, dist: StudentT, targets: TargetScaler) -> FloatArray:
         """Return the log probability of each value and, with point masses, of any other, from scaled predictions."""
@@ -67,7 +67,7 @@ class ValueModel:
         return np.asarray(log_softmax(_logits(self.coefficients, features, self.found), axis=1))
 
     def numbers(self, y: FloatArray, targets: TargetScaler) -> IndexArray:
-        """Return the number of the value of each target; k for a target that has none of them."""
+        """Return the number of the value of each target; k for any other target."""
         return value_numbers(self.found, targets.transform(y), targets)
 
     def quantiles(self, levels: FloatArray, log_probabilities: FloatArray, rest: Predictive | None) -> FloatArray:
@@ -102,7 +102,7 @@ def quantiles_with_masses(
 def learn_values(
     settings: CombinationOptions, combination: Combination, targets: TargetScaler, held_out: HeldOut
 ) -> ValueModel | None:
-    """Return the probabilities of the values that many targets share; None if there are none."""
+    """Fit the probabilities of the values that many targets share; return None if there are no such values."""
     found = targets.values
     if found is None:
         return None
@@ -111,20 +111,15 @@ def learn_values(
     some = np.random.default_rng(0).permutation(len(numbers))[:_MOST_ROWS]
     counts = np.ones(len(some)) if held_out.counts is None else held_out.counts[some]
     coefficients = _regression(value_features(found, dist[some], targets), numbers[some], counts, found)
-    return ValueModel(
-        found, coefficients, None if found.is_lattice else _rest(settings, combination, held_out, numbers == len(found))
-    )
-
-
-def _rest(
-    settings: CombinationOptions, combination: Combination, held_out: HeldOut, is_other: BoolArray
-) -> Combination:
-    others = np.flatnonzero(is_other)
-    return settings.combine(held_out.rows(others)) if len(others) >= _FEWEST_ROWS else combination
+    if found.is_lattice:
+        return ValueModel(found, coefficients)
+    others = np.flatnonzero(numbers == len(found))
+    rest = settings.combine(held_out.rows(others)) if len(others) >= _FEWEST_ROWS else combination
+    return ValueModel(found, coefficients, rest)
 
 
 def value_numbers(found: TargetValues, scaled: FloatArray, targets: TargetScaler) -> IndexArray:
-    """Return the number of the value of each target in scaled units; k if it has none of them."""
+    """Return the number of the value of each target in scaled units; k for any other target."""
     values = targets.transform(found.values)
     nearest = np.abs(scaled[:, None] - values).argmin(axis=1)
     return np.where(np.abs(scaled - values[nearest]) <= _CLOSE, nearest, len(found))
@@ -153,21 +148,24 @@ def _logits(coefficients: FloatArray, features: FloatArray, found: TargetValues)
 def _regression(features: FloatArray, numbers: IndexArray, counts: FloatArray, found: TargetValues) -> FloatArray:
     """Return the coefficients (k, p) of the multinomial regression with a Gaussian prior."""
     shape = features.shape[1:]
-    centre = np.broadcast_to([1.0, 0.0] if found.is_lattice else np.zeros(shape[1]), shape)
-    spread = np.broadcast_to([0.3, 1.0] if found.is_lattice else np.full(shape[1], 3.0), shape)
-    rows = np.arange(len(numbers))
-    seen = numbers < (shape[0] if found.is_lattice else shape[0] + 1)
+    if found.is_lattice:  # prior means and standard deviations of the slope of the logarithm, and of a constant
+        mean, spread = np.array([1.0, 0.0]), np.array([0.3, 1.0])
+    else:
+        mean, spread = np.zeros(shape[1]), np.full(shape[1], 3.0)
+    start = np.broadcast_to(mean, shape)
+    is_known = numbers < (shape[0] if found.is_lattice else shape[0] + 1)
+    rows = np.flatnonzero(is_known)
 
     def loss(flat: FloatArray) -> tuple[float, FloatArray]:
         coefficients = flat.reshape(shape)
         logs = log_softmax(_logits(coefficients, features, found), axis=1)
-        apart = (coefficients - centre) / spread
+        deviation = (coefficients - mean) / spread
         residual = np.exp(logs)
-        residual[rows[seen], numbers[seen]] -= 1.0
-        residual *= (counts * seen)[:, None]
-        slope = np.einsum("nk,nkp->kp", residual[:, : shape[0]], features) + apart / spread
-        value = -float(counts[seen] @ logs[rows[seen], numbers[seen]]) + float(np.sum(apart**2)) / 2.0
+        residual[rows, numbers[rows]] -= 1.0
+        residual *= (counts * is_known)[:, None]
+        slope = np.einsum("nk,nkp->kp", residual[:, : shape[0]], features) + deviation / spread
+        value = -float(counts[rows] @ logs[rows, numbers[rows]]) + float(np.sum(deviation**2)) / 2.0
         return value, slope.ravel()
 
-    found_at = minimize(loss, centre.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 200})
-    return np.asarray(found_at.x.reshape(shape))
+    solution = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    return np.asarray(solution.x.reshape(shape))

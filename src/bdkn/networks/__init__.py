@@ -1,12 +1,13 @@
 """Networks as plain arrays, and the engines that train them."""
 
-from bdkn.networks.bins import EncodedNetworks, PiecewiseLinear, n_binned_columns, with_encoding
+from bdkn.networks.bins import PiecewiseLinear, n_binned_columns
 from bdkn.networks.engines import ENGINES, get_engine
 from bdkn.networks.job import SCHEDULES, Engine, EpochReport, Hook, Job, Task, Trained, TrainingConfig
 from bdkn.networks.mlp import (
     ACTIVATIONS,
     MEAN_VARIANCE,
     MIN_VARIANCE,
+    EncodedNetworks,
     Functions,
     Head,
     MeanVarianceHead,
@@ -17,6 +18,7 @@ from bdkn.networks.mlp import (
     initial_networks,
     join,
     softplus,
+    with_encoding,
 )
 from bdkn.networks.objective import OBJECTIVES, Objective
 from bdkn.networks.settings import NetworkSettings

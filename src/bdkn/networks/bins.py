@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bdkn.lazy import lazy
-from bdkn.networks.mlp import MixedNetworks, Networks, Predictor
-from bdkn.storage.fields import Part, integers, must, singles, stored
-from bdkn.typing import Array, BoolArray, Float32Array, FloatArray, IndexArray
-
-if TYPE_CHECKING:
-    from bdkn.networks.compiled import Bins
-
+from bdkn.storage.fields import integers, must, singles, stored
+from bdkn.typing import Array, Float32Array, FloatArray, IndexArray
 
 _FIT_ROWS = 50_000
-"""Rows from which quantiles are computed; of a larger table, evenly spaced rows are taken."""
+"""Maximum number of rows from which quantiles are computed; of a larger table, evenly spaced rows are used."""
 
-_LEAST_SCALE = 1e-2
-"""The least standard deviation of a feature: that of a bin which a row in ten thousand lies beyond."""
+_MIN_SCALE = 1e-2
+"""Minimum standard deviation of a feature, reached if about one row in ten thousand lies beyond the bin."""
+
+
+class Bins(NamedTuple):
+    """The bins of an encoding for compiled code: their columns, and their lower ends, widths, means, scales (4, m)."""
+
+    columns: NDArray[np.int64]
+    numbers: Float32Array
+
+
+NO_BINS = Bins(np.zeros(0, dtype=np.int64), np.zeros((4, 0), dtype=np.float32))
 
 
 @stored(may_be_empty=("m",))
 @dataclass(frozen=True, eq=False)
 class PiecewiseLinear:
-    """Encoding of standardized inputs: the inputs and, for each bin of a column, how far a value lies through the bin.
+    """Encoding of standardized inputs: the inputs and, for each bin of a column, the position of a value in the bin.
 
     The feature of a bin is clip((x - lower) / width, 0, 1): 0 below the bin, 1 above it, linear within. A function that
     is linear in these features is continuous and piecewise linear in x, and constant outside the bins (Gorishniy et
@@ -50,7 +54,7 @@ class PiecewiseLinear:
 
     @classmethod
     def fit(cls, X: Float32Array, n_bins: int, counts: FloatArray | None = None) -> PiecewiseLinear:
-        """Return the encoding with about ``n_bins`` bins per column that hold equally many rows.
+        """Return the encoding with about ``n_bins`` bins per column that contain equal numbers of rows.
 
         A column with fewer distinct values has one bin between neighbouring values; a column with two has none.
         """
@@ -63,16 +67,19 @@ class PiecewiseLinear:
         features = np.clip((rows[:, columns] - lower) / width, 0.0, 1.0).astype(np.float64)
         mean = np.average(features, axis=0, weights=share)
         scale = np.sqrt(np.average((features - mean) ** 2, axis=0, weights=share))
-        return cls(columns, lower, width, mean.astype(np.float32), np.maximum(scale, _LEAST_SCALE).astype(np.float32))
+        return cls(columns, lower, width, mean.astype(np.float32), np.maximum(scale, _MIN_SCALE).astype(np.float32))
 
     def __len__(self) -> int:
         return len(self.columns)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PiecewiseLinear) and self._key == other._key
+        return isinstance(other, PiecewiseLinear) and self._bytes() == other._bytes()
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        return hash(self._bytes())
+
+    def _bytes(self) -> tuple[bytes, ...]:
+        return tuple(part.tobytes() for part in (self.columns, self.lower, self.width, self.mean, self.scale))
 
     def transform(self, X: Array) -> Float32Array:
         """Return inputs (n, p + m): the columns of ``X`` (n, p), then the features of the bins."""
@@ -86,87 +93,17 @@ class PiecewiseLinear:
         np.divide(features, self.scale, out=features)
         return inputs
 
-    @lazy
+    @property
     def bins(self) -> Bins:
-        """The bins as compiled code takes them."""
-        from bdkn.networks.compiled import Bins
-
-        numbers = np.stack([self.lower, self.width, self.mean, self.scale])
-        return Bins(np.array(self.columns, dtype=np.int64), numbers.astype(np.float32))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "bins"}  # they can be made again
-
-    @property
-    def _key(self) -> tuple[bytes, ...]:
-        return tuple(part.tobytes() for part in (self.columns, self.lower, self.width, self.mean, self.scale))
-
-
-@stored
-@dataclass(frozen=True)
-class EncodedNetworks:
-    """Networks of one shape that see their inputs through an encoding."""
-
-    encoding: PiecewiseLinear
-    networks: Annotated[Predictor, Part(Networks)]
-
-    def check(self) -> None:
-        """Raise unless the networks receive the columns, and a feature for each bin of one of them."""
-        n = self.n_columns
-        must(n >= 1, "networks must have more inputs than there are bins")
-        must(self.encoding.columns.max(initial=-1) < n, f"bins must be of columns from 0 to {n - 1}")
-
-    @property
-    def n_columns(self) -> int:
-        """The number of columns that the networks receive."""
-        return int(self.networks.n_columns) - len(self.encoding)  # type: ignore[attr-defined]
-
-    @property
-    def spec(self) -> tuple[PiecewiseLinear, Any]:
-        """The encoding and the shape: networks for which both are equal can be in one stack."""
-        return self.encoding, getattr(self.networks, "spec", None)
-
-    def __len__(self) -> int:
-        return len(self.networks)
-
-    def __getitem__(self, numbers: Sequence[int] | IndexArray) -> EncodedNetworks:
-        return EncodedNetworks(self.encoding, self.networks[numbers])
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[EncodedNetworks]) -> EncodedNetworks:
-        """Return all networks of several stacks with one encoding and one shape."""
-        stacks = [part.networks for part in parts]
-        return cls(parts[0].encoding, type(stacks[0]).concatenate(stacks))
-
-    def is_finite(self) -> BoolArray:
-        """Return, for each network, whether all its weights are finite."""
-        return self.networks.is_finite()
-
-    def outputs(self, X: Array) -> tuple[Array, Array]:
-        """Return the means and variances of rows, each (H, n)."""
-        networks = self.networks
-        if isinstance(networks, Networks) and networks.is_compiled:
-            return networks.outputs_with(X, self.encoding.bins)
-        return networks.outputs(self.encoding.transform(X))
-
-
-def with_encoding(encoding: PiecewiseLinear, networks: Predictor) -> Predictor:
-    """Return networks that were trained on encoded inputs as networks of the inputs themselves."""
-    if isinstance(networks, MixedNetworks):
-        return MixedNetworks(tuple(EncodedNetworks(encoding, stack) for stack in networks.stacks), networks.order)
-    return EncodedNetworks(encoding, networks)
+        """The bins as arrays for compiled code."""
+        numbers = np.array([self.lower, self.width, self.mean, self.scale], dtype=np.float32)
+        return Bins(self.columns.astype(np.int64), numbers)
 
 
 def n_binned_columns(X: Float32Array) -> int:
-    """Return the number of columns that have more than two values, so that bins have something to add."""
-    step = -(-len(X) // _FIT_ROWS)
-    return sum(_has_bins(column) for column in X[::step].T)
-
-
-def _has_bins(column: Float32Array) -> bool:
-    """Return whether a column has more than two values."""
-    low, high = column.min(), column.max()
-    return bool(((column > low) & (column < high)).any())
+    """Return the number of columns with more than two values; bins add nothing to the others."""
+    rows = X[:: -(-len(X) // _FIT_ROWS)]
+    return sum(bool(((column > column.min()) & (column < column.max())).any()) for column in rows.T)
 
 
 def _edges(column: Float32Array, n_bins: int, counts: FloatArray | None) -> FloatArray:

@@ -1,11 +1,11 @@
-"""The fused engine: whole trainings in compiled code.
+"""The fused engine: the whole training of a network in compiled code.
 
-A network's weights, their gradients and Adam moments, and the activations of one batch share one float32 array of some
-100 KB that stays in the core's cache from the first step to the last. What the forward pass alone needs is laid out as
-in ``bdkn.networks.compiled``.
+The weights of a network, their gradients and Adam moments, and the activations of one batch share one float32 array of
+about 100 KB, which stays in the cache of the core from the first step to the last. The forward pass has the layout of
+``bdkn.networks.compiled``.
 
-An update waits for the divider, a square root and a division per number, while the rest of the processor is idle. Some
-lines at a time, it can run beside work that does not divide.
+An update needs a division and a square root per number, while the other units of the processor are idle. Therefore it
+is computed together with work that does not divide, a few cache lines at a time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import joblib
 import numpy as np
@@ -29,12 +29,24 @@ from bdkn.data.rows import Rows
 from bdkn.errors import InvalidParameterError
 from bdkn.kernels import dense as elementary
 from bdkn.kernels.code_cache import announce, compiled, compiled_without_counts, inlined, intrinsic
-from bdkn.kernels.dense import copy_row, main_height, padded, product, product_where_positive, relu_product, transpose
-from bdkn.lazy import lazy
-from bdkn.networks import compiled as shared
+from bdkn.kernels.dense import (
+    F32,
+    I64,
+    broadcast,
+    call_llvm,
+    constant,
+    copy_row,
+    main_height,
+    padded,
+    product,
+    product_where_positive,
+    relu_product,
+    transpose,
+)
 from bdkn.networks.compiled import (
     CACHE_LINE,
     INPUT,
+    LAYER_FIELDS,
     LD_WEIGHTS,
     N_IN,
     N_OUT,
@@ -43,12 +55,13 @@ from bdkn.networks.compiled import (
     TALLEST_OUT,
     WEIGHTS,
     Floats,
-    Packed,
     Table,
     activate_with_slopes,
     affine,
     forward,
+    layer_table,
     multiple,
+    outputs_of,
     packing_of,
 )
 from bdkn.networks.job import (
@@ -70,95 +83,84 @@ from bdkn.networks.mlp import ACTIVATIONS, MEAN_VARIANCE, MIN_VARIANCE, Networks
 from bdkn.networks.objective import OBJECTIVES, BetaNLL, GaussianNLL, SquaredError
 from bdkn.typing import Array, Float32Array
 
-LAYER_FIELDS = shared.LAYER_FIELDS + 4
-INPUT_T, LD_INPUT_T, DELTA, TALLEST_IN = range(shared.LAYER_FIELDS, LAYER_FIELDS)
-"""What the backward pass needs in addition: the transposed input, the gradient by the output, a tile height."""
+TRAINING_FIELDS = LAYER_FIELDS + 4
+INPUT_T, LD_INPUT_T, DELTA, TALLEST_IN = range(LAYER_FIELDS, TRAINING_FIELDS)
+"""Additional columns of the table of layers for the backward pass: offset and row length of the transposed input;
+offset of the gradient by the output; index of the tallest tile of the input gradient."""
 
 PLACE_FIELDS = 8
 PARAMETERS, FIRST_MOMENT, SECOND_MOMENT, GRADIENT, TARGETS, ROW_WEIGHTS, LD_BATCH, N_PARAMETERS = range(PLACE_FIELDS)
+"""Entries of ``Layout.places``: offsets in the workspace; distance of two features of a batch; padded weights."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Layout:
-    """Offsets for networks of one shape and batches of at most ``batch`` rows."""
+    """Layout of the workspace for networks of one shape: the table of layers, other offsets, and numbers of floats."""
 
     spec: NetworkSpec
-    batch: int
+    layers: NDArray[np.int64]
+    places: NDArray[np.int64]
+    ld_batch: int
+    n_parameters: int
+    size: int
 
-    @lazy
-    def ld_batch(self) -> int:
-        """Distance of two features' values in an activation."""
-        return multiple(padded(self.batch), CACHE_LINE)
-
-    @lazy
-    def n_parameters(self) -> int:
-        """Floats of the padded parameters, a whole number of vectors."""
-        return packing_of(self.spec).size
-
-    @lazy
-    def places(self) -> NDArray[np.int64]:
-        """Offsets that belong to no layer."""
-        n, places = self.n_parameters, np.zeros(PLACE_FIELDS, dtype=np.int64)
-        places[[PARAMETERS, FIRST_MOMENT, SECOND_MOMENT, GRADIENT]] = np.arange(4) * n
-        places[[TARGETS, ROW_WEIGHTS]] = 4 * n + np.arange(2) * self.ld_batch
-        places[[LD_BATCH, N_PARAMETERS]] = self.ld_batch, n
-        return places
-
-    @lazy
-    def layers(self) -> NDArray[np.int64]:
-        """One line of offsets per layer."""
-        return self._lay_out()[0]
-
-    @lazy
-    def size(self) -> int:
-        """Floats of the whole workspace."""
-        return self._lay_out()[1]
-
-    def _lay_out(self) -> tuple[NDArray[np.int64], int]:
-        table = packing_of(self.spec).table(LAYER_FIELDS)
-        output = 4 * self.n_parameters + 2 * self.ld_batch
-        for line in table:
-            high = multiple(line[N_IN] + 1, CACHE_LINE)
-            line[[INPUT, INPUT_T, LD_INPUT_T]] = output, output + high * self.ld_batch, high
-            line[TALLEST_IN] = main_height(line[N_IN])
-            output = line[INPUT_T] + line[LD_INPUT_T] * self.ld_batch
-            line[OUTPUT] = output
-        end = output + CACHE_LINE * self.ld_batch
-        for line in table:
-            line[DELTA] = end
-            end += line[N_OUT] * self.ld_batch
-        return table, int(end)
-
-    def workspace(self, weights: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return a workspace, aligned to a cache line: weights, zeros, and the ones that biases are multiplied with."""
-        room = np.zeros(self.size + CACHE_LINE, dtype=np.float32)
-        mem = room[-(room.ctypes.data // room.itemsize) % CACHE_LINE :][: self.size]
-        mem[: self.n_parameters] = weights
+    def first_state(self, job: Job, streams: Streams) -> State:
+        """Return the state of a job before training."""
+        buffer = np.zeros(self.size + CACHE_LINE, dtype=np.float32)
+        mem = buffer[-(buffer.ctypes.data // buffer.itemsize) % CACHE_LINE :][: self.size]  # aligned to a cache line
+        packing_of(self.spec).pack(self.spec.initial_layers(streams.initial), mem[: self.n_parameters])
         mem[self.places[ROW_WEIGHTS] :][: self.ld_batch] = 1
-        for line in self.layers:
+        for line in self.layers:  # the inputs of the biases
             n_in = line[N_IN]
             mem[line[INPUT] + n_in * self.ld_batch :][: self.ld_batch] = 1
             mem[line[INPUT_T] + n_in : line[OUTPUT] : line[LD_INPUT_T]] = 1
-        return mem
+        clock = np.zeros(4, dtype=np.int64)
+        clock[BEST_EPOCH] = job.config.warmup_epochs - 1  # patience counts from the end of the warm-up
+        return State(
+            mem=mem,
+            layers=self.layers,
+            places=self.places,
+            best=mem[: self.n_parameters].copy(),
+            clock=clock,
+            random=np.array([streams.order], dtype=np.uint64),
+            score=np.array([np.inf]),
+            losses=np.empty(job.config.epochs),
+            validation_losses=np.empty(job.config.epochs),
+        )
 
 
 @lru_cache(maxsize=16)
 def layout_of(spec: NetworkSpec, batch: int) -> Layout:
-    """Return the layout for that shape; jobs and fits of one shape share it."""
-    return Layout(spec, batch)
+    """Return the layout for networks of one shape and batches of at most ``batch`` rows."""
+    n, ld = packing_of(spec).size, multiple(padded(batch), CACHE_LINE)
+    places = np.zeros(PLACE_FIELDS, dtype=np.int64)
+    places[[PARAMETERS, FIRST_MOMENT, SECOND_MOMENT, GRADIENT]] = np.arange(4) * n
+    places[[TARGETS, ROW_WEIGHTS]] = 4 * n + np.arange(2) * ld
+    places[[LD_BATCH, N_PARAMETERS]] = ld, n
+    layers, end = layer_table(spec, TRAINING_FIELDS), 4 * n + 2 * ld
+    for line in layers:
+        high = multiple(line[N_IN] + 1, CACHE_LINE)
+        line[[INPUT, INPUT_T, LD_INPUT_T]] = end, end + high * ld, high
+        line[TALLEST_IN] = main_height(line[N_IN])
+        end = line[INPUT_T] + line[LD_INPUT_T] * ld
+        line[OUTPUT] = end
+    end += CACHE_LINE * ld
+    for line in layers:
+        line[DELTA] = end
+        end += line[N_OUT] * ld
+    return Layout(spec, layers, places, ld, n, int(end))
 
 
 f4 = np.float32
 
 _TINY = 1e-30
-"""Moments below it are set to zero: otherwise they would become denormal numbers, which are slow."""
+"""Moments below this value are set to zero, since computation with denormal numbers is slow."""
 
-_F32, _I64 = ir.FloatType(), ir.IntType(64)
-_LINE = ir.VectorType(_F32, CACHE_LINE)
+_LINE = ir.VectorType(F32, CACHE_LINE)
 
 
 class Update(NamedTuple):
-    """A step of Adam: the number of parameters, padding included, and factors that change from step to step."""
+    """A step of Adam: the number of padded weights, and factors that change from step to step."""
 
     n_parameters: int
     rate: f4
@@ -171,26 +173,18 @@ NO_UPDATE = Update(0, f4(0), f4(0), f4(0))
 
 @compiled
 def update_at(places: Table, step: int, rate: float, weight_decay: float) -> Update:
-    """Return the update of step ``step`` (from 1); its bias corrections are folded into the rate and epsilon."""
+    """Return the update of step ``step`` (from 1); rate and epsilon include the bias corrections."""
     root = np.sqrt(1 - BETA_2**step)
     scaled, epsilon = f4(-rate * root / (1 - BETA_1**step)), f4(EPSILON * root)
     return Update(places[N_PARAMETERS], scaled, epsilon, f4(1 - rate * weight_decay))
 
 
 def _constant(value: float) -> ir.Constant:
-    return ir.Constant(_LINE, [ir.Constant(_F32, float(f4(value)))] * CACHE_LINE)
-
-
-def _broadcast(b: ir.IRBuilder, scalar: ir.Value) -> ir.Value:
-    undefined, zeros = ir.Constant(_LINE, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), CACHE_LINE), None)
-    return b.shuffle_vector(b.insert_element(undefined, scalar, ir.Constant(ir.IntType(32), 0)), undefined, zeros)
+    return constant(_LINE, float(f4(value)))
 
 
 def _call(b: ir.IRBuilder, name: str, *operands: ir.Value) -> ir.Value:
-    """Return the result of LLVM's function of that name."""
-    full = f"llvm.{name}.v{CACHE_LINE}f32"
-    kind = ir.FunctionType(_LINE, [_LINE] * len(operands))
-    return b.call(b.module.globals.get(full) or ir.Function(b.module, kind, full), operands)
+    return call_llvm(b, f"llvm.{name}.v{CACHE_LINE}f32", *operands)
 
 
 def _without_tiny(b: ir.IRBuilder, moment: ir.Value, size: ir.Value) -> ir.Value:
@@ -198,7 +192,7 @@ def _without_tiny(b: ir.IRBuilder, moment: ir.Value, size: ir.Value) -> ir.Value
 
 
 def _emit(b: ir.IRBuilder, lines: Sequence[ir.Value], rate: ir.Value, epsilon: ir.Value, decay: ir.Value) -> None:
-    """Emit the update of a line; ``lines`` are the places of parameters, first and second moments, and gradients."""
+    """Emit the update of a cache line; ``lines`` are pointers to weights, first and second moments, and gradients."""
     p, m, v, g = (b.load(line, align=4, typ=_LINE) for line in lines)
     first = _call(b, "fmuladd", _constant(BETA_1), m, b.fmul(_constant(1 - BETA_1), g))
     second = _call(b, "fmuladd", _constant(BETA_2), v, b.fmul(_constant(1 - BETA_2), b.fmul(g, g)))
@@ -210,13 +204,13 @@ def _emit(b: ir.IRBuilder, lines: Sequence[ir.Value], rate: ir.Value, epsilon: i
 
 @intrinsic
 def _update_line(typing: Any, mem: Any, start: Any, n: Any, rate: Any, epsilon: Any, decay: Any) -> Any:
-    """Update the line of parameters at ``start``; the moments and the gradient of a number follow at distances of n."""
+    """Update the cache line of weights at ``start``; moments and gradients follow at distances of n."""
 
     def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, b, args[0]).data
-        offsets = [b.add(args[1], b.mul(args[2], ir.Constant(_I64, i))) for i in range(4)]
-        lines = [b.bitcast(b.gep(data, [o], inbounds=True, source_etype=_F32), _LINE.as_pointer()) for o in offsets]
-        _emit(b, lines, *(_broadcast(b, factor) for factor in args[3:]))
+        offsets = [b.add(args[1], b.mul(args[2], ir.Constant(I64, i))) for i in range(4)]
+        lines = [b.bitcast(b.gep(data, [o], inbounds=True, source_etype=F32), _LINE.as_pointer()) for o in offsets]
+        _emit(b, lines, *(broadcast(b, factor, _LINE) for factor in args[3:]))
         return context.get_dummy_value()
 
     return types.void(mem, types.int64, types.int64, *[types.float32] * 3), codegen
@@ -224,7 +218,7 @@ def _update_line(typing: Any, mem: Any, start: Any, n: Any, rate: Any, epsilon: 
 
 @inlined
 def update_lines(mem: Floats, update: Update, first: int, stop: int) -> int:
-    """Update the parameters from ``first`` to ``stop``, in whole lines; return where the next line begins."""
+    """Update the weights from ``first`` to ``stop`` in whole cache lines; return the offset of the next line."""
     while first < stop:
         _update_line(mem, first, update.n_parameters, update.rate, update.epsilon, update.decay)
         first += CACHE_LINE
@@ -232,12 +226,12 @@ def update_lines(mem: Floats, update: Update, first: int, stop: int) -> int:
 
 
 NLL, BETA_NLL, MSE = range(3)
-"""The objectives that are compiled, with the formulas of ``bdkn.networks.objective``."""
+"""Numbers of the objectives in compiled code."""
 
 
 @compiled
 def forward_for_training(mem: Floats, layers: Table, places: Table, activation: int, rows: int) -> None:
-    """Run the batch that lies in the first layer's input and keep what the backward pass needs."""
+    """Compute the outputs of the batch in the first layer's input, and the slopes for the backward pass."""
     ld, last = places[LD_BATCH], len(layers) - 1
     for index in range(last + 1):
         line = layers[index]
@@ -267,7 +261,7 @@ def _sum(values: Floats) -> float:
 def loss(mem: Floats, layers: Table, places: Table, rows: int, objective: int, beta: float) -> float:
     """Return Σ w·l over the batch and write the gradient of its mean to the last layer's delta.
 
-    The rows' losses overwrite their targets: with a sum in it the loop would not become vector code.
+    The losses overwrite the targets and are added afterwards: with a sum, the loop would not become vector code.
     """
     ld, out, delta = places[LD_BATCH], layers[-1, OUTPUT], layers[-1, DELTA]
     mean, raw = mem[out : out + rows], mem[out + ld : out + ld + rows]
@@ -305,7 +299,7 @@ def _multiply(mem: Floats, target: int, by: int, count: int) -> None:
 
 @compiled
 def backward(mem: Floats, layers: Table, places: Table, activation: int, rows: int) -> None:
-    """Write the gradient of every weight to the workspace; overwrites the activations."""
+    """Write the gradient of every weight to the workspace; the activations are overwritten."""
     ld = places[LD_BATCH]
     for index in range(len(layers) - 1, -1, -1):
         line = layers[index]
@@ -327,10 +321,11 @@ def backward(mem: Floats, layers: Table, places: Table, activation: int, rows: i
 
 
 EPOCH, STEP, BEST_EPOCH, STOPPED = range(4)
+"""Entries of ``State.clock``."""
 
 
 class Data(NamedTuple):
-    """The rows of one job: the whole table, and the numbers of the rows for training and for validation."""
+    """The rows of one job: the whole table, and the numbers of its training rows and validation rows."""
 
     X: Floats
     y: Floats
@@ -356,7 +351,7 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """All that changes while a network trains; training can pause and continue from it."""
+    """State of the training of a network, from which training can continue."""
 
     mem: Floats
     layers: Table
@@ -373,9 +368,9 @@ class State(NamedTuple):
 def update_and_load(
     mem: Floats, layers: Table, places: Table, update: Update, data: Data, rows: NDArray[np.int32]
 ) -> None:
-    """Update the parameters, and copy a batch into the workspace, once row by row and once feature by feature.
+    """Update the weights and copy a batch into the workspace, once row by row and once feature by feature.
 
-    A row is copied beside every few lines of parameters, while the processor divides.
+    Copies of rows alternate with updates of a few cache lines, since the processor can copy while it divides.
     """
     X, y, given, n = data.X, data.y, data.weight, len(rows)
     n_in, ld, into = layers[0, N_IN], layers[0, LD_INPUT_T], layers[0, INPUT_T]
@@ -401,7 +396,7 @@ def rate_at(settings: Settings, step: int, steps: int) -> float:
 
 @compiled
 def epoch_loss(state: State, data: Data, settings: Settings, objective: int) -> float:
-    """Take one step per batch, rows in a new order; return the mean loss, that of each batch before its step."""
+    """Take one step per batch, with rows in a new order; return the mean of the losses before each step."""
     state.random[0] = shuffle(data.order, state.random[0])
     mem, layers, places, n, batch = state.mem, state.layers, state.places, len(data.order), settings.batch
     steps = settings.epochs * ((n + batch - 1) // batch)
@@ -432,7 +427,7 @@ def validation_loss(state: State, data: Data, settings: Settings) -> float:
 
 @compiled
 def keep_or_stop(state: State, epoch: int, loss: float, settings: Settings) -> None:
-    """Keep the weights if they are the best so far; stop if none has been better for too long."""
+    """Keep the weights if the loss is the lowest so far; stop if it has not improved for ``patience`` epochs."""
     if loss < state.score[0] - settings.tol:
         state.score[0], state.clock[BEST_EPOCH] = loss, epoch
         for i in range(state.places[N_PARAMETERS]):
@@ -443,7 +438,7 @@ def keep_or_stop(state: State, epoch: int, loss: float, settings: Settings) -> N
 
 @compiled_without_counts
 def train(state: State, data: Data, settings: Settings, until: int) -> None:
-    """Train up to epoch ``until`` or until the validation loss no longer falls."""
+    """Train until epoch ``until``, or until early stopping."""
     while state.clock[EPOCH] < until and state.clock[STOPPED] == 0:
         epoch = state.clock[EPOCH]
         objective = MSE if epoch < settings.warmup else settings.objective
@@ -456,12 +451,10 @@ def train(state: State, data: Data, settings: Settings, until: int) -> None:
 
 
 _CALL_S = 0.01
-"""How long one call of compiled code should take: short enough to balance the threads and to be interrupted."""
-
-_NOTHING = np.empty(0, dtype=np.float32)
+"""Target time of one call of compiled code, in seconds, short enough to balance threads and to be interrupted."""
 
 _CODES: dict[type, int] = {GaussianNLL: NLL, BetaNLL: BETA_NLL, SquaredError: MSE}
-"""The objectives that are compiled."""
+"""The objectives that are compiled, with their numbers."""
 
 
 class FusedEngine:
@@ -481,12 +474,29 @@ class FusedEngine:
     ) -> Trained:
         """Train one network per job."""
         prepare()
-        _check_compiled(jobs)
+        for job in jobs:
+            objective, head = job.config.main_objective, job.spec.head
+            if type(objective) not in _CODES or head != MEAN_VARIANCE:
+                raise InvalidParameterError(
+                    f"the fused engine trains {', '.join(map(repr, OBJECTIVES))} with a mean and a raw variance as "
+                    f"outputs; got the objective {objective.name!r} with the head {head!r}; "
+                    "try engine='reference' or engine='torch'"
+                )
         table = TrainingTable.of(rows, jobs)
         own = [JobRows.of(job, len(table.y)) for job in jobs]
         runs = [Run.start(job, table, numbers) for job, numbers in zip(jobs, own, strict=True)]
-        queue = Queue(runs, None if on_epoch is None else _Reporter(on_epoch, watch))
-        queue.finish(min(threads(n_jobs), len(runs)))
+        lock = threading.Lock()
+
+        def report(number: int, run: Run) -> None:
+            mean, variance = (None, None) if watch is None else run.outputs(watch)
+            validation = run.validation_losses()
+            validation_loss = float(validation[-1]) if len(validation) else None
+            loss, is_last = float(run.losses()[-1]), run.is_done()
+            with lock:
+                assert on_epoch is not None
+                on_epoch(EpochReport(number, run.epoch - 1, loss, validation_loss, mean, variance, is_last))
+
+        run_all(runs, threads(n_jobs), None if on_epoch is None else report)
         return Trained(
             loss_curves=tuple(run.losses() for run in runs),
             validation_curves=tuple(run.validation_losses() for run in runs),
@@ -497,48 +507,57 @@ class FusedEngine:
 
 @dataclass(frozen=True)
 class Run:
-    """One job in training: its rows and settings, which stay, and its state, which changes."""
+    """The training of one job: its rows and settings, which stay, and its state, which changes."""
 
-    layout: Layout
+    spec: NetworkSpec
     data: Data
     settings: Settings
     state: State
 
     @classmethod
     def start(cls, job: Job, table: TrainingTable, own: JobRows) -> Run:
-        """Draw the initial weights and lay everything out in a workspace."""
-        weight = _NOTHING if table.weight is None else table.weight
-        data = Data(table.X, table.y, weight, own.training, own.validation)
-        settings = _settings(job.spec, job.config, min(job.config.batch_size, len(own.training)))
-        weights = packing_of(job.spec).pack(job.spec.initial_layers(own.streams.initial))
-        layout = layout_of(job.spec, settings.batch)
-        state = _state(layout, layout.workspace(weights), own.streams.order, job.config)
-        return cls(layout, data, settings, state)
+        """Return a job before its first epoch."""
+        batch = min(job.config.batch_size, len(own.training))
+        state = layout_of(job.spec, batch).first_state(job, own.streams)
+        return cls._of(job, table, own.training, own.validation, batch, state)
 
     @classmethod
     def resume(cls, job: Job, table: TrainingTable, order: RowNumbers, state: State | None) -> Run:
-        """Return a job that goes on with other rows, those with the numbers ``order``; None: it begins.
+        """Return a job that continues from a copy of a state (None: begins) with the rows ``order``.
 
-        An epoch is then a pass over these rows. The state is not changed: the run works on a copy.
+        An epoch is a pass over these rows, without validation.
         """
-        settings, layout = (
-            _settings(job.spec, job.config, job.config.batch_size),
-            layout_of(job.spec, job.config.batch_size),
-        )
         if state is None:
-            streams = Streams.of(job.seed)
-            weights = packing_of(job.spec).pack(job.spec.initial_layers(streams.initial))
-            state = _state(layout, layout.workspace(weights), streams.order, job.config)
+            state = layout_of(job.spec, job.config.batch_size).first_state(job, Streams.of(job.seed))
         else:
             copies: list[Any] = [part.copy() for part in state]
             state = State(*copies)
-        weight = _NOTHING if table.weight is None else table.weight
-        data = Data(table.X, table.y, weight, order, np.empty(0, dtype=np.int32))
-        return cls(layout, data, settings, state)
+        return cls._of(job, table, order, np.empty(0, dtype=np.int32), job.config.batch_size, state)
+
+    @classmethod
+    def _of(
+        cls, job: Job, table: TrainingTable, order: RowNumbers, validation: RowNumbers, batch: int, state: State
+    ) -> Run:
+        config, objective = job.config, job.config.main_objective
+        weight = np.empty(0, dtype=np.float32) if table.weight is None else table.weight
+        settings = Settings(
+            activation=ACTIVATIONS[job.spec.activation].code,
+            objective=_CODES[type(objective)],
+            beta=float(objective.beta if isinstance(objective, BetaNLL) else 0.0),
+            warmup=int(config.warmup_epochs),
+            epochs=int(config.epochs),
+            batch=int(batch),
+            rate=float(config.learning_rate),
+            cosine=config.schedule == "cosine",
+            weight_decay=float(config.weight_decay),
+            patience=int(config.patience),
+            tol=float(config.tol),
+        )
+        return cls(job.spec, Data(table.X, table.y, weight, order, validation), settings, state)
 
     @property
     def epoch(self) -> int:
-        """Epochs run so far."""
+        """Number of epochs run so far."""
         return int(self.state.clock[EPOCH])
 
     def is_done(self) -> bool:
@@ -546,168 +565,100 @@ class Run:
         return self.epoch >= self.settings.epochs or bool(self.state.clock[STOPPED])
 
     def advance(self, epochs: int) -> None:
-        """Train for that many epochs, or fewer if the job ends before."""
+        """Train for this number of epochs, or fewer if the job ends before."""
         train(self.state, self.data, self.settings, min(self.epoch + epochs, self.settings.epochs))
 
     def outputs(self, X: Float32Array) -> tuple[Array, Array]:
         """Return the current means and variances of scaled rows, computed on this thread."""
-        current = Packed(self.layout.spec, self.state.mem[: self.layout.n_parameters])
-        means, variances = current.outputs(X, threads=1)
+        means, variances = outputs_of(self.spec, self.state.mem[None, : len(self.state.best)], X, threads=1)
         return means[0], variances[0]
 
     def losses(self) -> Array:
-        """Return the mean training loss of each epoch run."""
+        """Return the mean training loss of each epoch so far."""
         return self.state.losses[: self.epoch]
 
     def validation_losses(self) -> Array:
-        """Return the mean loss on the validation rows after each epoch run; empty without early stopping."""
+        """Return the mean validation loss of each epoch so far; empty without early stopping."""
         return self.state.validation_losses[: self.epoch if len(self.data.validation) else 0]
 
     def best_epoch(self) -> int:
-        """Return the epoch whose weights are kept."""
-        return int(self.state.clock[BEST_EPOCH]) if self._has_best() else self.epoch - 1
+        """Return the epoch whose weights are kept: the best on the validation rows, else the last."""
+        return int(self.state.clock[BEST_EPOCH]) if np.isfinite(self.state.score[0]) else self.epoch - 1
 
     def networks(self) -> Networks:
-        """Return the network to keep: the best on the validation rows, else the last."""
-        spec = self.layout.spec
-        flat = self.state.best if self._has_best() else self.state.mem[: self.layout.n_parameters]
-        return Networks(spec, tuple((W[None], b[None]) for W, b in packing_of(spec).unpack(flat)))
-
-    def _has_best(self) -> bool:
-        return bool(np.isfinite(self.state.score[0]))
+        """Return the network of the best epoch."""
+        has_best = np.isfinite(self.state.score[0])
+        flat = self.state.best if has_best else self.state.mem[: len(self.state.best)]
+        return Networks.single(self.spec, packing_of(self.spec).unpack(flat))
 
 
-def _settings(spec: NetworkSpec, config: TrainingConfig, batch: int) -> Settings:
-    objective = config.main_objective
-    return Settings(
-        activation=ACTIVATIONS[spec.activation].code,
-        objective=_CODES[type(objective)],
-        beta=float(objective.beta if isinstance(objective, BetaNLL) else 0.0),
-        warmup=int(config.warmup_epochs),
-        epochs=int(config.epochs),
-        batch=int(batch),
-        rate=float(config.learning_rate),
-        cosine=config.schedule == "cosine",
-        weight_decay=float(config.weight_decay),
-        patience=int(config.patience),
-        tol=float(config.tol),
-    )
-
-
-def _state(layout: Layout, mem: Float32Array, random: int, config: TrainingConfig) -> State:
-    clock = np.zeros(4, dtype=np.int64)
-    clock[BEST_EPOCH] = config.warmup_epochs - 1  # patience counts from the end of the warm-up
-    return State(
-        mem=mem,
-        layers=layout.layers,
-        places=layout.places,
-        best=mem[: layout.n_parameters].copy(),
-        clock=clock,
-        random=np.array([random], dtype=np.uint64),
-        score=np.array([np.inf]),
-        losses=np.empty(config.epochs),
-        validation_losses=np.empty(config.epochs),
-    )
-
-
-def _check_compiled(jobs: Sequence[Job]) -> None:
-    for job in jobs:
-        objective, head = job.config.main_objective, job.spec.head
-        if type(objective) in _CODES and head == MEAN_VARIANCE:
-            continue
-        raise InvalidParameterError(
-            f"the fused engine trains {', '.join(map(repr, OBJECTIVES))} with a mean and a raw variance as outputs; "
-            f"got the objective {objective.name!r} with the head {head!r}; try engine='reference' or engine='torch'"
-        )
-
-
-class Trains(Protocol):
-    """What waits for a thread, such as a ``Run``."""
+class Advancing(Protocol):
+    """A training in epochs, such as a ``Run``."""
 
     @property
     def epoch(self) -> int:
-        """Epochs run so far."""
+        """Number of epochs run so far."""
 
     def is_done(self) -> bool:
-        """Return whether nothing remains to be done."""
+        """Return whether no epochs remain."""
 
     def advance(self, epochs: int) -> None:
-        """Train for that many epochs, or fewer."""
+        """Train for this number of epochs, or fewer."""
 
 
-Task = TypeVar("Task", bound=Trains)
+Training = TypeVar("Training", bound=Advancing)
 
 
-class Queue(Generic[Task]):
-    """Runs waiting for a thread: a free thread takes the run with the fewest epochs, so that all end together.
+def run_all(runs: Sequence[Training], workers: int, after: Callable[[int, Training], None] | None = None) -> None:
+    """Train all runs to their end on threads, this one included.
 
-    One thread per run would leave a core idle for a sixth of the time with five runs on two cores. ``after``, where
-    given, is called with a run's number and the run after every epoch.
+    A free thread takes the run with the fewest epochs, so that all end together; with one thread per run, five runs on
+    two cores would leave a core idle for a sixth of the time. ``after``, if given, is called with a run's number and
+    the run after every epoch.
     """
+    lock, has_failed = threading.Lock(), threading.Event()
+    waiting = [(run.epoch, number, 1, run) for number, run in enumerate(runs)]
+    heapq.heapify(waiting)
 
-    def __init__(self, runs: Sequence[Task], after: Callable[[int, Task], None] | None = None) -> None:
-        self._after, self._lock, self._stopped = after, threading.Lock(), threading.Event()
-        self._waiting = [(0, number, 1, run) for number, run in enumerate(runs)]
-
-    def finish(self, workers: int) -> None:
-        """Train all runs to their end on so many threads, this one among them."""
-        with ThreadPoolExecutor(max_workers=max(1, workers - 1)) as pool:
-            others = [pool.submit(self._work) for _ in range(workers - 1)]
-            try:
-                self._work()
-                for other in others:
-                    other.result()
-            except BaseException:
-                self._stopped.set()
-                raise
-
-    def _work(self) -> None:
+    def work() -> None:
         try:
-            while (taken := self._take()) is not None:
-                self._advance(*taken[1:])
+            while True:
+                with lock:
+                    if not waiting or has_failed.is_set():
+                        return
+                    _, number, epochs, run = heapq.heappop(waiting)
+                began = time.perf_counter()
+                run.advance(epochs)
+                if after is not None:
+                    after(number, run)
+                else:
+                    epochs = max(1, int(epochs * min(_CALL_S / (time.perf_counter() - began), 4)))
+                if not run.is_done():
+                    with lock:
+                        heapq.heappush(waiting, (run.epoch, number, epochs, run))
         except BaseException:
-            self._stopped.set()  # the other threads end after their present call
+            has_failed.set()  # the other threads end after their current call
             raise
 
-    def _take(self) -> tuple[int, int, int, Task] | None:
-        with self._lock:
-            return heapq.heappop(self._waiting) if self._waiting and not self._stopped.is_set() else None
-
-    def _advance(self, number: int, epochs: int, run: Task) -> None:
-        began = time.perf_counter()
-        run.advance(epochs)
-        if self._after is not None:
-            self._after(number, run)
-        else:
-            epochs = max(1, int(epochs * min(_CALL_S / (time.perf_counter() - began), 4)))
-        if not run.is_done():
-            with self._lock:
-                heapq.heappush(self._waiting, (run.epoch, number, epochs, run))
+    n_others = min(workers, len(runs)) - 1
+    with ThreadPoolExecutor(max_workers=max(1, n_others)) as pool:
+        others = [pool.submit(work) for _ in range(n_others)]
+        try:
+            work()
+            for other in others:
+                other.result()
+        except BaseException:
+            has_failed.set()
+            raise
 
 
 def threads(n_jobs: int | None) -> int:
-    """Return how many threads ``n_jobs`` means, as scikit-learn defines it: None is 1, -1 all cores, -2 all but one."""
+    """Return the number of threads for ``n_jobs`` as in scikit-learn: None is 1, -1 all cores, -2 all but one."""
     if n_jobs == 0:
         raise InvalidParameterError("n_jobs must not be 0; got 0; 1 is one thread, -1 one thread per core")
     if n_jobs is None or n_jobs > 0:
         return n_jobs or 1
     return max(1, int(joblib.cpu_count()) + 1 + n_jobs)
-
-
-class _Reporter:
-    """Calls the user's hook, from one thread at a time."""
-
-    def __init__(self, on_epoch: Hook, watch: Float32Array | None) -> None:
-        self._on_epoch, self._watch, self._lock = on_epoch, watch, threading.Lock()
-
-    def __call__(self, number: int, run: Run) -> None:
-        mean, variance = (None, None) if self._watch is None else run.outputs(self._watch)
-        validation = run.validation_losses()
-        validation_loss = float(validation[-1]) if len(validation) else None
-        loss, is_last = float(run.losses()[-1]), run.is_done()
-        report = EpochReport(number, run.epoch - 1, loss, validation_loss, mean, variance, is_last)
-        with self._lock:
-            self._on_epoch(report)
 
 
 @cache

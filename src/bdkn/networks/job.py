@@ -1,6 +1,6 @@
-"""Training jobs, their rows and their progress.
+"""Training jobs, the engine protocol, the rows of jobs, and the progress of training.
 
-Every engine takes them from here, so that all of them train on the same batches.
+All engines use the functions of this module for rows and their order, so that they train on the same batches.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 SCHEDULES = ("constant", "cosine")
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
-"""Adam's decay rates and its guard against division by zero, PyTorch's defaults."""
+"""Adam's decay rates, and the term that prevents division by zero: the defaults of PyTorch."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """Adam on mini-batches.
+    """Parameters of training by Adam on mini-batches.
 
     ``objective`` is a name or an ``Objective``; during the first ``warmup_epochs`` it is squared error.
-    ``validation_fraction`` > 0 turns early stopping on: each job holds out rows of its own, stops if its loss on them
-    has not improved by ``tol`` for ``patience`` epochs, and keeps the weights of its best epoch.
+    ``validation_fraction`` > 0 enables early stopping: each job holds out some of its rows for validation, stops if its
+    loss on them has not improved by ``tol`` for ``patience`` epochs, and keeps the weights of its best epoch.
     """
 
     epochs: int = 500
@@ -53,7 +53,7 @@ class TrainingConfig:
     patience: int = 20
     tol: float = 1e-4
     main_objective: Objective = field(init=False, repr=False, compare=False)
-    """The objective after the warm-up, which validation uses, too."""
+    """The objective after the warm-up and of validation."""
 
     def __post_init__(self) -> None:
         check_number("epochs", self.epochs, low=1, whole=True)
@@ -73,139 +73,153 @@ class TrainingConfig:
         return SquaredError(self.main_objective.n_outputs) if epoch < self.warmup_epochs else self.main_objective
 
     def learning_rate_at(self, step: Any, steps: Any) -> Any:
-        """Return the rate of a step out of ``steps``: constant, or half a cosine wave that falls to zero."""
+        """Return the learning rate of a step out of ``steps``: constant, or half a cosine wave that falls to zero."""
         share = 1.0 if self.schedule == "constant" else (1 + np.cos(np.pi * step / steps)) / 2
         return self.learning_rate * share
 
 
-def progress_bar(console: Console | None = None, **options: Any) -> RichProgress:
-    """Return a bar with a description, the time elapsed and the time remaining, on standard error by default."""
-    require("rich", extra="progress")
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.progress import Progress as RichProgress
+def adam_factors(rate: Array, taken: Any, weight_decay: Any) -> Array:
+    """Return the factors of Adam after ``taken`` steps, (..., 3).
 
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    return RichProgress(*columns, console=console or Console(stderr=True), **options)
-
-
-@contextmanager
-def training_progress(n_networks: int, epochs: int, console: Console | None = None, place: str = "") -> Iterator[Hook]:
-    """Show a bar for the training of networks and yield the hook that moves it; ``place`` says where they are trained.
-
-    The bar counts epochs of all networks together; the epochs that a network saves by stopping early are taken off.
+    These are the rate divided by the bias correction of the first moment, one over the root of that of the second, and
+    the factor of weight decay.
     """
-    networks = f"{n_networks} networks {place}".rstrip()
-    with progress_bar(console) as progress:
-        task = progress.add_task(f"training {networks}", total=n_networks * epochs)
-        saved = 0
-
-        def on_epoch(report: EpochReport) -> None:
-            nonlocal saved
-            saved += epochs - report.epoch - 1 if report.is_last else 0
-            place = f"network {report.job + 1}/{n_networks}, epoch {report.epoch + 1}/{epochs}"
-            description = f"{place}, loss {report.loss:.4g}"
-            progress.update(task, advance=1, total=n_networks * epochs - saved, description=description)
-
-        yield on_epoch
-        progress.update(task, description=f"trained {networks}")
+    corrected = rate / (1 - BETA_1 ** (taken + 1)), 1 / np.sqrt(1 - BETA_2 ** (taken + 1))
+    return np.stack([*corrected, 1 - rate * weight_decay], axis=-1)
 
 
-Outputs = Callable[[Float32Array], tuple[Array, Array]]
-"""Maps rows to the means and variances of all networks, each (J, n)."""
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One network to train: its shape, training parameters and seed, and the numbers of its rows (None: all rows)."""
+
+    spec: NetworkSpec
+    config: TrainingConfig
+    seed: np.random.SeedSequence
+    rows: RowSelection | None = None
 
 
-class Progress:
-    """The epochs of J jobs that train side by side with the same settings; ``numbers`` are their numbers in reports."""
+@dataclass(frozen=True)
+class EpochReport:
+    """The state of one job after an epoch.
 
-    def __init__(
-        self,
-        numbers: Sequence[int],
-        config: TrainingConfig,
-        watch: Float32Array | None = None,
-        on_epoch: Hook | None = None,
-    ) -> None:
-        n = len(numbers)
-        self._numbers, self._config, self._watch, self._on_epoch = numbers, config, watch, on_epoch
-        self._running = np.ones(n, dtype=bool)
-        self._best = np.full(n, np.inf)
-        # Warm-up epochs do not count, so patience begins with the last of them.
-        self._best_epoch = np.full(n, config.warmup_epochs - 1)
-        self._losses: list[list[float]] = [[] for _ in range(n)]
-        self._validation_losses: list[list[float]] = [[] for _ in range(n)]
+    ``job`` is the job's number in the list given to ``train``. ``mean`` and ``variance`` are the network's outputs for
+    the watched rows, None without any. ``is_last`` is True if the job ends with this epoch.
+    """
 
-    def __iter__(self) -> Iterator[int]:
-        """Yield epochs until all jobs have ended."""
-        for epoch in range(self._config.epochs):
-            if not self._running.any():
-                return
-            yield epoch
+    job: int
+    epoch: int
+    loss: float
+    validation_loss: float | None
+    mean: Array | None
+    variance: Array | None
+    is_last: bool = False
 
-    def record(self, epoch: int, losses: Array, validation: Array | None, outputs: Outputs) -> BoolArray:
-        """Record an epoch and return, per job, whether its present weights are to be kept.
 
-        They are kept at a new best validation loss, and at the end of a job that never had one. ``outputs`` is called
-        only if the hook gets outputs of watched rows.
-        """
-        improved = self._improved(epoch, validation)
-        ended: BoolArray = self._running & (epoch == self._config.epochs - 1)
-        if validation is not None:
-            ended |= self._running & ~improved & (epoch - self._best_epoch >= self._config.patience)
-        self._append(epoch, losses, validation)
-        self._report(epoch, outputs, ended)
-        self._running &= ~ended
-        never_improved: BoolArray = ended & np.isinf(self._best)
-        return improved | never_improved
+Hook = Callable[[EpochReport], None]
+"""A function that is called after every epoch of every job, by one thread at a time."""
 
-    def trained(self, networks: Predictor) -> Trained:
-        """Return the kept networks with the record of their training."""
-        last = np.array([len(curve) - 1 for curve in self._losses])
+
+@dataclass(frozen=True)
+class Trained:
+    """Trained networks in the order of their jobs, and the record of their training.
+
+    Loss curves have one value per epoch; so do validation curves, which are empty without early stopping. The weights
+    of a network are those after its best epoch, counted from 0.
+    """
+
+    networks: Predictor
+    loss_curves: tuple[Array, ...]
+    validation_curves: tuple[Array, ...]
+    best_epochs: tuple[int, ...]
+
+    @classmethod
+    def join(cls, parts: Sequence[Trained], numbers: Sequence[int] | None = None) -> Trained:
+        """Return the networks of all parts, one part after the other, or in the order of their ``numbers``."""
+        networks = join([part.networks for part in parts])
+        losses = [curve for part in parts for curve in part.loss_curves]
+        validation = [curve for part in parts for curve in part.validation_curves]
+        best = [epoch for part in parts for epoch in part.best_epochs]
+        if numbers is None:
+            return cls(networks, tuple(losses), tuple(validation), tuple(best))
+        order = np.argsort(numbers)
+        curves = tuple(losses[i] for i in order), tuple(validation[i] for i in order)
+        return cls(networks[order], *curves, tuple(best[i] for i in order))
+
+    def __getitem__(self, numbers: Sequence[int] | IndexArray) -> Trained:
         return Trained(
-            networks,
-            tuple(np.array(curve) for curve in self._losses),
-            tuple(np.array(curve) for curve in self._validation_losses),
-            tuple(np.where(np.isinf(self._best), last, self._best_epoch).tolist()),
+            self.networks[numbers],
+            tuple(self.loss_curves[h] for h in numbers),
+            tuple(self.validation_curves[h] for h in numbers),
+            tuple(self.best_epochs[h] for h in numbers),
         )
 
-    def _improved(self, epoch: int, validation: Array | None) -> BoolArray:
-        if validation is None or epoch < self._config.warmup_epochs:
-            return np.zeros_like(self._running)
-        improved: BoolArray = self._running & (validation < self._best - self._config.tol)
-        self._best[improved] = validation[improved]
-        self._best_epoch[improved] = epoch
-        return improved
 
-    def _append(self, epoch: int, losses: Array, validation: Array | None) -> None:
-        for i in np.flatnonzero(self._running):
-            self._losses[i].append(float(losses[i]))
-            if validation is not None:
-                self._validation_losses[i].append(float(validation[i]))
+class Engine(Protocol):
+    """Trains networks."""
 
-    def _report(self, epoch: int, outputs: Outputs, ended: BoolArray) -> None:
-        if self._on_epoch is None:
-            return
-        means, variances = self._watched(outputs)
-        for i in np.flatnonzero(self._running).tolist():
-            mean, variance = (None, None) if means is None or variances is None else (means[i], variances[i])
-            validation = self._validation_losses[i][-1] if self._validation_losses[i] else None
-            loss, is_last = self._losses[i][-1], bool(ended[i])
-            self._on_epoch(EpochReport(self._numbers[i], epoch, loss, validation, mean, variance, is_last))
+    def train(
+        self,
+        jobs: Sequence[Job],
+        rows: Rows,
+        *,
+        n_jobs: int | None = None,
+        watch: Float32Array | None = None,
+        on_epoch: Hook | None = None,
+    ) -> Trained:
+        """Train one network per job; a network does not depend on the other jobs.
 
-    def _watched(self, outputs: Outputs) -> tuple[Array, Array] | tuple[None, None]:
-        if self._watch is None:
-            return None, None
-        with np.errstate(all="ignore"):
-            return outputs(self._watch)
+        Parameters
+        ----------
+        jobs
+            The networks to train, in the order in which they are returned.
+        rows
+            The table that the jobs' row numbers refer to: ``X`` scaled, C-contiguous, in single precision; ``y``
+            scaled; ``counts``, or None if every row counts once.
+        n_jobs
+            Threads to use, as scikit-learn defines it: None is 1, -1 all cores. The result does not depend on it.
+        watch
+            Rows, scaled as ``rows.X`` is, whose outputs are part of each report.
+        on_epoch
+            Called after every epoch of every job.
+        """
 
 
-def choose_networks(chosen: BoolArray, new: Networks, old: Networks) -> Networks:
-    """Return the ``chosen`` networks of ``new`` and the other networks of ``old``."""
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Jobs and their table of ``n_rows``; ``rows`` makes the table when it is needed, to save memory."""
 
-    def choose(a: Array, b: Array) -> Array:
-        return np.where(chosen.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+    jobs: Sequence[Job]
+    n_rows: int
+    rows: Callable[[], Rows]
 
-    pairs = zip(new.layers, old.layers, strict=True)
-    return Networks(new.spec, tuple((choose(W, W_old), choose(b, b_old)) for (W, b), (W_old, b_old) in pairs))
+
+def train_tasks(
+    engine: Engine, tasks: Sequence[Task], *, n_jobs: int | None = None, on_epoch: Hook | None = None
+) -> list[Trained]:
+    """Train tasks by one call of the engine's ``train_many`` if it has this method, else one after the other.
+
+    ``train_many`` has the arguments of this function. The numbers of jobs in reports count through all tasks.
+    """
+    if hasattr(engine, "train_many"):
+        many: list[Trained] = engine.train_many(tasks, n_jobs=n_jobs, on_epoch=on_epoch)
+        return many
+    trained, first = [], 0
+    for task in tasks:
+        hook = renumbered(on_epoch, range(first, first + len(task.jobs)))
+        trained.append(engine.train(task.jobs, task.rows(), n_jobs=n_jobs, on_epoch=hook))
+        first += len(task.jobs)
+    return trained
+
+
+def renumbered(on_epoch: Hook | None, numbers: Sequence[int]) -> Hook | None:
+    """Return the hook for some of the jobs, which replaces their numbers by those among all jobs."""
+    if on_epoch is None:
+        return None
+
+    def report(part: EpochReport) -> None:
+        on_epoch(replace(part, job=int(numbers[part.job])))
+
+    return report
 
 
 RowNumbers = NDArray[np.int32]
@@ -215,7 +229,7 @@ RowNumbers = NDArray[np.int32]
 class TrainingTable:
     """Rows in the precision of training.
 
-    ``weight`` is a row's count divided by the mean count of all rows, or None where every row counts once.
+    ``weight`` is a row's count divided by the mean count of all rows, or None if every row counts once.
     """
 
     X: Array
@@ -224,12 +238,32 @@ class TrainingTable:
 
     @classmethod
     def of(cls, rows: Rows, jobs: Sequence[Job]) -> TrainingTable:
-        """Convert rows for these jobs; a target that is too large becomes infinite, and its networks diverge."""
-        _check(rows, jobs)
+        """Check and convert rows for these jobs; a target beyond single precision becomes infinite."""
+        X = rows.X
+        if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype == np.float32 and X.flags.c_contiguous):
+            given = f"{X.dtype} of shape {X.shape}" if isinstance(X, np.ndarray) else type(X).__name__
+            raise InvalidParameterError(
+                "an engine needs rows whose X is a C-contiguous float32 array of shape (n, n_inputs); "
+                f"got {given}; convert with numpy.ascontiguousarray(X, dtype=numpy.float32)"
+            )
+        if not len(jobs):
+            raise InvalidParameterError("jobs must hold at least one job; got none")
+        for number, job in enumerate(jobs):
+            if job.spec.n_inputs != X.shape[1]:
+                raise InvalidParameterError(
+                    f"the network of a job must have one input per column of X, which has {X.shape[1]}; "
+                    f"got n_inputs={job.spec.n_inputs} in job {number}"
+                )
+            objective, head = job.config.main_objective, job.spec.head
+            if objective.n_outputs != head.n_outputs:
+                raise InvalidParameterError(
+                    "the objective and the head of a network must have the same number of outputs; "
+                    f"got {objective.n_outputs} for the objective {objective.name!r} and {head.n_outputs} for {head!r}"
+                )
         with np.errstate(over="ignore"):
             y = rows.y.astype(np.float32)
         weight = None if rows.counts is None else (rows.counts / rows.counts.mean()).astype(np.float32)
-        return cls(rows.X, y, weight)
+        return cls(X, y, weight)
 
     def astype(self, dtype: DTypeLike) -> TrainingTable:
         """Return the table in another precision."""
@@ -238,38 +272,11 @@ class TrainingTable:
 
     @property
     def weights(self) -> Array:
-        """The weight of each row, 1 where none is given."""
+        """The weight of each row; 1 if every row counts once."""
         return np.ones_like(self.y) if self.weight is None else self.weight
 
     def __getitem__(self, numbers: RowNumbers) -> TrainingTable:
         return TrainingTable(self.X[numbers], self.y[numbers], None if self.weight is None else self.weight[numbers])
-
-
-def _check(rows: Rows, jobs: Sequence[Job]) -> None:
-    X = rows.X
-    if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype == np.float32 and X.flags.c_contiguous):
-        raise InvalidParameterError(
-            "an engine needs rows whose X is a C-contiguous float32 array of shape (n, n_inputs); "
-            f"got {_described(X)}; convert with numpy.ascontiguousarray(X, dtype=numpy.float32)"
-        )
-    if not len(jobs):
-        raise InvalidParameterError("jobs must hold at least one job; got none")
-    for number, job in enumerate(jobs):
-        if job.spec.n_inputs != X.shape[1]:
-            raise InvalidParameterError(
-                f"the network of a job must have one input per column of X, which has {X.shape[1]}; "
-                f"got n_inputs={job.spec.n_inputs} in job {number}"
-            )
-        objective, head = job.config.main_objective, job.spec.head
-        if objective.n_outputs != head.n_outputs:
-            raise InvalidParameterError(
-                "the objective and the head of a network must have the same number of outputs; "
-                f"got {objective.n_outputs} for the objective {objective.name!r} and {head.n_outputs} for {head!r}"
-            )
-
-
-def _described(X: object) -> str:
-    return f"{X.dtype} of shape {X.shape}" if isinstance(X, np.ndarray) else type(X).__name__
 
 
 @dataclass(frozen=True)
@@ -301,35 +308,26 @@ class JobRows:
 
     @classmethod
     def of(cls, job: Job, n_rows: int) -> JobRows:
-        """Divide the rows of a job, in a table of ``n_rows``."""
-        streams = Streams.of(job.seed)
-        return cls(streams, *split_rows(job, n_rows, streams.split))
+        """Split the rows of a job, in a table of ``n_rows``, at random.
 
-
-def split_rows(job: Job, n_rows: int, generator: np.random.Generator) -> tuple[RowNumbers, RowNumbers]:
-    """Return the numbers of a job's training rows and validation rows, in a table of ``n_rows``.
-
-    There are no validation rows without early stopping, and at least one of each kind with it.
-    """
-    own = None if job.rows is None else _checked_numbers(job.rows, n_rows)
-    n, fraction = n_rows if own is None else len(own), job.config.validation_fraction
-    if fraction == 0 or n < 2:
-        training = np.arange(n, dtype=np.int32) if own is None else own.astype(np.int32)
-        return training, np.empty(0, dtype=np.int32)
-    held = min(max(1, round(n * fraction)), n - 1)
-    shuffled = generator.permutation(n).astype(np.int32)
-    training, validation = np.sort(shuffled[held:]), np.sort(shuffled[:held])
-    return (training, validation) if own is None else (own[training].astype(np.int32), own[validation].astype(np.int32))
-
-
-def _checked_numbers(numbers: RowSelection, n_rows: int) -> NDArray[np.integer]:
-    found = np.asarray(numbers)
-    if found.ndim == 1 and found.size and found.dtype.kind in "iu" and found.min() >= 0 and found.max() < n_rows:
-        return found
-    raise InvalidParameterError(
-        f"the rows of a job must be a list of row numbers from 0 to {n_rows - 1}; got {found!r}; "
-        "leave them out to train on all rows"
-    )
+        There are no validation rows without early stopping, and at least one row for each purpose with it.
+        """
+        streams, own = Streams.of(job.seed), np.arange(n_rows, dtype=np.int32)
+        if job.rows is not None:
+            own = np.asarray(job.rows)
+            is_valid = own.ndim == 1 and own.size and own.dtype.kind in "iu" and own.min() >= 0 and own.max() < n_rows
+            if not is_valid:
+                raise InvalidParameterError(
+                    f"the rows of a job must be a list of row numbers from 0 to {n_rows - 1}; got {own!r}; "
+                    "omit them to train on all rows"
+                )
+            own = own.astype(np.int32)
+        n, fraction = len(own), job.config.validation_fraction
+        if fraction == 0 or n < 2:
+            return cls(streams, own, own[:0])
+        n_validation = min(max(1, round(n * fraction)), n - 1)
+        shuffled = streams.split.permutation(n)
+        return cls(streams, own[np.sort(shuffled[n_validation:])], own[np.sort(shuffled[:n_validation])])
 
 
 @compiled
@@ -347,7 +345,7 @@ def shuffle(order: RowNumbers, state: np.uint64) -> np.uint64:
 
 
 class Batches:
-    """The rows of jobs with equally many: ``order`` (J, n), shuffled in each epoch, and ``held_out`` (J, n_val)."""
+    """The rows of jobs with equal numbers of rows: ``order`` (J, n) for training, ``held_out`` (J, n_validation)."""
 
     def __init__(self, jobs: Sequence[JobRows], batch_size: int) -> None:
         self.order: RowNumbers = np.stack([job.training for job in jobs])
@@ -365,7 +363,7 @@ class Batches:
         return consecutive(self.order, self._size)
 
     def shuffle(self) -> None:
-        """Bring the rows of every job into the order of its next epoch."""
+        """Shuffle the training rows of every job for its next epoch."""
         self._states = [np.uint64(shuffle(*pair)) for pair in zip(self.order, self._states, strict=True)]
 
 
@@ -375,147 +373,128 @@ def consecutive(numbers: RowNumbers, size: int) -> Iterator[RowNumbers]:
         yield numbers[:, start : start + size]
 
 
-def group_jobs(jobs: Sequence[Job], n_rows: int) -> list[list[int]]:
-    """Return the numbers of the jobs that have the same network, settings and number of rows, group by group."""
+def group_jobs(jobs: Sequence[Job], key: Callable[[Job], object]) -> list[list[int]]:
+    """Return the numbers of the jobs with equal keys, group by group."""
     groups: dict[object, list[int]] = {}
     for number, job in enumerate(jobs):
-        key = job.spec, job.config, n_rows if job.rows is None else len(job.rows)
-        groups.setdefault(key, []).append(number)
+        groups.setdefault(key(job), []).append(number)
     return list(groups.values())
-
-
-@dataclass(frozen=True, eq=False)
-class Job:
-    """One network to train: its shape, how to train it, its seed, and the numbers of its rows (None: all rows)."""
-
-    spec: NetworkSpec
-    config: TrainingConfig
-    seed: np.random.SeedSequence
-    rows: RowSelection | None = None
-
-
-@dataclass(frozen=True)
-class EpochReport:
-    """The state of one job after an epoch.
-
-    ``job`` is the job's number in the list given to ``train``. ``mean`` and ``variance`` are the network's outputs for
-    the watched rows, None without any. ``is_last`` is True if the job ends with this epoch.
-    """
-
-    job: int
-    epoch: int
-    loss: float
-    validation_loss: float | None
-    mean: Array | None
-    variance: Array | None
-    is_last: bool = False
-
-
-Hook = Callable[[EpochReport], None]
-"""Called after every epoch of every job, by one thread at a time."""
-
-
-@dataclass(frozen=True)
-class Trained:
-    """Trained networks in the order of their jobs, with the record of their training.
-
-    Loss curves have one value per epoch, validation curves too, or none without early stopping. The weights of a
-    network are those after its best epoch, counted from 0.
-    """
-
-    networks: Predictor
-    loss_curves: tuple[Array, ...]
-    validation_curves: tuple[Array, ...]
-    best_epochs: tuple[int, ...]
-
-    @classmethod
-    def join(cls, parts: Sequence[Trained]) -> Trained:
-        """Return the networks of all parts, one part after the other."""
-        return cls(
-            join([part.networks for part in parts]),
-            tuple(curve for part in parts for curve in part.loss_curves),
-            tuple(curve for part in parts for curve in part.validation_curves),
-            tuple(epoch for part in parts for epoch in part.best_epochs),
-        )
-
-    def __getitem__(self, numbers: Sequence[int] | IndexArray) -> Trained:
-        return Trained(
-            self.networks[numbers],
-            tuple(self.loss_curves[h] for h in numbers),
-            tuple(self.validation_curves[h] for h in numbers),
-            tuple(self.best_epochs[h] for h in numbers),
-        )
-
-
-class Engine(Protocol):
-    """Trains networks."""
-
-    def train(
-        self,
-        jobs: Sequence[Job],
-        rows: Rows,
-        *,
-        n_jobs: int | None = None,
-        watch: Float32Array | None = None,
-        on_epoch: Hook | None = None,
-    ) -> Trained:
-        """Train one network per job; a network does not depend on the other jobs.
-
-        Parameters
-        ----------
-        jobs
-            The networks to train, in the order in which they are returned.
-        rows
-            The table that the jobs' row numbers refer to: ``X`` scaled, C-contiguous, in single precision; ``y``
-            scaled; ``counts``, or None where every row counts once.
-        n_jobs
-            Threads to use, as scikit-learn defines it: None is 1, -1 all cores. The result does not depend on it.
-        watch
-            Rows, scaled as ``rows.X`` is, whose outputs are part of each report.
-        on_epoch
-            Called after every epoch of every job.
-        """
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """Jobs and their table of ``n_rows``; ``rows`` makes it when it is needed, since many tables take much memory."""
-
-    jobs: Sequence[Job]
-    n_rows: int
-    rows: Callable[[], Rows]
-
-
-def train_tasks(
-    engine: Engine, tasks: Sequence[Task], *, n_jobs: int | None = None, on_epoch: Hook | None = None
-) -> list[Trained]:
-    """Train tasks, all at once if the engine has a method ``train_many``, else one after the other.
-
-    ``train_many`` has the arguments of this function. In reports jobs are numbered through all tasks.
-    """
-    if hasattr(engine, "train_many"):
-        many: list[Trained] = engine.train_many(tasks, n_jobs=n_jobs, on_epoch=on_epoch)
-        return many
-    trained, first = [], 0
-    for task in tasks:
-        hook = renumbered(on_epoch, range(first, first + len(task.jobs)))
-        trained.append(engine.train(task.jobs, task.rows(), n_jobs=n_jobs, on_epoch=hook))
-        first += len(task.jobs)
-    return trained
-
-
-def renumbered(on_epoch: Hook | None, numbers: Sequence[int]) -> Hook | None:
-    """Return the hook for some of the jobs, whose reports have the numbers that these jobs have among all."""
-    if on_epoch is None:
-        return None
-
-    def report(part: EpochReport) -> None:
-        on_epoch(replace(part, job=int(numbers[part.job])))
-
-    return report
 
 
 def train_in_groups(groups: Sequence[Sequence[int]], train: Callable[[Sequence[int]], Trained]) -> Trained:
     """Train groups of jobs, given by their numbers, one group after the other; return all in the order of the jobs."""
-    order = np.argsort(np.concatenate([np.asarray(group, dtype=np.intp) for group in groups]))
-    return Trained.join([train(group) for group in groups])[order]
+    return Trained.join([train(group) for group in groups], [number for group in groups for number in group])
+
+
+Outputs = Callable[[Float32Array], tuple[Array, Array]]
+"""A function from rows to the means and variances of all networks, each (J, n)."""
+
+
+class Progress:
+    """The epochs of J jobs that train side by side with equal parameters; ``numbers`` are their numbers in reports."""
+
+    def __init__(
+        self,
+        numbers: Sequence[int],
+        config: TrainingConfig,
+        watch: Float32Array | None = None,
+        on_epoch: Hook | None = None,
+    ) -> None:
+        n = len(numbers)
+        self._numbers, self._config, self._watch, self._on_epoch = numbers, config, watch, on_epoch
+        self._running = np.ones(n, dtype=bool)
+        self._best = np.full(n, np.inf)
+        self._best_epoch = np.full(n, config.warmup_epochs - 1)  # patience counts from the end of the warm-up
+        self._losses: list[list[float]] = [[] for _ in range(n)]
+        self._validation_losses: list[list[float]] = [[] for _ in range(n)]
+
+    def __iter__(self) -> Iterator[int]:
+        """Yield epochs until all jobs have ended."""
+        for epoch in range(self._config.epochs):
+            if not self._running.any():
+                return
+            yield epoch
+
+    def record(self, epoch: int, losses: Array, validation: Array | None, outputs: Outputs) -> BoolArray:
+        """Record an epoch and return, per job, whether its current weights are to be kept.
+
+        They are kept at a new best validation loss, and at the end of a job that never had one. ``outputs`` is called
+        only if the hook gets outputs of watched rows.
+        """
+        improved = np.zeros_like(self._running)
+        if validation is not None and epoch >= self._config.warmup_epochs:
+            improved = self._running & (validation < self._best - self._config.tol)
+            self._best[improved] = validation[improved]
+            self._best_epoch[improved] = epoch
+        ended: BoolArray = self._running & (epoch == self._config.epochs - 1)
+        if validation is not None:
+            ended |= self._running & ~improved & (epoch - self._best_epoch >= self._config.patience)
+        means = variances = None
+        if self._on_epoch is not None and self._watch is not None:
+            with np.errstate(all="ignore"):
+                means, variances = outputs(self._watch)
+        for i in np.flatnonzero(self._running).tolist():
+            loss, validation_loss = float(losses[i]), None if validation is None else float(validation[i])
+            self._losses[i].append(loss)
+            if validation_loss is not None:
+                self._validation_losses[i].append(validation_loss)
+            if self._on_epoch is not None:
+                mean, variance = (None, None) if means is None or variances is None else (means[i], variances[i])
+                is_last = bool(ended[i])
+                self._on_epoch(EpochReport(self._numbers[i], epoch, loss, validation_loss, mean, variance, is_last))
+        self._running &= ~ended
+        never_improved: BoolArray = ended & np.isinf(self._best)
+        return improved | never_improved
+
+    def trained(self, networks: Predictor) -> Trained:
+        """Return the kept networks with the record of their training."""
+        last = np.array([len(curve) - 1 for curve in self._losses])
+        return Trained(
+            networks,
+            tuple(np.array(curve) for curve in self._losses),
+            tuple(np.array(curve) for curve in self._validation_losses),
+            tuple(np.where(np.isinf(self._best), last, self._best_epoch).tolist()),
+        )
+
+
+def choose_networks(chosen: BoolArray, new: Networks, old: Networks) -> Networks:
+    """Return the ``chosen`` networks of ``new`` and the other networks of ``old``."""
+
+    def choose(a: Array, b: Array) -> Array:
+        return np.where(chosen.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+
+    pairs = zip(new.layers, old.layers, strict=True)
+    return Networks(new.spec, tuple((choose(W, W_old), choose(b, b_old)) for (W, b), (W_old, b_old) in pairs))
+
+
+def progress_bar(console: Console | None = None, **options: Any) -> RichProgress:
+    """Return a progress bar with the elapsed and the remaining time, on standard error by default."""
+    require("rich", extra="progress")
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as RichProgress
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    return RichProgress(*columns, console=console or Console(stderr=True), **options)
+
+
+@contextmanager
+def training_progress(n_networks: int, epochs: int, console: Console | None = None, place: str = "") -> Iterator[Hook]:
+    """Show a progress bar for the training of networks, with the device ``place``, and yield the hook that moves it.
+
+    The bar counts the epochs of all networks; epochs that a network saves by early stopping are subtracted.
+    """
+    networks = f"{n_networks} networks {place}".rstrip()
+    with progress_bar(console) as progress:
+        task = progress.add_task(f"training {networks}", total=n_networks * epochs)
+        saved = 0
+
+        def on_epoch(report: EpochReport) -> None:
+            nonlocal saved
+            saved += epochs - report.epoch - 1 if report.is_last else 0
+            place = f"network {report.job + 1}/{n_networks}, epoch {report.epoch + 1}/{epochs}"
+            description = f"{place}, loss {report.loss:.4g}"
+            progress.update(task, advance=1, total=n_networks * epochs - saved, description=description)
+
+        yield on_epoch
+        progress.update(task, description=f"trained {networks}")

@@ -1,4 +1,4 @@
-"""Objectives: the loss of each row and its gradient by the network's outputs, written once for every engine.
+"""Objectives: the loss of each row and its gradient by the outputs of the network.
 
 With μ the mean, v = softplus(r) + 1e-6 the variance and e = μ - y the error of a row:
 
@@ -18,28 +18,24 @@ from bdkn.networks.mlp import MEAN_VARIANCE, Functions, Values
 
 
 class Objective(Protocol):
-    """What a network minimises; hashable, equal objectives compare equal.
-
-    ``n_outputs`` is the number of outputs of the network; ``trains_variance`` tells whether the variance that the
-    network's head gives is trained.
-    """
+    """A loss function of the outputs of a network; hashable, equal objectives compare equal."""
 
     @property
     def name(self) -> str:
-        """The name in messages."""
+        """Name in messages."""
 
     @property
     def n_outputs(self) -> int:
-        """The number of outputs of a network with this objective."""
+        """Number of outputs of a network with this objective."""
 
     @property
     def trains_variance(self) -> bool:
-        """Whether the variances of a network trained with this objective mean something."""
+        """Whether the variances of networks are trained by this objective."""
 
     def loss_and_gradient(self, fn: Functions, outputs: Values, y: Values) -> tuple[Values, Values]:
         """Return the loss (...,) of each row and its gradient (..., n_outputs) by the outputs (..., n_outputs).
 
-        Arrays are NumPy arrays or PyTorch tensors; ``fn`` has the functions for them. PyTorch does not differentiate
+        Arrays are NumPy arrays or PyTorch tensors, and ``fn`` has their functions. PyTorch does not differentiate
         through this function.
         """
 

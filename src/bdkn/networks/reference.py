@@ -1,4 +1,4 @@
-"""Training in plain NumPy, written to be read. Every other engine gives the same numbers up to rounding."""
+"""The reference engine: training in plain NumPy. All other engines give the same numbers up to rounding."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _CHUNK_ROWS = 4096
 
 @dataclass(frozen=True)
 class State:
-    """The weights of all networks, Adam's running mean and mean square of their gradients, and the steps taken."""
+    """The weights of all networks, Adam's moving averages of gradients and of their squares, and the steps taken."""
 
     layers: Layers
     m: Layers
@@ -48,7 +48,7 @@ class State:
 
     @classmethod
     def start(cls, layers: Layers) -> State:
-        """Begin with moments of zero."""
+        """Return the state before the first step."""
         zeros = tuple((np.zeros_like(W), np.zeros_like(b)) for W, b in layers)
         return cls(layers, zeros, zeros)
 
@@ -99,7 +99,7 @@ def adam_step(state: State, gradients: Layers, rate: float, weight_decay: float)
 
 @dataclass(frozen=True)
 class ReferenceEngine:
-    """Trains networks in NumPy, side by side where they have the same shape, settings and number of rows."""
+    """Trains networks in NumPy, side by side if they have the same shape, parameters and number of rows."""
 
     dtype: DTypeLike = np.float32
 
@@ -119,10 +119,13 @@ class ReferenceEngine:
             progress = Progress(numbers, jobs[numbers[0]].config, watch, on_epoch)
             return self._train([jobs[number] for number in numbers], table, progress)
 
-        return train_in_groups(group_jobs(jobs, len(rows)), train)
+        def key(job: Job) -> tuple[object, ...]:
+            return job.spec, job.config, len(rows) if job.rows is None else len(job.rows)
+
+        return train_in_groups(group_jobs(jobs, key), train)
 
     def _train(self, jobs: Sequence[Job], table: TrainingTable, progress: Progress) -> Trained:
-        """Train jobs that differ in their seeds and row numbers only."""
+        """Train jobs that differ only in their seeds and row numbers."""
         spec, config, own = jobs[0].spec, jobs[0].config, [JobRows.of(job, len(table.y)) for job in jobs]
         batches = Batches(own, config.batch_size)
         start = initial_networks(spec, [rows.streams.initial for rows in own])
@@ -137,7 +140,7 @@ class ReferenceEngine:
         return progress.trained(kept)
 
 
-@np.errstate(all="ignore")  # a network that diverges keeps its infinities and is left out after training
+@np.errstate(all="ignore")  # networks that diverge are removed after training
 def _epoch(
     activation: str,
     state: State,
@@ -146,7 +149,7 @@ def _epoch(
     config: TrainingConfig,
     objective: Objective,
 ) -> tuple[State, Array]:
-    """Take one step per batch; return the mean loss (J,) of the epoch, that of each batch before its step."""
+    """Take one step per batch; return the mean (J,) of the losses before each step."""
     total, steps = np.zeros(len(batches.order)), config.epochs * len(batches)
     for rows in batches:
         losses, gradients = loss_and_gradients(activation, state.layers, data[rows], objective)
@@ -161,7 +164,7 @@ def _epoch(
 def _validation_loss(
     activation: str, layers: Layers, data: TrainingTable, held_out: RowNumbers, config: TrainingConfig
 ) -> Array | None:
-    """Return the mean loss (J,) on the validation rows, or None where there are none."""
+    """Return the mean loss (J,) on the validation rows, None if there are none."""
     if held_out.size == 0:
         return None
     total: Array = np.zeros(len(held_out))
@@ -175,7 +178,7 @@ def _validation_loss(
 
 
 def _map(function: Callable[..., Array], *stacks: Layers) -> Layers:
-    """Apply a function to each weight array, taken from all stacks at once."""
+    """Apply a function to the corresponding weight arrays of all stacks."""
     return tuple(
         (function(*(W for W, _ in layer)), function(*(b for _, b in layer))) for layer in zip(*stacks, strict=True)
     )

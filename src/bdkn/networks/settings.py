@@ -25,7 +25,7 @@ from bdkn.errors import (
     warn_user,
 )
 from bdkn.memory import check_memory
-from bdkn.networks.bins import PiecewiseLinear, n_binned_columns, with_encoding
+from bdkn.networks.bins import PiecewiseLinear, n_binned_columns
 from bdkn.networks.engines import ENGINES, engine_for
 from bdkn.networks.job import (
     Hook,
@@ -37,7 +37,7 @@ from bdkn.networks.job import (
     train_tasks,
     training_progress,
 )
-from bdkn.networks.mlp import NetworkSpec
+from bdkn.networks.mlp import NetworkSpec, with_encoding
 from bdkn.networks.objective import get_objective
 from bdkn.stages import stage
 from bdkn.storage.fields import stored
@@ -345,7 +345,7 @@ class NetworkSettings:
             hook = renumbered(on_epoch, numbers)
             parts = train_tasks(engine, tasks, n_jobs=self.params.n_jobs, on_epoch=hook)
             found = [group.of_inputs(part) for group, part in zip(groups, parts, strict=True)]
-            return Trained.join(found)[np.argsort(numbers)] if len(found) > 1 else found[0]
+            return Trained.join(found, numbers) if len(found) > 1 else found[0]
 
     def _groups(
         self,

@@ -1,4 +1,4 @@
-"""Training with PyTorch, on any of its devices, and of the user's own modules."""
+"""The engine for PyTorch, which trains on any of its devices, and trains modules of the user."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bdkn.data.rows import Rows
-from bdkn.errors import InvalidParameterError, check_choice, missing_extra
-from bdkn.networks.job import Hook, Job, Trained, TrainingTable, train_in_groups
-from bdkn.networks.mlp import MEAN_VARIANCE
+from bdkn.errors import check_choice, missing_extra
+from bdkn.networks.job import Hook, Job, Trained, TrainingTable
 from bdkn.threads import settle_torch
 from bdkn.typing import Float32Array
 
 if TYPE_CHECKING:
     import torch
-
-    from bdkn.networks.torch_training import DeviceTable
 
 
 DTYPES = ("float32", "float64")
@@ -27,8 +24,8 @@ DTYPES = ("float32", "float64")
 class TorchEngine:
     """Engine that trains networks with PyTorch.
 
-    The library's own networks of equal shape are trained together, in one batched program. Modules of your own are
-    trained one after the other, by automatic differentiation and AdamW.
+    The networks of this library are trained together in one batched program if they have the same shape. Your own
+    modules are trained one after the other, by automatic differentiation and AdamW.
 
     Parameters
     ----------
@@ -38,7 +35,7 @@ class TorchEngine:
         A function that takes the number of inputs and returns a new ``torch.nn.Module``, which maps inputs of shape
         (n, n_inputs) to a mean and a raw variance: two tensors of shape (n,) or (n, 1), or one of shape (n, 2). The
         variance is softplus(raw) + 1e-6. Each network is then one such module, created after its seed was set. By
-        default the library's own networks are trained.
+        default the networks of this library are trained.
     dtype : {"float32", "float64"} or torch.dtype, optional
         Precision; "float32" by default.
 
@@ -91,27 +88,13 @@ class TorchEngine:
         """
         if importlib.util.find_spec("torch") is None:
             raise missing_extra("torch", "torch")
-        from bdkn.networks.torch_training import DeviceTable, group_for_programs, train_program
+        from bdkn.networks import torch_training
 
         settle_torch()
-        table = DeviceTable.of(TrainingTable.of(rows, jobs), self.device, self._dtype_name)
+        table = torch_training.DeviceTable.of(TrainingTable.of(rows, jobs), self.device, self._dtype_name)
         if self.module is not None:
-            return self._train_modules(jobs, table, watch, on_epoch)
-        groups = group_for_programs(jobs, len(rows))
-        return train_in_groups(groups, lambda numbers: train_program(numbers, jobs, table, watch, on_epoch))
-
-    def _train_modules(
-        self, jobs: Sequence[Job], table: DeviceTable, watch: Float32Array | None, on_epoch: Hook | None
-    ) -> Trained:
-        from bdkn.networks.torch_training import train_modules
-
-        assert self.module is not None
-        if any(job.spec.head != MEAN_VARIANCE for job in jobs):
-            raise InvalidParameterError(
-                "a module of your own has a mean and a raw variance as outputs; got jobs with another head: train them "
-                "without module="
-            )
-        return train_modules(self.module, table, jobs, watch, on_epoch)
+            return torch_training.train_modules(self.module, table, jobs, watch, on_epoch)
+        return torch_training.train_programs(table, jobs, watch, on_epoch)
 
     @property
     def _dtype_name(self) -> str:

@@ -20,8 +20,9 @@ from bdkn.ensemble.networks import NetworkEnsemble
 from bdkn.estimators import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.inference import Combination
 from bdkn.inference.rowwise import triangular_order
-from bdkn.model.density import Forest, NeighbourDensity
+from bdkn.model.density import NeighbourDensity
 from bdkn.model.extrapolation import Widening
+from bdkn.model.neighbours import Forest
 from bdkn.networks import MEAN_VARIANCE, EncodedNetworks, MixedNetworks, Networks, PiecewiseLinear, Predictor
 from bdkn.predictive.links import ContinuedLink, IdentityLink, Link, LogitLink, LogLink, MirroredLink, YeoJohnsonLink
 from bdkn.report.evaluation import Evaluation, cell
@@ -319,7 +320,7 @@ def _describe_bins(encoding: PiecewiseLinear) -> dict[str, Any]:
 def describe_shape(density: NeighbourDensity) -> dict[str, Any]:
     """Return the forest, the targets and errors of its rows, and the weights of the mixture."""
     near, tilt = density.neighbours, density.tilt
-    source, level, first, last, width, power = near._plan
+    source, level, first, last, width, power = near.kind_arrays
     return {
         "inputs": describe_standardizer(near.inputs),
         "forest": describe_forest(near.forest),

@@ -1,8 +1,8 @@
-"""Model files: one safetensors file of arrays and a JSON document, checked before anything is made of it.
+"""Model files: arrays and a JSON document in one safetensors file, checked before any object is created from it.
 
 A value may consist of numbers, text, None, arrays, lists, tuples, dicts with text keys, and objects of stored classes,
-whose attributes have the names of their constructor's arguments. Nothing else is created from a file, so that a file
-cannot contain code, and an object only if its fields are as its schema demands.
+whose attributes have the names of the arguments of their constructor. Nothing else is created from a file. So a file
+cannot contain code, and all fields of an object follow its schema.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from bdkn.storage.fields import STORED, WrongContentError, schema_of
 
 FORMAT = "bdkn model"
 VERSION = 3
-"""Version of the format; files of any other are refused."""
+"""Version of the format; files of other versions are refused."""
 
 Arrays = dict[str, NDArray[Any]]
 Document = dict[str, Any]
@@ -43,13 +42,19 @@ _TYPES = {
     "F32": "<f4",
     "F64": "<f8",
 }
-"""Types of arrays by their names in a file."""
+"""NumPy types of arrays, by their names in a file."""
 
-_LONGEST_HEADER = 100_000_000
-"""Bytes of the header of a safetensors file, at most."""
+_MAX_HEADER = 100_000_000
+"""Maximum size of the header of a safetensors file, in bytes."""
 
-_MOST_AXES, _LONGEST = 8, 2**40
-"""Axes of an array, and entries along one of them, at most; an array without entries may declare any."""
+_MAX_AXES = 8
+"""Maximum number of axes of an array."""
+
+_MAX_LENGTH = 2**40
+"""Maximum length of an axis of an array; an array without entries may declare any shape."""
+
+_MAX_DEPTH = 100
+"""Maximum depth of nested values; a stack of regressors has depth nine."""
 
 
 def write(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], document: Document) -> None:
@@ -75,7 +80,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Arrays, Document]:
 
 
 def to_bytes(arrays: Mapping[str, NDArray[Any]], document: Document) -> bytes:
-    """Return the content of the file of arrays and document."""
+    """Return the content of a file with these arrays and this document."""
     from safetensors.numpy import save
 
     parts = {name: np.asarray(array, order="C") for name, array in arrays.items()}
@@ -86,9 +91,9 @@ def to_bytes(arrays: Mapping[str, NDArray[Any]], document: Document) -> bytes:
 
 
 def from_bytes(content: bytes, path: str) -> tuple[Arrays, Document]:
-    """Return arrays and document of the content of the file ``path``; raise ``ModelFileError`` if they are damaged.
+    """Return arrays and document of the content of the file ``path``; raise ``ModelFileError`` if it is damaged.
 
-    No more memory is used than a few times the size of the file, whatever the file declares.
+    The memory used is at most a few times the size of the file, whatever the file declares.
     """
     from safetensors import SafetensorError, deserialize
 
@@ -102,29 +107,29 @@ def from_bytes(content: bytes, path: str) -> tuple[Arrays, Document]:
     text = metadata.get("document", "")
     if metadata.get("checksum") != _checksum(arrays, text):
         raise _damaged(path, "its checksum does not match")
-    document = _parsed(text, path)
+    document = _parse_json(text, path)
     if not isinstance(document, dict):
         raise _damaged(path, "its document does not consist of names and values")
     return arrays, document
 
 
 def _check_start(start: bytes, size: int, path: str) -> None:
-    """Raise unless a file can be a safetensors file by its first bytes: a large file of another kind is not read."""
+    """Raise if the first bytes cannot be those of a safetensors file, so that other large files are not read."""
     length = int.from_bytes(start, "little")
-    if len(start) < 8 or not 2 <= length <= min(size - 8, _LONGEST_HEADER):
+    if len(start) < 8 or not 2 <= length <= min(size - 8, _MAX_HEADER):
         raise _damaged(path, "it does not begin as a safetensors file")
 
 
 def _metadata(content: bytes, path: str) -> dict[str, str]:
-    """Return the texts in the header of a safetensors file, of which the library reads everything else."""
-    (length,) = struct.unpack_from("<Q", content)
-    header = _parsed(content[8 : 8 + length].decode("utf-8"), path)
+    """Return the metadata in the header of a safetensors file."""
+    length = int.from_bytes(content[:8], "little")
+    header = _parse_json(content[8 : 8 + length].decode("utf-8"), path)
     found: dict[str, str] = header.get("__metadata__") or {}
     return found
 
 
-def _parsed(text: str, path: str) -> Any:
-    """Return what a JSON text says; raise if it is none, has a name twice, or is nested too deeply."""
+def _parse_json(text: str, path: str) -> Any:
+    """Return the value of a JSON text; raise if it is invalid, repeats a name, or is nested too deeply."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -141,13 +146,13 @@ def _parsed(text: str, path: str) -> Any:
 def _array(tensor: Mapping[str, Any], path: str) -> NDArray[Any]:
     if tensor["dtype"] not in _TYPES:
         raise _damaged(path, f"it has an array of the unknown type {tensor['dtype']}")
-    kind, shape = np.dtype(_TYPES[tensor["dtype"]]), tensor["shape"]
-    if len(shape) > _MOST_AXES or max(shape, default=0) > _LONGEST:
+    dtype, shape = np.dtype(_TYPES[tensor["dtype"]]), tensor["shape"]
+    if len(shape) > _MAX_AXES or max(shape, default=0) > _MAX_LENGTH:
         raise _damaged(path, f"it has an array of the impossible shape {shape}")
-    array = np.frombuffer(tensor["data"], dtype=kind).reshape(shape)
-    if kind.kind == "b" and array.view(np.uint8).max(initial=0) > 1:
+    array = np.frombuffer(tensor["data"], dtype=dtype).reshape(shape)
+    if dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1:
         raise _damaged(path, "a truth value is neither 0 nor 1")
-    return array.copy()  # aligned, and writeable as compiled code expects it
+    return array.copy()  # aligned and writeable, as compiled code requires
 
 
 def _check_format(path: str, metadata: dict[str, str]) -> None:
@@ -157,13 +162,13 @@ def _check_format(path: str, metadata: dict[str, str]) -> None:
     if not (version.isascii() and version.isdecimal() and len(version) < 10):
         raise _damaged(path, "its version is no number")
     if int(version) != VERSION:
-        try_this = "run: pip install --upgrade bdkn" if int(version) > VERSION else "fit and save again"
-        raise ModelFileError(f"{path} has format version {version}, this bdkn reads version {VERSION} only; {try_this}")
+        advice = "run: pip install --upgrade bdkn" if int(version) > VERSION else "fit and save again"
+        raise ModelFileError(f"{path} has format version {version}, this bdkn reads version {VERSION} only; {advice}")
 
 
-def _damaged(path: str, why: str) -> ModelFileError:
+def _damaged(path: str, reason: str) -> ModelFileError:
     return ModelFileError(
-        f"{path} cannot be read as a bdkn model ({why}); it is damaged, incomplete or of another kind: "
+        f"{path} cannot be read as a bdkn model ({reason}); it is damaged, incomplete or of another kind: "
         "copy it again from its source, or fit and save again"
     )
 
@@ -176,10 +181,6 @@ def _checksum(arrays: Arrays, text: str) -> str:
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
-
-
-_DEEPEST = 100
-"""Values inside one another; a stack of regressors takes nine."""
 
 
 def pack(value: object, arrays: Arrays, name: str) -> Any:
@@ -201,88 +202,6 @@ def pack(value: object, arrays: Arrays, name: str) -> Any:
     if cls is not None and isinstance(value, cls):
         arguments = {key: inner(getattr(value, key), key) for key in schema_of(cls).fields}
         return {"type": cls.__name__, "arguments": arguments}
-    return _plain(value, name)
-
-
-def unpack(tree: Any, arrays: Arrays, name: str) -> Any:
-    """Return the value that ``pack`` converted to ``tree`` and ``arrays`` under that name.
-
-    Every object is checked before it is made, every array must have the name of its place, and is taken out of
-    ``arrays``. Raise ``ModelFileError`` if something is wrong.
-    """
-    return _Unpacking(arrays).value(tree, name, 0)
-
-
-class _Unpacking:
-    def __init__(self, arrays: Arrays) -> None:
-        self.arrays = arrays
-        self.readers: dict[str, Callable[[Any, str, int], Any]] = {
-            "array": self._array,
-            "texts": self._texts,
-            "list": self._list,
-            "tuple": self._tuple,
-            "dict": self._dict,
-        }
-
-    def value(self, tree: Any, place: str, depth: int) -> Any:
-        if tree is None or isinstance(tree, bool | int | float | str):
-            return tree
-        if depth > _DEEPEST:
-            raise _wrong(place, f"more than {_DEEPEST} values are inside one another")
-        if not isinstance(tree, dict):
-            raise _wrong(place, f"a {type(tree).__name__} stands where a value should be")
-        if tree.keys() == {"type", "arguments"}:
-            return self._object(tree["type"], tree["arguments"], place, depth)
-        if len(tree) == 1:
-            ((kind, content),) = tree.items()
-            if kind in self.readers:
-                return self.readers[kind](content, place, depth)
-        raise _wrong(place, f"a value of an unknown kind, {', '.join(map(repr, list(tree)[:3]))}")
-
-    def _array(self, name: Any, place: str, _: int) -> Any:
-        if not isinstance(name, str) or name not in self.arrays:
-            raise _wrong(place, f"there is no array {name!r:.80}")
-        if name != place:
-            raise _wrong(place, f"the array {name!r:.80} belongs elsewhere")
-        return self.arrays.pop(name)
-
-    def _texts(self, texts: Any, place: str, _: int) -> Any:
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise _wrong(place, "texts must be a list of texts")
-        found = np.empty(len(texts), dtype=object)
-        found[:] = texts
-        return found
-
-    def _list(self, parts: Any, place: str, depth: int) -> list[Any]:
-        if not isinstance(parts, list):
-            raise _wrong(place, f"a {type(parts).__name__} stands where a list should be")
-        return [self.value(part, f"{place}.{i}", depth + 1) for i, part in enumerate(parts)]
-
-    def _tuple(self, parts: Any, place: str, depth: int) -> tuple[Any, ...]:
-        return tuple(self._list(parts, place, depth))
-
-    def _dict(self, parts: Any, place: str, depth: int) -> dict[str, Any]:
-        if not isinstance(parts, dict):
-            raise _wrong(place, f"a {type(parts).__name__} stands where fields should be")
-        return {key: self.value(part, f"{place}.{key}", depth + 1) for key, part in parts.items()}
-
-    def _object(self, kind: Any, arguments: Any, place: str, depth: int) -> Any:
-        if not isinstance(kind, str):
-            raise _wrong(place, "the name of a class must be a text")
-        if kind not in STORED:
-            raise _wrong(place, f"there is no class {kind!r:.80}")
-        values = self._dict(arguments, place, depth)
-        try:
-            return schema_of(STORED[kind]).make(values)
-        except WrongContentError as error:
-            raise _wrong(place, f"{kind}: {error}") from error
-
-
-def _wrong(place: str, text: str) -> ModelFileError:
-    return ModelFileError(f"{place[:200]}: {text}")
-
-
-def _plain(value: object, name: str) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
@@ -291,3 +210,74 @@ def _plain(value: object, name: str) -> Any:
         f"a model file can contain numbers, text and this library's own networks; {name} is a {type(value).__name__}: "
         "train with hidden_layer_sizes instead of a module of your own, or save the module with PyTorch"
     )
+
+
+def unpack(tree: Any, arrays: Arrays, name: str) -> Any:
+    """Return the value that ``pack`` converted to ``tree`` and ``arrays`` under that name.
+
+    Every object is checked before it is created. Every array must have the name of its place, and is removed from
+    ``arrays``. Raise ``ModelFileError`` if something is wrong.
+    """
+
+    def value(tree: Any, place: str, depth: int) -> Any:
+        if tree is None or isinstance(tree, bool | int | float | str):
+            return tree
+        if depth > _MAX_DEPTH:
+            raise _wrong(place, f"more than {_MAX_DEPTH} values are inside one another")
+        if not isinstance(tree, dict):
+            raise _wrong(place, f"a {type(tree).__name__} stands where a value should be")
+        if tree.keys() == {"type", "arguments"}:
+            return stored_object(tree["type"], tree["arguments"], place, depth)
+        form, content = next(iter(tree.items())) if len(tree) == 1 else (None, None)
+        if form == "array":
+            return array(content, place)
+        if form == "texts":
+            return texts(content, place)
+        if form == "list":
+            return items(content, place, depth)
+        if form == "tuple":
+            return tuple(items(content, place, depth))
+        if form == "dict":
+            return fields(content, place, depth)
+        raise _wrong(place, f"a value of an unknown kind, {', '.join(map(repr, list(tree)[:3]))}")
+
+    def stored_object(cls: Any, arguments: Any, place: str, depth: int) -> Any:
+        if not isinstance(cls, str):
+            raise _wrong(place, "the name of a class must be a text")
+        if cls not in STORED:
+            raise _wrong(place, f"there is no class {cls!r:.80}")
+        values = fields(arguments, place, depth)
+        try:
+            return schema_of(STORED[cls]).make(values)
+        except WrongContentError as error:
+            raise _wrong(place, f"{cls}: {error}") from error
+
+    def array(name: Any, place: str) -> NDArray[Any]:
+        if not isinstance(name, str) or name not in arrays:
+            raise _wrong(place, f"there is no array {name!r:.80}")
+        if name != place:
+            raise _wrong(place, f"the array {name!r:.80} belongs elsewhere")
+        return arrays.pop(name)
+
+    def texts(parts: Any, place: str) -> NDArray[Any]:
+        if not isinstance(parts, list) or not all(isinstance(text, str) for text in parts):
+            raise _wrong(place, "texts must be a list of texts")
+        found = np.empty(len(parts), dtype=object)
+        found[:] = parts
+        return found
+
+    def items(parts: Any, place: str, depth: int) -> list[Any]:
+        if not isinstance(parts, list):
+            raise _wrong(place, f"a {type(parts).__name__} stands where a list should be")
+        return [value(part, f"{place}.{i}", depth + 1) for i, part in enumerate(parts)]
+
+    def fields(parts: Any, place: str, depth: int) -> dict[str, Any]:
+        if not isinstance(parts, dict):
+            raise _wrong(place, f"a {type(parts).__name__} stands where fields should be")
+        return {key: value(part, f"{place}.{key}", depth + 1) for key, part in parts.items()}
+
+    return value(tree, name, 0)
+
+
+def _wrong(place: str, text: str) -> ModelFileError:
+    return ModelFileError(f"{place[:200]}: {text}")

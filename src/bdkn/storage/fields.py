@@ -1,20 +1,23 @@
-"""Declaration of stored classes: their annotations are the schema of the file.
+"""Declaration of stored classes: the annotations of a class are also the schema of its objects in a file.
 
-@stored
+::
+
+    @stored
     @dataclass(frozen=True, eq=False)
     class Line:
         slopes: Annotated[FloatArray, floats("p")]
         intercept: float = 0.0
 
-Shapes of arrays have symbols. A symbol means the same number, at least 1 by default, in all fields of one object: with
-``floats("H")`` for the mean and ``floats("H", "H")`` for the root, a root of another size than the mean is refused.
-``"H+1"`` is one more than H, ``"*"`` is any number, and ``...`` any number of axes. ``sizes`` states the symbols of a
-nested object or a tuple. A method ``check(self)`` of the class, if there is one, raises ``WrongContentError`` or an
-error of this library if fields do not belong together.
+The annotation of an array states its shape. A symbol in shapes stands for the same number, at least 1, in all fields of
+an object: with ``floats("H")`` for a mean and ``floats("H", "H")`` for a root, the root must have the size of the mean.
+``"H+1"`` is one more than H, ``"*"`` any number, and ``...`` any number of axes. ``sizes`` binds symbols to the sizes
+of a nested object or a tuple. A method ``check(self)`` of the class may raise ``WrongContentError`` or an error of this
+library if fields are not consistent.
 
-Plain annotations need no content: numbers (finite), texts, truth values, tuples, lists, stored classes, base classes of
-them, literals, and unions of classes.
+Plain annotations need no further declaration: finite numbers, text, truth values, tuples, lists, stored classes, base
+classes of stored classes, literals, and unions of classes.
 """
+# ruff: noqa: D102 - the docstring of a content class describes the values that its only method accepts
 
 from __future__ import annotations
 
@@ -22,8 +25,7 @@ import inspect
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from itertools import repeat
+from functools import cache
 from operator import attrgetter
 from types import EllipsisType, NoneType, UnionType
 from typing import Annotated, Any, Literal, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints, overload
@@ -33,34 +35,41 @@ import numpy as np
 from bdkn.errors import BDKNError
 
 Sizes = dict[str, int]
-"""The number that each symbol stands for."""
+"""Numbers that symbols stand for."""
 
 Shape = tuple[str | int | EllipsisType, ...]
+"""Number or symbol of each axis of an array."""
 
-_MOST = 2**63 - 1
-_MOST_ENTROPY = 2**1024
+_MAX_INTEGER = 2**63 - 1
+"""Maximum absolute value of an integer."""
+
+_MAX_ENTROPY = 2**1024
+"""Exclusive upper bound of the entropy of a seed."""
 
 
 class WrongContentError(Exception):
-    """A value in a file is not what its schema demands; readers of files turn it into a ``ModelFileError``."""
+    """A value in a file does not follow its schema; readers of files convert it to ``ModelFileError``."""
 
 
-def must(holds: bool | np.bool_, text: str) -> None:
-    """Raise ``WrongContentError`` with this text unless a condition holds."""
-    if not holds:
+def must(condition: bool | np.bool_, text: str) -> None:
+    """Raise ``WrongContentError`` with this text unless a condition is true."""
+    if not condition:
         raise WrongContentError(text)
 
 
 class Content(Protocol):
-    """The values that a field may have."""
+    """Check of a value of a field.
 
-    def check(self, value: Any, sizes: Sizes) -> None:
-        """Raise ``WrongContentError`` unless the value is of this kind; symbols that are new are added to ``sizes``."""
+    A call with a value and the known sizes raises ``WrongContentError`` unless the value is allowed. Symbols that occur
+    for the first time are added to the sizes.
+    """
+
+    def __call__(self, value: Any, sizes: Sizes) -> None: ...
 
 
 @dataclass(frozen=True)
 class Array:
-    """An array of a type and a shape, with no number below ``low``, and all greater than ``above``."""
+    """An array of one of some types and of a shape, with entries of at least ``low`` and greater than ``above``."""
 
     shape: Shape
     types: tuple[str, ...]
@@ -68,16 +77,15 @@ class Array:
     low: float = -math.inf
     above: float = -math.inf
 
-    def check(self, value: Any, sizes: Sizes) -> None:
-        """Raise unless the value is such an array."""
+    def __call__(self, value: Any, sizes: Sizes) -> None:
         if not isinstance(value, np.ndarray):
-            raise WrongContentError(f"must be an array; got {_kind(value)}")
+            raise WrongContentError(f"must be an array; got {_type_name(value)}")
         if value.dtype.str[1:] not in self.types:
             raise WrongContentError(f"must be an array of {' or '.join(self.types)}; got {value.dtype}")
-        if self.shape != (...,) and not (
-            value.ndim == len(self.shape) and all(map(bind, repeat(sizes), self.shape, value.shape))
-        ):
-            raise WrongContentError(f"must have shape {_shown(self.shape, sizes)}; got {value.shape}")
+        if self.shape != (...,):
+            same_length = value.ndim == len(self.shape)
+            if not (same_length and all(bind(sizes, *axis) for axis in zip(self.shape, value.shape, strict=True))):
+                raise WrongContentError(f"must have shape {_shape_text(self.shape, sizes)}; got {value.shape}")
         if self.finite and value.dtype.kind == "f":
             must(np.isfinite(value).all(), "must hold finite numbers; got NaN or infinity")
         if value.size and (self.low > -math.inf or self.above > -math.inf):
@@ -93,7 +101,7 @@ def floats(
     low: float = -math.inf,
     above: float = -math.inf,
 ) -> Array:
-    """Return the content of an array of floating-point numbers, in double precision by default."""
+    """Return the content of an array of floating-point numbers, by default in double precision."""
     return Array(shape, types, finite=finite, low=low, above=above)
 
 
@@ -103,7 +111,7 @@ def singles(*shape: str | int, above: float = -math.inf) -> Array:
 
 
 def integers(*shape: str | int, types: tuple[str, ...] = ("i8", "i4"), low: float = 0) -> Array:
-    """Return the content of an array of whole numbers."""
+    """Return the content of an array of integers."""
     return Array(shape, types, low=low)
 
 
@@ -114,7 +122,7 @@ def flags(*shape: str | int) -> Array:
 
 @dataclass(frozen=True)
 class Number:
-    """A number from ``low`` to ``high``, greater than ``above``; infinite or nan only if that is said."""
+    """A finite number from ``low`` to ``high``, greater than ``above``; ``infinite`` and ``nan`` permit these."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -123,12 +131,11 @@ class Number:
     infinite: bool = False
     nan: bool = False
 
-    def check(self, value: Any, sizes: Sizes) -> None:
-        """Raise unless the value is such a number."""
+    def __call__(self, value: Any, sizes: Sizes) -> None:
         if type(value) is not int and (self.whole or type(value) is not float):
-            raise WrongContentError(f"must be a {'whole ' * self.whole}number; got {_kind(value)}")
+            raise WrongContentError(f"must be a {'whole ' * self.whole}number; got {_type_name(value)}")
         if type(value) is int:
-            must(abs(value) <= _MOST, "must be below 2^63")
+            must(abs(value) <= _MAX_INTEGER, "must be below 2^63")
         elif math.isnan(value):
             must(self.nan, "must be a number; got NaN")
             return
@@ -148,28 +155,25 @@ Extended = Annotated[float, Number(nan=True, infinite=True)]
 class Flag:
     """True or False."""
 
-    def check(self, value: Any, sizes: Sizes) -> None:
-        """Raise unless the value is a truth value."""
-        must(type(value) is bool, f"must be true or false; got {_kind(value)}")
+    def __call__(self, value: Any, sizes: Sizes) -> None:
+        must(type(value) is bool, f"must be true or false; got {_type_name(value)}")
 
 
 @dataclass(frozen=True)
 class Text:
     """A text of any length."""
 
-    def check(self, value: Any, sizes: Sizes) -> None:
-        """Raise unless the value is a text."""
-        must(type(value) is str, f"must be a text; got {_kind(value)}")
+    def __call__(self, value: Any, sizes: Sizes) -> None:
+        must(type(value) is str, f"must be a text; got {_type_name(value)}")
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One of some numbers or texts."""
+    """One of some numbers or texts, which must also have the same type."""
 
     values: Collection[Any]
 
-    def check(self, value: Any, sizes: Sizes) -> None:
-        """Raise unless the value is among them, and of the same type."""
+    def __call__(self, value: Any, sizes: Sizes) -> None:
         if not any(type(value) is type(one) and value == one for one in self.values):
             raise WrongContentError(f"must be one of {', '.join(map(str, self.values))}; got {value!r:.80}")
 
@@ -180,10 +184,9 @@ class Maybe:
 
     content: Content
 
-    def check(self, value: Any, sizes: Sizes) -> None:
-        """Raise unless the value is None or of that content."""
+    def __call__(self, value: Any, sizes: Sizes) -> None:
         if value is not None:
-            self.content.check(value, sizes)
+            self.content(value, sizes)
 
 
 @dataclass(frozen=True)
@@ -193,10 +196,9 @@ class Items:
     content: Content
     container: type[list[Any]] | type[tuple[Any, ...]] = tuple
 
-    def check(self, value: Any, sizes: Sizes) -> None:
-        """Raise unless the value is such a sequence."""
+    def __call__(self, value: Any, sizes: Sizes) -> None:
         if type(value) is not self.container:
-            raise WrongContentError(f"must be a {self.container.__name__}; got {_kind(value)}")
+            raise WrongContentError(f"must be a {self.container.__name__}; got {_type_name(value)}")
         for number, part in enumerate(value):
             with_place(f"entry {number}", self.content, part, sizes)
 
@@ -207,95 +209,83 @@ class Fixed:
     def __init__(self, *contents: Content) -> None:
         self.contents = contents
 
-    def check(self, value: Any, sizes: Sizes) -> None:
-        """Raise unless the value is such a tuple."""
+    def __call__(self, value: Any, sizes: Sizes) -> None:
         n = len(self.contents)
-        must(type(value) is tuple and len(value) == n, f"must be a tuple of {n}; got {_kind(value)}")
+        must(type(value) is tuple and len(value) == n, f"must be a tuple of {n}; got {_type_name(value)}")
         for content, part in zip(self.contents, value, strict=True):
-            content.check(part, sizes)
+            content(part, sizes)
 
 
 @dataclass(frozen=True)
 class Plain:
-    """Numbers, texts, truth values and None, and lists, tuples and dicts of them; one of them if ``single``."""
+    """A number, a text, a truth value or None; unless ``single``, also lists, tuples and dicts of these."""
 
     single: bool = False
 
-    def check(self, value: Any, sizes: Sizes) -> None:
-        """Raise unless the value is plain."""
-        if isinstance(value, list | tuple) and not self.single:
-            for part in value:
-                self.check(part, sizes)
-        elif isinstance(value, dict) and not self.single:
-            for part in value.values():
-                self.check(part, sizes)
+    def __call__(self, value: Any, sizes: Sizes) -> None:
+        if isinstance(value, list | tuple | dict) and not self.single:
+            for part in value.values() if isinstance(value, dict) else value:
+                self(part, sizes)
         else:
-            must(value is None or type(value) in (bool, int, float, str), f"must be plain; got {_kind(value)}")
+            must(value is None or type(value) in (bool, int, float, str), f"must be plain; got {_type_name(value)}")
 
 
 @dataclass(frozen=True)
 class Named:
-    """Values by name, of one content if it is given."""
+    """A dict of values of one content, or of any values."""
 
     content: Content | None = None
 
-    def check(self, value: Any, sizes: Sizes) -> None:
-        """Raise unless the value is a dict of such values."""
+    def __call__(self, value: Any, sizes: Sizes) -> None:
         must(type(value) is dict, f"must have names and values; got a {type(value).__name__}")
         if self.content is not None:
             for part in value.values():
-                self.content.check(part, sizes)
+                self.content(part, sizes)
 
 
 @dataclass(frozen=True)
 class Entropy:
-    """Entropy of a seed: None, a number >= 0 of any size, or several."""
+    """Entropy of a seed: None, or one or several integers >= 0 of up to 1024 bits."""
 
-    def check(self, value: Any, sizes: Sizes) -> None:
-        """Raise unless the value is such an entropy."""
+    def __call__(self, value: Any, sizes: Sizes) -> None:
         numbers = value if isinstance(value, list | tuple) else [] if value is None else [value]
-        must(
-            all(type(number) is int and 0 <= number < _MOST_ENTROPY for number in numbers),
-            "must be None or numbers >= 0",
-        )
+        valid = all(type(number) is int and 0 <= number < _MAX_ENTROPY for number in numbers)
+        must(valid, "must be None or numbers >= 0")
 
 
 class Part:
-    """An object of one of some classes, each given by itself or by its name."""
+    """An object of one of some classes; a class is given by itself or by its name."""
 
-    def __init__(self, *kinds: type | str) -> None:
-        self.names = tuple(kind if isinstance(kind, str) else kind.__name__ for kind in kinds)
+    def __init__(self, *classes: type | str) -> None:
+        self.names = tuple(cls if isinstance(cls, str) else cls.__name__ for cls in classes)
 
-    def check(self, value: Any, sizes: Sizes) -> None:
-        """Raise unless the value is such an object."""
+    def __call__(self, value: Any, sizes: Sizes) -> None:
         if type(value).__name__ not in self.names:
-            raise WrongContentError(f"must be a {' or '.join(self.names)}; got {_kind(value)}")
+            raise WrongContentError(f"must be a {' or '.join(self.names)}; got {_type_name(value)}")
 
 
 @dataclass(frozen=True)
 class Either:
-    """One of two contents, by whether the value is of the type of the first."""
+    """A value of the content ``first`` if its type is ``cls``, otherwise of the content ``second``."""
 
-    kind: type
+    cls: type
     first: Content
     second: Content
 
-    def check(self, value: Any, sizes: Sizes) -> None:
-        """Raise unless the value is of its kind."""
-        (self.first if type(value) is self.kind else self.second).check(value, sizes)
+    def __call__(self, value: Any, sizes: Sizes) -> None:
+        (self.first if type(value) is self.cls else self.second)(value, sizes)
 
 
 @dataclass(frozen=True)
 class Sized:
-    """A value of another content, of which functions return the sizes that its symbols stand for."""
+    """A value of another content; for each symbol, a function of the value returns the size that it stands for."""
 
     symbols: dict[str, Callable[[Any], int]]
     content: Content | None = None
 
-    def check(self, value: Any, sizes: Sizes) -> None:
-        """Raise unless the value is of that content, and its sizes are those of the other fields."""
+    def __call__(self, value: Any, sizes: Sizes) -> None:
         if self.content is not None:
-            self.content.check(value, sizes)
+            self.content(value, sizes)
         for symbol, measure in self.symbols.items():
             size = measure(value)
             if not bind(sizes, symbol, size):
@@ -303,17 +293,46 @@ class Sized:
 
 
 def sizes(**symbols: str | Callable[[Any], int]) -> Sized:
-    """Return a note with the attribute of a nested object, or the function, that each symbol is the size of."""
+    """Return an annotation that binds each symbol to a size: an attribute of the value, or a function of it."""
     return Sized({name: attrgetter(by) if isinstance(by, str) else by for name, by in symbols.items()})
+
+
+def with_place(place: str, content: Content, value: Any, sizes: Sizes) -> None:
+    """Check a value; an error states the place of the value."""
+    try:
+        content(value, sizes)
+    except WrongContentError as error:
+        raise WrongContentError(f"{place} {error}") from None
+
+
+def bind(sizes: Sizes, symbol: str | int | EllipsisType, size: int) -> bool:
+    """Return whether a symbol stands for a size; a new symbol stands for it from now on."""
+    if isinstance(symbol, int):
+        return size == symbol
+    if symbol == "*" or isinstance(symbol, EllipsisType):
+        return True
+    name, _, more = symbol.partition("+")
+    single = size - int(more or 0)
+    return sizes.setdefault(name, single) == single
+
+
+def _type_name(value: object) -> str:
+    return "nothing" if value is None else f"a {type(value).__name__}"
+
+
+def _shape_text(shape: Shape, sizes: Sizes) -> str:
+    """Return a shape as text, with the numbers of its symbols."""
+    known = [f"{symbol} = {sizes[symbol]}" for symbol in dict.fromkeys(shape) if symbol in sizes]
+    return f"({', '.join(map(str, shape))})" + (f" with {', '.join(known)}" if known else "")
 
 
 _Class = TypeVar("_Class", bound=type)
 
 STORED: dict[str, type] = {}
-"""Stored classes by name: nothing else is made from a file."""
+"""Stored classes by name; objects of other classes are never created from a file."""
 
-MAY_BE_EMPTY: dict[type, tuple[str, ...]] = {}
-"""By stored class: symbols that may stand for 0."""
+_MAY_BE_EMPTY: dict[type, tuple[str, ...]] = {}
+"""Symbols of each stored class that may stand for 0."""
 
 
 @overload
@@ -325,59 +344,30 @@ def stored(*, may_be_empty: tuple[str, ...] = ()) -> Callable[[_Class], _Class]:
 
 
 def stored(cls: type | None = None, /, *, may_be_empty: tuple[str, ...] = ()) -> Any:
-    """Register a class whose objects can be in a file; its annotations are the schema, see ``schema_of``."""
+    """Register a class whose objects can be stored in a file, with the symbols of sizes that may be 0."""
     if cls is None:
-        return partial(_register, may_be_empty)
-    return _register(may_be_empty, cls)
+        return lambda cls: _register(cls, may_be_empty)
+    return _register(cls, may_be_empty)
 
 
-def _register(may_be_empty: tuple[str, ...], cls: type) -> type:
+def _register(cls: type, may_be_empty: tuple[str, ...]) -> type:
     other = STORED.get(cls.__name__, cls)
     if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
         raise TypeError(f"a class named {cls.__name__} is stored already, that of {other.__module__}")
-    STORED[cls.__name__], MAY_BE_EMPTY[cls] = cls, may_be_empty
+    STORED[cls.__name__], _MAY_BE_EMPTY[cls] = cls, may_be_empty
     return cls
-
-
-def with_place(place: str, content: Content, value: Any, sizes: Sizes) -> None:
-    """Check a value, and name its place in the error."""
-    try:
-        content.check(value, sizes)
-    except WrongContentError as error:
-        raise WrongContentError(f"{place} {error}") from None
-
-
-def bind(sizes: Sizes, symbol: str | int | EllipsisType, size: int) -> bool:
-    """Return whether a symbol stands for this size; a symbol that is new does from now on."""
-    if isinstance(symbol, int):
-        return size == symbol
-    if symbol == "*" or isinstance(symbol, EllipsisType):
-        return True
-    name, _, more = symbol.partition("+")
-    single = size - int(more or 0)
-    return sizes.setdefault(name, single) == single
-
-
-def _kind(value: object) -> str:
-    return "nothing" if value is None else f"a {type(value).__name__}"
-
-
-def _shown(shape: Shape, sizes: Sizes) -> str:
-    """Return a shape as text, with what its symbols stand for."""
-    known = [f"{symbol} = {sizes[symbol]}" for symbol in dict.fromkeys(shape) if symbol in sizes]
-    return f"({', '.join(map(str, shape))})" + (f" with {', '.join(map(str, known))}" if known else "")
 
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """The fields of a stored class, and those of them that have no default."""
+    """Contents of the fields of a stored class, and the names of the fields without a default."""
 
     cls: type
     fields: Mapping[str, Content]
     required: frozenset[str]
 
     def make(self, values: Mapping[str, Any]) -> Any:
-        """Return the object with these fields; raise ``WrongContentError`` if they are wrong."""
+        """Return an object with these fields; raise ``WrongContentError`` if they do not follow the schema."""
         if not self.required <= values.keys() <= self.fields.keys():
             unknown, absent = sorted(values.keys() - self.fields.keys()), sorted(self.required - values.keys())
             raise WrongContentError(f"has no field {unknown[0]!r:.80}" if unknown else f"needs the field {absent[0]!r}")
@@ -386,20 +376,20 @@ class Schema:
             if name in values:
                 with_place(name, content, values[name], found)
         for symbol, size in found.items():
-            if size < 1 and symbol not in MAY_BE_EMPTY[self.cls]:
+            if size < 1 and symbol not in _MAY_BE_EMPTY[self.cls]:
                 raise WrongContentError(f"must have {symbol} >= 1; got {size}")
         try:
             made = self.cls(**values)
             if hasattr(made, "check"):
                 made.check()
-        except BDKNError as error:  # what the class itself demands
+        except BDKNError as error:  # from the constructor or ``check``
             raise WrongContentError(str(error)) from error
         return made
 
 
 @cache
 def schema_of(cls: type) -> Schema:
-    """Return the schema of a stored class, derived from its annotations when it is first used."""
+    """Return the schema of a stored class, derived from its annotations at first use."""
     hints, parameters = get_type_hints(cls, include_extras=True), inspect.signature(cls).parameters
     fields = {}
     for name in parameters:
@@ -412,12 +402,12 @@ def schema_of(cls: type) -> Schema:
 
 
 def content_of(hint: Any) -> Content:
-    """Return the content that an annotation stands for."""
+    """Return the content that an annotation declares."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return _annotated(*parts)
+        return _content_of_annotated(*parts)
     if origin in (Union, UnionType):
-        return _union(parts)
+        return _content_of_union(parts)
     if origin is Literal:
         return Choice(parts)
     if origin is list:
@@ -426,38 +416,35 @@ def content_of(hint: Any) -> Content:
         return Items(content_of(parts[0])) if parts[1:] == (...,) else Fixed(*map(content_of, parts))
     if hint in _PLAIN:
         return _PLAIN[hint]
-    kinds = [name for name, cls in STORED.items() if hint in cls.__mro__]
-    if not kinds:
+    names = [name for name, cls in STORED.items() if hint in cls.__mro__]
+    if not names:
         raise TypeError(f"{hint} must be annotated with its content, as in Annotated[FloatArray, floats('n')]")
-    return Part(*kinds)
+    return Part(*names)
 
 
-def _annotated(hint: Any, *notes: Any) -> Content:
-    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    some = tuple(kind for kind in kinds if kind is not NoneType)
+_PLAIN: dict[Any, Content] = {bool: Flag(), int: Number(whole=True), float: Number(), str: Text()}
+"""Contents of plain annotations."""
+
+
+def _content_of_annotated(hint: Any, *notes: Any) -> Content:
+    """Return the content of ``Annotated[hint, *notes]``: the first note but ``Sized`` ones, or that of the hint."""
+    types = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    others = tuple(one for one in types if one is not NoneType)
     contents: list[Content] = [note for note in notes if not isinstance(note, Sized)]
-    content = contents[0] if contents else _union(some)
-    if some == (int,) and isinstance(content, Number):
+    content = contents[0] if contents else _content_of_union(others)
+    if others == (int,) and isinstance(content, Number):
         content = replace(content, whole=True)
     for note in notes:
         if isinstance(note, Sized):
             content = replace(note, content=content)
-    return Maybe(content) if NoneType in kinds else content
+    return Maybe(content) if NoneType in types else content
 
 
-def _union(hints: tuple[Any, ...]) -> Content:
+def _content_of_union(hints: tuple[Any, ...]) -> Content:
     if NoneType in hints:
-        return Maybe(_union(tuple(hint for hint in hints if hint is not NoneType)))
+        return Maybe(_content_of_union(tuple(hint for hint in hints if hint is not NoneType)))
     contents = list(map(content_of, hints))
     parts = [content for content in contents if isinstance(content, Part)]
     if len(contents) > 1 and len(parts) < len(contents):
         raise TypeError(f"{' | '.join(map(str, hints))} must be annotated with its content")
     return Part(*(name for part in parts for name in part.names)) if parts else contents[0]
-
-
-_PLAIN: dict[Any, Content] = {
-    bool: Flag(),
-    int: Number(whole=True),
-    float: Number(),
-    str: Text(),
-}

@@ -1,4 +1,4 @@
-"""Formats and compression of table files, and the types of their columns."""
+"""Formats and compression of table files, and checks of their paths."""
 
 from __future__ import annotations
 
@@ -11,20 +11,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from bdkn.errors import InvalidParameterError
+from bdkn.errors import InvalidParameterError, shown
 
 LEAST_BYTES = 1 << 26
-"""A compressed file may always expand to so many bytes."""
+"""Number of bytes to which any compressed file may expand."""
 
 MOST_FACTOR = 100
-"""Beyond these, it may expand to so many times its size; tables of numbers and words expand to 3 to 20 times theirs."""
+"""Maximum ratio of the expanded to the compressed size of larger files; for usual tables it is 3 to 20."""
 
 DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
-"""What reading a damaged or unfinished file raises."""
+"""Errors of reading a damaged or incomplete gzip file."""
+
+STREAM = "-"
+"""Name of standard input or standard output, as CSV."""
+
+_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 
 
 class Expanded(io.RawIOBase):
-    """The content of a gzip file; reading on raises when it is more than its size can explain."""
+    """The expanded content of a gzip file; reading raises if it is implausibly large for the size of the file."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._file: Any = gzip.open(path, "rb")  # noqa: SIM115
@@ -36,7 +41,7 @@ class Expanded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        """Read up to ``len(buffer)`` bytes into ``buffer``; return their number, 0 at the end."""
+        """Read up to ``len(buffer)`` bytes into ``buffer``; return their number, which is 0 at the end."""
         count: int = self._file.readinto(buffer)
         self._count += count
         if self._count > self._most:
@@ -59,7 +64,7 @@ def open_binary(path: str | os.PathLike[str], *, packed: bool, buffer_bytes: int
 
 
 class Replayed(io.RawIOBase):
-    """The bytes ``head``, and then those of ``rest``, for a stream that cannot be read again."""
+    """The bytes ``head`` followed by those of ``rest``, a stream that cannot be read again."""
 
     def __init__(self, head: bytes, rest: BinaryIO) -> None:
         self._head, self._rest = io.BytesIO(head), rest
@@ -75,15 +80,9 @@ class Replayed(io.RawIOBase):
         return len(data)
 
 
-STREAM = "-"
-"""The name that stands for standard input or standard output, as CSV."""
-
-ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
-
-
 @dataclass(frozen=True)
 class TableFormat:
-    """A format: "csv" or "parquet"; ``delimiter`` is None where it is to be detected, ``gzip`` if compressed."""
+    """Format of a file: "csv" or "parquet"; ``delimiter`` is None if it is to be detected."""
 
     kind: str
     delimiter: str | None = None
@@ -91,7 +90,7 @@ class TableFormat:
 
 
 def format_of(path: str | os.PathLike[str]) -> TableFormat:
-    """Return the format of a table file by the ending of its name; raise if there is none for it."""
+    """Return the format of a table file by the extension of its name; raise if it is unknown."""
     name = Path(path).name.lower()
     if name == STREAM:
         return TableFormat("csv")
@@ -104,8 +103,8 @@ def format_of(path: str | os.PathLike[str]) -> TableFormat:
     if inner in (".tsv", ".tab"):
         return TableFormat("csv", "\t", packed)
     raise InvalidParameterError(
-        f"the name of a table file must end in one of {', '.join(ENDINGS)}; got {os.fspath(path)}: rename the file, or "
-        "export the table as CSV"
+        f"the name of a table file must end in one of {', '.join(_ENDINGS)}; got {os.fspath(path)}: rename the file, "
+        "or export the table as CSV"
     )
 
 
@@ -116,8 +115,8 @@ def check_input(path: str | os.PathLike[str]) -> None:
         mode = place.stat().st_mode
     except PermissionError:
         raise InvalidParameterError(f"{place} cannot be reached; check the permissions of its folder") from None
-    except (OSError, ValueError):  # it does not exist, its links go round in a circle, or its name is none
-        raise InvalidParameterError(f"there is no file {_cut(str(place))}; check the name and the folder") from None
+    except (OSError, ValueError):  # it does not exist, is a circle of links, or has an invalid name
+        raise InvalidParameterError(f"there is no file {shown(str(place))}; check the name and the folder") from None
     if stat.S_ISDIR(mode):
         raise InvalidParameterError(f"a table must be a file; got {place}, which is a folder: name a file in it")
     if not stat.S_ISREG(mode):
@@ -129,24 +128,20 @@ def check_input(path: str | os.PathLike[str]) -> None:
         raise InvalidParameterError(f"{place} cannot be read; check its permissions")
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= 300 else f"{text[:297]}..."
-
-
 def check_name(place: Path) -> None:
-    """Raise unless a file can have that name."""
+    """Raise unless a file can have this name."""
     try:
         os.lstat(place)
     except FileNotFoundError:
         return
-    except (OSError, ValueError) as error:  # too long, below a file, with a zero byte
+    except (OSError, ValueError) as error:  # too long, inside a file, or with a zero byte
         raise InvalidParameterError(
             f"the output must be a file that can be written; got {str(place)!r} ({error}): choose another name"
         ) from error
 
 
 def check_output(path: str | os.PathLike[str], *inputs: str | os.PathLike[str]) -> None:
-    """Raise unless a file can be written to ``path``, which must be none of the ``inputs``."""
+    """Raise unless a file can be written to ``path``, which must not be one of the ``inputs``."""
     place = Path(path)
     check_name(place)
     if place.is_dir():

@@ -3,30 +3,159 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
-from bdkn.errors import InvalidParameterError, require
+from bdkn.blocks import READ_ROWS
+from bdkn.data.parquet import parquet_errors
+from bdkn.data.reading import INDEX_NAMES
+from bdkn.errors import InvalidParameterError, did_you_mean, listed, require
 from bdkn.table_files.csv_files import CsvFile, check_header, without_missing
 from bdkn.table_files.formats import STREAM, check_input, format_of
 
-_INDEX = re.compile(r"__index_level_\d+__")
+LEAST_BYTES = 1 << 30
+"""Number of bytes to which any Parquet file may expand."""
+
+MOST_FACTOR = 1000
+"""Maximum ratio of the expanded size to that of larger files; repeated values are stored once, so it may be large."""
+
+_NUMBER_BYTES = 8
+"""Size of a number in memory, in bytes."""
+
+
+def column_names(path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Return the names of the columns of a table file."""
+    require("pyarrow", extra="files")
+    check_input(path)
+    if format_of(path).kind == "csv":
+        return CsvFile.of(path).dialect.names
+    with _opened_parquet(path) as file:
+        return tuple(file.schema_arrow.names)
+
+
+def read_table(path: str | os.PathLike[str], notify: Callable[[str], None] = lambda note: None) -> Any:
+    """Return the whole table as a pandas data frame; ``notify`` is called with a note on each assumption."""
+    require("pyarrow", "pandas", extra="files")
+    csv_file = _csv_file(path, notify)
+    if csv_file is not None:
+        return as_pandas(csv_file.read(), str(path))
+    with _opened_parquet(path) as file:
+        _check_expansion(file, os.fspath(path), file.schema_arrow.names)
+        return as_pandas(file.read(), str(path))
+
+
+def open_blocks(
+    path: str | os.PathLike[str], kinds: Mapping[str, str], notify: Callable[[str], None] = lambda note: None
+) -> Iterator[Any]:
+    """Return columns of a table in blocks of rows, which take little memory.
+
+    Parameters
+    ----------
+    path : str or path-like
+        File to read; "-" is standard input, as CSV.
+    kinds : mapping of str to str
+        For each column to read from a CSV file: "number", "boolean", "date", or "text", that is, as in the file. The
+        columns of a Parquet file have the types that they have in the file.
+    notify : callable
+        Called with a note on each assumption.
+
+    Returns
+    -------
+    blocks : iterator of pyarrow.Table
+        Consecutive rows of these columns.
+    """
+    require("pyarrow", extra="files")
+    csv_file = _csv_file(path, notify)
+    check_columns(kinds, column_names(path) if csv_file is None else csv_file.dialect.names, path)
+    return _parquet_blocks(path, list(kinds)) if csv_file is None else csv_file.blocks(kinds)
+
+
+def _csv_file(path: str | os.PathLike[str], notify: Callable[[str], None]) -> CsvFile | None:
+    """Return the CSV file at a path, None if the format is Parquet."""
+    if os.fspath(path) != STREAM:
+        check_input(path)
+    if format_of(path).kind != "csv":
+        return None
+    file = CsvFile.of(path)
+    if file.note:
+        notify(file.note)
+    return file
+
+
+def check_columns(
+    required: Mapping[str, str] | Sequence[str], names: Sequence[str], path: str | os.PathLike[str]
+) -> None:
+    """Raise unless a table has the columns ``required``; the message lists missing and existing columns."""
+    missing = [name for name in required if name not in names]
+    if missing:
+        hint = did_you_mean(missing[0], names) if len(missing) == 1 else ""
+        raise InvalidParameterError(
+            f"{os.fspath(path)} must have the column{'s' if len(missing) > 1 else ''} "
+            f"{listed(missing)}; it has {listed(names)}" + (hint or ". Add what is missing; its cells may be empty")
+        )
+
+
+@contextmanager
+def _opened_parquet(path: str | os.PathLike[str], texts: Sequence[str] = ()) -> Iterator[Any]:
+    """Yield an open Parquet file, in which the columns ``texts`` are read as codes; errors name the file."""
+    import pyarrow.parquet as pq
+
+    with (
+        parquet_errors(os.fspath(path)),
+        pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False, read_dictionary=list(texts)) as file,
+    ):
+        check_header(file.schema_arrow.names, os.fspath(path))
+        yield file
+
+
+def _parquet_blocks(path: str | os.PathLike[str], columns: list[str]) -> Iterator[Any]:
+    """Yield columns of a Parquet file in blocks of rows, as Arrow tables."""
+    import pyarrow as pa
+
+    with _opened_parquet(path) as file:
+        _check_expansion(file, os.fspath(path), columns)
+        for batch in file.iter_batches(batch_size=READ_ROWS, columns=columns):
+            yield pa.Table.from_batches([batch]).select(columns)
+
+
+def _check_expansion(file: Any, path: str, columns: Sequence[str]) -> None:
+    """Raise if columns of an open Parquet file need implausibly much memory for the size of the file."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    most = max(LEAST_BYTES, MOST_FACTOR * os.path.getsize(path))
+
+    def check(size: int) -> None:
+        if size > most:
+            raise InvalidParameterError(
+                f"{path} must not expand to more than {MOST_FACTOR:,} times its size; it expands to {size >> 20:,} MiB "
+                "or more. If that is what you expect, write it as CSV first, or as several files"
+            )
+
+    schema, total = file.schema_arrow, 0
+    check(_NUMBER_BYTES * file.metadata.num_rows * len(columns))
+    texts = [name for name in columns if pa.types.is_string(schema.field(name).type)]
+    if not texts:
+        return
+    with _opened_parquet(path, texts) as coded:
+        for batch in coded.iter_batches(batch_size=READ_ROWS, columns=texts):
+            for column in batch.columns:
+                lengths = pc.cast(pc.binary_length(column.dictionary), "int64")
+                total += pc.sum(lengths.take(column.indices)).as_py() or 0
+            check(total)
 
 
 def as_pandas(table: Any, place: str = "the table") -> Any:
-    """Return an Arrow table as a data frame.
+    """Return an Arrow table as a pandas data frame.
 
-    Dates are ``datetime64``, times of day and texts are texts, decimals are numbers in double precision, booleans with
-    missing values are nullable, and columns without any value are missing numbers.
+    Dates become ``datetime64``, times of day become text, decimals become numbers in double precision, booleans with
+    missing values become nullable, and columns without any value become missing numbers.
     """
     converted = plain_columns(table, place)
     try:
         frame = converted.to_pandas(ignore_metadata=True)
-    except (KeyError, ValueError, OverflowError) as error:  # as for the name of a time zone that there is not
+    except (KeyError, ValueError, OverflowError) as error:  # for example, an unknown time zone
         raise InvalidParameterError(f"{place} cannot be made a data frame; it has {error}: drop that column") from error
     for name in converted.column_names:
         if converted.schema.field(name).type == "bool" and converted[name].null_count:
@@ -35,15 +164,15 @@ def as_pandas(table: Any, place: str = "the table") -> Any:
 
 
 def plain_columns(table: Any, place: str = "the table") -> Any:
-    """Return an Arrow table with columns of the types that regressors know, without the row names of pandas."""
+    """Return an Arrow table with columns of types that regressors accept, without the index of pandas."""
     import pyarrow as pa
 
-    names = [name for name in table.column_names if not _INDEX.fullmatch(name)]
+    names = [name for name in table.column_names if not INDEX_NAMES.fullmatch(name)]
     return pa.table({name: _plain(table[name], name, place) for name in names})
 
 
 def _plain(column: Any, name: str, place: str) -> Any:
-    """Return an Arrow column in one of the types that become numbers, booleans, dates, durations or text."""
+    """Return an Arrow column as one of numbers, booleans, dates, durations or text; raise if it is none."""
     import pyarrow as pa
 
     kind, is_a = column.type, pa.types
@@ -62,167 +191,3 @@ def _plain(column: Any, name: str, place: str) -> Any:
             f"columns must hold numbers, booleans, dates or text; {name!r} of {place} holds {kind}: drop that column"
         )
     return column
-
-
-LEAST_BYTES = 1 << 30
-"""A file may always expand to so many bytes."""
-
-MOST_FACTOR = 1000
-"""Beyond these, it may expand to so many times its size. A value that repeats is stored once, so that a few kB can hold
-any number of rows."""
-
-_BLOCK_ROWS = 1 << 16
-_WIDTH = 8
-"""Bytes of a number in memory."""
-
-
-@contextmanager
-def opened_parquet(path: str | os.PathLike[str], texts: Sequence[str] = ()) -> Iterator[Any]:
-    """Yield an open Parquet file, in which the columns ``texts`` are read as codes; errors of it name the file."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False, read_dictionary=list(texts)) as file:
-            check_header(file.schema_arrow.names, os.fspath(path))
-            yield file
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InvalidParameterError(
-            f"{os.fspath(path)} cannot be read as Parquet ({reason}); it is damaged, incomplete or of another kind"
-        ) from error
-
-
-def parquet_blocks(path: str | os.PathLike[str], columns: list[str]) -> Iterator[Any]:
-    """Yield columns of a Parquet file in blocks of rows, as Arrow tables."""
-    import pyarrow as pa
-
-    with opened_parquet(path) as file:
-        check_expansion(file, os.fspath(path), columns)
-        for batch in file.iter_batches(batch_size=_BLOCK_ROWS, columns=columns):
-            yield pa.Table.from_batches([batch]).select(columns)
-
-
-def check_expansion(file: Any, path: str, columns: Sequence[str]) -> None:
-    """Raise if columns of an open Parquet file need more memory than the size of the file can explain."""
-    import pyarrow as pa
-
-    most = max(LEAST_BYTES, MOST_FACTOR * os.path.getsize(path))
-    schema, rows = file.schema_arrow, file.metadata.num_rows
-    texts = [name for name in columns if pa.types.is_string(schema.field(name).type)]
-    _compare(path, _WIDTH * rows * len(columns), most)
-    if not texts:
-        return
-    with opened_parquet(path, texts) as coded:
-        total = 0
-        for batch in coded.iter_batches(batch_size=_BLOCK_ROWS, columns=texts):
-            total += sum(map(_characters, batch.columns))
-            _compare(path, total, most)
-
-
-def _characters(column: Any) -> int:
-    """Return the bytes of a column of codes of texts, if each text was written out."""
-    import pyarrow.compute as pc
-
-    lengths = pc.cast(pc.binary_length(column.dictionary), "int64")
-    return pc.sum(lengths.take(column.indices)).as_py() or 0
-
-
-def _compare(path: str, size: int, most: int) -> None:
-    if size > most:
-        raise InvalidParameterError(
-            f"{path} must not expand to more than {MOST_FACTOR:,} times its size; it expands to {size >> 20:,} MiB or "
-            "more. If that is what you expect, write it as CSV first, or as several files"
-        )
-
-
-_SHOWN = 30
-"""Names of columns that an error lists."""
-
-
-@dataclass(frozen=True)
-class TableBlocks:
-    """A table that is read in blocks of rows: an iterator of Arrow tables that have the columns asked for."""
-
-    blocks: Iterator[Any]
-
-    def __iter__(self) -> Iterator[Any]:
-        return self.blocks
-
-
-def column_names(path: str | os.PathLike[str]) -> tuple[str, ...]:
-    """Return the names of the columns of a table file."""
-    require("pyarrow", extra="files")
-    check_input(path)
-    if format_of(path).kind == "csv":
-        return CsvFile.of(path).dialect.names
-    with opened_parquet(path) as file:
-        return tuple(file.schema_arrow.names)
-
-
-def read_table(path: str | os.PathLike[str], tell: Callable[[str], None] = lambda note: None) -> Any:
-    """Return the whole table as a pandas data frame; call ``tell`` with a note about everything that was guessed."""
-    require("pyarrow", "pandas", extra="files")
-    if os.fspath(path) != STREAM:
-        check_input(path)
-    if format_of(path).kind == "csv":
-        file = CsvFile.of(path)
-        if file.note:
-            tell(file.note)
-        return as_pandas(file.read(), str(path))
-    with opened_parquet(path) as file:
-        check_expansion(file, os.fspath(path), file.schema_arrow.names)
-        return as_pandas(file.read(), str(path))
-
-
-def open_blocks(
-    path: str | os.PathLike[str], kinds: Mapping[str, str], tell: Callable[[str], None] = lambda note: None
-) -> TableBlocks:
-    """Return the columns ``kinds`` of a table in blocks of rows, which take little memory.
-
-    Parameters
-    ----------
-    path : str or path-like
-        File to read; "-" is standard input, as CSV.
-    kinds : mapping of str to str
-        For each column to read from a CSV file: "number", "boolean", "date", or "text", as it stands in the file. The
-        columns of a Parquet file have the types that they have.
-    tell : callable
-        Called with a note about everything that was guessed.
-
-    Returns
-    -------
-    blocks : TableBlocks
-        An iterator of Arrow tables.
-    """
-    require("pyarrow", extra="files")
-    if os.fspath(path) != STREAM:
-        check_input(path)
-    if format_of(path).kind == "csv":
-        file = CsvFile.of(path)
-        if file.note:
-            tell(file.note)
-        check_columns(kinds, file.dialect.names, path)
-        return TableBlocks(file.blocks(kinds))
-    check_columns(kinds, column_names(path), path)
-    return TableBlocks(parquet_blocks(path, list(kinds)))
-
-
-def check_columns(
-    wanted: Mapping[str, str] | Sequence[str], names: Sequence[str], path: str | os.PathLike[str]
-) -> None:
-    """Raise unless a table has the columns ``wanted``; the message lists what is missing and what there is."""
-    missing = [name for name in wanted if name not in names]
-    if missing:
-        near = get_close_matches(missing[0], names, 1) if len(missing) == 1 else []
-        raise InvalidParameterError(
-            f"{os.fspath(path)} must have the column{'s' if len(missing) > 1 else ''} "
-            f"{_listed(missing)}; it has {_listed(names)}"
-            + (f"; did you mean {near[0]!r}?" if near else ". Add what is missing; its cells may be empty")
-        )
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Return names in quotation marks, not all if there are many."""
-    shown = ", ".join(repr(name if len(name) <= 100 else f"{name[:97]}...") for name in names[:_SHOWN])
-    return shown + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")

@@ -1,12 +1,13 @@
 """Write table files.
 
-A text that begins with =, @, a tab or a carriage return, or with + or - and is more than digits and punctuation, gets a
-quotation mark (') in front when it is written to CSV. Spreadsheets then show it. Numbers are never changed, nor are
-texts such as "-", "-12,5" and "+41 44 123 45 67", in which there is nothing to compute.
+Spreadsheets evaluate some texts as formulas: those that begin with =, @, a tab or a carriage return, and those that
+begin with + or - and contain more than digits and punctuation. In CSV, such texts get a quotation mark (') in front, so
+that spreadsheets show them. Numbers never change, nor do texts such as "-", "-12,5" and "+41 44 123 45 67".
 """
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
@@ -21,10 +22,10 @@ from bdkn.storage.atomic import replacing
 from bdkn.table_files.formats import STREAM, TableFormat, format_of
 
 MARK = "'"
-"""What is put in front of a text that a spreadsheet would compute."""
+"""Mark in front of a text that spreadsheets would evaluate."""
 
 _PATTERN = r"^(?:[=@\t\r\n\x{FF1D}\x{FF20}]|[+\-\x{FF0B}\x{FF0D}].*[^0-9\s.,:;'()/+\-%])"
-"""In the language of RE2, which Arrow uses; the characters named by numbers are =, @, + and - of full width."""
+"""Pattern of formulas for RE2, which Arrow uses; the characters given as numbers are =, @, + and - of full width."""
 
 _NUMBER = r"^[+\-](?:[0-9.,]+[eE][+\-]?[0-9]+|[iI]nf|[iI]nfinity|nan|NaN)$"
 
@@ -32,44 +33,37 @@ _FORMULA = re.compile(re.sub(r"\\x\{(....)\}", r"\\u\1", _PATTERN), re.DOTALL | 
 
 
 def no_formula(text: str) -> str:
-    """Return a text that no spreadsheet computes."""
+    """Return a text that spreadsheets do not evaluate."""
     return MARK + text if _FORMULA.match(text) and not re.match(_NUMBER, text) else text
 
 
 def without_formulas(table: Any) -> tuple[Any, int]:
-    """Return an Arrow table whose names and texts no spreadsheet computes, and how many texts were marked."""
+    """Return an Arrow table whose names and texts spreadsheets do not evaluate, and the number of marked texts."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     columns, count = [], 0
     for column in table.columns:
         if pa.types.is_dictionary(column.type) or pa.types.is_string_view(column.type):
             column = column.cast(pa.string())
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            column, found = _marked(column)
+            is_number = pc.match_substring_regex(column, _NUMBER)
+            is_formula = pc.and_not(pc.match_substring_regex(column, f"(?s){_PATTERN}"), is_number)
+            found = pc.sum(is_formula).as_py() or 0
+            if found:
+                mark, separator = pa.scalar(MARK, column.type), pa.scalar("", column.type)
+                column = pc.if_else(is_formula, pc.binary_join_element_wise(mark, column, separator), column)
             count += found
         columns.append(column)
     return pa.table(columns, names=[no_formula(name) for name in table.column_names]), count
 
 
-def _marked(column: Any) -> tuple[Any, int]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    numbers = pc.match_substring_regex(column, _NUMBER)
-    found = pc.and_not(pc.match_substring_regex(column, f"(?s){_PATTERN}"), numbers)
-    count = pc.sum(found).as_py() or 0
-    if not count:
-        return column, 0
-    mark = pa.scalar(MARK, column.type)
-    return pc.if_else(found, pc.binary_join_element_wise(mark, column, pa.scalar("", column.type)), column), count
-
-
 @dataclass
 class BlockWriter:
-    """Writes Arrow tables, one after the other, to one file; the first determines the columns.
+    """Writer of Arrow tables, one after the other, to one file; the first table determines the columns.
 
-    ``rows`` is how many rows were written, ``marked`` how many texts in a CSV file got a quotation mark in front,
-    because a spreadsheet would compute them (none if ``formulas``).
+    ``rows`` is the number of rows written. ``marked`` is the number of texts in a CSV file with a quotation mark in
+    front, because spreadsheets would evaluate them; there are none if ``formulas``.
     """
 
     file: Any
@@ -85,27 +79,28 @@ class BlockWriter:
         import pyarrow as pa
 
         try:
-            self._write(table)
+            if self.format.kind == "csv" and not self.formulas:
+                table, count = without_formulas(table)
+                self.marked += count
+            if self._writer is None:
+                self._writer = self._stack.enter_context(self._arrow_writer(table.schema))
+            self._writer.write_table(table)
+            self.rows += table.num_rows
         except pa.ArrowException as error:
             raise InvalidParameterError(
                 f"columns of a table that is written as {self.format.kind} must hold numbers, booleans, dates or text; "
                 f"{str(error).splitlines()[0][:200]}: leave that column out"
             ) from error
 
-    def _write(self, table: Any) -> None:
-        if self.format.kind == "csv" and not self.formulas:
-            table, count = without_formulas(table)
-            self.marked += count
-        if self._writer is None:
-            self._writer = self._stack.enter_context(self._opened(table.schema))
-        self._writer.write_table(table)
-        self.rows += table.num_rows
+    def _arrow_writer(self, schema: Any) -> Any:
+        import pyarrow as pa
 
-    def _opened(self, schema: Any) -> Any:
         if self.format.kind == "parquet":
             import pyarrow.parquet as pq
 
-            return pq.ParquetWriter(self.file, schema, compression="zstd", use_dictionary=_texts(schema))
+            # Text is stored as codes of a dictionary, as it is often repeated; numbers hardly ever are.
+            texts = [item.name for item in schema if pa.types.is_string(item.type)]
+            return pq.ParquetWriter(self.file, schema, compression="zstd", use_dictionary=texts or False)
         import pyarrow.csv as arrow_csv
 
         options = arrow_csv.WriteOptions(delimiter=self.format.delimiter or ",", quoting_style="needed")
@@ -116,39 +111,26 @@ class BlockWriter:
 def writing(path: str | os.PathLike[str], *, formulas: bool = False) -> Iterator[BlockWriter]:
     """Yield a writer of a table file; the file gets its name when the block ends without an error.
 
-    The format is that of the ending; "-" is standard output, as CSV. Texts in CSV that a spreadsheet would compute get
-    a quotation mark in front, unless ``formulas``.
+    The format is chosen by the extension; "-" is standard output, as CSV. Texts in CSV that spreadsheets would evaluate
+    get a quotation mark in front, unless ``formulas``.
     """
     require("pyarrow", extra="files")
+    import pyarrow as pa
+
     form = format_of(path)
     with ExitStack() as stack:
-        if os.fspath(path) == STREAM:
-            raw: Any = _Unclosed(sys.stdout.buffer)
-        else:
+        raw: Any = sys.stdout.buffer
+        if os.fspath(path) != STREAM:
             raw = stack.enter_context(replacing(Path(path)))
         with ExitStack() as inner:
-            yield BlockWriter(_sink(raw, form, inner), form, inner, formulas)
+            file = inner.enter_context(pa.PythonFile(_Unclosed(raw), mode="w"))
+            if form.gzip:
+                file = inner.enter_context(pa.CompressedOutputStream(file, "gzip"))
+            yield BlockWriter(file, form, inner, formulas)
 
 
-def _sink(raw: Any, form: TableFormat, stack: ExitStack) -> Any:
-    """Return what Arrow writes to: the open file, through gzip if so asked."""
-    import pyarrow as pa
-
-    file = stack.enter_context(pa.PythonFile(_Unclosed(raw), mode="w"))
-    return stack.enter_context(pa.CompressedOutputStream(file, "gzip")) if form.gzip else file
-
-
-def _texts(schema: Any) -> list[str] | bool:
-    """Return the columns that Parquet stores as codes of a dictionary: texts, which repeat; numbers hardly do."""
-    import pyarrow as pa
-
-    return [item.name for item in schema if pa.types.is_string(item.type)] or False
-
-
-class _Unclosed:
-    """An open file that another owner closes."""
-
-    closed = False
+class _Unclosed(io.RawIOBase):
+    """An open file that remains open when Arrow closes it."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -162,23 +144,6 @@ class _Unclosed:
         """Flush the file."""
         self._file.flush()
 
-    def close(self) -> None:
-        """Flush the file, which stays open."""
-        self._file.flush()
-
-    def tell(self) -> int:
-        """Return the position."""
-        position: int = self._file.tell()
-        return position
-
-    def readable(self) -> bool:
-        """Return False."""
-        return False
-
     def writable(self) -> bool:
         """Return True."""
         return True
-
-    def seekable(self) -> bool:
-        """Return False."""
-        return False

@@ -1,1 +1,1 @@
-"""The GPU engine and its programs in CUDA C++."""
+"""The engine for GPUs: training and prediction by programs in CUDA C++."""

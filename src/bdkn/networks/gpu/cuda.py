@@ -10,6 +10,9 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,19 +21,18 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bdkn.errors import InvalidParameterError
-from bdkn.kernels import code_cache as code_folders
-from bdkn.kernels.code_cache import replace_file
+from bdkn.kernels import code_cache
 
 THREADS = 512
-"""Threads of a block, at most."""
+"""Maximum number of threads of a block."""
 
 SOURCE = Path(__file__).with_name("kernel.cu")
-"""The file of the programs."""
+"""The source file of the programs."""
 
 
 @dataclass(frozen=True, order=True)
 class Program:
-    """A program in the file: its name, the macros with which it is compiled, and the threads of a block."""
+    """A program of the source file: its name, the macros with which it is compiled, and the threads of a block."""
 
     name: str
     macros: tuple[str, ...] = ()
@@ -38,19 +40,19 @@ class Program:
 
 
 PREDICT = Program("predict", ("PREDICT",))
-"""The program of predictions."""
+"""The program that predicts."""
 
 
 class NoDeviceError(Exception):
-    """There is no device that can be used; the message says why."""
+    """There is no device that can be used; the message states the reason."""
 
 
 class Buffer(Protocol):
-    """Memory on a device, freed with the object."""
+    """Memory on a device, freed when the object is deleted."""
 
     @property
     def address(self) -> int:
-        """Where the memory begins."""
+        """Address of the first byte."""
 
 
 class Device(Protocol):
@@ -58,23 +60,23 @@ class Device(Protocol):
 
     @property
     def name(self) -> str:
-        """What the device is called in messages."""
+        """Name of the device in messages."""
 
     @property
     def torch_name(self) -> str | None:
-        """What PyTorch calls the device; None where it does not know it."""
+        """Name of the device in PyTorch; None if PyTorch cannot use it."""
 
     @property
     def threads(self) -> int:
-        """Threads of a block, at most."""
+        """Maximum number of threads of a block."""
 
     @property
     def shared_bytes(self) -> int:
-        """Shared memory that one block can have."""
+        """Maximum shared memory of a block, in bytes."""
 
     @property
     def multiprocessors(self) -> int:
-        """How many blocks run at the same time at least."""
+        """Number of multiprocessors; each runs at least one block at a time."""
 
     def allocate(self, n_bytes: int) -> Buffer:
         """Return memory; raise ``MemoryError`` if there is none left."""
@@ -83,19 +85,19 @@ class Device(Protocol):
         """Return memory of this machine from which ``fill`` copies fast."""
 
     def fill(self, buffer: Any, values: NDArray[Any], start: int = 0) -> None:
-        """Copy an array to byte ``start`` of a buffer, while programs run that do not use it."""
+        """Copy an array to a buffer from byte ``start`` on; programs that do not use the buffer keep running."""
 
     def download(self, buffer: Any, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Return a copy of an array that is at the beginning of a buffer."""
+        """Return a copy of the array at the beginning of a buffer."""
 
     def queue(self) -> Any:
-        """Return a queue: what is launched in one runs in order, beside what is launched in others."""
+        """Return a queue; launches in one queue run in order, launches in different queues run in parallel."""
 
     def launch(self, queue: Any, program: Program, arguments: bytes, blocks: int, shared_bytes: int) -> None:
-        """Start so many blocks of a program; they may run on after the call."""
+        """Start a program with this number of blocks; it may still run after the call."""
 
     def wait(self, queue: Any) -> None:
-        """Wait until all that was launched in a queue has ended."""
+        """Wait until all launches in a queue have ended."""
 
 
 def upload(device: Device, values: NDArray[Any]) -> Buffer:
@@ -105,41 +107,46 @@ def upload(device: Device, values: NDArray[Any]) -> Buffer:
     return buffer
 
 
-def one_line(message: object) -> str:
-    """Return the text of a message of CUDA in one line, shortened."""
-    text = " ".join(str(message).split())
-    return text if len(text) <= 300 else f"{text[:297]}..."
+_device_of_predictions: ContextVar[Device | None] = ContextVar("bdkn device of predictions", default=None)
+
+
+@contextmanager
+def predict_on(device: Device | None) -> Iterator[None]:
+    """Let networks predict on a device inside the block, if there are enough rows; None: on the CPU."""
+    token = _device_of_predictions.set(device)
+    try:
+        yield
+    finally:
+        _device_of_predictions.reset(token)
+
+
+def device_of_predictions() -> Device | None:
+    """Return the device of the enclosing ``predict_on``, None without one."""
+    return _device_of_predictions.get()
 
 
 _DIGEST_BYTES = 32
+"""Size of the SHA-256 digest at the beginning of a file with compiled code."""
 
 
 def machine_code(architecture: str, program: Program) -> bytes:
-    """Return a program for an architecture, such as "sm_90", from disk if it was compiled before."""
+    """Return a program for an architecture such as "sm_90", from disk if it was compiled before."""
     nvrtc = _nvrtc()
     options = [f"--gpu-architecture={architecture}", "--std=c++17", "--ftz=true", f"-DTHREADS={program.threads}"]
     options += [f"-D{macro}" for macro in program.macros]
     source, version = SOURCE.read_bytes(), nvrtc.nvrtcVersion()[1:]
     key = hashlib.sha256(repr((options, version)).encode() + source).hexdigest()[:32]
     name = f"{program.name}-{architecture}-{key}.cubin"
-    found = _on_disk(name)
-    if found is not None:
-        return found
+    for folder in code_cache.readable():
+        content = code_cache.read_trusted(folder / name)
+        if content is not None and hashlib.sha256(content[_DIGEST_BYTES:]).digest() == content[:_DIGEST_BYTES]:
+            return content[_DIGEST_BYTES:]
     text = "bdkn: compiling a program for this GPU (once, some 3 s; later runs load it from disk) ..."
     print(text, file=sys.stderr, flush=True)
     code = _compiled(nvrtc, source, options)
     content = hashlib.sha256(code).digest() + code
-    code_folders.write_first(functools.partial(replace_file, name, content))
+    code_cache.write_first(functools.partial(code_cache.replace_file, name, content))
     return code
-
-
-def _on_disk(name: str) -> bytes | None:
-    """Return the code in a file that nobody else can have written, None if there is none or it is damaged."""
-    for folder in code_folders.readable():
-        content = code_folders.read_trusted(folder / name)
-        if content is not None and hashlib.sha256(content[_DIGEST_BYTES:]).digest() == content[:_DIGEST_BYTES]:
-            return content[_DIGEST_BYTES:]
-    return None
 
 
 def _nvrtc() -> Any:
@@ -150,7 +157,7 @@ def _nvrtc() -> Any:
         nvrtc.nvrtcVersion()
     except Exception as error:
         raise NoDeviceError(
-            f'NVIDIA\'s compiler NVRTC cannot be loaded ({one_line(error)}); run: pip install "bdkn[gpu]"'
+            f'NVIDIA\'s compiler NVRTC cannot be loaded ({_one_line(error)}); run: pip install "bdkn[gpu]"'
         ) from error
     return nvrtc
 
@@ -161,30 +168,38 @@ def _compiled(nvrtc: Any, source: bytes, options: list[str]) -> bytes:
     if int(status):
         log = b" " * nvrtc.nvrtcGetProgramLogSize(program)[1]
         nvrtc.nvrtcGetProgramLog(program, log)
-        raise NoDeviceError(f"NVRTC cannot compile for this GPU: {one_line(log.decode(errors='replace'))}")
+        raise NoDeviceError(f"NVRTC cannot compile for this GPU: {_one_line(log.decode(errors='replace'))}")
     code: bytes = b" " * nvrtc.nvrtcGetCUBINSize(program)[1]
     nvrtc.nvrtcGetCUBIN(program, code)
     return code
 
 
-_OWN_SHARED_BYTES = 1024
-"""Shared memory that is left to the programs' own variables."""
+def _one_line(message: object) -> str:
+    """Return a message of CUDA as one line of at most 300 characters."""
+    text = " ".join(str(message).split())
+    return text if len(text) <= 300 else f"{text[:297]}..."
 
-_CONNECTIONS = 32
-"""Queues of the device that can be worked on at the same time, as many as CUDA allows."""
+
+_RESERVED_SHARED_BYTES = 1024
+"""Shared memory that is reserved for variables of the programs, in bytes."""
+
+_MAX_CONNECTIONS = 32
+"""Number of queues that a device works on at the same time, the maximum of CUDA."""
 
 _NOT_READY = 600
-_FIRST_NAP_S, _LONGEST_NAP_S = 2e-5, 2e-3
-"""How long the host sleeps between two looks at a queue: not long, and interruptible."""
+"""Status of CUDA for a queue with running launches."""
+
+_MIN_SLEEP_S, _MAX_SLEEP_S = 2e-5, 2e-3
+"""Range of the time that the host sleeps between two checks of a queue, in seconds."""
 
 _found: dict[tuple[int, int], Cuda | NoDeviceError] = {}
 _finding = threading.Lock()
 
 
 def find_cuda(number: int = 0) -> Cuda:
-    """Return a GPU with the programs compiled for it, made once per process; raise ``NoDeviceError`` if there is none.
+    """Return a GPU, initialized once per process; raise ``NoDeviceError`` if there is none.
 
-    A process made by fork cannot use what its parent found.
+    A process made by fork cannot use the objects of its parent.
     """
     key = number, os.getpid()
     with _finding:
@@ -200,13 +215,13 @@ def find_cuda(number: int = 0) -> Cuda:
 
 
 def known_cuda(number: int = 0) -> Cuda | None:
-    """Return a GPU that this process has used before, None if it has not."""
+    """Return a GPU that this process has used before, else None."""
     found = _found.get((number, os.getpid()))
     return found if isinstance(found, Cuda) else None
 
 
 class CudaBuffer:
-    """Memory on a GPU, freed with the object."""
+    """Memory on a GPU, freed when the object is deleted."""
 
     def __init__(self, address: int, free: Any) -> None:
         self.address, self._free = address, free
@@ -215,19 +230,16 @@ class CudaBuffer:
         self._free(self.address)
 
 
-class PinnedMemory:
-    """Memory of this machine that stays where it is, so that a GPU reads it without the help of the CPU."""
+class PinnedMemory(CudaBuffer):
+    """Memory of this machine with a fixed physical address, which a GPU reads without the CPU."""
 
     def __init__(self, address: int, n_bytes: int, free: Any) -> None:
-        self._address, self._free = address, free
+        super().__init__(address, free)
         self.__array_interface__ = {"shape": (n_bytes,), "typestr": "|u1", "data": (address, False), "version": 3}
-
-    def __del__(self) -> None:
-        self._free(self._address)
 
 
 class Cuda:
-    """A GPU, with the programs compiled for it."""
+    """A GPU with its programs."""
 
     threads = THREADS
 
@@ -238,7 +250,7 @@ class Cuda:
             (self._context,) = self._call(self._driver.cuDevicePrimaryCtxRetain(self._device))
             self._make_current()
             self.name = self._call(self._driver.cuDeviceGetName(128, self._device))[0].split(b"\0")[0].decode().strip()
-            self.shared_bytes = self.attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN") - _OWN_SHARED_BYTES
+            self.shared_bytes = self.attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN") - _RESERVED_SHARED_BYTES
             self.multiprocessors = self.attribute("MULTIPROCESSOR_COUNT")
             self._functions: dict[Program, Any] = {}
             self._loading = threading.Lock()
@@ -249,13 +261,13 @@ class Cuda:
         self._has_pools = bool(self.attribute("MEMORY_POOLS_SUPPORTED"))
 
     def _find(self, number: int) -> Any:
-        # With the usual eight, programs of other fits would wait for one another, and copies for programs.
-        os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", str(_CONNECTIONS))
+        # With the default of eight, launches of different fits would wait for one another, and copies for launches.
+        os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", str(_MAX_CONNECTIONS))
         try:
             self._call(self._driver.cuInit(0))
             (count,) = self._call(self._driver.cuDeviceGetCount())
-        except Exception as error:  # also whatever the bindings raise where there is no driver
-            raise NoDeviceError(f"there is no CUDA device ({one_line(error)})") from error
+        except Exception as error:  # without a driver the bindings raise errors of various types
+            raise NoDeviceError(f"there is no CUDA device ({_one_line(error)})") from error
         if not count:
             raise NoDeviceError("there is no CUDA device")
         if not 0 <= number < count:
@@ -266,25 +278,22 @@ class Cuda:
         return self._call(self._driver.cuDeviceGet(number))[0]
 
     def _function(self, program: Program) -> Any:
-        """Return a program in the memory of the device, compiled and loaded when it is first used."""
+        """Return a program in the memory of the device, compiled and loaded on first use."""
         with self._loading:
             if program not in self._functions:
-                self._functions[program] = self._load(program)
+                driver = self._driver
+                major, minor = (self.attribute(f"COMPUTE_CAPABILITY_{part}") for part in ("MAJOR", "MINOR"))
+                (module,) = self._call(driver.cuModuleLoadData(machine_code(f"sm_{major}{minor}", program)))
+                (function,) = self._call(driver.cuModuleGetFunction(module, program.name.encode()))
+                limit = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                self._call(driver.cuFuncSetAttribute(function, limit, self.shared_bytes))
+                self._functions[program] = function
             return self._functions[program]
-
-    def _load(self, program: Program) -> Any:
-        driver = self._driver
-        version = f"sm_{self.attribute('COMPUTE_CAPABILITY_MAJOR')}{self.attribute('COMPUTE_CAPABILITY_MINOR')}"
-        (module,) = self._call(driver.cuModuleLoadData(machine_code(version, program)))
-        (function,) = self._call(driver.cuModuleGetFunction(module, program.name.encode()))
-        wanted = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        self._call(driver.cuFuncSetAttribute(function, wanted, self.shared_bytes))
-        return function
 
     def allocate(self, n_bytes: int) -> CudaBuffer:
         """Return memory; raise ``MemoryError`` if there is none left.
 
-        Where the driver has a pool of memory, it is used: memory that goes back to it keeps no other program waiting.
+        Memory is taken from a pool if the driver has one: returning it to the pool does not wait for running programs.
         """
         self._make_current()
         if not self._has_pools:
@@ -292,14 +301,14 @@ class Cuda:
             return CudaBuffer(int(address), self._driver.cuMemFree)
         (address,) = self._call(self._driver.cuMemAllocAsync(max(n_bytes, 16), self._copies))
         self._call(self._driver.cuStreamSynchronize(self._copies))
-        return CudaBuffer(int(address), self._give_back)
+        return CudaBuffer(int(address), self._free)
 
-    def _give_back(self, address: int) -> None:
+    def _free(self, address: int) -> None:
         self._driver.cuCtxSetCurrent(self._context)
         self._driver.cuMemFreeAsync(address, self._copies)
 
     def host_memory(self, n_bytes: int) -> NDArray[np.uint8]:
-        """Return memory of this machine from which ``fill`` copies fast: it is pinned, if there is enough."""
+        """Return memory of this machine from which ``fill`` copies fast: pinned memory, if there is enough."""
         self._make_current()
         try:
             (address,) = self._call(self._driver.cuMemHostAlloc(max(n_bytes, 16), 0))
@@ -312,60 +321,60 @@ class Cuda:
         self._driver.cuMemFreeHost(address)
 
     def fill(self, buffer: CudaBuffer, values: NDArray[Any], start: int = 0) -> None:
-        """Copy an array to byte ``start`` of a buffer, while programs run that do not use it."""
+        """Copy an array to a buffer from byte ``start`` on; programs that do not use the buffer keep running."""
         values = np.ascontiguousarray(values)
         if values.nbytes:
             self._make_current()
-            place, into = values.ctypes.data, buffer.address + start
-            self._call(self._driver.cuMemcpyHtoDAsync(into, place, values.nbytes, self._copies))
+            target, source = buffer.address + start, values.ctypes.data
+            self._call(self._driver.cuMemcpyHtoDAsync(target, source, values.nbytes, self._copies))
             self._call(self._driver.cuStreamSynchronize(self._copies))
 
     def download(self, buffer: CudaBuffer, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Return a copy of an array that is at the beginning of a buffer."""
+        """Return a copy of the array at the beginning of a buffer."""
         values = np.empty(shape, dtype=dtype)
         if values.nbytes:
             self._make_current()
-            place = values.ctypes.data
-            self._call(self._driver.cuMemcpyDtoHAsync(place, buffer.address, values.nbytes, self._copies))
+            target, source = values.ctypes.data, buffer.address
+            self._call(self._driver.cuMemcpyDtoHAsync(target, source, values.nbytes, self._copies))
             self._call(self._driver.cuStreamSynchronize(self._copies))
         return values
 
     def queue(self) -> Any:
-        """Return a queue: what is launched in one runs in order, beside what is launched in others."""
+        """Return a queue; launches in one queue run in order, launches in different queues run in parallel."""
         self._make_current()
         (stream,) = self._call(self._driver.cuStreamCreate(self._driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
         return stream
 
     def wait(self, queue: Any) -> None:
-        """Wait until all that was launched in a queue has ended; other threads run, and Ctrl-C is seen."""
+        """Wait until all launches in a queue have ended; meanwhile other threads run, and Ctrl-C has an effect."""
         self._make_current()
-        nap = _FIRST_NAP_S
+        seconds = _MIN_SLEEP_S
         while int(status := self._driver.cuStreamQuery(queue)[0]) == _NOT_READY:
-            time.sleep(nap)
-            nap = min(1.1 * nap, _LONGEST_NAP_S)
+            time.sleep(seconds)
+            seconds = min(1.1 * seconds, _MAX_SLEEP_S)
         self._call((status,))
 
     def launch(self, queue: Any, program: Program, arguments: bytes, blocks: int, shared_bytes: int) -> None:
-        """Start so many blocks of a program; they may run on after the call."""
-        room = ctypes.create_string_buffer(arguments, len(arguments))
-        places = (ctypes.c_void_p * 1)(ctypes.addressof(room))
+        """Start a program with this number of blocks; it may still run after the call."""
+        struct = ctypes.create_string_buffer(arguments, len(arguments))
+        pointers = (ctypes.c_void_p * 1)(ctypes.addressof(struct))
         self._make_current()
         grid, block = (blocks, 1, 1), (program.threads, 1, 1)
-        function, address = self._function(program), ctypes.addressof(places)
+        function, address = self._function(program), ctypes.addressof(pointers)
         self._call(self._driver.cuLaunchKernel(function, *grid, *block, shared_bytes, queue, address, 0))
 
     def attribute(self, name: str) -> int:
-        """Return a number that the driver knows about the device, such as "MULTIPROCESSOR_COUNT"."""
+        """Return an attribute of the device, such as "MULTIPROCESSOR_COUNT"."""
         attribute = getattr(self._driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
         return int(self._call(self._driver.cuDeviceGetAttribute(attribute, self._device))[0])
 
     def _make_current(self) -> None:
-        """Tell CUDA which device the calls of this thread are about."""
+        """Select this device for the calls of the current thread."""
         self._call(self._driver.cuCtxSetCurrent(self._context))
 
     @staticmethod
     def _call(answer: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return what a function of CUDA returned, without its status; raise if that is an error."""
+        """Return the values of a call of CUDA without its status; raise if that is an error."""
         status, *values = answer
         if int(status) == 0:
             return tuple(values)
@@ -378,10 +387,10 @@ class Cuda:
 def _driver() -> Any:
     """Return the bindings of CUDA's driver."""
     try:
-        is_there = importlib.util.find_spec("cuda.bindings") is not None
-    except ModuleNotFoundError:  # there is not even a package cuda
-        is_there = False
-    if not is_there:
+        is_installed = importlib.util.find_spec("cuda.bindings") is not None
+    except ModuleNotFoundError:  # not even a package named cuda is installed
+        is_installed = False
+    if not is_installed:
         raise NoDeviceError('the Python bindings of CUDA are not installed; run: pip install "bdkn[gpu]"')
     try:
         from cuda.bindings import driver

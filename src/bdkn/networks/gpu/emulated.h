@@ -1,5 +1,5 @@
-// What kernel.cu needs of CUDA, for a C++ compiler: the threads of a block take turns at every barrier, and blocks run
-// one after the other. This is for tests on machines without a GPU; it is slow.
+// The functions of CUDA that kernel.cu uses, for a C++ compiler: the threads of a block take turns at every barrier, and
+// blocks run one after the other. This is for tests on machines without a GPU; it is slow.
 #include <algorithm>
 #include <cmath>
 #include <vector>

@@ -1,4 +1,4 @@
-"""This machine in place of a GPU, through a C++ compiler: slow, for tests of the same programs."""
+"""Emulation of a GPU on the CPU, by a C++ compiler: slow, for tests of the CUDA programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bdkn.errors import InvalidParameterError
 from bdkn.networks.gpu.cuda import SOURCE, Program
 
 _RUNNING = threading.Lock()
-"""Held while a program runs: the emulation has one block at a time."""
+"""Lock of the emulation, which runs one block at a time."""
 
 
 class HostBuffer:
@@ -30,7 +30,7 @@ class HostBuffer:
 
 
 class Emulated:
-    """A device that runs blocks one after the other, and the threads of a block in turn.
+    """An emulated device, which runs blocks one after the other, and the threads of a block in turn.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Emulated:
         self.threads, self.shared_bytes, self._memory = threads, shared_bytes, memory
 
     def allocate(self, n_bytes: int) -> HostBuffer:
-        """Return memory; raise ``MemoryError`` if it is more than there shall be."""
+        """Return memory; raise ``MemoryError`` if it exceeds the limit."""
         if self._memory is not None and n_bytes > self._memory:
             raise MemoryError("the emulated GPU has too little memory")
         return HostBuffer(n_bytes)
@@ -60,22 +60,22 @@ class Emulated:
         return np.empty(n_bytes, dtype=np.uint8)
 
     def fill(self, buffer: HostBuffer, values: NDArray[Any], start: int = 0) -> None:
-        """Copy an array to byte ``start`` of a buffer."""
+        """Copy an array to a buffer from byte ``start`` on."""
         buffer.bytes[start : start + values.nbytes] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
 
     def download(self, buffer: HostBuffer, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Return a copy of an array that is at the beginning of a buffer."""
+        """Return a copy of the array at the beginning of a buffer."""
         n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
         return buffer.bytes[:n_bytes].view(dtype).reshape(shape).copy()
 
     def queue(self) -> None:
-        """Return a queue; there is nothing to queue."""
+        """Return a queue: None, since launches wait for their end."""
 
     def wait(self, queue: None) -> None:
-        """Return at once: programs have ended when ``launch`` returns."""
+        """Do nothing: programs have ended when ``launch`` returns."""
 
     def launch(self, queue: None, program: Program, arguments: bytes, blocks: int, shared_bytes: int) -> None:
-        """Run so many blocks of a program, one after the other."""
+        """Run the blocks of a program, one after the other."""
         with _RUNNING:
             _emulation(self.threads, program).emulate(arguments, blocks, shared_bytes)
 

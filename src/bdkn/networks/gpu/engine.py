@@ -5,16 +5,16 @@ from __future__ import annotations
 import importlib.util
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from bdkn.data.rows import Rows
 from bdkn.errors import check_choice, warn_user
 from bdkn.networks.gpu.cuda import Device, NoDeviceError
-from bdkn.networks.gpu.launch import PRECISIONS, DeviceTable, Entry, Launch, room_for
+from bdkn.networks.gpu.launch import PRECISIONS, DeviceTable, Entry, Launch, layout_for
 from bdkn.networks.job import Engine, Hook, Job, Task, Trained, TrainingTable, renumbered, train_tasks
-from bdkn.typing import Float32Array
+from bdkn.typing import Float32Array, IndexArray
 
 
 class GPUEngine:
@@ -22,7 +22,8 @@ class GPUEngine:
 
     Networks, batches and their order are those of the other engines, in single precision. Networks that are too large
     for the shared memory of a multiprocessor, or have an objective or a head of their own, are trained on the same
-    device by PyTorch, if it is there. What cannot be trained on the device is trained on the CPU, with a warning.
+    device by PyTorch, if it is installed. Networks that cannot be trained on the device are trained on the CPU, with a
+    warning.
 
     Parameters
     ----------
@@ -50,7 +51,7 @@ class GPUEngine:
         watch: Float32Array | None = None,
         on_epoch: Hook | None = None,
     ) -> Trained:
-        """Train one network per job; ``n_jobs`` is for the CPU, should it be needed."""
+        """Train one network per job; ``n_jobs`` is for training on the CPU."""
         return self._train([Task(jobs, len(rows), lambda: rows)], n_jobs, watch, on_epoch)[0]
 
     def train_many(
@@ -62,14 +63,13 @@ class GPUEngine:
     def _train(
         self, tasks: Sequence[Task], n_jobs: int | None, watch: Float32Array | None, on_epoch: Hook | None
     ) -> list[Trained]:
-        cpu = _Fallback(n_jobs, watch)
         try:
-            return _Training(self._device(), self._precision, cpu, watch).train(tasks, on_epoch)
+            return _Training(self._device(), self._precision, n_jobs, watch).train(tasks, on_epoch)
         except NoDeviceError as error:
             reason = str(error)
         except MemoryError as error:
             reason = f"{error}, even for one network at a time"
-        return cpu.train(tasks, on_epoch, reason)
+        return _train_on_cpu(tasks, n_jobs, watch, on_epoch, reason)
 
     def prediction_device(self) -> Device | None:
         """Return the device, None if there is none: then the CPU predicts."""
@@ -86,111 +86,110 @@ class GPUEngine:
         return find_cuda(self._given)
 
 
-class _Fallback:
-    """Training on the CPU, of what cannot be trained on the device."""
+def _train_on_cpu(
+    tasks: Sequence[Task], n_jobs: int | None, watch: Float32Array | None, on_epoch: Hook | None, reason: str
+) -> list[Trained]:
+    """Train tasks by the fused engine, and warn."""
+    from bdkn.networks.fused import FusedEngine
 
-    def __init__(self, n_jobs: int | None, watch: Float32Array | None) -> None:
-        self._n_jobs, self._watch = n_jobs, watch
-
-    def train(self, tasks: Sequence[Task], on_epoch: Hook | None, reason: str) -> list[Trained]:
-        """Train tasks by the fused engine, and warn."""
-        from bdkn.networks.fused import FusedEngine
-
-        n = sum(len(task.jobs) for task in tasks)
-        warn_user(f"engine='gpu': {n} network{'s' * (n > 1)} trained on the CPU instead: {reason}", UserWarning)
-        return self.by(FusedEngine(), tasks, on_epoch)
-
-    def by(self, engine: Engine, tasks: Sequence[Task], on_epoch: Hook | None) -> list[Trained]:
-        """Train tasks by another engine."""
-        if self._watch is None:
-            return train_tasks(engine, tasks, n_jobs=self._n_jobs, on_epoch=on_epoch)
-        (task,) = tasks
-        options = {"n_jobs": self._n_jobs, "watch": self._watch, "on_epoch": on_epoch}
-        return [engine.train(task.jobs, task.rows(), **options)]  # type: ignore[arg-type]
+    n = sum(len(task.jobs) for task in tasks)
+    warn_user(f"engine='gpu': {n} network{'s' * (n > 1)} trained on the CPU instead: {reason}", UserWarning)
+    return _train_by(FusedEngine(), tasks, n_jobs, watch, on_epoch)
 
 
+def _train_by(
+    engine: Engine, tasks: Sequence[Task], n_jobs: int | None, watch: Float32Array | None, on_epoch: Hook | None
+) -> list[Trained]:
+    """Train tasks by another engine; with watched rows there is only one task."""
+    if watch is None:
+        return train_tasks(engine, tasks, n_jobs=n_jobs, on_epoch=on_epoch)
+    (task,) = tasks
+    return [engine.train(task.jobs, task.rows(), n_jobs=n_jobs, watch=watch, on_epoch=on_epoch)]
+
+
+@dataclass(frozen=True)
 class _Training:
-    """The training of tasks on a device: all at once, or in parts if its memory does not suffice."""
+    """A call of the engine: the training of tasks on a device, in parts if its memory does not suffice."""
 
-    def __init__(self, device: Device, precision: str, cpu: _Fallback, watch: Float32Array | None) -> None:
-        self._device, self._precision, self._cpu, self._watch = device, precision, cpu, watch
+    device: Device
+    precision: str
+    n_jobs: int | None
+    watch: Float32Array | None
 
     def train(self, tasks: Sequence[Task], on_epoch: Hook | None) -> list[Trained]:
         """Train all tasks; raise ``MemoryError`` if the device is too small for a single job."""
         try:
-            return self._at_once(tasks, on_epoch)
+            return self._train_at_once(tasks, on_epoch)
         except MemoryError:
             if sum(len(task.jobs) for task in tasks) == 1:
                 raise
         if len(tasks) > 1:
-            return self._in_turn(tasks[: len(tasks) // 2], tasks[len(tasks) // 2 :], on_epoch)
+            half = len(tasks) // 2
+            return self._train_in_turn(tasks[:half], tasks[half:], on_epoch)
         (task,) = tasks
         half = len(task.jobs) // 2
         first, second = (replace(task, jobs=jobs) for jobs in (task.jobs[:half], task.jobs[half:]))
-        return [Trained.join(self._in_turn([first], [second], on_epoch))]
+        return [Trained.join(self._train_in_turn([first], [second], on_epoch))]
 
-    def _in_turn(self, first: Sequence[Task], second: Sequence[Task], on_epoch: Hook | None) -> list[Trained]:
+    def _train_in_turn(self, first: Sequence[Task], second: Sequence[Task], on_epoch: Hook | None) -> list[Trained]:
         n = sum(len(task.jobs) for task in first)
         later = renumbered(on_epoch, range(n, n + sum(len(task.jobs) for task in second)))
         return [*self.train(first, on_epoch), *self.train(second, later)]
 
-    def _at_once(self, tasks: Sequence[Task], on_epoch: Hook | None) -> list[Trained]:
-        """Train all tasks side by side, and then the jobs that do not fit on a multiprocessor in another way."""
+    def _train_at_once(self, tasks: Sequence[Task], on_epoch: Hook | None) -> list[Trained]:
+        """Train all tasks side by side, and then by other engines the jobs that do not fit on a multiprocessor."""
         entries: list[Entry] = []
         others: list[_Other] = []
-        first = 0
-        for task in tasks:
-            found, left = self._divided(task, first)
-            entries += found
-            others += [] if left is None else [left]
-            first += len(task.jobs)
-        options = {"reported": on_epoch is not None, "watched": self._watch is not None}
-        parts = (
-            [Launch(entries, self._device, self._precision, **options).run(self._watch, on_epoch)] if entries else []
-        )
-        numbers = [np.array(sorted(entry.number for entry in entries), dtype=np.intp)]
+        ends = [0, *itertools.accumulate(len(task.jobs) for task in tasks)]
+        for task, first in zip(tasks, ends[:-1], strict=True):
+            table = TrainingTable.of(task.rows(), task.jobs)
+            layouts = [layout_for(job, len(table.y), self.device) for job in task.jobs]
+            failed = [(number, layout) for number, layout in enumerate(layouts) if isinstance(layout, str)]
+            if failed:
+                left = replace(task, jobs=[task.jobs[number] for number, _ in failed])
+                others.append(_Other(left, np.array([first + number for number, _ in failed]), failed[0][1]))
+            if len(failed) < len(layouts):
+                uploaded = DeviceTable.of(table, self.device)
+                pairs = enumerate(zip(task.jobs, layouts, strict=True), first)
+                entries += [
+                    Entry(n, job, uploaded, layout) for n, (job, layout) in pairs if not isinstance(layout, str)
+                ]
+        parts: list[Trained] = []
+        if entries:
+            options = {"reported": on_epoch is not None, "watched": self.watch is not None}
+            parts.append(Launch(entries, self.device, self.precision, **options).run(self.watch, on_epoch))
         for other in others:
-            parts += self._otherwise(other, on_epoch)
-            numbers.append(other.numbers)
-        together = parts[0] if len(parts) == 1 else Trained.join(parts)[np.argsort(np.concatenate(numbers))]
-        ends = np.cumsum([0, *(len(task.jobs) for task in tasks)])
-        spans = itertools.pairwise(ends.tolist())
-        return [together] if len(tasks) == 1 else [together[range(start, stop)] for start, stop in spans]
+            parts += self._train_otherwise(other, on_epoch)
+        numbers = [*(entry.number for entry in entries), *(n for other in others for n in other.numbers.tolist())]
+        together = parts[0] if len(parts) == 1 else Trained.join(parts, numbers)
+        if len(tasks) == 1:
+            return [together]
+        return [together[range(start, stop)] for start, stop in itertools.pairwise(ends)]
 
-    def _divided(self, task: Task, first: int) -> tuple[list[Entry], _Other | None]:
-        """Return the jobs that fit on a multiprocessor, with their table on the device, and the others."""
-        table = TrainingTable.of(task.rows(), task.jobs)
-        rooms = [room_for(job, len(table.y), self._device) for job in task.jobs]
-        left = [number for number, room in enumerate(rooms) if isinstance(room, str)]
-        other = _Other(task, left, first, next(str(rooms[number]) for number in left)) if left else None
-        if len(left) == len(rooms):
-            return [], other
-        uploaded = DeviceTable.of(table, self._device)
-        pairs = enumerate(zip(task.jobs, rooms, strict=True), first)
-        return [Entry(n, job, uploaded, room) for n, (job, room) in pairs if not isinstance(room, str)], other
-
-    def _otherwise(self, other: _Other, on_epoch: Hook | None) -> list[Trained]:
-        """Train jobs by PyTorch on the same device or, where that cannot be, on the CPU."""
-        hook, name = renumbered(on_epoch, other.numbers.tolist()), self._device.torch_name
+    def _train_otherwise(self, other: _Other, on_epoch: Hook | None) -> list[Trained]:
+        """Train jobs by PyTorch on the same device if possible, else on the CPU."""
+        hook, name = renumbered(on_epoch, other.numbers.tolist()), self.device.torch_name
         if name is None or not _torch_sees_cuda():
             reason = f"{other.reason}; with PyTorch for CUDA it could be trained on the GPU"
-            return self._cpu.train([other.task], hook, reason)
+            return _train_on_cpu([other.task], self.n_jobs, self.watch, hook, reason)
         from bdkn.networks.torch_engine import TorchEngine
 
         try:
-            return self._cpu.by(TorchEngine(device=name), [other.task], hook)
-        except RuntimeError as error:  # PyTorch's own error of memory is one
+            return _train_by(TorchEngine(device=name), [other.task], self.n_jobs, self.watch, hook)
+        except RuntimeError as error:  # the base class of PyTorch's error for lack of memory
             if "out of memory" not in str(error):
                 raise
-            return self._cpu.train([other.task], hook, f"{other.reason}, and PyTorch: {str(error).splitlines()[0]}")
+            reason = f"{other.reason}, and PyTorch: {str(error).splitlines()[0]}"
+            return _train_on_cpu([other.task], self.n_jobs, self.watch, hook, reason)
 
 
+@dataclass(frozen=True, eq=False)
 class _Other:
-    """The jobs of a task that do not fit on a multiprocessor, their numbers among all jobs, and a reason."""
+    """The jobs of a task that do not fit on a multiprocessor, their numbers among all jobs, and the reason."""
 
-    def __init__(self, task: Task, places: Sequence[int], first: int, reason: str) -> None:
-        self.task = replace(task, jobs=[task.jobs[place] for place in places])
-        self.numbers, self.reason = first + np.array(places, dtype=np.intp), reason
+    task: Task
+    numbers: IndexArray
+    reason: str
 
 
 def _torch_sees_cuda() -> bool:

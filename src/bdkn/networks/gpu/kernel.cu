@@ -1,23 +1,23 @@
-// Trains networks on a GPU: one block of threads trains one network, from its first to its last step. And predicts with
-// them: see the end.
+// Trains networks on a GPU: one block of threads trains one network, from its first to its last step. The program at the
+// end of the file predicts with networks.
 //
-// Weights, Adam's moments and the activations of a batch lie in the shared memory of a multiprocessor, unless the inputs
-// are so many that the moments of the first layer have to lie in global memory. Rows of the next batch are copied while
-// this one is computed.
+// Weights, Adam's moments and the activations of a batch are in the shared memory of a multiprocessor; with very many
+// inputs the moments of the first layer are in global memory. Rows of the next batch are copied while the current one is
+// computed.
 //
-// All products are computed by warps, in tiles of 16 x 8 numbers, by tensor cores where there are some. Their operands are
-// numbers of single precision that are cut to 11 bits ("tf32"). For products in single precision each operand is divided
-// into two such parts, and three of the four products of parts are added up; the fourth is below single precision.
+// All products are computed by warps, in tiles of 16 x 8 numbers, by tensor cores if the GPU has them. Their operands are
+// numbers of single precision that are cut to 11 bits ("tf32"). For products in single precision each operand is split
+// into two such parts, and three of the four products of parts are added; the fourth is below single precision.
 //
 // Matrices in shared memory, with BP the batch padded to a multiple of eight:
 //   weights of a layer        [n_in + 1, padded][n_out, padded]  row k holds the weights of input k, row n_in the bias
 //   inputs of a layer         [BP][n_in + 1, padded]             column n_in is one
 //   deltas of a layer         [BP][n_out, padded]                after the forward pass the slopes of the activation
-// What is padded is zero, and stays so.
+// Padding is zero, and stays zero.
 //
 // With WIDTH and BATCH the programs are for networks whose hidden layers have this width, not a multiple of eight, and for
 // batches of this size: constants save the computation of addresses, which would take most of the time. With TF32 operands
-// are not divided. With PREDICT the program is that of predictions.
+// are not split. With PREDICT the program is the one that predicts.
 
 #ifndef THREADS
 #define THREADS 512
@@ -98,7 +98,7 @@ __device__ __forceinline__ float root_of(float a) {
 
 __device__ __forceinline__ int padded(int n) { return (n + 7) & ~7; }
 
-// A matrix in shared memory: where it begins, and the length of its rows, a multiple of eight. The columns of a row are
+// A matrix in shared memory: its first number, and the length of its rows, a multiple of eight. The columns of a row are
 // exchanged in groups of four, so that the threads of a warp that load a part of 8 x 4 or 4 x 8 numbers read 32 different
 // banks of the memory.
 struct Matrix {
@@ -123,7 +123,7 @@ struct Lane {
 __device__ __forceinline__ Lane my_lane() { return {int(threadIdx.x) % 32 / 4, int(threadIdx.x) % 4}; }
 
 #ifdef TENSOR_CORES
-// What a thread loads of an operand whose rows are summed over: rows member and member + 4 of a part of eight rows, and
+// The numbers of a thread for an operand whose rows are summed over: rows member and member + 4 of a part of eight rows, and
 // columns group, group + 8, ... of N parts of eight columns.
 template <int N> struct AlongRows {
     int at[N][2], step;
@@ -173,7 +173,7 @@ __device__ __forceinline__ void multiply(float (&c)[4], const unsigned (&a)[4], 
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// A number as tensor cores take it: they ignore the last 13 bits. With SPLIT, ``rest`` is what they ignore.
+// A number as tensor cores read it: they ignore the last 13 bits. With SPLIT, ``rest`` is the part that they ignore.
 template <bool SPLIT> __device__ __forceinline__ unsigned operand_of(float x, unsigned &rest) {
     unsigned bits = __float_as_uint(x);
     if (SPLIT) {
@@ -234,7 +234,7 @@ __device__ __forceinline__ void product(const float *mem, Matrix A, int row, Mat
 #endif
 }
 
-// Where one layer lies in shared memory; ``rows`` and ``ld`` are those of its weights.
+// The places of one layer in shared memory; ``rows`` and ``ld`` are those of its weights.
 struct Layer {
     int n_in, n_out, rows, ld, weights, first, second, input, delta;
     __device__ __forceinline__ Matrix W() const { return {weights, ld}; }
@@ -378,8 +378,8 @@ __device__ __forceinline__ float loss_of(float mean, float raw, float y, float w
     return w * (log_v + error * z) * 0.5f;
 }
 
-// The outputs of all rows, the gradient of the loss by them, and what the rows of this thread add to the loss. Of the rows
-// that the batch has room for, ``n`` are there.
+// The outputs of all rows, the gradient of the loss by them, and the sum of the losses of this thread's rows. The batch
+// has ``n`` rows; the others are padding.
 template <int KIND, bool SPLIT>
 __device__ __forceinline__ float loss_layer(float *mem, const Layer &layer, int BP, int n, int objective, float beta,
                                             const float *targets) {
@@ -460,8 +460,8 @@ __device__ __forceinline__ int update_jobs(const Layer &layer) {
     return parts_of(layer.rows, 16) * parts_of(layer.ld, 8 * UPDATE_TILES);
 }
 
-// One phase of the backward pass: the deltas of the layer before ``layer``, beside the update of the layer ``after``, for
-// which nobody waits.
+// One phase of the backward pass: the deltas of the layer before ``layer``, in parallel with the update of the layer
+// ``after``, which no thread waits for.
 template <int KIND, int AFTER, bool SPLIT>
 __device__ __forceinline__ void backward_phase(float *mem, const Layer &layer, const Layer &before, const Layer &after, int BP,
                                                const Rates &rate) {
@@ -512,8 +512,8 @@ __device__ __forceinline__ void backward(float *mem, const Layer *layers, int la
     }
 }
 
-// Copy the inputs, targets and weights of a batch, whose row numbers lie in shared memory; warps before ``busy`` have other
-// things to do. Rows of the table are as long as a multiple of four.
+// Copy the inputs, targets and weights of a batch, whose row numbers lie in shared memory; warps before ``busy`` do
+// not take part. The length of the rows of the table is a multiple of four.
 __device__ __forceinline__ void copy_rows(const Job &job, float *mem, Matrix to, float *targets, const int *rows, int n,
                                           int BP, int busy) {
     int length = (job.inputs + 4) & ~3, warp = threadIdx.x / 32;
@@ -557,7 +557,7 @@ __device__ void store_weights(const float *mem, const Layer *layers, int n_layer
             to[layers[l].weights + i] = mem[place(layers[l].W(), i / layers[l].ld, i % layers[l].ld)];
 }
 
-// Write where the weights of each layer lie; return their number.
+// Write the places of the weights of each layer; return the number of weights.
 __device__ int lay_out_weights(Layer *layers, int n_layers, int inputs, const int *width) {
     int at = 0, n_in = inputs;
     for (int l = 0; l < n_layers; l++) {
@@ -573,7 +573,7 @@ __device__ int lay_out_weights(Layer *layers, int n_layers, int inputs, const in
     return at;
 }
 
-// Write where the inputs of each layer lie, from ``at`` on; return where they end.
+// Write the places of the inputs of each layer, from ``at`` on; return the place after the last.
 __device__ int lay_out_inputs(Layer *layers, int n_layers, int BP, int buffers, int at) {
     for (int l = 0; l < n_layers; l++) {
         layers[l].input = at;
@@ -587,7 +587,7 @@ __device__ void write_ones(float *mem, const Layer *layers, int n_layers, int BP
         for (int b = threadIdx.x; b < BP; b += THREADS) mem[place(layers[l].inputs(), b, layers[l].n_in)] = 1.0f;
 }
 
-// The sum over all threads; ``room`` is for as many numbers as there are threads.
+// The sum over all threads; ``room`` has one number per thread.
 __device__ float sum_of(float value, float *room) {
     room[threadIdx.x] = value;
     for (int half = THREADS / 2; half; half /= 2) {
@@ -629,7 +629,7 @@ template <bool SPLIT> __device__ __forceinline__ void train_network(float *mem, 
     float *sums = targets + 7 * BP;
     float *weights = all.weights + job.weights, *first = all.moments + 2 * job.weights, *second = first + n_weights;
 
-    // Zeros where nothing else is, ones that biases multiply, and the state of the network.
+    // Zeros, ones as the inputs of biases, and the state of the network.
     for (int i = threadIdx.x; i < flags[1] + 7 * BP; i += THREADS) mem[i] = 0.0f;
     __syncthreads();
     load_weights(mem, layers, job.n_layers, weights);
@@ -738,7 +738,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS <= 256 ? 2 : 1) tr
 }
 #else
 
-// What networks of one shape predict for rows. Features of bins are inputs that follow the columns.
+// Arguments of the prediction with networks of one shape. Features of bins are inputs that follow the columns.
 struct Forward {
     const float *X, *weights, *bins;  // bins: lower ends, widths, means and scales of their features
     const int *bin_columns;

@@ -1,4 +1,4 @@
-"""Layout, schedule and launch of trainings on a GPU."""
+"""Layout, schedule and launch of training on a GPU."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import joblib
 import numpy as np
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from bdkn.blocks import READ_ROWS, row_slices
 from bdkn.kernels.code_cache import compiled
+from bdkn.networks.compiled import Packing
 from bdkn.networks.gpu.cuda import Buffer, Device, Program, upload
+from bdkn.networks.gpu.prediction import MAX_LAYERS, gpu_packing_of, padded
 from bdkn.networks.job import (
-    BETA_1,
-    BETA_2,
     EpochReport,
     Hook,
     Job,
@@ -25,36 +25,25 @@ from bdkn.networks.job import (
     RowNumbers,
     Trained,
     TrainingTable,
+    adam_factors,
     shuffle,
 )
-from bdkn.networks.mlp import (
-    ACTIVATIONS,
-    MEAN_VARIANCE,
-    Networks,
-    NetworkSpec,
-    Packing,
-    Predictor,
-    join,
-    packing_of,
-    padded,
-)
+from bdkn.networks.mlp import ACTIVATIONS, MEAN_VARIANCE, Networks, NetworkSpec, Predictor, join
 from bdkn.networks.objective import BetaNLL, GaussianNLL, SquaredError
 from bdkn.threads import run_on_threads
 from bdkn.typing import Array, Float32Array, IndexArray
 
-MAX_LAYERS = 10
-
 OBJECTIVES: dict[type, int] = {GaussianNLL: 0, BetaNLL: 1, SquaredError: 2}
-"""The objectives that the programs know, by their number there."""
+"""The objectives that the programs can train, with their numbers."""
 
 PRECISIONS = {"float32": 0, "tf32": 1}
-"""The precisions of products, and whether they are computed without dividing operands."""
+"""The precisions of products, with the value of the macro ``TF32``."""
 
 _WIDTHS, _BATCH = (28, 36, 50), 32
-"""Widths of hidden layers and rows of a batch that have programs of their own: those of the defaults and the paper."""
+"""Widths of hidden layers and rows of a batch with specialized programs: those of the defaults and the paper."""
 
-_OWN_BYTES = 2048
-"""Shared memory that a block needs for itself."""
+_BLOCK_BYTES = 2048
+"""Shared memory of a block in addition to that of its network, in bytes."""
 
 JOB = np.dtype(
     [(name, np.uint64) for name in ("X", "y", "row_weight")]
@@ -68,6 +57,7 @@ JOB = np.dtype(
     ]
     + [("width", np.int32, MAX_LAYERS), ("beta", np.float32), ("tol", np.float32)]
 )  # fmt: skip
+"""The struct ``Job`` of the programs."""
 
 POINTERS = (
     "rates", "order", "held_out", "weights", "moments", "best", "score", "losses", "validation_losses", "state", "jobs",
@@ -76,14 +66,15 @@ POINTERS = (
 TABLES = np.dtype(
     [(name, np.uint64) for name in POINTERS] + [(n, np.int32) for n in ("first", "until", "curve", "start")]
 )
+"""The struct ``Tables`` of the programs: pointers to arrays, the epochs of a launch, the number of its first job."""
 
 
 @dataclass(frozen=True)
-class Room:
-    """How a network lies on a multiprocessor, and the shared memory that it needs.
+class SharedLayout:
+    """A layout of a network on a multiprocessor, and its shared memory in bytes.
 
-    ``buffers`` is 2 if the next batch is copied ahead, else 1. ``first_moments_outside``: the moments of the first
-    layer are in global memory.
+    ``buffers`` is 2 if the next batch is copied during the computation, else 1. ``first_moments_outside``: the moments
+    of the first layer are in global memory.
     """
 
     buffers: int
@@ -91,8 +82,8 @@ class Room:
     shared_bytes: int
 
     @classmethod
-    def of(cls, packing: Packing, batch: int, threads: int, buffers: int, first_moments_outside: bool) -> Room:
-        """Return the room with the shared memory that a block of so many threads needs."""
+    def of(cls, packing: Packing, batch: int, threads: int, buffers: int, first_moments_outside: bool) -> SharedLayout:
+        """Compute the shared memory for blocks of ``threads`` threads."""
         rows, layers = padded(batch), packing.places
         first = layers[0][1] * layers[0][2]
         moments = 2 * (packing.size - (first if first_moments_outside else 0))
@@ -102,54 +93,51 @@ class Room:
         return cls(buffers, first_moments_outside, 4 * numbers)
 
 
-WAYS = ((2, False), (1, False), (2, True), (1, True))
-"""Copies of the inputs, and whether moments are outside: from the fastest way to the one that takes least memory."""
+LAYOUTS = ((2, False), (1, False), (2, True), (1, True))
+"""``buffers`` and ``first_moments_outside`` of layouts, from the fastest to the one with the least memory."""
 
 
 def batch_of(job: Job, n_rows: int) -> int:
-    """Return the rows of a batch: not more than there are."""
+    """Return the rows of a batch, at most those of the job."""
     return min(job.config.batch_size, n_rows if job.rows is None else len(job.rows))
 
 
-def room_for(job: Job, n_rows: int, device: Device) -> Room | str:
-    """Return how the network of a job fits on a multiprocessor, or why it does not."""
+def layout_for(job: Job, n_rows: int, device: Device) -> SharedLayout | str:
+    """Return the layout of the network of a job on a multiprocessor, or the reason why there is none."""
     if type(job.config.main_objective) not in OBJECTIVES:
         return "the objective is not one of the library's own"
-    return _room_for(job.spec, batch_of(job, n_rows), device.threads, device.shared_bytes)
+    return _layout_for(job.spec, batch_of(job, n_rows), device.threads, device.shared_bytes)
 
 
 def program_for(job: Job, batch: int, precision: str, threads: int) -> Program:
-    """Return the program by which so many threads train a network."""
+    """Return the program that trains the network of a job by blocks of ``threads`` threads."""
     macros, hidden = [f"TF32={PRECISIONS[precision]}"], set(job.spec.hidden)
     if batch == _BATCH and len(hidden) == 1 and hidden <= set(_WIDTHS):
         macros += [f"WIDTH={hidden.pop()}", f"BATCH={batch}"]
     return Program("train", tuple(macros), threads)
 
 
-def threads_for(room: Room, n_networks: int, device: Device) -> int:
-    """Return the threads of a block: half of them if two networks have to share a multiprocessor, and can."""
-    together = 2 * (room.shared_bytes + _OWN_BYTES) <= device.shared_bytes
+def threads_for(layout: SharedLayout, n_networks: int, device: Device) -> int:
+    """Return the threads of a block: half of them if there are many networks and two fit on a multiprocessor."""
+    together = 2 * (layout.shared_bytes + _BLOCK_BYTES) <= device.shared_bytes
     return device.threads // 2 if n_networks > device.multiprocessors and together else device.threads
 
 
 @lru_cache(maxsize=256)
-def _room_for(spec: NetworkSpec, batch: int, threads: int, available: int) -> Room | str:
+def _layout_for(spec: NetworkSpec, batch: int, threads: int, available: int) -> SharedLayout | str:
     if spec.head != MEAN_VARIANCE:
         return "the head is not the library's own"
     if len(spec.hidden) >= MAX_LAYERS:
         return f"a network has {len(spec.hidden)} hidden layers, the programs allow {MAX_LAYERS - 1}"
-    rooms = [Room.of(packing_of(spec), batch, threads, *way) for way in WAYS]
-    found = next((room for room in rooms if room.shared_bytes <= available), None)
-    if found is not None:
-        return found
-    least, shape = min(room.shared_bytes for room in rooms), "-".join(map(str, spec.widths))
+    layouts = [SharedLayout.of(gpu_packing_of(spec), batch, threads, *way) for way in LAYOUTS]
+    for layout in layouts:
+        if layout.shared_bytes <= available:
+            return layout
+    least, shape = min(layout.shared_bytes for layout in layouts), "-".join(map(str, spec.widths))
     return (
         f"a network {shape} with batches of {batch} rows needs {least / 1024:,.0f} KB on a multiprocessor, which has "
         f"{available / 1024:.0f} KB"
     )
-
-
-States = NDArray[np.uint64]
 
 
 @compiled
@@ -162,7 +150,7 @@ def _orders(
     first: int,
     stop: int,
 ) -> None:
-    """Shuffle the rows of the jobs from first to stop once for each epoch, and write all orders, job after job."""
+    """Shuffle the rows of the jobs from first to stop once per epoch, and write all orders, job after job."""
     for job in range(first, stop):
         own, state = numbers[starts[job] : starts[job + 1]], states[job]
         place = epochs * starts[job]
@@ -174,14 +162,14 @@ def _orders(
 
 
 class Orders:
-    """The order of the rows of every job in the next epochs, shuffled by the host while the device trains."""
+    """The order of the rows of every job in the next epochs, shuffled on the CPU while the device trains."""
 
     def __init__(self, rows: Sequence[JobRows], device: Device) -> None:
         self._device = device
         self.starts = np.cumsum([0, *(len(own.training) for own in rows)])
         self._numbers = np.concatenate([own.training for own in rows])
         self._states = np.array([own.streams.order for own in rows], dtype=np.uint64)
-        self._room = np.empty(0, dtype=np.int32)
+        self._memory = np.empty(0, dtype=np.int32)
         parts = min(len(rows), 4 * int(joblib.cpu_count()))
         ends = np.searchsorted(self.starts[1:], np.linspace(0, self.starts[-1], parts + 1)[1:-1])
         self._ends = [0, *sorted({*ends.tolist()} - {0, len(rows)}), len(rows)]
@@ -190,10 +178,10 @@ class Orders:
         return len(self._numbers)
 
     def next(self, epochs: int) -> RowNumbers:
-        """Return the orders of the next epochs, job after job; the array is used again by the next call."""
-        if self._room.size < epochs * len(self):
-            self._room = self._device.host_memory(4 * epochs * len(self)).view(np.int32)
-        into = self._room[: epochs * len(self)]
+        """Return the orders of the next epochs, job after job; the next call overwrites the array."""
+        if self._memory.size < epochs * len(self):
+            self._memory = self._device.host_memory(4 * epochs * len(self)).view(np.int32)
+        into = self._memory[: epochs * len(self)]
 
         def work(part: tuple[int, int]) -> None:
             _orders(self._numbers, self.starts, self._states, epochs, into, *part)
@@ -202,12 +190,8 @@ class Orders:
         return into
 
 
-def adam_factors(jobs: Sequence[Job], rows: Sequence[JobRows]) -> tuple[Float32Array, list[int]]:
-    """Return what Adam needs in every step, for each schedule, and where each job's begins.
-
-    These are the rate over the bias correction of the first moment, one over the root of that of the second, and the
-    factor of weight decay.
-    """
+def adam_tables(jobs: Sequence[Job], rows: Sequence[JobRows]) -> tuple[Float32Array, list[int]]:
+    """Return the factors of Adam in every step for each learning rate schedule, and where those of each job begin."""
     known: dict[object, int] = {}
     parts: list[Array] = []
     starts, size = [], 0
@@ -219,27 +203,26 @@ def adam_factors(jobs: Sequence[Job], rows: Sequence[JobRows]) -> tuple[Float32A
             known[key] = size
             taken = np.arange(steps)
             rate = np.broadcast_to(config.learning_rate_at(taken, steps), taken.shape)
-            factors = [rate / (1 - BETA_1 ** (taken + 1)), 1 / np.sqrt(1 - BETA_2 ** (taken + 1))]
-            parts.append(np.stack([*factors, 1 - rate * config.weight_decay], axis=-1).astype(np.float32).ravel())
+            parts.append(adam_factors(rate, taken, config.weight_decay).astype(np.float32).ravel())
             size += parts[-1].size
         starts.append(known[key])
     return np.concatenate(parts), starts
 
 
 _ORDER_BYTES = 128 * 2**20
-"""Row numbers that are on the device at a time, of which two such parts are held."""
+"""Maximum size of the row numbers of one launch, in bytes; those of two launches are on the device."""
 
 _FIRST_BYTES = 8 * 2**20
-"""Row numbers of the first launch: few, so that the device does not wait for them."""
+"""Maximum size of the row numbers of the first launch, in bytes; it is small, since the device waits for them."""
 
 _LAUNCH_FLOPS = 1.5e10
-"""Work of one multiprocessor in one launch: about a third of a second, after which a user can interrupt."""
+"""Maximum flops of one multiprocessor in one launch: about a third of a second, after which a user can interrupt."""
 
-_MOST = 2**31 - 1
+_MAX_INT = 2**31 - 1
 """The largest integer of 32 bits."""
 
-_REPORTS = 50
-"""In so many parts, at least, epochs are reported."""
+_MIN_REPORTS = 50
+"""Minimum number of launches with reports."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,30 +238,26 @@ class DeviceTable:
     def of(cls, table: TrainingTable, device: Device) -> DeviceTable:
         """Copy rows to a device."""
         weight = None if table.weight is None else upload(device, table.weight)
-        return cls(_upload_inputs(table.X, device), upload(device, table.y), weight, len(table.y))
-
-
-def _upload_inputs(X: Float32Array, device: Device) -> Buffer:
-    """Copy inputs to a device: a one, which biases multiply, and zeros follow each row up to a multiple of four."""
-    n, inputs = X.shape
-    length = (inputs + 4) & ~3
-    buffer, block = device.allocate(4 * n * length), np.zeros((min(n, READ_ROWS), length), dtype=np.float32)
-    block[:, inputs] = 1
-    for rows in row_slices(n, READ_ROWS):
-        part = X[rows]
-        block[: len(part), :inputs] = part
-        device.fill(buffer, block[: len(part)], 4 * rows.start * length)
-    return buffer
+        n, inputs = table.X.shape
+        # Each row of inputs is followed by a one, the input of the biases, and zeros up to a multiple of four.
+        length = (inputs + 4) & ~3
+        X, block = device.allocate(4 * n * length), np.zeros((min(n, READ_ROWS), length), dtype=np.float32)
+        block[:, inputs] = 1
+        for rows in row_slices(n, READ_ROWS):
+            part = table.X[rows]
+            block[: len(part), :inputs] = part
+            device.fill(X, block[: len(part)], 4 * rows.start * length)
+        return cls(X, upload(device, table.y), weight, n)
 
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A job with its number among all jobs, its table, and how it fits on a multiprocessor."""
+    """A job with its number among all jobs, its table, and its layout on a multiprocessor."""
 
     number: int
     job: Job
     table: DeviceTable
-    room: Room
+    layout: SharedLayout
 
     @property
     def batch(self) -> int:
@@ -287,49 +266,52 @@ class Entry:
 
 
 class Launch:
-    """Jobs that are trained side by side; all memory is taken at the beginning."""
+    """Jobs that are trained side by side; all memory is allocated at the beginning."""
 
     def __init__(
         self, entries: Sequence[Entry], device: Device, precision: str, *, reported: bool, watched: bool
     ) -> None:
         self.device = device
-        calls = [_Call(-entry.room.shared_bytes, self._program(entry, len(entries), precision)) for entry in entries]
-        order = sorted(range(len(calls)), key=lambda i: calls[i])  # the largest first, equal ones side by side
-        self.entries = [entries[i] for i in order]
+
+        def call(entry: Entry) -> tuple[int, Program]:
+            """Return the shared memory and the program."""
+            threads = threads_for(entry.layout, len(entries), device)
+            return entry.layout.shared_bytes, program_for(entry.job, entry.batch, precision, threads)
+
+        # The jobs with most shared memory first, and those with equal programs side by side.
+        self.entries = sorted(entries, key=lambda entry: (-call(entry)[0], call(entry)[1]))
+        self._groups = [(*key, len(list(same))) for key, same in itertools.groupby(self.entries, call)]
         self.jobs = [entry.job for entry in self.entries]
         self.rows = [JobRows.of(entry.job, entry.table.n_rows) for entry in self.entries]
-        self.packings = [packing_of(job.spec) for job in self.jobs]
+        self.packings = [gpu_packing_of(job.spec) for job in self.jobs]
         self.starts = np.cumsum([0, *(packing.size for packing in self.packings)])
         self.epochs = max(job.config.epochs for job in self.jobs)
+        self._warmups = [min(job.config.warmup_epochs, _MAX_INT) for job in self.jobs]
         self._has_validation = any(len(own.validation) for own in self.rows)
         self._orders = Orders(self.rows, device)
         self._most = self._epochs_per_launch(reported=reported, watched=watched)
         self._buffers = {name: upload(device, values) for name, values in self._arrays().items()}
         self._order_places = [device.allocate(4 * self._most * len(self._orders)) for _ in range(2)]
         self._lines = self._job_lines()
-        self._groups = _runs([calls[i] for i in order])
         self._queues = [device.queue() for _ in self._groups]
 
-    def _program(self, entry: Entry, n_networks: int, precision: str) -> Program:
-        return program_for(entry.job, entry.batch, precision, threads_for(entry.room, n_networks, self.device))
-
     def _epochs_per_launch(self, *, reported: bool, watched: bool) -> int:
-        """Return how many epochs one launch runs at most."""
+        """Return the maximum number of epochs of one launch."""
         if watched:
             return 1
         pairs = zip(self.jobs, self.rows, strict=True)
         flops = sum(6.0 * job.spec.n_parameters * (len(own.training) + len(own.validation)) for job, own in pairs)
         by_time = _LAUNCH_FLOPS * min(len(self.jobs), self.device.multiprocessors) / flops
         limits = [self.epochs, by_time, _ORDER_BYTES / 4 / len(self._orders)]
-        return max(1, int(min([*limits, self.epochs / _REPORTS] if reported else limits)))
+        return max(1, int(min([*limits, self.epochs / _MIN_REPORTS] if reported else limits)))
 
     def _arrays(self) -> dict[str, Array]:
-        """Return everything that is copied to the device once."""
+        """Return the arrays that are copied to the device once."""
         n, flat = len(self.entries), np.zeros(self.starts[-1], dtype=np.float32)
         for i, packing in enumerate(self.packings):
             layers = self.jobs[i].spec.initial_layers(self.rows[i].streams.initial)
             packing.pack(layers, flat[self.starts[i] : self.starts[i + 1]])
-        rates, self._rate_starts = adam_factors(self.jobs, self.rows)
+        rates, self._rate_starts = adam_tables(self.jobs, self.rows)
         curves = np.zeros((n, self.epochs), dtype=np.float32)
         return {
             "rates": rates,
@@ -340,7 +322,7 @@ class Launch:
             "score": np.full(n, np.inf, dtype=np.float32),
             "losses": curves,
             "validation_losses": curves,
-            "state": np.array([[0, 0, min(job.config.warmup_epochs, _MOST) - 1] for job in self.jobs], dtype=np.int32),
+            "state": np.array([[0, 0, warmup - 1] for warmup in self._warmups], dtype=np.int32),
         }
 
     def _job_lines(self) -> NDArray[Any]:
@@ -358,13 +340,13 @@ class Launch:
             "n_train": [len(own.training) for own in rows],
             "n_val": [len(own.validation) for own in rows],
             "epochs": [config.epochs for config in configs],
-            "warmup": [min(config.warmup_epochs, _MOST) for config in configs],
-            "patience": [min(config.patience, _MOST) for config in configs],
+            "warmup": self._warmups,
+            "patience": [min(config.patience, _MAX_INT) for config in configs],
             "activation": [ACTIVATIONS[spec.activation].code for spec in specs],
             "objective": [OBJECTIVES[type(config.main_objective)] for config in configs],
             "batch": [entry.batch for entry in entries],
-            "buffers": [entry.room.buffers for entry in entries],
-            "first_moments_outside": [entry.room.first_moments_outside for entry in entries],
+            "buffers": [entry.layout.buffers for entry in entries],
+            "first_moments_outside": [entry.layout.first_moments_outside for entry in entries],
             "beta": [getattr(config.main_objective, "beta", 0.0) for config in configs],
             "tol": [config.tol for config in configs],
         }
@@ -378,7 +360,7 @@ class Launch:
         """Train all networks to their end and return them in the order of their entries' numbers."""
         try:
             self._run(watch, on_epoch)
-        finally:  # nothing is freed that a program still uses
+        finally:  # memory must not be freed while a program uses it
             self._wait()
         order = np.argsort([entry.number for entry in self.entries])
         trained = self._trained()
@@ -392,12 +374,12 @@ class Launch:
             until = min(first + length, self.epochs)
             self._launch(self._order_places[turn], first, until, length)
             length = min(self._most, self.epochs - until, 4 * length)
-            if length:  # the host shuffles while the device trains
+            if length:  # the CPU shuffles while the device trains
                 self.device.fill(self._order_places[1 - turn], self._orders.next(length))
             self._wait()
             if on_epoch is not None:
                 self._report(first, until, watch, on_epoch)
-            if self._has_validation and self._have_ended():
+            if self._has_validation and (self._states()[:, 0] != 0).all():
                 break
             first, turn = until, 1 - turn
 
@@ -409,9 +391,11 @@ class Launch:
         for name in POINTERS:
             tables[name] = buffers[name].address
         tables["first"], tables["until"], tables["curve"] = first, until, self.epochs
-        for queue, (start, stop, call) in zip(self._queues, self._groups, strict=True):
+        start = 0
+        for queue, (shared_bytes, program, n_jobs) in zip(self._queues, self._groups, strict=True):
             tables["start"] = start
-            self.device.launch(queue, call.program, tables.tobytes(), stop - start, -call.less_bytes)
+            self.device.launch(queue, program, tables.tobytes(), n_jobs, shared_bytes)
+            start += n_jobs
 
     def _wait(self) -> None:
         for queue in self._queues:
@@ -421,11 +405,8 @@ class Launch:
         return self.device.download(self._buffers[name], dtype, shape)
 
     def _states(self) -> NDArray[Any]:
-        """Return whether each job has stopped, its epochs so far, and its best epoch."""
+        """Return, for each job, whether it has stopped, its number of epochs so far, and its best epoch."""
         return self._get("state", np.int32, len(self.entries), 3)
-
-    def _have_ended(self) -> bool:
-        return bool((self._states()[:, 0] != 0).all())
 
     def _networks(self, flat: Float32Array) -> Predictor:
         """Return the networks of all jobs; those of one shape are unpacked together."""
@@ -434,10 +415,8 @@ class Launch:
             groups.setdefault(packing, []).append(number)
         stacks = []
         for packing, numbers in groups.items():
-            lines = np.stack([flat[self.starts[n] : self.starts[n + 1]] for n in numbers])
-            stacks.append(Networks(packing.spec, packing.unpack(lines)))
-        if len(stacks) == 1:
-            return stacks[0]
+            weights = np.stack([flat[self.starts[n] : self.starts[n + 1]] for n in numbers])
+            stacks.append(Networks(packing.spec, packing.unpack(weights)))
         return join(stacks)[np.argsort([n for numbers in groups.values() for n in numbers])]
 
     def _report(self, first: int, until: int, watch: Float32Array | None, on_epoch: Hook) -> None:
@@ -474,16 +453,3 @@ class Launch:
             tuple(found[i, : count if len(self.rows[i].validation) else 0].copy() for i, count in enumerate(epochs)),
             tuple(int(state[i, 2]) if has_best[i] else count - 1 for i, count in enumerate(epochs)),
         )
-
-
-class _Call(NamedTuple):
-    """The shared memory of a network, negative, so that the largest is the first, and the program that trains it."""
-
-    less_bytes: int
-    program: Program
-
-
-def _runs(values: Sequence[_Call]) -> list[tuple[int, int, _Call]]:
-    """Return where equal values that follow one another begin and end, and the value."""
-    starts = [i for i, value in enumerate(values) if not i or value != values[i - 1]]
-    return [(start, stop, values[start]) for start, stop in zip(starts, [*starts[1:], len(values)], strict=True)]

@@ -1,0 +1,104 @@
+"""Prediction with networks on a GPU, and the layout of their weights there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from bdkn.networks.bins import Bins
+from bdkn.networks.compiled import Packing
+from bdkn.networks.gpu.cuda import PREDICT, Device, upload
+from bdkn.networks.mlp import ACTIVATIONS, Layer, NetworkSpec
+from bdkn.typing import Float32Array, FloatArray
+
+MAX_LAYERS = 10
+"""Maximum number of layers in the programs, the last one included."""
+
+_MIN_PRODUCTS = 1e9
+"""Minimum number of multiplications for which the GPU is used: about 0.04 seconds on one core."""
+
+_MAX_OUTPUTS = 2**26
+"""Maximum number of outputs that are on the device at a time."""
+
+_BATCH_SIZES = (64, 32, 16, 8)
+"""Rows that one block of threads predicts at a time; the largest size for which shared memory suffices is used."""
+
+_ARGUMENTS = np.dtype(
+    [(name, np.uint64) for name in ("X", "weights", "bins", "bin_columns", "means", "variances")]
+    + [("n_rows", np.int64)]
+    + [(name, np.int32) for name in ("n_columns", "n_bins", "n_layers", "activation", "size", "batch", "parts")]
+    + [("width", np.int32, MAX_LAYERS), ("unused", np.int32)]
+)
+"""The struct ``Forward`` of the program."""
+
+
+def padded(n: int) -> int:
+    """Return the next multiple of eight: products are computed in tiles of eight numbers."""
+    return (n + 7) & ~7
+
+
+@lru_cache(maxsize=256)
+def gpu_packing_of(spec: NetworkSpec) -> Packing:
+    """Return the layout for networks of one shape: for each layer the padded transpose of [W, b]."""
+    places, end = [], 0
+    for n_out, n_in in spec.shapes:
+        places.append((end, padded(n_in + 1), padded(n_out)))
+        end += padded(n_in + 1) * padded(n_out)
+    return Packing(spec, places, end, is_transposed=True)
+
+
+def can_predict(device: Device, spec: NetworkSpec, n_networks: int, n_rows: int) -> bool:
+    """Return whether the device can predict with these networks, and the rows are many enough to be worth it."""
+    if 1.0 * n_networks * n_rows * spec.n_parameters < _MIN_PRODUCTS or len(spec.hidden) >= MAX_LAYERS:
+        return False
+    return _batch_size(gpu_packing_of(spec), device) is not None
+
+
+def outputs_on(
+    device: Device, spec: NetworkSpec, layers: Sequence[Layer], rows: Float32Array, bins: Bins
+) -> tuple[FloatArray, FloatArray]:
+    """Return the means and variances of rows, each (H, n), which equal those of the CPU up to rounding.
+
+    The inputs of the networks are the columns of ``rows``, then the features of ``bins``.
+    """
+    packing, n_networks = gpu_packing_of(spec), len(layers[0][0])
+    batch = _batch_size(packing, device)
+    assert batch is not None
+    weights = np.zeros((n_networks, packing.size), dtype=np.float32)
+    packing.pack(layers, weights)
+    call = np.zeros(1, dtype=_ARGUMENTS)
+    call["n_columns"], call["n_bins"] = rows.shape[1], len(bins.columns)
+    call["n_layers"], call["activation"] = len(spec.shapes), ACTIVATIONS[spec.activation].code
+    call["size"], call["batch"], call["width"][0, : len(spec.shapes)] = packing.size, batch, spec.widths[1:]
+    constants = [upload(device, part) for part in (weights, bins.numbers, bins.columns.astype(np.int32))]
+    means, variances = np.empty((2, n_networks, len(rows)))
+    queue, step = device.queue(), max(1, _MAX_OUTPUTS // n_networks)
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step]
+        shape = (n_networks, len(part))
+        given, found = upload(device, part), [device.allocate(4 * n_networks * len(part)) for _ in range(2)]
+        names = ("X", "weights", "bins", "bin_columns", "means", "variances")
+        for name, buffer in zip(names, (given, *constants, *found), strict=True):
+            call[name] = buffer.address
+        parts = min(-(-len(part) // batch), -(-4 * device.multiprocessors // n_networks))
+        call["n_rows"], call["parts"] = len(part), parts
+        shared_bytes = _shared_bytes(packing, batch)
+        device.launch(queue, PREDICT, call.tobytes(), n_networks * parts, shared_bytes)
+        device.wait(queue)
+        for into, buffer in zip((means, variances), found, strict=True):
+            into[:, start : start + step] = device.download(buffer, np.float32, shape)
+    return means, variances
+
+
+def _batch_size(packing: Packing, device: Device) -> int | None:
+    """Return the rows that one block of threads predicts at a time; None if shared memory does not suffice for any."""
+    sizes = (n for n in _BATCH_SIZES if _shared_bytes(packing, n) <= device.shared_bytes)
+    return next(sizes, None)
+
+
+def _shared_bytes(packing: Packing, batch: int) -> int:
+    rows = padded(batch)
+    margin = 8 * max(rows, *(columns for _, _, columns in packing.places))  # tiles of 16 rows may read beyond the end
+    return 4 * (packing.size + sum(n for _, n, _ in packing.places) * rows + margin)
