@@ -20,7 +20,7 @@ from scipy.linalg import LinAlgError, cholesky, lapack
 from threadpoolctl import threadpool_limits
 
 from bdkn.inference import Prior, Statistics, posterior
-from bdkn.inference.factor import Factor
+from bdkn.inference.statistics import Factor
 from bdkn.report.wording import describe_machine
 from bdkn.typing import FloatArray
 

@@ -1,11 +1,11 @@
-"""Small regression problems, and how to compare what two statistics say."""
+"""Small regression problems, and comparisons of two statistics."""
 
 from __future__ import annotations
 
 import numpy as np
 from hypothesis import strategies as st
 
-from bdkn.inference import Prior, Statistics, posterior
+from bdkn.inference import Prior, Statistics, choose_prior_variance, compiled, posterior, published_combination
 
 
 def problem(rows=30, weights=4, seed=0, noise=0.3):
@@ -36,3 +36,14 @@ def assert_same(one: Statistics, other: Statistics, rtol=1e-9, prior=None):
     spread = np.sqrt(np.diag(q.scale_matrix))
     np.testing.assert_allclose(p.mean / spread, q.mean / spread, rtol=rtol, atol=rtol)
     np.testing.assert_allclose(p.scale_matrix, q.scale_matrix, rtol=rtol, atol=rtol * np.outer(spread, spread).max())
+
+
+def published_without_compiled_code(*chunks, prior_variance="paper"):
+    """Return the published model of all chunks by their statistics."""
+    with compiled(False):
+        return published_combination(chunks, prior_variance)
+
+
+def published_posterior(stats, method="paper"):
+    """Return the posterior of the published method, step by step."""
+    return posterior(stats, Prior.isotropic(stats.n_weights, choose_prior_variance(stats, method)))

@@ -266,7 +266,7 @@ class TestPredictions:
 
     @quick
     @given(blocks(min_rows=6), st.booleans())
-    def test_left_out_rows_are_predicted_as_by_a_fit_without_them(self, data, counted):
+    def test_each_row_of_a_block_is_predicted_as_by_a_fit_without_it(self, data, counted):
         Phi, Y, w, rng = data
         n, (H, q) = len(Y), (Phi.shape[1], Y.shape[1])
         prior = proper_prior(H, q, rng)
@@ -284,7 +284,7 @@ class TestPredictions:
             )
             np.testing.assert_allclose(fast.df[i], slow.df[0])
 
-    def test_left_out_rows_of_one_target_are_those_of_the_block(self):
+    def test_leave_one_out_of_one_target_is_that_of_the_block(self):
         Phi, Y, rng = block(12, 3, 2)
         w, counts = np.exp(rng.normal(size=12)), rng.uniform(0.2, 2.0, 12)
         post = block_posterior(Statistics.from_rows(Phi, Y, precision=w, counts=counts), Prior.isotropic(3, 1.0))
@@ -399,7 +399,7 @@ class TestRefusals:
             block_posterior(many, Prior.isotropic(3, 1.0)).leave_one_out(Phi, Y[:, :2])
 
     @pytest.mark.parametrize("y", [np.ones((3, 0)), np.ones((2, 2)), np.ones((3, 2, 1)), 1.0])
-    def test_what_is_no_block_of_targets(self, y):
+    def test_shapes_that_are_no_block_of_targets(self, y):
         with pytest.raises(InvalidParameterError, match=r"y \(rows,\) or \(rows, targets\)"):
             Statistics.from_rows(np.ones((3, 2)), y)
 

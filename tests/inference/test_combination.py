@@ -13,10 +13,9 @@ from scipy.integrate import quad
 from scipy.special import gammaln
 
 from bdkn.errors import InvalidParameterError
-from bdkn.inference import Combination, Forecast, Prior, Statistics, combine, posterior
+from bdkn.inference import Combination, Forecast, Prior, Statistics, combine, posterior, published_combination
 from bdkn.inference.combination import Tails, features, fit_tails
-from bdkn.inference.posteriors import Posterior, leave_one_out
-from bdkn.inference.published import published_from_statistics
+from bdkn.inference.posterior import Posterior, leave_one_out
 from bdkn.predictive import GaussianMixture
 
 quick = settings(max_examples=40, deadline=None)
@@ -139,7 +138,7 @@ class TestThePapersModel:
     def test_plain_is_its_posterior_and_looks_at_no_variance(self):
         forecast, y, _ = example()
         stats = Statistics.from_rows(forecast.means, y)
-        found, post = published_from_statistics(stats, 0.7), posterior(stats, Prior.isotropic(3, 0.7))
+        found, post = published_combination([(forecast.means, y)], 0.7), posterior(stats, Prior.isotropic(3, 0.7))
         for seen in (forecast, replace(forecast, noise=7 * forecast.noise)):
             dist, expected = found.predictive(seen), post.predictive(seen.means)
             for name in ("df", "loc", "scale"):
@@ -151,12 +150,12 @@ class TestThePapersModel:
         np.testing.assert_array_equal(parts["disagreement"], 0.0)
         np.testing.assert_allclose(parts["noise"], post.b / (post.a - 1), rtol=1e-12)
 
-    def test_without_tempering_combine_is_that_model_on_what_equal_weights_leave(self):
+    def test_without_tempering_combine_is_that_model_of_the_residuals_of_equal_weights(self):
         forecast, y, _ = example()
         new, *_ = example(7, seed=1)
         found = combine(forecast, y, prior_variance=0.7, tempering=0.0, tails="posterior")
         equal = forecast.means.mean(axis=1)
-        paper = published_from_statistics(Statistics.from_rows(features(forecast.means), y - equal), 0.7)
+        paper = published_combination([(features(forecast.means), y - equal)], 0.7)
         assert found.evidence == pytest.approx(paper.evidence, rel=1e-12)
         asked = replace(new, means=features(new.means))
         dist, expected = found.predictive(new), paper.predictive(asked)
@@ -226,13 +225,13 @@ class TestTempering:
         forecast, y, _ = example(500, τ=τ)
         assert combine(forecast, y).tempering == end
 
-    def test_members_that_say_nothing_about_noise_are_not_believed(self):
+    def test_members_without_information_about_noise_are_ignored(self):
         forecast, y, rng = example(3000, τ=0.0)
         assert combine(replace(forecast, noise=rng.permutation(forecast.noise)), y).tempering < 0.1
 
 
 class TestTails:
-    def test_they_are_chosen_on_rows_left_out(self):
+    def test_tails_are_chosen_by_leave_one_out(self):
         forecast, y, _ = example(200, heavy=3)
         found = combine(forecast, y, tempering=0.5)
         held_out = leave_one_out(found.posterior, features(forecast.means), y, forecast.variance**-0.5)
@@ -367,8 +366,8 @@ def test_refusals(given, message):
 
 
 @pytest.mark.parametrize("folds", [5, 10, 50])
-def test_members_that_only_know_a_mean_do_not_betray_the_rows_left_out(folds):
-    """Out of fold they say the mean of the others, an exact falling function of the rows left out."""
+def test_members_that_predict_a_mean_do_not_reveal_held_out_rows(folds):
+    """Out of fold they predict the mean of the other rows, an exact falling function of the held-out rows."""
     covered = []
     for seed in range(40):
         rng = np.random.default_rng(seed)

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bdkn.inference import Prior, Statistics, conformal, posterior
-from bdkn.inference.conformal import FoldOutputs, LeftOutPredictors, upper_end, weights_without_each
+from bdkn.inference.conformal import FoldOutputs, HeldOutPredictors, upper_end, weights_without_each
 
 
 def predictors(rng, n=12, K=3, H=2, τ=0.8):
     fits = rng.integers(0, K, size=(n, H))
     weights, constants, scores = rng.normal(size=(n, H)), rng.normal(size=n), np.abs(rng.normal(size=n))
-    return LeftOutPredictors(fits, fits, weights, constants, scores, τ)
+    return HeldOutPredictors(fits, fits, weights, constants, scores, τ)
 
 
 def outputs(rng, m=5, K=3, H=2):
@@ -52,7 +52,7 @@ def test_intervals_are_made_of_order_statistics_of_the_ends(monkeypatch, at_once
     rng = np.random.default_rng(2)
     fits, variance_fits = rng.integers(0, 3, size=(12, 2)), rng.integers(0, 3, size=(12, 1))
     weights, constants, scores = rng.normal(size=(12, 2)), rng.normal(size=12), np.abs(rng.normal(size=12))
-    given_ = LeftOutPredictors(fits, variance_fits, weights, constants, scores, 0.8)
+    given_ = HeldOutPredictors(fits, variance_fits, weights, constants, scores, 0.8)
     out = FoldOutputs(rng.normal(size=(3, 5, 2)), rng.uniform(0.1, 1.0, size=(3, 5, 1)), rng.uniform(size=5))
     lower, upper = np.empty((12, 5)), np.empty((12, 5))
     for i, j in np.ndindex(12, 5):
@@ -118,7 +118,7 @@ def one_interval(rng, n=30, K=5, *, shifted=False, coverage=0.8):
     variance = (0.1 + x) ** 2
     scores = np.abs(y[:-1] - left_out.mean(axis=1)) / np.sqrt(variance[:-1] + left_out.var(axis=1))
     fits = np.column_stack([fold, fold])
-    given_ = LeftOutPredictors(fits, fits, np.full((n, 2), 0.5), np.zeros(n), scores, 1.0)
+    given_ = HeldOutPredictors(fits, fits, np.full((n, 2), 0.5), np.zeros(n), scores, 1.0)
     out = FoldOutputs(means, np.full((K, 1, 2), variance[-1]), np.zeros(1))
     weights = (2 * x[:-1], 2 * x[-1:]) if shifted else (None, None)
     return y[-1], given_.interval(out, coverage, *weights)[0]

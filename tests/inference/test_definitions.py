@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from designs import problem
+from designs import problem, published_posterior, published_without_compiled_code
 
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import (
@@ -18,8 +18,6 @@ from bdkn.inference import (
     Statistics,
     StudentTProcess,
     Tails,
-    WeightPosterior,
-    average_weights,
     block_posterior,
     choose_prior_variance,
     combine,
@@ -31,8 +29,6 @@ from bdkn.inference import (
     published_combination,
 )
 from bdkn.inference.conformal import weights_without_each
-from bdkn.inference.forecast import directions
-from bdkn.inference.published import prepare, published_from_statistics
 from bdkn.predictive import StudentT
 
 
@@ -60,12 +56,6 @@ class TestCombination:
         expected = np.sqrt(1.0 - np.average(saved, weights=counts))
         assert found.averaged(forecast, fold_variance, counts).averaging == pytest.approx(expected, rel=1e-12)
 
-    def test_certain_members_save_no_more_than_there_is(self, fitted):
-        found, forecast, _ = fitted
-        certain = replace(found, posterior=replace(found.posterior, b=0.0))
-        assert 0.0 < certain.averaged(forecast, np.ones((30, 3))).averaging < 1.0
-        assert certain.averaged(forecast, np.zeros((30, 3))).averaging == 1.0
-
     @pytest.mark.parametrize("counted", [False, True])
     def test_new_rows_have_the_variance_of_the_mean_and_of_chance(self, counted):
         forecast, y = example(6, seed=2)
@@ -81,7 +71,8 @@ class TestCombination:
         assert exact.for_new_rows(y, counts) is exact
 
     @pytest.mark.parametrize(
-        "weights", [[0.5, 0.3, 0.2], [1.5, -0.2, 0.1], [1.0, -1.0, 0.3], [-2.0, 0.5, 0.1], [0.0] * 3]
+        "weights",
+        [[0.5, 0.3, 0.2], [1.5, -0.2, 0.1], [1.0, -1.0, 0.3], [-2.0, 0.5, 0.1], [0.2, -0.1, 0.0], [0.0] * 3],
     )
     @pytest.mark.parametrize("folds", [False, True])
     def test_the_spread_is_that_of_all_fits_about_their_weighted_mean(self, fitted, weights, folds):
@@ -98,7 +89,7 @@ class TestCombination:
         ]
         np.testing.assert_allclose(found.spread(forecast), expected, rtol=1e-12, atol=1e-15)
 
-    def test_rows_left_out_have_the_tails_of_the_combination(self, fitted):
+    def test_leave_one_out_has_the_tails_of_the_combination(self, fitted):
         found, forecast, y = fitted
         own = replace(found, tails=Tails(found.posterior.df, 1.0)).leave_one_out(forecast, y)
         chosen = replace(found, tails=Tails(4.0, 0.7)).leave_one_out(forecast, y)
@@ -145,11 +136,6 @@ def test_parts_of_a_forecast_keep_the_variance_of_their_folds():
     assert Forecast.concatenate(parts[:1]) is parts[0]
 
 
-def test_weights_are_told_apart_from_a_factor_of_three_on():
-    for factor, told in ((2.99, False), (3.01, True)):
-        assert WeightPosterior(5.0, np.ones(2), np.eye(2), np.log(factor)).told_apart is told
-
-
 class TestStatistics:
     @pytest.mark.parametrize(
         ("sizes", "message"),
@@ -183,7 +169,7 @@ class TestStatistics:
         left = stats.remove(Statistics.from_rows(Phi, y, counts=np.full(10, 1.0 + 1e-14)))
         assert (left.n, left.root.any(), left.ref.any()) == (0.0, False, False)
 
-    def test_what_is_given_stays_as_it_was(self):
+    def test_arguments_are_not_changed(self):
         Phi, y, _ = problem(10, 3)
         whole, part = Statistics.from_rows(Phi, y), Statistics.from_rows(Phi[:4], y[:4])
         before = whole.root.copy(), part.root.copy()
@@ -287,26 +273,12 @@ def test_a_prior_variance_that_is_given_has_a_reciprocal():
             choose_prior_variance(stats, number)
 
 
-def test_directions_of_rows_outside():
-    Z = np.random.default_rng(5).normal(size=(6, 3))
-    near, far, opposite = directions(Z), directions(1e9 * Z), directions(-1e9 * Z)
-    for found in (near, far, opposite):
-        assert found.shape == (6, 128)
-        assert found.min() >= 0.0
-        np.testing.assert_allclose(np.sum(found**2, axis=1), 1.0)
-    np.testing.assert_allclose(np.sum(far * directions(1e6 * Z), axis=1), 1.0, atol=1e-5)
-    np.testing.assert_allclose(np.sum(far * opposite, axis=1), 0.0, atol=1e-5)
-    middle = directions(np.zeros((1, 3)))[0]
-    constant = np.random.default_rng(0).standard_normal((4, 64))[3]  # the same directions every time
-    np.testing.assert_allclose(middle[:64] - middle[64:], constant / np.linalg.norm(constant))
-
-
 class TestPublished:
     @pytest.mark.parametrize("weights", [(), (None,), (None, None)])
     def test_rows_that_count_once(self, weights):
         Phi, y, _ = problem(12, 3)
         found = published_combination([(Phi, y, *weights)], "paper")
-        expected = published_from_statistics(Statistics.from_rows(Phi, y), "paper")
+        expected = published_without_compiled_code((Phi, y))
         np.testing.assert_allclose(found.posterior.mean, expected.posterior.mean, rtol=1e-9)
         assert (found.n, found.evidence) == pytest.approx((12.0, expected.evidence))
 
@@ -316,9 +288,9 @@ class TestPublished:
         for weights in ((w,), (w, c), (None, c)):
             found = published_combination([(Phi, y, *weights)], "paper")
             options = dict(zip(("precision", "counts"), weights, strict=False))
-            expected = published_from_statistics(Statistics.from_rows(Phi, y, **options), "paper")
-            np.testing.assert_allclose(found.posterior.mean, expected.posterior.mean, rtol=1e-9)
-            assert found.n == expected.n
+            stats = Statistics.from_rows(Phi, y, **options)
+            np.testing.assert_allclose(found.posterior.mean, published_posterior(stats).mean, rtol=1e-9)
+            assert found.n == stats.n
 
     @pytest.mark.parametrize("rows", [slice(0, 11), slice(0, 0)])
     def test_targets_must_fit_the_rows(self, rows):
@@ -332,9 +304,6 @@ class TestPublished:
         for cut in (1, 5):
             found = published_combination(iter([(Phi[:cut], y[:cut]), (Phi[cut:], y[cut:])]), "paper")
             assert found.evidence == pytest.approx(published_combination([(Phi, y)], "paper").evidence, rel=1e-9)
-
-    def test_what_compiles_it_runs(self):
-        assert prepare() is None
 
 
 @pytest.mark.parametrize("a0", [1.3, 0.0, -0.4])
@@ -368,16 +337,6 @@ def test_weights_and_noise_of_a_block():
         np.testing.assert_array_equal(block.target(j).prior.mean, prior.mean[:, j])
 
 
-def test_the_prior_variance_of_a_combination_has_a_prior_of_its_own():
-    forecast, y = example(12, seed=4)
-    found = combine(forecast, y, tempering=0.0)
-    stats = Statistics.from_rows(np.column_stack([forecast.means, np.ones(12)]), y)
-    mean = [1 / 3, 1 / 3, 1 / 3, 0.0]
-    expected = choose_prior_variance(stats, mean=mean, widest=1.0, size=1 / 3)
-    assert found.prior_variance == pytest.approx(expected, rel=1e-6)
-    assert expected < 0.9 * choose_prior_variance(stats, mean=mean, widest=1.0)
-
-
 def test_weights_without_each_row_count_every_row_once():
     Phi, y, rng = problem(12, 3)
     w, prior = rng.uniform(0.5, 2.0, 12), Prior.isotropic(3, 0.7)
@@ -386,12 +345,3 @@ def test_weights_without_each_row_count_every_row_once():
         rest = np.arange(12) != i
         others = posterior(Statistics.from_rows(Phi[rest], y[rest], precision=w[rest]), prior)
         np.testing.assert_allclose(found, others.mean, rtol=1e-9)
-
-
-def test_members_that_are_exactly_right_say_nothing_about_their_weights():
-    forecast, _ = example(12)
-    y = forecast.means.mean(axis=1)
-    found = combine(forecast, y, tempering=0.0)
-    weights = average_weights(found, forecast, y)
-    assert (weights.df, weights.log_bayes_factor) == (found.posterior.df, 0.0)
-    np.testing.assert_array_equal(weights.mean, found.weights)

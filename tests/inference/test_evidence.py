@@ -10,7 +10,7 @@ from test_conjugate import dense_joint, general_prior, over_noise
 
 from bdkn.errors import ImproperPosteriorError, InvalidParameterError
 from bdkn.inference import Prior, Spectrum, Statistics, choose_prior_variance, log_evidence, posterior
-from bdkn.inference.factor import Factor
+from bdkn.inference.statistics import Factor
 
 quick = settings(max_examples=50, deadline=None)
 
@@ -240,12 +240,6 @@ class TestPaperChoice:
     def test_five_steps_end_near_the_root_of_e(self):
         Phi, y, _ = problem(rows=500, noise=0.1)  # weights far larger than the noise: the slope stays positive
         np.testing.assert_allclose(choose_prior_variance(Statistics.from_rows(Phi, y), "paper"), np.exp(0.5), rtol=0.02)
-
-
-def test_the_old_name_of_the_choice_by_evidence_warns():
-    stats = Statistics.from_rows(*problem()[:2])
-    with pytest.warns(FutureWarning, match='the prior variance "exact" is now called "evidence"'):
-        assert choose_prior_variance(stats, "exact") == choose_prior_variance(stats, "evidence")
 
 
 class TestGivenChoice:

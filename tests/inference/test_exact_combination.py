@@ -6,19 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from designs import published_posterior
 from scipy import stats as scipy_stats
 
 from bdkn.errors import ImproperPosteriorError, InvalidParameterError
 from bdkn.inference import Absorbed, Forecast, Outside, Prior, Statistics, Tails, combine, fit_tails, posterior
-from bdkn.inference import published as published_module
 from bdkn.inference.combination import Combination, features, student_t_covariance
-from bdkn.inference.conformal import FoldOutputs, LeftOutPredictors, upper_end, weights_without_each
+from bdkn.inference.conformal import FoldOutputs, HeldOutPredictors
 from bdkn.inference.forecast import directions
-from bdkn.inference.posteriors import Posterior, block_posterior
-from bdkn.inference.published import prepare, published_combination, published_from_statistics
-from bdkn.inference.regression import _Regression
+from bdkn.inference.posterior import ROUNDING, Posterior, block_posterior, without_rounding
+from bdkn.inference.published import published_combination
 from bdkn.inference.rowwise import compiled, leverage, location_scale, whitened
-from bdkn.inference.updating import _squared_targets
 from bdkn.inference.weights import WeightPosterior, average_weights
 from bdkn.kernels import conjugate as kernels
 from bdkn.predictive import StudentT
@@ -33,7 +31,7 @@ def given(weights, b=1.0, tails=None, **fields):
     """Return a combination without a constant that has these weights."""
     H = len(weights)
     post = Posterior(np.array(weights), 2.0 * np.eye(H), 4.0, b, Prior.isotropic(H, 1.0))
-    made = Combination.with_constant_noise(post, 1.0, 0.0, 8.0)
+    made = Combination(post, 1.0, 0.0, 8.0, 0.0, 1.0, Tails(8.0, 1.0), intercept=False)
     return replace(made, tails=tails or made.tails, **fields)
 
 
@@ -49,41 +47,6 @@ def test_averaging_of_a_certain_model():
     certain = given([0.6, 0.4], b=0.0)
     assert certain.averaged(FORECAST, np.zeros((30, 2))).averaging == 1.0
     np.testing.assert_allclose(certain.averaged(FORECAST, np.ones((30, 2))).averaging, np.sqrt(0.2))
-
-
-def test_new_rows_count_as_their_counts_say():
-    model, y, counts = given([0.6, 0.4]), np.array([0.0, 1.0, 5.0]), np.array([1.0, 3.0, 2.0])
-    found = model.for_new_rows(y, counts).averaging
-    assert found == pytest.approx(model.for_new_rows(np.repeat(y, [1, 3, 2])).averaging, rel=1e-14)
-    assert found != pytest.approx(model.for_new_rows(y).averaging)
-    certain = given([0.6, 0.4], b=0.0)
-    assert certain.for_new_rows(y) is certain
-
-
-def test_rows_left_out_have_the_tails_in_use():
-    fitted = combine(FORECAST, Y, tempering=0.0, tails="posterior")
-    own = fitted.leave_one_out(FORECAST, Y)
-    np.testing.assert_array_equal(own.df, fitted.posterior.df - 1.0)
-    other = replace(fitted, tails=Tails(3.0, 2.0)).leave_one_out(FORECAST, Y)
-    np.testing.assert_array_equal(other.df, 3.0)
-    np.testing.assert_allclose(other.scale, 2.0 * own.scale, rtol=1e-15)
-
-
-@pytest.mark.parametrize(
-    ("weights", "share"),
-    [
-        ([2.0, 1.0], [2 / 3, 1 / 3]),
-        ([-2.0, -1.0], [2 / 3, 1 / 3]),
-        ([1.0, -0.9], [1 / 1.9, -0.9 / 1.9]),
-        ([0.2, -0.1], [2 / 3, -1 / 3]),
-        ([0.1, 0.1], [0.5, 0.5]),
-        ([0.0, 0.0], [0.0, 0.0]),
-    ],
-)
-def test_the_spread_of_members_is_about_their_weighted_mean(weights, share):
-    apart = (MEANS - (MEANS @ share)[:, None]) ** 2
-    wanted = 2.0 * apart @ np.square(weights)
-    np.testing.assert_allclose(given(weights).spread(FORECAST), wanted, rtol=1e-12)
 
 
 @pytest.mark.parametrize("outside", [None, Outside(np.array([0.0, 4.0, 1.0]), np.eye(3))])
@@ -137,12 +100,13 @@ def test_members_that_are_right_but_for_rounding_are_exact():
     assert np.isfinite(near.score)
 
 
-@pytest.mark.parametrize("rows", [2, 30])
-def test_the_score_is_the_mean_log_density_of_rows_left_out(rows):
+@pytest.mark.parametrize("tails", ["loo", "posterior"])
+@pytest.mark.parametrize(("rows", "counts"), [(2, None), (30, None), (30, np.arange(1.0, 31.0))])
+def test_the_score_is_the_mean_log_density_of_each_row_given_the_others(rows, counts, tails):
     forecast = Forecast.of(MEANS[:rows], np.ones((rows, 2)))
-    fitted = combine(forecast, Y[:rows], tempering=0.0, tails="posterior", prior_variance=1.0)
-    wanted = np.mean(fitted.leave_one_out(forecast, Y[:rows]).logpdf(Y[:rows]))
-    assert fitted.posterior.b < 1.0
+    fitted = combine(forecast, Y[:rows], counts, tempering=0.0, tails=tails, prior_variance=1.0)
+    densities = fitted.leave_one_out(forecast, Y[:rows], counts).logpdf(Y[:rows])
+    wanted = np.average(densities, weights=counts)
     np.testing.assert_allclose(fitted.score, wanted, rtol=1e-12)
 
 
@@ -156,34 +120,9 @@ def test_the_prior_variance_has_a_prior_of_its_own_in_units_of_a_weight():
     np.testing.assert_allclose(np.log(fitted.prior_variance), np.log(t[height.argmax()]), atol=0.01)
 
 
-@pytest.mark.parametrize(("counts", "times"), [(None, 1.0), (np.array([2.0, 3.0]), np.array([2.0, 3.0]))])
-def test_the_weighted_sum_of_squared_targets(counts, times):
-    y, v = np.array([3.0, -4.0]), np.array([2.0, 0.5])
-    model = _Regression(np.ones((2, 2)), y, v, counts, 1.0)
-    np.testing.assert_allclose(model._square(v**-2.0), np.sum(y**2 / v**2 * times), rtol=1e-15)
-
-
-@pytest.mark.parametrize(("y", "v"), [(1e200, 1.0), (1e200, 1e300), (1.0, 0.0)])
-def test_a_sum_that_is_no_finite_number_is_zero(y, v):
-    with np.errstate(all="ignore"):
-        w = np.array([v]) ** -2.0
-    assert _Regression(np.ones((1, 2)), np.array([y]), np.array([v]), None, 1.0)._square(w) == 0.0
-
-
 def absorbed(**fields):
     fitted = replace(combine(FORECAST, Y, tempering=1.0, tails="posterior"), **fields)
     return Absorbed.start(fitted, FORECAST, Y)
-
-
-def test_the_precision_of_later_rows_by_its_formula():
-    state = absorbed(averaging=0.8, tails=Tails(4.0, 1.3))
-    forecast = replace(FORECAST, outside=Outside(RNG.uniform(0.0, 2.0, 30)))
-    unit = 1.3**2 * state.fitted.posterior.b / state.fitted.posterior.a
-    assert unit < 1.0
-    wanted = 1.0 / (0.64 * FORECAST.variance + forecast.outside.variance / unit)
-    np.testing.assert_allclose(state.precision(forecast), wanted, rtol=1e-13)
-    certain = replace(state, fitted=replace(state.fitted, posterior=replace(state.fitted.posterior, b=0.0)))
-    np.testing.assert_allclose(certain.precision(forecast), 1.0 / (0.64 * FORECAST.variance), rtol=1e-13)
 
 
 def test_a_state_without_later_rows_is_that_of_the_fit():
@@ -194,23 +133,20 @@ def test_a_state_without_later_rows_is_that_of_the_fit():
     assert Absorbed.start(state.fitted, FORECAST, Y, np.full(30, 2.0)).base.n == 60.0
 
 
-def test_an_updated_combination_counts_its_rows_and_keeps_its_tails():
-    state = absorbed(tails=Tails(4.0, 1.3))
-    updated = state.add(state.statistics_of(FORECAST, Y)).combination()
-    assert (updated.n, updated.tails) == (60.0, Tails(4.0, 1.3))
-
-
-def test_the_squared_targets_behind_statistics():
-    Phi = features(MEANS)
-    stats = Statistics.from_rows(Phi, y := Phi @ [1.0, 2.0, 3.0] + 1e-8 * RNG.normal(size=30))
+@pytest.mark.parametrize(("times", "b"), [(1.0 - 1e-9, 0.0), (1.0 + 1e-9, None)])
+def test_squared_errors_below_the_rounding_of_squared_targets_are_none(times, b):
+    Phi, w, c = features(MEANS), np.linspace(1.0, 2.0, 30), np.arange(30.0)
+    y = Phi @ [1.0, 2.0, 3.0] + 1e-8 * RNG.normal(size=30)
+    stats = Statistics.from_rows(Phi, y, precision=w, counts=c)
     assert stats.ref.any()
-    np.testing.assert_allclose(_squared_targets(stats), y @ y, rtol=1e-12)
+    post = replace(posterior(stats, Prior.isotropic(3, 1.0)), b=times * ROUNDING * np.sum(w * c * y**2))
+    assert without_rounding(post, stats).b == (post.b if b is None else b)
     large = replace(stats, factor=replace(stats.factor, root=1e200 * np.eye(4)))
-    assert _squared_targets(large) == 0.0
+    assert without_rounding(post, large) is post
 
 
 @pytest.mark.parametrize(("factor", "apart"), [(3.5, True), (3.0, False), (2.5, False)])
-def test_members_are_told_apart_by_a_bayes_factor_above_three(factor, apart):
+def test_members_differ_with_a_bayes_factor_above_three(factor, apart):
     assert WeightPosterior(3.0, np.zeros(1), np.eye(1), np.log(factor)).told_apart is apart
 
 
@@ -238,14 +174,6 @@ def test_a_joint_prediction_needs_directions():
         _ = Outside(np.ones(2)).root
 
 
-def test_forecasts_of_single_fits_and_of_parts():
-    assert FORECAST.fold_variance is None
-    assert Forecast.concatenate([FORECAST]) is FORECAST
-    parts = [Forecast.of(RNG.normal(size=(3, n, 2)), np.ones((3, n, 1))) for n in (2, 4)]
-    wanted = np.concatenate([part.fold_variance for part in parts])
-    np.testing.assert_array_equal(Forecast.concatenate(parts).fold_variance, wanted)
-
-
 def test_tails_have_at_most_the_largest_degrees_of_freedom():
     y = scipy_stats.norm.ppf((np.arange(200) + 0.5) / 200)
     assert fit_tails(StudentT(np.r_[3.0, np.full(199, 1000.0)], np.zeros(200), 1.0), y).df > 100.0
@@ -262,11 +190,11 @@ def test_the_published_model_by_default_and_with_precisions():
     default = published_combination([(MEANS, Y)])
     assert default.prior_variance == published_combination([(MEANS, Y)], "evidence").prior_variance
     w = np.linspace(1.0, 5.0, 30)
-    wanted = published_from_statistics(Statistics.from_rows(MEANS, Y, precision=w), "paper")
-    np.testing.assert_allclose(published_combination([(MEANS, Y, w)], "paper").weights, wanted.weights, rtol=1e-10)
+    wanted = published_posterior(Statistics.from_rows(MEANS, Y, precision=w))
+    np.testing.assert_allclose(published_combination([(MEANS, Y, w)], "paper").weights, wanted.mean, rtol=1e-10)
 
 
-def test_the_published_model_says_what_is_wrong_with_its_rows():
+def test_the_published_model_refuses_wrong_rows():
     with pytest.raises(InvalidParameterError, match=r"^every chunk must have 2 weights; got 3"):
         published_combination([(MEANS, Y), (MEANS, Y), (np.ones((3, 3)), np.ones(3))], "paper")
     for chunk in [(MEANS, Y[:5]), (np.ones((3, 0)), np.ones(3))]:
@@ -274,16 +202,6 @@ def test_the_published_model_says_what_is_wrong_with_its_rows():
             published_combination([chunk], "paper")
     with pytest.raises(ImproperPosteriorError):
         published_combination([(np.ones((0, 2)), np.ones(0))], "paper")
-
-
-def test_prepare_runs_the_compiled_step_and_the_predictive(monkeypatch):
-    found, of_few, scales = [], published_module.posterior_of_few, []
-    monkeypatch.setattr(published_module, "posterior_of_few", lambda *rows: found.append(of_few(*rows)) or found[-1])
-    monkeypatch.setattr(Posterior, "location_scale", lambda self, Phi: scales.append(self.mean))
-    prepare()
-    assert len(found) == len(scales) == 1
-    assert found[0] is not None
-    assert scales[0] > 0.0
 
 
 def test_compiled_code_is_used_unless_it_is_switched_off(monkeypatch):
@@ -305,14 +223,14 @@ def test_compiled_code_is_used_unless_it_is_switched_off(monkeypatch):
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_what_is_left_of_a_row_is_zero_if_it_is_rounding(enabled):
+def test_the_rest_of_a_row_is_zero_if_it_is_rounding(enabled):
     with compiled(enabled):
         found = whitened(np.array([[1.0, -1.0], [0.0, 1e-12]]), np.array([[1.0, -1.0 - 2.0**-52]]))
     np.testing.assert_array_equal(found, [[1.0], [0.0]])
 
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
-def test_rows_left_out_of_a_block_are_those_of_a_fit_without_them(size):
+def test_leave_one_out_of_a_block_is_a_fit_without_the_row(size):
     targets = size * np.column_stack([Y, MEANS[:, 0] + 0.3 * RNG.normal(size=30)])
     prior = Prior.isotropic(2, 1.0)
     found = block_posterior(Statistics.from_rows(MEANS, targets), prior).leave_one_out(MEANS, targets)
@@ -320,31 +238,11 @@ def test_rows_left_out_of_a_block_are_those_of_a_fit_without_them(size):
     np.testing.assert_allclose(found.cov()[0], rest.cov()[0], rtol=1e-9)
 
 
-def test_a_target_of_a_block_that_is_certain():
-    targets = np.column_stack([Y, np.zeros(30)])
-    found = block_posterior(Statistics.from_rows(MEANS, targets), Prior.isotropic(2, 1.0)).leave_one_out(MEANS, targets)
-    alone = posterior(Statistics.from_rows(MEANS[1:], Y[1:]), Prior.isotropic(2, 1.0)).predictive(MEANS[:1])
-    np.testing.assert_allclose(found.cov()[0], [[alone.var()[0], 0.0], [0.0, 0.0]], rtol=1e-9)
-
-
-def test_the_end_of_a_conformal_interval_is_an_order_statistic():
-    values = RNG.normal(size=(60, 3))
-    np.testing.assert_array_equal(upper_end(values, 0.5), np.sort(values, axis=0)[30])
-    np.testing.assert_array_equal(upper_end(values, 0.0), values.min(axis=0))
-
-
-def test_weights_without_each_row_are_those_of_a_fit_without_it():
-    w, prior = np.linspace(1.0, 2.0, 30), Prior.isotropic(2, 1.0)
-    post = posterior(Statistics.from_rows(MEANS, Y, precision=w), prior)
-    rest = posterior(Statistics.from_rows(MEANS[1:], Y[1:], precision=w[1:]), prior)
-    np.testing.assert_allclose(weights_without_each(post, MEANS, Y, w)[0], rest.mean, rtol=1e-10)
-
-
 def test_widths_of_predictors_keep_their_digits_far_from_zero():
     members = np.array([[0.0, 1.0, 0.5], [2.0, 2.5, 0.25]])
     shifts = np.array([2.0**30, -(2.0**30)])
     fits = np.zeros((4, 3), int)
-    model = LeftOutPredictors(fits, fits, np.full((4, 3), 1 / 3), np.zeros(4), np.ones(4), 1.0)
+    model = HeldOutPredictors(fits, fits, np.full((4, 3), 1 / 3), np.zeros(4), np.ones(4), 1.0)
     outputs = FoldOutputs((members + shifts[:, None])[None], np.zeros((1, 2, 3)), np.zeros(2))
     (_, width), *_ = model.ends(outputs)
     np.testing.assert_allclose(width[0], members.std(axis=1), rtol=1e-6)

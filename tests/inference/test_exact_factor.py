@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from bdkn.inference import Prior, Statistics, block_posterior, posterior
-from bdkn.inference.factor import _two_product, _two_sum
+from bdkn.inference.statistics import _two_product, _two_sum
 
 
 def test_a_combination_of_columns_keeps_its_small_part():

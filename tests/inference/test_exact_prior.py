@@ -42,7 +42,7 @@ def test_the_default_prior_of_the_noise_is_that_of_jeffreys():
         ({"mean": np.zeros((2, 1, 1))}, "^mean must be a number or"),
     ],
 )
-def test_a_prior_says_what_is_wrong(given, message):
+def test_wrong_priors_are_refused(given, message):
     with pytest.raises(InvalidParameterError, match=message):
         Prior(**{"mean": 0.0, "precision": [1.0, 1.0], **given})
 
@@ -122,7 +122,7 @@ def test_a_seed_gives_the_draws_of_its_normal_and_gamma_numbers():
 
 
 @pytest.mark.parametrize("shape", [(2,), (3, 2, 2), (3, 3)])
-def test_features_of_another_shape_are_told(shape):
+def test_features_of_another_shape_are_refused(shape):
     post = posterior(Statistics.from_rows(PHI, Y[:, 0]), Prior.isotropic(2, 1.0))
     with pytest.raises(InvalidParameterError, match=r"^Phi must be \(rows, 2\)"):
         post.predictive(np.ones(shape))

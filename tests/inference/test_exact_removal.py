@@ -8,7 +8,7 @@ from designs import problem
 
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import Statistics
-from bdkn.inference.factor import Factor, remove
+from bdkn.inference.statistics import Factor, remove
 
 
 def triangle(rows):
@@ -28,7 +28,7 @@ def test_the_units_of_columns_do_not_matter(sizes):
     np.testing.assert_allclose(without(rows * sizes, 5), wanted, rtol=1e-10)
 
 
-def test_what_is_given_stays_as_it_was():
+def test_arguments_are_not_changed():
     rows = np.random.default_rng(0).normal(size=(8, 3))
     root, some = triangle(rows), rows[:3].copy()
     before = root.copy()
@@ -103,7 +103,7 @@ def test_no_more_observations_leave_than_there_are(more):
         Statistics.from_rows(Phi, y).remove(other)
 
 
-def test_rows_of_other_weights_are_told():
+def test_rows_of_other_weights_are_refused():
     stats = Statistics.from_rows(np.eye(2), np.ones(2))
     other = Statistics.from_rows(np.eye(3), np.ones(3))
     with pytest.raises(InvalidParameterError, match=r"^other must have 2 weights; got 3"):
@@ -181,6 +181,6 @@ def test_numbers_of_rows_are_named_and_widened(name):
     np.testing.assert_array_equal(found.root, wanted.root)
 
 
-def test_chunks_of_other_weights_are_told():
+def test_chunks_of_other_weights_are_refused():
     with pytest.raises(InvalidParameterError, match=r"^every chunk must have 2 weights; got 3"):
         Statistics.from_chunks([(np.eye(2), np.ones(2)), (np.eye(3), np.ones(3))])

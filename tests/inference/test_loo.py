@@ -96,7 +96,7 @@ def test_a_single_observation_leaves_nothing_to_predict_from():
         leave_one_out(post, np.ones((1, 1)), [2.0])
 
 
-def test_a_row_that_counts_less_than_once_is_left_out_no_more_than_that():
+def test_a_row_that_counts_less_than_once_is_removed_no_more_than_that():
     rng = np.random.default_rng(5)
     Phi, y = rng.normal(size=(30, 3)), rng.normal(size=30)
     Phi[0], y[1] = 40.0, 60.0  # one of high leverage, one far off

@@ -7,9 +7,9 @@ import pytest
 from scipy.special import gammaln
 
 from bdkn.inference import Combination, Forecast, Prior, Spectrum, Statistics, combine
-from bdkn.inference import regression as module
-from bdkn.inference.posteriors import posterior
-from bdkn.inference.regression import FewRows
+from bdkn.inference import few_rows as module
+from bdkn.inference.few_rows import FewRows
+from bdkn.inference.posterior import posterior
 
 N, H = 50, 150
 

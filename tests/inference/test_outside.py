@@ -1,4 +1,4 @@
-"""Variance far from the training rows: a random function that the data tell nothing about."""
+"""Variance far from the training rows: a random function on which the data do not depend."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The compiled step for few rows against the careful way for all, and where the one hands over to the other."""
+"""The compiled step for few rows against the code for all rows, and the choice between the two."""
 
 from __future__ import annotations
 
@@ -6,25 +6,20 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from designs import problem, problems
+from designs import problem, problems, published_without_compiled_code
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_t
 
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import Posterior, Prior, Statistics, published, published_combination
-from bdkn.inference.published import published_from_statistics
 from bdkn.inference.rowwise import leverage, whitened
 
 quick = settings(max_examples=60, deadline=None)
 
 
-def carefully(Phi, y):
-    return published_from_statistics(Statistics.from_rows(Phi, y), "paper")
-
-
 def is_compiled(*chunks, prior_variance="paper"):
-    """Tell whether the combination of the chunks is found without their statistics."""
+    """Return whether the combination of the chunks is computed without their statistics."""
     with mock.patch.object(published, "Statistics", wraps=Statistics) as statistics:
         published_combination(chunks, prior_variance)
     return not statistics.from_chunks.called
@@ -47,7 +42,7 @@ def assert_same(found, expected, rtol=1e-9):
 @given(problems(min_rows=1))
 def test_any_rows_are_combined_as_with_care(rows):
     Phi, y, _ = rows
-    assert_same(published_combination([(Phi, y)], "paper"), carefully(Phi, y))
+    assert_same(published_combination([(Phi, y)], "paper"), published_without_compiled_code((Phi, y)))
 
 
 @quick
@@ -55,7 +50,7 @@ def test_any_rows_are_combined_as_with_care(rows):
 def test_the_usual_rows_take_the_compiled_step(rows, weights, seed, noise):
     Phi, y, _ = problem(rows + weights, weights, seed, noise)
     assert is_compiled((Phi, y))
-    assert_same(published_combination([(Phi, y)], "paper"), carefully(Phi, y))
+    assert_same(published_combination([(Phi, y)], "paper"), published_without_compiled_code((Phi, y)))
 
 
 def test_the_evidence_is_the_density_of_the_targets():
@@ -80,7 +75,7 @@ def test_the_evidence_is_the_density_of_the_targets():
     assert found.evidence == pytest.approx(proper - (a * np.log(b) - gammaln(a)), rel=1e-6)
 
 
-def test_what_wants_care_gets_it():
+def test_rows_that_need_care_are_not_fitted_by_the_compiled_step():
     Phi, y, rng = problem(40, 4)
     assert is_compiled((Phi, y), prior_variance="paper")
     assert not is_compiled((Phi, y), prior_variance="evidence")
@@ -98,11 +93,14 @@ def test_what_wants_care_gets_it():
 
 def test_chunks_are_combined_whole():
     Phi, y, _ = problem(40, 4)
-    assert_same(published_combination(iter([(Phi[:20], y[:20]), (Phi[20:], y[20:])]), "paper"), carefully(Phi, y))
+    assert_same(
+        published_combination(iter([(Phi[:20], y[:20]), (Phi[20:], y[20:])]), "paper"),
+        published_without_compiled_code((Phi, y)),
+    )
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e151, 1e200])
-def test_rows_that_are_not_finite_are_told(bad):
+def test_rows_that_are_not_finite_are_refused(bad):
     Phi, y, _ = problem(20, 3)
     Phi[4, 1] = bad
     with pytest.raises(InvalidParameterError, match="Phi and y must be finite"):
@@ -110,7 +108,7 @@ def test_rows_that_are_not_finite_are_told(bad):
 
 
 @pytest.mark.parametrize("chunks", [[], [(np.ones(3), np.ones(3))], [(np.ones((3, 2)), np.ones(2))]])
-def test_what_are_no_rows_is_told(chunks):
+def test_chunks_without_rows_are_refused(chunks):
     with pytest.raises(InvalidParameterError, match=r"chunks must hold|Phi must be"):
         published_combination(chunks, "paper")
 
@@ -157,10 +155,10 @@ def test_a_chunk_may_be_overwritten_by_the_next():
             buffer[:], targets[:] = Phi[rows], y[rows]
             yield buffer, targets
 
-    assert_same(published_combination(reused(), "paper"), carefully(Phi, y))
+    assert_same(published_combination(reused(), "paper"), published_without_compiled_code((Phi, y)))
 
 
-def test_a_noise_of_the_wrong_length_is_told():
+def test_a_noise_of_the_wrong_length_is_refused():
     Phi, y, _ = problem(20, 3)
     with pytest.raises(InvalidParameterError, match="noise must be a number, or one per row of 20; got shape"):
         published_combination([(Phi, y)], "paper").posterior.location_scale(Phi, np.ones(3))

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bdkn.inference.factor import residual
+from bdkn.inference.statistics import residual
 
 
 def exact(Phi, y, beta):

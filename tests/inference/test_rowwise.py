@@ -1,4 +1,4 @@
-"""Compiled loops against their twins in NumPy, and the switch between them."""
+"""Compiled loops against the same loops in NumPy, and the switch between them."""
 
 from __future__ import annotations
 

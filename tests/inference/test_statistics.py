@@ -64,7 +64,7 @@ def test_the_residual_norm_keeps_its_digits_when_a_later_chunk_fits_perfectly():
 
 @quick
 @given(problems(), st.integers(1, 20))
-def test_chunks_of_any_size_say_the_same(data, chunk_rows):
+def test_chunks_of_any_size_have_the_same_statistics(data, chunk_rows):
     Phi, y, _ = data
     assert_same(Statistics.from_rows(Phi, y, chunk_rows=chunk_rows), Statistics.from_rows(Phi, y))
 

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 from scipy.stats import t as student_t
 
 from bdkn.errors import InvalidParameterError
-from bdkn.inference import Absorbed, Forecast, Prior, Statistics, combine, fit_tails, leave_one_out, posterior, rowwise
+from bdkn.inference import (
+    Absorbed,
+    Forecast,
+    Prior,
+    Statistics,
+    StudentTProcess,
+    block_posterior,
+    combine,
+    fit_tails,
+    leave_one_out,
+    posterior,
+    rowwise,
+    transformed_features,
+)
 from bdkn.inference.combination import _loss
 from bdkn.inference.conformal import upper_end, weights_without_each
-from bdkn.inference.factor import Factor
-from bdkn.inference.posteriors import StudentTProcess, block_posterior, transformed_features
 from bdkn.inference.published import published_combination
-from bdkn.inference.updating import _squared_targets
 from bdkn.predictive import StudentT
 
 
@@ -49,16 +57,6 @@ def test_whole_numbers_are_taken_for_floats():
 def test_members_of_no_columns_are_refused_by_the_published_model():
     with pytest.raises(InvalidParameterError, match="at least one weight"):
         published_combination([(np.empty((3, 0)), np.ones(3))], "paper")
-
-
-def test_squared_targets_are_those_of_the_rows():
-    rng = np.random.default_rng(1)
-    Phi, y, w, c = rng.normal(size=(20, 3)), 5.0 + rng.normal(size=20), rng.uniform(1, 2, 20), rng.uniform(1, 3, 20)
-    stats = Statistics.from_rows(Phi, y, precision=w, counts=c)
-    assert _squared_targets(stats) == pytest.approx(np.sum(w * c * y**2), rel=1e-12)
-    about = replace(stats, factor=Factor(stats.root - np.outer(stats.root[:, :3] @ [1.0, 2.0, 3.0], [0, 0, 0, 1]),
-                                         np.array([1.0, 2.0, 3.0])))  # fmt: skip
-    assert _squared_targets(about) == pytest.approx(np.sum(w * c * y**2), rel=1e-12)
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e5])
@@ -109,11 +107,10 @@ def test_blocks_take_whole_numbers_for_floats():
 @pytest.mark.parametrize(("root", "Phi"), [((2, 2), (3, 1)), ((1, 2), (3, 2)), ((2, 1), (3, 2)), ((2, 2), (2,))])
 def test_compiled_code_gets_only_roots_and_rows_that_fit(root, Phi):
     with pytest.raises(InvalidParameterError, match=r"root must be \(H, H\) for Phi \(n, H\); got"):
-        rowwise._check_shapes(np.ones(root), np.ones(Phi))
-    rowwise._check_shapes(np.ones((2, 2)), np.ones((3, 2)))
+        rowwise.leverage(np.ones(root), np.ones(Phi))
 
 
-def test_weights_without_the_only_row_that_knows_one_are_finite():
+def test_weights_without_the_only_row_that_determines_one_are_finite():
     Phi, y = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.array([1.0, 2.0, 5.0])
     post = posterior(Statistics.from_rows(Phi, y), Prior.isotropic(2, 1e20))
     found = weights_without_each(post, Phi, y, np.ones(3))
@@ -127,7 +124,7 @@ def test_the_shape_of_a_prior_is_a_finite_number(a0):
         Prior(0.0, [1.0, 1.0], a0=a0)
 
 
-def test_a_row_has_the_noise_of_the_model_unless_told_otherwise():
+def test_a_row_has_the_noise_of_the_model_by_default():
     Phi, y = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 2.0, 4.0])
     post = posterior(Statistics.from_rows(Phi, y), Prior.isotropic(2, 1.0))
     np.testing.assert_array_equal(post.location_scale(Phi), post.location_scale(Phi, 1.0))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats as sp
 from scipy.optimize import minimize
 
-from bdkn.inference.combination import Tails, _loss, fit_tails, mean_log_density
+from bdkn.inference.combination import Tails, _loss, fit_tails
 from bdkn.predictive import StudentT
 
 quick = settings(max_examples=40, deadline=None)
@@ -83,14 +83,6 @@ def test_the_loss_is_that_of_the_best_scale_wherever_the_search_begins(df, start
     assert loss == pytest.approx(-share @ sp.t.logpdf(z, df, 0.0, scale), rel=1e-12)
     for other in (0.999 * scale, 1.001 * scale):
         assert loss < -share @ sp.t.logpdf(z, df, 0.0, other)
-
-
-def test_the_mean_log_density_counts_rows():
-    loc, scale, y = np.zeros(3), np.array([1.0, 2.0, 3.0]), np.array([0.5, -1.0, 2.0])
-    counts = np.array([1.0, 0.0, 4.0])
-    expected = (sp.t.logpdf(0.5, 4.0) + 4.0 * sp.t.logpdf(2.0, 4.0, 0.0, 3.0)) / 5.0
-    assert mean_log_density(4.0, loc, scale, y, counts) == pytest.approx(expected)
-    assert mean_log_density(4.0, loc, scale, y, None) == pytest.approx(sp.t.logpdf(y, 4.0, loc, scale).mean())
 
 
 def test_rows_fitted_exactly_are_counted_too():

@@ -130,8 +130,8 @@ def test_forgetting_is_never_having_seen(seed, kept, gone):
 def test_all_that_was_absorbed_can_be_removed():
     rng = np.random.default_rng(0)
     state, _, _ = fitted(rng)
-    told = state.statistics_of(*rows_of(rng, 30))
-    assert_same(state.add(told).remove(told).combination(), state.fitted, rtol=1e-14)
+    rows = state.statistics_of(*rows_of(rng, 30))
+    assert_same(state.add(rows).remove(rows).combination(), state.fitted, rtol=1e-14)
 
 
 @pytest.mark.parametrize("change", [("y", 50.0), ("means", 3.0)])

@@ -61,7 +61,7 @@ def test_it_is_the_integral_over_the_prior_variance(seed, apart):
     assert weights.log_bayes_factor == pytest.approx(factor, abs=0.02)
 
 
-def test_alike_members_have_wide_intervals_and_are_not_told_apart():
+def test_alike_members_have_wide_intervals_and_do_not_differ():
     forecast, y = example(n=300, apart=1e-3)
     found = combine(forecast, y)
     weights = average_weights(found, forecast, y)
@@ -71,7 +71,7 @@ def test_alike_members_have_wide_intervals_and_are_not_told_apart():
     assert np.all(found.posterior.weights().scale[:3] < 0.01)  # given the prior variance of the highest evidence
 
 
-def test_members_of_different_worth_are_told_apart_and_intervals_cover():
+def test_members_of_different_quality_differ_and_intervals_cover():
     truth, held = np.array([0.8, 0.2, 0.0]), []
     for seed in range(40):
         forecast, y = example(n=200, seed=seed, β=truth)

@@ -12,9 +12,10 @@ from designs import problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bdkn.inference import Prior, Spectrum, Statistics, choose_prior_variance, factor, log_evidence, posterior
+from bdkn.inference import Prior, Spectrum, Statistics, choose_prior_variance, log_evidence, posterior
 from bdkn.inference import evidence as prior_variance
-from bdkn.inference.conjugate import _log_volume
+from bdkn.inference import statistics as factor
+from bdkn.inference.posterior import _log_volume
 
 quick = settings(max_examples=50, deadline=None)
 LIMIT = factor.WELL_CONDITIONED

@@ -65,7 +65,7 @@ def test_rows_with_equal_inputs_are_kept_together_but_counted():
     three = np.tile(np.arange(100), 3)
     found = find_repeated_rows(X[three], RNG.normal(size=300))
     assert not found.copies.any()
-    same = found.settings[:, None] == found.settings
+    same = found.sets[:, None] == found.sets
     np.testing.assert_array_equal(same, three[:, None] == three)
     often = np.tile(np.arange(5), 60)  # a new row is likely to have one of these five settings
     assert find_repeated_rows(X[often], RNG.normal(size=300)) is None

@@ -34,7 +34,7 @@ KNOWN = {
 
 
 @pytest.mark.parametrize("transformer", KNOWN.values(), ids=KNOWN)
-def test_maps_undo_what_the_transformer_does(transformer):
+def test_maps_invert_the_transformer(transformer):
     z = transformer.fit_transform(Y)[:, 0]
     for map_ in target_maps(transformer):
         z = map_.inverse(z)

@@ -14,7 +14,7 @@ from bdkn.predictive import (
     Transformed,
     join,
 )
-from bdkn.predictive.expectation import GAUSS, KRONROD, NODES, absolute_mean, excess_and_shortfall, expectation
+from bdkn.predictive.expectation import GAUSS, KRONROD, NODES, excess_and_shortfall, expectation
 from bdkn.testing import check_predictive
 
 KINDS = (
@@ -58,7 +58,7 @@ def test_each_row_has_one_prediction():
 
 def test_mean_distances_are_integrals(joined):
     y = np.tile([-1.0, 0.5, 3.0], (8, 1))
-    found, (excess, shortfall) = absolute_mean(joined, y), excess_and_shortfall(joined, y)
+    found, (excess, shortfall) = joined._absolute_mean(y), excess_and_shortfall(joined, y)
     for i in range(8):
         for k in range(3):
             below = quad(lambda x, d=joined[i]: d.cdf(x)[0], -np.inf, y[i, k], limit=200)[0]
@@ -71,14 +71,9 @@ def test_mean_distances_are_integrals(joined):
 def test_mean_distances_of_point_masses_and_heavy_tails():
     y = np.full((3, 1), 3.0)
     heavy = StudentT([1.0, 5.0, np.inf], [1.0, 1.0, 1.0], [1.0, 0.0, 0.0])
-    np.testing.assert_allclose(absolute_mean(heavy, y), [[np.inf], [2.0], [2.0]])
+    np.testing.assert_allclose(heavy._absolute_mean(y), [[np.inf], [2.0], [2.0]])
     limit = StudentT(np.inf, [1.0], 2.0)
-    np.testing.assert_allclose(absolute_mean(limit, y[:1]), absolute_mean(Gaussian([1.0], 2.0), y[:1]))
-
-
-def test_kinds_that_are_not_known():
-    assert absolute_mean(object(), np.zeros((1, 1))) is None
-    assert excess_and_shortfall(object(), np.zeros((1, 1))) is None
+    np.testing.assert_allclose(limit._absolute_mean(y[:1]), Gaussian([1.0], 2.0)._absolute_mean(y[:1]))
 
 
 def test_the_rule_is_exact_for_polynomials():
@@ -92,7 +87,7 @@ def test_the_rule_is_exact_for_polynomials():
 @pytest.mark.parametrize(
     ("function", "exact"),
     [
-        (lambda y: np.abs(y - 0.5), lambda dist: absolute_mean(dist, np.full((len(dist), 1), 0.5))[:, 0]),
+        (lambda y: np.abs(y - 0.5), lambda dist: dist._absolute_mean(np.full((len(dist), 1), 0.5))[:, 0]),
         (lambda y: (y > 0.7) * 1.0, lambda dist: 1.0 - dist.cdf(0.7)),
         (lambda y: y**2, lambda dist: dist.var() + dist.mean() ** 2),
         (lambda y: np.full(y.shape, 3.0), lambda dist: np.full(len(dist), 3.0)),

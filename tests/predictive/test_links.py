@@ -16,7 +16,8 @@ from bdkn.predictive import (
     Transformed,
     YeoJohnsonLink,
 )
-from bdkn.predictive.transformed import AsinhLink, BoxCoxLink, QuantileLink, TargetMap
+from bdkn.predictive.links import AsinhLink, BoxCoxLink, QuantileLink
+from bdkn.predictive.transformed import TargetMap
 
 INF = np.inf
 

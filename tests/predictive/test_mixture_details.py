@@ -78,7 +78,7 @@ def test_points_and_numbers_that_overflow():
     dist = mixture(scale=(0.0, 1e200))
     np.testing.assert_array_equal(dist.ppf([0.0, 0.5, 1.0])[0], 0.0)
     np.testing.assert_array_equal(dist.crps([[-2.0, 3.0]] * 2)[0], [2.0, 3.0])
-    np.testing.assert_array_equal(dist.absolute_mean(np.array([[-2.0, 0.0, 3.0]] * 2))[0], [2.0, 0.0, 3.0])
+    np.testing.assert_array_equal(dist._absolute_mean(np.array([[-2.0, 0.0, 3.0]] * 2))[0], [2.0, 0.0, 3.0])
     np.testing.assert_array_equal(dist.var(), [0.0, np.inf])
     narrow = mixture(scale=(1e-300, 1e-300))
     np.testing.assert_allclose(narrow.crps([1e300, -1e300]), 1e300)
@@ -89,7 +89,7 @@ def test_the_mean_distance_of_each_row():
     dist, y = mixture(), np.array([[-1.0, 0.4], [2.0, 7.0]])
     draws = dist.rvs(200_000, 1)
     expected = [[np.abs(draws[i] - y[i, k]).mean() for k in range(2)] for i in range(2)]
-    np.testing.assert_allclose(dist.absolute_mean(y), expected, rtol=0.01)
+    np.testing.assert_allclose(dist._absolute_mean(y), expected, rtol=0.01)
 
 
 def test_infinite_degrees_of_freedom_are_a_gaussian():

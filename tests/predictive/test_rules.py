@@ -12,7 +12,7 @@ from bdkn.predictive import Gaussian, GaussianMixture, StudentT
 from bdkn.predictive import expectation as module
 from bdkn.predictive import transformed as quadrature
 from bdkn.predictive.expectation import _AT_END, NODES, expectation
-from bdkn.predictive.transformed import END, Beyond, _panels, gaussian_moments, path
+from bdkn.predictive.transformed import END, _panels, gaussian_moments, integrals_beyond, path
 
 
 @pytest.mark.parametrize(("panels", "order"), [(1, 5), (3, 4)])
@@ -25,9 +25,9 @@ def test_panels_integrate_polynomials(panels, order):
 
 
 @pytest.mark.parametrize("κ", [0.2, 0.45])
-def test_what_lies_beyond_is_the_integral_of_a_power_law(κ):
+def test_integrals_beyond_the_last_quantile_are_those_of_a_power_law(κ):
     last, rise = np.array([3.0]), np.array([1.5])
-    found = Beyond.of(last, rise, np.array([[2.0**κ, 1.0]]))
+    found = integrals_beyond(last, rise, np.array([[2.0**κ, 1.0]]))
 
     def integral(function):
         return quad(lambda w: function(w) * 1.5, 1.0, np.inf)[0]
@@ -39,7 +39,9 @@ def test_what_lies_beyond_is_the_integral_of_a_power_law(κ):
 
 
 def test_scores_of_tails_without_a_mean():
-    found = Beyond.of(np.ones(3), np.array([1.0, 1.0, 0.0]), np.array([[2.0**1.9, 1.0], [2.0**2.5, 1.0], [8.0, 1.0]]))
+    found = integrals_beyond(
+        np.ones(3), np.array([1.0, 1.0, 0.0]), np.array([[2.0**1.9, 1.0], [2.0**2.5, 1.0], [8.0, 1.0]])
+    )
     np.testing.assert_allclose(found.score / END**2, [1.9 / 0.1, 2.5e9, 0.0])
     np.testing.assert_array_equal([found.first, found.second], [[np.inf, np.inf, 0.0]] * 2)
 
@@ -48,10 +50,10 @@ def test_tails_without_moments_and_rows_without_tails():
     κ = np.array([0.5, 0.7, 1.0, 1.3, 0.7, 0.0])
     reach = np.column_stack([2.0**κ, np.ones(6)])
     rise = np.array([1.0, 1.0, 1.0, 1.0, 0.0, 1.0])
-    found = Beyond.of(np.ones(6), rise, reach)
+    found = integrals_beyond(np.ones(6), rise, reach)
     np.testing.assert_allclose(found.first, END * np.array([1.0, 7.0 / 3.0, np.inf, np.inf, 0.0, 0.0]))
     np.testing.assert_array_equal(found.second, [np.inf] * 4 + [0.0, 0.0])
-    nothing = Beyond.of(np.zeros(1), np.zeros(1), np.zeros((1, 2)))
+    nothing = integrals_beyond(np.zeros(1), np.zeros(1), np.zeros((1, 2)))
     assert (nothing.first[0], nothing.second[0], nothing.score[0]) == (0.0, 0.0, 0.0)
 
 

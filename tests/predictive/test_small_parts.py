@@ -18,7 +18,8 @@ from bdkn.predictive import (
     base,
     join,
 )
-from bdkn.predictive import expectation as absolute
+from bdkn.predictive.expectation import excess_and_shortfall
+from bdkn.predictive.location_scale import repeated
 
 
 def test_a_power_takes_targets_of_any_size_without_a_warning():
@@ -32,15 +33,15 @@ def test_a_power_below_zero_has_an_image_that_ends():
     np.testing.assert_allclose(link.inverse(link.forward(np.array([0.5, 10.0]))), [0.5, 10.0])
 
 
-def test_draws_are_told_by_the_bytes_they_need(monkeypatch):
-    told = []
-    monkeypatch.setattr(base, "check_memory", lambda *given: told.append(given))
+def test_memory_of_draws_is_checked_by_their_bytes(monkeypatch):
+    checked = []
+    monkeypatch.setattr(base, "check_memory", lambda *given: checked.append(given))
     base.check_draws("size", 3, 5)
-    assert told == [("size=5 draws of 3 rows", 120.0, "draw fewer at once")]
+    assert checked == [("size=5 draws of 3 rows", 120.0, "draw fewer at once")]
 
 
 def test_numbers_that_are_repeated_take_no_memory_and_cannot_be_changed():
-    many = base.repeated(np.array(2.5), (3, 4))
+    many = repeated(np.array(2.5), (3, 4))
     np.testing.assert_array_equal(many, np.full((3, 4), 2.5))
     assert many.strides == (0, 0)
     with pytest.raises(ValueError, match="read-only"):
@@ -53,7 +54,7 @@ def test_a_joint_density_is_that_of_all_rows(shape):
         MultivariateT(3.0, np.zeros(2), np.eye(2)).logpdf(np.zeros(shape))
 
 
-def test_an_interval_covers_nine_tenths_unless_told_otherwise():
+def test_an_interval_covers_nine_tenths_by_default():
     dist = join([Gaussian([0.0], 1.0), StudentT(3.0, [1.0], 2.0)], [[0], [1]])
     for part in (dist, Gaussian([0.0], 1.0)):
         np.testing.assert_array_equal(part.interval(), part.interval(0.9))
@@ -71,11 +72,11 @@ def test_a_covariance_needs_more_than_two_degrees_of_freedom():
         MultivariateT(2.0, np.zeros(2), np.eye(2)).cov()
 
 
-def test_distances_are_unknown_where_those_of_a_part_are(monkeypatch):
+def test_mean_distances_are_unknown_if_those_of_a_part_are(monkeypatch):
     dist = join([Gaussian([0.0], 1.0), StudentT(3.0, [1.0], 2.0)], [[0], [1]])
-    assert absolute.absolute_mean(dist, np.zeros((2, 1))) is not None
-    monkeypatch.setattr(absolute, "absolute_mean", lambda part, y: None)
-    assert absolute._joined(dist, np.zeros((2, 1))) is None
+    assert excess_and_shortfall(dist, np.zeros((2, 1))) is not None
+    monkeypatch.setattr(StudentT, "_absolute_mean", base.Predictive._absolute_mean)
+    assert excess_and_shortfall(dist, np.zeros((2, 1))) is None
 
 
 def test_the_scale_of_joined_rows_is_that_of_each_or_of_its_widest_component():
@@ -85,9 +86,7 @@ def test_the_scale_of_joined_rows_is_that_of_each_or_of_its_widest_component():
 
 def test_the_distance_from_a_row_without_width_is_that_from_its_value():
     dist = Transformed(Gaussian([1.0, 0.0], [0.0, 0.5]), LogLink())
-    np.testing.assert_allclose(
-        absolute.absolute_mean(dist, np.array([[1.0, 5.0]] * 2))[0], np.abs(np.array([1.0, 5.0]) - np.e)
-    )
+    np.testing.assert_allclose(dist._absolute_mean(np.array([[1.0, 5.0]] * 2))[0], np.abs(np.array([1.0, 5.0]) - np.e))
 
 
 @pytest.mark.parametrize("z", [0.5, 1e6, 1e12])

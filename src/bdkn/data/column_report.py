@@ -95,7 +95,7 @@ class ColumnReport:
         return str(self)
 
 
-def tell_copies(encoder: TableEncoder, inputs: FloatArray, y: FloatArray) -> None:
+def warn_of_target_copies(encoder: TableEncoder, inputs: FloatArray, y: FloatArray) -> None:
     """Warn of columns of numbers that repeat the target."""
     if len(y) < 10 or np.ptp(y) == 0:
         return

@@ -344,7 +344,7 @@ class Splitting:
                 "another way, pass their groups",
                 RepeatedRowsWarning,
             )
-        sets = None if found.settings is None else found.settings[~found.copies]
+        sets = None if found.sets is None else found.sets[~found.copies]
         return replace(self, used=self.used[~found.copies], sets=sets)
 
 

@@ -49,12 +49,12 @@ Keys = NDArray[np.uint64]
 class RepeatedRows:
     """Rows of a table that repeat others.
 
-    ``copies`` is True for a row that repeats an earlier one, inputs and target. ``settings`` is a number for each row,
+    ``copies`` is True for a row that repeats an earlier one, inputs and target. ``sets`` is a number for each row,
     equal for rows with equal inputs, whose targets may differ; None if equal inputs need no attention.
     """
 
     copies: BoolArray
-    settings: IndexArray | None
+    sets: IndexArray | None
 
 
 def find_repeated_rows(X: Any, y: FloatArray) -> RepeatedRows | None:
@@ -92,13 +92,13 @@ def find_repeated_rows(X: Any, y: FloatArray) -> RepeatedRows | None:
         copies = np.zeros(n, dtype=bool)
         distinct = np.arange(n)
 
-    settings, n_distinct = None, len(distinct)
+    sets, n_distinct = None, len(distinct)
     found, first = np.unique(inputs[distinct], return_index=True)
     if max(_MIN_DISTINCT, n_distinct / _MAX_ROWS) <= len(found) < n_distinct:
         expected = _chance(_parts(X), distinct[first]) * n_distinct**2 / 2
         if _pairs(inputs[distinct]) >= _BEYOND_CHANCE * expected:
-            settings = np.searchsorted(found, inputs)
-    return RepeatedRows(copies, settings) if copies.any() or settings is not None else None
+            sets = np.searchsorted(found, inputs)
+    return RepeatedRows(copies, sets) if copies.any() or sets is not None else None
 
 
 def _pairs(keys: Keys) -> float:

@@ -18,7 +18,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
 from bdkn.arrays import check_readable, read_numbers
-from bdkn.data.column_report import tell_copies
+from bdkn.data.column_report import warn_of_target_copies
 from bdkn.data.dask_rows import DaskRows
 from bdkn.data.encoder import TableEncoder
 from bdkn.data.folds import Folds, OwnFolds, Splitting
@@ -121,7 +121,7 @@ class TrainingData:
         encoder, inputs = encoder.learn(rows.X, rows.y, rows.counts, self.splitting.sets)
         if not self.is_new:
             return self.reader, replace(rows, X=inputs)
-        tell_copies(encoder, inputs, rows.y)
+        warn_of_target_copies(encoder, inputs, rows.y)
         return replace(self.reader, encoder=encoder), replace(rows, X=inputs)
 
     def sets_of(self, numbers: IndexArray | None) -> IndexArray | None:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bdkn.blocks import PREDICTED_ROWS, row_slices
 from bdkn.data.rows import Rows
-from bdkn.data.scaling import Encoder, Standardizer, TargetScaler
+from bdkn.data.scaling import Standardizer, TargetScaler
 from bdkn.ensemble.cross_fitting import Candidates, FoldGrid, Members, NetworkGrid
 from bdkn.ensemble.held_out import HeldOut, MemberScores, ScoredPart, constant_variance
 from bdkn.errors import DivergedError
@@ -56,7 +56,7 @@ class NetworkEnsemble:
 
     names: Annotated[tuple[str, ...], sizes(H=len)]
     networks: Annotated[Predictor, Part(Networks, EncodedNetworks, MixedNetworks), sizes(p="n_columns")]
-    inputs: Annotated[Encoder, Part(Standardizer), sizes(p="n_columns")]
+    inputs: Annotated[Standardizer, sizes(p="n_columns")]
     targets: TargetScaler
     variances: Annotated[FloatArray | None, floats("H", above=0.0)] = None
 
@@ -223,7 +223,7 @@ class NetworkMembers:
 
 
 def network_members(
-    candidates: Candidates, inputs: Encoder, targets: TargetScaler, engine: str
+    candidates: Candidates, inputs: Standardizer, targets: TargetScaler, engine: str
 ) -> tuple[NetworkMembers, HeldOut, BoolArray]:
     """Return candidates as members, their held-out predictions, and which of them did not diverge.
 

@@ -22,7 +22,7 @@ from bdkn.errors import (
     warn_user,
 )
 from bdkn.inference import Combination, combine
-from bdkn.inference.regression import MAX_TEMPERING
+from bdkn.inference.combination import MAX_TEMPERING
 from bdkn.storage.fields import Either, Number, Text, stored
 from bdkn.threads import one_blas_thread, run_on_threads
 from bdkn.typing import BoolArray, FloatArray, IndexArray

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
-
-from bdkn.inference.combination import Combination, Tails, fit_tails
-from bdkn.inference.conjugate import Prior, log_evidence
+from bdkn.inference.combination import Combination, Tails, combine, fit_tails
 from bdkn.inference.evidence import Spectrum, choose_prior_variance
 from bdkn.inference.forecast import Forecast, Outside
-from bdkn.inference.posteriors import (
+from bdkn.inference.posterior import (
     BlockPosterior,
     Posterior,
-    StudentTProcess,
+    Prior,
     block_posterior,
-    induced_kernel,
     leave_one_out,
+    log_evidence,
     posterior,
-    prior_mean,
-    transformed_features,
 )
+from bdkn.inference.process import StudentTProcess, induced_kernel, prior_mean, transformed_features
 from bdkn.inference.published import published_combination
-from bdkn.inference.regression import combine
 from bdkn.inference.rowwise import compiled
 from bdkn.inference.statistics import Statistics
 from bdkn.inference.updating import Absorbed
@@ -54,11 +48,3 @@ __all__ = [
     "published_combination",
     "transformed_features",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "plain_combination":
-        text = "plain_combination is now called published_combination; the old name will be removed in bdkn 0.3"
-        warnings.warn(text, FutureWarning, stacklevel=2)
-        return published_combination
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,4 @@
-"""The combination of members: predictive, tempering and tails.
-
-The posterior's own degrees of freedom, 2aₙ, describe how well σ² is known. Residuals of real data have heavier tails
-than that, so both numbers are chosen anew, and the predictive stays a Student-t.
+"""The combination of members: a Bayesian linear model on their means, with tempered noise and tails of its own.
 
 yᵢ = φᵢᵀβ + α + εᵢ,   εᵢ ~ N(0, σ² vᵢ^τ),   β_h ~ N(1/H, σ² t),   α ~ N(0, σ² t),
 
@@ -9,155 +6,170 @@ with v the ensemble's own predictive variance. The constant is one more member, 
 t = σ_β² the model is conjugate; both are chosen by evidence under weak priors: √(σ² t) is half-t with three degrees of
 freedom and of size 1/H, τ exponential. The prior of the weights pulls towards the equally weighted ensemble, and so
 adds no noise of its own. τ = 0 is the paper's constant noise; τ = 1 with β = 1/H and σ² = 1 is the deep ensemble.
+
+The posterior's own degrees of freedom, 2aₙ, describe how precisely σ² is determined. Residuals of real data have
+heavier tails than that, so degrees of freedom and a factor on the scale are chosen by the leave-one-out score, and the
+predictive stays a Student-t.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Annotated, Self
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, stdtr, stdtrit
 
+from bdkn.errors import check_choice, check_number
+from bdkn.inference.evidence import choose_prior_variance
+from bdkn.inference.few_rows import FewRows
 from bdkn.inference.forecast import Forecast
-from bdkn.inference.posteriors import Posterior, leave_one_out
-from bdkn.inference.rowwise import leverage
+from bdkn.inference.posterior import Posterior, Prior, leave_out, log_evidence, posterior, without_rounding
+from bdkn.inference.rowwise import leverage, location_scale
+from bdkn.inference.statistics import Statistics
 from bdkn.predictive import StudentT
 from bdkn.predictive.location_scale import student_t_logpdf
 from bdkn.storage.fields import Extended, NonNegative, Number, Positive, must, stored
 from bdkn.typing import FloatArray
 
+MAX_TEMPERING = 2.0
+"""Largest power τ of the members' variance in the noise variance."""
+
+MAX_WEIGHT_VARIANCE = 1.0
+"""Largest prior variance of a weight. Weights far beyond one have no meaning in an ensemble, but can undo the effect of
+held-out rows on members that predict little but a mean: such members err against the held-out rows."""
+
+_TEMPERING_RATE = 3.0
+"""Rate of the exponential prior of τ: the log evidence that a noise variance v must gain over constant noise. Twenty
+rows are easily better described by some power of v; that of thousands is decided by the rows alone."""
+
+_EXACT = 1e100
+"""Finite value, for a search, of the infinite log evidence of members that are exactly right."""
+
 _HEAVIEST = 2.1
-"""Degrees of freedom are kept above two, or predictions would have no variance."""
+"""Smallest degrees of freedom: with two, predictions would have no variance."""
 
 _STEPS = 50
+"""Maximum number of Newton steps for the scale of a Student-t."""
+
+_SPREAD_ROWS = 81.0
+"""Number, divided by n³, of rows that the variance of the targets counts as in the scale of predictions."""
+
+_MOST_SAVED = 0.8
+"""Largest share of a row's squared error that averaging over fits may save: that of five fits."""
 
 
-@stored
-@dataclass(frozen=True)
-class Tails:
-    """Degrees of freedom in place of the posterior's own, and a factor on the scale.
-
-    Parameters
-    ----------
-    df : float
-        Degrees of freedom ν.
-    scale : float
-        Factor κ on the scale.
-
-    Examples
-    --------
-    >>> from bdkn.inference import Tails
-    >>> from bdkn.predictive import StudentT
-    >>> heavier = Tails(df=4.0, scale=0.9).replace_in(StudentT(100.0, [0.0], [2.0]))
-    >>> print(heavier.df, heavier.scale)
-    [4.] [1.8]
-    """
-
-    df: Annotated[float, Number(above=0.0, infinite=True)]
-    scale: NonNegative
-
-    def replace_in(self, dist: StudentT) -> StudentT:
-        """Return the distribution with these tails in place of its own."""
-        return StudentT(self.df, dist.loc, self.scale * dist.scale)
-
-
-def fit_tails(predicted: StudentT, y: ArrayLike, counts: ArrayLike | None = None) -> Tails | None:
-    """Return the tails under which targets have the highest mean log density.
+def combine(
+    forecast: Forecast,
+    y: ArrayLike,
+    counts: ArrayLike | None = None,
+    *,
+    prior_variance: str | float = "evidence",
+    tempering: str | float = "evidence",
+    tails: str = "loo",
+) -> Combination:
+    """Fit the Bayesian linear model to what members predict for held-out rows.
 
     Parameters
     ----------
-    predicted : StudentT
-        Predictives of the rows that were made without them, as by ``leave_one_out``. Their degrees of freedom are the
-        most that is considered.
+    forecast : Forecast
+        The members' predictions for rows that they were not trained on.
     y : array-like (n,)
-        Targets.
+        Targets of these rows.
     counts : array-like (n,), optional
         How often each row is counted.
+    prior_variance : {"evidence", "paper"} or float, default="evidence"
+        Prior variance of the weights in units of the noise, as in ``choose_prior_variance``; for "evidence" with a
+        prior by which weights deviate from 1/H by about 1/H.
+    tempering : "evidence" or float, default="evidence"
+        The power τ of the members' variance in the noise variance, from 0 to 2; "evidence" chooses it, under an
+        exponential prior that asks for three units of log evidence per unit of τ.
+    tails : {"loo", "posterior"}, default="loo"
+        Tails of the predictive: chosen by the leave-one-out score, or those of the posterior.
 
     Returns
     -------
-    Tails or None
-        None where the rows do not determine the tails: with two degrees of freedom, or if half of the observations are
-        predicted exactly.
+    Combination
+        The fitted model.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from bdkn.inference import fit_tails
-    >>> from bdkn.predictive import StudentT
-    >>> y = np.random.default_rng(0).standard_t(3.0, size=2000)
-    >>> tails = fit_tails(StudentT(1000.0, np.zeros(2000), 1.0), y)
-    >>> print(round(tails.df, 1), round(tails.scale, 2))
-    3.2 0.99
+    >>> from bdkn.inference import Forecast, combine
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.normal(size=200)
+    >>> means = np.column_stack([truth, -truth]) + 0.3 * rng.normal(size=(200, 2))
+    >>> combination = combine(Forecast.of(means, np.full((200, 2), 0.1)), truth, tempering=0.0)
+    >>> print(combination.weights.round(1))
+    [ 0.5 -0.5]
     """
+    check_choice("tails", tails, ("loo", "posterior"))
+    if isinstance(tempering, str):
+        check_choice("tempering", tempering, ("evidence",))
+    else:
+        check_number("tempering", tempering, low=0.0, high=MAX_TEMPERING)
+    Phi, target = features(forecast.means), np.asarray(y, dtype=np.float64)
+    v = forecast.noise + forecast.disagreement
     share = None if counts is None else np.asarray(counts, dtype=np.float64)
-    return best_tails(predicted.df, predicted.loc, predicted.scale, np.asarray(y, dtype=np.float64), share)
+    H = Phi.shape[1] - 1
+    μ0, weight = equal_weights(H), 1.0 / H
+    few = FewRows.of(Phi, target, μ0) if len(Phi) <= H else None
 
-
-def best_tails(
-    df: float | FloatArray, loc: FloatArray, scale: FloatArray, y: FloatArray, counts: FloatArray | None
-) -> Tails | None:
-    """Return ``fit_tails`` of Student-t distributions given by their parameters."""
-    with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 where the posterior is certain
-        z2 = ((y - loc) / scale) ** 2
-    share = np.ones_like(z2) if counts is None else counts
-    share, most = share / share.sum(), float(np.max(df))
-    if most <= _HEAVIEST or not np.isfinite(z2).all() or share @ (z2 > 0.0) <= 0.5:
-        return None
-    middle = float(np.median(z2[z2 > 0.0]))
-    bounds = np.log(_HEAVIEST), np.log(most)
-
-    room = np.empty((2, len(z2)))  # new memory for each sum would take longer than the sum
+    def quick_fit(τ: float) -> tuple[float, float] | None:
+        """Return the prior variance and the log evidence if weights are many and more than the rows."""
+        return few.evidence(v**-τ, share, prior_variance, MAX_WEIGHT_VARIANCE, weight) if few else None
 
     @cache
-    def loss(ν: float) -> tuple[float, float]:
-        return _loss(ν, middle, z2, share, room)
+    def fit(τ: float) -> tuple[Posterior, float, float]:
+        """Return the posterior, the prior variance and the log evidence for a given τ."""
+        w = v**-τ
+        if few and (found := quick_fit(τ)):
+            prior = Prior.shrinking(μ0, found[0])
+            return Posterior(*few.condition(w, share, prior), prior), *found
+        stats = Statistics.from_rows(Phi, target, precision=w, counts=share)
+        t = choose_prior_variance(stats, prior_variance, mean=μ0, widest=MAX_WEIGHT_VARIANCE, size=weight)
+        prior = Prior.shrinking(μ0, t)
+        post = without_rounding(posterior(stats, prior), stats)
+        return post, t, log_evidence(stats, post)
 
-    best = minimize_scalar(lambda log_ν: loss(float(np.exp(log_ν)))[0], bounds=bounds, method="bounded")
-    ν = min((most, float(np.exp(best.x))), key=lambda ν: loss(ν)[0])
-    return Tails(ν, loss(ν)[1])
+    def log_posterior(τ: float) -> float:
+        """Return the log evidence of τ plus its log prior."""
+        found = quick_fit(τ)
+        return min(found[1] if found else fit(τ)[2], _EXACT) - _TEMPERING_RATE * τ
 
+    if isinstance(tempering, str):  # an end of the range is chosen if it is as good as the best τ between
+        bounds, options = (0.0, MAX_TEMPERING), {"xatol": 1e-3}
+        best = minimize_scalar(lambda τ: -log_posterior(τ), bounds=bounds, method="bounded", options=options)
+        tempering = max((0.0, float(best.x), MAX_TEMPERING), key=log_posterior)
+    τ = float(tempering)
+    post, t, evidence = fit(τ)
 
-def mean_log_density(
-    df: float | FloatArray, loc: FloatArray, scale: FloatArray, y: FloatArray, counts: FloatArray | None
-) -> float:
-    """Return the mean log density of ``y`` under Student-t distributions given by their parameters."""
-    return float(np.average(student_t_logpdf(y, df, loc, scale), weights=counts))
-
-
-def _loss(
-    ν: float, start: float, z2: FloatArray, share: FloatArray, room: FloatArray | None = None
-) -> tuple[float, float]:
-    """Return the mean negative log density of residuals z = √z2 under the best scale for ν, and that scale.
-
-    The scale κ solves Σ share (ν + 1) z²/(νκ² + z²) = 1, whose left side falls with κ: Newton's method on log κ, kept
-    to steps of a factor of three. ``room`` (2, n) is memory to write to (None: new memory).
-    """
-    log_κ, (pulled, rest) = np.log(start) / 2.0, np.empty((2, len(z2))) if room is None else room
-    for _ in range(_STEPS):
-        np.multiply(z2, np.exp(-2.0 * log_κ), out=pulled)
-        np.divide(pulled, np.add(ν, pulled, out=rest), out=pulled)
-        surplus = (ν + 1.0) * (share @ pulled) - 1.0
-        slope = 2.0 * (ν + 1.0) * (share @ np.multiply(pulled, np.subtract(1.0, pulled, out=rest), out=rest))
-        step = float(np.clip(surplus / slope, -1.0, 1.0))
-        log_κ += step
-        if abs(step) < 1e-10:
-            break
-    np.multiply(z2, np.exp(-2.0 * log_κ), out=rest)
-    tail = share @ np.log1p(np.divide(rest, ν, out=rest), out=rest)
-    constant = gammaln((ν + 1.0) / 2.0) - gammaln(ν / 2.0) - np.log(ν * np.pi) / 2.0
-    return float(log_κ + (ν + 1.0) / 2.0 * tail - constant), float(np.exp(log_κ))
+    chosen, score = Tails(2.0 * post.a, 1.0), np.nan
+    if post.a > 0.5:  # a single observation has no others to be predicted by
+        df, loc, scale = leave_out(post, Phi, target, v**-τ, share)
+        if tails == "loo" and (fitted := _best_tails(df, loc, scale, target, share)):
+            chosen, df, scale = fitted, fitted.df, fitted.scale * scale
+        score = np.inf
+        if post.b > 0.0:
+            score = float(np.average(student_t_logpdf(target, df, loc, scale), weights=share))
+    level = float(np.average(v**τ, weights=share))
+    n = float(len(target) if share is None else share.sum())
+    return Combination(post, t, evidence, n, τ, level, chosen, intercept=True, score=score)
 
 
-_SPREAD_ROWS = 81.0
-"""The variance of the targets counts as this number over n³ rows in the scale of predictions."""
+def equal_weights(H: int) -> FloatArray:
+    """Return the prior mean of the weights, 1/H for each member, and of the constant, zero."""
+    return np.append(np.full(H, 1.0 / H), 0.0)
 
-_MOST_SAVED = 0.8
-"""The largest share of a row's squared error that averaging over fits may save: with five of them it saves no more."""
+
+def features(means: FloatArray) -> FloatArray:
+    """Return [Φ, 1]."""
+    Phi = np.empty((len(means), means.shape[1] + 1))
+    Phi[:, :-1], Phi[:, -1] = means, 1.0
+    return Phi
 
 
 @stored
@@ -219,11 +231,6 @@ class Combination:
         """Raise unless there is a weight of a member beside the constant."""
         must(self.weights.size >= 1, "needs a weight for at least one member")
 
-    @classmethod
-    def with_constant_noise(cls, post: Posterior, prior_variance: float, evidence: float, n: float) -> Self:
-        """Return the combination without a constant whose noise and tails are those of the posterior."""
-        return cls(post, prior_variance, evidence, n, 0.0, 1.0, Tails(post.df, 1.0), intercept=False)
-
     @property
     def weights(self) -> FloatArray:
         """Posterior mean of β."""
@@ -236,7 +243,7 @@ class Combination:
 
     @property
     def noise_std(self) -> float:
-        """The scale of the noise, where the members' own variance is as on average."""
+        """The scale of the noise for rows whose variance by the members is the average."""
         return float(self._tails.scale * np.sqrt(self.posterior.b / self.posterior.a * self.noise_level))
 
     def averaged(self, forecast: Forecast, fold_variance: FloatArray, counts: FloatArray | None = None) -> Combination:
@@ -247,7 +254,7 @@ class Combination:
         means by Σₕ βₕ² fold_varianceₕ. The scale is reduced by the average share of that in its square.
         """
         post = self.posterior
-        h = leverage(post.root, np.ascontiguousarray(self._features(forecast), dtype=np.float64))
+        h = leverage(post.root, self._features(forecast))
         scale = self.tails.scale * (np.sqrt(post.b / post.a) * np.sqrt(self._noise(forecast) + h))
         with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 where the posterior is certain
             saved = np.nan_to_num(fold_variance @ self.weights**2 / scale**2, posinf=_MOST_SAVED)
@@ -257,10 +264,10 @@ class Combination:
     def for_new_rows(self, y: FloatArray, counts: FloatArray | None = None) -> Combination:
         """Return the combination for rows that neither it nor the mean of the targets was computed from.
 
-        A held-out row is part of the mean that scaled units subtract: its squared error about it is (n - 1)/n of the
-        variance, that of a new row (n + 1)/n. Moreover, three rows can be predicted well by chance. So the squared
-        scale is averaged with the variance of the targets ``y``, which counts as 81/n³ rows: as many as there are with
-        three rows, a twelfth of a row with ten.
+        Scaled units subtract the mean of the targets, held-out rows among them: the squared error of such a row about
+        that is (n - 1)/n of the variance, that of a new row (n + 1)/n. Moreover, three rows may be predicted well by
+        chance. So the squared scale is averaged with the variance of the targets ``y``, which counts as 81/n³ rows: as
+        many as there are with n = 3, a twelfth of a row with n = 10.
         """
         n, level = self.n, self.noise_std**2
         if n <= 1.0 or level == 0.0:
@@ -283,8 +290,10 @@ class Combination:
 
     def leave_one_out(self, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None) -> StudentT:
         """Return the predictive of each row given the others, of the rows the combination was fitted to."""
-        others = leave_one_out(self.posterior, self._features(forecast), y, 1.0 / self._noise(forecast), counts)
-        return others if self.tails == Tails(self.posterior.df, 1.0) else self.tails.replace_in(others)
+        post, tails = self.posterior, self.tails
+        df, loc, scale = leave_out(post, self._features(forecast), y, 1.0 / self._noise(forecast), counts)
+        own = tails == Tails(post.df, 1.0)
+        return StudentT(df, loc, scale) if own else StudentT(tails.df, loc, tails.scale * scale)
 
     def variance(self, forecast: Forecast) -> dict[str, FloatArray]:
         """Return the predictive variance as its parts: noise, disagreement of the members, uncertain weights, outside.
@@ -294,25 +303,28 @@ class Combination:
         """
         post, v = self.posterior, forecast.variance
         unit, noise = self._tails.scale**2 * post.b / post.a, self._noise(forecast)
-        apart = forecast.disagreement / v if self.tempering else np.zeros_like(v)
-        parts = {"noise": noise * (1.0 - apart), "disagreement": noise * apart}
-        parts["weights"] = post.leverage(self._features(forecast))
-        parts = {name: unit * part for name, part in parts.items()}
-        parts["outside"] = np.zeros_like(v) if forecast.outside is None else forecast.outside.variance
+        share = forecast.disagreement / v if self.tempering else np.zeros_like(v)
+        parts = {
+            "noise": unit * (noise * (1.0 - share)),
+            "disagreement": unit * (noise * share),
+            "weights": unit * leverage(post.root, self._features(forecast)),
+            "outside": np.zeros_like(v) if forecast.outside is None else forecast.outside.variance,
+        }
         return {name: student_t_covariance(self._tails.df, part) for name, part in parts.items()}
 
     def spread(self, forecast: Forecast) -> FloatArray:
         """Return D = H Σₕ βₕ² meanₖ(φₕₖ - φ̄)², with φ̄ the weighted mean of all fits k of all members h.
 
-        With weights 1/H it is the plain variance among fits. A member in other units, or a useless one, has a weight to
-        match, and does not blow it up.
+        With weights 1/H it is the variance among fits. A member in other units, or a useless one, has a small weight,
+        and does not dominate it.
         """
         total = self.weights.sum()
-        share = self.weights / (total if abs(total) > 0.5 * (sized := np.abs(self.weights).sum()) else sized or 1.0)
-        apart = np.square(forecast.means - (forecast.means @ share)[:, None])
+        size = np.abs(self.weights).sum()
+        share = self.weights / (total if abs(total) > 0.5 * size else size or 1.0)
+        squares = np.square(forecast.means - (forecast.means @ share)[:, None])
         if forecast.fold_variance is not None:
-            apart += forecast.fold_variance
-        return np.asarray(apart @ (len(self.weights) * np.square(self.weights)))
+            squares += forecast.fold_variance
+        return np.asarray(squares @ (len(self.weights) * np.square(self.weights)))
 
     def covariance(self, forecast: Forecast) -> FloatArray:
         """Return the covariance of all rows together, which share β and the function outside."""
@@ -325,29 +337,26 @@ class Combination:
     def draw(self, forecast: Forecast, size: int, generator: np.random.Generator) -> FloatArray:
         """Return joint draws (n, size) of targets: the rows share β, σ² and the function outside.
 
-        Draws of the conjugate model are carried row by row to the chosen tails, quantile to quantile, so that each row
+        Draws of the conjugate model are mapped row by row to the chosen tails, quantile by quantile, so that each row
         has exactly its own predictive.
         """
-        κ = self._tails.scale
-        β, σ2 = self.posterior.draw(size, generator)
+        post, κ = self.posterior, self._tails.scale
+        β, σ2 = post.draw(size, generator)
         noise = np.sqrt(np.outer(self._noise(forecast), σ2)) * generator.standard_normal((len(forecast), size))
         drawn: FloatArray = self._features(forecast) @ β.T + noise
         loc, scale = (part[:, None] for part in self._location_scale(forecast))
         if forecast.outside is not None and forecast.outside.variance.any():
-            drawn = drawn + self._relative_noise(σ2, generator) * forecast.outside.draw(size, generator) / κ
+            # σ as a factor of its scale √(bₙ/aₙ), also if bₙ is zero
+            relative = σ2 * post.a / post.b if post.b > 0.0 else post.a / generator.standard_gamma(post.a, len(σ2))
+            drawn = drawn + np.sqrt(relative) * forecast.outside.draw(size, generator) / κ
             scale = np.hypot(scale, forecast.outside.std[:, None] / κ)
-        elif self.posterior.b == 0.0:  # a point mass has no tails
+        elif post.b == 0.0:  # a point mass has no tails
             return drawn
-        if self._tails == Tails(self.posterior.df, 1.0):
+        if self._tails == Tails(post.df, 1.0):
             return drawn
         z = (drawn - loc) / np.where(scale > 0.0, scale, 1.0)
-        z = -np.sign(z) * stdtrit(self._tails.df, stdtr(self.posterior.df, -np.abs(z)))
+        z = -np.sign(z) * stdtrit(self._tails.df, stdtr(post.df, -np.abs(z)))
         return np.asarray(loc + κ * scale * z)
-
-    def _relative_noise(self, σ2: FloatArray, generator: np.random.Generator) -> FloatArray:
-        """Return draws of the noise as factors of its scale √(bₙ/aₙ), which may be zero."""
-        a, b = self.posterior.a, self.posterior.b
-        return np.sqrt(σ2 * a / b if b > 0.0 else a / generator.standard_gamma(a, len(σ2)))
 
     @property
     def _tails(self) -> Tails:
@@ -356,13 +365,14 @@ class Combination:
 
     def _location_scale(self, forecast: Forecast) -> tuple[FloatArray, FloatArray]:
         """Return centres and scales under the posterior's own tails."""
-        return self.posterior.location_scale(self._features(forecast), self._noise(forecast))
+        post = self.posterior
+        return location_scale(post.root, post.mean, self._features(forecast), self._noise(forecast), post.b / post.a)
 
     def _features(self, forecast: Forecast) -> FloatArray:
-        return features(forecast.means) if self.intercept else forecast.means
+        return features(forecast.means) if self.intercept else np.ascontiguousarray(forecast.means, dtype=np.float64)
 
     def _noise(self, forecast: Forecast) -> FloatArray:
-        return np.asarray(forecast.variance**self.tempering) if self.tempering else np.ones(len(forecast))
+        return np.asarray(forecast.variance**self.tempering) if self.tempering else np.ones(len(forecast.means))
 
 
 def student_t_covariance(df: float, shape: FloatArray) -> FloatArray:
@@ -370,8 +380,111 @@ def student_t_covariance(df: float, shape: FloatArray) -> FloatArray:
     return shape / (1.0 - 2.0 / df) if df > 2.0 else np.where(shape == 0.0, 0.0, np.inf)
 
 
-def features(means: FloatArray) -> FloatArray:
-    """Return [Φ, 1]."""
-    Phi = np.empty((len(means), means.shape[1] + 1))
-    Phi[:, :-1], Phi[:, -1] = means, 1.0
-    return Phi
+@stored
+@dataclass(frozen=True)
+class Tails:
+    """Degrees of freedom in place of the posterior's own, and a factor on the scale.
+
+    Parameters
+    ----------
+    df : float
+        Degrees of freedom ν.
+    scale : float
+        Factor κ on the scale.
+
+    Examples
+    --------
+    >>> from bdkn.inference import Tails
+    >>> from bdkn.predictive import StudentT
+    >>> heavier = Tails(df=4.0, scale=0.9).replace_in(StudentT(100.0, [0.0], [2.0]))
+    >>> print(heavier.df, heavier.scale)
+    [4.] [1.8]
+    """
+
+    df: Annotated[float, Number(above=0.0, infinite=True)]
+    scale: NonNegative
+
+    def replace_in(self, dist: StudentT) -> StudentT:
+        """Return the distribution with these tails in place of its own."""
+        return StudentT(self.df, dist.loc, self.scale * dist.scale)
+
+
+def fit_tails(predicted: StudentT, y: ArrayLike, counts: ArrayLike | None = None) -> Tails | None:
+    """Return the tails under which targets have the highest mean log density.
+
+    Parameters
+    ----------
+    predicted : StudentT
+        Predictives of the rows that were made without them, as by ``leave_one_out``. Their degrees of freedom are the
+        most that is considered.
+    y : array-like (n,)
+        Targets.
+    counts : array-like (n,), optional
+        How often each row is counted.
+
+    Returns
+    -------
+    Tails or None
+        None if the rows do not determine the tails: with two degrees of freedom, or if half of the observations are
+        predicted exactly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.inference import fit_tails
+    >>> from bdkn.predictive import StudentT
+    >>> y = np.random.default_rng(0).standard_t(3.0, size=2000)
+    >>> tails = fit_tails(StudentT(1000.0, np.zeros(2000), 1.0), y)
+    >>> print(round(tails.df, 1), round(tails.scale, 2))
+    3.2 0.99
+    """
+    share = None if counts is None else np.asarray(counts, dtype=np.float64)
+    return _best_tails(predicted.df, predicted.loc, predicted.scale, np.asarray(y, dtype=np.float64), share)
+
+
+def _best_tails(
+    df: float | FloatArray, loc: FloatArray, scale: FloatArray, y: FloatArray, counts: FloatArray | None
+) -> Tails | None:
+    """Return ``fit_tails`` of Student-t distributions given by their parameters."""
+    with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 where the posterior is certain
+        z2 = ((y - loc) / scale) ** 2
+    share = np.ones_like(z2) if counts is None else counts
+    share, most = share / share.sum(), float(np.max(df))
+    if most <= _HEAVIEST or not np.isfinite(z2).all() or share @ (z2 > 0.0) <= 0.5:
+        return None
+    middle = float(np.median(z2[z2 > 0.0]))
+    bounds = np.log(_HEAVIEST), np.log(most)
+
+    memory = np.empty((2, len(z2)))  # new memory for each sum would take longer than the sum
+
+    @cache
+    def loss(ν: float) -> tuple[float, float]:
+        return _loss(ν, middle, z2, share, memory)
+
+    best = minimize_scalar(lambda log_ν: loss(float(np.exp(log_ν)))[0], bounds=bounds, method="bounded")
+    ν = min((most, float(np.exp(best.x))), key=lambda ν: loss(ν)[0])
+    return Tails(ν, loss(ν)[1])
+
+
+def _loss(
+    ν: float, start: float, z2: FloatArray, share: FloatArray, memory: FloatArray | None = None
+) -> tuple[float, float]:
+    """Return the mean negative log density of residuals z = √z2 under the best scale for ν, and that scale.
+
+    The scale κ solves Σ share (ν + 1) z²/(νκ² + z²) = 1, whose left side falls with κ: Newton's method on log κ, kept
+    to steps of a factor of three. ``memory`` (2, n) is for temporary numbers (None: new memory).
+    """
+    log_κ, (pulled, rest) = np.log(start) / 2.0, np.empty((2, len(z2))) if memory is None else memory
+    for _ in range(_STEPS):
+        np.multiply(z2, np.exp(-2.0 * log_κ), out=pulled)
+        np.divide(pulled, np.add(ν, pulled, out=rest), out=pulled)
+        surplus = (ν + 1.0) * (share @ pulled) - 1.0
+        slope = 2.0 * (ν + 1.0) * (share @ np.multiply(pulled, np.subtract(1.0, pulled, out=rest), out=rest))
+        step = float(np.clip(surplus / slope, -1.0, 1.0))
+        log_κ += step
+        if abs(step) < 1e-10:
+            break
+    np.multiply(z2, np.exp(-2.0 * log_κ), out=rest)
+    tail = share @ np.log1p(np.divide(rest, ν, out=rest), out=rest)
+    constant = gammaln((ν + 1.0) / 2.0) - gammaln(ν / 2.0) - np.log(ν * np.pi) / 2.0
+    return float(log_κ + (ν + 1.0) / 2.0 * tail - constant), float(np.exp(log_κ))

@@ -1,4 +1,4 @@
-"""Cross-conformal intervals (CV+) around a combination, from rows that its members' fits were made without.
+"""Cross-conformal intervals (CV+) around a combination, from held-out rows.
 
 Row i of n has a predictor fᵢ: of every member the fit that was made without row i, with the weights of the posterior
 without row i. With centres fᵢ(x), scales sᵢ(x) and scores Rᵢ = |yᵢ - fᵢ(xᵢ)|/sᵢ(xᵢ), the interval of a new row x is
@@ -8,7 +8,7 @@ without row i. With centres fᵢ(x), scales sᵢ(x) and scores Rᵢ = |yᵢ - f�
 (Barber, Candès, Ramdas and Tibshirani, 2021). Rows may have weights: those of a row x and the rows i then replace the
 shares 1/(n + 1) (Tibshirani et al., 2019; Prinster, Liu and Saria, 2022).
 
-A member's K fits have K outputs for a row x. Which of them belongs to fᵢ is a matrix of zeros and ones, so that all
+A member's K fits have K outputs for a row x. A matrix of zeros and ones selects those that belong to fᵢ, so that all
 centres fᵢ(x) are one product of matrices.
 """
 
@@ -22,11 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.blocks import LARGE_CELLS, row_slices, rows_within
-from bdkn.inference.posteriors import Posterior, solve
+from bdkn.inference.posterior import Posterior, solve
 from bdkn.inference.rowwise import leverage, whitened
 from bdkn.typing import FloatArray
 
 _ROUNDING = 1e-12
+"""Relative rounding error of a coverage, which must not change a rank."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,15 +41,10 @@ class FoldOutputs:
     variances: FloatArray
     extra: FloatArray
 
-    def blocks(self, size: int) -> Iterator[FoldOutputs]:
-        """Yield the rows in blocks."""
-        for part in row_slices(len(self.extra), size):
-            yield FoldOutputs(self.means[:, part], self.variances[:, part], self.extra[part])
-
 
 @dataclass(frozen=True, eq=False)
-class LeftOutPredictors:
-    """The n predictors fᵢ: which fits they consist of, their weights, and their scores on the row they leave out.
+class HeldOutPredictors:
+    """The n predictors fᵢ: the numbers of their fits, their weights, and their scores on their held-out row.
 
     ``fits`` (n, H) and ``variance_fits`` (n, V) are numbers of fits, ``weights`` (n, H) and ``constants`` (n,) those of
     the posterior without the row, ``scores`` (n,) are Rᵢ, and a scale is v^(``tempering``/2).
@@ -66,19 +62,19 @@ class LeftOutPredictors:
         K, _, H = outputs.means.shape
         chosen, variance_of = _chosen(self.fits, K), _chosen(self.variance_fits, K) / self.variance_fits.shape[1]
         weighted = chosen * np.tile(self.weights, (1, K))
-        for block in outputs.blocks(rows_within(LARGE_CELLS, len(self.scores))):
-            means = _flat(block.means)
+        for rows in row_slices(len(outputs.extra), rows_within(LARGE_CELLS, len(self.scores))):
+            means = _flat(outputs.means[:, rows])
             middle = means.mean(axis=0)
-            apart = means - middle  # so that the variance among members keeps its digits
-            disagreement = chosen @ apart**2 / H - (chosen @ apart / H) ** 2
-            v = variance_of @ _flat(block.variances) + np.maximum(disagreement, 0.0)
-            scale = np.sqrt(v**self.tempering + block.extra)
+            centred = means - middle  # so that the variance among members keeps its digits
+            disagreement = chosen @ centred**2 / H - (chosen @ centred / H) ** 2
+            v = variance_of @ _flat(outputs.variances[:, rows]) + np.maximum(disagreement, 0.0)
+            scale = np.sqrt(v**self.tempering + outputs.extra[rows])
             yield weighted @ means + self.constants[:, None], self.scores[:, None] * scale
 
     def interval(
         self, outputs: FoldOutputs, coverage: float, weights: FloatArray | None = None, own: FloatArray | None = None
     ) -> FloatArray:
-        """Return the ends (m, 2) of the interval of each row, infinite where n is too small for the coverage.
+        """Return the ends (m, 2) of the interval of each row, infinite if n is too small for the coverage.
 
         ``weights`` (n,) are those of the predictors' rows and ``own`` (m,) those of the rows to predict; None: equal.
         """
@@ -94,7 +90,7 @@ class LeftOutPredictors:
 def upper_end(
     values: FloatArray, coverage: float, weights: FloatArray | None = None, own: FloatArray | None = None
 ) -> FloatArray:
-    """Return, for each column, the ⌈coverage (n + 1)⌉-th smallest of n values, infinite if there are not so many.
+    """Return, for each column, the ⌈coverage (n + 1)⌉-th smallest of n values, infinite if it exceeds n.
 
     With weights it is the smallest value up to which the values have a share of at least ``coverage``, where a column
     has a weight of its ``own`` beside those of the n values.
@@ -117,7 +113,7 @@ def upper_end(
 def weights_without_each(
     post: Posterior, Phi: FloatArray, y: FloatArray, precision: FloatArray, counts: FloatArray | None = None
 ) -> FloatArray:
-    """Return the posterior means (n, H) of the weights without each of the rows, which the posterior knows.
+    """Return the posterior means (n, H) of the weights without each of the rows of the posterior.
 
     With the residual e and the leverage h of a row, μ₋ᵢ = μₙ - Λₙ⁻¹φ w e/(1 - w h), by Sherman and Morrison.
     """

@@ -1,4 +1,4 @@
-"""The evidence of a prior variance, and its maximum.
+"""The evidence of a prior variance in closed form, and its maximum.
 
 The evidence is the marginal likelihood p(y | Φ), with the weights and the noise integrated out.
 """
@@ -6,7 +6,6 @@ The evidence is the marginal likelihood p(y | Φ), with the weights and the nois
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import NamedTuple, Self
 
@@ -16,11 +15,17 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import xlogy
 
 from bdkn.errors import check_choice, check_number
-from bdkn.inference.statistics import Statistics
+from bdkn.inference.statistics import EPS, Statistics
 from bdkn.typing import FloatArray
 
-_EPS = float(np.finfo(np.float64).eps)
-_LOG_PI, _LOG_2PI = math.log(math.pi), math.log(2.0 * math.pi)
+_LEAST_SHRINKING, _MOST_SHRINKING = 1e-8, 1e20
+"""Ends of the search for the prior variance t: t s_max² at the lower end, t s_min² at the upper end."""
+
+_POINTS = 4.0
+"""Grid points per unit of log t of the search for peaks of the evidence, about nine per decade."""
+
+_POINTS_OF_DENSITY = 2.0
+"""Grid points per unit of log t of the search for the most probable t."""
 
 
 class Spectrum(NamedTuple):
@@ -71,7 +76,8 @@ class Spectrum(NamedTuple):
     def of(cls, stats: Statistics, mean: ArrayLike = 0.0, a0: float = 0.0, b0: float = 0.0) -> Self:
         """Return the spectrum of ``stats`` about the prior mean."""
         s, c, residual = _singular_directions(stats, mean)
-        return cls(s, c, float(residual[-1]) ** 2, a0 + stats.n / 2.0, b0, constant_part(stats, 1, a0, b0))
+        constant = constant_part(stats.n, stats.sum_log_w, 1, a0, b0)
+        return cls(s, c, float(residual[-1]) ** 2, a0 + stats.n / 2.0, b0, constant)
 
     def b(self, t: ArrayLike) -> FloatArray:
         """Return bₙ(t), for prior variances ``t`` of any shape."""
@@ -93,7 +99,7 @@ class Spectrum(NamedTuple):
 
     @property
     def slope_at(self) -> Callable[[float], float]:
-        """``slope`` at one number, in plain floats: a search calls it often, and few weights are slow as arrays."""
+        """``slope`` as a function of one number, in plain floats, which are faster than arrays of few weights."""
         squares = [(s * s, c * c) for s, c in zip(self.s.tolist(), self.c.tolist(), strict=True)]
         a, twice_rest = self.a, 2.0 * self.b0 + self.rest
 
@@ -146,7 +152,8 @@ class BlockSpectrum(NamedTuple):
         s, c, residual = _singular_directions(stats, mean)
         q, scale = c.shape[1], np.asarray(b0, dtype=np.float64)
         scale = scale if scale.ndim else scale * np.eye(q)
-        return cls(s, c, residual.T @ residual, a0 + stats.n / 2.0, scale, constant_part(stats, q, a0, scale))
+        constant = constant_part(stats.n, stats.sum_log_w, q, a0, scale)
+        return cls(s, c, residual.T @ residual, a0 + stats.n / 2.0, scale, constant)
 
     def b(self, t: ArrayLike) -> FloatArray:
         """Return bₙ(t) (.., q, q), for prior variances ``t`` of any shape."""
@@ -170,7 +177,7 @@ class BlockSpectrum(NamedTuple):
 
     @property
     def slope_at(self) -> Callable[[float], float]:
-        """``slope`` at one number."""
+        """``slope`` as a function of one number."""
         return lambda log_t: float(self.slope(log_t))
 
     def largest_b(self, t: ArrayLike) -> FloatArray:
@@ -187,7 +194,7 @@ class BlockSpectrum(NamedTuple):
 
 
 def _singular_directions(stats: Statistics, mean: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return s and c of a spectrum, and the last rows of the factor, which hold the residual of each target."""
+    """Return s and c of a spectrum, and the last rows of the factor, the residuals of the targets."""
     factor, order, U, s = stats.factor.denoised
     μ0 = np.empty_like(factor.ref)
     μ0[:] = mean
@@ -195,14 +202,14 @@ def _singular_directions(stats: Statistics, mean: ArrayLike) -> tuple[FloatArray
     return s, U.T.dot(z[: len(s)]), z[len(μ0) :]
 
 
-def constant_part(stats: Statistics, q: int, a0: float, b0: float | FloatArray) -> float:
-    """Return the terms of the log evidence of q targets that depend on neither the targets nor Λ₀."""
-    a = a0 + stats.n / 2.0
+def constant_part(n: float, sum_log_w: float, q: int, a0: float, b0: float | FloatArray) -> float:
+    """Return the terms of the log evidence of n rows of q targets that depend on neither the targets nor Λ₀."""
+    a = a0 + n / 2.0
     log_b0 = log_determinant(b0) * (1 if isinstance(b0, np.ndarray) else q)
     is_proper = a0 > 0 and log_b0 > -math.inf
     normaliser = (a0 + (q - 1) / 2.0) * log_b0 - _log_gamma(a0, q) if is_proper else 0.0
     log_gamma = math.inf if a <= 0 else math.lgamma(a) if q == 1 else _log_gamma(a, q)
-    return log_gamma + normaliser - q * (stats.n / 2.0 * _LOG_2PI) + q * (stats.sum_log_w / 2.0)
+    return log_gamma + normaliser - q * (n / 2.0 * math.log(2.0 * math.pi)) + q * (sum_log_w / 2.0)
 
 
 def log_determinant(b: float | FloatArray) -> float:
@@ -212,13 +219,13 @@ def log_determinant(b: float | FloatArray) -> float:
     size = np.sqrt(np.abs(b.diagonal()))
     if not size.all():
         return -math.inf
-    λ = np.linalg.eigvalsh(b / np.outer(size, size))  # in units of its own, so that those of the targets do not matter
-    return float(np.sum(np.log(λ)) + 2.0 * np.sum(np.log(size))) if λ[0] > len(λ) * _EPS * λ[-1] else -math.inf
+    λ = np.linalg.eigvalsh(b / np.outer(size, size))  # so that the units of the targets do not matter
+    return float(np.sum(np.log(λ)) + 2.0 * np.sum(np.log(size))) if λ[0] > len(λ) * EPS * λ[-1] else -math.inf
 
 
 def _log_gamma(a: float, q: int) -> float:
     """Return the logarithm of the multivariate gamma function Γ_q(a + (q - 1)/2), of Γ(a) for q = 1."""
-    return sum(math.lgamma(a + j / 2.0) for j in range(q)) + q * (q - 1) / 4.0 * _LOG_PI
+    return sum(math.lgamma(a + j / 2.0) for j in range(q)) + q * (q - 1) / 4.0 * math.log(math.pi)
 
 
 def choose_prior_variance(
@@ -270,19 +277,21 @@ def choose_prior_variance(
     1.647
     """
     if not isinstance(method, str):
-        check_number("prior variance", method, low=0.0, strict=True)
-        check_number("1 / prior variance", 1.0 / method, low=0.0)
-        return float(method)
-    if method == "exact":
-        method = renamed_exact()
-    check_choice("method", method, ["evidence", "paper"])
+        return checked_variance(method)
     one = stats.factor.ref.ndim == 1
-    spectrum = Spectrum.of(stats, mean, a0, b0) if one else BlockSpectrum.of(stats, mean, a0, b0)
-    return best_variance(spectrum, method, widest, size)
+    return best_variance((Spectrum if one else BlockSpectrum).of(stats, mean, a0, b0), method, widest, size)
+
+
+def checked_variance(given: float) -> float:
+    """Return a prior variance that a user gives; raise unless it and its inverse are positive numbers."""
+    check_number("prior variance", given, low=0.0, strict=True)
+    check_number("1 / prior variance", 1.0 / given, low=0.0)
+    return float(given)
 
 
 def best_variance(spectrum: Spectrum | BlockSpectrum, method: str, widest: float, size: float) -> float:
     """Return ``choose_prior_variance`` of rows with this spectrum, by "evidence" or "paper"."""
+    check_choice("method", method, ["evidence", "paper"])
     if len(spectrum.s) == 0 or spectrum.is_exact:
         return 1.0
     if method == "paper":
@@ -291,18 +300,11 @@ def best_variance(spectrum: Spectrum | BlockSpectrum, method: str, widest: float
     return math.exp(best if size == np.inf else _most_probable(spectrum, best, size))
 
 
-def renamed_exact() -> str:
-    """Return the present name of the method that was called "exact", with a warning."""
-    text = 'the prior variance "exact" is now called "evidence"; the old name will be removed in bdkn 0.3'
-    warnings.warn(text, FutureWarning, stacklevel=3)
-    return "evidence"
-
-
 def _best(spectrum: Spectrum | BlockSpectrum, widest: float) -> float:
-    """Return the log t of the highest evidence: the best of its peaks, or an end if it rises towards it."""
-    low, high = np.log(1e-8) - 2.0 * np.log(spectrum.s[0]), np.log(1e20) - 2.0 * np.log(spectrum.s[-1])
-    high = _narrowed(spectrum, low, high, widest)
-    grid = np.linspace(low, high, 1 + int(np.ceil((high - low) * 4.0)))  # about nine points per decade
+    """Return the log t of the highest evidence: the best of its peaks, or an end of the search if it rises to it."""
+    low = np.log(_LEAST_SHRINKING) - 2.0 * np.log(spectrum.s[0])
+    high = _narrowed(spectrum, low, np.log(_MOST_SHRINKING) - 2.0 * np.log(spectrum.s[-1]), widest)
+    grid = np.linspace(low, high, 1 + int(np.ceil((high - low) * _POINTS)))
     rises = spectrum.slope(grid) > 0.0
     turns = (rises[:-1] & ~rises[1:]).nonzero()[0]
     peaks = [_peak(spectrum, grid[i], grid[i + 1]) for i in turns]
@@ -315,7 +317,7 @@ def _best(spectrum: Spectrum | BlockSpectrum, widest: float) -> float:
 def _most_probable(spectrum: Spectrum | BlockSpectrum, best: float, size: float) -> float:
     """Return the log t of the highest posterior density, which is not above that of the highest evidence.
 
-    The prior falls with t. The evidence can have several peaks, so the highest point of a grid comes first.
+    The prior falls with t. As the evidence can have several peaks, the search starts at the highest point of a grid.
     """
 
     def log_posterior(log_t: FloatArray | float) -> FloatArray:
@@ -323,8 +325,8 @@ def _most_probable(spectrum: Spectrum | BlockSpectrum, best: float, size: float)
         squared = t * spectrum.largest_b(t) / spectrum.a / size**2
         return np.asarray(spectrum.log_evidence(t) - 2.0 * np.log1p(squared))
 
-    low = np.log(1e-8) - 2.0 * np.log(spectrum.s[0])
-    grid = np.linspace(low, max(best, low), 1 + int(np.ceil(max(best - low, 0.0) * 2.0)))
+    low = np.log(_LEAST_SHRINKING) - 2.0 * np.log(spectrum.s[0])
+    grid = np.linspace(low, max(best, low), 1 + int(np.ceil(max(best - low, 0.0) * _POINTS_OF_DENSITY)))
     top = int(log_posterior(grid).argmax())
     if top == 0:
         return float(low)
@@ -334,7 +336,7 @@ def _most_probable(spectrum: Spectrum | BlockSpectrum, best: float, size: float)
 
 
 def _narrowed(spectrum: Spectrum | BlockSpectrum, low: float, high: float, widest: float) -> float:
-    """Return the log t, of those between low and high, up to which t bₙ(t)/aₙ, which rises with t, is within bounds."""
+    """Return the largest log t from low to high with t bₙ(t)/aₙ, which rises with t, at most ``widest``, or low."""
 
     def excess(log_t: float) -> float:
         return float(log_t + np.log(spectrum.largest_b(np.exp(log_t)) / spectrum.a / widest))
@@ -345,7 +347,7 @@ def _narrowed(spectrum: Spectrum | BlockSpectrum, low: float, high: float, wides
 
 
 def _peak(spectrum: Spectrum | BlockSpectrum, low: float, high: float) -> float:
-    """Return where the slope turns from above to below zero; at an end that is a root itself, rounding has the sign."""
+    """Return the root of the falling slope; an end that is a root itself may have the wrong sign by rounding."""
     slope = spectrum.slope_at
     if slope(low) <= 0.0:
         return low

@@ -2,13 +2,14 @@
 
 y(x) = φ(x)ᵀβ + α + √u(x) δ(x) + ε,    δ ~ GP(0, k),   k(x, x) = 1,
 
-where u(x) ≥ 0 is zero on the training rows. Whatever the data, they tell nothing about δ: the posterior of β, α and σ²
-is that of the model without δ, and δ keeps its prior. So a predictive keeps its centre and its degrees of freedom, and
-its squared scale grows by u(x), jointly too: the covariance of two rows grows by √(u(x) u(x′)) k(x, x′).
+where u(x) ≥ 0 is zero on the training rows. So the data do not depend on δ: the posterior of β, α and σ² is that of the
+model without δ, and δ keeps its prior. A predictive keeps its centre and its degrees of freedom, and its squared scale
+grows by u(x), jointly too: the covariance of two rows grows by √(u(x) u(x′)) k(x, x′).
 
-Yao et al. (2018) choose the weights of a mixture of predictive distributions by maximal mean log density of rows left
-out, which is a concave problem. Here the weights of a row may depend on a number g of it: they are interpolated
-between weights at a few knots, w(g) = Σ_j u_j(g) w_j with u_j ≥ 0 and Σ_j u_j = 1, which keeps the problem concave.
+Yao et al. (2018) choose the weights of a mixture of predictive distributions by the highest mean log density of
+held-out rows, which is a concave problem. Here the weights of a row may depend on a number g of the row: they are
+interpolated between weights at a few knots, w(g) = Σ_j u_j(g) w_j with u_j ≥ 0 and Σ_j u_j = 1, which keeps the problem
+concave.
 """
 
 from __future__ import annotations
@@ -24,18 +25,21 @@ from bdkn.typing import FloatArray
 _PAIRS = 64
 """Half of the number of directions that a random function is made of."""
 
+_STEPS = 300
+"""Steps of expectation and maximisation for the weights of a mixture."""
+
 
 @dataclass(frozen=True, eq=False)
 class Outside:
-    """What rows far from the training rows have in addition to the forecast.
+    """Additional variance of rows outside of the training rows.
 
     Parameters
     ----------
     variance : array (n,)
         The variance u that is added to the squared scale of a row, in scaled units; zero near training rows.
     directions : array (n, R) or None, default=None
-        A unit vector for each row. The correlation k of what is added to two rows is the product of their vectors.
-        None if rows are predicted one by one.
+        A unit vector for each row. The correlation k of the additional errors of two rows is the product of their
+        vectors. None if rows are predicted one by one.
 
     Examples
     --------
@@ -69,7 +73,7 @@ def directions(Z: FloatArray) -> FloatArray:
     """Return one unit vector (n, R) for each standardized row.
 
     k(z, z′) is a finite sum for the arc-cosine kernel of order one (Cho and Saul, 2009) of (z, 1), normalized: it
-    depends on the angle only. Far away, rows on the same ray from the middle have correlation near 1, so that a
+    depends on the angle only. Far away, rows on the same ray from the origin have a correlation near 1, so that a
     function drawn there continues in a straight line, and rows on opposite rays are independent.
     """
     drawn = np.random.default_rng(0).standard_normal((Z.shape[1] + 1, _PAIRS))
@@ -80,7 +84,7 @@ def directions(Z: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """What the members predict for rows.
+    """Predictions of the members for n rows, pooled.
 
     Parameters
     ----------
@@ -93,7 +97,7 @@ class Forecast:
     fold_variance : array (n, H), optional
         Variance, over folds, of the means that each member's fits predict; None if each member is a single fit.
     outside : Outside, optional
-        What rows far from the training rows have in addition; None adds nothing.
+        Additional variance of rows outside of the training rows; None adds nothing.
 
     Examples
     --------
@@ -114,22 +118,22 @@ class Forecast:
     def of(cls, means: FloatArray, variances: FloatArray) -> Self:
         """Return the forecast of H members with means (.., n, H); leading axes are averaged over.
 
-        ``variances`` (.., n, any) are of those members that have any.
+        ``variances`` (.., n, any) are those of the members that have any.
         """
         lead = tuple(range(means.ndim - 2))
-        apart, by_fold = means.var(axis=-1).mean(axis=lead), means.var(axis=lead) if lead else None
-        return cls(means.mean(axis=lead), variances.mean(axis=(*lead, -1)), apart, by_fold)
+        disagreement, by_fold = means.var(axis=-1).mean(axis=lead), means.var(axis=lead) if lead else None
+        return cls(means.mean(axis=lead), variances.mean(axis=(*lead, -1)), disagreement, by_fold)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
         """Return the forecast of the rows of all parts."""
         if len(parts) == 1:
             return parts[0]
-        means, noise, apart = (
+        means, noise, disagreement = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("means", "noise", "disagreement")
         )
         by_fold = [part.fold_variance for part in parts if part.fold_variance is not None]
-        return cls(means, noise, apart, np.concatenate(by_fold) if by_fold else None)
+        return cls(means, noise, disagreement, np.concatenate(by_fold) if by_fold else None)
 
     @property
     def variance(self) -> FloatArray:
@@ -140,11 +144,8 @@ class Forecast:
         return len(self.means)
 
 
-_STEPS = 300
-
-
 def interpolation(g: FloatArray, knots: FloatArray) -> FloatArray:
-    """Return u (n, J), the share of each knot in the weights of rows; beyond the last knot its weights are kept."""
+    """Return u (n, J), the share of each knot in the weights of rows; beyond the last knot its share is one."""
     unit = np.eye(len(knots))
     return np.column_stack([np.interp(g, knots, unit[j]) for j in range(len(knots))])
 

@@ -1,4 +1,9 @@
-"""The published model of rows that come in chunks: constant noise, prior mean zero, no constant."""
+"""The published method: the Bayesian inference of Algorithm 1 of the paper.
+
+Step 1, training: H networks φₕ are trained independently on all rows. Step 2, inference over their outputs: construct
+the design matrix Φ, optimize σ_β² by the log marginal likelihood (10), compute μₙ, Λₙ, aₙ, bₙ by (6) to (9), and obtain
+the predictive by (5). Numbers are those of the equations in the paper and in ``docs/math.md``.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +12,18 @@ from itertools import chain, islice
 
 import numpy as np
 
-from bdkn.inference.combination import Combination
-from bdkn.inference.conjugate import Prior, log_evidence
-from bdkn.inference.evidence import choose_prior_variance, renamed_exact
-from bdkn.inference.posteriors import Posterior, posterior
+from bdkn.inference.combination import Combination, Tails
+from bdkn.inference.evidence import choose_prior_variance
+from bdkn.inference.posterior import Posterior, Prior, log_evidence, posterior
 from bdkn.inference.rowwise import posterior_of_few
 from bdkn.inference.statistics import Chunk, Statistics
-from bdkn.typing import FloatArray
 
-_FEW = 2**15
-"""Numbers in [Φ, y] up to which the compiled step is faster; beyond, LAPACK's blocks are."""
-
-_NARROW = 16
-"""Members up to which it is."""
+_MOST_NUMBERS, _MOST_MEMBERS = 2**15, 16
+"""Numbers in [Φ, y], and members, up to which one compiled step is faster than LAPACK."""
 
 
 def published_combination(chunks: Iterable[Chunk], prior_variance: str | float = "evidence") -> Combination:
     """Fit the published model: constant noise, prior mean zero, no constant, the posterior's own tails.
-
-    A fit may take milliseconds, of which the interpreter would take more for this than LAPACK does. So few rows, unless
-    they need care, are done in one compiled step.
 
     Parameters
     ----------
@@ -49,47 +46,40 @@ def published_combination(chunks: Iterable[Chunk], prior_variance: str | float =
     >>> print(combination.weights.round(3), round(combination.prior_variance, 3))
     [0.824 1.343] 1.647
     """
-    if prior_variance == "exact":
-        prior_variance = renamed_exact()
-    left = iter(chunks)
-    start = list(islice(left, 1)) if prior_variance == "paper" else []
-    if start and _are_few(start[0]):
-        Phi, y, *_ = start[0]
-        # Copied, for whoever yields chunks may use an array again; Φ by column.
-        start = [(np.array(np.transpose(Phi), np.float64, order="C").T, np.array(y, np.float64))]
-        start += islice(left, 1)  # a second chunk, though there is rarely one
-        found = _of_few(*start[0]) if len(start) == 1 else None
+    if prior_variance == "paper":  # few rows are fitted in one compiled step
+        found, chunks = _few_rows(iter(chunks))
         if found is not None:
             return found
-    return published_from_statistics(Statistics.from_chunks(chain(start, left)), prior_variance)
+    stats = Statistics.from_chunks(chunks)  # Φ and y, as a triangle
+    t = choose_prior_variance(stats, prior_variance)  # σ_β², of the highest evidence (10) or after five steps to it
+    prior = Prior.shrinking(np.zeros(stats.n_weights), t)  # μ₀ = 0, Λ₀ = I/σ_β², a₀ = b₀ = 0
+    post = posterior(stats, prior)  # μₙ, Λₙ, aₙ, bₙ: (6) to (9)
+    return _with_constant_noise(post, t, log_evidence(stats, post), stats.n)  # predicts by (5)
 
 
-def published_from_statistics(stats: Statistics, prior_variance: str | float) -> Combination:
-    """Return the model of all rows behind the statistics."""
-    t = choose_prior_variance(stats, prior_variance)
-    post = posterior(stats, Prior.shrinking(np.zeros(stats.n_weights), t))
-    return Combination.with_constant_noise(post, t, log_evidence(stats, post), stats.n)
+def _with_constant_noise(post: Posterior, t: float, evidence: float, n: float) -> Combination:
+    """Return the combination whose noise and tails are those of the posterior."""
+    return Combination(post, t, evidence, n, 0.0, 1.0, Tails(post.df, 1.0), intercept=False)
 
 
-def _are_few(chunk: Chunk) -> bool:
-    """Return whether a chunk is few rows of few members, each counted once."""
-    phi, y, *weights = chunk
-    phi, y = np.asarray(phi), np.asarray(y)
-    few = phi.ndim == 2 and y.shape == phi.shape[:1] and 0 < phi.shape[1] <= _NARROW and 0 < phi.size + y.size <= _FEW
-    return few and all(part is None for part in weights)
+def _few_rows(chunks: Iterable[Chunk]) -> tuple[Combination | None, Iterable[Chunk]]:
+    """Return the model by one compiled step, None if rows are many or need more careful code, and the chunks.
 
-
-def _of_few(Phi: FloatArray, y: FloatArray) -> Combination | None:
-    """Return the model by the compiled step, None if the rows need more care than that."""
-    found = posterior_of_few(Phi, y)
-    if found is None:
-        return None
+    A fit to few rows takes less than a millisecond, of which the interpreter would take more than LAPACK.
+    """
+    start = list(islice(chunks, 1))
+    if not start:
+        return None, ()
+    Phi, y, *weights = start[0]
+    Phi, y = np.asarray(Phi), np.asarray(y)
+    is_table = Phi.ndim == 2 and y.shape == Phi.shape[:1] and all(part is None for part in weights)
+    if not (is_table and 0 < Phi.shape[1] <= _MOST_MEMBERS and 0 < Phi.size + y.size <= _MOST_NUMBERS):
+        return None, chain(start, chunks)
+    # Copied, for the arrays of a chunk may be used again for the next one; Φ by column.
+    Phi, y = np.array(Phi.T, np.float64, order="C").T, np.array(y, np.float64)
+    start = [(Phi, y), *islice(chunks, 1)]
+    if len(start) > 1 or (found := posterior_of_few(Phi, y)) is None:
+        return None, chain(start, chunks)
     t, root, μ, b, evidence = found
     post = Posterior(μ, root, len(y) / 2.0, b, Prior.shrinking(np.zeros(len(μ)), t))
-    return Combination.with_constant_noise(post, t, evidence, float(len(y)))
-
-
-def prepare() -> None:
-    """Compile that step and the predictive for this CPU, or load them from disk, by a model of two rows."""
-    Phi = np.ones((2, 1))
-    published_combination([(Phi, np.array([1.0, 2.0]))], "paper").posterior.location_scale(Phi)
+    return _with_constant_noise(post, t, evidence, float(len(y))), ()

@@ -1,35 +1,170 @@
-"""Sufficient statistics of a linear model in square-root form: all that N rows tell about H weights, in O(H²) numbers.
+"""Sufficient statistics of a linear model in square-root form: N rows with H weights as O(H²) numbers.
 
-With Φ (N, H), targets y (N,), relative precisions w and counts c, they are the upper triangle ``root`` with
+With Φ (N, H), targets y (N,), relative precisions w and counts c, the statistics are the upper triangle ``root`` with
 
-    rootᵀ root = Aᵀ A,   A = [√(wc) Φ, √(wc) (y - Φ ref)],   root = [R_Φ  z]
-                                                                     [ 0   ρ].
+    rootᵀ root = Aᵀ A,   A = [√(wc) Φ, √(wc) (y - Φ ref)],   root = [R  z]
+                                                                     [0  ρ].
 
-A block of q targets Y (N, q) has q columns in the place of y: z becomes Z (H, q) and ρ the triangle P (q, q). See
-``factor`` for the reference ``ref``.
+The Gram matrix AᵀA itself, whose condition number is the square of that of A, is never formed. A block of q targets
+Y (N, q), with ``ref`` (H, q), has q columns in the place of y: z becomes Z (H, q), and ρ the triangle P (q, q).
+
+A factorisation of [Φ, y] contains the norm of the residual only to 1e-16 ‖y‖. Where the fit is nearly perfect, or y has
+a large mean and a small variance, no digit of it may be left. So whenever the residual is far below ‖z‖, the
+least-squares solution becomes the new reference ``ref``, and the rows are factored again, with the column y - Φ ref
+computed in twice the precision: one step of iterative refinement, done while the rows stream past. Afterwards only
+differences from ``ref``, which are small, are multiplied. While ``ref`` is zero it costs nothing.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import lapack, qr
+from scipy.linalg.lapack import dlange
 
 from bdkn.errors import InvalidParameterError, check_number
-from bdkn.inference.factor import Factor, Observations, not_contained, remove
-from bdkn.storage.fields import NonNegative, stored
-from bdkn.typing import FloatArray
+from bdkn.lazy import lazy
+from bdkn.storage.fields import NonNegative, floats, must, stored
+from bdkn.typing import FloatArray, IndexArray
+
+EPS = float(np.finfo(np.float64).eps)
+"""Distance of 1 to the next larger number in double precision."""
+
+NOISE = 4.0 * EPS
+"""A singular value below H times this, relative to the largest, is rounding error and counts as zero."""
+
+WELL_CONDITIONED = 1e-6
+"""Ratio of smallest to largest singular value above which a factor is used as it is: ten digits remain."""
 
 Chunk = Sequence[Any]
 """(Φ, y), (Φ, y, precision) or (Φ, y, precision, counts); an absent entry may be None."""
 
-# Numbers in a chunk: a quarter of a megabyte stays in the second-level cache, and is too little for BLAS to start its
-# threads on, which on a busy machine cost a hundred times more than they bring.
 _CACHED = 2**15
-_FORGIVEN, _FORGIVEN_TARGETS = 1e-8, 1e-12  # relative rounding after which removed rows still count as those added
+"""Numbers of a chunk that are factored together. A quarter of a megabyte stays in the second-level cache, and is too
+little for BLAS to start its threads, which on a busy machine cost a hundred times more than they save."""
+
+_OVERFLOWS = 1e150
+"""Magnitude of numbers from which squares nearly overflow."""
+
+_LOST_DIGITS = 1e-3
+"""Ratio of the residual norm to ‖z‖ below which a new reference pays: the norm has lost three digits."""
+
+_TOO_LARGE = 1e4
+"""Ratio of a coefficient to the size that the fit needs, above which a reference would cost digits in ref + R⁻¹z."""
+
+_REFINEMENTS = 2
+"""Maximum number of changes of the reference for one set of rows."""
+
+_FORGIVEN, _FORGIVEN_TARGETS = 1e-8, 1e-12
+"""Relative rounding errors, of columns and of targets, up to which removed rows count as rows that were added."""
+
+_SLACK = 64.0
+"""Rounding errors that a column may have collected before a removal counts as wrong."""
+
+_SPLITTER = 134217729.0
+"""Veltkamp's constant 2^27 + 1: times x, it splits the 53 bits of x into two halves whose products are exact."""
+
+
+class Observations(NamedTuple):
+    """Rows of a least-squares problem with targets relative to the weights ``ref``: r = y - Φ ref.
+
+    Every row is multiplied by its ``scale``, the square root of its precision times its count (None: one).
+    """
+
+    phi: NDArray[Any]
+    r: FloatArray
+    ref: FloatArray
+    scale: FloatArray | None = None
+
+    def part(self, rows: slice) -> Observations:
+        """Return some of the rows."""
+        return Observations(self.phi[rows], self.r[rows], self.ref, None if self.scale is None else self.scale[rows])
+
+    def targets_from(self, ref: FloatArray) -> FloatArray:
+        """Return the targets relative to other weights, r - Φ (ref - self.ref)."""
+        if ref.tolist() == self.ref.tolist():
+            return self.r
+        step = ref - self.ref
+        if step.ndim == 1:
+            return residual(self.phi, self.r, step)
+        return np.stack([residual(self.phi, r, β) for r, β in zip(self.r.T, step.T, strict=True)], axis=1)
+
+    def columns_from(self, ref: FloatArray) -> FloatArray:
+        """Return [Φ, ``targets_from(ref)``] with the rows scaled, in the column order LAPACK needs."""
+        H, targets = len(ref), self.targets_from(ref)
+        targets = targets[:, None] if ref.ndim == 1 else targets
+        columns = np.empty((len(targets), H + targets.shape[1]), order="F")
+        columns[:, :H], columns[:, H:] = self.phi, targets
+        if self.scale is not None:
+            columns *= self.scale[:, None]
+        return columns
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """The upper triangle ``root`` = [R Z; 0 P] of rows [Φ, y - Φ ref], and ``ref``."""
+
+    root: Annotated[FloatArray, floats("W+1", "W+1")]
+    ref: Annotated[FloatArray, floats("W")]
+
+    def check(self) -> None:
+        """Raise unless the root is an upper triangle."""
+        must(not np.tril(self.root, -1).any(), "root must be an upper triangle")
+
+    @classmethod
+    def empty(cls, ref: FloatArray) -> Factor:
+        """Return the factor of no rows; ``ref`` is (H,) for one target and (H, q) for a block of q."""
+        width = sum(ref.shape) + (ref.ndim == 1)
+        return cls(np.zeros((width, width)), ref)
+
+    @property
+    def observations(self) -> Observations:
+        """The rows of the triangle, which are equivalent to all rows that it was computed from."""
+        H = len(self.ref)
+        return Observations(self.root[:, :H], self.root[:, H] if self.ref.ndim == 1 else self.root[:, H:], self.ref)
+
+    @lazy
+    def denoised(self) -> Denoised:
+        """The factor with exactly the rank it has up to rounding, the order of its columns, and its singular values.
+
+        Nearly always R is well-conditioned by its singular values, has no rounding errors that matter, and stays as it
+        is. Otherwise see ``_carefully_denoised``.
+        """
+        H = len(self.ref)
+        U, s, _, failed = lapack.dgesdd(self.root[:H, :H])
+        if not failed and s[-1] > WELL_CONDITIONED * s[0]:
+            same = Factor(self.root, self.ref)  # not self, which would refer to itself and live until a collection
+            return Denoised(same, slice(None), U, s)
+        return _carefully_denoised(self)
+
+    def add(self, more: Observations) -> Factor:
+        """Return the factor with ``more`` rows; its reference changes if the residual norm has lost digits."""
+        ref = self.ref
+        root = checked_root(append(self.root, more.columns_from(ref)))
+        for _ in range(_REFINEMENTS):
+            if not _has_lost_digits(root, len(ref)) or np.array_equal(moved := ref + _refinement(root, ref), ref):
+                break
+            ref = moved
+            root = append(self.observations.columns_from(ref), more.columns_from(ref))
+        return Factor(root, ref)
+
+
+class Denoised(NamedTuple):
+    """A factor [R Z; 0 P] with R = U diag(s) Vᵀ of exactly the rank it has up to rounding: s holds no zeros.
+
+    Column k belongs to the weight with number ``order[k]``.
+    """
+
+    factor: Factor
+    order: IndexArray | slice
+    U: FloatArray
+    s: FloatArray
 
 
 @stored
@@ -37,8 +172,8 @@ _FORGIVEN, _FORGIVEN_TARGETS = 1e-8, 1e-12  # relative rounding after which remo
 class Statistics:
     """Sufficient statistics of rows for a linear model, in square-root form.
 
-    Make them with ``from_rows``, ``from_chunks`` or ``empty``. Statistics of different rows are merged by ``+`` and
-    taken apart by ``-``.
+    Make them with ``from_rows``, ``from_chunks`` or ``empty``. ``+`` merges the statistics of different rows, and ``-``
+    removes rows again.
 
     Parameters
     ----------
@@ -71,10 +206,9 @@ class Statistics:
     def empty(cls, n_weights: int, n_targets: int | None = None) -> Self:
         """Return the statistics of no rows, for ``n_weights`` weights of one target, or of a block of ``n_targets``."""
         check_number("n_weights", n_weights, low=1, whole=True)
-        if n_targets is None:
-            return cls(Factor.empty(np.zeros(n_weights)), 0.0, 0.0)
-        check_number("n_targets", n_targets, low=1, whole=True)
-        return cls(Factor.empty(np.zeros((n_weights, n_targets))), 0.0, 0.0)
+        if n_targets is not None:
+            check_number("n_targets", n_targets, low=1, whole=True)
+        return cls(Factor.empty(np.zeros(n_weights if n_targets is None else (n_weights, n_targets))), 0.0, 0.0)
 
     @classmethod
     def from_rows(
@@ -97,7 +231,7 @@ class Statistics:
         precision : array-like (N,), optional
             Positive: row i is observed with variance σ²/precision_i.
         counts : array-like (N,), optional
-            Not negative: row i stands for counts_i equal rows; a count of zero leaves it out.
+            Not negative: row i stands for counts_i equal rows, with a count of zero for none.
         chunk_rows : int, optional
             Rows taken at a time; by default they fill a quarter of a megabyte, or are as many as weights.
         """
@@ -105,7 +239,7 @@ class Statistics:
 
     @classmethod
     def from_chunks(cls, chunks: Iterable[Chunk], *, chunk_rows: int | None = None) -> Self:
-        """Return the statistics of all chunks ``(Phi, y[, precision[, counts]])``, of which one at a time is held."""
+        """Return the statistics of all chunks ``(Phi, y[, precision[, counts]])``, one in memory at a time."""
         if chunk_rows is not None:
             check_number("chunk_rows", chunk_rows, low=1, whole=True)
         factor: Factor | None = None
@@ -117,8 +251,9 @@ class Statistics:
             else:
                 _check_alike("every chunk", rows.ref, factor.ref)
             width = len(factor.root)
-            for part in rows.parts(chunk_rows or max(_CACHED // width, width)):
-                factor = factor.add(part)
+            step = chunk_rows or max(_CACHED // width, width)
+            for start in range(0, len(rows.r), step):
+                factor = factor.add(rows.part(slice(start, start + step)))
             n, sum_log_w = n + more, sum_log_w + more_log_w
         if factor is None:
             raise InvalidParameterError(
@@ -184,7 +319,7 @@ class Statistics:
     __sub__ = remove
 
     def _error(self, other: Statistics) -> FloatArray:
-        """Return how far rounding may have moved each column; the targets round in units of their own size, Φ ref."""
+        """Return the largest rounding error of each column; that of targets is in units of their own size, Φ ref."""
         H, error = self.n_weights, _FORGIVEN * np.linalg.norm(self.root, axis=0)
         for ref in (self.ref, other.ref):
             error[H:] += _FORGIVEN_TARGETS * np.linalg.norm(self.root[:, :H] @ ref, axis=0)
@@ -228,3 +363,193 @@ def _check_alike(name: str, given: FloatArray, expected: FloatArray) -> None:
     if given.shape != expected.shape:
         kinds = ["one target y (rows,)" if ref.ndim == 1 else f"a block of {ref.shape[1]}" for ref in (expected, given)]
         raise InvalidParameterError(f"{name} must have the same targets, {kinds[0]}; got {kinds[1]}")
+
+
+def append(root: FloatArray, rows: FloatArray) -> FloatArray:
+    """Return the upper-triangular factor of [root; rows] by Householder reflections.
+
+    LAPACK's ``tpqrt`` takes the triangle and the rows separately, without a copy. Few numbers are processed as one
+    block of columns, for which products of matrices take too long to start, but up to four columns one by one: only
+    with that rounding does an exact fit come out exact.
+    """
+    if len(rows) == 0:
+        return root
+    width = len(root)
+    block = min(8, width if width > 4 and rows.size <= 2**12 else max(1, width // 3))
+    factor: FloatArray = lapack.dtpqrt(0, block, np.array(root, order="F"), rows, overwrite_a=1, overwrite_b=1)[0]
+    return factor
+
+
+def checked_root(root: FloatArray) -> FloatArray:
+    """Return the root; raise if it is not finite, as NaN or infinity in any row makes it, or too large."""
+    if not dlange("M", root) < _OVERFLOWS:  # for LAPACK, NaN is the largest
+        raise InvalidParameterError(
+            "Phi and y must be finite, and small enough that their squares do not overflow; "
+            "they hold NaN, infinity or magnitudes above 1e150: drop or impute such rows, or rescale"
+        )
+    return root
+
+
+def _has_lost_digits(root: FloatArray, H: int) -> bool:
+    """Return whether the residual norm of a target is so far below its ‖z‖ that another reference pays."""
+    if len(root) == H + 1:
+        *z, ρ = root[:, H].tolist()
+        return bool(abs(ρ) < _LOST_DIGITS * math.hypot(*z))
+    return bool(np.any(np.linalg.norm(root[H:, H:], axis=0) < _LOST_DIGITS * np.linalg.norm(root[:H, H:], axis=0)))
+
+
+def _refinement(root: FloatArray, ref: FloatArray) -> FloatArray:
+    """Return the least-squares step R⁻¹z from the reference, for each target.
+
+    It is zero along directions that the rows do not determine, and along those with a coefficient far larger than the
+    fit needs, which occur with few rows and nearly equal columns.
+    """
+    H = len(ref)
+    U, s, Vt, size = _scaled_svd(root[:H, :H])
+    step = np.empty((H, len(root) - H))
+    for j in range(len(root) - H):
+        z = root[:H, H + j]
+        c = U.T @ z
+        keep = (s > 0.0) & (np.abs(c) * s[0] <= _TOO_LARGE * np.linalg.norm(z) * s)
+        step[:, j] = Vt[keep].T @ (c[keep] / s[keep]) / size
+    return step.reshape(ref.shape)
+
+
+def _scaled_svd(R: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return U, s, Vt and size with R = U diag(s) Vt diag(size), columns of R / size of length one, s zero if noise.
+
+    So the units of the columns do not change what counts as zero.
+    """
+    size = np.linalg.norm(R, axis=0)
+    size[size == 0.0] = 1.0
+    U, s, Vt = np.linalg.svd(R / size)
+    s[s <= len(R) * NOISE * s[0]] = 0.0
+    return U, s, Vt, size
+
+
+def _carefully_denoised(given: Factor) -> Denoised:
+    """Return the factor [R Z; 0 P] without the rounding errors of R that could be taken for data, for R of any rank.
+
+    Equal columns leave rounding errors where R should have zeros, in random directions, with entries of Z that are not
+    small: a weak prior would take the two for a large weight. These entries of Z belong to P.
+
+    Independent columns come first, as many as the rank, the largest in front; the others are combinations of them. The
+    part of a small column in a large one, if it is below the rounding error of the large one, is set to zero: otherwise
+    equal columns would differ by a multiple of a column far below them.
+    """
+    root, H = given.root, len(given.ref)
+    _, s, Vt, size = _scaled_svd(root[:H, :H])
+    rank, noise = int(np.count_nonzero(s)), H * NOISE * size
+    by_size = np.argsort(-size, kind="stable")
+    # Any column may stand for those it is parallel to; the weights prefer a large one to a small one.
+    weights = np.linspace(2.0, 1.0, H)
+    _, pivots = qr((s > 0.0)[:, None] * Vt[:, by_size] * weights, mode="r", pivoting=True)
+    order = by_size[[*np.sort(pivots[:rank]), *pivots[rank:]]]
+    Q, R = qr(root[:H, order])
+    dependent = R[:, rank:]
+    dependent[np.sqrt(np.cumsum(dependent[::-1] ** 2, axis=0))[::-1] <= noise[order[rank:]]] = 0.0
+    Z = Q.T @ root[:H, H:]
+    clean = np.zeros_like(root)
+    clean[:rank] = np.column_stack([R[:rank], Z[:rank]])
+    P, rest = root[H:, H:], Z[rank:]
+    clean[H:, H:] = np.hypot(np.linalg.norm(rest), P) if len(P) == 1 else append(P, np.array(rest, order="F"))
+    return Denoised(Factor(clean, given.ref[order]), order, *_graded_svd(clean[:rank, :H]))
+
+
+def _graded_svd(R: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return U and s of a wide R of full rank, sorted by the size of columns, then rows: small s keep their digits."""
+    Q, R, _ = qr(R, pivoting=True, check_finite=False)
+    L, rows = qr(R.T, mode="r", pivoting=True, check_finite=False)
+    _, s, Ut = np.linalg.svd(L[: len(R)])
+    return Q[:, rows] @ Ut.T, s
+
+
+def residual(phi: ArrayLike, y: FloatArray, beta: FloatArray) -> FloatArray:
+    """Return y - Φβ in twice the working precision, rounded once at the end.
+
+    Every product is split exactly into its rounded value and its rounding error (Veltkamp and Dekker), every sum
+    likewise (Knuth), so the relative error is about 1e-16 as long as the terms exceed the residual by less than 1e16.
+    Plain NumPy, hence the same on every platform. The splitting overflows for magnitudes above about 1e300.
+    """
+    high, low = np.array(y, dtype=np.float64), np.zeros(len(y))
+    columns = np.asarray(phi).T
+    for h in beta.nonzero()[0]:
+        product, product_error = _two_product(columns[h].astype(np.float64), beta[h])
+        high, sum_error = _two_sum(high, -product)
+        low += sum_error - product_error
+    return high + low
+
+
+def _two_sum(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return fl(a + b) and its rounding error."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def _two_product(a: FloatArray, b: float) -> tuple[FloatArray, FloatArray]:
+    """Return fl(a b) and its rounding error."""
+    product = a * b
+    a_high, a_low = _split(a)
+    b_high, b_low = _split(np.asarray(b))
+    error = a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
+    return product, error
+
+
+def _split(a: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the upper and the lower half of the bits of ``a``."""
+    shifted = _SPLITTER * a
+    high = shifted - (shifted - a)
+    return high, a - high
+
+
+def remove(root: FloatArray, rows: FloatArray, error: FloatArray) -> FloatArray:
+    """Return the upper-triangular factor of rootᵀroot - rowsᵀrows, one column at a time.
+
+    A reflection gathers column k of ``rows`` in one entry β, then a hyperbolic rotation takes β out of the pivot. It is
+    in mixed form: the new row of the factor is used to compute the rest of the row to remove, so that rounding errors
+    stay small. A pivot that vanishes up to rounding is set to zero: the rank has dropped. ``error`` (width,) is the
+    largest error of each column; a larger gap is an error of the caller. A rotation that leaves the share c of a pivot
+    divides the errors of the other columns by c.
+    """
+    R, B = root.copy(), rows.copy()
+    size = np.linalg.norm(root, axis=0)
+    noise = _SLACK * len(R) * EPS
+    for k in range(len(R)):
+        _gather(B, k)
+        r, β = R[k, k], B[0, k]
+        gap = (abs(r) - abs(β)) * (abs(r) + abs(β))
+        if gap > noise * size[k] ** 2:
+            c, s = np.sqrt(gap) / abs(r), β / r
+            R[k, k:] = (R[k, k:] - s * B[0, k:]) / c
+            B[0, k:] = c * B[0, k:] - s * R[k, k:]
+            error = error / c
+            continue
+        # If the difference is a sum of squares, the pivot bounds the rest of its row.
+        largest = np.sqrt(noise) * size[k] * size[k:] + size[k] * error[k:] + (size[k:] + error[k:]) * error[k]
+        if gap < -(2.0 * size[k] + error[k]) * error[k] or np.any(np.abs(r * R[k, k:] - β * B[0, k:]) > largest):
+            raise not_contained()
+        if k + 1 < len(R):  # the rest of the row belongs to the pivots below
+            R[k + 1 :, k + 1 :] = append(R[k + 1 :, k + 1 :], np.array(R[k : k + 1, k + 1 :], order="F"))
+        R[k] = 0.0
+    return R
+
+
+def _gather(B: FloatArray, k: int) -> None:
+    """Reflect the rows of ``B`` in place so that all of column k is in its first entry."""
+    v = B[:, k].copy()
+    norm = float(np.linalg.norm(v))
+    if norm == 0.0 or not v[1:].any():
+        return
+    β = -np.copysign(norm, v[0])
+    v[0] -= β
+    B[:, k:] -= np.outer(v / (v @ v / 2.0), v @ B[:, k:])
+    B[0, k] = β  # what is below is not used again
+
+
+def not_contained() -> InvalidParameterError:
+    """Return the error for rows that cannot be among those behind a factor."""
+    return InvalidParameterError(
+        "the rows to remove must be among those that were added, with the same targets, precisions and counts; "
+        "these were not: build the statistics anew from the rows to keep"
+    )

@@ -1,11 +1,11 @@
 """Rows that join or leave a fitted combination: one conjugate posterior of the rows of the fit and all later ones.
 
 The tempering τ, the tails (ν, κ), the factor ζ = averaging² and the prior variance t are those of the fit. Given them
-the posterior depends on rows through their statistics only, which add, subtract and shrink:
+the posterior depends on rows through their statistics only, which can be added, removed and discounted:
 
     S = f S_fit + S_later,    S_later ← λ S_later + S_new  and  f ← λ f   for a forgetting factor λ.
 
-A later row is predicted by the mean of each member's fits, which errs less than a single one, and it may lie outside of
+A later row is predicted by the mean of each member's fits, which errs less than a single fit, and it may lie outside of
 the training rows. So its noise variance is that of a prediction, ζ v^τ + u/(κ²b/a), in units of the σ² of the fit, with
 the variance u outside of the training rows and the κ²b/a of the fit. Nothing in it depends on rows absorbed before: the
 order in which rows come does not matter.
@@ -19,12 +19,10 @@ from typing import Annotated, Self
 import numpy as np
 
 from bdkn.errors import check_number
-from bdkn.inference.combination import Combination, Tails, features
-from bdkn.inference.conjugate import Prior, condition, log_evidence
+from bdkn.inference.combination import MAX_WEIGHT_VARIANCE, Combination, Tails, equal_weights, features
 from bdkn.inference.evidence import choose_prior_variance
 from bdkn.inference.forecast import Forecast
-from bdkn.inference.posteriors import Posterior
-from bdkn.inference.regression import MAX_WEIGHT_VARIANCE, ROUNDING
+from bdkn.inference.posterior import Prior, log_evidence, posterior, without_rounding
 from bdkn.inference.statistics import Statistics
 from bdkn.storage.fields import Number, must, sizes, stored
 from bdkn.typing import FloatArray
@@ -114,36 +112,21 @@ class Absorbed:
 
     def with_prior(self, method: str | float) -> Self:
         """Return the state with the prior variance chosen anew from all rows, as in ``combine``."""
-        μ0 = _prior_mean(self.base.n_weights)
-        size = 1.0 / (len(μ0) - 1)
-        found = choose_prior_variance(self.total, method, mean=μ0, widest=MAX_WEIGHT_VARIANCE, size=size)
+        H = self.base.n_weights - 1
+        μ0, widest = equal_weights(H), MAX_WEIGHT_VARIANCE
+        found = choose_prior_variance(self.total, method, mean=μ0, widest=widest, size=1.0 / H)
         return replace(self, prior_variance=found)
 
     def combination(self) -> Combination:
-        """Return the combination of all rows that count; what is not its posterior is that of the fit.
+        """Return the combination of all rows that count; all but its posterior is that of the fit.
 
-        Degrees of freedom are those of the fit, but no more than there are rows.
+        Degrees of freedom are those of the fit, but at most those of the posterior.
         """
         fitted, stats = self.fitted, self.total
         t = fitted.prior_variance if self.prior_variance is None else self.prior_variance
-        prior = Prior.shrinking(_prior_mean(stats.n_weights), t)
-        post = Posterior(*condition(stats, prior), prior)
-        if 0.0 < post.b <= ROUNDING * _squared_targets(stats):  # rounding alone: the members are exactly right
-            post = replace(post, b=0.0)
+        prior = Prior.shrinking(equal_weights(stats.n_weights - 1), t)
+        post = without_rounding(posterior(stats, prior), stats)
         has_own_tails = fitted.tails == Tails(fitted.posterior.df, 1.0)
         df = post.df if has_own_tails else min(fitted.tails.df, post.df)
         tails, evidence = Tails(df, fitted.tails.scale), log_evidence(stats, post)
         return replace(fitted, posterior=post, prior_variance=t, evidence=evidence, n=stats.n, tails=tails)
-
-
-def _prior_mean(n_weights: int) -> FloatArray:
-    """Return the prior mean of H weights, 1/H each, and of the constant, zero."""
-    return np.append(np.full(n_weights - 1, 1.0 / (n_weights - 1)), 0.0)
-
-
-def _squared_targets(stats: Statistics) -> float:
-    """Return Σ w c y², zero if it is no finite number."""
-    H = stats.n_weights
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = float(np.sum(np.square(stats.root[:, H] + stats.root[:, :H] @ stats.ref)))
-    return total if np.isfinite(total) else 0.0

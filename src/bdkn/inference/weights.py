@@ -1,9 +1,9 @@
-"""What the data tell about the weights, averaged over their prior variance t = σ_β².
+"""The posterior of the weights, averaged over their prior variance t = σ_β².
 
 The highest evidence is often at t → 0: equal weights explain the targets as well as any. At that t the posterior of the
-weights is as narrow as the prior, which says nothing about the data. So for a report of the weights t is integrated
-out. The standard deviation s = σ√t of a weight under the prior has itself a prior of density (1 + (sH)²)⁻², half-t with
-three degrees of freedom: weights differ by about their size unless the data say otherwise. On a grid of log t,
+weights is as narrow as the prior, whatever the data. So for a report of the weights t is integrated out. The standard
+deviation s = σ√t of a weight under the prior has itself a prior of density (1 + (sH)²)⁻², half-t with three degrees of
+freedom: without data, weights differ by about their size. On a grid of log t,
 
     p(t | y) ∝ p(y | t) p(t),   E[(β - β̂)(β - β̂)ᵀ | y] ≈ Σ p(t | y) [(bₜ/a) Λₜ⁻¹ + (μₜ - β̂)(μₜ - β̂)ᵀ],
 
@@ -17,24 +17,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bdkn.inference.combination import Combination, features
-from bdkn.inference.conjugate import Prior, condition
+from bdkn.inference.combination import MAX_WEIGHT_VARIANCE, Combination, equal_weights, features
 from bdkn.inference.evidence import Spectrum
 from bdkn.inference.forecast import Forecast
-from bdkn.inference.posteriors import Posterior
-from bdkn.inference.regression import MAX_WEIGHT_VARIANCE
+from bdkn.inference.posterior import Prior, posterior
 from bdkn.inference.statistics import Statistics
 from bdkn.predictive import StudentT
 from bdkn.typing import FloatArray
 
 _POINTS = 80
-"""Points of the grid of log t, eight for each factor of ten."""
+"""Grid points of log t, eight per decade."""
 
 _NARROWEST = 1e-4
 """Prior standard deviation of a weight at the lower end of the grid, in units of 1/H; at the upper end it is 1."""
 
 _CLEAR = np.log(3.0)
-"""The log Bayes factor above which weights are taken to differ; a factor of three is hardly worth mentioning."""
+"""Log Bayes factor above which weights count as different; smaller factors are hardly worth mentioning."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +72,7 @@ class WeightPosterior:
 
     @property
     def told_apart(self) -> bool:
-        """Whether the data tell the members apart: whether the Bayes factor of unequal weights exceeds three."""
+        """Whether the Bayes factor of unequal weights exceeds three, so that the members differ."""
         return bool(self.log_bayes_factor > _CLEAR)
 
     def marginals(self) -> StudentT:
@@ -101,7 +99,7 @@ def average_weights(
     Returns
     -------
     WeightPosterior
-        The distribution of the weights about those in use, and what the data tell about them.
+        The distribution of the weights about those in use, and the Bayes factor of unequal weights.
 
     Examples
     --------
@@ -121,33 +119,24 @@ def average_weights(
 
 
 def weights_given(combination: Combination, stats: Statistics) -> WeightPosterior:
-    """Return ``average_weights`` for rows of which only the statistics are known."""
-    H = stats.n_weights - 1
-    μ0, post = np.append(np.full(H, 1.0 / H), 0.0), combination.posterior
+    """Return ``average_weights`` of rows given by their statistics."""
+    H, post = stats.n_weights - 1, combination.posterior
+    μ0 = equal_weights(H)
     spectrum = Spectrum.of(stats, μ0)
     if post.b == 0.0 or spectrum.is_exact:
         return WeightPosterior(post.df, combination.weights, post.scale_matrix[:H, :H], 0.0)
-    t, prior = _grid(combination, H)
-    evidence = spectrum.log_evidence(t)
-    highest = float(evidence.max())
-    share = prior * np.exp(evidence - highest)
-    total = float(share.sum())
-    factor = np.log(total) + highest - float(spectrum.log_evidence(0.0))
-    matrix = sum(p * _about(combination, stats, μ0, v)[:H, :H] for p, v in zip(share / total, t, strict=True))
-    return WeightPosterior(combination.posterior.df, combination.weights, np.asarray(matrix), float(factor))
-
-
-def _grid(combination: Combination, H: int) -> tuple[FloatArray, FloatArray]:
-    """Return prior variances, in units of the noise, and their probabilities under the half-t prior."""
-    σ2 = combination.posterior.b / combination.posterior.a
     deviation = np.geomspace(_NARROWEST / H, np.sqrt(MAX_WEIGHT_VARIANCE), _POINTS)
     density = deviation / (1.0 + (deviation * H) ** 2) ** 2
-    return deviation**2 / σ2, density / density.sum()
-
-
-def _about(combination: Combination, stats: Statistics, μ0: FloatArray, t: float) -> FloatArray:
-    """Return the shape of the weights' posterior for a prior variance, about the weights in use."""
-    prior = Prior.shrinking(μ0, t)
-    post = Posterior(*condition(stats, prior), prior)
-    step = post.mean - combination.posterior.mean
-    return post.scale_matrix + np.outer(step, step)
+    t, prior_share = deviation**2 / (post.b / post.a), density / density.sum()
+    evidence = spectrum.log_evidence(t)
+    highest = float(evidence.max())
+    share = prior_share * np.exp(evidence - highest)
+    total = float(share.sum())
+    factor = np.log(total) + highest - float(spectrum.log_evidence(0.0))
+    matrix = np.zeros((H, H))
+    for p, variance in zip(share / total, t, strict=True):
+        prior = Prior.shrinking(μ0, variance)
+        given = posterior(stats, prior)
+        step = given.mean - post.mean
+        matrix = matrix + p * (given.scale_matrix + np.outer(step, step))[:H, :H]
+    return WeightPosterior(post.df, combination.weights, matrix, float(factor))

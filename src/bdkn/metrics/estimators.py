@@ -1,6 +1,6 @@
-"""Find the distribution that an estimator predicts, through pipelines, searches and transformed targets.
+"""The distribution that an estimator predicts, inside pipelines, searches and transformed targets.
 
-Transformers are known by their fitted attributes and by the functions they call, so that nothing is imported for them.
+Transformers are recognised by their fitted attributes and by the functions they call, so that no library is imported.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from scipy.special import expit, logit
 from bdkn.errors import InvalidParameterError
 from bdkn.metrics.scores import coverage, crps, nll
 from bdkn.predictive import LogitLink, LogLink, Predictive, YeoJohnsonLink
-from bdkn.predictive.transformed import AsinhLink, BoxCoxLink, QuantileLink, TargetMap
+from bdkn.predictive.links import AsinhLink, BoxCoxLink, QuantileLink
+from bdkn.predictive.transformed import TargetMap
 
 _LN2, _LN10 = float(np.log(2.0)), float(np.log(10.0))
 
@@ -31,12 +32,30 @@ _FUNCTIONS: dict[Any, TargetMap] = {
     np.arcsinh: TargetMap(AsinhLink()),
     logit: TargetMap(LogitLink()),
 }
-"""Functions of the target and their maps."""
+"""Increasing functions of the target and their maps."""
 
 _POINTS = np.array([0.125, 0.5, 0.875])
 """Targets at which a function and its inverse are compared."""
 
-KNOWN = (
+
+def _number(value: Any, default: float) -> float:
+    return default if value is None else float(np.ravel(value)[0])
+
+
+_SCALERS = {
+    # StandardScaler has the mean even if it does not subtract it.
+    "StandardScaler": lambda t: TargetMap(
+        unit=_number(t.scale_, 1.0), shift=_number(t.mean_ if t.with_mean else None, 0.0)
+    ),
+    "RobustScaler": lambda t: TargetMap(unit=_number(t.scale_, 1.0), shift=_number(t.center_, 0.0)),
+    "MaxAbsScaler": lambda t: TargetMap(unit=_number(t.scale_, 1.0)),
+    "MinMaxScaler": lambda t: TargetMap(
+        unit=1.0 / _number(t.scale_, 1.0), shift=-_number(t.min_, 0.0) / _number(t.scale_, 1.0)
+    ),
+}
+"""Scalers of scikit-learn and their maps."""
+
+_KNOWN = (
     "np.log, np.log1p, np.log2, np.log10, np.sqrt, np.square, np.arcsinh or scipy.special.logit with their inverses, "
     "StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, PowerTransformer, QuantileTransformer, or a pipeline "
     "of them"
@@ -50,80 +69,53 @@ def target_maps(transformer: Any) -> tuple[TargetMap, ...]:
         return tuple(map_ for step in reversed(steps) for map_ in target_maps(step))
     kind = type(transformer).__name__
     if hasattr(transformer, "inverse_func"):
-        return (_function_map(transformer),)
+        return (_function_map(transformer.func, transformer.inverse_func),)
     if kind == "PowerTransformer":
-        return _power_maps(transformer)
+        power = float(transformer.lambdas_[0])
+        link = BoxCoxLink(power) if transformer.method == "box-cox" else YeoJohnsonLink(power)
+        scaler = _SCALERS["StandardScaler"](transformer._scaler) if transformer.standardize else TargetMap()
+        return (TargetMap(link, scaler.unit, scaler.shift),)
     if kind == "QuantileTransformer":
-        return (_quantile_map(transformer),)
+        quantiles = np.asarray(transformer.quantiles_[:, 0], dtype=np.float64)
+        repeated = int(np.sum(np.diff(quantiles) <= 0.0))
+        if repeated:
+            raise InvalidParameterError(
+                "a QuantileTransformer of the target has a density only if its quantiles differ; here "
+                f"{repeated} of {len(quantiles)} repeat the one before: use fewer n_quantiles, or a PowerTransformer"
+            )
+        is_normal = transformer.output_distribution == "normal"
+        return (TargetMap(QuantileLink(quantiles, transformer.references_, is_normal)),)
     if kind in _SCALERS:
         return (_SCALERS[kind](transformer),)
     raise InvalidParameterError(
-        f"the distribution of a transformed target needs a transformer that is known to increase: {KNOWN}; got {kind}. "
-        "Or fit the regressor to the target itself: its target='auto' chooses a transformation"
+        f"the distribution of a transformed target needs a transformer that is known to increase: {_KNOWN}; got {kind}."
+        " Or fit the regressor to the target itself: its target='auto' chooses a transformation"
     )
 
 
-def _function_map(transformer: Any) -> TargetMap:
-    func, inverse = transformer.func, transformer.inverse_func
+def _function_map(func: Any, inverse: Any) -> TargetMap:
+    """Return the map of a function; raise unless it is known to increase, and has its inverse."""
     try:
         found = _FUNCTIONS.get(func)
     except TypeError:  # a function that cannot be hashed
         found = None
-    if found is None or not _is_inverse(func, inverse):
+    if func is None or inverse is None:
+        is_inverse = func is None and inverse is None
+    else:
+        is_inverse = found is not None and (func is not logit or inverse is expit)
+        is_inverse = is_inverse and np.allclose(inverse(func(_POINTS)), _POINTS, rtol=1e-10)
+    if found is None or not is_inverse:
         names = tuple(getattr(f, "__name__", str(f)) for f in (func, inverse))
         raise InvalidParameterError(
             "the distribution of a transformed target needs a function that is known to increase, and its inverse: "
-            f"{KNOWN}; got func={names[0]}, inverse_func={names[1]}"
+            f"{_KNOWN}; got func={names[0]}, inverse_func={names[1]}"
         )
     return found
 
 
-def _is_inverse(func: Any, inverse: Any) -> bool:
-    if func is None or inverse is None:
-        return func is None and inverse is None
-    return bool(np.allclose(inverse(func(_POINTS)), _POINTS, rtol=1e-10)) and (func is not logit or inverse is expit)
-
-
-def _number(value: Any, default: float) -> float:
-    return default if value is None else float(np.ravel(value)[0])
-
-
-_SCALERS = {
-    # It knows the mean even where it does not subtract it.
-    "StandardScaler": lambda t: TargetMap(
-        unit=_number(t.scale_, 1.0), shift=_number(t.mean_ if t.with_mean else None, 0.0)
-    ),
-    "RobustScaler": lambda t: TargetMap(unit=_number(t.scale_, 1.0), shift=_number(t.center_, 0.0)),
-    "MaxAbsScaler": lambda t: TargetMap(unit=_number(t.scale_, 1.0)),
-    "MinMaxScaler": lambda t: TargetMap(
-        unit=1.0 / _number(t.scale_, 1.0), shift=-_number(t.min_, 0.0) / _number(t.scale_, 1.0)
-    ),
-}
-
-
-def _power_maps(transformer: Any) -> tuple[TargetMap, ...]:
-    power = float(transformer.lambdas_[0])
-    link = BoxCoxLink(power) if transformer.method == "box-cox" else YeoJohnsonLink(power)
-    if not transformer.standardize:
-        return (TargetMap(link),)
-    scaler = _SCALERS["StandardScaler"](transformer._scaler)
-    return (TargetMap(link, scaler.unit, scaler.shift),)
-
-
-def _quantile_map(transformer: Any) -> TargetMap:
-    quantiles = np.asarray(transformer.quantiles_[:, 0], dtype=np.float64)
-    repeated = int(np.sum(np.diff(quantiles) <= 0.0))
-    if repeated:
-        raise InvalidParameterError(
-            "a QuantileTransformer of the target has a density only if its quantiles differ; here "
-            f"{repeated} of {len(quantiles)} repeat the one before: use fewer n_quantiles, or a PowerTransformer"
-        )
-    return TargetMap(QuantileLink(quantiles, transformer.references_, transformer.output_distribution == "normal"))
-
-
 @dataclass(frozen=True, eq=False)
 class Route:
-    """A regressor with ``predict_dist``, the rows as it receives them, and what was done to its target.
+    """A regressor with ``predict_dist``, the rows as it receives them, and the transformations of its target.
 
     ``maps`` are the transformations of the target, the one nearest to the regressor first.
     """
@@ -141,7 +133,7 @@ class Route:
 
 
 def route_of(estimator: Any, X: Any = None, *, rows: bool = True) -> Route:
-    """Return the way from a fitted estimator to its regressor; without ``rows``, X is not transformed."""
+    """Return the regressor inside a fitted estimator, with its route; without ``rows``, X is not transformed."""
     if hasattr(estimator, "predict_dist"):
         return Route(estimator, X)
     if hasattr(estimator, "best_estimator_"):
@@ -156,16 +148,13 @@ def route_of(estimator: Any, X: Any = None, *, rows: bool = True) -> Route:
     if hasattr(estimator, "estimator_"):  # recursive feature elimination transforms rows, RANSAC does not
         X = estimator.transform(X) if rows and hasattr(estimator, "transform") else X
         return route_of(estimator.estimator_, X, rows=rows)
-    raise InvalidParameterError(_refusal(estimator))
-
-
-def _refusal(estimator: Any) -> str:
     kind = type(estimator).__name__
+    message = f"the estimator must have predict_dist(X), as the regressors of bdkn have; got {kind}"
     if hasattr(estimator, "cv_results_"):
-        return f"a search must keep its best estimator, refit=True, to predict; got {kind} with refit=False"
-    if any(hasattr(estimator, name) for name in ("regressor", "param_grid", "param_distributions")):
-        return f"the estimator must be fitted to predict; got {kind}, which is not: call its fit first"
-    return f"the estimator must have predict_dist(X), as the regressors of bdkn have; got {kind}"
+        message = f"a search must keep its best estimator, refit=True, to predict; got {kind} with refit=False"
+    elif any(hasattr(estimator, name) for name in ("regressor", "param_grid", "param_distributions")):
+        message = f"the estimator must be fitted to predict; got {kind}, which is not: call its fit first"
+    raise InvalidParameterError(message)
 
 
 def regressor_of(estimator: Any) -> Any:
@@ -174,7 +163,7 @@ def regressor_of(estimator: Any) -> Any:
 
 
 def plain_route_of(estimator: Any, X: Any) -> Route:
-    """Return the way to the regressor; raise if its target is transformed, so that its parts have other units."""
+    """Return the route to the regressor; raise if its target is transformed, as its parts have other units then."""
     route = route_of(estimator, X)
     if route.maps:
         raise InvalidParameterError(

@@ -33,21 +33,32 @@ TAIL = 0.05
 """Probability beyond each end of the interval of the third bet."""
 
 _SIZES = (0.05, 0.15, 0.35, 0.6, 0.9)
-"""Bets as shares of the largest with which no stake can turn negative."""
+"""Sizes of bets, as shares of the largest bet with which no stake can become negative."""
 
 _RANGES = ((-1.0, 1.0), (-0.5, 1.0), (-2.0 * TAIL, 1.0 - 2.0 * TAIL))
 """Smallest and largest value of each function."""
 
 N_BETS = 2 * len(_RANGES) * len(_SIZES)
+"""Number of bets: both directions of each function with each size."""
 
 _AT_ONCE = 4096
+"""Maximum number of rows that are processed together."""
+
+LEVELS = (0.5, 0.9, 0.95)
+"""Levels of the intervals whose coverage is reported."""
+
+_BINS = 10
+"""Bins of the histogram of probability integral transforms."""
+
+_ADDING = threading.Lock()
+"""Lock that is held while a batch is added, so that batches of several threads are added one after the other."""
 
 
 @dataclass(frozen=True, eq=False)
 class Wealth:
-    """What bets against calibration have won after ``n`` rows.
+    """The wealth of bets against calibration after ``n`` rows.
 
-    ``log_stakes`` (B,) are the logarithms of what each bet holds. ``tolerance`` is ε.
+    ``log_stakes`` (B,) are the logarithms of the stakes of the bets. ``tolerance`` is ε.
     """
 
     tolerance: float
@@ -56,7 +67,7 @@ class Wealth:
 
     @property
     def log(self) -> float:
-        """The logarithm of all wealth, that which is not at stake yet included."""
+        """The logarithm of all wealth, including the share that is not at stake yet."""
         return float(_total(self.log_stakes[None], np.array([float(self.n)]))[0])
 
     def after(self, pit: FloatArray) -> tuple[FloatArray, Self]:
@@ -68,7 +79,7 @@ class Wealth:
         return np.concatenate([np.empty(0), *logs]), state
 
     def _after_block(self, pit: FloatArray) -> tuple[FloatArray, Self]:
-        """Return the same for a block: with products E of factors, stakes are E (before + Σ new stakes / E before)."""
+        """Return ``after`` for some rows: with products E of factors, stakes are E (stakes before + Σ new / E)."""
         rows = np.arange(1.0, len(pit) + 1.0, dtype=np.float64) + self.n
         factors = np.cumsum(log_factors(pit, self.tolerance), axis=0)
         before = np.vstack([np.zeros(N_BETS), factors[:-1]])
@@ -90,22 +101,13 @@ def log_factors(pit: FloatArray, tolerance: float) -> FloatArray:
 
 
 def _total(log_stakes: FloatArray, rows: FloatArray) -> FloatArray:
-    """Return the logarithm of all wealth after so many rows; 1/(t + 1) of it is not at stake after row t."""
+    """Return the logarithm of all wealth after ``rows``; 1/(t + 1) of it is not at stake after row t."""
     return np.asarray(np.logaddexp(logsumexp(log_stakes, axis=1), -np.log(rows + 1.0)))
-
-
-LEVELS = (0.5, 0.9, 0.95)
-"""Levels of the intervals whose coverage is reported."""
-
-_BINS = 10
-
-_ADDING = threading.Lock()
-"""Held while a batch joins a monitor, so that batches of several threads come one after the other."""
 
 
 @dataclass(frozen=True)
 class MonitorReport:
-    """Scores of one batch, and what all batches so far say about calibration. Made by ``Monitor.add``.
+    """Scores of one batch, and the evidence of all batches so far against calibration. Made by ``Monitor.add``.
 
     Parameters
     ----------
@@ -122,7 +124,7 @@ class MonitorReport:
     pit_counts : tuple of int
         Number of rows with a probability integral transform in each tenth of [0, 1].
     outside : float
-        Share of the rows that are farther from the training rows than those are from each other; nan if not known.
+        Share of the rows that are farther from the training rows than those are from each other; nan if unknown.
     log_wealth : float
         Logarithm of the wealth of bets against calibration, after this batch.
     alarm : bool
@@ -150,13 +152,13 @@ class MonitorReport:
     alarm_row: int | None
 
     def __str__(self) -> str:
-        said = f"alarm at row {self.alarm_row}" if self.alarm else "no alarm"
+        state = f"alarm at row {self.alarm_row}" if self.alarm else "no alarm"
         shares = ", ".join(f"{share:.0%} inside {level:.0%}" for level, share in self.coverage.items())
-        return f"rows {self.first + 1} to {self.first + self.n}: log score {self.log_score:.3g}, {shares}; {said}"
+        return f"rows {self.first + 1} to {self.first + self.n}: log score {self.log_score:.3g}, {shares}; {state}"
 
 
 class Monitor:
-    """Watches whether predictions of new rows stay calibrated, batch after batch.
+    """Monitor of the calibration of predictions of new rows, batch after batch.
 
     The alarm is valid at any time: as long as predictions are calibrated up to the tolerance, the probability that
     there is ever an alarm, however many rows are watched and whenever one looks, is at most ``alpha``. After an alarm
@@ -201,7 +203,7 @@ class Monitor:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew, for example after a change of the model; the reports stay."""
+        """Start again, for example after a change of the model; the reports stay."""
         with _ADDING:
             self._wealth, self.start = Wealth(self.tolerance), self.n
             self.alarm_row: int | None = None
@@ -218,7 +220,7 @@ class Monitor:
 
     @property
     def threshold(self) -> float:
-        """Logarithm of the wealth that is an alarm, log(1/alpha)."""
+        """Logarithm of the wealth that raises an alarm, log(1/alpha)."""
         return -float(np.log(self.alpha))
 
     def add(
@@ -257,7 +259,7 @@ class Monitor:
             return self._watch(levels, scores)
 
     def _watch(self, levels: FloatArray, scores: dict[str, Any]) -> MonitorReport:
-        """Bet on a batch and keep its report; nothing in here fails, so that a batch is added whole or not at all."""
+        """Bet on a batch and keep its report; no step may fail, so that a batch is added whole or not at all."""
         first, (logs, self._wealth) = self.n, self._wealth.after(levels)
         if self.alarm_row is None and (over := logs >= self.threshold).any():
             self.alarm_row = first - self.start + int(np.argmax(over)) + 1
@@ -278,9 +280,9 @@ class Monitor:
         with _ADDING:
             seen, reports = self._wealth, list(self.reports)
             state = {"alpha": self.alpha, "tolerance": self.tolerance, "alarm_row": self.alarm_row, "start": self.start}
-        told = [{**asdict(report), "coverage": list(report.coverage.values())} for report in reports]
+        stored = [{**asdict(report), "coverage": list(report.coverage.values())} for report in reports]
         wealth = {"n": seen.n, "log_stakes": [x if np.isfinite(x) else None for x in seen.log_stakes]}
-        return json.dumps({**state, "wealth": wealth, "reports": told})
+        return json.dumps({**state, "wealth": wealth, "reports": stored})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -294,10 +296,10 @@ class Monitor:
         Returns
         -------
         monitor : Monitor
-            The same monitor, which goes on where the other one was.
+            The same monitor, in the same state.
         """
         try:
-            return cls._of_state(json.loads(text))
+            return cls._from_state(json.loads(text))
         except InvalidParameterError:
             raise
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -306,8 +308,8 @@ class Monitor:
             ) from error
 
     @classmethod
-    def _of_state(cls, state: dict[str, Any]) -> Self:
-        """Return the monitor with that state."""
+    def _from_state(cls, state: dict[str, Any]) -> Self:
+        """Return the monitor with the state that JSON text contains."""
         monitor, wealth = cls(state["alpha"], state["tolerance"]), state["wealth"]
         check_number("n of the wealth", wealth["n"], low=0, whole=True)
         check_number("start", state["start"], low=0, whole=True)

@@ -11,11 +11,14 @@ from bdkn.predictive import Predictive
 from bdkn.typing import FloatArray
 
 _LARGE = 1e150
-"""The square of a larger number, and the sum of many, may overflow."""
+"""Size from which the square of a number, and the sum of many, may overflow."""
+
+_LEVELS = np.linspace(0.05, 0.95, 19)
+"""Default levels of calibration curves."""
 
 
 def observed(y: ArrayLike, dist: Predictive) -> FloatArray:
-    """Return ``y`` as floats, after checking that there is one finite value for each predicted row."""
+    """Return ``y`` as floats; raise unless there is one finite value for each predicted row."""
     values = read_numbers("y", y)
     if values.shape != (len(dist),):
         raise InvalidParameterError(
@@ -27,7 +30,7 @@ def observed(y: ArrayLike, dist: Predictive) -> FloatArray:
 
 
 def row_weights(sample_weight: ArrayLike | None, rows: int) -> FloatArray:
-    """Return weights that sum to one over the rows, all equal where none were given."""
+    """Return weights of the rows with the sum one, equal by default."""
     weights = np.ones(rows) if sample_weight is None else read_numbers("sample_weight", sample_weight)
     least, most = weights.min(initial=np.inf), weights.max(initial=0.0)
     if weights.shape != (rows,) or not (least >= 0 and 0 < most < np.inf):
@@ -42,23 +45,20 @@ def row_weights(sample_weight: ArrayLike | None, rows: int) -> FloatArray:
 
 
 def average(values: FloatArray, sample_weight: ArrayLike | None) -> float:
-    """Return the weighted mean over rows; one infinite loss makes it infinite, a row without weight never counts."""
+    """Return the weighted mean over rows, infinite if one counted loss is; rows of weight zero do not count."""
     weights = row_weights(sample_weight, len(values))
     counted = weights > 0
     if np.isposinf(values[counted]).any():
         return float("inf")
     mean, least, most = weights[counted] @ values[counted], values[counted].min(), values[counted].max()
-    return float(np.clip(mean, least, most))  # weights that add up to a little more than one do not make it larger
+    return float(np.clip(mean, least, most))  # by rounding, the weights may add up to a little more than one
 
 
 def root_mean_square(errors: FloatArray, sample_weight: ArrayLike | None) -> float:
-    """Return the root of the weighted mean of squares, also of errors whose squares leave the range of numbers."""
+    """Return the root of the weighted mean of squares, also if squares leave the range of numbers."""
     size = np.abs(errors[np.isfinite(errors)]).max(initial=0.0)
     unit = size if size and not 1 / _LARGE < size < _LARGE else 1.0
     return float(unit * np.sqrt(average((errors / unit) ** 2, sample_weight)))
-
-
-_LEVELS = np.linspace(0.05, 0.95, 19)
 
 
 def pit(y: ArrayLike, dist: Predictive) -> FloatArray:
@@ -156,7 +156,7 @@ def calibration_error(
 
 
 def check_levels(levels: ArrayLike | None) -> FloatArray:
-    """Return the nominal levels as a 1-D array, after checking that each is a probability."""
+    """Return the nominal levels as a 1-D array; raise unless each is a probability."""
     nominal = _LEVELS.copy() if levels is None else read_numbers("levels", levels)
     if nominal.ndim != 1 or nominal.size == 0 or not np.all((nominal >= 0) & (nominal <= 1)):
         raise InvalidParameterError(f"levels must be a list of probabilities within [0, 1]; got {shown(levels)}")

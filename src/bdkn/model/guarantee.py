@@ -12,7 +12,7 @@ from bdkn.data.rows import table_blocks
 from bdkn.ensemble.held_out import HeldOut
 from bdkn.errors import InvalidParameterError, check_number, no_extrapolation_warnings
 from bdkn.inference.combination import features
-from bdkn.inference.conformal import FoldOutputs, LeftOutPredictors, weights_without_each
+from bdkn.inference.conformal import FoldOutputs, HeldOutPredictors, weights_without_each
 from bdkn.model.fitted import FittedModel
 from bdkn.typing import FloatArray, IndexArray
 
@@ -37,7 +37,7 @@ def guaranteed_interval(model: FittedModel, X: Any, coverage: float, shift: Shif
     return _restored(model, np.concatenate(ends))
 
 
-def _predictors(model: FittedModel, held_out: HeldOut, some: IndexArray) -> LeftOutPredictors:
+def _predictors(model: FittedModel, held_out: HeldOut, some: IndexArray) -> HeldOutPredictors:
     """Return the predictors without each of some of the held-out rows."""
     combination, forecast = model.combination, held_out.forecast()
     Phi, noise = features(forecast.means), forecast.variance**combination.tempering
@@ -46,7 +46,7 @@ def _predictors(model: FittedModel, held_out: HeldOut, some: IndexArray) -> Left
     fits, known = held_out.fold_of, held_out.has_variance
     assert fits is not None, "_fits_of has checked it"
     parts = fits[some], fits[some][:, known] if known.any() else np.zeros((len(some), 1), dtype=np.intp)
-    return LeftOutPredictors(*parts, weights[some, :-1], weights[some, -1], scores[some], combination.tempering)
+    return HeldOutPredictors(*parts, weights[some, :-1], weights[some, -1], scores[some], combination.tempering)
 
 
 def _outputs(model: FittedModel, held_out: HeldOut, X: Any) -> FoldOutputs:

@@ -16,7 +16,10 @@ from bdkn.memory import check_memory
 from bdkn.typing import FloatArray
 
 Index = Any
-"""Whatever NumPy takes as an index: an integer, a slice, a mask, a list of row numbers."""
+"""An index of NumPy: an integer, a slice, a mask, a list of row numbers."""
+
+Components = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
+"""Weights, degrees of freedom (infinite for a Gaussian), centres and scales (n, k) of components."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,12 +87,20 @@ class Predictive(ABC):
     def _rvs(self, size: int, generator: np.random.Generator) -> FloatArray:
         """Return draws (n, size)."""
 
+    def _absolute_mean(self, y: FloatArray) -> FloatArray | None:
+        """Return E|Y - y| at ``y`` (n, k), infinite if there is no mean; None if there is no formula for the class."""
+        return None
+
+    def _components(self) -> Components | None:
+        """Return the Student-t components of which each row is a weighted sum; None if it is no such sum."""
+        return None
+
     def std(self) -> FloatArray:
         """Return the standard deviation of each row, infinite where it does not exist."""
         widest = float(self.scale.max(initial=0.0))
         if widest == 0.0 or 1e-150 < widest < 1e150:
             return np.sqrt(self.var())
-        unit = max(widest, 1e-300)  # in its own units no variance leaves the range of floats
+        unit = max(widest, 1e-300)  # in units of the largest scale, no variance leaves the range of floats
         with np.errstate(over="ignore"):
             return np.asarray(unit * np.sqrt(self._in_units(unit).var()))
 
@@ -103,7 +114,7 @@ class Predictive(ABC):
 
     def pdf(self, y: ArrayLike) -> FloatArray:
         """Return the density at ``y``."""
-        with np.errstate(over="ignore"):  # a scale near the smallest float has a density beyond the largest
+        with np.errstate(over="ignore"):  # with a scale near the smallest float, a density may exceed the largest
             return np.exp(self.logpdf(y))
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
@@ -163,30 +174,12 @@ def generator_of(random_state: Any) -> np.random.Generator:
 
 
 def check_draws(name: str, rows: int, size: int) -> None:
-    """Raise if draws of so many rows do not fit into memory."""
+    """Raise if ``size`` draws of each of some rows do not fit into memory."""
     check_memory(f"{name}={size} draws of {rows} rows", 8.0 * rows * size, "draw fewer at once")
 
 
 def check_affine(scale: float, shift: float) -> tuple[float, float]:
-    """Return the factor and the number to add of an affine map; raise unless they are finite, and the factor > 0."""
+    """Return the factor and the shift of an affine map; raise unless they are finite, and the factor > 0."""
     check_number("scale", scale, low=0.0, strict=True)
     check_number("shift", shift, low=-float(np.finfo(np.float64).max))
     return float(scale), float(shift)
-
-
-def repeated(number: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """Return ``numpy.broadcast_to`` of an array without dimensions, in a tenth of the time."""
-    many = np.ndarray(shape, np.float64, number, strides=(0,) * len(shape))
-    many.flags.writeable = False
-    return many
-
-
-def check_location_scale(loc: FloatArray, scale: FloatArray) -> None:
-    """Raise unless every location is finite and every scale finite and not negative."""
-    if np.isfinite(loc).all() and scale.size and scale.min() >= 0.0 and scale.max() < np.inf:  # none is not a number
-        return
-    if not np.isfinite(loc).all():
-        raise InvalidParameterError(f"loc must be finite; {np.sum(~np.isfinite(loc))} of {loc.size} values are not")
-    wrong = ~(np.isfinite(scale) & (scale >= 0))
-    if wrong.any():
-        raise InvalidParameterError(f"scale must be finite and >= 0; got {scale[wrong][0]} among {scale.size} values")

@@ -1,6 +1,6 @@
 """Expectations of functions of a target: closed forms and quadrature.
 
-A row is a weighted sum of terms: a Gaussian or a Student-t is one, a mixture has one for each component, so that narrow
+A row is a weighted sum of terms: a Gaussian or a Student-t has one, a mixture one for each component, so that narrow
 components are not missed. The density of a term is integrated over s, where loc + scale sinh(s) is the target, or its
 image under a link. Pieces of s are halved until the two rules of each agree, and pieces are added beyond both ends
 until they are negligible.
@@ -10,47 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, stdtr
+from scipy.special import ndtr
 
 from bdkn.errors import InvalidParameterError
 from bdkn.predictive.base import Predictive
 from bdkn.predictive.joined import JoinedPredictive
-from bdkn.predictive.location_scale import Gaussian, StudentT, normal_absolute_mean, student_t_logpdf
-from bdkn.predictive.mixture import GaussianMixture, StudentTMixture
+from bdkn.predictive.location_scale import StudentT
 from bdkn.predictive.transformed import Transformed, row_quantiles
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
-_NARROW = 1e-100
-"""A scale this small beside the distance is a point mass."""
-
-_GAUSSIAN_DF = 1e8
-
-
-def absolute_mean(dist: Predictive, y: FloatArray) -> FloatArray | None:
-    """Return E|Y - y| (n, k) at ``y`` (n, k), infinite where there is no mean; None for a kind that is not known.
-
-    It is exact for Gaussians, Student-t distributions and their mixtures, and an integral for transformed ones.
-    """
-    if isinstance(dist, JoinedPredictive):
-        return _joined(dist, y)
-    if isinstance(dist, StudentT):
-        return _by_scale(y, dist.loc, dist.scale, lambda z: _student_t(z, dist.df[:, None]))
-    if isinstance(dist, Gaussian):
-        return _by_scale(y, dist.loc, dist.scale, normal_absolute_mean)
-    if isinstance(dist, GaussianMixture):
-        parts = (Gaussian(dist.loc[:, h], dist.scale[:, h]) for h in range(dist.loc.shape[1]))
-        means = [_by_scale(y, part.loc, part.scale, normal_absolute_mean) for part in parts]
-        return np.asarray(np.einsum("hnk,nh->nk", np.stack(means), dist.weights))
-    if isinstance(dist, StudentTMixture):
-        return dist.absolute_mean(y)
-    return _transformed(dist, y) if isinstance(dist, Transformed) else None
-
 
 def excess_and_shortfall(dist: Predictive, y: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-    """Return E max(Y - y, 0) and E max(y - Y, 0), each (n, k), at ``y`` (n, k); None for a kind that is not known."""
-    distance = absolute_mean(dist, y)
+    """Return E max(Y - y, 0) and E max(y - Y, 0), each (n, k), at ``y`` (n, k); None for an unknown class."""
+    distance = dist._absolute_mean(y)
     if distance is None:
         return None
     error = _mean(dist)[:, None] - y
@@ -59,59 +34,17 @@ def excess_and_shortfall(dist: Predictive, y: FloatArray) -> tuple[FloatArray, F
 
 
 def _mean(dist: Predictive) -> FloatArray:
-    """Return the mean, of transformed distributions by the integrals that ``absolute_mean`` has."""
-    if not isinstance(dist, Transformed):
-        return dist._of_rows(_mean) if isinstance(dist, JoinedPredictive) else dist.mean()
-    upper, lower = dist._halves
-    with np.errstate(invalid="ignore"):
-        mean = dist.median() + upper.first - lower.first
-    return np.where((dist.scale > 0.0) & np.isfinite(mean), mean, dist.median())
-
-
-def _by_scale(
-    y: FloatArray, loc: FloatArray, scale: FloatArray, standard: Callable[[FloatArray], FloatArray]
-) -> FloatArray:
-    """Return the distances from those of the standard distribution; a scale of zero is a point mass."""
-    with np.errstate(over="ignore"):
-        error = y - loc[:, None]
-        wide = scale[:, None] > _NARROW * np.abs(error)
-    unit = np.where(wide, scale[:, None], 1.0)
-    return np.where(wide, unit * standard(np.where(wide, error, 0.0) / unit), np.abs(error))
-
-
-def _student_t(z: FloatArray, df: FloatArray) -> FloatArray:
-    """Return z(2F(z) - 1) + 2 f(z)(ν + z²)/(ν - 1), infinite for ν <= 1."""
-    heavy, gaussian = df <= 1.0, df > _GAUSSIAN_DF
-    ν = np.where(heavy | gaussian, 3.0, df)
-    zero = np.zeros_like(z)
-    density = np.exp(student_t_logpdf(z, ν, zero, zero + 1.0) + 2.0 * np.log(np.hypot(np.sqrt(ν), z)))
-    mean = z * (2.0 * stdtr(ν, z) - 1.0) + 2.0 * density / (ν - 1.0)
-    return np.where(gaussian, normal_absolute_mean(z), np.where(heavy, np.inf, mean))
-
-
-def _transformed(dist: Transformed, y: FloatArray) -> FloatArray:
-    """Return E|Y - m| about the median m plus ∫ (2F - 1) from there to y."""
-    upper, lower = dist._halves
-    spread = np.where(dist.scale > 0.0, upper.first + lower.first, 0.0)
-    return np.where(dist.scale[:, None] > 0.0, spread[:, None] + dist._rise(y), np.abs(y - dist.median()[:, None]))
-
-
-def _joined(dist: JoinedPredictive, y: FloatArray) -> FloatArray | None:
-    found = np.empty(y.shape)
-    for k, part in enumerate(dist.parts):
-        rows = np.flatnonzero(dist.part == k)
-        means = absolute_mean(part[dist.row[rows]], y[rows]) if len(rows) else y[rows]
-        if means is None:
-            return None
-        found[rows] = means
-    return found
+    """Return the mean, of transformed distributions by the integrals of their mean distances."""
+    if isinstance(dist, JoinedPredictive):
+        return dist._of_rows(_mean)
+    return dist._mean_by_halves() if isinstance(dist, Transformed) else dist.mean()
 
 
 Function = Callable[[FloatArray, IndexArray], FloatArray]
 """A function of targets (m, k) and of the numbers (m,) of their rows, which returns (m, k)."""
 
 _LEAST_LEVEL = 2.3e-16
-"""Level of the lower end of the pieces at first; that of the upper end is one minus it."""
+"""Level of the lower end of the first pieces; that of the upper end is one minus it."""
 
 _GAUSSIAN_END = 9.0
 """Standard deviations beyond which a Gaussian has no probability."""
@@ -123,7 +56,7 @@ _LAST_LEVEL = 8.1
 """Standard deviations at which the level of a Gaussian is as close to one as floats are."""
 
 _PANELS = 6
-"""Pieces of each term at first."""
+"""Number of the first pieces of each term."""
 
 _SHARES = 16.0
 """Reciprocal of the share of the tolerance that the error of one piece may have, times the weight of its term."""
@@ -132,7 +65,7 @@ _NEGLIGIBLE = 64.0
 """Reciprocal of the share of the tolerance below which the outermost piece of a term is the last."""
 
 _MOST_BEYOND = 16
-"""Pieces that are added beyond each end of a term at most."""
+"""Maximum number of pieces that are added beyond each end of a term."""
 
 _WIDENING = 1.2
 """Ratio of the widths of consecutive pieces beyond an end."""
@@ -141,16 +74,16 @@ _TO_BOUND = 16.0
 """Ratio of the distances from a bound of the ends of consecutive pieces."""
 
 _MOST_HALVINGS = 40
-"""Halvings of a piece at most; its error counts as it is afterwards."""
+"""Maximum number of halvings of a piece; its error counts as it is afterwards."""
 
 _MOST_PIECES = 2**18
-"""Pieces of a row at most."""
+"""Maximum number of pieces of a row."""
 
 _PIECES_AT_ONCE = 2**13
-"""Pieces that are evaluated at once, which bounds the memory."""
+"""Maximum number of pieces that are evaluated together, which bounds the memory."""
 
 _TERMS_AT_ONCE = 2**14
-"""Terms of the rows that are integrated together."""
+"""Maximum number of terms that are integrated together."""
 
 _ROUNDING = 16.0 * np.finfo(np.float64).eps
 """Relative error of the integral over a piece that halving does not reduce."""
@@ -181,7 +114,7 @@ def expectation(dist: Predictive, function: Function, tolerance: float = 1e-6) -
 
     The function may jump and bend. The error is at most about ``tolerance`` times the mean absolute value of the
     function, but for targets beyond the levels 2e-16 and 1 - 2e-16 if the function is zero at both. An error is raised
-    if a row does not reach it. The memory used does not depend on the function.
+    if a row does not reach this tolerance. The memory used does not depend on the function.
     """
     return _expectation(dist, function, tolerance, np.arange(len(dist)))
 
@@ -194,7 +127,8 @@ def _expectation(dist: Predictive, function: Function, tolerance: float, numbers
             own = np.flatnonzero(dist.part == k)
             found[own] = _expectation(part[dist.row[own]], function, tolerance, numbers[own])
         return found
-    step = max(1, _TERMS_AT_ONCE // _n_components(dist))
+    parts = (dist.base if isinstance(dist, Transformed) else dist)[:1]._components()
+    step = max(1, _TERMS_AT_ONCE // (1 if parts is None else parts[2].shape[1]))
     for start in range(0, len(dist), step):
         rows = slice(start, start + step)
         found[rows] = _Integral(_Terms.of(dist[rows]), function, tolerance, numbers[rows]).value()
@@ -224,12 +158,12 @@ class _Terms:
     def of(cls, dist: Predictive) -> _Terms:
         """Return the terms of a distribution; of an unknown class, one Gaussian for each row, by its quantiles."""
         n, transformed = len(dist), dist if isinstance(dist, Transformed) else None
-        parts = _components(dist if transformed is None else transformed.base)
+        parts = (dist if transformed is None else transformed.base)._components()
         if parts is None:
             one, ends = np.ones(n), np.arcsinh([-_LAST_LEVEL, _LAST_LEVEL])
             fields = np.arange(n), one, np.full(n, np.inf), np.zeros(n), one, np.broadcast_to(ends, (n, 2))
             return cls(n, *fields, lambda z, row: row_quantiles(dist[row], ndtr(z)), ends_by_level=True)
-        weight, df, loc, scale = (np.ravel(part) for part in np.broadcast_arrays(*parts))
+        weight, df, loc, scale = map(np.ravel, parts)
         row = np.repeat(np.arange(n), parts[2].shape[1])
         if transformed is None:
             bounds = np.broadcast_to([-np.inf, np.inf], (len(row), 2))
@@ -240,20 +174,20 @@ class _Terms:
         return cls(n, row, weight, df, loc, scale, bounds, lambda z, row: transformed._target(z))._counting()
 
     def _counting(self) -> _Terms:
-        """Return the terms that have probability between their bounds."""
+        """Return the terms with probability between their bounds."""
         reach = self._reach()
         kept = (self.weight > 0.0) & (self.bounds[:, 0] < reach) & (self.bounds[:, 1] > -reach)
         parts = {name: getattr(self, name)[kept] for name in ("row", "weight", "df", "loc", "scale", "bounds")}
         return replace(self, **parts)
 
     def _reach(self) -> FloatArray:
-        """Return how far s extends to both sides at first."""
+        """Return the largest |s| (T,) of the first pieces."""
         ν, place = np.unique(self.df, return_inverse=True)
         quantile = StudentT(ν, np.zeros(len(ν)), 1.0).ppf(_LEAST_LEVEL)
         return np.asarray(np.arcsinh(np.clip(-quantile, _GAUSSIAN_END, _FARTHEST))[place])
 
     def edges(self) -> FloatArray:
-        """Return the ends (T, k + 1) of the pieces at first. Next to a bound they end at a distance from it."""
+        """Return the ends (T, k + 1) of the first pieces. Next to a bound they end at a distance from it."""
         reach, (low, high) = self._reach(), self.bounds.T
         first, last = np.maximum(-reach, low), np.minimum(reach, high)
         margin = (last - first) / (_PANELS * _TO_BOUND)
@@ -279,33 +213,9 @@ class _Terms:
             return np.fmin(_ROUNDING * (1.0 + np.abs(self.loc) / self.scale), 1.0)
 
 
-def _components(dist: Predictive) -> tuple[FloatArray | float, FloatArray | float, FloatArray, FloatArray] | None:
-    """Return weights, degrees of freedom, centres and scales (n, k) of components; None for an unknown class."""
-    if isinstance(dist, Gaussian):
-        return 1.0, np.inf, dist.loc[:, None], dist.scale[:, None]
-    if isinstance(dist, StudentT):
-        return 1.0, dist.df[:, None], dist.loc[:, None], dist.scale[:, None]
-    if isinstance(dist, GaussianMixture):
-        return dist.weights, np.inf, dist.loc, dist.scale
-    if not isinstance(dist, StudentTMixture):
-        return None
-    loc, scale = dist.loc[:, None], dist.scale[:, None]
-    df = np.hstack([dist.df[:, None], np.full(dist.mass.shape, np.inf)])
-    parts = np.hstack([loc, loc + scale * dist.position]), np.hstack([scale, scale * dist.width])
-    return np.hstack([dist.kept[:, None], dist.mass]), df, *parts
-
-
-def _n_components(dist: Predictive) -> int:
-    """Return the number of components of a row."""
-    base = dist.base if isinstance(dist, Transformed) else dist
-    if isinstance(base, StudentTMixture):
-        return 1 + int(base.mass.shape[1])
-    return int(base.loc.shape[1]) if isinstance(base, GaussianMixture) else 1
-
-
 @dataclass(frozen=True, eq=False)
 class _Pieces:
-    """Pieces of s (m,) of terms, and how often each was halved."""
+    """Pieces of s (m,) of terms, and the number of halvings of each."""
 
     term: IndexArray
     low: FloatArray
@@ -326,8 +236,7 @@ class _Pieces:
         return _Pieces(np.tile(self.term, 2), *ends, np.tile(self.halvings + 1, 2))
 
 
-@dataclass(frozen=True, eq=False)
-class _Measured:
+class _Measured(NamedTuple):
     """Integrals (m,) of a function over pieces with their errors, those of its size, and the integrand at the ends."""
 
     value: FloatArray
@@ -411,12 +320,9 @@ class _Integral:
 
     def _measure(self, pieces: _Pieces, *, is_beyond: bool = False) -> _Measured:
         """Return the integrals over pieces, a limited number of them at a time."""
-        parts = [
-            self._measured(pieces[start : start + _PIECES_AT_ONCE], is_beyond)
-            for start in range(0, len(pieces), _PIECES_AT_ONCE)
-        ]
-        fields = zip(*((part.value, part.error, part.size, part.ends) for part in parts), strict=True)
-        return _Measured(*map(np.concatenate, fields))
+        starts = range(0, len(pieces), _PIECES_AT_ONCE)
+        parts = [self._measured(pieces[start : start + _PIECES_AT_ONCE], is_beyond) for start in starts]
+        return _Measured(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _measured(self, pieces: _Pieces, is_beyond: bool) -> _Measured:
         half = (pieces.high - pieces.low)[:, None] / 2.0
@@ -441,7 +347,7 @@ class _Integral:
         return f
 
     def _check_ends(self) -> None:
-        """Raise if what lies beyond the last levels of distributions of unknown tails may count."""
+        """Raise if the function beyond the last levels of distributions of unknown tails is not negligible."""
         term = np.arange(len(self.terms.row))
         y, _ = self.terms.at(term, self.terms.bounds)
         beyond = _LEAST_LEVEL * np.abs(self._values(term, y, True)).sum(axis=1)

@@ -105,6 +105,16 @@ class JoinedPredictive(Predictive):
     def _crps(self, y: FloatArray) -> FloatArray:
         return self._gather(lambda dist, rows: dist._crps(y[rows]), y.shape[1:])
 
+    def _absolute_mean(self, y: FloatArray) -> FloatArray | None:
+        found = np.empty(y.shape)
+        for k, dist in enumerate(self.parts):
+            rows = np.flatnonzero(self.part == k)
+            mean = dist[self.row[rows]]._absolute_mean(y[rows]) if len(rows) else y[rows]
+            if mean is None:
+                return None
+            found[rows] = mean
+        return found
+
     def _rvs(self, size: int, generator: np.random.Generator) -> FloatArray:
         return self._gather(lambda dist, _: dist._rvs(size, generator), (size,))
 

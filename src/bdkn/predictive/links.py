@@ -8,31 +8,44 @@ Johnson. ``support`` are the bounds of the target, where the predicted distribut
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
+from bdkn.predictive.location_scale import normal_logpdf
 from bdkn.storage.fields import Number, Positive, must, stored
 from bdkn.typing import FloatArray
+
+_MOST_BREAKS = 15
+"""Maximum number of kinks of a piecewise-linear link at which integrals are divided."""
+
+_OUTERMOST = 1e-7
+"""Level of the outermost normal quantiles, as in scikit-learn's QuantileTransformer."""
 
 Bound = Annotated[float, Number(infinite=True)]
 Support = tuple[Bound, Bound]
 
 
-class Link(Protocol):
+class Link(ABC):
     """Increasing map g of the target y; its image is the line, or an interval if the target is bounded.
 
-    A class derived from it has no target on its bounds and a smooth g, unless it says otherwise.
+    By default, a target has the bounds ``lower`` and ``upper``, none lies on them, and g is smooth.
     """
+
+    lower: float = -np.inf
+    upper: float = np.inf
 
     @property
     def support(self) -> Support:
         """The bounds of the target."""
+        return self.lower, self.upper
 
     @property
     def near(self) -> Support:
-        """The targets nearest to the bounds, but not on them; infinite for a bound that is not known."""
+        """The targets nearest to the bounds, but not on them; infinite for an unknown bound."""
         return self.support
 
     @property
@@ -50,12 +63,15 @@ class Link(Protocol):
         inside = (math.isinf(low) or low >= lower) and (math.isinf(high) or high <= upper)
         must(inside, "near must be within the bounds")
 
+    @abstractmethod
     def forward(self, y: FloatArray) -> FloatArray:
         """Return g(y)."""
 
+    @abstractmethod
     def inverse(self, z: FloatArray) -> FloatArray:
         """Return the y with g(y) = z."""
 
+    @abstractmethod
     def log_derivative(self, y: FloatArray) -> FloatArray:
         """Return log g'(y)."""
 
@@ -70,7 +86,7 @@ class IdentityLink(Link):
     lower, upper : float
         Bounds of the target.
     near : (float, float)
-        The targets nearest to the bounds, but not on them; infinite for a bound that is not known.
+        The targets nearest to the bounds, but not on them; infinite for an unknown bound.
 
     Examples
     --------
@@ -83,11 +99,6 @@ class IdentityLink(Link):
     lower: Bound = -np.inf
     upper: Bound = np.inf
     near: Support = (-np.inf, np.inf)
-
-    @property
-    def support(self) -> Support:
-        """The bounds of the target."""
-        return self.lower, self.upper
 
     def forward(self, y: FloatArray) -> FloatArray:
         """Return y."""
@@ -126,11 +137,6 @@ class LogLink(Link):
 
     lower: float = 0.0
 
-    @property
-    def support(self) -> Support:
-        """The bounds of the target."""
-        return self.lower, np.inf
-
     def forward(self, y: FloatArray) -> FloatArray:
         """Return g(y)."""
         with np.errstate(divide="ignore"):
@@ -167,11 +173,6 @@ class LogitLink(Link):
     lower: float = 0.0
     upper: float = 1.0
 
-    @property
-    def support(self) -> Support:
-        """The bounds of the target."""
-        return self.lower, self.upper
-
     def forward(self, y: FloatArray) -> FloatArray:
         """Return g(y)."""
         with np.errstate(divide="ignore"):
@@ -204,7 +205,7 @@ class YeoJohnsonLink(Link):
     lower, upper : float
         Bounds of the target.
     near : (float, float)
-        The targets nearest to the bounds, but not on them; infinite for a bound that is not known.
+        The targets nearest to the bounds, but not on them; infinite for an unknown bound.
 
     Examples
     --------
@@ -220,11 +221,6 @@ class YeoJohnsonLink(Link):
     lower: Bound = -np.inf
     upper: Bound = np.inf
     near: Support = (-np.inf, np.inf)
-
-    @property
-    def support(self) -> Support:
-        """The bounds of the target."""
-        return self.lower, self.upper
 
     @property
     def breaks(self) -> tuple[float, ...]:
@@ -257,7 +253,7 @@ def _grown(x: FloatArray, power: float) -> FloatArray:
 def _shrunk(z: FloatArray, power: float) -> FloatArray:
     """Return the inverse of ``_grown``."""
     with np.errstate(over="ignore", divide="ignore"):
-        # With a power below zero the image ends at -1 / power, where the target is infinite.
+        # With a power below zero the image ends at -1 / power, the image of an infinite target.
         return np.expm1(z) if power == 0.0 else np.expm1(np.log1p(np.maximum(power * z, -1.0)) / power)
 
 
@@ -328,7 +324,7 @@ class ContinuedLink(Link):
     high: float
 
     def check(self) -> None:
-        """Raise unless the link has finite values and slopes at both ends of the range that it is continued from."""
+        """Raise unless the link has finite values and slopes at both ends of its range."""
         super().check()
         (lower, upper), ends = self.support, np.array([self.low, self.high])
         must(lower <= self.low < self.high <= upper, "low and high must be in order, and within the bounds")
@@ -343,7 +339,7 @@ class ContinuedLink(Link):
 
     @property
     def near(self) -> Support:
-        """The targets nearest to the bounds, but not on them; infinite for a bound that is not known."""
+        """The targets nearest to the bounds, but not on them; infinite for an unknown bound."""
         if isinstance(self.link, YeoJohnsonLink):
             return self.link.near
         lower, upper = self.support
@@ -369,3 +365,85 @@ class ContinuedLink(Link):
     def log_derivative(self, y: FloatArray) -> FloatArray:
         """Return log g'(y)."""
         return self.link.log_derivative(np.clip(y, self.low, self.high))
+
+
+@dataclass(frozen=True)
+class BoxCoxLink(Link):
+    """(y^power - 1) / power for targets above zero; the logarithm for the power zero."""
+
+    power: float
+    lower = 0.0
+
+    def forward(self, y: FloatArray) -> FloatArray:
+        """Return g(y)."""
+        with np.errstate(divide="ignore", over="ignore"):
+            logs = np.log(y)
+            return logs if self.power == 0.0 else np.asarray(np.expm1(self.power * logs) / self.power)
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Return the y with g(y) = z."""
+        with np.errstate(divide="ignore", over="ignore"):
+            if self.power == 0.0:
+                return np.exp(z)
+            return np.asarray(np.exp(np.log1p(np.maximum(self.power * z, -1.0)) / self.power))
+
+    def log_derivative(self, y: FloatArray) -> FloatArray:
+        """Return log g'(y)."""
+        with np.errstate(divide="ignore"):
+            return np.asarray((self.power - 1.0) * np.log(y))
+
+
+@dataclass(frozen=True)
+class AsinhLink(Link):
+    """The inverse hyperbolic sine of the target."""
+
+    def forward(self, y: FloatArray) -> FloatArray:
+        """Return g(y)."""
+        return np.arcsinh(y)
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Return the y with g(y) = z."""
+        with np.errstate(over="ignore"):
+            return np.sinh(z)
+
+    def log_derivative(self, y: FloatArray) -> FloatArray:
+        """Return log g'(y)."""
+        return np.asarray(-np.log(np.hypot(1.0, y)))
+
+
+@dataclass(frozen=True, eq=False)
+class QuantileLink(Link):
+    """The level of the target among training targets, linear between quantiles; if ``normal``, its normal quantile.
+
+    ``quantiles`` (m,) and their levels ``references`` (m,) increase.
+    """
+
+    quantiles: FloatArray
+    references: FloatArray
+    normal: bool
+
+    @property
+    def support(self) -> Support:
+        """The bounds of the target: the smallest and the largest training target."""
+        return float(self.quantiles[0]), float(self.quantiles[-1])
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Some of the targets at which g has no second derivative."""
+        some = np.linspace(0, len(self.quantiles) - 1, _MOST_BREAKS + 2).round().astype(np.intp)[1:-1]
+        return tuple(float(self.quantiles[k]) for k in np.unique(some))
+
+    def forward(self, y: FloatArray) -> FloatArray:
+        """Return g(y)."""
+        level = np.interp(y, self.quantiles, self.references)
+        return np.asarray(ndtri(np.clip(level, _OUTERMOST, 1.0 - _OUTERMOST)) if self.normal else level)
+
+    def inverse(self, z: FloatArray) -> FloatArray:
+        """Return the y with g(y) = z."""
+        return np.asarray(np.interp(ndtr(z) if self.normal else z, self.references, self.quantiles))
+
+    def log_derivative(self, y: FloatArray) -> FloatArray:
+        """Return log g'(y)."""
+        slopes = np.log(np.diff(self.references) / np.diff(self.quantiles))
+        cell = np.clip(np.searchsorted(self.quantiles, y, side="right") - 1, 0, len(slopes) - 1)
+        return np.asarray(slopes[cell] - (normal_logpdf(self.forward(y)) if self.normal else 0.0))

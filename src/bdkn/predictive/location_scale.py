@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -12,24 +13,31 @@ from scipy.special import betaincinv, betaln, gammaln, ndtr, ndtri, stdtr, stdtr
 
 from bdkn.arrays import read_numbers
 from bdkn.errors import InvalidParameterError
-from bdkn.predictive.base import Predictive, check_affine, check_location_scale, repeated
+from bdkn.predictive.base import Components, Predictive, check_affine
 from bdkn.typing import FloatArray
 
-NARROW = 1e-100  # a scale this small beside the error is a point mass, and its square would leave the range of floats
+NARROW = 1e-100
+"""Ratio of a scale to the error below which a row is a point mass: squares would leave the range of floats."""
 
-# Beyond these degrees of freedom the Student-t is the Gaussian to floating-point precision (the gap is of order 1/df),
-# while (1 + z²/df)^df starts to lose digits.
-_GAUSSIAN_DF = 1e8
+GAUSSIAN_DF = 1e8
+"""Degrees of freedom from which the Student-t is the Gaussian to floating-point precision (the difference is of order
+1/df), while (1 + z²/df)^df begins to lose digits."""
 
-_FAR_OUT = 1e3  # beyond it the tail of the Gaussian differs from that of a Student-t with many degrees of freedom
+FAR_DOWN = 1e-100
+"""Level below which quantiles of the Student-t are computed by the incomplete beta function: stdtrit fails."""
 
-_FAR_DOWN = 1e-100  # a level below which quantiles are computed in another way
+MOST_DF = 1e15
+"""Degrees of freedom that are used for infinite ones, to avoid inf * 0."""
 
-# With more degrees of freedom than these, x = ν/(ν + t²) of no quantile t has a logarithm below the second number,
-# where x leaves the range of floats.
+_FAR_OUT = 1e3
+"""Standardised value beyond which the Gaussian differs from a Student-t with many degrees of freedom."""
+
 _FEW_DF, _LOG_X = 2.5, -690.0
+"""With more degrees of freedom than the first number, no quantile t has an x = ν/(ν + t²) with a logarithm below the
+second, where x leaves the range of floats."""
 
-_HUGE = 1e150  # the square of a larger number leaves the range of floats
+_HUGE = 1e150
+"""Number from which squares leave the range of floats."""
 
 
 class LocationScale(Predictive):
@@ -55,8 +63,12 @@ class LocationScale(Predictive):
         """Return draws of ``Z`` in the shape (n, size)."""
 
     @abstractmethod
-    def _positive_crps(self, y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
-        """Return the score at ``y`` (n, k) for a ``scale`` (n, k) above zero."""
+    def _standard_crps(self, z: FloatArray) -> FloatArray:
+        """Return the continuous ranked probability score of ``Z`` at ``z`` (n, k)."""
+
+    @abstractmethod
+    def _standard_absolute_mean(self, z: FloatArray) -> FloatArray:
+        """Return E|Z - z| at ``z`` (n, k)."""
 
     def __len__(self) -> int:
         return len(self.loc)
@@ -109,12 +121,26 @@ class LocationScale(Predictive):
             return np.asarray(self.loc[:, None] + self.scale[:, None] * draws)
 
     def _crps(self, y: FloatArray) -> FloatArray:
-        loc = self.loc[:, None]
-        with np.errstate(over="ignore"):
-            error = np.abs(y - loc)
-            wide = self.scale[:, None] > NARROW * error
-            scale = np.where(wide, self.scale[:, None], 1.0)
-            return np.where(wide, self._positive_crps(np.where(wide, y, loc), loc, scale), error)
+        return by_scale(y, self.loc, self.scale, self._standard_crps)
+
+    def _absolute_mean(self, y: FloatArray) -> FloatArray:
+        return by_scale(y, self.loc, self.scale, self._standard_absolute_mean)
+
+
+def repeated(number: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    """Return ``numpy.broadcast_to`` of an array without dimensions, in a tenth of the time."""
+    many = np.ndarray(shape, np.float64, number, strides=(0,) * len(shape))
+    many.flags.writeable = False
+    return many
+
+
+def check_location_scale(loc: FloatArray, scale: FloatArray) -> None:
+    """Raise unless every location is finite and every scale finite and not negative."""
+    if not np.isfinite(loc).all():
+        raise InvalidParameterError(f"loc must be finite; {np.sum(~np.isfinite(loc))} of {loc.size} values are not")
+    wrong = ~(np.isfinite(scale) & (scale >= 0))
+    if wrong.any():
+        raise InvalidParameterError(f"scale must be finite and >= 0; got {scale[wrong][0]} among {scale.size} values")
 
 
 def standardise(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
@@ -122,6 +148,17 @@ def standardise(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         z = (y - loc) / scale
     return np.where((scale == 0) & (y == loc), np.inf, z)
+
+
+def by_scale(
+    y: FloatArray, loc: FloatArray, scale: FloatArray, distance: Callable[[FloatArray], FloatArray]
+) -> FloatArray:
+    """Return ``scale`` times a distance of the standardised ``y`` (n, k); for a point mass, the distance of ``y``."""
+    with np.errstate(over="ignore"):
+        error = y - loc[:, None]
+        wide = scale[:, None] > NARROW * np.abs(error)
+        unit = np.where(wide, scale[:, None], 1.0)
+        return np.where(wide, unit * distance(np.where(wide, error, 0.0) / unit), np.abs(error))
 
 
 def log_density(standard: FloatArray, y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
@@ -179,8 +216,15 @@ class Gaussian(LocationScale):
     def _standard_rvs(self, shape: tuple[int, int], generator: np.random.Generator) -> FloatArray:
         return generator.standard_normal(shape)
 
-    def _positive_crps(self, y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
-        return np.asarray(scale * (normal_absolute_mean((y - loc) / scale) - 1 / np.sqrt(np.pi)))
+    def _standard_crps(self, z: FloatArray) -> FloatArray:
+        return np.asarray(normal_absolute_mean(z) - 1 / np.sqrt(np.pi))
+
+    def _standard_absolute_mean(self, z: FloatArray) -> FloatArray:
+        return normal_absolute_mean(z)
+
+    def _components(self) -> Components:
+        loc, scale = self.loc[:, None], self.scale[:, None]
+        return np.ones_like(loc), np.full_like(loc, np.inf), loc, scale
 
 
 def normal_absolute_mean(z: FloatArray) -> FloatArray:
@@ -198,8 +242,7 @@ def normal_logpdf(z: FloatArray) -> FloatArray:
 
 def normal_cdf(z: FloatArray) -> FloatArray:
     """Return the distribution function of the standard normal."""
-    cumulative: FloatArray = ndtr(z)
-    return cumulative
+    return np.asarray(ndtr(z))
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -248,35 +291,45 @@ class StudentT(LocationScale):
 
     def _standard_cdf(self, z: FloatArray) -> FloatArray:
         cumulative: FloatArray = stdtr(self.df[:, None], z)
-        huge = np.abs(z) > _HUGE * np.sqrt(np.minimum(self.df, 1.0))[:, None]  # where stdtr gives up
+        huge = np.abs(z) > _HUGE * np.sqrt(np.minimum(self.df, 1.0))[:, None]  # where stdtr fails
         if not huge.any():
             return cumulative
         return np.where(huge, _far_cdf(np.where(huge, z, np.inf), self.df[:, None]), cumulative)
 
     def _standard_ppf(self, q: FloatArray) -> FloatArray:
-        ν = (self.df[:1] if self.df.strides == (0,) else self.df)[:, None]  # one number for all rows is computed once
+        ν = (self.df[:1] if self.df.strides == (0,) else self.df)[:, None]  # one number for all rows
         inner: FloatArray = stdtrit(ν, q)
-        # Far down, stdtrit gives up; there F(-t) = ½ I_x(ν/2, ½) with x = ν/(ν + t²) is inverted instead.
-        x = betaincinv(np.minimum(ν, 1e8) / 2, 0.5, 2 * np.minimum(q, _FAR_DOWN))
+        # Far down, stdtrit fails: there F(-t) = ½ I_x(ν/2, ½) with x = ν/(ν + t²) is inverted instead.
+        x = betaincinv(np.minimum(ν, GAUSSIAN_DF) / 2, 0.5, 2 * np.minimum(q, FAR_DOWN))
         with np.errstate(divide="ignore", over="ignore"):
             far = -np.sqrt(ν) * np.sqrt(1 / x - 1)
-        found = np.where((q < _FAR_DOWN) & (ν < 1e8), far, np.where(q == 0, -np.inf, inner))
+        found = np.where((q < FAR_DOWN) & (ν < GAUSSIAN_DF), far, np.where(q == 0, -np.inf, inner))
         return np.where(q == 1, np.inf, found if ν.min(initial=np.inf) > _FEW_DF else _far_out(found, ν, q))
 
     def _standard_rvs(self, shape: tuple[int, int], generator: np.random.Generator) -> FloatArray:
-        return generator.standard_t(np.minimum(self.df, 1e15)[:, None], size=shape)
+        return generator.standard_t(np.minimum(self.df, MOST_DF)[:, None], size=shape)
 
-    def _positive_crps(self, y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
-        df, z = self.df[:, None], (y - loc) / scale
-        cauchy, gaussian = np.abs(df - 1) < 1e-8, df > _GAUSSIAN_DF
+    def _standard_crps(self, z: FloatArray) -> FloatArray:
+        df = self.df[:, None]
+        cauchy, gaussian = np.abs(df - 1) < 1e-8, df > GAUSSIAN_DF
         regular = (df > 0.5) & ~cauchy & ~gaussian
         score = np.where(regular, _standard_t_crps(z, np.where(regular, df, 2.0)), np.inf)
         score = np.where(gaussian, normal_absolute_mean(z) - 1 / np.sqrt(np.pi), score)
-        return np.asarray(scale * np.where(cauchy, _cauchy_crps(z), score))
+        return np.where(cauchy, _cauchy_crps(z), score)
+
+    def _standard_absolute_mean(self, z: FloatArray) -> FloatArray:
+        heavy, gaussian = self.df[:, None] <= 1.0, self.df[:, None] > GAUSSIAN_DF
+        df = np.where(heavy | gaussian, 3.0, self.df[:, None])
+        mean = z * (2.0 * stdtr(df, z) - 1.0) + 2.0 * _weighted_density(z, df) / (df - 1.0)
+        return np.where(gaussian, normal_absolute_mean(z), np.where(heavy, np.inf, mean))
+
+    def _components(self) -> Components:
+        df, loc, scale = self.df[:, None], self.loc[:, None], self.scale[:, None]
+        return np.ones_like(loc), df, loc, scale
 
 
 def _far_out(inner: FloatArray, df: FloatArray, q: FloatArray) -> FloatArray:
-    """Return quantiles of the standard Student-t with those in place that are larger than stdtrit computes."""
+    """Return the quantiles ``inner`` of the standard Student-t, those that are too large for stdtrit replaced."""
     a = _half(df)
     with np.errstate(divide="ignore", over="ignore"):
         log_x = (np.log(2 * np.minimum(q, 1 - q)) + _log_share(a)) / a
@@ -285,7 +338,7 @@ def _far_out(inner: FloatArray, df: FloatArray, q: FloatArray) -> FloatArray:
 
 
 def _far_cdf(z: FloatArray, df: FloatArray) -> FloatArray:
-    """Return the distribution function of the standard Student-t at numbers of which the square is none."""
+    """Return the distribution function of the standard Student-t at numbers whose squares leave the range of floats."""
     a = _half(df)
     with np.errstate(divide="ignore"):
         log_x = np.log(2 * a) - 2 * np.log(np.abs(z))
@@ -294,8 +347,8 @@ def _far_cdf(z: FloatArray, df: FloatArray) -> FloatArray:
 
 
 def _half(df: FloatArray) -> FloatArray:
-    """Return half of the degrees of freedom, as a number that has an inverse, also far out in a Gaussian."""
-    return np.clip(df / 2, 1e-300, _GAUSSIAN_DF)
+    """Return half of the degrees of freedom, limited so that its inverse is a number."""
+    return np.clip(df / 2, 1e-300, GAUSSIAN_DF)
 
 
 def _log_share(a: FloatArray) -> FloatArray:
@@ -311,7 +364,7 @@ def student_t_logpdf(y: FloatArray, df: float | FloatArray, loc: FloatArray, sca
 
 def _standard_t_logpdf(z: FloatArray, df: float | FloatArray) -> FloatArray:
     """Return the log density of the standard Student-t."""
-    ν = np.minimum(df, 1e15)  # keeps df = inf, the Gaussian, out of inf * 0
+    ν = np.minimum(df, MOST_DF)
     with np.errstate(over="ignore", divide="ignore"):
         ratio: FloatArray = np.log1p(z**2 / ν)
         if np.isinf(ratio).any():
@@ -327,13 +380,18 @@ def _standard_t_crps(z: FloatArray, df: FloatArray) -> FloatArray:
 
     z(2F(z) - 1) + 2{f(z)(ν + z²) - √ν B(½, ν - ½)/B(½, ν/2)²}/(ν - 1), with logarithms of products that overflow.
     """
-    at = np.exp(_standard_t_logpdf(z, df) + 2 * np.log(np.hypot(np.sqrt(df), z)))
-    apart = np.exp(np.log(df) / 2 + betaln(0.5, df - 0.5) - 2 * betaln(0.5, df / 2))
-    return np.asarray(z * (2 * stdtr(df, z) - 1) + 2 * (at - apart) / (df - 1))
+    at = _weighted_density(z, df)
+    half_distance = np.exp(np.log(df) / 2 + betaln(0.5, df - 0.5) - 2 * betaln(0.5, df / 2))
+    return np.asarray(z * (2 * stdtr(df, z) - 1) + 2 * (at - half_distance) / (df - 1))
+
+
+def _weighted_density(z: FloatArray, df: FloatArray) -> FloatArray:
+    """Return f(z)(ν + z²) of the standard Student-t."""
+    return np.asarray(np.exp(_standard_t_logpdf(z, df) + 2 * np.log(np.hypot(np.sqrt(df), z))))
 
 
 def _cauchy_crps(z: FloatArray) -> FloatArray:
-    """Return the score at one degree of freedom, where the general formula reads infinity minus infinity.
+    """Return the score with one degree of freedom, for which the general formula is infinity minus infinity.
 
     From ``crps'(z) = 2 F(z) - 1`` and ``crps(0) = 2 log(2) / π``.
     """

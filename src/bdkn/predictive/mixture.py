@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
@@ -14,11 +15,15 @@ from scipy.special import betaln, gammaln, logsumexp, ndtri, stdtrit
 from bdkn.arrays import read_numbers
 from bdkn.blocks import CACHED_CELLS, THREAD_ROWS, row_slices, rows_within
 from bdkn.errors import InvalidParameterError
-from bdkn.predictive.base import Predictive, check_affine, check_location_scale
+from bdkn.predictive.base import Components, Predictive, check_affine
 from bdkn.predictive.location_scale import (
-    NARROW,
+    FAR_DOWN,
+    GAUSSIAN_DF,
+    MOST_DF,
     Gaussian,
     StudentT,
+    by_scale,
+    check_location_scale,
     log_density,
     normal_absolute_mean,
     normal_cdf,
@@ -29,11 +34,18 @@ from bdkn.threads import run_on_threads
 from bdkn.typing import Float32Array, FloatArray
 
 _LARGE = 1e300
-_NARROW = 1e-150  # a point mass is scored as a very narrow Gaussian, whose variance does not yet underflow
-_EPS = np.finfo(np.float64).eps
-_MOST = np.finfo(np.float64).max
-_ROUNDING = 3e-14  # logarithms of probabilities are known to about this, far out in the tail
-_MOST_STEPS = 200  # bisection alone would halve a bracket this often; smooth equations need about eight
+"""Size from which sums of numbers may overflow."""
+
+_NARROW = 1e-150
+"""Scale of the narrow Gaussian by which a point mass is scored: its variance does not underflow."""
+
+_EPS, _MOST = np.finfo(np.float64).eps, np.finfo(np.float64).max
+
+_ROUNDING = 3e-14
+"""Error of logarithms of probabilities far out in the tail."""
+
+_MOST_STEPS = 200
+"""Maximum number of steps of a root search: that of bisection alone; smooth equations need about eight."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -70,8 +82,8 @@ class GaussianMixture(Predictive):
                 f"loc and scale must be (rows, components) with a component at least, and weights of that shape or "
                 f"(components,); got loc {loc.shape}, scale {scale.shape}, weights {weights.shape}"
             )
-        for name, array in (("loc", loc), ("scale", scale), ("weights", weights)):
-            object.__setattr__(self, name, np.broadcast_to(array, loc.shape))
+        scale, weights = (np.broadcast_to(part, loc.shape) for part in (scale, weights))
+        self.__dict__.update(loc=loc, scale=scale, weights=weights)
         check_location_scale(self.loc, self.scale)
         _check_weights(self.weights)
 
@@ -160,16 +172,24 @@ class GaussianMixture(Predictive):
         blocks = row_slices(len(self), rows_within(CACHED_CELLS, y.shape[1] * self.loc.shape[1] ** 2))
         return np.concatenate([self[rows]._crps_at_once(y[rows]) for rows in blocks])
 
+    def _absolute_mean(self, y: FloatArray) -> FloatArray:
+        parts = [Gaussian(loc, scale)._absolute_mean(y) for loc, scale in zip(self.loc.T, self.scale.T, strict=True)]
+        return np.asarray(np.einsum("hnk,nh->nk", np.stack(parts), self.weights))
+
+    def _components(self) -> Components:
+        return self.weights, np.full_like(self.loc, np.inf), self.loc, self.scale
+
     def _crps_at_once(self, y: FloatArray) -> FloatArray:
         """Return E|Y - y| - E|Y - Y'|/2, sums over components and over pairs of them."""
         loc, scale, weights = self.loc, np.maximum(self.scale, _NARROW), self.weights
-        errors = _absolute_mean(y[:, :, None] - loc[:, None, :], scale[:, None, :])
-        apart = _absolute_mean(loc[:, :, None] - loc[:, None, :], np.hypot(scale[:, :, None], scale[:, None, :]))
-        own = np.einsum("nij,ni,nj->n", apart, weights, weights)
+        errors = _gaussian_absolute_mean(y[:, :, None] - loc[:, None, :], scale[:, None, :])
+        widths = np.hypot(scale[:, :, None], scale[:, None, :])
+        distances = _gaussian_absolute_mean(loc[:, :, None] - loc[:, None, :], widths)
+        own = np.einsum("nij,ni,nj->n", distances, weights, weights)
         return np.asarray(np.einsum("nmi,ni->nm", errors, weights) - own[:, None] / 2)
 
 
-def _absolute_mean(loc: FloatArray, scale: FloatArray) -> FloatArray:
+def _gaussian_absolute_mean(loc: FloatArray, scale: FloatArray) -> FloatArray:
     """Return E|Z| of Gaussians Z."""
     with np.errstate(over="ignore"):
         return np.asarray(scale * normal_absolute_mean(loc / scale))
@@ -212,10 +232,6 @@ def increasing_root(
         if resting.all():
             break
     return x
-
-
-_GAUSSIAN_DF = 1e8
-_FAR_DOWN = 1e-100
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -271,10 +287,8 @@ class StudentTMixture(Predictive):
                 f"kept must be a number, or one for each of {len(student)} rows; got {shares.shape}"
             )
         shares = np.broadcast_to(shares, student.loc.shape)
-        gaussians = [_in_single(name, part) for name, part in parts.items()]
-        fields = {"df": student.df, "loc": student.loc, "scale": student.scale, "kept": shares}
-        for name, array in (fields | dict(zip(("position", "width", "mass"), gaussians, strict=True))).items():
-            object.__setattr__(self, name, array)
+        gaussians = {name: _in_single(name, part) for name, part in parts.items()}
+        self.__dict__.update(df=student.df, loc=student.loc, scale=student.scale, kept=shares, **gaussians)
         self._check()
 
     def _check(self) -> None:
@@ -295,7 +309,7 @@ class StudentTMixture(Predictive):
                 f"kept and mass must be >= 0 and sum to 1 in each row; got sums from {total.min()} to {total.max()}"
             )
         # Masses of single precision add up to one but for rounding; the Student-t takes the difference.
-        object.__setattr__(self, "kept", np.clip(self.kept + (1.0 - total), 0.0, 1.0))
+        self.__dict__["kept"] = np.clip(self.kept + (1.0 - total), 0.0, 1.0)
 
     def __len__(self) -> int:
         return len(self.loc)
@@ -316,19 +330,16 @@ class StudentTMixture(Predictive):
     def affine(self, scale: float, shift: float) -> Self:
         """Return the distribution of ``scale * Y + shift``, for ``scale > 0``."""
         scale, shift = check_affine(scale, shift)
-        moved = copy.copy(self)  # a check of all components takes longer than the prediction of a row
+        moved = copy.copy(self)  # without the checks of all components, which take longer than the prediction of a row
         with np.errstate(over="ignore"):  # what overflows is refused
-            object.__setattr__(moved, "loc", scale * self.loc + shift)
-            object.__setattr__(moved, "scale", scale * self.scale)
+            moved.__dict__.update(loc=scale * self.loc + shift, scale=scale * self.scale)
         check_location_scale(moved.loc, moved.scale)
         return moved
 
     def carry(self, levels: FloatArray) -> FloatArray:
         """Return the quantiles (n, k) at levels (n, k) of each row's own."""
-        from bdkn.kernels import student_mixture
-
         q_t = _t_quantiles(self.df, levels)
-        u = self._in_blocks(student_mixture.quantiles, levels, q_t, ndtri(levels))
+        u = self._in_blocks(_loops().quantiles, levels, q_t, ndtri(levels))
         with np.errstate(invalid="ignore"):
             y = self.loc[:, None] + self.scale[:, None] * u
         return np.where(self.scale[:, None] > 0.0, y, self.loc[:, None])
@@ -342,18 +353,14 @@ class StudentTMixture(Predictive):
         return np.asarray(own + np.einsum("nc,nc->n", self.mass, squares) - self._offset() ** 2)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
-        from bdkn.kernels import student_mixture
-
         loc, scale = self.loc[:, None], self.scale[:, None]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            density = self._in_blocks(student_mixture.log_density, (y - loc) / scale) - np.log(scale)
+            density = self._in_blocks(_loops().log_density, (y - loc) / scale) - np.log(scale)
         density = np.where(scale > 0.0, density, np.where(y == loc, np.inf, -np.inf))
         return np.where(np.isnan(y), np.nan, density)
 
     def _cdf(self, y: FloatArray) -> FloatArray:
-        from bdkn.kernels import student_mixture
-
-        return self._in_blocks(student_mixture.distribution, standardise(y, self.loc[:, None], self.scale[:, None]))
+        return self._in_blocks(_loops().distribution, standardise(y, self.loc[:, None], self.scale[:, None]))
 
     def _ppf(self, q: FloatArray) -> FloatArray:
         return self.carry(np.broadcast_to(q, (len(self), len(q))))
@@ -366,28 +373,28 @@ class StudentTMixture(Predictive):
         own = chosen == 0
         c = np.maximum(chosen - 1, 0)
         position, width = (np.take_along_axis(part, c, axis=1) for part in (self.position, self.width))
-        student = generator.standard_t(np.minimum(self.df, 1e15)[:, None], size=chosen.shape)
+        student = generator.standard_t(np.minimum(self.df, MOST_DF)[:, None], size=chosen.shape)
         u = np.where(own, student, position + width * generator.standard_normal(chosen.shape))
         return np.asarray(self.loc[:, None] + self.scale[:, None] * u)
 
     def _crps(self, y: FloatArray) -> FloatArray:
-        from bdkn.kernels import student_mixture
+        own, precisions = self.kept**2 * _half_distance(self.df), _precisions(self.df)
 
-        error = y - self.loc[:, None]
-        wide = self.scale[:, None] > NARROW * np.abs(error)
-        u = np.where(wide, error, 0.0) / np.where(wide, self.scale[:, None], 1.0)
-        apart = self._in_blocks(student_mixture.half_distances, *_precisions(self.df))
-        score = self._in_blocks(student_mixture.distances, u) - apart[:, None]
-        score -= (self.kept**2 * _half_distance(self.df))[:, None]
-        return np.where(wide, self.scale[:, None] * score, np.abs(error))
+        def standard(u: FloatArray) -> FloatArray:
+            half_distances = self._in_blocks(_loops().half_distances, *precisions)
+            return self._in_blocks(_loops().distances, u) - half_distances[:, None] - own[:, None]
 
-    def absolute_mean(self, y: FloatArray) -> FloatArray:
-        """Return E|Y - y| (n, k) at ``y`` (n, k)."""
-        from bdkn.kernels import student_mixture
+        return by_scale(y, self.loc, self.scale, standard)
 
-        error, wide = y - self.loc[:, None], self.scale[:, None] > 0.0
-        unit = np.where(wide, self.scale[:, None], 1.0)
-        return np.where(wide, unit * self._in_blocks(student_mixture.distances, error / unit), np.abs(error))
+    def _absolute_mean(self, y: FloatArray) -> FloatArray:
+        return by_scale(y, self.loc, self.scale, lambda u: self._in_blocks(_loops().distances, u))
+
+    def _components(self) -> Components:
+        loc, scale = self.loc[:, None], self.scale[:, None]
+        df = np.hstack([self.df[:, None], np.full(self.mass.shape, np.inf)])
+        weights = np.hstack([self.kept[:, None], self.mass])
+        parts = np.hstack([loc, loc + scale * self.position]), np.hstack([scale, scale * self.width])
+        return weights, df, *parts
 
     def _in_blocks(self, function: Callable[..., FloatArray], *per_row: FloatArray) -> FloatArray:
         """Return the results of a compiled function, computed on several threads if rows are many."""
@@ -405,8 +412,15 @@ class StudentTMixture(Predictive):
         return np.concatenate(found) if len(found) > 1 else found[0]
 
 
+def _loops() -> ModuleType:
+    """Return the compiled loops over components, which are loaded when they are needed."""
+    from bdkn.kernels import student_mixture
+
+    return student_mixture
+
+
 def _in_single(name: str, given: ArrayLike) -> Float32Array:
-    """Return numbers in single precision."""
+    """Return numbers in single precision, in row order."""
     if isinstance(given, np.ndarray) and given.dtype == np.float32:
         return np.ascontiguousarray(given)
     with np.errstate(over="ignore"):
@@ -414,19 +428,19 @@ def _in_single(name: str, given: ArrayLike) -> Float32Array:
 
 
 def _t_quantiles(df: FloatArray, levels: FloatArray) -> FloatArray:
-    """Return the quantiles of a standard Student-t at levels (n, k); what rows share is computed once."""
+    """Return the quantiles of a standard Student-t at levels (n, k), computed once for equal rows."""
     shared = levels.strides[0] == 0 and bool((df == df[:1]).all())
     ν, q = (df[:1], levels[:1]) if shared else (df, levels)
     lower = np.minimum(q, 1.0 - q)
     tail: FloatArray = stdtrit(ν[:, None], lower)
-    for far in np.unique(lower[lower < _FAR_DOWN]):  # where stdtrit gives up
+    for far in np.unique(lower[lower < FAR_DOWN]):  # where stdtrit fails
         tail = np.where(lower == far, StudentT(ν, np.zeros(len(ν)), 1.0).ppf(far)[:, None], tail)
     return np.broadcast_to(np.where(q > 0.5, -tail, tail), levels.shape)
 
 
 def _half_distance(df: FloatArray) -> FloatArray:
     """Return E|T - T'|/2 of a standard Student-t."""
-    ν = np.minimum(df, _GAUSSIAN_DF)
+    ν = np.minimum(df, GAUSSIAN_DF)
     return np.asarray(np.exp(np.log(2.0 * np.sqrt(ν) / (ν - 1.0)) + betaln(0.5, ν - 0.5) - 2.0 * betaln(0.5, ν / 2.0)))
 
 
@@ -437,7 +451,7 @@ def _precisions(df: FloatArray) -> tuple[FloatArray, FloatArray]:
     singularity within π of the real line, and decays as λ^((ν - 1)/2) on the left.
     """
     unique, place = np.unique(df, return_inverse=True)
-    rules = [_rule(min(float(ν), _GAUSSIAN_DF)) for ν in unique]
+    rules = [_rule(min(float(ν), GAUSSIAN_DF)) for ν in unique]
     most = max((len(λ) for λ, _ in rules), default=0)
     nodes, shares = np.ones((len(rules), most)), np.zeros((len(rules), most))
     for k, (λ, share) in enumerate(rules):

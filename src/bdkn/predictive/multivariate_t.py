@@ -18,11 +18,8 @@ from scipy.special import betaln, gammaln
 from bdkn.arrays import read_numbers
 from bdkn.errors import InvalidParameterError, check_number
 from bdkn.predictive.base import check_affine, check_draws, generator_of
-from bdkn.predictive.location_scale import StudentT
+from bdkn.predictive.location_scale import MOST_DF, StudentT
 from bdkn.typing import FloatArray
-
-_MOST = 1e15
-"""Degrees of freedom that are as good as infinite, and keep the Gaussian out of inf * 0."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -55,15 +52,11 @@ class MultivariateT:
 
     def __init__(self, df: float, loc: ArrayLike, shape: ArrayLike) -> None:
         check_number("df", df, low=0.0, strict=True, infinite=True)
-        object.__setattr__(self, "df", float(df))
-        object.__setattr__(self, "loc", read_numbers("loc", loc))
-        object.__setattr__(self, "shape", read_numbers("shape", shape))
-        n = self.loc.size
-        if self.loc.shape != (n,) or self.shape.shape != (n, n):
-            raise InvalidParameterError(
-                f"loc must be (n,) and shape (n, n); got {self.loc.shape} and {self.shape.shape}"
-            )
-        _check_finite(loc=self.loc, shape=self.shape)
+        centre, matrix = read_numbers("loc", loc), read_numbers("shape", shape)
+        if centre.ndim != 1 or matrix.shape != centre.shape * 2:
+            raise InvalidParameterError(f"loc must be (n,) and shape (n, n); got {centre.shape} and {matrix.shape}")
+        _check_finite(loc=centre, shape=matrix)
+        self.__dict__.update(df=float(df), loc=centre, shape=matrix)
 
     def __len__(self) -> int:
         return len(self.loc)
@@ -88,7 +81,7 @@ class MultivariateT:
     def logpdf(self, y: ArrayLike) -> FloatArray:
         """Return the joint log density at ``y`` (n,), or at each column of ``y`` (n, k); needs a regular ``shape``."""
         λ, U = _regular("score each row with marginal(), or predict with the noise included", _eigen(self.shape))
-        n, ν = len(self), min(self.df, _MOST)
+        n, ν = len(self), min(self.df, MOST_DF)
         values = read_numbers("y", y)
         if values.ndim not in (1, 2) or len(values) != n:
             raise InvalidParameterError(f"y must be (n,) or (n, k) with n={n} rows; got shape {values.shape}")
@@ -107,7 +100,7 @@ class MultivariateT:
         generator = generator_of(random_state)
         λ, U = _eigen(self.shape)
         normal = (U * np.sqrt(λ)) @ generator.standard_normal((len(self), size))
-        ν = min(self.df, _MOST)
+        ν = min(self.df, MOST_DF)
         mixing = generator.chisquare(ν, size) / ν
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # with few degrees of freedom, as of 0.001
             away = np.where(normal == 0.0, 0.0, normal / np.sqrt(mixing))
@@ -142,11 +135,8 @@ class VectorT:
     def __init__(self, df: ArrayLike, loc: ArrayLike, shape: ArrayLike) -> None:
         centre, matrices = read_numbers("loc", loc), read_numbers("shape", shape)
         degrees = read_numbers("df", df)
-        if (
-            centre.ndim != 2
-            or matrices.shape != (*centre.shape, centre.shape[1])
-            or degrees.shape not in ((), centre.shape[:1])
-        ):
+        fits = centre.ndim == 2 and matrices.shape == (*centre.shape, centre.shape[1])
+        if not fits or degrees.shape not in ((), centre.shape[:1]):
             raise InvalidParameterError(
                 "loc must be (n, q), shape (n, q, q) and df a number or (n,); "
                 f"got {centre.shape}, {matrices.shape} and {degrees.shape}"
@@ -191,7 +181,7 @@ class VectorT:
         """Return the log density (n,) at the targets ``Y`` (n, q); needs regular ``shape``."""
         size, shape = _unit_diagonal(self.shape)
         λ, U = _regular("score each target with target(), or predict with the noise included", _eigen(shape))
-        q, ν = self.n_targets, np.minimum(self.df, _MOST)
+        q, ν = self.n_targets, np.minimum(self.df, MOST_DF)
         z = np.einsum("nij,ni->nj", U, (read_numbers("Y", Y) - self.loc) / size)
         δ = np.sum(z**2 / λ, axis=1)
         volume = np.sum(np.log(λ), axis=1) / 2 + np.sum(np.log(size), axis=1)
@@ -205,7 +195,7 @@ class VectorT:
         unit, shape = _unit_diagonal(self.shape)
         λ, U = _eigen(shape)
         normal = unit[:, :, None] * ((U * np.sqrt(λ)[:, None, :]) @ generator.standard_normal((*self.loc.shape, size)))
-        ν = np.minimum(self.df, _MOST)[:, None]
+        ν = np.minimum(self.df, MOST_DF)[:, None]
         mixing = generator.chisquare(ν, (len(self), size)) / ν
         return self.loc[:, :, None] + normal / np.sqrt(mixing)[:, None, :]
 
@@ -274,7 +264,7 @@ class MatrixT:
         hint = "score each row with marginal(), or predict with the noise included"
         size, columns = _unit_diagonal(self.columns)
         (λ, U), (κ, V) = _regular(hint, _eigen(self.rows)), _regular(hint, _eigen(columns))
-        (n, q), ν = self.loc.shape, min(self.df, _MOST)
+        (n, q), ν = self.loc.shape, min(self.df, MOST_DF)
         z = (U.T @ ((read_numbers("Y", Y) - self.loc) / size) @ V) / np.sqrt(np.outer(λ, κ))
         j = np.arange(q)
         # log Γ_q((ν+q-1+n)/2) - log Γ_q((ν+q-1)/2) as a sum of logarithms of beta functions, which keep their digits.
@@ -287,7 +277,7 @@ class MatrixT:
         """Return ``size`` joint draws, ``(n, q, size)``."""
         check_number("size", size, low=0, whole=True)
         generator = np.random.default_rng(random_state)
-        (n, q), ν = self.loc.shape, min(self.df, _MOST)
+        (n, q), ν = self.loc.shape, min(self.df, MOST_DF)
         unit, columns = _unit_diagonal(self.columns)
         (λ, U), (κ, V) = _eigen(self.rows), _eigen(columns)
         S = inverse_wishart_roots(ν + q - 1, unit[:, None] * V * np.sqrt(ν * κ), size, generator)
@@ -343,7 +333,7 @@ def _regular(hint: str, eigen: tuple[FloatArray, FloatArray]) -> tuple[FloatArra
 
 
 def _eigen(shape: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return eigenvalues and eigenvectors of ``shape`` (.., n, n); what is zero up to rounding comes back as zero."""
+    """Return eigenvalues and eigenvectors of ``shape`` (.., n, n), those that are zero up to rounding set to zero."""
     λ, U = eigh(shape) if shape.ndim == 2 else np.linalg.eigh(shape)
     largest = np.max(np.abs(λ), axis=-1, keepdims=True, initial=0.0)
     if np.any(λ < -1e-8 * largest):

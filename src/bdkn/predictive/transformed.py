@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
 from bdkn.errors import check_number
 from bdkn.lazy import lazy
 from bdkn.predictive.base import Index, Predictive
-from bdkn.predictive.links import Link, Support
-from bdkn.predictive.location_scale import LocationScale, StudentT, normal_logpdf
+from bdkn.predictive.links import Link
+from bdkn.predictive.location_scale import LocationScale, StudentT
 from bdkn.predictive.mixture import StudentTMixture, increasing_root
 from bdkn.typing import BoolArray, FloatArray
 
 END = 2.0**-36
-"""The level of the outermost quantiles of the quadrature; beyond, the distribution is taken as a power law."""
+"""Level of the outermost quantiles of the quadrature; beyond, the distribution is taken as a power law."""
 
 Rule = tuple[FloatArray, FloatArray]
 """Nodes and weights of a quadrature on [0, 1]."""
 
 
 def _panels(panels: int, order: int) -> Rule:
-    """Return the rule of Gauss and Legendre in each of so many panels."""
+    """Return the rule of Gauss and Legendre of an order in each of some panels."""
     nodes, weights = np.polynomial.legendre.leggauss(order)
     x = (np.arange(panels)[:, None] + (1.0 + nodes) / 2.0) / panels
     return x.ravel(), np.tile(weights / (2.0 * panels), panels)
@@ -39,13 +38,20 @@ _REACH = 6.5
 """Standard deviations beyond which a Gaussian has no mass."""
 
 _GAUSSIAN = _panels(1, 32)
+"""The rule for a Gaussian component."""
+
+_LEVELS = np.arange(1, 64) / 64
+"""Levels of the quantiles of a mixture between which the CRPS is integrated."""
+
+_INSIDE = 1e-9
+"""Minimum distance of the centre of a distribution from the ends of the image of the link, relative to the ends."""
 
 
-@dataclass(frozen=True, eq=False)
-class Half:
-    """Of one half of each distribution: ∫ P dy, 2 ∫ d P dy and ∫ P² dy, with d the distance of y from the median.
+class Half(NamedTuple):
+    """Integrals ∫ P dy, 2 ∫ d P dy and ∫ P² dy over one half of each distribution.
 
-    P is the probability of a value farther out than y. The first two are the moments of d in this half.
+    P is the probability of a value farther from the median than y, and d the distance of y from the median. The first
+    two integrals are the moments of d in this half.
     """
 
     first: FloatArray
@@ -53,26 +59,21 @@ class Half:
     score: FloatArray
 
 
-class Beyond(Half):
-    """The same beyond the last quantile, at the level ε.
+def integrals_beyond(last: FloatArray, rise: FloatArray, reach: FloatArray) -> Half:
+    """Return the integrals beyond the last quantile, at the level ε.
 
     There P is ε w^(-1/κ), where w is the distance of z from its median in units of that of the last quantile, and g⁻¹
-    is linear: the distance of y is ``last`` + ``rise`` (w - 1).
+    is linear: the distance of y is ``last`` + ``rise`` (w - 1). ``reach`` (n, 2) are the distances of z at the levels ε
+    and 2ε.
     """
-
-    @classmethod
-    def of(cls, last: FloatArray, rise: FloatArray, reach: FloatArray) -> Beyond:
-        """Return the integrals from the distances (n, 2) of z at the levels ε and 2ε."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            κ = np.nan_to_num(np.log2(reach[:, 0] / reach[:, 1]), nan=0.0)
-            one, two = (np.where(κ < limit, κ / (1.0 - κ / limit), np.inf) for limit in (1.0, 0.5))
-            first, second = rise * one, 2.0 * rise * ((last - rise) * one + rise * two)
-        score, flat = rise * κ / np.maximum(2.0 - κ, 1e-9), rise == 0.0
-        first, second = (
-            np.where(flat, 0.0, first),
-            np.where(flat, 0.0, np.nan_to_num(second, nan=np.inf, posinf=np.inf)),
-        )
-        return cls(END * first, END * second, END**2 * score)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        κ = np.nan_to_num(np.log2(reach[:, 0] / reach[:, 1]), nan=0.0)
+        one, two = (np.where(κ < limit, κ / (1.0 - κ / limit), np.inf) for limit in (1.0, 0.5))
+        first, second = rise * one, 2.0 * rise * ((last - rise) * one + rise * two)
+    score, flat = rise * κ / np.maximum(2.0 - κ, 1e-9), rise == 0.0
+    first = np.where(flat, 0.0, first)
+    second = np.where(flat, 0.0, np.nan_to_num(second, nan=np.inf, posinf=np.inf))
+    return Half(END * first, END * second, END**2 * score)
 
 
 def path(
@@ -108,13 +109,6 @@ def gaussian_moments(
         y = function((centre + unit * t).reshape(len(t), -1), rows).reshape(t.shape)
         found[:, rows] = mass.sum(axis=2), (mass * y).sum(axis=2), (mass * y * y).sum(axis=2)
     return found
-
-
-_LEVELS = np.arange(1, 64) / 64
-"""Levels of the quantiles of a mixture between which the CRPS is integrated."""
-
-_INSIDE = 1e-9
-"""The centre of a distribution is at least this far inside the image of the link, relative to its ends."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -193,17 +187,17 @@ class Transformed(Predictive):
         """Return the ends of an interval of each row, which has at least the probability ``coverage``.
 
         It is the central interval. An end that lies between a bound and the targets nearest to it (``link.near``) is
-        moved to the bound: there may be targets on the bound itself, of which a density knows nothing.
+        moved to the bound: there may be targets on the bound itself, which a density cannot describe.
         """
         return self.to_bounds(*super().interval(coverage))
 
     def to_bounds(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the ends of intervals, those between a bound and the targets nearest to it moved to the bound."""
+        """Return the ends of intervals; an end between a bound and the targets nearest to it is moved to the bound."""
         ends, near = (self.shift + self.unit * np.array(pair) for pair in (self.link.support, self.link.near))
         return np.where(lower <= near[0], ends[0], lower), np.where(upper >= near[1], ends[1], upper)
 
     def carry(self, z: FloatArray) -> FloatArray:
-        """Return draws (n, size) of the base as draws of these distributions, quantile to quantile."""
+        """Return draws (n, size) of the base, mapped to draws of these distributions quantile by quantile."""
         if self._is_whole:
             return self._target(z)
         return self._target(self._truncated(self.base.cdf(z)))
@@ -211,7 +205,7 @@ class Transformed(Predictive):
     def row_quantiles(self, levels: FloatArray) -> FloatArray:
         """Return the quantiles at levels (n, k) that differ between rows."""
         z = row_quantiles(self.base, levels) if self._is_whole else self._truncated(levels)
-        return np.where(self.scale[:, None] > 0.0, self._target(z), self._point[:, None])
+        return self._or_point(self._target(z))
 
     @lazy
     def _ends(self) -> FloatArray:
@@ -221,15 +215,11 @@ class Transformed(Predictive):
 
     @lazy
     def _breaks(self) -> FloatArray:
-        """Where g⁻¹ is not smooth, (1, k), and quantiles (n, k) of a mixture, whose components may be narrow."""
+        """Points (1, k) at which g⁻¹ is not smooth, and quantiles (n, k) of a mixture, as components may be narrow."""
         breaks = np.asarray(self.link.forward(np.array(self.link.breaks, dtype=np.float64)))[None, :]
-        if not self._is_mixture:
+        if not isinstance(self.base, StudentTMixture):
             return breaks
         return np.hstack([np.broadcast_to(breaks, (len(self), breaks.shape[1])), self._image(_LEVELS)])
-
-    @property
-    def _is_mixture(self) -> bool:
-        return isinstance(self.base, StudentTMixture)
 
     @property
     def _is_whole(self) -> bool:
@@ -238,7 +228,7 @@ class Transformed(Predictive):
 
     @lazy
     def _moved(self) -> FloatArray:
-        """How far each row of the base is moved, so that its median lies in the image of the link."""
+        """The shift of each row of the base that moves its median into the image of the link."""
         if self._is_whole:
             return np.zeros(len(self))
         centre = self.base.median()
@@ -277,16 +267,13 @@ class Transformed(Predictive):
             return upper.first - lower.first, upper.second + lower.second
 
     def _mixture_moments(self, base: StudentTMixture) -> tuple[FloatArray, FloatArray]:
-        """Return them component by component: narrow Gaussians would be missed by a quadrature of all."""
+        """Return the moments by component: one quadrature of the mixture would miss narrow Gaussians."""
         loc, scale = base.loc + self._moved, base.scale
         student = type(self)(StudentT(base.df, loc, scale), self.link, self.unit, self.shift)
-        student.__dict__["_moved"] = np.zeros(len(self))  # it is moved with the mixture, not by its own median
+        student.__dict__["_moved"] = np.zeros(len(self))  # moved with the mixture, not by its own median
         first = student.mean() - self._median
-        own = (
-            base.kept
-            * np.ptp(student._limits, axis=1)
-            * np.stack([np.ones(len(self)), first, student.var() + first**2])
-        )
+        share = base.kept * np.ptp(student._limits, axis=1)
+        own = share * np.stack([np.ones(len(self)), first, student.var() + first**2])
         width = scale[:, None] * np.where(base.mass > 0.0, base.width, 1.0)
         moments = gaussian_moments(
             lambda z, rows: self._target(z) - self._median[rows, None],
@@ -311,15 +298,15 @@ class Transformed(Predictive):
         cdf = self._image_cdf(nodes)
         tail = 1.0 - cdf if sign > 0.0 else cdf
         mass = np.abs(weights) * tail * self._slope(nodes)
-        apart = sign * (self._target(nodes) - self._median[:, None])
+        distance = sign * (self._target(nodes) - self._median[:, None])
         last, rise = sign * (self._target(z[:, 0]) - self._median), self._slope(z[:, 0]) * reach[:, 0]
-        beyond = Beyond.of(last, np.where(reach[:, 0] == 0.0, 0.0, rise), reach)
-        second = 2.0 * np.einsum("nk,nk->n", mass, apart)
+        beyond = integrals_beyond(last, np.where(reach[:, 0] == 0.0, 0.0, rise), reach)
+        second = 2.0 * np.einsum("nk,nk->n", mass, distance)
         return Half(mass.sum(axis=1) + beyond.first, second + beyond.second, (mass * tail).sum(axis=1) + beyond.score)
 
     @property
     def _rule(self) -> Rule:
-        return SHORT if self._is_mixture else SMOOTH
+        return SHORT if isinstance(self.base, StudentTMixture) else SMOOTH
 
     def _target(self, z: FloatArray) -> FloatArray:
         """Return the target of g(y) = z."""
@@ -343,6 +330,10 @@ class Transformed(Predictive):
         z = np.clip(row_quantiles(self.base, low + levels * (high - low)) + self._moved[:, None], *self._ends)
         return np.select([levels <= 0.0, levels >= 1.0], list(self._ends), z)
 
+    def _or_point(self, values: FloatArray) -> FloatArray:
+        """Return values (n, k), for point masses the point."""
+        return np.where(self.scale[:, None] > 0.0, values, self._point[:, None])
+
     def _by_point(self, y: FloatArray, function: FloatArray, steps: tuple[float, float, float]) -> FloatArray:
         """Return the function of y, for point masses ``steps`` below, at and above the point."""
         if self.scale.all():
@@ -351,7 +342,7 @@ class Transformed(Predictive):
         return np.where(self.scale[:, None] > 0.0, function, np.select([y < point, y == point], steps[:2], steps[2]))
 
     def _inside(self, y: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Return the targets in the units of the link, moved to a bound if they are beyond, and which were not."""
+        """Return the targets in the units of the link, clipped to the bounds, and whether each lies within them."""
         x, (lower, upper) = (y - self.shift) / self.unit, self.link.support
         inside = np.clip(x, lower, upper)
         return inside, inside == x
@@ -375,13 +366,26 @@ class Transformed(Predictive):
             return np.clip((self.base.cdf(z - self._moved[:, None]) - low) / (high - low), 0.0, 1.0)
 
     def _ppf(self, q: FloatArray) -> FloatArray:
-        quantiles = self._target(self._image(q))
-        return np.where(self.scale[:, None] > 0.0, quantiles, self._point[:, None])
+        return self._or_point(self._target(self._image(q)))
 
     def _crps(self, y: FloatArray) -> FloatArray:
         upper, lower = self._halves
         score = (upper.score + lower.score)[:, None] + self._rise(y)
         return np.where(self.scale[:, None] > 0.0, score, np.abs(y - self._point[:, None]))
+
+    def _absolute_mean(self, y: FloatArray) -> FloatArray:
+        """Return E|Y - m| about the median m plus ∫ (2F - 1) from there to y."""
+        upper, lower = self._halves
+        spread = np.where(self.scale > 0.0, upper.first + lower.first, 0.0)
+        error = np.abs(y - self.median()[:, None])
+        return np.where(self.scale[:, None] > 0.0, spread[:, None] + self._rise(y), error)
+
+    def _mean_by_halves(self) -> FloatArray:
+        """Return the mean by the integrals of ``_absolute_mean``, the median if there is no mean."""
+        upper, lower = self._halves
+        with np.errstate(invalid="ignore"):
+            mean = self.median() + upper.first - lower.first
+        return np.where((self.scale > 0.0) & np.isfinite(mean), mean, self.median())
 
     def _rise(self, y: FloatArray) -> FloatArray:
         """Return ∫ (2 F - 1) dy from the median to y; beyond a bound, F is 0 or 1."""
@@ -404,8 +408,7 @@ class Transformed(Predictive):
     def _rvs(self, size: int, generator: np.random.Generator) -> FloatArray:
         if self._is_whole:
             return self._target(self.base._rvs(size, generator))
-        draws = self._target(self._truncated(generator.random((len(self), size))))
-        return np.where(self.scale[:, None] > 0.0, draws, self._point[:, None])
+        return self._or_point(self._target(self._truncated(generator.random((len(self), size)))))
 
 
 def row_quantiles(dist: Predictive, levels: FloatArray) -> FloatArray:
@@ -418,116 +421,13 @@ def row_quantiles(dist: Predictive, levels: FloatArray) -> FloatArray:
         return dist.row_quantiles(levels)
     if isinstance(dist, StudentTMixture):
         return dist.carry(levels)
-    lowest, highest = (np.repeat(end[:, None], levels.shape[1], axis=1) for end in _outer(dist, levels))
+    ends = np.clip([levels.min(), levels.max()], 1e-300, 1.0 - 2.0**-53)  # finite quantiles, or nearly so
+    lowest, highest = (np.repeat(dist.ppf(end)[:, None], levels.shape[1], axis=1) for end in ends)
 
     def excess(x: FloatArray) -> tuple[FloatArray, FloatArray]:
         return dist.cdf(x) - levels, dist.pdf(x)
 
     return increasing_root(excess, lowest, highest, 1e-14 * (highest - lowest))
-
-
-def _outer(dist: Predictive, levels: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return finite quantiles of the lowest and the highest of all levels, or nearly so."""
-    ends = np.clip([levels.min(), levels.max()], 1e-300, 1.0 - 2.0**-53)
-    return dist.ppf(ends[0]), dist.ppf(ends[1])
-
-
-_MOST_BREAKS = 15
-"""Kinks of a piecewise-linear link at which integrals are divided; between them there may be others."""
-
-_OUTERMOST = 1e-7
-"""The level of the outermost normal quantiles, as in scikit-learn's QuantileTransformer."""
-
-
-@dataclass(frozen=True)
-class BoxCoxLink(Link):
-    """(y^power - 1) / power for targets above zero; the logarithm for the power zero."""
-
-    power: float
-
-    @property
-    def support(self) -> Support:
-        """The bounds of the target."""
-        return 0.0, np.inf
-
-    def forward(self, y: FloatArray) -> FloatArray:
-        """Return g(y)."""
-        with np.errstate(divide="ignore", over="ignore"):
-            logs = np.log(y)
-            return logs if self.power == 0.0 else np.asarray(np.expm1(self.power * logs) / self.power)
-
-    def inverse(self, z: FloatArray) -> FloatArray:
-        """Return the y with g(y) = z."""
-        with np.errstate(divide="ignore", over="ignore"):
-            if self.power == 0.0:
-                return np.exp(z)
-            return np.asarray(np.exp(np.log1p(np.maximum(self.power * z, -1.0)) / self.power))
-
-    def log_derivative(self, y: FloatArray) -> FloatArray:
-        """Return log g'(y)."""
-        with np.errstate(divide="ignore"):
-            return np.asarray((self.power - 1.0) * np.log(y))
-
-
-@dataclass(frozen=True)
-class AsinhLink(Link):
-    """The inverse hyperbolic sine of the target."""
-
-    @property
-    def support(self) -> Support:
-        """The bounds of the target."""
-        return -np.inf, np.inf
-
-    def forward(self, y: FloatArray) -> FloatArray:
-        """Return g(y)."""
-        return np.arcsinh(y)
-
-    def inverse(self, z: FloatArray) -> FloatArray:
-        """Return the y with g(y) = z."""
-        with np.errstate(over="ignore"):
-            return np.sinh(z)
-
-    def log_derivative(self, y: FloatArray) -> FloatArray:
-        """Return log g'(y)."""
-        return np.asarray(-np.log(np.hypot(1.0, y)))
-
-
-@dataclass(frozen=True, eq=False)
-class QuantileLink(Link):
-    """The level of the target among training targets, linear between quantiles; if ``normal``, its normal quantile.
-
-    ``quantiles`` (m,) and their levels ``references`` (m,) increase.
-    """
-
-    quantiles: FloatArray
-    references: FloatArray
-    normal: bool
-
-    @property
-    def support(self) -> Support:
-        """The bounds of the target: the smallest and the largest training target."""
-        return float(self.quantiles[0]), float(self.quantiles[-1])
-
-    @property
-    def breaks(self) -> tuple[float, ...]:
-        """Some of the targets at which g has no second derivative."""
-        some = np.linspace(0, len(self.quantiles) - 1, _MOST_BREAKS + 2).round().astype(np.intp)[1:-1]
-        return tuple(float(self.quantiles[k]) for k in np.unique(some))
-
-    def forward(self, y: FloatArray) -> FloatArray:
-        """Return g(y)."""
-        level = np.interp(y, self.quantiles, self.references)
-        return np.asarray(ndtri(np.clip(level, _OUTERMOST, 1.0 - _OUTERMOST)) if self.normal else level)
-
-    def inverse(self, z: FloatArray) -> FloatArray:
-        """Return the y with g(y) = z."""
-        return np.asarray(np.interp(ndtr(z) if self.normal else z, self.references, self.quantiles))
-
-    def log_derivative(self, y: FloatArray) -> FloatArray:
-        """Return log g'(y)."""
-        slopes = np.log(np.diff(self.references) / np.diff(self.quantiles))
-        cell = np.clip(np.searchsorted(self.quantiles, y, side="right") - 1, 0, len(slopes) - 1)
-        return np.asarray(slopes[cell] - (normal_logpdf(self.forward(y)) if self.normal else 0.0))
 
 
 @dataclass(frozen=True, eq=False)
