@@ -59,7 +59,7 @@ def test_a_loaded_model_has_its_columns(model, tmp_path):
     loaded = bdkn.load(tmp_path / "model.bdkn")
     np.testing.assert_array_equal(loaded.predict_interval(FRAME), model.predict_interval(FRAME))
     assert str(loaded.columns_) == str(model.columns_)
-    assert loaded.model_.reader.encoder.features == model.model_.reader.encoder.features
+    assert loaded.table_.features == model.table_.features
 
 
 def test_what_new_rows_may_hold(model):
@@ -80,7 +80,7 @@ def test_a_fit_to_an_array_forgets_the_frame():
     model = BOTH[0](**grouped(**QUICK)).fit(FRAME, y)
     X = np.column_stack([STREET, y])
     model.fit(X, y)
-    assert model.model_.reader.encoder is None
+    assert model.table_ is None
     assert model.n_features_in_ == 2
     assert not hasattr(model, "feature_names_in_")
     assert [row["kind"] for row in model.columns_.rows] == ["number", "number"]
