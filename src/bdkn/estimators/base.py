@@ -25,6 +25,7 @@ from bdkn.analysis.decisions import (
 from bdkn.analysis.explanation import Explanation, explain
 from bdkn.analysis.partial_dependence import PartialDependence, partial_dependence
 from bdkn.data.column_report import ColumnReport
+from bdkn.data.encoder import TableEncoder
 from bdkn.data.training_data import check_targets, r2
 from bdkn.ensemble.provenance import Seed, seed_sequence
 from bdkn.errors import InvalidParameterError, check_flag, check_number
@@ -106,6 +107,12 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         if names is None:
             raise AttributeError("feature_names_in_: the columns of the training table had no names")
         return names
+
+    @property
+    def table_(self) -> TableEncoder | None:
+        """The encoder of the columns of a data frame; None if the training table was an array."""
+        encoder: TableEncoder | None = self._fitted().reader.encoder
+        return encoder
 
     @property
     def columns_(self) -> ColumnReport:
