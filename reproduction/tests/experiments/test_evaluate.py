@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from tiny import QUICK, cell, task
 
+from bdkn import CombinationOptions, TrainingOptions
 from bdkn.errors import InvalidParameterError
 from bdkn.estimators import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.metrics import calibration_error, crps, nll
@@ -68,7 +69,11 @@ def test_the_paper_is_the_base():
         == 8000
     )
     model = make_regressor(cell(base={"from_paper": 2}, parameters={"epochs": 3}))
-    assert (model.epochs, model.learning_rate, model.standardize_y, model.design) == (3, 1e-3, False, "in-sample")
+    assert (model.epochs, model.learning_rate, model.design) == (3, 1e-3, "in-sample")
+    assert model.training == TrainingOptions(schedule="constant", standardize_y=False)
+    model = make_regressor(cell(base={"from_paper": 2}, parameters={"training": {"standardize_y": True}}))
+    assert model.training == TrainingOptions(schedule="constant", standardize_y=True)
+    assert model.combination == CombinationOptions(prior_variance="paper")
     with pytest.raises(InvalidParameterError, match="did you mean 'BDKNRegressor'"):
         make_regressor(cell(regressor="BDKNRegresor"))
 
@@ -101,7 +106,7 @@ def test_a_failure_is_recorded():
 def test_networks_that_diverge_are_told_of():
     data = task()
     data.y[0] = 1e30
-    wild = {"target": "identity", "standardize_y": False, "learning_rate": 10.0, "epochs": 30}
+    wild = {"target": "identity", "training": {"standardize_y": False}, "learning_rate": 10.0, "epochs": 30}
     record = evaluate(cell(parameters={**QUICK, **wild}), data)
     assert record["status"] == "failed" or "diverged" in " ".join(record["warnings"])
 
