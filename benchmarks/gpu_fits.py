@@ -88,7 +88,7 @@ def random_rows(n: int, columns: int) -> tuple[Any, Any]:
 FITS: dict[str, tuple[int, int, dict[str, Any]]] = {
     "default fit, 45 730 x 9 (as Protein)": (45_730, 9, {}),
     "default fit, 463 715 x 90 (as Song)": (463_715, 90, {}),
-    "1000 members, 506 x 13 (as Boston)": (506, 13, {"n_members": 1000, "select_members": False}),
+    "1000 members, 506 x 13 (as Boston)": (506, 13, {"n_members": 1000, "combination": bdkn.CombinationOptions(select_members=False)}),
 }
 """Rows, columns and parameters of whole fits."""
 

@@ -21,7 +21,8 @@ DE = {"method": "de", "regressor": "DeepEnsembleRegressor"}
 def test_a_record_holds_what_a_fit_by_hand_gives():
     data, one = task(), cell(split=1)
     train, test = data.splits[1]
-    model = BDKNRegressor(**QUICK, random_state=one.random_state).fit(data.X[train], data.y[train])
+    given = {**QUICK, "training": TrainingOptions(**QUICK["training"])}
+    model = BDKNRegressor(**given, random_state=one.random_state).fit(data.X[train], data.y[train])
     dist, y = model.predict_dist(data.X[test]), data.y[test]
     record = evaluate(one, data)
     assert record["status"] == "done"

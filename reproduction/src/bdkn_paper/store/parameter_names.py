@@ -23,8 +23,8 @@ class Renamed:
     """A parameter with its names in records and today.
 
     Today it is an option of the parameter ``group``, if there is one. ``values`` are pairs of a value in records and
-    that of today, for values that changed. With ``only``, the name in records is that of those values of today for which it
-    returns True.
+    that of today, for values that changed. With ``only``, those values of today had the name in
+    records for which it returns True.
     """
 
     stored: str
@@ -65,10 +65,12 @@ _LINEAR = Renamed(
     only=lambda members: members != "auto",
 )
 
+_BDKN = (*_TRAINING, *_COMBINATION, *_FOLDS, _LINEAR)
+
 RENAMED: Mapping[str, tuple[Renamed, ...]] = MappingProxyType(
     {
-        "BDKNRegressor": (*_TRAINING, *_COMBINATION, *_FOLDS, _LINEAR),
-        "BayesianStackingRegressor": (*_COMBINATION, *_FOLDS),
+        "BDKNRegressor": _BDKN,
+        "BayesianStackingRegressor": _BDKN,
         "DeepEnsembleRegressor": _TRAINING,
     }
 )
