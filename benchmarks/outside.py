@@ -60,7 +60,7 @@ class Parts:
     def of(cls, model: bdkn.BDKNRegressor, X: np.ndarray) -> Parts:
         """Return the parts for new rows."""
         widening, combination, forecast = model.model_.extrapolation, model.combination_, model.model_.forecast(X)
-        ratio, change, _ = widening._far(widening.support.nearest(X), joint=False)
+        ratio, change, _ = widening._far(X, np.ones(len(X), dtype=bool), joint=False)
         spread, G = combination.spread(forecast), squared_changes(widening, X)
         return cls(forecast, combination, ratio, gate(ratio), change, spread, G, widening.typical, widening.usual)
 
