@@ -66,7 +66,7 @@ def same(one, other):
 
 
 def on_passes(monkeypatch, call):
-    monkeypatch.setattr(fitting, "_progress", lambda verbose, passes: nullcontext(call))
+    monkeypatch.setattr(fitting, "_bar", lambda passes: nullcontext(call))
 
 
 @pytest.mark.parametrize(("n_partitions", "threads"), [(1, 2), (5, 0)])
@@ -75,7 +75,7 @@ def test_any_partition_gives_the_bits_of_one_machine(client, on_one_machine, mon
     on_passes(monkeypatch, made.append)
     monkeypatch.setattr(cluster_chunks, "ENOUGH", threads)  # members whole, or divided by folds
     frame = dd.from_pandas(FRAME, npartitions=n_partitions)
-    model = BDKNRegressor(**SMALL).fit(DaskRows(frame, "price", **NAMES))
+    model = BDKNRegressor(**SMALL, verbose=1).fit(DaskRows(frame, "price", **NAMES))
     assert same(model, on_one_machine)
     assert model.evidence_ == on_one_machine.evidence_
     assert sum(made) == PASSES
@@ -91,7 +91,7 @@ def test_a_worker_that_dies_while_networks_train_changes_nothing(client, on_one_
 
     on_passes(monkeypatch, kill_once)
     monkeypatch.setattr(cluster_chunks, "PASSES_AT_ONCE", 2)
-    model = BDKNRegressor(**SMALL).fit(dd.from_pandas(FRAME, npartitions=3), "price", **NAMES)
+    model = BDKNRegressor(**SMALL, verbose=1).fit(dd.from_pandas(FRAME, npartitions=3), "price", **NAMES)
     assert same(model, on_one_machine)
     assert len(killed) == 1
 
@@ -125,7 +125,7 @@ def test_an_interrupt_cancels_what_runs(client, monkeypatch):
 
     on_passes(monkeypatch, interrupt)
     with pytest.raises(KeyboardInterrupt):
-        BDKNRegressor(**SMALL).fit(dd.from_pandas(FRAME, npartitions=2), "price", **NAMES)
+        BDKNRegressor(**SMALL, verbose=1).fit(dd.from_pandas(FRAME, npartitions=2), "price", **NAMES)
     until = time.monotonic() + 30
     while (left := client.run_on_scheduler(tasks_left)) and time.monotonic() < until:
         time.sleep(0.05)
