@@ -28,7 +28,9 @@ SMALL = {"n_members": 2, "hidden_layer_sizes": (4,), "epochs": 5, "random_state"
 @pytest.fixture(scope="module")
 def frame():
     rng = np.random.default_rng(0)
-    X = pd.DataFrame({"a": rng.normal(size=60), "b": rng.choice(["x", "y"], 60), "c": rng.random(60) < 0.5, "d": "same"})
+    X = pd.DataFrame(
+        {"a": rng.normal(size=60), "b": rng.choice(["x", "y"], 60), "c": rng.random(60) < 0.5, "d": "same"}
+    )
     X.loc[3, "a"] = np.nan
     X["e"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, 60), unit="D")
     return X, rng.normal(size=60)
