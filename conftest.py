@@ -33,7 +33,7 @@ def small_forests() -> Iterator[None]:
         yield
 
 
-_FOLLOWED_S = 0.25
+_FOLLOWED_S = 0.1
 """Seconds of the processor for which coverage follows one test function; its other cases run as fast as they can."""
 
 _followed: Counter[str] = Counter()

@@ -130,7 +130,6 @@ print(LANES)
     ("cpu", "features", "needed", "lanes"),
     [
         ("x86-64", "", "sse2", "4"),
-        ("x86-64-v2", "", "sse4.2", "4"),
         ("haswell", "", "avx2", "8"),
         ("generic", "+avx2,+fma", "avx2", "8"),
         ("skylake-avx512", "", "avx512bw", "16"),

@@ -62,7 +62,7 @@ def test_the_student_t_alone(model):
 
 @pytest.mark.filterwarnings("ignore::bdkn.errors.OutsideDataWarning")
 def test_far_from_the_training_rows_the_student_t_is_alone(model):
-    """Where the variance is due to the distance, the neighbours of the nearest training rows do not shape the density."""
+    """Where the variance is due to the distance, neighbours do not shape the density."""
     levels, student = np.array([0.05, 0.25, 0.5, 0.75, 0.95]), model.without_shape()
 
     def difference(rows):
