@@ -43,7 +43,9 @@ CASES: dict[str, Callable[[], Any]] = {
     "bdkn-hold-out": lambda: bdkn.BDKNRegressor(n_members=3, design="hold-out", epochs=50, random_state=3),
     "bdkn-refit": lambda: bdkn.BDKNRegressor(n_members=3, predict_with="refit", epochs=50, random_state=3),
     "bdkn-mse": lambda: bdkn.BDKNRegressor(n_members=2, objective="mse", epochs=50, random_state=3),
-    "bdkn-stopped": lambda: bdkn.BDKNRegressor(n_members=2, training=bdkn.TrainingOptions(early_stopping=True), epochs=60, random_state=3),
+    "bdkn-stopped": lambda: bdkn.BDKNRegressor(
+        n_members=2, training=bdkn.TrainingOptions(early_stopping=True), epochs=60, random_state=3
+    ),
     "bdkn-paper-1": _paper("BDKNRegressor"),
     "bdkn-paper-2": _paper("BDKNRegressor", 2, n_members=3, epochs=100),
     "ensemble-default": lambda: bdkn.DeepEnsembleRegressor(n_members=4, epochs=60, random_state=3),

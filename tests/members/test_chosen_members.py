@@ -7,15 +7,9 @@ import pytest
 
 from bdkn.ensemble import selection as module
 from bdkn.ensemble.held_out import HeldOut
-from bdkn.ensemble.selection import CombinationSettings, select_and_combine
+from bdkn.ensemble.selection import CombinationOptions, select_and_combine
 
 N, H = 300, 5
-
-
-def settings(**changed):
-    return CombinationSettings(
-        **{"prior_variance": "evidence", "tempering": "evidence", "tails": "loo", "select_members": True, **changed}
-    )
 
 
 def held_out(seed=0):
@@ -29,9 +23,9 @@ def held_out(seed=0):
 
 @pytest.mark.parametrize("n_jobs", [1, 3, None])
 def test_threads_give_the_same_bits(n_jobs, monkeypatch):
-    plain, expected = select_and_combine(held_out(), np.arange(H), settings())
+    plain, expected = select_and_combine(held_out(), np.arange(H), CombinationOptions())
     monkeypatch.setattr(module, "_MANY_PREDICTIONS", 1)
-    members, found = select_and_combine(held_out(), np.arange(H), settings(n_jobs=n_jobs))
+    members, found = select_and_combine(held_out(), np.arange(H), CombinationOptions(), n_jobs)
     np.testing.assert_array_equal(members, plain)
     np.testing.assert_array_equal(found.posterior.mean, expected.posterior.mean)
     np.testing.assert_array_equal(found.posterior.root, expected.posterior.root)
@@ -39,22 +33,22 @@ def test_threads_give_the_same_bits(n_jobs, monkeypatch):
 
 
 def test_the_chosen_combination_is_that_of_its_members():
-    members, found = select_and_combine(held_out(), np.arange(H), settings())
+    members, found = select_and_combine(held_out(), np.arange(H), CombinationOptions())
     assert 3 not in members
-    alone = settings().combine(held_out(), members)
+    alone = CombinationOptions().combine(held_out(), members)
     assert (found.score, found.averaging) == (alone.score, alone.averaging)
     assert found.averaging < 1.0
     np.testing.assert_array_equal(found.posterior.mean, alone.posterior.mean)
 
 
 def test_tails_of_the_posterior_are_not_averaged():
-    fitted = settings(tails="posterior").combine(held_out())
+    fitted = CombinationOptions(tails="posterior").combine(held_out())
     assert fitted.averaging == 1.0
 
 
 def test_no_subset_is_better_by_more_than_its_price():
     rows = held_out(1)
-    members, found = select_and_combine(rows, np.arange(H), settings())
+    members, found = select_and_combine(rows, np.arange(H), CombinationOptions())
     for subset in module.elimination(rows):
-        other = settings().combine(rows, subset)
+        other = CombinationOptions().combine(rows, subset)
         assert N * (other.score - found.score) <= module.PRICE * abs(len(members) - len(subset))

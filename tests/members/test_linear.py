@@ -83,19 +83,37 @@ def test_wide_tables_have_it_and_others_do_not():
     wide, y = sparse_rows()
     model = BDKNRegressor(**SMALL, random_state=0).fit(wide, y)
     assert "linear" in model.member_names_
-    alone = BDKNRegressor(**SMALL, random_state=0, linear_member=False).fit(wide, y)
+    alone = BDKNRegressor(**SMALL, random_state=0, members=("networks",)).fit(wide, y)
     assert "linear" not in alone.member_names_
     new, y_new = sparse_rows(300, seed=1)
     assert model.score(new, y_new) > max(0.8, alone.score(new, y_new))
     assert model.n_trained_ == alone.n_trained_ == 3
-    narrow = BDKNRegressor(**SMALL, random_state=0, linear_member=True, combination=CombinationOptions(select_members=False)).fit(wide[:, :4], y)
+    narrow = BDKNRegressor(
+        **SMALL, random_state=0, members=("networks", "linear"), combination=CombinationOptions(select_members=False)
+    ).fit(wide[:, :4], y)
     assert narrow.member_names_ == ("linear", "network 1", "network 2", "network 3")
     assert len(narrow.loss_curve_) == 30
 
 
+def test_the_names_of_members_fix_whether_there_is_one():
+    rows, y = sparse_rows(40, 6)
+    found = [BDKNRegressor(names, **SMALL, random_state=0).fit(rows, y) for names in ("networks", ("networks",))]
+    np.testing.assert_array_equal(found[0].predict(rows), found[1].predict(rows))
+    wide, y = sparse_rows()
+    found = [
+        BDKNRegressor(names, **SMALL, random_state=0).fit(wide, y) for names in ("networks", ("networks", "linear"))
+    ]
+    np.testing.assert_array_equal(found[0].predict(wide), found[1].predict(wide))
+
+
 def test_it_is_saved_dropped_and_joined_by_more_members(tmp_path):
     X, y = sparse_rows(40, 6)
-    options = {**SMALL, "random_state": 0, "linear_member": True, "select_members": False}
+    options = {
+        **SMALL,
+        "random_state": 0,
+        "members": ("networks", "linear"),
+        "combination": CombinationOptions(select_members=False),
+    }
     model = BDKNRegressor(**options).fit(X, y)
     model.save(tmp_path / "model.bdkn")
     np.testing.assert_array_equal(load(tmp_path / "model.bdkn").predict(X), model.predict(X))
@@ -108,10 +126,11 @@ def test_it_is_saved_dropped_and_joined_by_more_members(tmp_path):
 
 def test_the_published_method_has_none():
     X, y = sparse_rows(30, 40)
-    model = BDKNRegressor.from_paper(1, epochs=3, n_members=2, random_state=0, linear_member=True).fit(X, y)
+    model = BDKNRegressor.from_paper(1, epochs=3, n_members=2, random_state=0, members=("networks", "linear")).fit(X, y)
     assert model.member_names_ == ("network 1", "network 2")
 
 
 def test_other_values_are_refused():
-    with pytest.raises(ValueError, match="linear_member, if not 'auto', must be True or False; got 'yes'"):
-        BDKNRegressor(**SMALL, linear_member="yes").fit(*sparse_rows())
+    for members in (("linear",), ("linear", "trees"), ("networks", "trees"), (), "linear", 3, None, ("networks", [])):
+        with pytest.raises(ValueError, match=r"members must be 'networks', 'auto', \('networks',\), .*; got "):
+            BDKNRegressor(members, **SMALL).fit(*sparse_rows())

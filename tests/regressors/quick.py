@@ -1,11 +1,12 @@
 """Small data, quick settings, and an engine that trains as told."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 
 import numpy as np
 import pytest
 
+from bdkn import CombinationOptions, TrainingOptions
 from bdkn.estimators import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.networks import Networks
 from bdkn.networks.reference import ReferenceEngine
@@ -32,6 +33,15 @@ EACH = (
     pytest.param(DeepEnsembleRegressor, id="deep ensemble"),
 )
 """Every design of BDKN, and the deep ensemble."""
+
+
+def grouped(**flat):
+    """Return parameters of a regressor, in which options of training and of the combination are objects."""
+    for parameter, options in (("training", TrainingOptions), ("combination", CombinationOptions)):
+        given = {field.name: flat.pop(field.name) for field in fields(options) if field.name in flat}
+        if given:
+            flat[parameter] = options(**given)
+    return flat
 
 
 def table(n=120, seed=0):

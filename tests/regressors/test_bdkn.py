@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from quick import DESIGNS, QUICK, table
+from quick import DESIGNS, QUICK, grouped, table
 from scipy import stats
 from scipy.special import gammaln
 
@@ -32,7 +32,9 @@ def by_hand(model, counts):
 @pytest.fixture(scope="module", params=[(True, None), (False, None), (True, COUNTS)], ids=["scaled", "raw", "counted"])
 def fitted(request):
     standardize_y, counts = request.param
-    model = BDKNRegressor(**PAPER, training=TrainingOptions(standardize_y=standardize_y), combination=CombinationOptions(prior_variance=0.7)).fit(X, y, sample_weight=counts)
+    model = BDKNRegressor(**grouped(**PAPER, standardize_y=standardize_y, prior_variance=0.7)).fit(
+        X, y, sample_weight=counts
+    )
     return model, by_hand(model, np.ones(len(y), int) if counts is None else counts)
 
 
@@ -76,7 +78,7 @@ def test_attributes_against_the_paper(fitted):
 @pytest.mark.parametrize(("design", "rows"), [("cross-fit", 120), ("hold-out", 12), ("in-sample", 120)])
 def test_evidence_is_a_density_of_the_targets_in_their_own_units(design, rows):
     model, stretched = (
-        BDKNRegressor(**QUICK, combination=CombinationOptions(prior_variance=0.7), design=design).fit(X, target) for target in (y, 10 * y)
+        BDKNRegressor(**grouped(**QUICK, prior_variance=0.7, design=design)).fit(X, target) for target in (y, 10 * y)
     )
     assert stretched.evidence_ == pytest.approx(model.evidence_ - rows * np.log(10), rel=1e-4)
 
@@ -84,10 +86,10 @@ def test_evidence_is_a_density_of_the_targets_in_their_own_units(design, rows):
 @pytest.mark.parametrize("design", DESIGNS)
 def test_the_prior_variance_maximises_the_evidence(design):
     def evidence(choice):
-        return BDKNRegressor(**fixed, combination=CombinationOptions(prior_variance=choice), design=design).fit(X, y).evidence_
+        return BDKNRegressor(**grouped(**fixed, prior_variance=choice, design=design)).fit(X, y).evidence_
 
     fixed = {**QUICK, "select_members": False, "tempering": 0.0}
-    best = BDKNRegressor(**fixed, design=design).fit(X, y)
+    best = BDKNRegressor(**grouped(**fixed, design=design)).fit(X, y)
     others = [evidence(best.prior_variance_ * factor) for factor in (0.01, 0.5, 0.99, 1.01, 2, 100)]
     # Where the equally weighted ensemble cannot be bettered, ever smaller variances are ever so little better. With
     # rows left out the choice is made under a prior towards it, which cannot cost more than it weighs.
@@ -98,15 +100,15 @@ def test_the_prior_variance_maximises_the_evidence(design):
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_the_prior_variance_of_the_paper_stays_near_one(design):
-    model = BDKNRegressor(**QUICK, combination=CombinationOptions(prior_variance="paper"), design=design).fit(X, y)
+    model = BDKNRegressor(**grouped(**QUICK, prior_variance="paper", design=design)).fit(X, y)
     assert np.exp(-0.5) - 1e-6 <= model.prior_variance_ <= np.exp(0.5) + 1e-6
 
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_draws_are_joint(design):
-    model = BDKNRegressor(**QUICK, combination=CombinationOptions(prior_variance=0.7, tails="posterior"), design=design).fit(X[:30], y[:30])
+    model = BDKNRegressor(**grouped(**QUICK, prior_variance=0.7, tails="posterior", design=design)).fit(X[:30], y[:30])
     if design == "hold-out":  # three rows are too few for moments of draws
-        model = BDKNRegressor(**QUICK, combination=CombinationOptions(prior_variance=0.7, tails="posterior"), design=design).fit(X, y)
+        model = BDKNRegressor(**grouped(**QUICK, prior_variance=0.7, tails="posterior", design=design)).fit(X, y)
     draws = model.sample_y(NEW, n_samples=40_000, random_state=1)
     mean, cov = model.predict(NEW, return_cov=True)
     spread = np.sqrt(np.diag(cov))
@@ -118,14 +120,14 @@ def test_draws_are_joint(design):
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_draws_follow_the_predictive(design):
-    model = BDKNRegressor(**QUICK, design=design).fit(X[:5], y[:5])
+    model = BDKNRegressor(**grouped(**QUICK, design=design)).fit(X[:5], y[:5])
     draws = model.sample_y(NEW[:3], n_samples=5000, random_state=2)
     for row, dist in zip(draws, (model.predict_dist(NEW)[[i]] for i in range(3)), strict=True):
         assert stats.kstest(row, lambda v, dist=dist: dist.cdf(v[None])[0]).pvalue > 1e-3
 
 
 def test_member_report_matches_the_table():
-    model = BDKNRegressor(**PAPER).fit(X, y)
+    model = BDKNRegressor(**grouped(**PAPER)).fit(X, y)
     report, columns = model.member_report(), model.member_table()
     assert list(report.columns) == [
         "member",
@@ -149,7 +151,7 @@ def test_member_report_matches_the_table():
 
 
 def test_member_table_measures_each_network_in_raw_units():
-    model = BDKNRegressor(**PAPER).fit(X, y)
+    model = BDKNRegressor(**grouped(**PAPER)).fit(X, y)
     columns = model.member_table()
     for h, member in enumerate(model.members_):
         mean, variance = member.predict(X)
@@ -160,7 +162,7 @@ def test_member_table_measures_each_network_in_raw_units():
 
 @pytest.mark.parametrize(("n", "design"), [(1, "in-sample"), (2, "in-sample"), (2, "hold-out"), (2, "cross-fit")])
 def test_too_few_rows_for_a_variance(n, design):
-    model = BDKNRegressor(**QUICK, design=design).fit(X[:n], y[:n])
+    model = BDKNRegressor(**grouped(**QUICK, design=design)).fit(X[:n], y[:n])
     mean, std = model.predict(NEW, return_std=True)
     cov = model.predict(NEW, return_cov=True)[1]
     assert np.isfinite(mean).all()
@@ -172,7 +174,7 @@ def test_too_few_rows_for_a_variance(n, design):
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_constant_target_is_predicted_with_certainty(design):
-    model = BDKNRegressor(**QUICK, design=design).fit(X, np.full(len(X), 7.0))
+    model = BDKNRegressor(**grouped(**QUICK, design=design)).fit(X, np.full(len(X), 7.0))
     mean, std = model.predict(NEW, return_std=True)
     np.testing.assert_array_equal(mean, 7)
     np.testing.assert_allclose(std, 0, atol=1e-14 * 7)

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from quick import QUICK, table
+from quick import QUICK, grouped, table
 from scipy import stats
 
 from bdkn.estimators import DeepEnsembleRegressor
@@ -12,7 +12,7 @@ NEW, _ = table(30, seed=1)
 
 @pytest.fixture(scope="module")
 def model():
-    return DeepEnsembleRegressor(**QUICK).fit(X, y)
+    return DeepEnsembleRegressor(**grouped(**QUICK)).fit(X, y)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def test_the_mixture_of_the_members(model, members):
 
 def test_the_gaussian_of_the_same_moments(members):
     means, variances = members
-    dist = DeepEnsembleRegressor(**QUICK, predictive="gaussian").fit(X, y).predict_dist(NEW)
+    dist = DeepEnsembleRegressor(**grouped(**QUICK, predictive="gaussian")).fit(X, y).predict_dist(NEW)
     assert isinstance(dist, Gaussian)
     centre = means.mean(axis=1)
     np.testing.assert_allclose(dist.mean(), centre, rtol=1e-12)
@@ -43,7 +43,7 @@ def test_the_gaussian_of_the_same_moments(members):
 @pytest.mark.parametrize("predictive", ["mixture", "gaussian"])
 def test_joint_covariance_and_draws_agree_with_the_marginals(predictive, members):
     means, variances = members
-    model = DeepEnsembleRegressor(**QUICK, predictive=predictive).fit(X, y)
+    model = DeepEnsembleRegressor(**grouped(**QUICK, predictive=predictive)).fit(X, y)
     mean, cov = model.predict(NEW, return_cov=True)
     np.testing.assert_allclose(cov, np.diag(variances.mean(axis=1)) + np.cov(means, bias=True), rtol=1e-10, atol=1e-14)
     np.testing.assert_allclose(np.diag(cov), model.predict(NEW, return_std=True)[1] ** 2, rtol=1e-10)
@@ -56,7 +56,7 @@ def test_joint_covariance_and_draws_agree_with_the_marginals(predictive, members
 
 
 def test_a_draw_of_the_mixture_uses_one_network_for_all_rows():
-    model = DeepEnsembleRegressor(**QUICK, objective="mse").fit(X, y)
+    model = DeepEnsembleRegressor(**grouped(**QUICK, objective="mse")).fit(X, y)
     far = np.repeat(NEW[:1] + 1e3, 200, axis=0)  # far out the networks disagree, and noise is small beside that
     outputs, variances = (np.array([member.predict(far)[i][0] for member in model.members_]) for i in (0, 1))
     assert np.ptp(outputs) > 100 * np.sqrt(variances.max())
@@ -67,7 +67,7 @@ def test_a_draw_of_the_mixture_uses_one_network_for_all_rows():
 
 def test_squared_error_leaves_the_mean_squared_error_as_variance():
     counts = np.random.default_rng(0).integers(1, 4, len(y))
-    model = DeepEnsembleRegressor(**QUICK, objective="mse").fit(X, y, sample_weight=counts)
+    model = DeepEnsembleRegressor(**grouped(**QUICK, objective="mse")).fit(X, y, sample_weight=counts)
     for member in model.members_:
         mean, variance = member.predict(X)
         np.testing.assert_allclose(variance, np.mean(np.repeat((y - mean) ** 2, counts)), rtol=1e-9)
@@ -75,7 +75,9 @@ def test_squared_error_leaves_the_mean_squared_error_as_variance():
 
 def test_a_warm_up_that_never_ends_counts_as_squared_error():
     always, never = (
-        DeepEnsembleRegressor(**{**QUICK, "early_stopping": False}, **how).fit(X, y).predict(NEW, return_std=True)
+        DeepEnsembleRegressor(**grouped(**{**QUICK, "early_stopping": False}, **how))
+        .fit(X, y)
+        .predict(NEW, return_std=True)
         for how in ({"objective": "nll", "warmup_epochs": 40}, {"objective": "mse"})
     )
     np.testing.assert_array_equal(always, never)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from quick import QUICK
+from quick import QUICK, grouped
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
 import bdkn
-from bdkn import BDKNRegressor, BayesianStackingRegressor, CombinationOptions
+from bdkn import BayesianStackingRegressor, BDKNRegressor
 from bdkn.errors import InvalidParameterError
 from bdkn.predictive import StudentT, StudentTMixture
 
@@ -27,11 +27,11 @@ MEMBERS = [("line", LinearRegression()), ("trees", RandomForestRegressor(10))]
 
 
 def networks(**params):
-    return BDKNRegressor(**{**QUICK, "early_stopping": False, "epochs": 10, **params})
+    return BDKNRegressor(**grouped(**{**QUICK, "early_stopping": False, "epochs": 10, **params}))
 
 
 def stack(**params):
-    return BayesianStackingRegressor(MEMBERS, random_state=0, combination=CombinationOptions(select_members=False), **params)
+    return BayesianStackingRegressor(MEMBERS, **grouped(random_state=0, select_members=False, **params))
 
 
 @pytest.fixture(scope="module", params=[networks, stack], ids=["networks", "stack"])
@@ -42,8 +42,8 @@ def model(request):
 def test_predictions_have_the_shape(model):
     dist = model.predict_dist(NEW)
     assert isinstance(dist, StudentTMixture)
-    alone = model.combination_.predictive(model._forecast(NEW)).affine(model._combined.targets.scale, 0.0)
-    assert model.log_score(NEW, NEW_Y) > alone.affine(1.0, model._combined.targets.mean).logpdf(NEW_Y).mean() + 0.2
+    alone = model.combination_.predictive(model.model_.forecast(NEW)).affine(model.target_scaler_.scale, 0.0)
+    assert model.log_score(NEW, NEW_Y) > alone.affine(1.0, model.target_scaler_.mean).logpdf(NEW_Y).mean() + 0.2
     np.testing.assert_array_equal(model.predict(NEW), dist.mean())
     np.testing.assert_array_equal(model.predict_interval(NEW), np.stack(dist.interval(0.9), axis=1))
 
@@ -94,8 +94,10 @@ def test_joint_draws_have_the_distribution_of_each_row(model):
 
 
 def test_joint_draws_are_those_of_the_student_t_carried_over(model):
-    plain = model._copy(model.fitted_, density="student-t")
-    drawn = model.combination_.draw(model._forecast(NEW[:4]), 50, np.random.default_rng(np.random.SeedSequence(0)))
+    plain = model.without_shape()
+    drawn = model.combination_.draw(
+        model.model_.forecast(NEW[:4]), 50, np.random.default_rng(np.random.SeedSequence(0))
+    )
     ranks = np.argsort(np.argsort(drawn, axis=1), axis=1)
     np.testing.assert_array_equal(np.argsort(np.argsort(plain.sample_y(NEW[:4], 50), axis=1), axis=1), ranks)
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from quick import DESIGNS, QUICK, table
+from quick import DESIGNS, QUICK, grouped, table
+from sklearn.model_selection import KFold
 from test_sample_weight import FULL_BATCH
 
 from bdkn import BDKNRegressor
@@ -61,11 +62,11 @@ class Memorising:
 
 def remembering(**options):
     engine = Memorising()
-    return BDKNRegressor(**{**QUICK, **options}, engine=engine).fit(X, y), engine
+    return BDKNRegressor(**grouped(**{**QUICK, **options}, engine=engine)).fit(X, y), engine
 
 
 class TestOutOfFold:
-    @pytest.mark.parametrize("options", [{}, {"n_folds": 2}, {"n_folds": 200}, {"design": "hold-out"}], ids=str)
+    @pytest.mark.parametrize("options", [{}, {"cv": 2}, {"cv": 200}, {"design": "hold-out"}], ids=str)
     @pytest.mark.parametrize("predict_with", ["folds", "refit"])
     def test_members_are_scored_on_rows_they_were_not_trained_on(self, options, predict_with):
         model, _ = remembering(**options, predict_with=predict_with)
@@ -73,7 +74,7 @@ class TestOutOfFold:
         assert len(model.held_out_.y) == (12 if "design" in options else 120)
 
     def test_targets_belong_to_the_rows_that_were_left_out(self):
-        model, engine = remembering(design="hold-out", holdout_fraction=0.25)
+        model, engine = remembering(design="hold-out", cv=0.25)
         (jobs,) = engine.jobs
         only = [job.rows for job in jobs]
         left_out = np.setdiff1d(np.arange(120), only[0])
@@ -85,7 +86,7 @@ class TestOutOfFold:
 
     @pytest.mark.parametrize("folds", [2, 5])
     def test_every_row_is_left_out_of_each_member_once(self, folds):
-        _, engine = remembering(n_folds=folds)
+        _, engine = remembering(cv=folds)
         (jobs,) = engine.jobs  # all at once, one fold after the other
         only = [job.rows for job in jobs]
         assert len(only) == 3 * folds
@@ -126,7 +127,8 @@ def test_overfitted_networks_are_overconfident_in_sample_only():
     X, y = heard(60, 0)
     new, y_new = heard(1000, 1)
     judged, deceived = (
-        BDKNRegressor(**large, objective="mse", design=design).fit(X, y) for design in ("cross-fit", "in-sample")
+        BDKNRegressor(**grouped(**large, objective="mse", design=design)).fit(X, y)
+        for design in ("cross-fit", "in-sample")
     )
     assert deceived.score(X, y) > 0.95
     assert deceived.noise_variance_ < 0.1
@@ -151,7 +153,7 @@ def covered():
     (X, y), (new, y_new) = fanned(500, 0), fanned(4000, 1)
     near, found = np.abs(new[:, 0]) < 0.7, {}
     for design in DESIGNS:
-        dist = BDKNRegressor(**settings, design=design).fit(X, y).predict_dist(new)
+        dist = BDKNRegressor(**grouped(**settings, design=design)).fit(X, y).predict_dist(new)
         found[design] = [coverage(y_new[part], dist[part], 0.9) for part in (near, ~near, np.full(4000, True))]
     return found
 
@@ -176,9 +178,9 @@ def test_a_weight_is_a_repetition_where_copies_share_a_fold(monkeypatch):
         return cls(n, tuple(np.flatnonzero(group[n] % folds == k) for k in range(folds)))
 
     monkeypatch.setattr(Folds, "cross", classmethod(cross))
-    weighted = BDKNRegressor(**FULL_BATCH, density="student-t").fit(X, y, sample_weight=counts)
+    weighted = BDKNRegressor(**grouped(**FULL_BATCH, density="student-t")).fit(X, y, sample_weight=counts)
     there = group[counts.sum()]
-    repeated = BDKNRegressor(**FULL_BATCH, density="student-t").fit(X[there], y[there], groups=there)
+    repeated = BDKNRegressor(**grouped(**FULL_BATCH, density="student-t")).fit(X[there], y[there], groups=there)
     assert weighted.member_names_ == repeated.member_names_
     for name in ("dof_", "noise_variance_", "evidence_", "intercept_"):
         assert getattr(weighted, name) == pytest.approx(getattr(repeated, name), rel=1e-3)
@@ -188,7 +190,7 @@ def test_a_weight_is_a_repetition_where_copies_share_a_fold(monkeypatch):
 
 
 def test_more_folds_than_rows_leave_out_one_row_each():
-    many, as_many = (BDKNRegressor(**QUICK, cv=folds).fit(X[:6], y[:6]) for folds in (100, 6))
+    many, as_many = (BDKNRegressor(**grouped(**QUICK, cv=folds)).fit(X[:6], y[:6]) for folds in (100, 6))
     assert len(many.ensemble_.networks) == 6 * len(many.member_names_)
     np.testing.assert_array_equal(many.predict_interval(NEW), as_many.predict_interval(NEW))
 
@@ -196,20 +198,20 @@ def test_more_folds_than_rows_leave_out_one_row_each():
 @pytest.mark.parametrize("design", ["cross-fit", "hold-out"])
 def test_one_row_cannot_be_left_out(design):
     with pytest.raises(InvalidParameterError, match=r"takes at least 2 rows; got n_samples=1.*design='in-sample'"):
-        BDKNRegressor(**QUICK, design=design).fit(X[:1], y[:1])
+        BDKNRegressor(**grouped(**QUICK, design=design)).fit(X[:1], y[:1])
 
 
 @pytest.mark.parametrize("n", [2, 3, 12])
 @pytest.mark.parametrize("design", DESIGNS)
 def test_few_rows_are_enough(design, n):
-    model = BDKNRegressor(**QUICK, design=design).fit(X[:n], y[:n])
+    model = BDKNRegressor(**grouped(**QUICK, design=design)).fit(X[:n], y[:n])
     assert np.isfinite(model.predict(NEW)).all()
     assert not np.isnan(model.predict_interval(NEW)).any()
 
 
 @pytest.mark.parametrize("options", [{}, {"design": "hold-out"}, {"predict_with": "refit"}], ids=str)
 def test_more_members_begin_with_the_same_ones(options):
-    few, more = (BDKNRegressor(**{**QUICK, **options, "n_members": n}).fit(X, y) for n in (2, 4))
+    few, more = (BDKNRegressor(**grouped(**{**QUICK, **options, "n_members": n})).fit(X, y) for n in (2, 4))
     both = set(few.member_names_) & set(more.member_names_)
     assert both
     for name in both:
@@ -220,14 +222,14 @@ def test_more_members_begin_with_the_same_ones(options):
 
 @pytest.mark.parametrize("options", [{}, {"design": "hold-out"}, {"predict_with": "refit"}], ids=str)
 def test_same_bits_for_any_number_of_jobs(options):
-    one, two = (BDKNRegressor(**QUICK, **options, n_jobs=jobs).fit(X, y) for jobs in (1, 2))
+    one, two = (BDKNRegressor(**grouped(**QUICK, **options, n_jobs=jobs)).fit(X, y) for jobs in (1, 2))
     np.testing.assert_array_equal(one.predict_interval(NEW), two.predict_interval(NEW))
     np.testing.assert_array_equal(one.held_out_.means, two.held_out_.means)
     assert one.evidence_ == two.evidence_
 
 
 def test_networks_are_those_trained_on_the_rows_of_their_fold():
-    model = BDKNRegressor(**{**QUICK, "engine": ReferenceEngine(np.float64)}).fit(X, y)
+    model = BDKNRegressor(**grouped(**{**QUICK, "engine": ReferenceEngine(np.float64)})).fit(X, y)
     means, _ = model.ensemble_._by_fold(X)
     scaled = (y - model.ensemble_.targets.mean) / model.ensemble_.targets.scale
     np.testing.assert_allclose(model.held_out_.y, scaled)
@@ -238,20 +240,20 @@ def test_networks_are_those_trained_on_the_rows_of_their_fold():
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("objective", ["nll", "mse"])
 def test_the_variance_is_the_sum_of_its_parts(design, objective):
-    model = BDKNRegressor(**QUICK, design=design, objective=objective).fit(X, y)
+    model = BDKNRegressor(**grouped(**QUICK, design=design, objective=objective)).fit(X, y)
     parts, whole = model.predict_var(NEW, decompose=True), model.predict_var(NEW)
     assert parts.keys() == {"noise", "disagreement", "weights", "outside"}
     assert all((part >= 0).all() for part in parts.values())
     np.testing.assert_allclose(sum(parts.values()), whole, rtol=1e-12)
     np.testing.assert_allclose(whole, model.predict(NEW, return_std=True)[1] ** 2, rtol=1e-10)
     np.testing.assert_allclose(whole, np.diag(model.predict(NEW, return_cov=True)[1]), rtol=1e-10)
-    scaled = BDKNRegressor(**QUICK, design=design, objective=objective).fit(X, 1024 * y).predict_var(NEW)
+    scaled = BDKNRegressor(**grouped(**QUICK, design=design, objective=objective)).fit(X, 1024 * y).predict_var(NEW)
     np.testing.assert_allclose(scaled, 1024**2 * whole, rtol=1e-3)
 
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_the_mean_is_the_weighted_sum_of_the_members(design):
-    model = BDKNRegressor(**QUICK, design=design).fit(X, y)
+    model = BDKNRegressor(**grouped(**QUICK, design=design)).fit(X, y)
     means = np.column_stack([member.predict(NEW)[0] for member in model.members_])
     np.testing.assert_allclose(model.intercept_ + means @ model.weights_, model.predict(NEW), rtol=1e-9)
 
@@ -261,10 +263,14 @@ def test_the_mean_is_the_weighted_sum_of_the_members(design):
     [
         ({"design": "crossfit"}, "design must be one of 'cross-fit', .*; got 'crossfit'; did you mean 'cross-fit'"),
         ({"predict_with": "all"}, "predict_with must be one of 'folds', 'refit'; got 'all'"),
-        ({"n_folds": 1}, "n_folds must be an integer >= 2; got 1"),
-        ({"n_folds": 2.5}, r"n_folds must be an integer >= 2; got 2\.5"),
-        ({"holdout_fraction": 0}, "holdout_fraction must be a number > 0 and <= 0.9; got 0"),
-        ({"holdout_fraction": 1}, "holdout_fraction must be a number > 0 and <= 0.9; got 1"),
+        ({"cv": 1}, "cv must be an integer >= 2; got 1"),
+        ({"cv": 2.5}, r"cv must be .*; got 2\.5"),
+        ({"design": "hold-out", "cv": 0}, "cv, the fraction .*, must be a number > 0 and <= 0.9; got 0"),
+        ({"design": "hold-out", "cv": 1}, "cv, the fraction .*, must be a number > 0 and <= 0.9; got 1"),
+        ({"cv": 0.2}, r"cv must be an integer >= 2; got 0\.2"),
+        ({"cv": "prefit"}, "cv must be a number, a splitter or pairs of lists of row numbers; got 'prefit'"),
+        ({"design": "hold-out", "cv": 5}, "cv, the fraction .*, must be a number > 0 and <= 0.9; got 5"),
+        ({"design": "hold-out", "cv": KFold(3)}, "cv, the fraction .*, must be a number > 0 and <= 0.9; got KFold"),
         ({"tempering": 3}, "tempering must be a number >= 0 and <= 2; got 3"),
         ({"tempering": "loo"}, "tempering must be one of 'evidence'; got 'loo'"),
         ({"tails": "evidence"}, "tails must be one of 'loo', 'posterior'; got 'evidence'"),
@@ -273,12 +279,18 @@ def test_the_mean_is_the_weighted_sum_of_the_members(design):
 )
 def test_refusals(given, message):
     with pytest.raises(InvalidParameterError, match=message):
-        BDKNRegressor(**QUICK, **given).fit(X, y)
+        BDKNRegressor(**grouped(**QUICK, **given)).fit(X, y)
+
+
+@pytest.mark.parametrize(("design", "default"), [("cross-fit", 5), ("hold-out", 0.1)])
+def test_defaults_of_cv(design, default):
+    none, given = (BDKNRegressor(**grouped(**QUICK, design=design, cv=cv)).fit(X, y) for cv in (None, default))
+    np.testing.assert_array_equal(none.predict(NEW), given.predict(NEW))
 
 
 @pytest.mark.parametrize("n", [2, 5])
 def test_members_are_not_compared_on_a_single_row_left_out(n):
-    model = BDKNRegressor(**QUICK, design="hold-out").fit(X[:n], y[:n])
+    model = BDKNRegressor(**grouped(**QUICK, design="hold-out")).fit(X[:n], y[:n])
     assert len(model.held_out_.y) == 1
     assert np.isfinite(model.predict_interval(X)).all()
     assert np.isnan(model.member_table()["loss_without"]).all()

@@ -2,13 +2,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from quick import EACH, QUICK, Stretched, table
+from quick import EACH, QUICK, Stretched, grouped, table
 from sklearn.base import clone
 
 from bdkn.data.rows import Rows
+from bdkn.ensemble.held_out import MemberScores
+from bdkn.ensemble.networks import Design
+from bdkn.ensemble.selection import finite_members
 from bdkn.errors import DivergedError, DivergedMemberWarning
 from bdkn.estimators import BDKNRegressor, DeepEnsembleRegressor
-from bdkn.estimators.published import sound_networks
 from bdkn.networks import Networks
 
 X, y = table()
@@ -20,7 +22,7 @@ LEFT_OUT = r"left out network 2 of 3, which diverged.*try a lower learning_rate,
 @pytest.mark.parametrize("factor", [np.nan, np.inf])
 def test_a_diverged_network_is_left_out_by_name(cls, factor):
     with pytest.warns(DivergedMemberWarning, match=LEFT_OUT) as caught:
-        model = cls(**QUICK, engine=Stretched((1, factor, 1))).fit(X, y)
+        model = cls(**grouped(**QUICK, engine=Stretched((1, factor, 1)))).fit(X, y)
     assert caught[0].filename == __file__
     assert model.member_names_ == ("network 1", "network 3")
     assert len(model.members_) == len(model.member_table()["rmse"]) == len(model.member_table()["epochs"]) == 2
@@ -31,15 +33,15 @@ def test_a_diverged_network_is_left_out_by_name(cls, factor):
 
 def test_diverged_networks_do_not_change_the_others():
     with pytest.warns(DivergedMemberWarning):
-        without = DeepEnsembleRegressor(**QUICK, engine=Stretched((1, 1, np.nan))).fit(X, y)
-    two = DeepEnsembleRegressor(**{**QUICK, "n_members": 2}, engine="reference").fit(X, y)
+        without = DeepEnsembleRegressor(**grouped(**QUICK, engine=Stretched((1, 1, np.nan)))).fit(X, y)
+    two = DeepEnsembleRegressor(**grouped(**{**QUICK, "n_members": 2}, engine="reference")).fit(X, y)
     np.testing.assert_allclose(without.predict(NEW), two.predict(NEW), rtol=1e-6)
 
 
 @pytest.mark.parametrize("cls", EACH)
 def test_the_error_when_all_networks_diverge(cls):
     with pytest.raises(DivergedError, match=r"all 3 networks diverged.*try a lower learning_rate, standardize_y=True"):
-        cls(**QUICK, engine=Stretched((np.nan, np.inf, np.nan))).fit(X, y)
+        cls(**grouped(**QUICK, engine=Stretched((np.nan, np.inf, np.nan)))).fit(X, y)
 
 
 def test_outputs_that_overflow_on_training_rows_count_as_diverged():
@@ -53,7 +55,7 @@ def test_outputs_that_overflow_on_training_rows_count_as_diverged():
             return trained
 
     with pytest.warns(DivergedMemberWarning, match="left out network 1 of 3"):
-        model = BDKNRegressor(**deep, engine=Exploding((1, 1, 1))).fit(X, y)
+        model = BDKNRegressor(**grouped(**deep, engine=Exploding((1, 1, 1)))).fit(X, y)
     assert model.member_names_ == ("network 2", "network 3")
     assert np.isfinite(model.member_table()["rmse"]).all()
     assert len(model.member_table()["rmse"]) == 2
@@ -82,24 +84,25 @@ class Told:
 def test_means_and_variances_must_be_finite_and_so_must_their_squares():
     networks = Told(np.array([0, np.nan, 0, 1e200, 1e30, 0]), np.array([1, 1, np.inf, 1, 1, np.nan]))
     rows = Rows(np.zeros((5, 1), np.float32), np.zeros(5))
+    scores = MemberScores.of(Design(networks, rows).scored())
     with pytest.warns(DivergedMemberWarning, match="left out network 2, network 3, network 4, network 6 of 6"):
-        sound, fits, _ = sound_networks(networks, rows, own_variance=True)
-    np.testing.assert_array_equal(sound, [0, 4])
-    np.testing.assert_allclose(fits.rmse, [0, 1e30])
+        finite = finite_members(scores.is_finite, [f"network {h + 1}" for h in range(6)])
+    np.testing.assert_array_equal(finite, [0, 4])
+    np.testing.assert_allclose(scores[finite].rmse, [0, 1e30])
 
 
 @pytest.mark.parametrize("engine", ["fused", "reference"])
 def test_targets_beyond_single_precision_diverge_and_scaling_helps(engine):
     with pytest.raises(DivergedError, match="standardize_y=True"):
-        BDKNRegressor(**QUICK, training=TrainingOptions(standardize_y=False), engine=engine).fit(X, y * 1e60)
-    model = BDKNRegressor(**QUICK, engine=engine).fit(X, y * 1e60)
+        BDKNRegressor(**grouped(**QUICK, standardize_y=False, engine=engine)).fit(X, y * 1e60)
+    model = BDKNRegressor(**grouped(**QUICK, engine=engine)).fit(X, y * 1e60)
     assert model.score(X, y * 1e60) > 0.9
 
 
 @pytest.fixture(scope="module", params=["evidence", "paper", 1.0])
 def sane(request):
     """A fit with one of the ways to choose the prior variance."""
-    return BDKNRegressor(**QUICK, combination=CombinationOptions(prior_variance=request.param), engine=Stretched((1, 1, 1))).fit(X, y)
+    return BDKNRegressor(**grouped(**QUICK, prior_variance=request.param, engine=Stretched((1, 1, 1)))).fit(X, y)
 
 
 @pytest.mark.parametrize("factor", [1e6, 1e15, 1e30, 1e36])
@@ -147,7 +150,7 @@ class BrittleEngine(Stretched):
 @pytest.mark.parametrize("call", ["predict", "predict_interval", "sample_y"])
 def test_an_overflow_at_prediction_is_an_error_and_never_nan(cls, call):
     everyone = {"select_members": False} if "select_members" in cls().get_params() else {}
-    model = cls(**QUICK, **everyone, engine=BrittleEngine((1, 1, 1))).fit(X, y)
+    model = cls(**grouped(**QUICK, **everyone, engine=BrittleEngine((1, 1, 1)))).fit(X, y)
     assert np.isfinite(getattr(model, call)(NEW)).all()
     far = NEW.copy()
     far[4] = 1e307

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from quick import EACH, QUICK, table
+from quick import EACH, QUICK, grouped, table
 from sklearn.base import clone
 
+import bdkn
 from bdkn.estimators import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.networks.reference import ReferenceEngine
 
@@ -23,7 +24,7 @@ def predictions(model):
 
 @pytest.mark.parametrize("cls", EACH)
 def test_same_seed_same_bits_for_any_number_of_jobs(cls):
-    one, two, again = (cls(**QUICK, n_jobs=jobs).fit(X, y) for jobs in (1, 2, None))
+    one, two, again = (cls(**grouped(**QUICK, n_jobs=jobs)).fit(X, y) for jobs in (1, 2, None))
     np.testing.assert_array_equal(predictions(one), predictions(two))
     np.testing.assert_array_equal(predictions(one), predictions(again))
     np.testing.assert_array_equal(predictions(one), predictions(clone(one).fit(X, y)))
@@ -31,12 +32,12 @@ def test_same_seed_same_bits_for_any_number_of_jobs(cls):
 
 
 def test_without_a_seed_every_fit_differs():
-    model = BDKNRegressor(**{**QUICK, "random_state": None})
+    model = BDKNRegressor(**grouped(**{**QUICK, "random_state": None}))
     assert not np.array_equal(predictions(model.fit(X, y)), predictions(model.fit(X, y)))
 
 
 def test_more_members_begin_with_the_same_ones():
-    few, more = (DeepEnsembleRegressor(**{**QUICK, "n_members": n}).fit(X, y) for n in (2, 4))
+    few, more = (DeepEnsembleRegressor(**grouped(**{**QUICK, "n_members": n})).fit(X, y) for n in (2, 4))
     for a, b in zip(few.members_, more.members_, strict=False):
         np.testing.assert_array_equal(a.predict(NEW), b.predict(NEW))
 
@@ -53,7 +54,7 @@ def _student(model):
 def test_a_change_of_units_changes_only_units(cls, scale, shift):
     # In double precision, so that rounding of the scaled targets does not grow in training.
     params = {**QUICK, "epochs": 5, "engine": ReferenceEngine(np.float64)}
-    plain, moved = (_student(cls(**params)).fit(X, target) for target in (y, scale * (y + shift)))
+    plain, moved = (_student(cls(**grouped(**params))).fit(X, target) for target in (y, scale * (y + shift)))
     mean, std = plain.predict(NEW, return_std=True)
     moved_mean, moved_std = moved.predict(NEW, return_std=True)
     np.testing.assert_allclose(moved_mean, scale * (mean + shift), rtol=1e-4, atol=1e-4 * scale * std.max())
@@ -61,25 +62,25 @@ def test_a_change_of_units_changes_only_units(cls, scale, shift):
 
 
 def test_units_of_the_inputs_do_not_matter():
-    plain = BDKNRegressor(**QUICK).fit(X, y).predict(NEW)
-    scaled = BDKNRegressor(**QUICK).fit(X * 1024, y).predict(NEW * 1024)
+    plain = BDKNRegressor(**grouped(**QUICK)).fit(X, y).predict(NEW)
+    scaled = BDKNRegressor(**grouped(**QUICK)).fit(X * 1024, y).predict(NEW * 1024)
     np.testing.assert_array_equal(plain, scaled)
 
 
 @pytest.mark.parametrize("cls", EACH)
 def test_single_precision_input_is_taken_as_it_is(cls):
-    single, double = (cls(**QUICK).fit(rows, y) for rows in (X.astype(np.float32), X))
+    single, double = (cls(**grouped(**QUICK)).fit(rows, y) for rows in (X.astype(np.float32), X))
     np.testing.assert_allclose(single.predict(NEW.astype(np.float32)), double.predict(NEW), rtol=1e-3)
 
 
 def test_raw_targets_are_left_alone():
-    model = BDKNRegressor(**QUICK, training=TrainingOptions(standardize_y=False)).fit(X, y)
+    model = BDKNRegressor(**grouped(**QUICK, standardize_y=False)).fit(X, y)
     assert (model.ensemble_.targets.mean, model.ensemble_.targets.scale) == (0.0, 1.0)
-    assert BDKNRegressor(**QUICK).fit(X, y).ensemble_.targets.mean == pytest.approx(y.mean())
+    assert BDKNRegressor(**grouped(**QUICK)).fit(X, y).ensemble_.targets.mean == pytest.approx(y.mean())
 
 
 def test_curves_are_averaged_over_those_that_ran():
-    model = BDKNRegressor(**{**QUICK, "epochs": 200}, training=TrainingOptions(patience=3)).fit(X, y)
+    model = BDKNRegressor(**grouped(**{**QUICK, "epochs": 200}, patience=3)).fit(X, y)
     lengths = [len(curve) for curve in model.loss_curves_]
     assert len(set(lengths)) > 1, "the members should stop at different epochs for this test to say anything"
     assert model.n_iter_ == len(model.loss_curve_) == max(lengths) < 200
@@ -90,9 +91,9 @@ def test_curves_are_averaged_over_those_that_ran():
 
 def test_without_early_stopping_all_epochs_run():
     whole = {**QUICK, "early_stopping": False}
-    model = BDKNRegressor(**whole).fit(X, y)
+    model = BDKNRegressor(**grouped(**whole)).fit(X, y)
     assert [len(curve) for curve in model.loss_curves_] == [40] * 5 * len(model.member_names_)
-    paper = BDKNRegressor(**whole, design="in-sample").fit(X, y)
+    paper = BDKNRegressor(**grouped(**whole, design="in-sample")).fit(X, y)
     assert [len(curve) for curve in paper.loss_curves_] == [40] * 3
 
 
@@ -102,7 +103,7 @@ def test_engines_agree(cls, engine):
     if engine == "torch":
         pytest.importorskip("torch")
     params = {**QUICK, "epochs": 5, "n_members": 2}
-    fused, other = (cls(**params, engine=name).fit(X, y) for name in ("fused", engine))
+    fused, other = (cls(**grouped(**params, engine=name)).fit(X, y) for name in ("fused", engine))
     np.testing.assert_allclose(predictions(other), predictions(fused), rtol=2e-3)
 
 
@@ -135,7 +136,7 @@ def test_every_parameter_of_training_reaches_the_engine(cls, verbose):
         "n_jobs": 2,
     }
     others = {"n_bins": 0, "hidden_layer_sizes": [6, 5], "early_stopping": True, "random_state": 0, "verbose": verbose}
-    model = cls(n_members=2, **told, **others, engine=engine).fit(X, y)
+    model = cls(**grouped(n_members=2, **told, **others, engine=engine)).fit(X, y)
     assert {name: engine.asked[name] for name in told} == told
     assert engine.asked["networks"] == 2 * (5 if getattr(model, "design", "") == "cross-fit" else 1)
     assert engine.asked["hidden"] == (6, 5)
@@ -145,7 +146,7 @@ def test_every_parameter_of_training_reaches_the_engine(cls, verbose):
 
 def test_weight_decays_are_taken_in_turn():
     mixed, none, strong = (
-        DeepEnsembleRegressor(**{**QUICK, "n_members": 5, "weight_decay": decay}).fit(X, y)
+        DeepEnsembleRegressor(**grouped(**{**QUICK, "n_members": 5, "weight_decay": decay})).fit(X, y)
         for decay in ((0.0, 2.0), 0.0, 2.0)
     )
     for h in range(5):
@@ -170,10 +171,10 @@ def test_many_rows_get_fewer_and_deeper_networks_and_fewer_epochs(cls, n_rows, n
             return ReferenceEngine().train(short, rows[:20])
 
     free = {"n_members": "auto", "hidden_layer_sizes": "auto", "epochs": "auto", "early_stopping": False}
-    model = cls(**{**QUICK, **free}, engine=Idle())
-    if hasattr(model, "select_members"):
+    model = cls(**grouped(**{**QUICK, **free}, engine=Idle()))
+    if hasattr(model, "combination"):
         # Neither changes what is trained, and both take long with so many rows.
-        model.set_params(combination=CombinationOptions(select_members=False), density="student-t")
+        model.set_params(combination=bdkn.CombinationOptions(select_members=False), density="student-t")
     model.fit(*table(n_rows))
     assert asked == {(hidden, epochs)}
     assert len(model.member_names_) == n_members
@@ -189,7 +190,7 @@ def test_progress_reports_have_one_number_per_network(monkeypatch, predict_with)
 
     monkeypatch.setattr("bdkn.networks.settings.training_progress", listening)
     decays = {"weight_decay": (0.0, 1.0), "epochs": 2}
-    BDKNRegressor(**{**QUICK, **decays}, cv=2, predict_with=predict_with, verbose=1).fit(X, y)
+    BDKNRegressor(**grouped(**{**QUICK, **decays}, cv=2, predict_with=predict_with, verbose=1)).fit(X, y)
     n = 6 if predict_with == "folds" else 9
     assert {total for total, _ in told} == {n}
     assert sorted(number for _, number in told) == sorted(2 * list(range(n)))
@@ -197,12 +198,14 @@ def test_progress_reports_have_one_number_per_network(monkeypatch, predict_with)
 
 @pytest.mark.parametrize("cls", EACH)
 def test_a_network_without_hidden_layers_is_linear(cls):
-    model = _student(cls(**{**QUICK, "hidden_layer_sizes": (), "early_stopping": False}, objective="mse")).fit(X, y)
+    model = _student(
+        cls(**grouped(**{**QUICK, "hidden_layer_sizes": (), "early_stopping": False}, objective="mse"))
+    ).fit(X, y)
     a, b = model.predict(NEW), model.predict(NEW[::-1])
     np.testing.assert_allclose((a + b) / 2, model.predict((NEW + NEW[::-1]) / 2), rtol=1e-6)
 
 
 @pytest.mark.parametrize("cls", EACH)
 def test_fitting_again_forgets_the_first_fit(cls):
-    model = cls(**QUICK).fit(X[:, :2], y)
-    np.testing.assert_array_equal(predictions(model.fit(X, y)), predictions(cls(**QUICK).fit(X, y)))
+    model = cls(**grouped(**QUICK)).fit(X[:, :2], y)
+    np.testing.assert_array_equal(predictions(model.fit(X, y)), predictions(cls(**grouped(**QUICK)).fit(X, y)))

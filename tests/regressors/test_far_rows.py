@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from quick import QUICK, table
+from quick import QUICK, grouped, table
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
 import bdkn
-from bdkn import BDKNRegressor, BayesianStackingRegressor, CombinationOptions
+from bdkn import BayesianStackingRegressor, BDKNRegressor
 from bdkn.errors import InvalidParameterError, OutsideDataWarning
 
 X, y = table()
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::bdkn.errors.OutsideDataWarning"
 @pytest.fixture(scope="module", params=["networks", "hold-out", "trees"])
 def model(request):
     made = {
-        "networks": BDKNRegressor(**QUICK),
-        "hold-out": BDKNRegressor(**QUICK, design="hold-out", cv=0.3),
+        "networks": BDKNRegressor(**grouped(**QUICK)),
+        "hold-out": BDKNRegressor(**grouped(**QUICK, design="hold-out", cv=0.3)),
         "trees": BayesianStackingRegressor(TREES, random_state=0),
     }
     return made[request.param].fit(X, y)
@@ -35,7 +35,7 @@ def model(request):
 
 def without(model):
     """Return the regressor without the widening."""
-    return model._copy(replace(model.fitted_, combined=replace(model._combined, widening=None)))
+    return model._with_model(replace(model.model_, extrapolation=None))
 
 
 def test_training_rows_keep_their_predictions_to_the_bit(model):
@@ -46,8 +46,10 @@ def test_training_rows_keep_their_predictions_to_the_bit(model):
 
 def test_rows_inside_about_which_members_agree_keep_their_predictions_to_the_bit(model):
     new = np.vstack([table(400, 1)[0], X[:50] + 1e-3])
-    widening = model._combined.widening
-    inside = (model.support(new).ratio <= 1.0) & (model.combination_.spread(model._forecast(new)) <= widening.usual)
+    widening = model.model_.extrapolation
+    inside = (model.support(new).ratio <= 1.0) & (
+        model.combination_.spread(model.model_.forecast(new)) <= widening.usual
+    )
     assert inside.sum() >= 100
     widened, plain = model.predict_dist(new), without(model).predict_dist(new)
     np.testing.assert_array_equal(widened.scale[inside], plain.scale[inside])
@@ -62,8 +64,8 @@ def test_intervals_widen_at_least_linearly_along_every_ray(model, seed, exponent
     away = 20.0 * 10.0 ** (exponent - 1)
     near, far = model.predict_dist(X.mean(axis=0) + np.outer([away, 10 * away], ray)).scale
     assert far > 9.0 * near
-    least = np.sqrt(0.1) * model._combined.widening.slopes.min() * model._combined.targets.scale
-    beyond = model._combined.widening.support.columns.beyond(X.mean(axis=0) + away * ray[None])
+    least = np.sqrt(0.1) * model.model_.extrapolation.slopes.min() * model.target_scaler_.scale
+    beyond = model.model_.extrapolation.support.columns.beyond(X.mean(axis=0) + away * ray[None])
     assert near >= least * np.linalg.norm(beyond) * (1 - 1e-9)
 
 
@@ -136,16 +138,18 @@ def test_a_saved_model_widens_as_before(model, tmp_path):
 
 
 def test_fewer_members_widen_by_their_own_disagreement():
-    model = BDKNRegressor(**QUICK, combination=CombinationOptions(select_members=False)).fit(X, y)
+    model = BDKNRegressor(**grouped(**QUICK, select_members=False)).fit(X, y)
     fewer = model.drop_members(model.member_names_[0])
-    assert fewer._combined.widening.usual != model._combined.widening.usual
-    assert fewer._combined.widening.support is model._combined.widening.support
+    assert fewer.model_.extrapolation.usual != model.model_.extrapolation.usual
+    assert fewer.model_.extrapolation.support is model.model_.extrapolation.support
     assert fewer.predict_dist(X[:1] + 100.0).scale > 3 * fewer.predict_dist(X[:1]).scale
 
 
 @pytest.mark.filterwarnings("error")
 def test_one_warning_if_many_rows_are_far_away():
-    stack = BayesianStackingRegressor([("networks", BDKNRegressor(**QUICK)), *TREES], random_state=0).fit(X, y)
+    stack = BayesianStackingRegressor([("networks", BDKNRegressor(**grouped(**QUICK))), *TREES], random_state=0).fit(
+        X, y
+    )
     far = X + 50 * X.std(axis=0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -158,8 +162,8 @@ def test_one_warning_if_many_rows_are_far_away():
 
 
 def test_models_without_a_summary_of_their_rows():
-    model = BDKNRegressor(**QUICK, design="in-sample").fit(X, y)
-    assert model._combined.widening is None
+    model = BDKNRegressor(**grouped(**QUICK, design="in-sample")).fit(X, y)
+    assert model.model_.extrapolation is None
     np.testing.assert_array_equal(model.predict_var(X, decompose=True)["outside"], 0.0)
     with pytest.raises(InvalidParameterError, match="fit it again with design='cross-fit'"):
         model.support(X)

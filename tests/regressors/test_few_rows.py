@@ -6,8 +6,9 @@ import warnings
 
 import numpy as np
 import pytest
+from quick import grouped
 
-from bdkn import BDKNRegressor, BayesianStackingRegressor, CombinationOptions, FewRowsWarning, coverage
+from bdkn import BayesianStackingRegressor, BDKNRegressor, CombinationOptions, FewRowsWarning, coverage
 
 SMALL = {"n_members": 4, "hidden_layer_sizes": (16,), "epochs": 60, "learning_rate": 0.01, "n_jobs": 1}
 
@@ -22,7 +23,7 @@ def linear_rows(n, p, seed):
 def test_three_rows_give_wide_intervals_and_a_warning():
     X, y = np.array([[0.0], [1.0], [2.0]]), np.array([-40.0, 0.0, 36.0])
     with pytest.warns(FewRowsWarning, match="only 3 rows were left out of training, which is too few"):
-        model = BDKNRegressor(**SMALL, random_state=0).fit(X, y)
+        model = BDKNRegressor(**grouped(**SMALL, random_state=0)).fit(X, y)
     lower, upper = model.predict_interval(X, coverage=0.9).T
     assert np.all(upper - lower > np.ptp(y))
 
@@ -30,7 +31,7 @@ def test_three_rows_give_wide_intervals_and_a_warning():
 def test_ten_rows_do_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        BDKNRegressor(**SMALL, random_state=0).fit(*linear_rows(10, 2, 0))
+        BDKNRegressor(**grouped(**SMALL, random_state=0)).fit(*linear_rows(10, 2, 0))
 
 
 def test_a_stack_of_few_rows_warns():
@@ -45,13 +46,13 @@ def test_intervals_hold_with_few_rows(n, p):
     held = []
     for seed in range(12):
         X, y = linear_rows(n + 200, p, seed)
-        model = BDKNRegressor(**SMALL, random_state=seed).fit(X[:n], y[:n])
+        model = BDKNRegressor(**grouped(**SMALL, random_state=seed)).fit(X[:n], y[:n])
         held.append(coverage(y[n:], model.predict_dist(X[n:]), 0.9))
     assert 0.8 <= np.mean(held) <= 0.98
 
 
 def test_the_report_says_if_members_are_not_told_apart():
-    model = BDKNRegressor(**SMALL, random_state=0).fit(*linear_rows(40, 2, 0))
+    model = BDKNRegressor(**grouped(**SMALL, random_state=0)).fit(*linear_rows(40, 2, 0))
     assert not model.members_told_apart_
     assert model.member_report().attrs["note"] == "the data do not tell these members apart"
     table = model.member_table()
@@ -66,7 +67,7 @@ def test_the_report_says_if_members_are_not_told_apart():
 
 
 def test_given_prior_variances_are_kept():
-    model = BDKNRegressor(**SMALL, random_state=0, combination=CombinationOptions(prior_variance=0.1)).fit(*linear_rows(40, 2, 0))
+    model = BDKNRegressor(**grouped(**SMALL, random_state=0, prior_variance=0.1)).fit(*linear_rows(40, 2, 0))
     H = len(model.weights_)
     np.testing.assert_array_equal(model.weight_posterior().scale, model.combination_.posterior.weights().scale[:H])
     assert model.members_told_apart_

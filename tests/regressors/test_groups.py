@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from quick import QUICK, table
+from quick import QUICK, grouped, table
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, StratifiedKFold, TimeSeriesSplit, cross_validate
@@ -29,11 +29,11 @@ FAST = {**QUICK, "n_members": 2, "epochs": 5, "early_stopping": False}
 
 def stack(**settings):
     members = [("line", LinearRegression()), ("tree", DecisionTreeRegressor(max_depth=3))]
-    return BayesianStackingRegressor(members, **{"random_state": 0, "select_members": False, **settings})
+    return BayesianStackingRegressor(members, **grouped(**{"random_state": 0, "select_members": False, **settings}))
 
 
 def network(**settings):
-    return BDKNRegressor(**{**FAST, "select_members": False, **settings})
+    return BDKNRegressor(**grouped(**{**FAST, "select_members": False, **settings}))
 
 
 def both(**settings):
@@ -44,7 +44,7 @@ def plan(model, groups=None):
     return FoldPlan.of(model, Splitting.of(Rows(X, y), groups, model.cv), 0, range(2))
 
 
-@pytest.mark.parametrize("settings", [{}, {"n_folds": 3}, {"cv": GroupKFold(4)}, {"cv": 3}, {"design": "hold-out"}])
+@pytest.mark.parametrize("settings", [{}, {"cv": GroupKFold(4)}, {"cv": 3}, {"design": "hold-out"}])
 def test_no_group_is_on_both_sides_of_a_fold(settings):
     found = plan(network(**settings), GROUPS)
     for rows, h, k in zip(found.rows, found.members, np.repeat(np.arange(10), 2), strict=False):
@@ -107,9 +107,9 @@ def test_row_numbers_of_groups_leak_no_group_into_the_density(make):
     targets = 2 * rng.normal(size=60)[group] + rows[:, 2] + 0.3 * rng.normal(size=600)
     splits = list(GroupKFold(5).split(rows, targets, group))
     model = make(cv=splits, effort="fast", random_state=0).fit(rows, targets)
-    assert model.fitted_.combined.density is None
+    assert model.density_ is None
     model = make(cv=splits, effort="fast", random_state=0).fit(rows, targets, groups=np.arange(600))
-    assert model.fitted_.combined.density is not None
+    assert model.density_ is not None
 
 
 @pytest.mark.parametrize("make", [BDKNRegressor, BayesianStackingRegressor])
@@ -182,8 +182,8 @@ def test_groups_are_routed_in_pipelines_and_cross_validation():
     with sklearn.config_context(enable_metadata_routing=True):
         asks = [model.set_fit_request(groups=True, sample_weight=False) for model in both()]
         for model in asks:
-            if model.get_params(deep=False).get("estimators"):
-                for _, member in model.estimators:
+            if isinstance(model.members, list):
+                for _, member in model.members:
                     member.set_fit_request(sample_weight=False)
             piped = make_pipeline(StandardScaler(), model)
             found = cross_validate(piped, X, y, cv=GroupKFold(2), params={"groups": GROUPS}, error_score="raise")
@@ -243,7 +243,9 @@ def test_settings_observed_several_times_share_a_fold():
 def test_a_wild_value_leaves_the_other_rows_alone(make):
     wild = X.copy()
     wild[5, 1] = 1e6 * X[:, 1].std()
-    model = BDKNRegressor(**{**QUICK, "epochs": 150, "learning_rate": 3e-2, "early_stopping": False}).fit(wild, y)
+    model = BDKNRegressor(**grouped(**{**QUICK, "epochs": 150, "learning_rate": 3e-2, "early_stopping": False})).fit(
+        wild, y
+    )
     others = np.arange(60) != 5
     assert model.score(X[others], y[others]) > 0.5
     assert np.isfinite(model.predict_interval(wild)).all()

@@ -6,10 +6,12 @@ import copy
 
 import numpy as np
 import pytest
-from quick import QUICK
+from quick import QUICK, grouped
+from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsRegressor
+from sklearn.tree import DecisionTreeRegressor
 
 import bdkn
 from bdkn import BayesianStackingRegressor, BDKNRegressor
@@ -29,9 +31,9 @@ NEW, z = noisy(1500, seed=1)
 MEMBERS = [("line", LinearRegression()), ("five", KNeighborsRegressor(5)), ("ten", KNeighborsRegressor(10))]
 
 
-def stack(**params):
+def stack(members=MEMBERS, **params):
     settings = {"random_state": 0, "density": "student-t", "select_members": False, "target": "identity"}
-    return BayesianStackingRegressor(**{"estimators": MEMBERS, **settings, **params})
+    return BayesianStackingRegressor(members, **grouped(**{**settings, **params}))
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,15 @@ def stacked():
 @pytest.fixture(scope="module")
 def networks():
     return BDKNRegressor(
-        **{**QUICK, "early_stopping": False, "n_bins": (0, 4), "linear_member": True, "select_members": False}
+        **grouped(
+            **{
+                **QUICK,
+                "early_stopping": False,
+                "n_bins": (0, 4),
+                "members": ("networks", "linear"),
+                "select_members": False,
+            }
+        )
     ).fit(X, y)
 
 
@@ -61,7 +71,7 @@ def test_coverage_on_new_rows(kind, coverage, request):
 
 def test_held_out_predictions_are_those_of_the_fits_named(stacked, networks):
     for model in (stacked, networks):
-        means, _ = model._by_fold(X)
+        means, _ = model.model_.members.by_fold(X, model.target_scaler_)
         chosen = np.take_along_axis(means, model.held_out_.fold_of[None].astype(int), axis=0)[0]
         np.testing.assert_allclose(chosen, model.held_out_.means, rtol=1e-5, atol=1e-5)
 
@@ -70,14 +80,14 @@ def test_held_out_predictions_are_those_of_the_fits_named(stacked, networks):
 def test_interval_is_the_definition(stacked, is_weighted):
     counts = np.resize([1.0, 3.0], 200) if is_weighted else np.ones(200)
     if is_weighted:
-        lines = [(name, LinearRegression(fit_intercept=name == "one")) for name in ("one", "two", "three")]
-        stacked = stack(estimators=lines).fit(X, y, sample_weight=counts)
+        members = [MEMBERS[0], ("tree", DecisionTreeRegressor(max_depth=3)), ("mean", DummyRegressor())]
+        stacked = stack(members, prior_variance=1.0).fit(X, y, sample_weight=counts)
     held_out, combination = stacked.held_out_, stacked.combination_
     forecast, n, τ = held_out.forecast(), len(held_out.y), combination.tempering
     Phi, w = features(forecast.means), forecast.variance**-τ
-    means, variances = stacked._by_fold(NEW[:3])
+    means, variances = stacked.model_.members.by_fold(NEW[:3], stacked.target_scaler_)
     known = ~np.isnan(held_out.variances).any(axis=0)
-    outside = stacked._widened_forecast(NEW[:3]).outside.variance
+    outside = stacked.model_.predict(NEW[:3]).forecast.outside.variance
     unit = combination.tails.scale**2 * combination.posterior.b / combination.posterior.a
     low, high = np.empty((n, 3)), np.empty((n, 3))
     for i in range(n):
@@ -96,7 +106,7 @@ def test_interval_is_the_definition(stacked, is_weighted):
         return values[order][np.cumsum(counts[order]) >= 0.9 * (counts.sum() + 1)][0]
 
     expected = np.transpose([[-upper(-low[:, j]) for j in range(3)], [upper(high[:, j]) for j in range(3)]])
-    targets = stacked._combined.targets
+    targets = stacked.target_scaler_
     found = stacked.predict_interval(NEW[:3], 0.9, guarantee=True)
     np.testing.assert_allclose(found, targets.mean + targets.scale * expected, rtol=1e-8)
 
@@ -152,7 +162,7 @@ def test_it_is_refused_while_absorbed_rows_count(networks, tmp_path):
 def test_one_split_and_common_folds_have_intervals_too():
     for model in (stack(cv=KFold(4)), stack(cv="prefit")):
         if model.cv == "prefit":
-            model.estimators = [(name, member.fit(X, y)) for name, member in MEMBERS]
+            model.members = [(name, member.fit(X, y)) for name, member in MEMBERS]
             model.fit(*noisy(100, seed=5))
         else:
             model.fit(X, y)

@@ -6,7 +6,7 @@ import copy
 
 import numpy as np
 import pytest
-from quick import QUICK, table
+from quick import QUICK, grouped, table
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
 
@@ -40,7 +40,7 @@ MEMBERS = [("near", near), ("half", half), ("level", level)]
 
 def stack(**params):
     settings = {"random_state": 0, "select_members": False, "density": "student-t", "target": "identity"}
-    return BayesianStackingRegressor(MEMBERS, **{**settings, **params})
+    return BayesianStackingRegressor(MEMBERS, **grouped(**{**settings, **params}))
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def stacked():
 
 @pytest.fixture(scope="module")
 def networks():
-    return BDKNRegressor(**{**QUICK, "epochs": 20, "early_stopping": False}).fit(X, y)
+    return BDKNRegressor(**grouped(**{**QUICK, "epochs": 20, "early_stopping": False})).fit(X, y)
 
 
 @pytest.fixture(params=["stack", "networks"])
@@ -68,16 +68,16 @@ def same(one, two, rtol=1e-10):
 
 def batch_posterior(model, parts):
     """Return the posterior of the held-out rows of the fit and of parts (X, y, counts), all at once."""
-    combined = model._combined
-    fitted, held_out = combined.updates.absorbed.fitted, combined.held_out
+    fitted_model = model.model_
+    fitted, held_out = fitted_model.updates.absorbed.fitted, fitted_model.held_out
     forecast = held_out.forecast()
     Phi, targets, precision, counts = [forecast.means], [held_out.y], [forecast.variance**-fitted.tempering], []
     counts.append(np.ones(len(held_out.y)))
     for rows, values, c in parts:
-        new = combined.widening.for_members(held_out, fitted).widen(rows, model._forecast(rows), fitted)
+        new = fitted_model.extrapolation.for_members(held_out, fitted).widen(rows, model.model_.forecast(rows), fitted)
         unit = fitted.tails.scale**2 * fitted.posterior.b / fitted.posterior.a
         Phi.append(new.means)
-        targets.append(combined.targets.transform(values))
+        targets.append(fitted_model.targets.transform(values))
         noise = fitted.averaging**2 * new.variance**fitted.tempering + new.outside.variance / unit
         precision.append(1.0 / noise)
         counts.append(np.broadcast_to(c, len(values)))
@@ -227,7 +227,7 @@ def test_transformed_targets_keep_their_evidence():
     before, values = copy.deepcopy(model), np.exp((a - 50.0) / 3.0)
     model.partial_fit(A, values)
     # The evidence of more rows is that of the fit times that of the new rows, which Jacobians carry to their own units.
-    scaled = model._combined.targets.log_derivative(model._combined.targets.transform(values)).sum()
+    scaled = model.target_scaler_.log_derivative(model.target_scaler_.transform(values)).sum()
     gained = model.combination_.evidence - before.combination_.evidence
     np.testing.assert_allclose(model.evidence_ - before.evidence_, gained + scaled, rtol=1e-10)
     discounted = copy.deepcopy(model).partial_fit(B, np.exp((b - 50.0) / 3.0), forgetting=0.5)

@@ -2,15 +2,14 @@
 
 import numpy as np
 import pytest
-from quick import QUICK, table
+from quick import QUICK, grouped, table
 from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bdkn import BDKNRegressor, BayesianStackingRegressor, CombinationOptions
-from bdkn.ensemble.selection import CombinationSettings
+from bdkn import BayesianStackingRegressor, BDKNRegressor, CombinationOptions
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import combine
 
@@ -27,18 +26,20 @@ LINE = ("line", make_pipeline(StandardScaler(), BayesianRidge()))
 
 
 def networks(n=3, **params):
-    return BDKNRegressor(**{**QUICK, "n_members": n, "select_members": False, "density": "student-t", **params})
+    return BDKNRegressor(
+        **grouped(**{**QUICK, "n_members": n, "select_members": False, "density": "student-t", **params})
+    )
 
 
 def stack(members=MEMBERS, **params):
     settings = {"random_state": 0, "select_members": False, "density": "student-t"}
-    return BayesianStackingRegressor(list(members), **{**settings, **params})
+    return BayesianStackingRegressor(list(members), **grouped(**{**settings, **params}))
 
 
 def left_out_one(model, members):
     """Return the mean log density and the squared error of each row under a combination of all other rows."""
     held_out = model.held_out_[np.array(members)]
-    forecast, combined = held_out.forecast(), CombinationSettings.of(model).combine(held_out)
+    forecast, combined = held_out.forecast(), CombinationOptions.of(model).combine(held_out)
     τ, t, n = combined.tempering, combined.prior_variance, len(held_out.y)
     densities, errors = [], []
     for i in range(n):
@@ -46,10 +47,14 @@ def left_out_one(model, members):
         others = type(forecast)(forecast.means[rest], forecast.noise[rest], forecast.disagreement[rest])
         alone = type(forecast)(forecast.means[[i]], forecast.noise[[i]], forecast.disagreement[[i]])
         refit = combine(others, held_out.y[rest], prior_variance=t, tempering=τ, tails="posterior")
-        dist = combined.tails.replace_in(refit.predictive(alone)) if model.tails == "loo" else refit.predictive(alone)
+        dist = (
+            combined.tails.replace_in(refit.predictive(alone))
+            if CombinationOptions.of(model).tails == "loo"
+            else refit.predictive(alone)
+        )
         densities.append(dist.logpdf(held_out.y[[i]])[0])
         errors.append(dist.loc[0] - held_out.y[i])
-    scale = model._combined.targets.scale
+    scale = model.target_scaler_.scale
     return np.mean(densities) - np.log(scale), scale * np.sqrt(np.mean(np.square(errors)))
 
 
@@ -73,9 +78,9 @@ def test_member_curve(model):
     np.testing.assert_array_equal(curve["n_members"], [1, 2, 3])
     expected = [left_out_one(model, list(range(size))) for size in (1, 2, 3)]
     np.testing.assert_allclose(np.stack([curve["log_score"], curve["rmse"]], axis=1), expected, rtol=1e-8)
-    if model.tails == "loo":
+    if CombinationOptions.of(model).tails == "loo":
         np.testing.assert_allclose(
-            curve["log_score"][-1], model.combination_.score - np.log(model._combined.targets.scale)
+            curve["log_score"][-1], model.combination_.score - np.log(model.target_scaler_.scale)
         )
 
 
@@ -131,7 +136,7 @@ def test_drop_members_of_a_stack_equals_a_fit_without_them(params):
     everyone = stack(**params).fit(X, y)
     fewer = everyone.drop_members(["three"])
     same(fewer, stack(MEMBERS[1:], **params).fit(X, y), rtol=1e-8)
-    assert fewer.estimators == [("three", "drop"), *MEMBERS[1:]]
+    assert fewer.members == [("three", "drop"), *MEMBERS[1:]]
     same(fewer.fit(X, y), stack(MEMBERS[1:], **params).fit(X, y))
     assert everyone.member_names_ == ("three", "five", "seven")
 
@@ -197,7 +202,7 @@ def test_rows_other_than_those_of_the_fit_are_refused(design):
 def test_new_members_are_made_as_the_others():
     model = networks(2, epochs=1).fit(X, y).set_params(n_members=7)
     assert model.add_members(1, X, y).member_names_ == ("network 1", "network 2", "network 3")
-    for name, value in {"n_folds": 3, "predict_with": "refit", "learning_rate": 0.1, "activation": ["tanh"]}.items():
+    for name, value in {"cv": 3, "predict_with": "refit", "learning_rate": 0.1, "activation": ["tanh"]}.items():
         changed = networks(2, epochs=1).fit(X, y).set_params(**{name: value})
         with pytest.raises(InvalidParameterError, match=f"the fit had {name}=.*, which is now .*: set it back, or fit"):
             changed.add_members(1, X, y)

@@ -2,6 +2,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from quick import grouped
 from sklearn.base import clone
 
 from bdkn import BDKNRegressor, DeepEnsembleRegressor
@@ -9,7 +10,7 @@ from bdkn.networks.fused import prepare
 
 # Neither what is chosen from predictions nor a forest, whose size is its own, depends on the table; both take long.
 BRIEF = {"select_members": False, "tempering": 1.0, "tails": "posterior", "density": "student-t"}
-MODELS = [BDKNRegressor(**BRIEF), BDKNRegressor(design="in-sample"), DeepEnsembleRegressor()]
+MODELS = [BDKNRegressor(**grouped(**BRIEF)), BDKNRegressor(design="in-sample"), DeepEnsembleRegressor()]
 
 
 @pytest.mark.no_cover

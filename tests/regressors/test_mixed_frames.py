@@ -5,7 +5,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from quick import BOTH, QUICK
+from quick import BOTH, QUICK, grouped
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import Ridge
@@ -33,7 +33,7 @@ y = y + 0.3 * RNG.normal(size=N)
 
 @pytest.fixture(scope="module", params=BOTH)
 def model(request):
-    return request.param(**QUICK | {"epochs": 60}).fit(FRAME, y)
+    return request.param(**grouped(**QUICK | {"epochs": 60})).fit(FRAME, y)
 
 
 def test_a_frame_is_used_as_it_is(model):
@@ -77,7 +77,7 @@ def test_what_new_rows_may_hold(model):
 
 
 def test_a_fit_to_an_array_forgets_the_frame():
-    model = BOTH[0](**QUICK).fit(FRAME, y)
+    model = BOTH[0](**grouped(**QUICK)).fit(FRAME, y)
     X = np.column_stack([STREET, y])
     model.fit(X, y)
     assert model.table_ is None
@@ -87,36 +87,36 @@ def test_a_fit_to_an_array_forgets_the_frame():
 
 
 def test_support_names_the_columns_of_the_frame():
-    model = BOTH[0](**QUICK).fit(FRAME, y)
+    model = BOTH[0](**grouped(**QUICK)).fit(FRAME, y)
     report = model.support(FRAME.iloc[:4].assign(area=5000.0))
     assert set(report.status) == {"outside"}
     assert set(report.column) == {"area"}
 
 
 def test_members_can_be_added_to_a_fit_to_a_frame():
-    model = BOTH[0](**QUICK, select_members=False).fit(FRAME, y)
+    model = BOTH[0](**grouped(**QUICK, select_members=False)).fit(FRAME, y)
     more = model.add_members(1, FRAME, y)
-    at_once = BOTH[0](**QUICK | {"n_members": QUICK["n_members"] + 1}, select_members=False).fit(FRAME, y)
+    at_once = BOTH[0](**grouped(**QUICK | {"n_members": QUICK["n_members"] + 1}, select_members=False)).fit(FRAME, y)
     np.testing.assert_allclose(more.predict(FRAME), at_once.predict(FRAME))
 
 
 def test_copies_are_found_in_frames():
     twice, targets = pd.concat([FRAME, FRAME], ignore_index=True), np.tile(y, 2)
     with pytest.warns(RepeatedRowsWarning, match=f"{N} of {2 * N} rows repeat another row"):
-        BOTH[0](**QUICK).fit(twice, targets)
+        BOTH[0](**grouped(**QUICK)).fit(twice, targets)
 
 
 def test_a_column_that_repeats_the_target_is_told():
     with pytest.warns(ColumnsWarning, match="column 'price' repeats the target"):
-        BOTH[0](**QUICK).fit(FRAME.assign(price=2.0 * y + 1.0), y)
+        BOTH[0](**grouped(**QUICK)).fit(FRAME.assign(price=2.0 * y + 1.0), y)
 
 
 def test_rows_that_count_twice_and_groups():
     counts = np.where(np.arange(N) % 2, 2.0, 0.0)
-    model = BOTH[0](**QUICK).fit(FRAME, y, sample_weight=counts)
+    model = BOTH[0](**grouped(**QUICK)).fit(FRAME, y, sample_weight=counts)
     assert np.isfinite(model.predict(FRAME)).all()
-    grouped = BOTH[0](**QUICK).fit(FRAME, y, groups=FRAME["street"])
-    assert np.isfinite(grouped.predict(FRAME)).all()
+    by_street = BOTH[0](**grouped(**QUICK)).fit(FRAME, y, groups=FRAME["street"])
+    assert np.isfinite(by_street.predict(FRAME)).all()
 
 
 def test_the_default_stack_takes_frames():
@@ -130,7 +130,7 @@ def test_members_that_are_given_receive_the_frame_as_it_is():
     hot = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["heating", "street"]))
     members = [
         ("line", make_pipeline(hot, Ridge())),
-        ("networks", bdkn.DeepEnsembleRegressor(**QUICK)),
+        ("networks", bdkn.DeepEnsembleRegressor(**grouped(**QUICK))),
     ]
     frame = FRAME.astype({"heating": "category", "street": "category"})
     stack = BayesianStackingRegressor(members, random_state=0).fit(frame, y)

@@ -6,16 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from quick import QUICK, table
+from quick import QUICK, grouped, table
 
 import bdkn
 from bdkn.errors import DivergedError, InvalidParameterError, ModelFileError
 from bdkn.estimators import BDKNRegressor
-from bdkn.estimators.registry import REGRESSORS
-from bdkn.estimators.serialization import STATES
-from bdkn.estimators.updating import RowStatistics
 from bdkn.inference.rowwise import leverage, location_scale, posterior_of_few, whitened
 from bdkn.model.density import Forest
+from bdkn.model.updating import RowStatistics
 from bdkn.networks import Networks, NetworkSpec
 from bdkn.networks.compiled import Bins, Packed
 from bdkn.predictive import StudentT
@@ -31,7 +29,7 @@ NEW, _ = table(20, seed=1)
 def kept(tmp_path_factory):
     """Arrays and document of a fitted model; not to be changed."""
     path = tmp_path_factory.mktemp("kept") / "model.bdkn"
-    BDKNRegressor(**QUICK, density="student-t").fit(X, y).save(path)
+    BDKNRegressor(**grouped(**QUICK, density="student-t")).fit(X, y).save(path)
     return read(path)
 
 
@@ -43,15 +41,15 @@ def load_changed(kept, folder, change):
 
 
 def at(document, *path):
-    place = document["fitted"]["fitted_"]
+    place = document["saved"]
     for key in path:
         place = place["arguments"][key]
     return place["arguments"]
 
 
-ROOT = "fitted_.combined.combination.posterior.root"
-MEAN = "fitted_.combined.combination.posterior.mean"
-WEIGHTS = "fitted_.networks.ensemble.networks.layers.0.0"
+ROOT = "saved.fitted.combination.posterior.root"
+MEAN = "saved.fitted.combination.posterior.mean"
+WEIGHTS = "saved.fitted.members.ensemble.networks.layers.0.0"
 
 
 def array(name, change):
@@ -69,14 +67,28 @@ def field(*path, to):
 
 
 def near(low, high):
-    return field("combined", "targets", "link", "near", to={"tuple": [low, high]})
+    return field("fitted", "targets", "link", "near", to={"tuple": [low, high]})
 
 
 def made(**facts):
     def changed(arrays, document):
-        document["fitted"]["made_"] = {"dict": facts}
+        at(document)["made"] = {"dict": facts}
 
     return changed
+
+
+def parameter(place="parameters", /, **given):
+    def changed(arrays, document):
+        at(document)[place]["dict"].update(given)
+
+    return changed
+
+
+def as_an_ensemble(arrays, document):
+    document["model"] = at(document)["model"] = "DeepEnsembleRegressor"
+
+
+SOME_TRAINING = {"type": "TrainingOptions", "arguments": {}}
 
 
 @pytest.mark.parametrize(
@@ -90,34 +102,46 @@ def made(**facts):
         (array(MEAN, lambda mean: mean[:-1]), "Posterior: root must have shape"),
         (array(WEIGHTS, lambda W: W[:, :, :-1]), "layers must have the shapes"),
         (array(WEIGHTS, lambda W: W.astype(np.float64)), "all weights must have one type"),
-        (field("combined", "combination", "posterior", "a", to=-1.0), "a must be from 0 to inf; got -1.0"),
-        (field("combined", "combination", "posterior", "b", to=float("nan")), "b must be a number; got NaN"),
-        (field("combined", "combination", "tails", to=None), "tails must be a Tails; got nothing"),
-        (field("combined", "combination", "intercept", to=False), "must have weights for|has H = "),
-        (field("networks", "ensemble", "names", to={"tuple": []}), r"must have H >= 1; got 0"),
-        (field("networks", "ensemble", "networks", "spec", to=3), "spec must be a NetworkSpec"),
+        (field("fitted", "combination", "posterior", "a", to=-1.0), "a must be from 0 to inf; got -1.0"),
+        (field("fitted", "combination", "posterior", "b", to=float("nan")), "b must be a number; got NaN"),
+        (field("fitted", "combination", "tails", to=None), "tails must be a Tails; got nothing"),
+        (field("fitted", "combination", "intercept", to=False), "must have weights for|has H = "),
+        (field("fitted", "members", "ensemble", "names", to={"tuple": []}), r"must have H >= 1; got 0"),
+        (field("fitted", "members", "ensemble", "networks", "spec", to=3), "spec must be a NetworkSpec"),
         (near(float("-inf"), float("-inf")), "near must be in order"),
         (near(float("inf"), float("inf")), "near must be in order"),
         (lambda arrays, _: arrays.update(more=np.zeros(3)), "the array 'more' belongs nowhere"),
         (lambda arrays, _: arrays.pop(ROOT), "there is no array"),
-        (lambda _, document: document["fitted"].pop("n_features_in_"), "n_features_in_ is missing"),
-        (lambda _, document: document["fitted"].update(n_features_in_=4), r"must take 4 inputs; got \[3\]"),
-        (lambda _, document: document["fitted"].pop("fitted_"), "belongs nowhere"),
-        (lambda _, document: document["fitted"].update(evil_=1), "has no attribute 'evil_'"),
-        (lambda _, document: document["fitted"].update(zeal=1), "has no parameter 'zeal'"),
-        (lambda _, document: document["parameters"].update(epochs=[{}]), "epochs must be int or str"),
-        (lambda _, document: document["parameters"].update(verbose="much"), "verbose must be int"),
-        (lambda _, document: document["parameters"].update(early_stopping=1), "early_stopping must be bool"),
-        (made(when=3), "made_ when must be a text; got a int"),
-        (made(data="a.csv"), "made_ data must have a number of rows"),
-        (made(rows="many"), "made_ rows must be a whole number"),
-        (made(estimate={"dict": {"rmse": 1.0, "r2": "good"}}), "made_ r2 must be a number"),
-        (made(versions=3), "made_ versions must have names and values"),
-        (lambda _, document: document.update(parameters=[]), "parameters must have names and values"),
-        (lambda _, document: document.update(fitted="x"), "fitted must have names and values"),
-        (lambda _, document: document.pop("fitted"), "needs the field 'fitted'"),
-        (lambda _, document: document.update(more=1), "has no field 'more'"),
-        (lambda _, document: document.update(model="DeepEnsembleRegressor"), "DeepEnsembleRegressor has no"),
+        (lambda _, document: at(document, "fitted", "reader").pop("n_columns"), "needs the field 'n_columns'"),
+        (field("fitted", "reader", "n_columns", to=4), r"must take 4 inputs; got \[3\]"),
+        (field("fitted", to=None), "belongs nowhere"),
+        (field("evil", to=1), "SavedModel: has no field 'evil'"),
+        (field("fitted", "evil", to=1), "FittedModel: has no field 'evil'"),
+        (parameter(zeal=1), "has no parameter 'zeal'"),
+        (parameter(epochs=[{}]), "epochs: a list stands where a value should be"),
+        (parameter(epochs={"list": [{"dict": {}}]}), "epochs must be int or str"),
+        (parameter(verbose="much"), "verbose must be int"),
+        (parameter("objects", zeal=1), "has no parameter 'zeal'"),
+        (parameter("objects", verbose={"type": "Standardizer", "arguments": {}}), "Standardizer: needs the field"),
+        (parameter("objects", verbose={"dict": {}}), "verbose must hold numbers; got a dict"),
+        (parameter("objects", training=3), "training must be TrainingOptions"),
+        (parameter("objects", combination=SOME_TRAINING), "combination must be CombinationOptions"),
+        (parameter("objects", training={"type": "TrainingOptions", "arguments": {"tol": "low"}}), "tol must be "),
+        (made(when=3), "made when must be a text; got a int"),
+        (made(data="a.csv"), "made data must have a number of rows"),
+        (made(rows="many"), "made rows must be a whole number"),
+        (made(estimate={"dict": {"rmse": 1.0, "r2": "good"}}), "made r2 must be a number"),
+        (made(versions=3), "made versions must have names and values"),
+        (field("parameters", to=[]), "parameters: a list stands where a value should be"),
+        (field("parameters", to=None), "parameters must have names and values"),
+        (field("objects", to=3), "objects must have names and values"),
+        (field("fitted", to="x"), "fitted must be a FittedModel or FittedEnsemble; got a str"),
+        (lambda _, document: document.update(saved="x"), "belongs nowhere"),
+        (lambda _, document: document.update(saved=at(document)["fitted"]), "belongs elsewhere"),
+        (lambda _, document: document.pop("saved"), "must have model, bdkn and saved"),
+        (lambda _, document: document.update(more=1), "must have model, bdkn and saved"),
+        (lambda _, document: document.update(model="DeepEnsembleRegressor"), "must hold that model"),
+        (as_an_ensemble, "DeepEnsembleRegressor has no parameter"),
     ],
 )
 def test_a_changed_file_is_refused_and_says_what_is_wrong(kept, tmp_path, change, text):
@@ -137,7 +161,7 @@ def test_declared_sizes_are_not_made(kept, tmp_path):
     wide = {"tuple": [30_000, 30_000]}
 
     def change(arrays, document):
-        spec = at(document, "networks", "ensemble", "networks", "spec")
+        spec = at(document, "fitted", "members", "ensemble", "networks", "spec")
         spec["hidden"] = wide
 
     tracemalloc.start()
@@ -153,7 +177,7 @@ def test_a_model_that_is_damaged_in_an_unforeseen_way_is_refused_all_the_same(ke
     def fail(*_, **__):
         raise AttributeError("forgotten")
 
-    monkeypatch.setattr("bdkn.estimators.serialization._check_attributes", fail)
+    monkeypatch.setattr("bdkn.estimators.files._check_parameter", fail)
     with pytest.raises(ModelFileError, match=r"does not fit this version, .* \(AttributeError: forgotten\)"):
         load_changed(kept, tmp_path, lambda *_: None)
 
@@ -166,13 +190,8 @@ def test_every_stored_class_has_a_schema_of_all_its_fields(cls):
     assert list(schema_of(cls).fields) == list(inspect.signature(cls).parameters)
 
 
-def test_every_regressor_has_a_state():
-    assert STATES.keys() == REGRESSORS.keys()
-    assert set(STATES.values()) <= set(STORED.values())
-
-
 def test_statistics_of_rows_are_checked(tmp_path):
-    model = BDKNRegressor(**QUICK, density="student-t").fit(X, y).partial_fit(X[:9], y[:9])
+    model = BDKNRegressor(**grouped(**QUICK, density="student-t")).fit(X, y).partial_fit(X[:9], y[:9])
     path = tmp_path / "rows.bdkn"
     model.statistics().save(path)
     assert RowStatistics.load(path).digest() == model.statistics().digest()
@@ -267,7 +286,7 @@ def shaped():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(300, 2))
     y = np.where(rng.random(300) < 0.5, -2.0, 2.0) * (X[:, 0] > 0) + 0.05 * rng.normal(size=300)
-    model = BDKNRegressor(**{**QUICK, "n_members": 1}).fit(X, y)
+    model = BDKNRegressor(**grouped(**{**QUICK, "n_members": 1})).fit(X, y)
     assert model.density_ is not None
     return model
 
@@ -301,7 +320,7 @@ def test_densities_as_wide_as_no_number_are_refused(shaped, change):
 def test_a_shape_that_is_damaged_is_refused(shaped, tmp_path, name, change, text):
     shaped.save(tmp_path / "model.bdkn")
     arrays, document = read(tmp_path / "model.bdkn")
-    place = f"fitted_.combined.density.neighbours.{name}"
+    place = f"saved.fitted.density.neighbours.{name}"
     write(tmp_path / "model.bdkn", {**arrays, place: change(arrays[place])}, document)
     with pytest.raises(ModelFileError, match=text):
         bdkn.load(tmp_path / "model.bdkn")
@@ -310,7 +329,7 @@ def test_a_shape_that_is_damaged_is_refused(shaped, tmp_path, name, change, text
 def test_a_student_t_is_not_narrowed_to_nothing(shaped, tmp_path):
     shaped.save(tmp_path / "model.bdkn")
     arrays, document = read(tmp_path / "model.bdkn")
-    at(document, "combined", "density")["narrowing"] = 1e-300
+    at(document, "fitted", "density")["narrowing"] = 1e-300
     write(tmp_path / "model.bdkn", arrays, document)
     with pytest.raises(ModelFileError, match=r"narrowing must be from 0.1 to 1; got 1e-300"):
         bdkn.load(tmp_path / "model.bdkn")
@@ -319,7 +338,7 @@ def test_a_student_t_is_not_narrowed_to_nothing(shaped, tmp_path):
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
     """A model that has absorbed rows, and the same from a file without rows."""
-    model = BDKNRegressor(**QUICK, density="student-t", target="log").fit(X, np.exp(y))
+    model = BDKNRegressor(**grouped(**QUICK, density="student-t", target="log")).fit(X, np.exp(y))
     model.partial_fit(X[:9], np.exp(y[:9]))
     path = tmp_path_factory.mktemp("rows") / "model.bdkn"
     model.save(path, without_rows=True)
@@ -338,7 +357,7 @@ class TestWithoutRows:
         model, _, path = pair
         arrays, _ = read(path)
         long = [name for name, part in arrays.items() if part.ndim and len(part) >= len(X)]
-        assert long == ["fitted_.combined.widening.support.prototypes"]
+        assert long == ["saved.fitted.extrapolation.support.prototypes"]
         assert model.held_out_ is not None  # the model that was saved has not changed
 
     @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ import warnings
 
 import numpy as np
 import pytest
+from quick import grouped
 from sklearn.linear_model import Ridge
 
-from bdkn import BDKNRegressor, BayesianStackingRegressor, CombinationOptions, DeepEnsembleRegressor
+from bdkn import BayesianStackingRegressor, BDKNRegressor, CombinationOptions, DeepEnsembleRegressor
 from bdkn.errors import DivergedError, InvalidParameterError
 
 QUICK = {"n_members": 2, "epochs": 2, "hidden_layer_sizes": 4, "random_state": 0, "n_jobs": 1}
@@ -24,8 +25,8 @@ def first_column(X):
 def models():
     members = [("ridge", Ridge()), ("column", first_column)]
     return [
-        BDKNRegressor(**QUICK, density="student-t"),
-        DeepEnsembleRegressor(**QUICK),
+        BDKNRegressor(**grouped(**QUICK, density="student-t")),
+        DeepEnsembleRegressor(**grouped(**QUICK)),
         BayesianStackingRegressor(members, random_state=0),
     ]
 
@@ -95,7 +96,7 @@ def test_a_patience_beyond_all_numbers_and_a_coverage_that_is_an_array(model):
         with pytest.raises(
             InvalidParameterError, match=r"patience must be an integer >= 1 and <= 9\.22337e\+18; got 1000"
         ):
-            type(model)(**{**QUICK, "early_stopping": True, "patience": 10**30}).fit(X, Y)
+            type(model)(**grouped(**{**QUICK, "early_stopping": True, "patience": 10**30})).fit(X, Y)
     model.fit(X, Y)
     with pytest.raises(
         InvalidParameterError, match=r"coverage must be a number >= 0 and <= 1; got array\(\[0\.5, 0\.9\]\)"
@@ -134,7 +135,7 @@ def test_missing_labels_of_every_kind_are_refused():
         with pytest.raises(
             InvalidParameterError, match="groups must hold a label for every row; got nan, None or masked"
         ):
-            BDKNRegressor(**QUICK).fit(X, Y, groups=groups)
+            BDKNRegressor(**grouped(**QUICK)).fit(X, Y, groups=groups)
 
 
 def test_a_member_that_predicts_beyond_all_squares_is_named():
@@ -143,13 +144,10 @@ def test_a_member_that_predicts_beyond_all_squares_is_named():
         model.predict(np.full((1, 2), 1e200))
 
 
-@pytest.mark.parametrize("name", ["epochs", "linear_member", "evidence", "n_jobs", "verbose"])
+@pytest.mark.parametrize("name", ["epochs", "members", "prior_variance", "n_jobs", "verbose"])
 def test_parameters_that_are_arrays_are_refused_by_name(name):
-    message = "prior_variance" if name == "evidence" else name
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        with pytest.raises(InvalidParameterError, match=message):
-            BDKNRegressor(**{**QUICK, name: np.array([0.5, 0.9])}).fit(X, Y)
+    with pytest.raises(InvalidParameterError, match=name):
+        BDKNRegressor(**grouped(**{**QUICK, name: np.array([0.5, 0.9])})).fit(X, Y)
 
 
 def test_odd_questions_are_refused_by_name():
@@ -190,12 +188,12 @@ def test_a_member_names_the_column_that_it_cannot_use():
 )
 def test_splits_designs_and_bounds_of_odd_types_are_refused_by_name(name, value):
     with pytest.raises(InvalidParameterError, match=f"{name} must"):
-        BDKNRegressor(**{**QUICK, name: value}).fit(X, Y)
+        BDKNRegressor(**grouped(**{**QUICK, name: value})).fit(X, Y)
 
 
 def test_a_page_takes_finite_targets_and_a_cost_decisions_of_any_size(tmp_path):
     pytest.importorskip("jinja2")
-    model = DeepEnsembleRegressor(**QUICK).fit(X, Y)
+    model = DeepEnsembleRegressor(**grouped(**QUICK)).fit(X, Y)
     with pytest.raises(InvalidParameterError, match="y must be finite; 1 of 40 targets are missing or infinite"):
         model.report(X, np.append(Y[:-1], np.inf))
     with pytest.raises(InvalidParameterError, match="what_if must be True or False"):

@@ -1,7 +1,8 @@
-"""Tests that a prediction sees one fitted state, whenever another thread fits or updates the same regressor."""
+"""Tests that a prediction sees one fitted model, whenever another thread fits or updates the same regressor."""
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,8 +16,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from bdkn import BayesianStackingRegressor, BDKNRegressor, DeepEnsembleRegressor, RowStatistics
-from bdkn.estimators import living
-from bdkn.estimators.publication import publish, snapshot
+from bdkn.estimators import bdkn as living
 
 SMALL = {"n_members": 2, "epochs": 5, "n_jobs": 1, "random_state": 0}
 
@@ -64,22 +64,14 @@ def at_line(k: int, act: Callable[[], None], work: Callable[[], Any]) -> tuple[A
 
 
 def check_every_point(old: Any, new: Any, read: Callable[[Any], Any], step: int = 1) -> None:
-    """Replace the state of a model at every step-th line of ``read``; its result is that before or that after."""
+    """Replace the fitted model at every step-th line of ``read``; the result is that before or that after."""
     expected, k, reached = {bits(read(old)), bits(read(new))}, 1, True
     assert len(expected) == 2
     while reached:
-        model = snapshot(old)
-        result, reached = at_line(k, partial(publish, model, partial(_become, new)), partial(read, model))
-        assert bits(result) in expected, f"the state that was published at line {k} was mixed with the former one"
+        model = copy.copy(old)
+        result, reached = at_line(k, partial(setattr, model, "model_", new.model_), partial(read, model))
+        assert bits(result) in expected, f"the model that was assigned at line {k} was mixed with the former one"
         k += step
-
-
-def _become(new: Any, into: Any) -> object:
-    """Give a model the fitted attributes of another one, as a fit would."""
-    for name in [name for name in vars(into) if name.endswith("_")]:
-        del into.__dict__[name]
-    into.__dict__.update({name: value for name, value in vars(new).items() if name.endswith("_")})
-    return new.fitted_
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +121,7 @@ CASES += [("bdkn", read) for read in MORE_READS]
 
 @pytest.mark.parametrize(("name", "read"), CASES)
 @pytest.mark.filterwarnings("ignore::bdkn.errors.OutsideDataWarning")
-def test_a_state_published_before_any_line_of_a_method_is_seen_whole_or_not_at_all(
+def test_a_model_assigned_before_any_line_of_a_method_is_seen_whole_or_not_at_all(
     pairs: dict[str, tuple[Any, Any]], name: str, read: str
 ) -> None:
     X = X_FRAME if name in ("bdkn", "ensemble") else X_ARRAY
@@ -173,7 +165,7 @@ def test_rows_absorbed_while_others_are_forgotten_stay(
     model: BayesianStackingRegressor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model.partial_fit(*rows(5, 2))
-    meanwhile(monkeypatch, "remove_rows", lambda: model.partial_fit(*rows(7, 3)))
+    meanwhile(monkeypatch, "forget", lambda: model.partial_fit(*rows(7, 3)))
     model.forget(*rows(5, 2))
     assert model.combination_.n == 40 + 7
 
@@ -181,46 +173,43 @@ def test_rows_absorbed_while_others_are_forgotten_stay(
 def test_rows_merged_while_others_are_absorbed_stay(
     model: BayesianStackingRegressor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: RowStatistics = snapshot(model).partial_fit(*rows(9, 4)).statistics()
+    found: RowStatistics = copy.copy(model).partial_fit(*rows(9, 4)).statistics()
     meanwhile(monkeypatch, "merge_statistics", lambda: model.partial_fit(*rows(7, 3)))
-    model.merge(told)
+    model.merge(found)
     assert model.combination_.n == 40 + 7 + 9
 
 
 def test_rows_absorbed_during_a_fit_join_the_new_members(
     model: BayesianStackingRegressor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = snapshot(model).fit(*rows(60, 1)).partial_fit(*rows(5, 2))
+    expected = copy.copy(model).fit(*rows(60, 1)).partial_fit(*rows(5, 2))
     meanwhile(monkeypatch, "absorb", lambda: model.fit(*rows(60, 1)))
     model.partial_fit(*rows(5, 2))
     assert bits(model.predict(X_ARRAY, return_std=True)) == bits(expected.predict(X_ARRAY, return_std=True))
 
 
-def test_two_first_updates_of_a_model_are_a_fit_and_an_update(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = BayesianStackingRegressor([("one", lambda X: X[:, 0])], density="student-t", random_state=0)
-    original, done = BayesianStackingRegressor._fit, []
+def test_two_first_updates_of_a_model_are_a_fit_and_an_update() -> None:
+    done = []
 
-    def slow(self: Any, *args: Any) -> Any:
+    def member(X: np.ndarray) -> np.ndarray:
         if not done:
             done.append(True)
             model.partial_fit(*rows(30, 1))
-        return original(self, *args)
+        return np.asarray(X[:, 0])
 
-    monkeypatch.setattr(BayesianStackingRegressor, "_fit", slow)
+    model = BayesianStackingRegressor([("one", member)], density="student-t", random_state=0)
     model.partial_fit(*rows(40, 0))
     assert model.combination_.n == 70
     assert model.updates_ is not None
 
 
-def test_a_parameter_set_during_a_fit_stays(model: BayesianStackingRegressor, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = BayesianStackingRegressor._fit
-
-    def slow(self: Any, *args: Any) -> Any:
+def test_a_parameter_set_during_a_fit_stays(model: BayesianStackingRegressor) -> None:
+    def member(X: np.ndarray) -> np.ndarray:
         model.set_params(density="auto")
-        return original(self, *args)
+        return np.asarray(X[:, 0])
 
-    monkeypatch.setattr(BayesianStackingRegressor, "_fit", slow)
-    assert model.fit(*rows(50, 1)).density == "auto"
+    model.set_params(members=[("one", lambda X: X[:, 1]), ("setting", member)])
+    assert model.fit(*rows(150, 1)).density == "auto"
     assert model.density_ is None  # the fit began with the former value
 
 
@@ -247,7 +236,7 @@ def test_a_fit_that_fails_leaves_the_former_one(model: BayesianStackingRegressor
     model.set_params(members=[("one", lambda X: X[:, 0]), ("failing", member)])
     with pytest.raises(error):
         model.fit(*rows(50, 1, columns=4))
-    assert {**vars(model), "estimators": attributes["estimators"]} == attributes
+    assert {**vars(model), "members": attributes["members"]} == attributes
     assert bits(model.predict(X_ARRAY, return_std=True)) == before
 
 
@@ -270,7 +259,7 @@ def hammer(work: list[Callable[[], Iterator[object]]]) -> list[list[object]]:
 def test_predictions_on_eight_threads_during_refits_are_of_one_fit(pairs: dict[str, tuple[Any, Any]]) -> None:
     old, new = pairs["bdkn"]
     allowed, over = {bits(fit.predict(X_FRAME, return_std=True)) for fit in (old, new)}, Event()
-    model = snapshot(old)
+    model = copy.copy(old)
 
     def predict() -> Iterator[object]:
         while not over.is_set():
@@ -278,7 +267,7 @@ def test_predictions_on_eight_threads_during_refits_are_of_one_fit(pairs: dict[s
 
     def refit() -> Iterator[object]:
         for number in range(200):
-            publish(model, partial(_become, (new, old)[number % 2]))
+            model.model_ = (new, old)[number % 2].model_
         over.set()
         yield from ()
 
@@ -291,7 +280,7 @@ def test_updates_on_four_threads_are_all_there(model: BayesianStackingRegressor)
         return lambda: (model.partial_fit(*rows(3, 10 * seed + k)) for k in range(6))
 
     hammer([absorb(seed) for seed in range(4)])
-    one = snapshot(model).forget()
+    one = copy.copy(model).forget()
     for seed in range(4):
         for k in range(6):
             one.partial_fit(*rows(3, 10 * seed + k))
@@ -302,7 +291,7 @@ def test_updates_on_four_threads_are_all_there(model: BayesianStackingRegressor)
 def test_sixty_four_threads_predict_the_bits_of_one(pairs: dict[str, tuple[Any, Any]]) -> None:
     for name, X in (("shaped", X_ARRAY), ("ensemble", X_FRAME), ("stack", X_ARRAY)):
         model = pairs[name][0]
-        expected = bits(snapshot(model).predict_interval(X))
+        expected = bits(copy.copy(model).predict_interval(X))
         results = hammer([lambda model=model, X=X: iter([bits(model.predict_interval(X))])] * 64)
         assert {found for part in results for found in part} == {expected}
 
@@ -320,7 +309,7 @@ def test_a_prediction_does_not_wait_for_that_of_another_thread(
             assert go_on.wait(60)
         yield
 
-    monkeypatch.setattr("bdkn.estimators.prediction.stage", slow)
+    monkeypatch.setattr("bdkn.model.fitted.stage", slow)
     found: list[np.ndarray] = []
     waiting, other = (Thread(target=lambda: found.append(model.predict(X_ARRAY))) for _ in range(2))
     waiting.start()

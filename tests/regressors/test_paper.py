@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bdkn import CombinationOptions, TrainingOptions
 from bdkn.errors import InvalidParameterError
 from bdkn.estimators import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.metrics import rmse
@@ -14,20 +15,21 @@ SHARED = {
     "hidden_layer_sizes": (50, 50),
     "activation": "relu",
     "objective": "nll",
-    "warmup_epochs": 0,
-    "schedule": "constant",
-    "batch_size": 32,
     "weight_decay": 0.0,
     "n_bins": 0,
-    "standardize_y": False,
-    "early_stopping": False,
+    "training": TrainingOptions(
+        warmup_epochs=0, schedule="constant", batch_size=32, standardize_y=False, early_stopping=False
+    ),
 }
 
 
 @pytest.mark.parametrize(
     ("cls", "extra"),
     [
-        (BDKNRegressor, {"design": "in-sample", "prior_variance": "paper", "target": "identity"}),
+        (
+            BDKNRegressor,
+            {"design": "in-sample", "combination": CombinationOptions(prior_variance="paper"), "target": "identity"},
+        ),
         (DeepEnsembleRegressor, {"predictive": "gaussian"}),
     ],
 )
@@ -43,8 +45,15 @@ def test_the_settings_of_the_paper(cls, extra, setting, differs):
 
 
 def test_setting_one_is_the_default_and_anything_can_be_overridden():
-    model = BDKNRegressor.from_paper(random_state=3, epochs=7, combination=CombinationOptions(prior_variance="evidence"))
-    assert (model.learning_rate, model.random_state, model.epochs, model.prior_variance) == (0.1, 3, 7, "evidence")
+    model = BDKNRegressor.from_paper(
+        random_state=3, epochs=7, combination=CombinationOptions(prior_variance="evidence")
+    )
+    assert (model.learning_rate, model.random_state, model.epochs, model.combination.prior_variance) == (
+        0.1,
+        3,
+        7,
+        "evidence",
+    )
 
 
 def test_there_are_two_settings():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from quick import EACH, QUICK, table
+from quick import EACH, QUICK, grouped, table
 from sklearn.exceptions import DataConversionWarning
 
 from bdkn.errors import InvalidParameterError
@@ -14,7 +14,7 @@ NEW, y_new = table(25, seed=1)
 
 @pytest.fixture(scope="module", params=EACH)
 def model(request):
-    return request.param(**QUICK).fit(X, y)
+    return request.param(**grouped(**QUICK)).fit(X, y)
 
 
 @pytest.mark.parametrize("alpha", [1.5, [0.1, -0.1], [float("nan")]])
@@ -46,5 +46,5 @@ def test_extreme_rows_never_give_nan(model):
 
 def test_a_column_of_targets_is_flattened_with_a_warning():
     with pytest.warns(DataConversionWarning, match="column-vector y was passed"):
-        model = BDKNRegressor(**QUICK).fit(X, y[:, None])
-    np.testing.assert_array_equal(model.predict(NEW), BDKNRegressor(**QUICK).fit(X, y).predict(NEW))
+        model = BDKNRegressor(**grouped(**QUICK)).fit(X, y[:, None])
+    np.testing.assert_array_equal(model.predict(NEW), BDKNRegressor(**grouped(**QUICK)).fit(X, y).predict(NEW))

@@ -3,7 +3,7 @@ import time
 
 import numpy as np
 import pytest
-from quick import BOTH, EACH, QUICK, table
+from quick import BOTH, EACH, QUICK, grouped, table
 from rich.console import Console
 
 from bdkn.networks import EpochReport
@@ -30,7 +30,7 @@ def test_the_progress_bar_shows_network_epoch_loss_and_time():
 @pytest.mark.parametrize("cls", EACH)
 @pytest.mark.parametrize("engine", ["fused", "reference"])
 def test_verbose_writes_to_standard_error_only(cls, engine, capfd):
-    model = cls(**QUICK, engine=engine, verbose=1).fit(X, y)
+    model = cls(**grouped(**QUICK, engine=engine, verbose=1)).fit(X, y)
     out, err = capfd.readouterr()
     assert out == ""
     assert f"trained {15 if getattr(model, 'design', None) == 'cross-fit' else 3} networks" in err
@@ -38,10 +38,10 @@ def test_verbose_writes_to_standard_error_only(cls, engine, capfd):
 
 @pytest.mark.parametrize("cls", EACH)
 def test_silent_by_default(cls, capfd):
-    cls(**QUICK, engine="reference").fit(X, y)
+    cls(**grouped(**QUICK, engine="reference")).fit(X, y)
     assert capfd.readouterr() == ("", "")
 
 
 def test_watching_changes_nothing():
-    loud, quiet = (BOTH[0](**QUICK, verbose=verbose).fit(X, y).predict(X) for verbose in (True, False))
+    loud, quiet = (BOTH[0](**grouped(**QUICK, verbose=verbose)).fit(X, y).predict(X) for verbose in (True, False))
     np.testing.assert_array_equal(loud, quiet)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from quick import DESIGNS, EACH, QUICK
+from quick import DESIGNS, EACH, QUICK, grouped
 from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_info
 
@@ -42,7 +42,9 @@ def test_an_interrupt_ends_the_training_long_before_its_last_epoch(monkeypatch):
 
     monkeypatch.setattr(Run, "advance", watched)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # processes in the background ignore it
-    model = BDKNRegressor(epochs=epochs, training=TrainingOptions(early_stopping=False), n_members=members, design="in-sample", n_jobs=2)
+    model = BDKNRegressor(
+        epochs=epochs, training=TrainingOptions(early_stopping=False), n_members=members, design="in-sample", n_jobs=2
+    )
     threading.Thread(target=press, daemon=True).start()
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -55,15 +57,15 @@ def test_an_interrupt_ends_the_training_long_before_its_last_epoch(monkeypatch):
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_a_fit_that_fails_leaves_the_model_as_it_was(monkeypatch, design):
-    model = BDKNRegressor(**QUICK, design=design).fit(X, y)
+    model = BDKNRegressor(**grouped(**QUICK, design=design)).fit(X, y)
     before = model.predict(X), model.evidence_, model.dof_
     monkeypatch.setattr("bdkn.ensemble.selection.combine", _improper)
-    monkeypatch.setattr("bdkn.estimators.published.published_combination", _improper)
+    monkeypatch.setattr("bdkn.estimators.paper.published_combination", _improper)
     with pytest.raises(ImproperPosteriorError):
         model.fit(X[:30], y[:30])
     np.testing.assert_array_equal(model.predict(X), before[0])
     assert (model.evidence_, model.dof_) == before[1:]
-    new = BDKNRegressor(**QUICK, design=design)
+    new = BDKNRegressor(**grouped(**QUICK, design=design))
     with pytest.raises(ImproperPosteriorError):
         new.fit(X, y)
     with pytest.raises(NotFittedError):
@@ -75,7 +77,7 @@ def _improper(*args, **kwargs):
 
 
 def test_predicting_from_many_threads_leaves_blas_as_it_was():
-    model = BDKNRegressor(**QUICK).fit(X, y)
+    model = BDKNRegressor(**grouped(**QUICK)).fit(X, y)
     rows = rng.normal(size=(6000, 3))
     expected, before = model.predict(rows), [pool["num_threads"] for pool in threadpool_info()]
     with ThreadPoolExecutor(4) as pool:
@@ -88,7 +90,7 @@ def test_predicting_from_many_threads_leaves_blas_as_it_was():
 def test_a_column_that_is_constant_up_to_rounding_does_no_harm(dtype):
     wobbling = np.full(60, 0.1, dtype=dtype)
     wobbling[::2] = np.nextafter(wobbling[::2], dtype(1))
-    model = BDKNRegressor(**QUICK).fit(np.column_stack([X.astype(dtype), wobbling]), y)
+    model = BDKNRegressor(**grouped(**QUICK)).fit(np.column_stack([X.astype(dtype), wobbling]), y)
     near = np.column_stack([X, np.full(60, 0.1000001)]).astype(dtype)
     at = np.column_stack([X, np.full(60, 0.1)]).astype(dtype)
     np.testing.assert_allclose(model.predict(near), model.predict(at), atol=1e-3)
@@ -97,18 +99,18 @@ def test_a_column_that_is_constant_up_to_rounding_does_no_harm(dtype):
 @pytest.mark.parametrize("cls", EACH)
 def test_very_small_weights_are_warned_of(cls):
     with pytest.warns(UserWarning, match=r"these 60 rows count as 1, .* multiply them by 60/sum"):
-        cls(**QUICK).fit(X, y, sample_weight=np.full(60, 1 / 60))
+        cls(**grouped(**QUICK)).fit(X, y, sample_weight=np.full(60, 1 / 60))
 
 
 def test_weights_whose_sum_overflows_are_refused():
     with pytest.raises(InvalidParameterError, match="sample_weight must have a finite sum"):
-        BDKNRegressor(**QUICK).fit(X, y, sample_weight=np.full(60, 1e308))
+        BDKNRegressor(**grouped(**QUICK)).fit(X, y, sample_weight=np.full(60, 1e308))
 
 
 @pytest.mark.parametrize("cls", EACH)
 @pytest.mark.parametrize("unit", [1e-300, 1e-160, 1e30, 1e160])
 def test_any_unit_of_the_target(cls, unit):
-    model, plain = cls(**QUICK).fit(X, unit * y), cls(**QUICK).fit(X, y)
+    model, plain = cls(**grouped(**QUICK)).fit(X, unit * y), cls(**grouped(**QUICK)).fit(X, y)
     np.testing.assert_allclose(model.predict(X) / unit, plain.predict(X), rtol=1e-5, atol=1e-5)
     lower, upper = model.predict_interval(X).T / unit
     expected = plain.predict_interval(X)
@@ -120,7 +122,7 @@ def test_any_unit_of_the_target(cls, unit):
 @pytest.mark.parametrize("cls", EACH)
 @pytest.mark.parametrize("unit", [1e-300, 1e-160, 1e160, 1e300])
 def test_standard_deviations_in_any_unit_and_variances_where_there_are_numbers_for_them(cls, unit):
-    model, plain = cls(**QUICK).fit(X, unit * y), cls(**QUICK).fit(X, y)
+    model, plain = cls(**grouped(**QUICK)).fit(X, unit * y), cls(**grouped(**QUICK)).fit(X, y)
     mean, std = model.predict(X, return_std=True)
     np.testing.assert_allclose(mean / unit, plain.predict(X), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(std / unit, plain.predict(X, return_std=True)[1], rtol=1e-4)
@@ -133,7 +135,7 @@ def test_standard_deviations_in_any_unit_and_variances_where_there_are_numbers_f
 
 
 def test_a_predictive_set_after_the_fit_is_checked():
-    model = DeepEnsembleRegressor(**QUICK).fit(X, y).set_params(predictive="mixtur")
+    model = DeepEnsembleRegressor(**grouped(**QUICK)).fit(X, y).set_params(predictive="mixtur")
     with pytest.raises(InvalidParameterError, match="did you mean 'mixture'"):
         model.predict(X)
 
@@ -146,7 +148,7 @@ def test_reports_before_a_fit_raise_not_fitted(cls):
 
 @pytest.mark.parametrize("sizes", [np.array(7), 7, [7], (7,), np.array([7])])
 def test_all_spellings_of_one_hidden_layer(sizes):
-    model = BDKNRegressor(**{**QUICK, "hidden_layer_sizes": sizes}).fit(X, y)
+    model = BDKNRegressor(**grouped(**{**QUICK, "hidden_layer_sizes": sizes})).fit(X, y)
     assert model.ensemble_.networks.spec.hidden == (7,)
 
 
@@ -162,13 +164,13 @@ class Mine(BDKNRegressor):
 
 def test_a_subclass_of_the_user_cannot_be_saved(tmp_path):
     with pytest.raises(InvalidParameterError, match="got a Mine of your own"):
-        Mine(**QUICK).fit(X, y).save(tmp_path / "mine.bdkn")
+        Mine(**grouped(**QUICK)).fit(X, y).save(tmp_path / "mine.bdkn")
     assert not list(tmp_path.iterdir())
 
 
 def test_folders_are_not_files(tmp_path):
     with pytest.raises(IsADirectoryError, match="is a folder"):
-        BDKNRegressor(**QUICK).fit(X, y).save(tmp_path)
+        BDKNRegressor(**grouped(**QUICK)).fit(X, y).save(tmp_path)
     with pytest.raises(IsADirectoryError, match="is a folder"):
         bdkn.load(tmp_path)
 
@@ -182,7 +184,7 @@ def test_folders_are_not_files(tmp_path):
     ],
 )
 def test_members_check_their_rows(rows, message):
-    member = BDKNRegressor(**QUICK).fit(X, y).members_[0]
+    member = BDKNRegressor(**grouped(**QUICK)).fit(X, y).members_[0]
     with pytest.raises(InvalidParameterError, match=message):
         member.predict(rows)
 
@@ -192,5 +194,5 @@ def test_own_modules_by_the_public_name():
     from torch import nn
 
     engine = bdkn.TorchEngine(module=lambda n: nn.Sequential(nn.Linear(n, 8), nn.Tanh(), nn.Linear(8, 2)))
-    few = {"n_members": 2, "n_folds": 2, "weight_decay": 0.0, "epochs": 30, "learning_rate": 0.02, "random_state": 0}
-    assert BDKNRegressor(**few, engine=engine).fit(X, y).score(X, y) > 0.5
+    few = {"n_members": 2, "cv": 2, "weight_decay": 0.0, "epochs": 30, "learning_rate": 0.02, "random_state": 0}
+    assert BDKNRegressor(**grouped(**few, engine=engine)).fit(X, y).score(X, y) > 0.5

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from quick import BOTH, QUICK, table
+from quick import BOTH, QUICK, grouped, table
 from sklearn.utils import validation
 
 X, y = table()
@@ -10,7 +10,7 @@ X, y = table()
 
 @pytest.fixture(scope="module")
 def model():
-    return BOTH[0](**QUICK).fit(X, y)
+    return BOTH[0](**grouped(**QUICK)).fit(X, y)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -48,6 +48,6 @@ def test_rows_that_can_be_converted_are_accepted(model):
 
 def test_rows_without_names_are_warned_of_where_names_were_fitted():
     pandas = pytest.importorskip("pandas")
-    model = BOTH[0](**QUICK).fit(pandas.DataFrame(X, columns=list("abc")), y)
+    model = BOTH[0](**grouped(**QUICK)).fit(pandas.DataFrame(X, columns=list("abc")), y)
     with pytest.warns(UserWarning, match="X does not have valid feature names"):
         model.predict(X)

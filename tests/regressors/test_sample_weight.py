@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from quick import EACH, QUICK, table
+from quick import EACH, QUICK, grouped, table
 from sklearn.utils.estimator_checks import check_sample_weight_equivalence_on_dense_data
 
 from bdkn.errors import InvalidParameterError
@@ -28,8 +28,8 @@ EXACT = EACH[2:]
 @pytest.mark.parametrize("cls", EXACT)
 @pytest.mark.parametrize("objective", ["nll", "beta_nll", "mse"])
 def test_a_weight_is_a_repetition(cls, objective):
-    weighted = cls(**FULL_BATCH, objective=objective).fit(X, y, sample_weight=COUNTS)
-    repeated = cls(**FULL_BATCH, objective=objective).fit(np.repeat(X, COUNTS, axis=0), np.repeat(y, COUNTS))
+    weighted = cls(**grouped(**FULL_BATCH, objective=objective)).fit(X, y, sample_weight=COUNTS)
+    repeated = cls(**grouped(**FULL_BATCH, objective=objective)).fit(np.repeat(X, COUNTS, axis=0), np.repeat(y, COUNTS))
     np.testing.assert_allclose(
         np.stack(weighted.predict(NEW, return_std=True)), np.stack(repeated.predict(NEW, return_std=True)), rtol=1e-5
     )
@@ -40,7 +40,7 @@ def test_a_weight_is_a_repetition(cls, objective):
 
 @pytest.mark.parametrize("cls", EXACT)
 def test_scikit_learns_own_check_holds_with_one_batch(cls):
-    check_sample_weight_equivalence_on_dense_data("regressor", cls(**{**FULL_BATCH, "epochs": 3}))
+    check_sample_weight_equivalence_on_dense_data("regressor", cls(**grouped(**{**FULL_BATCH, "epochs": 3})))
 
 
 @pytest.mark.parametrize("cls", EACH)
@@ -48,22 +48,26 @@ def test_rows_of_weight_zero_are_absent(cls):
     keep = COUNTS > 0
     weight = keep.astype(float)
     nonsense = np.where(keep[:, None], X, 1e30)
-    absent = cls(**QUICK).fit(nonsense, np.where(keep, y, -1e30), sample_weight=weight)
+    absent = cls(**grouped(**QUICK)).fit(nonsense, np.where(keep, y, -1e30), sample_weight=weight)
     # Sums over rows that all count once may round otherwise than sums over rows.
-    np.testing.assert_allclose(absent.predict(NEW), cls(**QUICK).fit(X[keep], y[keep]).predict(NEW), rtol=1e-12)
+    np.testing.assert_allclose(
+        absent.predict(NEW), cls(**grouped(**QUICK)).fit(X[keep], y[keep]).predict(NEW), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("cls", EACH)
 def test_weights_of_one_equal_no_weights(cls):
     np.testing.assert_allclose(
-        cls(**QUICK).fit(X, y, sample_weight=np.ones(60)).predict(NEW), cls(**QUICK).fit(X, y).predict(NEW), rtol=1e-6
+        cls(**grouped(**QUICK)).fit(X, y, sample_weight=np.ones(60)).predict(NEW),
+        cls(**grouped(**QUICK)).fit(X, y).predict(NEW),
+        rtol=1e-6,
     )
 
 
 def test_weights_count_as_observations():
-    model = BDKNRegressor(**QUICK, design="in-sample").fit(X, y, sample_weight=COUNTS)
+    model = BDKNRegressor(**grouped(**QUICK, design="in-sample")).fit(X, y, sample_weight=COUNTS)
     assert model.dof_ == COUNTS.sum()
-    model = BDKNRegressor(**QUICK, combination=CombinationOptions(tails="posterior")).fit(X, y, sample_weight=COUNTS)
+    model = BDKNRegressor(**grouped(**QUICK, tails="posterior")).fit(X, y, sample_weight=COUNTS)
     assert model.dof_ == model.combination_.n == COUNTS.sum()
 
 
@@ -78,9 +82,9 @@ def test_weights_count_as_observations():
 )
 def test_bad_weights(weight, message):
     with pytest.raises(InvalidParameterError, match=message):
-        BDKNRegressor(**QUICK).fit(X, y, sample_weight=weight)
+        BDKNRegressor(**grouped(**QUICK)).fit(X, y, sample_weight=weight)
 
 
 def test_weights_must_be_finite():
     with pytest.raises(ValueError, match="sample_weight contains NaN"):
-        BDKNRegressor(**QUICK).fit(X, y, sample_weight=np.full(60, np.nan))
+        BDKNRegressor(**grouped(**QUICK)).fit(X, y, sample_weight=np.full(60, np.nan))

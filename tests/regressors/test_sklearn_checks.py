@@ -44,5 +44,5 @@ def test_defaults(cls):
 
 
 def test_the_default_design():
-    shown = {"design": "cross-fit", "n_folds": 5, "predict_with": "folds", "tempering": "evidence", "tails": "loo"}
+    shown = {"members": "networks", "design": "cross-fit", "cv": None, "predict_with": "folds", "combination": None}
     assert shown.items() <= BDKNRegressor().get_params().items()

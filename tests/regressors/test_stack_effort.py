@@ -65,7 +65,9 @@ def test_a_member_too_slow_for_the_time_left_is_left_out_and_the_next_tried(tabl
 
     members = [LINES[0], ("slow", Slow()), LINES[1]]
     with pytest.warns(UserWarning, match="no time for the members 'slow'"):
-        stack = BayesianStackingRegressor(members, time_limit=30.0, combination=CombinationOptions(select_members=False), random_state=0).fit(*table)
+        stack = BayesianStackingRegressor(
+            members, time_limit=30.0, combination=CombinationOptions(select_members=False), random_state=0
+        ).fit(*table)
     assert stack.member_names_ == ("line", "ridge")
     assert now[0] == 10.0
 

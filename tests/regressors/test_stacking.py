@@ -1,6 +1,7 @@
 """Bayesian stacking: scikit-learn's contract, and models of any kind as members."""
 
 import pickle
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -8,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
-from quick import QUICK
+from quick import QUICK, grouped
 from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.ensemble import ExtraTreesRegressor
@@ -22,9 +23,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import bdkn.estimators.stacking
-from bdkn import BDKNRegressor, BayesianStackingRegressor, CombinationOptions, DeepEnsembleRegressor
-from bdkn.errors import DivergedError, DivergedMemberWarning, InvalidParameterError
+import bdkn.estimators.fitting
+from bdkn import BayesianStackingRegressor, BDKNRegressor, CombinationOptions, DeepEnsembleRegressor
+from bdkn.ensemble.estimators import predict_mean_std
+from bdkn.errors import DivergedError, DivergedMemberWarning, InvalidParameterError, ModelFileError
 from bdkn.estimators.defaults import default_estimators
 from bdkn.inference import Forecast, combine
 
@@ -70,7 +72,7 @@ def test_scikit_learn_contract(estimator, check):
 
 
 def stack(members=None, **params):
-    return BayesianStackingRegressor(members or PAIR, **{"random_state": 0, **params})
+    return BayesianStackingRegressor(members or PAIR, **grouped(**{"random_state": 0, **params}))
 
 
 def outputs(model, rows):
@@ -162,12 +164,13 @@ def test_noise_is_the_average_of_the_variances_known():
     np.testing.assert_allclose(said.noise * unit**2, (factors[0] * known[0] ** 2 + factors[1] * known[1] ** 2) / 2)
     means = np.stack([X[:, 0], 2 * X[:, 0], X[:, 1] + 2], axis=1)
     np.testing.assert_allclose(said.disagreement * unit**2, means.var(axis=1))
-    np.testing.assert_allclose(model._forecast(X).variance, said.variance)
+    np.testing.assert_allclose(model.model_.forecast(X).variance, said.variance)
 
 
 def _with_all_members(model, rows, targets, **params):
     """Return the fit that uses all members."""
-    return model.set_params(combination=CombinationOptions(select_members=False)).fit(rows, targets, **params)
+    options = replace(CombinationOptions.of(model), select_members=False)
+    return model.set_params(combination=options).fit(rows, targets, **params)
 
 
 def test_without_any_variance_the_noise_is_constant():
@@ -181,8 +184,8 @@ def test_without_any_variance_the_noise_is_constant():
     )
     noise = np.mean((left_out - y) ** 2) / y.var()
     np.testing.assert_allclose(model.held_out_.forecast().noise, noise)
-    np.testing.assert_allclose(model._forecast(NEW).noise, noise)
-    assert np.ptp(model._forecast(NEW).disagreement) > 0
+    np.testing.assert_allclose(model.model_.forecast(NEW).noise, noise)
+    assert np.ptp(model.model_.forecast(NEW).disagreement) > 0
 
 
 def test_a_stack_of_one_member_with_a_tight_prior_is_that_member():
@@ -288,7 +291,7 @@ def fitted_in(unit):
         def predict(self, X, return_std=False):
             return (super().predict(X), unit * Aware.spread(X)) if return_std else super().predict(X)
 
-    members = [("near", Spread(5)), ("networks", DeepEnsembleRegressor(**QUICK))]
+    members = [("near", Spread(5)), ("networks", DeepEnsembleRegressor(**grouped(**QUICK)))]
     return _with_all_members(stack(members, cv=2), X, unit * UNEVEN)
 
 
@@ -322,13 +325,28 @@ def test_members_that_are_not_finite():
     def overflows(rows):
         return np.where(rows[:, 0] > 1, np.inf, 0.0)
 
-    with pytest.warns(DivergedMemberWarning, match="left out bad of 3, which diverged: predictions for rows left"):
+    with pytest.warns(DivergedMemberWarning, match="left out bad of 3, which diverged: predictions for held-out rows"):
         assert stack([*PAIR, ("bad", overflows)]).fit(X, y).member_names_ == ("near", "line")
-    with pytest.raises(DivergedError, match="all 1 members diverged: predictions for rows left out of training"):
+    with pytest.raises(DivergedError, match="all 1 members diverged: predictions for held-out rows are not finite"):
         stack([("bad", overflows)]).fit(X, y)
     later = stack([("line", lambda rows: np.where(rows[:, 0] > 1e3, np.nan, rows[:, 1]))]).fit(X, y)
     with pytest.raises(DivergedError, match="member 'line' must predict finite numbers; it does not on one of these"):
         later.predict(1e4 * X)
+
+
+def test_a_stack_is_a_bdkn_regressor_with_these_members():
+    same_predictions(BDKNRegressor(TREES, random_state=0).fit(X, y), stack(TREES).fit(X, y))
+    networks = {**grouped(**QUICK), "n_jobs": 1}
+    same_predictions(BayesianStackingRegressor("networks", **networks).fit(X, y), BDKNRegressor(**networks).fit(X, y))
+
+
+@pytest.mark.parametrize(("cv", "n"), [(None, 15), (0.3, 45)])
+def test_members_are_compared_on_one_part_of_the_rows(cv, n):
+    model = stack(TREES, design="hold-out", cv=cv).fit(X, y)
+    assert len(model.held_out_.y) == len(model.folds_.held_out) == n
+    assert model.score(NEW, Y_NEW) > 0.7
+    with pytest.raises(InvalidParameterError, match="is the published method, for networks; other members are combin"):
+        stack(TREES, design="in-sample").fit(X, y)
 
 
 def test_prefit_members_are_used_as_they_are():
@@ -364,7 +382,9 @@ def test_models_that_cannot_be_refitted_are_used_as_they_are():
 def test_bdkn_regressors_as_members():
     rows, targets = table(400)
     targets += 3 * np.abs(rows[:, 0] - 2) * np.random.default_rng(2).normal(size=400)
-    model = _with_all_members(stack([("networks", DeepEnsembleRegressor(**QUICK)), PAIR[1]], cv=2), rows, targets)
+    model = _with_all_members(
+        stack([("networks", DeepEnsembleRegressor(**grouped(**QUICK))), PAIR[1]], cv=2), rows, targets
+    )
     assert np.isfinite(model.held_out_.variances[:, 0]).all()
     assert model.score(NEW, Y_NEW) > 0.8
 
@@ -386,7 +406,7 @@ def test_nested_parameters():
     search = GridSearchCV(model, {"near__kneighborsregressor__n_neighbors": [4, 5]}, cv=2).fit(X, y)
     assert np.ptp(search.cv_results_["mean_test_score"]) > 0
     empty = BayesianStackingRegressor()
-    assert empty.get_params()["estimators"] is None
+    assert empty.get_params()["members"] == "auto"
     assert empty.named_estimators == {}
 
 
@@ -571,15 +591,15 @@ def test_a_fit_that_fails_changes_nothing_and_names_the_member():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"estimators": []}, r"estimators must be a list of \(name, estimator\) pairs or None; got \[\]"),
-        ({"estimators": [BayesianRidge()]}, r"estimators must be a list of \(name, estimator\) pairs"),
-        ({"estimators": [(1, BayesianRidge())]}, r"estimators must be a list of \(name, estimator\) pairs"),
-        ({"estimators": [("a", BayesianRidge()), ("a", Ridge())]}, "Names provided are not unique"),
-        ({"estimators": [("cv", BayesianRidge())]}, "conflict with constructor arguments"),
-        ({"estimators": [("a__b", BayesianRidge())]}, "must not contain __"),
-        ({"estimators": [("a", "drop")]}, "estimators must hold one that is not 'drop'; got only such"),
-        ({"estimators": [("a", "skip")]}, "member 'a' must be a regressor with fit and predict"),
-        ({"estimators": [("a", LogisticRegression())]}, "member 'a' must predict numbers; got the classifier"),
+        ({"members": []}, r"members must be .* a list of \(name, estimator\) pairs; got \[\]"),
+        ({"members": [BayesianRidge()]}, r"members must be .* a list of \(name, estimator\) pairs"),
+        ({"members": [(1, BayesianRidge())]}, r"members must be .* a list of \(name, estimator\) pairs"),
+        ({"members": [("a", BayesianRidge()), ("a", Ridge())]}, "Names provided are not unique"),
+        ({"members": [("cv", BayesianRidge())]}, "conflict with constructor arguments"),
+        ({"members": [("a__b", BayesianRidge())]}, "must not contain __"),
+        ({"members": [("a", "drop")]}, "members must hold one that is not 'drop'; got only such"),
+        ({"members": [("a", "skip")]}, "member 'a' must be a regressor with fit and predict"),
+        ({"members": [("a", LogisticRegression())]}, "member 'a' must predict numbers; got the classifier"),
         ({"cv": 1}, "cv must be an integer >= 2; got 1"),
         ({"cv": []}, "cv must leave out rows, on which members are compared; it leaves out none"),
         ({"cv": [1, 2]}, "cv must be a number, a splitter, or pairs of lists of row numbers: those to train on and"),
@@ -587,7 +607,7 @@ def test_a_fit_that_fails_changes_nothing_and_names_the_member():
         ({"cv": [([0, 1], [2, 150])]}, "cv must give row numbers from 0 to 149; got others: split the rows of X"),
         ({"cv": [([0, 1], [-1])]}, "cv must give row numbers from 0 to 149"),
         ({"cv": "prefitted"}, "cv must be one of 'prefit'; got 'prefitted'; did you mean 'prefit'"),
-        ({"cv": "prefit", "estimators": None}, "cv='prefit' combines fitted members: give estimators, or let cv be 5"),
+        ({"cv": "prefit", "members": "auto"}, "cv='prefit' combines fitted members: give them, or let cv be None"),
         ({"predict_with": "all"}, "predict_with must be one of 'folds', 'refit'; got 'all'"),
         ({"tails": "fat"}, "tails must be one of"),
         ({"tempering": 3.0}, "tempering must be a number"),
@@ -595,7 +615,7 @@ def test_a_fit_that_fails_changes_nothing_and_names_the_member():
 )
 def test_parameters_are_checked(params, message):
     with pytest.raises(ValueError, match=message):
-        stack().set_params(**params).fit(X, y)
+        stack().set_params(**grouped(**params)).fit(X, y)
 
 
 def test_errors_of_rows():
@@ -625,39 +645,99 @@ def test_the_default_members_depend_on_the_rows():
 
 def test_the_default_members_are_fitted(monkeypatch):
     members = dict(default_estimators(150, 3))
-    quick = [("networks", members["silu 0.0"].set_params(**QUICK)), ("process", members["process"])]
-    monkeypatch.setattr(bdkn.estimators.stacking, "default_estimators", lambda n, width, weighted, effort: quick)
+    quick = [("networks", members["silu 0.0"].set_params(**grouped(**QUICK))), ("process", members["process"])]
+    monkeypatch.setattr(bdkn.estimators.fitting, "default_estimators", lambda n, width, weighted, effort: quick)
     model = BayesianStackingRegressor(cv=2, random_state=0).fit(X, y)  # no warning of bounds or of useless members
     assert {name for name, _ in model.candidates_} == {"networks", "process"} == set(model.named_estimators_)
     assert "process" in model.member_names_
     assert model.score(NEW, Y_NEW) > 0.9
-    assert model.estimators is None
+    assert model.members == "auto"
+    same_predictions(BDKNRegressor("auto", cv=2, n_jobs=None, random_state=0).fit(X, y), model)
 
 
-def test_a_stack_of_other_models_is_pickled_and_not_saved(tmp_path):
-    model = stack().fit(X, y)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(NEW), model.predict(NEW))
-    message = r"member 'near' is a Pipeline: write the whole stack with joblib\.dump, pickle or skops\.io\.dump, or"
-    with pytest.raises(InvalidParameterError, match=message):
+def test_a_stack_of_other_models_is_pickled_and_saved_without_pickle(tmp_path, monkeypatch):
+    model = stack(AWARE).fit(X, UNEVEN)
+    with pytest.raises(
+        InvalidParameterError, match=r"member 'line', a Aware, .*: .* methods to_arrays and from_arrays"
+    ):
         model.save(tmp_path / "model.bdkn")
+    assert not list(tmp_path.iterdir())
+    model = stack(TREES).fit(X, y)
+    same_predictions(pickle.loads(pickle.dumps(model)), model)
+    monkeypatch.setattr(pickle, "Pickler", None)
+    monkeypatch.setattr(pickle, "Unpickler", None)
+    model.save(tmp_path / "model.bdkn")
+    loaded = bdkn.load(tmp_path / "model.bdkn")
+    same_predictions(loaded, model)
+    pd.testing.assert_frame_equal(loaded.member_report(), model.member_report())
+    for name, fits in loaded.named_estimators_.items():
+        for fit, own in zip(fits, model.named_estimators_[name], strict=True):
+            np.testing.assert_array_equal(predict_mean_std(fit, NEW)[0], own.predict(NEW))
+
+
+def same_predictions(one, other):
+    for ask in ("predict", "predict_interval", "predict_var", "sample_y"):
+        np.testing.assert_array_equal(getattr(one, ask)(NEW), getattr(other, ask)(NEW))
+    np.testing.assert_array_equal(one.predict(NEW, return_cov=True)[1], other.predict(NEW, return_cov=True)[1])
+
+
+@pytest.mark.no_cover
+def test_the_default_stack_is_saved_and_loaded(tmp_path):
+    model = BayesianStackingRegressor(effort="fast", cv=2, random_state=0).fit(X, y)
+    model.save(tmp_path / "model.bdkn")
+    loaded = bdkn.load(tmp_path / "model.bdkn")
+    assert loaded.get_params()["members"] == "auto"
+    assert [name for name, _ in loaded.candidates_] == [name for name, _ in model.candidates_]
+    same_predictions(loaded, model)
+
+
+class Level(RegressorMixin, BaseEstimator):
+    """A constant model of a user's own, which can be written as arrays."""
+
+    def fit(self, X, y):
+        self.level_ = np.mean(y)
+        return self
+
+    def predict(self, X):
+        return np.full(X.shape[0], self.level_)
+
+    def to_arrays(self):
+        return {"level": np.array([self.level_])}
+
+    @classmethod
+    def from_arrays(cls, arrays):
+        made = cls()
+        made.level_ = arrays["level"][0]
+        return made
+
+
+def test_members_of_a_users_own_class_are_saved_as_the_arrays_they_give(tmp_path):
+    model = _with_all_members(stack([("level", Level()), PAIR[1]]), X, y)
+    model.save(tmp_path / "model.bdkn")
+    same_predictions(bdkn.load(tmp_path / "model.bdkn", member_classes=[Ridge, Level]), model)
+    for others in ((), [Ridge]):
+        with pytest.raises(ModelFileError, match="Level"):
+            bdkn.load(tmp_path / "model.bdkn", member_classes=others)
 
 
 class Mine(DeepEnsembleRegressor):
     pass
 
 
-@pytest.mark.parametrize("model", [Mine(**QUICK), Ridge(), constant], ids=["Mine", "Ridge", "function"])
+@pytest.mark.parametrize("model", [Mine(**grouped(**QUICK)), Aware(), constant], ids=["Mine", "Aware", "function"])
 def test_members_that_cannot_be_saved_are_found_in_nested_stacks(tmp_path, model):
     kind = type(model).__name__
     for fitted in (stack([("own", model)], cv=2), stack([("inner", stack([("own", model)], cv=2))], cv=2)):
-        with pytest.raises(InvalidParameterError, match=f"member 'own' is a {kind}: write the whole stack with joblib"):
+        with pytest.raises(
+            InvalidParameterError, match=f"member 'own', a {kind}, cannot be written as numbers.*joblib"
+        ):
             fitted.fit(X, y).save(tmp_path / "model.bdkn")
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("kind", [list, tuple])
 def test_row_numbers_given_as_cv_are_saved(tmp_path, kind):
-    model = stack([("networks", DeepEnsembleRegressor(**QUICK))], cv=kind(KFold(2).split(X))).fit(X, y)
+    model = stack([("networks", DeepEnsembleRegressor(**grouped(**QUICK)))], cv=kind(KFold(2).split(X))).fit(X, y)
     model.save(tmp_path / "model.bdkn")
     loaded = bdkn.load(tmp_path / "model.bdkn")
     assert type(loaded.cv) is kind
@@ -669,9 +749,9 @@ def test_row_numbers_given_as_cv_are_saved(tmp_path, kind):
 @pytest.mark.parametrize("random_state", [0, None])
 def test_a_stack_of_bdkn_regressors_is_saved(tmp_path, random_state):
     members = [
-        ("ensemble", DeepEnsembleRegressor(**QUICK)),
-        ("posterior", BDKNRegressor(**QUICK, cv=2)),
-        ("inner", stack([("networks", DeepEnsembleRegressor(**QUICK))], cv=2)),
+        ("ensemble", DeepEnsembleRegressor(**grouped(**QUICK))),
+        ("posterior", BDKNRegressor(**grouped(**QUICK, cv=2))),
+        ("inner", stack([("networks", DeepEnsembleRegressor(**grouped(**QUICK)))], cv=2)),
         ("none", "drop"),
     ]
     model = _with_all_members(stack(members, cv=2, predict_with="refit", random_state=random_state), X, y)

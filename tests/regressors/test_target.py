@@ -2,7 +2,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from quick import QUICK
+from quick import QUICK, grouped
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.neighbors import KNeighborsRegressor
 
@@ -41,12 +41,12 @@ def zeros(n=500, seed=0):
 
 
 def network(**parameters):
-    return BDKNRegressor(**{**QUICK, "n_folds": 2, **parameters})
+    return BDKNRegressor(**grouped(**{**QUICK, "cv": 2, **parameters}))
 
 
 def stack(**parameters):
     members = [("forest", RandomForestRegressor(10)), ("near", KNeighborsRegressor())]
-    return BayesianStackingRegressor(members, cv=3, random_state=0, **parameters)
+    return BayesianStackingRegressor(members, **grouped(cv=3, random_state=0, **parameters))
 
 
 BOTH = pytest.mark.parametrize("make", [network, stack])

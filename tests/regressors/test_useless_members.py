@@ -7,11 +7,11 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
-from quick import QUICK, Stretched, table
+from quick import QUICK, Stretched, grouped, table
 
 from bdkn import BDKNRegressor, CombinationOptions
 from bdkn.ensemble.held_out import HeldOut
-from bdkn.ensemble.selection import PRICE, CombinationSettings, elimination
+from bdkn.ensemble.selection import PRICE, elimination
 from bdkn.networks import Networks
 from bdkn.networks.reference import ReferenceEngine
 
@@ -38,7 +38,7 @@ class Noisy:
 def sane(request):
     """Three networks, which have the same seeds and the same folds among four, and their options."""
     options = {**request.param, "density": "student-t"}
-    return BDKNRegressor(**QUICK, **options, engine="reference").fit(X, y), options
+    return BDKNRegressor(**grouped(**QUICK, **options, engine="reference")).fit(X, y), options
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def sane(request):
 )
 def test_one_among_four_does_no_harm(engine, sane):
     three, options = sane
-    model = BDKNRegressor(**FOUR, **options, engine=engine).fit(X, y)
+    model = BDKNRegressor(**grouped(**FOUR, **options, engine=engine)).fit(X, y)
     assert model.held_out_.means.shape[1] == len(model.weights_) == len(model.member_names_)
     assert model.combination_.score > three.combination_.score - 0.02
     assert model.score(NEW, y_new) > three.score(NEW, y_new) - 0.01
@@ -58,7 +58,7 @@ def test_one_among_four_does_no_harm(engine, sane):
 @pytest.mark.parametrize("options", [{}, {"design": "hold-out"}, {"tails": "posterior"}], ids=str)
 def test_the_members_in_use_have_the_best_score(options):
     def fitted(select):
-        return BDKNRegressor(**FOUR, **options, combination=CombinationOptions(select_members=select), engine="reference").fit(X, y)
+        return BDKNRegressor(**grouped(**FOUR, **options, select_members=select, engine="reference")).fit(X, y)
 
     everyone, best = fitted(False), fitted(True)
     assert everyone.member_names_ == ("network 1", "network 2", "network 3", "network 4")
@@ -66,7 +66,7 @@ def test_the_members_in_use_have_the_best_score(options):
     scores = {}
     for kept in elimination(everyone.held_out_):
         names = tuple(everyone.member_names_[h] for h in kept)
-        scores[names] = CombinationSettings.of(everyone).combine(everyone.held_out_[kept]).score
+        scores[names] = CombinationOptions.of(everyone).combine(everyone.held_out_[kept]).score
     n = len(everyone.held_out_.y)
     priced = {names: n * score - PRICE * (4 - len(names)) for names, score in scores.items()}
     assert best.member_names_ == max(priced, key=priced.get)
@@ -75,15 +75,15 @@ def test_the_members_in_use_have_the_best_score(options):
 
 @pytest.mark.parametrize(("n", "most"), [(2, 1), (3, 1), (4, 2), (5, 3), (6, 4)])
 def test_fewer_members_than_held_out_rows_are_used(n, most):
-    model = BDKNRegressor(**FOUR, cv=2, engine="reference").fit(X[:n], y[:n])
+    model = BDKNRegressor(**grouped(**FOUR, cv=2, engine="reference")).fit(X[:n], y[:n])
     assert len(model.held_out_.y) == n
     assert 1 <= len(model.member_names_) <= most
-    everyone = BDKNRegressor(**FOUR, cv=2, combination=CombinationOptions(select_members=False), engine="reference").fit(X[:n], y[:n])
+    everyone = BDKNRegressor(**grouped(**FOUR, cv=2, select_members=False, engine="reference")).fit(X[:n], y[:n])
     assert len(everyone.member_names_) == 4
 
 
 def test_the_published_method_gives_a_useless_member_no_weight():
-    model = BDKNRegressor(**FOUR, design="in-sample", engine=Stretched((1, 1, 1, 1e6))).fit(X, y)
+    model = BDKNRegressor(**grouped(**FOUR, design="in-sample", engine=Stretched((1, 1, 1, 1e6)))).fit(X, y)
     assert len(model.weights_) == 4
     assert abs(model.weights_[3]) * 1e6 < 0.5
 

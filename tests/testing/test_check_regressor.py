@@ -4,21 +4,46 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
+from bdkn.data.training_data import TableReader, counted_rows
 from bdkn.ensemble.provenance import seed_sequence
 from bdkn.estimators import ProbabilisticRegressor
+from bdkn.model.prediction import Prediction
 from bdkn.predictive import Gaussian
 from bdkn.testing import check_regressor
 
 
 @dataclass(frozen=True, eq=False)
+class LinePrediction(Prediction):
+    """The Gaussians of some rows around a line."""
+
+    means: np.ndarray
+    std: float
+
+    @property
+    def dist(self):
+        return Gaussian(self.means, np.full(len(self.means), self.std))
+
+    def moments(self):
+        return self.dist.mean(), self.std**2 * np.eye(len(self.means))
+
+    def draws(self, size, generator):
+        return self.dist.rvs(size, generator)
+
+
+@dataclass(frozen=True, eq=False)
 class FittedLine:
+    reader: TableReader
     weights: np.ndarray
     std: float
+    prediction: type = LinePrediction
+
+    def predict(self, X, *, joint=False):
+        return self.prediction(_design(X) @ self.weights, self.std)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -27,20 +52,14 @@ class Line(ProbabilisticRegressor):
 
     random_state: int | None = None
 
-    def _fit(self, rows):
+    def _fit(self, X, y, sample_weight):
         seed_sequence(self.random_state)
+        reader, table, targets = TableReader.fit(X, y, type(self).__name__)
+        rows = counted_rows(table, targets, sample_weight).counted()
         root = np.sqrt(np.ones(len(rows)) if rows.counts is None else rows.counts)
         weights = np.linalg.lstsq(_design(rows.X) * root[:, None], rows.y * root, rcond=None)[0]
-        return FittedLine(weights, np.sqrt(np.average((rows.y - _design(rows.X) @ weights) ** 2, weights=rows.counts)))
-
-    def _predictive(self, X):
-        return Gaussian(_design(X) @ self.fitted_.weights, np.full(len(X), self.fitted_.std))
-
-    def _moments(self, X):
-        return self._predictive(X).mean(), self.fitted_.std**2 * np.eye(len(X))
-
-    def _joint_draws(self, X, size, generator):
-        return self._predictive(X).rvs(size, generator)
+        errors = rows.y - _design(rows.X) @ weights
+        return FittedLine(reader, weights, np.sqrt(np.average(errors**2, weights=rows.counts)))
 
 
 def _design(X):
@@ -53,54 +72,75 @@ class Impatient(Line):
 
 
 class Forgetful(Line):
-    def _fit(self, rows):
-        fitted = super()._fit(rows)
-        return FittedLine(fitted.weights + 1e-6 * np.random.default_rng().normal(), fitted.std)
+    def _fit(self, X, y, sample_weight):
+        fitted = super()._fit(X, y, sample_weight)
+        return replace(fitted, weights=fitted.weights + 1e-6 * np.random.default_rng().normal())
 
 
 class Hasty(Line):
     def fit(self, X, y, sample_weight=None):
-        self.fitted_ = FittedLine(np.zeros(4), 1.0)
+        self.model_ = FittedLine(TableReader("Hasty", 3), np.zeros(4), 1.0)
         return super().fit(X, y, sample_weight)
 
 
 class Meddling(Line):
-    def _fit(self, rows):
+    def fit(self, X, y, sample_weight=None):
         self.random_state = 7
-        return super()._fit(rows)
+        return super().fit(X, y, sample_weight)
 
 
-class Sociable(Line):
-    def _predictive(self, X):
-        dist = super()._predictive(X)
-        return Gaussian(dist.loc + len(X), dist.scale)
+class SociablePrediction(LinePrediction):
+    @property
+    def dist(self):
+        return Gaussian(self.means + len(self.means), np.full(len(self.means), self.std))
 
 
-class Narrow(Line):
-    def _joint_draws(self, X, size, generator):
-        mean = self._predictive(X).mean()[:, None]
-        return mean + 0.5 * (super()._joint_draws(X, size, generator) - mean)
+class NarrowPrediction(LinePrediction):
+    def draws(self, size, generator):
+        mean = self.means[:, None]
+        return mean + 0.5 * (super().draws(size, generator) - mean)
 
 
-class Wide(Line):
-    def _moments(self, X):
-        mean, covariance = super()._moments(X)
+class WidePrediction(LinePrediction):
+    def moments(self):
+        mean, covariance = super().moments()
         return mean, 2.0 * covariance
 
 
+class PointPrediction(LinePrediction):
+    @property
+    def dist(self):
+        return Gaussian(self.means, np.zeros(len(self.means)))
+
+
+class Sociable(Line):
+    def _fit(self, X, y, sample_weight):
+        return replace(super()._fit(X, y, sample_weight), prediction=SociablePrediction)
+
+
+class Narrow(Line):
+    def _fit(self, X, y, sample_weight):
+        return replace(super()._fit(X, y, sample_weight), prediction=NarrowPrediction)
+
+
+class Wide(Line):
+    def _fit(self, X, y, sample_weight):
+        return replace(super()._fit(X, y, sample_weight), prediction=WidePrediction)
+
+
+class Point(Line):
+    def _fit(self, X, y, sample_weight):
+        return replace(super()._fit(X, y, sample_weight), prediction=PointPrediction)
+
+
 class Unscaled(Line):
-    def _fit(self, rows):
-        return FittedLine(super()._fit(rows).weights, 1.0)
+    def _fit(self, X, y, sample_weight):
+        return replace(super()._fit(X, y, sample_weight), std=1.0)
 
 
 class Weightless(Line):
     def fit(self, X, y, sample_weight=None):
         return super().fit(X, y)
-
-
-class Point(Line):
-    def _predictive(self, X):
-        return Gaussian(super()._predictive(X).loc, np.zeros(len(X)))
 
 
 BROKEN = {

@@ -101,7 +101,7 @@ def mistakes(model: BDKNRegressor, X: Numbers) -> None:
     Of names of parameters mypy knows too little to complain, since scikit-learn's classes have no types.
     """
     BDKNRegressor(n_member=3)  # pyright: ignore[reportCallIssue]
-    BDKNRegressor(cv="three")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    BDKNRegressor(learning_rate="three")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     model.save(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     model.predict_dist(X).quantile(0.5)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     bdkn.load()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

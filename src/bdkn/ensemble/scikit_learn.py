@@ -6,6 +6,7 @@ version, is not copied.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -120,7 +121,9 @@ def _copy_bayesian(estimator: Any) -> BayesianLinear:
     centered = BayesianLinear(linear.coefficients, linear.intercept, columns, center, covariance, noise_variance)
     # Earlier versions do not center the samples. The standard deviation of the mean sample shows which this one does.
     mean_sample = np.broadcast_to(estimator.X_offset_, (1, len(used)))
-    variance = estimator.predict(mean_sample, return_std=True)[1][0] ** 2
+    without_names = copy.copy(estimator)
+    vars(without_names).pop("feature_names_in_", None)  # scikit-learn would warn of samples without names
+    variance = without_names.predict(mean_sample, return_std=True)[1][0] ** 2
     if np.isclose(variance, noise_variance, rtol=1e-9, atol=0.0):
         return centered
     return BayesianLinear(

@@ -71,7 +71,8 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
     linear model y = φ(x)ᵀβ + α + ε, whose weights and noise are integrated out in closed form. By default members are
     cross-fitted: each is trained once for each fold of the rows, on the other folds, and the linear model is fitted to
     the members' predictions for held-out rows. The noise at x has variance σ² v(x)^τ, with v the ensemble's own
-    predictive variance. If that improves the held-out score, predictions are mixed with densities of neighbouring training rows. ``BDKNRegressor.from_paper`` is the published method.
+    predictive variance. If that improves the held-out score, predictions are mixed with densities of neighbouring
+    training rows. ``BDKNRegressor.from_paper`` is the published method.
 
     Parameters
     ----------
@@ -239,6 +240,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         """
         published = {
             **paper_parameters(setting, dataset),
+            "members": "networks",
             "design": "in-sample",
             "combination": CombinationOptions(prior_variance="paper"),
             "target": "identity",
@@ -285,11 +287,11 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
             The fitted regressor.
         """
         params = self._checked()
+        if metadata and params.has_networks:
+            raise InvalidParameterError(f"fit has no parameter {next(iter(metadata))!r} for networks")
         if params.design == "in-sample":
             self.model_ = fit_published(params, X, y, sample_weight, groups)
             return self
-        if metadata and params.has_networks:
-            raise InvalidParameterError(f"fit has no parameter {next(iter(metadata))!r} for networks")
         with ExitStack() as files:  # of encoded rows, if not all of them fit into memory
             if params.has_networks:
                 found = cross_fit_networks(params, X, y, sample_weight, groups, files)
@@ -305,7 +307,8 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
     @property
     def has_networks(self) -> bool:
         """Whether the members are networks of this regressor's own."""
-        return self.members != "auto" and not isinstance(self.members, list)
+        is_auto = isinstance(self.members, str) and self.members == "auto"
+        return not (is_auto or isinstance(self.members, list))
 
     def _checked(self) -> Self:
         """Return a copy with checked parameters, which do not change if those of this object are set meanwhile."""
@@ -340,9 +343,9 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
 
     def _check_names_of_members(self) -> None:
         """Raise unless members are named as those that a fit can make."""
-        names = [self.members] if isinstance(self.members, str) else self.members
-        known = not isinstance(names, tuple) or not names or "networks" not in names
-        if known or {*names} - {"networks", "linear"}:
+        names = self.members
+        known = isinstance(names, tuple) and all(name in ("networks", "linear") for name in names)
+        if not (known and "networks" in names):
             raise InvalidParameterError(
                 "members must be 'networks', 'auto', ('networks',), ('networks', 'linear'), or a list of (name, "
                 f"estimator) pairs; got {self.members!r:.200}"
@@ -649,7 +652,11 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         check_number("forgetting", forgetting, low=0.0, high=1.0, strict=True)
         check_flag("refit_prior", refit_prior)
         if not self.__sklearn_is_fitted__():
-            return self.fit(X, y, sample_weight)
+            model = self._fit(X, y, sample_weight)
+            with _REPLACING:
+                if not self.__sklearn_is_fitted__():  # by another thread, meanwhile
+                    self.model_ = model
+                    return self
         prior_variance = CombinationOptions.of(self).prior_variance if refit_prior else None
 
         def absorbed(model: FittedModel) -> FittedModel:
@@ -868,7 +875,8 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
             training rows. ``loss_without`` is the decrease of the mean leave-one-out log score without the member; nan
             where it is not known. ``members_told_apart_`` says whether the weights mean anything.
         """
-        frozen, model = self._frozen(), self._fitted()
+        frozen = self._frozen()
+        model = frozen._fitted()
         H, options = len(model.members), CombinationOptions.of(self)
         lower, upper = frozen.weight_posterior().interval(0.95)
         without = np.full(H, np.nan)

@@ -10,7 +10,7 @@ Class = TypeVar("Class", bound=type)
 
 
 def with_inherited_docs(cls: Class) -> Class:
-    """Replace the lines ``<Parameters of Base>`` and ``<Attributes of Base>`` in a docstring by that section of Base."""
+    """Replace lines such as ``<Parameters of Base>`` in a docstring by that section of Base, with the class's defaults."""
 
     def section(found: re.Match[str]) -> str:
         base = next(base for base in cls.__mro__ if base.__name__ == found[3])
@@ -19,5 +19,9 @@ def with_inherited_docs(cls: Class) -> Class:
         assert part is not None, f"{base.__name__} has a section {found[2]}"
         return "\n".join(found[1] + line if line else line for line in part[1].rstrip().splitlines())
 
-    cls.__doc__ = re.sub(r"^( *)<(Parameters|Attributes) of (\w+)>$", section, cls.__doc__ or "", flags=re.MULTILINE)
+    text = re.sub(r"^( *)<(Parameters|Attributes) of (\w+)>$", section, cls.__doc__ or "", flags=re.MULTILINE)
+    for name in vars(cls).get("__annotations__", {}):  # a parameter of the base class may have another default
+        default = repr(inspect.signature(cls).parameters[name].default).replace("'", '"')
+        text = re.sub(rf"^( *{name} : .*, default=).*$", rf"\g<1>{default}", text, flags=re.MULTILINE)
+    cls.__doc__ = text
     return cls

@@ -268,6 +268,7 @@ class FittedModel:
 
     def weight_posterior(self, *, averaged: bool) -> WeightPosterior:
         """Return the posterior of the weights, with the prior variance integrated out if ``averaged``."""
+        self.check_has_rows()
         held_out, combination = self.held_out, self.combination
         if held_out is None or not averaged:
             post, H = combination.posterior, len(combination.weights)
@@ -280,6 +281,7 @@ class FittedModel:
 
     def evidence(self) -> float:
         """Return the log marginal likelihood of the targets of the linear model, in their own units."""
+        self.check_has_rows()
         held_out, combination = self.held_out, self.combination
         if self.targets.is_linear or held_out is None:
             return combination.evidence - combination.n * float(np.log(self.targets.scale))
@@ -294,6 +296,7 @@ class FittedModel:
 
     def member_scores(self) -> dict[str, Any]:
         """Return one column per key: how well each member fits, in the units of the target."""
+        self.check_has_rows()
         held_out, targets = self.held_out, self.targets
         found = self.members.table(targets, held_out)
         if targets.is_linear or held_out is None:
