@@ -291,7 +291,7 @@ def bytes_of(field):
 
 X = np.random.default_rng(0).standard_normal((463715, 90), dtype=np.float32)
 y = X[:, 0] + X[:, 1]
-model = BDKNRegressor(epochs=1, early_stopping=False, design=sys.argv[1], random_state=0)
+model = BDKNRegressor(epochs=1, design=sys.argv[1], random_state=0)
 model.fit(X[:2000], y[:2000])
 before = bytes_of("VmRSS")
 Path("/proc/self/clear_refs").write_text("5")  # forget the highest mark reached so far

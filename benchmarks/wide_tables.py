@@ -34,8 +34,8 @@ TABLES = [
     ("sparse", 200, 2000),
 ]
 MODELS: dict[str, dict[str, Any]] = {
-    "networks": {"linear_member": False},
-    "with a linear member": {"linear_member": True},
+    "networks": {"members": ("networks",)},
+    "with a linear member": {"members": ("networks", "linear")},
 }
 
 

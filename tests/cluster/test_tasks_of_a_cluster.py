@@ -9,7 +9,7 @@ import pytest
 from bdkn import ArrayRows
 from bdkn.data.rows import Rows
 from bdkn.data.sample import draw_sample, exact_sum, group_numbers, merged_in_tree, sample_of
-from bdkn.data.scaling import encode
+from bdkn.data.scaling import Standardizer, TargetScaler
 from bdkn.data.sources import NamedColumns
 from bdkn.ensemble.chunks import KnownInputs, RowEncoding, write_chunks
 from bdkn.ensemble.cluster import (
@@ -67,8 +67,8 @@ def test_partitions_without_counted_rows_draw_nothing():
 
 
 def test_chunks_of_frames_have_the_rows_of_chunks_in_a_file():
-    _, encoders = encode(Rows(ROWS.X, ROWS.y), standardize_y=True)
-    encoding, sample = RowEncoding(None, 3, encoders, 3), np.array([3, 20, 61], dtype=np.uint64)
+    inputs, targets = Standardizer.fit(Rows(ROWS.X, ROWS.y)), TargetScaler.fit(ROWS.y)
+    encoding, sample = RowEncoding(None, 3, inputs, targets, 3), np.array([3, 20, 61], dtype=np.uint64)
     known = KnownInputs(sample, np.full((3, 3), 0.5))
     numbers = np.flatnonzero(ROWS.counts).astype(np.uint64)
     counted = ROWS[numbers.astype(int)]

@@ -124,17 +124,18 @@ def test_mixed_networks_take_an_encoding() -> None:
     assert_array_equal(whole.outputs(X)[0], inner.outputs(encoding.transform(X))[0])
 
 
-FAST = {"n_members": 4, "epochs": 3, "n_folds": 2, "random_state": 0, "hidden_layer_sizes": 4}
+FAST = {"n_members": 4, "epochs": 3, "cv": 2, "random_state": 0, "hidden_layer_sizes": 4}
 
 
 def test_members_take_bins_in_turn() -> None:
     """With two activations, members 1 and 2 see the inputs, members 3 and 4 the bins; all engines agree."""
     X = table(120).astype(float)
     y = np.abs(X[:, 0])
-    model = bdkn.BDKNRegressor(n_bins=(0, 4), combination=bdkn.CombinationOptions(select_members=False), **FAST).fit(X, y)
+    everyone = bdkn.CombinationOptions(select_members=False)
+    model = bdkn.BDKNRegressor(n_bins=(0, 4), combination=everyone, **FAST).fit(X, y)
     kinds = [type(model.ensemble_[[h]].networks).__name__ for h in range(4)]
     assert kinds == ["Networks", "Networks", "EncodedNetworks", "EncodedNetworks"]
-    other = bdkn.BDKNRegressor(n_bins=(0, 4), combination=bdkn.CombinationOptions(select_members=False), engine="reference", **FAST).fit(X, y)
+    other = bdkn.BDKNRegressor(n_bins=(0, 4), combination=everyone, engine="reference", **FAST).fit(X, y)
     assert_allclose(model.predict(X), other.predict(X), rtol=0, atol=1e-3)
 
 

@@ -23,7 +23,7 @@ from bdkn.report.verdict import judge_calibration, key_numbers, least_sure, verd
 from bdkn.report.what_if import payload_of
 from bdkn.report.wording import number, percent, with_error
 
-SMALL = {"n_members": 2, "epochs": 10, "effort": "fast", "random_state": 0, "n_folds": 2, "density": "student-t"}
+SMALL = {"n_members": 2, "epochs": 10, "effort": "fast", "random_state": 0, "cv": 2, "density": "student-t"}
 
 
 class Told:

@@ -281,7 +281,7 @@ def mixed_rows(model: Any, X: Any, source: Any) -> tuple[MixedRows, tuple[str, .
     """Return the rows of two tables, as the model receives them after checks where it can, and names of the columns."""
     names = tuple(map(str, getattr(model, "feature_names_in_", column_names(X))))
     first, second = model._rows(X), model._rows(source)
-    encoder = getattr(model, "table_", None)
+    encoder = model._fitted().reader.encoder
     groups = [[j] for j in range(len(names))] if encoder is None else getattr(encoder, "column_groups", None)
     if isinstance(first, np.ndarray) and groups is not None and first.shape[1] == sum(map(len, groups)):
         owner = np.empty(first.shape[1], dtype=np.intp)

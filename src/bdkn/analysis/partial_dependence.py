@@ -133,7 +133,7 @@ def _is_name(column: Any) -> bool:
 
 def _grid_of(model: Any, table: Any, j: int) -> Sequence[Any]:
     """Return the values at which predictions are averaged; of numbers and dates in text, those at some quantiles."""
-    name, encoder = column_names(table)[j], getattr(model, "table_", None)
+    name, encoder = column_names(table)[j], model._fitted().reader.encoder
     column = np.asarray(column_of(table, j, np.arange(table.shape[0])))
     numbers = None if encoder is None else encoder.numbers(table, name)
     if numbers is None:

@@ -92,7 +92,7 @@ def left_out_estimate(model: Any, level: float) -> Estimate | None:
     held_out = getattr(model, "held_out_", None)
     if held_out is None or len(held_out.y) < 2:
         return None
-    targets = model._combined.targets
+    targets = model.target_scaler_
     student = model.combination_.leave_one_out(held_out.forecast(), held_out.y, held_out.counts)
     dist = targets.restore(student.affine(targets.scale, targets.mean))
     how = "Estimated from rows that were left out of training in turn"

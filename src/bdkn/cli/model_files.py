@@ -51,7 +51,7 @@ def input_names(model: Any) -> tuple[str, ...] | None:
 
 def used_names(model: Any) -> tuple[str, ...] | None:
     """Return the names of the input columns that predictions depend on, as those of a fit may be empty or constant."""
-    table, names = getattr(model, "table_", None), input_names(model)
+    table, names = model.model_.reader.encoder, input_names(model)
     if table is None or names is None:
         return names
     return tuple(name for name, column in zip(names, table.columns, strict=True) if column.n_codes)

@@ -108,7 +108,7 @@ class PredictionPlan:
         for place, (name, kind) in enumerate(self.inputs.items()):
             if name in self.copied and kind != "text":
                 table = table.set_column(place, name, from_text(table[name], kind, name))
-        return as_pandas(table) if getattr(self.model, "table_", None) is None else plain_columns(table)
+        return as_pandas(table) if self.model.model_.reader.encoder is None else plain_columns(table)
 
     def _interval(self, X: Any, dist: Any) -> Any:
         """Return both ends of ``predict_interval``; rows are predicted again only if targets share values."""
@@ -198,7 +198,7 @@ def in_order(work: Callable[[Part], Result], parts: Iterable[Part], workers: int
 def input_kinds(model: Any, names: Iterable[str]) -> dict[str, str]:
     """Return how input columns are read from a CSV file, by what they were in the fit."""
     found = {str(row["name"]): row["kind"] for row in getattr(getattr(model, "columns_", None), "rows", ())}
-    table = getattr(model, "table_", None)
+    table = model.model_.reader.encoder
     for column in () if table is None else table.columns:
         if getattr(column, "form", ""):  # numbers or dates that are written in a way that Arrow does not read
             found[str(column.name)] = "text"
@@ -208,8 +208,7 @@ def input_kinds(model: Any, names: Iterable[str]) -> dict[str, str]:
 
 def can_tell_support(model: Any) -> bool:
     """Return whether a model knows where its training rows lie."""
-    combined = getattr(model, "_combined", None) if hasattr(model, "support") else None
-    return combined is not None and combined.widening is not None
+    return getattr(model.model_, "extrapolation", None) is not None
 
 
 def from_text(column: Any, kind: str, name: str) -> Any:

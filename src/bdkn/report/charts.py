@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bdkn.estimators.aggregation import CombiningRegressor
+from bdkn.estimators import BDKNRegressor
 from bdkn.report.evaluation import CHANCE, LEVELS, ColumnErrors, Driver, Evaluation, chance_of
 from bdkn.report.wording import count, number, percent
 from bdkn.typing import FloatArray, IndexArray
@@ -277,7 +277,7 @@ def member_lines(model: Any, most: int = 24) -> Lines:
     names = list(model.member_names_)[:most]
     left = len(model.member_names_) - len(names)
     note = f"{count(left, 'more member')} not shown." if left else ""
-    if not isinstance(model, CombiningRegressor):
+    if not isinstance(model, BDKNRegressor):
         errors = model.member_table()["rmse"][:most]
         values = [(name, float(rmse), number(float(rmse))) for name, rmse in zip(names, errors, strict=True)]
         return replace(_bars("RMSE on the training rows", values, "column"), note=note)

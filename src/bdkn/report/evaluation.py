@@ -11,8 +11,7 @@ from scipy import stats
 
 from bdkn.arrays import read_numbers
 from bdkn.data.reading import RawColumn
-from bdkn.estimators.aggregation import CombiningRegressor
-from bdkn.estimators.support_report import SupportReport
+from bdkn.estimators import BDKNRegressor, SupportReport
 from bdkn.lazy import lazy
 from bdkn.predictive import Gaussian, Predictive
 from bdkn.report.tables import TableView
@@ -84,7 +83,7 @@ def drivers_of(evaluation: Evaluation) -> list[Driver]:
 
 def fast_model(model: Any) -> Any:
     """Return the model without densities of neighbours, which predicts faster."""
-    return model.without_shape() if isinstance(model, CombiningRegressor) and model.density_ is not None else model
+    return model.without_shape() if isinstance(model, BDKNRegressor) and model.density_ is not None else model
 
 
 def _known(values: FloatArray) -> FloatArray:
@@ -260,13 +259,13 @@ class Evaluation:
     @lazy
     def support(self) -> SupportReport | None:
         """How far the rows are from the training rows; None where the model does not know."""
-        known = isinstance(self.model, CombiningRegressor) and self.model._combined.widening is not None
+        known = isinstance(self.model, BDKNRegressor) and self.model.model_.extrapolation is not None
         return self.model.support(self.view.table) if known else None
 
     @lazy
     def parts(self) -> dict[str, FloatArray]:
         """The parts of the variance of each row; none where the model does not divide it."""
-        if not isinstance(self.model, CombiningRegressor):
+        if not isinstance(self.model, BDKNRegressor):
             return {}
         parts = self.model.predict_var(self.view.table, decompose=True)
         return parts if all(np.isfinite(part).all() for part in parts.values()) else {}
@@ -304,7 +303,7 @@ class Evaluation:
 
 def _training_targets(model: Any) -> FloatArray | None:
     held_out = getattr(model, "held_out_", None)
-    return None if held_out is None else model._combined.targets.inverse(held_out.y)
+    return None if held_out is None else model.target_scaler_.inverse(held_out.y)
 
 
 def resample(n: int) -> FloatArray:

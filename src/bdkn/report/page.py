@@ -208,7 +208,7 @@ def make_page(
 
 def evaluate(model: Any, X: Any, y: ArrayLike, rows: int) -> tuple[Evaluation, int]:
     """Return the model with the rows to judge it by, at most so many, and how many were given."""
-    table = getattr(model, "table_", None)
+    table = model.model_.reader.encoder
     view = TableView.of(X, getattr(model, "feature_names_in_", None) if table is None else table.names)
     targets = read_numbers("y", y)
     if targets.shape != (len(view),) or len(view) < 2:

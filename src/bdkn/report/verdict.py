@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from bdkn.estimators.aggregation import ALIKE, CombiningRegressor
+from bdkn.estimators import BDKNRegressor
+from bdkn.estimators.bdkn import NOTHING_TO_CHOOSE
 from bdkn.predictive.links import (
     IDENTITY,
     ContinuedLink,
@@ -42,7 +43,7 @@ def _training_rows(evaluation: Evaluation) -> str:
     """Return a warning if rows were seen in training: then nearly all prototypes of the model are among them."""
     if evaluation.support is None:
         return ""
-    prototypes = len(evaluation.model._combined.widening.support.prototypes)
+    prototypes = len(evaluation.model.model_.extrapolation.support.prototypes)
     seen, n = int(np.sum(evaluation.support.ratio < 1e-9)), len(evaluation.y)
     if seen < max(10, 0.25 * min(n, prototypes)):
         return ""
@@ -120,16 +121,16 @@ def _why(evaluation: Evaluation, i: int) -> str:
 
 def members_alike(model: Any) -> str:
     """Return a sentence if the data do not tell the members apart."""
-    if not isinstance(model, CombiningRegressor) or model.members_told_apart_:
+    if not isinstance(model, BDKNRegressor) or model.members_told_apart_:
         return ""
-    return f"Here {ALIKE}: equal weights are as likely as these, so read nothing into their order."
+    return f"Here {NOTHING_TO_CHOOSE}: equal weights are as likely as these, so read nothing into their order."
 
 
 def how_made(evaluation: Evaluation, given: int) -> list[tuple[str, str]]:
     """Return the model, its parameters, rows, seed and versions."""
     model = evaluation.model
     found = [("Model", type(model).__name__), ("Parameters", _parameters(model))]
-    if isinstance(model, CombiningRegressor):
+    if isinstance(model, BDKNRegressor):
         found += [
             ("Learned from", count(round(model.combination_.n), "row")),
             ("Members in use", str(len(model.member_names_))),

@@ -17,7 +17,7 @@ from bdkn.data.encoder import TableEncoder
 from bdkn.data.reading import DAY
 from bdkn.data.scaling import BEND, LIMIT, Columns, Standardizer, TargetScaler
 from bdkn.ensemble.networks import NetworkEnsemble
-from bdkn.estimators import BDKNRegressor, DeepEnsembleRegressor
+from bdkn.estimators import DeepEnsembleRegressor
 from bdkn.inference import Combination
 from bdkn.inference.rowwise import triangular_order
 from bdkn.model.density import Forest, NeighbourDensity
@@ -144,7 +144,8 @@ def describe_inputs(evaluation: Evaluation, order: Sequence[Any]) -> dict[str, A
 
 
 def _table(evaluation: Evaluation) -> TableEncoder | None:
-    return getattr(evaluation.model, "table_", None)
+    encoder: TableEncoder | None = evaluation.model.model_.reader.encoder
+    return encoder
 
 
 def codes_of(evaluation: Evaluation) -> list[FloatArray]:
@@ -409,13 +410,13 @@ def _describe(model: Any) -> dict[str, Any]:
         ensemble = model.ensemble_
         kind = {"ensemble": model.predictive}
         return {**kind, "networks": describe_ensemble(ensemble), "targets": describe_targets(ensemble.targets)}
-    if not isinstance(model, BDKNRegressor):
+    if not hasattr(model, "ensemble_"):
         raise NotShownError("its members are not networks of this package, so a page cannot compute them")
-    widening = model._combined.widening
+    widening = model.model_.extrapolation
     return {
         "networks": describe_ensemble(model.ensemble_),
         "combination": describe_combination(model.combination_),
-        "targets": describe_targets(model._combined.targets),
+        "targets": describe_targets(model.target_scaler_),
         "widening": None if widening is None else describe_widening(widening),
     }
 
