@@ -231,7 +231,7 @@ def test_transformed_targets_keep_their_evidence():
     gained = model.combination_.evidence - before.combination_.evidence
     np.testing.assert_allclose(model.evidence_ - before.evidence_, gained + scaled, rtol=1e-10)
     discounted = copy.deepcopy(model).partial_fit(B, np.exp((b - 50.0) / 3.0), forgetting=0.5)
-    targets = model._combined.targets
+    targets = model.target_scaler_
     of_fit = targets.log_derivative(model.held_out_.y).sum()
     of_last = targets.log_derivative(targets.transform(np.exp((b - 50.0) / 3.0))).sum()
     slopes = 0.5 * (of_fit + scaled) + of_last
