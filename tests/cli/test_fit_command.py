@@ -36,6 +36,8 @@ def test_numbers_of_an_estimate():
     assert (found.rmse, found.typical_error, found.coverage) == (1.0, 1.0, 0.0)
     assert found.r2 == pytest.approx(1 - 1 / 5)
     assert "0 of 4 rows (0.0%) lie inside their 90% interval" in found.sentences("y")[3]
+    uneven = Estimate.of(y, Gaussian(y + np.array([0.0, 1.0, 2.0, -9.0]), np.full(4, 0.5)), 0.9, "By hand")
+    assert (uneven.rmse, uneven.typical_error) == (pytest.approx(np.sqrt(86 / 4)), 1.5)  # half of the errors are less
     worse = Estimate.of(y, Gaussian(np.full(4, 100.0), np.full(4, 0.5)), 0.9, "By hand")
     assert "predicting the mean for every row is as good" in worse.sentences("y")[2]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -52,7 +52,6 @@ def test_features_are_standardized() -> None:
     assert_allclose(features.std(axis=0), 1.0, atol=1e-5)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.integers(2, 12), st.integers(0, 1000))
 def test_the_sum_of_a_columns_features_is_its_position_among_the_bins(n_bins: int, seed: int) -> None:
     """The sum over a column's bins increases with x, is 0 below all bins, and their number above."""

@@ -187,9 +187,9 @@ def _saved_member(name: str, model: Any) -> Any:
     if isinstance(model, CopiedModel):
         return model
     raise InvalidParameterError(
-        f"save writes numbers and no code; member {name!r}, a {type(model).__name__}, cannot be written as numbers: give "
-        "its class the methods to_arrays and from_arrays, leave it out with drop_members, or write the whole regressor "
-        "with joblib.dump"
+        f"save writes numbers and no code; member {name!r}, a {type(model).__name__}, cannot be written as numbers: "
+        "give its class the methods to_arrays and from_arrays, leave it out with drop_members, or write the whole "
+        "regressor with joblib.dump"
     )
 
 

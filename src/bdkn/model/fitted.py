@@ -532,7 +532,7 @@ class EnsemblePrediction(Prediction):
         return mixture if self.is_mixture else mixture.moment_matched()
 
     def variances(self) -> dict[str, FloatArray]:
-        """Return the parts of the variance of each row: of a mixture, the noise and the disagreement of the networks."""
+        """Return the parts of the variance of each row: noise and disagreement of the networks, for a mixture."""
         if not self.is_mixture:
             return super().variances()
         means, stds = self._outputs()

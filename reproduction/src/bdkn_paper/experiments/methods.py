@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from bdkn.errors import check_choice
 from bdkn.estimators import REGRESSORS, BayesianStackingRegressor, BDKNRegressor
 from bdkn.estimators.paper import SETS
@@ -57,8 +59,9 @@ def warm_up(model: Any) -> None:
     if isinstance(model, TorchRegressor):
         model.load_packages()
     if getattr(model, "engine", None) == "fused":
-        from bdkn.inference import published
+        from bdkn.inference import published_combination
         from bdkn.networks import fused as engine
 
         engine.prepare()
-        published.prepare()
+        Phi = np.ones((2, 1))
+        published_combination([(Phi, np.array([1.0, 2.0]))], "paper").posterior.location_scale(Phi)
