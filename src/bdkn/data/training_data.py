@@ -92,16 +92,6 @@ class TrainingData:
         sets = None if sample.units is sample.numbers else np.unique(sample.units, return_inverse=True)[1]
         return cls(reader, Splitting(given, np.arange(len(given)), sets), sample=sample)
 
-    @property
-    def n(self) -> int:
-        """Number of rows that count, those that are not in memory included."""
-        return len(self.splitting.used) if self.sample is None else self.sample.n
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether all rows are in memory."""
-        return self.sample is None or self.sample.is_complete
-
     def by_cv(self, cv: Any) -> TrainingData:
         """Return the data whose sets of rows are the folds of ``cv``, if that says which rows belong together."""
         return replace(self, splitting=self.splitting.by_cv(cv))

@@ -231,13 +231,14 @@ def network_members(
     """
     held_out, own_variance, constant = candidates.held_out, candidates.own_variance, None
     scores = held_out.scores(own_variance=own_variance)
+    is_finite = candidates.is_finite & scores.is_finite
     if not own_variance:
         constant = constant_variance(scores.mse)
         held_out = replace(held_out, variances=np.broadcast_to(constant, held_out.means.shape))
     trained = candidates.networks.trained
     ensemble = NetworkEnsemble(candidates.names, trained.networks, inputs, targets, constant)
     members = NetworkMembers.of(ensemble, scores, trained, engine)
-    return members, held_out, candidates.is_finite & scores.is_finite
+    return members, held_out, is_finite
 
 
 _KEPT_NUMBERS = 2**21

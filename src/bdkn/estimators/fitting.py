@@ -115,7 +115,7 @@ def cross_fit_networks(
     With a ``former`` model, ``params.n_members`` includes its members, and only the others are trained.
     """
     settings = NetworkSettings.of(params)
-    clock = Clock.start(params.time_limit or inf)
+    clock = None if params.time_limit is None else Clock.start(params.time_limit)
 
     # Rows: all of them, or a sample of those of a source
     source = as_row_source(X, y, sample_weight, groups)
@@ -128,10 +128,13 @@ def cross_fit_networks(
         place: RowPlace = cluster_of(source, CHUNK_ROWS) or ThisMachine(source, CHUNK_ROWS)
         with stage("sample"):
             data = TrainingData.of_sample(params, place.sample())
+    n_rows = len(data.splitting.used) if data.sample is None else data.sample.n
+    digest = data.splitting.digest(None if params.design == "hold-out" else params.cv) if source is None else "blocks"
     reader, rows = data.encoded()
 
     # Members, and whether there is memory for them
-    first, size = 0 if former is None else former.n_trained, settings.size(data.n)
+    own_variance = settings.trains_variance(n_rows)
+    first, size = 0 if former is None else former.n_trained, settings.size(n_rows)
     n_fits = 1 if params.design == "hold-out" else N_FOLDS if params.cv is None else params.cv
     n_fits = n_fits if isinstance(n_fits, int) else 1
     settings.check_memory(*rows.X.shape, n_members=size.n_members, fits=n_fits, combined=True)
@@ -151,21 +154,20 @@ def cross_fit_networks(
 
     # Which network is trained on which rows, within the time limit
     if data.sample is None:
-        digest = data.splitting.digest(None if params.design == "hold-out" else params.cv)
         plan_of = partial(FoldPlan.of, params, data.splitting)
     else:
-        digest, settings = "rows in blocks", settings.with_params(epochs=size.epochs)
+        settings = settings.with_params(epochs=size.epochs)
         plan_of = partial(FoldPlan.of_numbers, params, data.sample.units)
     provenance = FitProvenance.of(params, encoded, digest) if former is None else former.joined(params, encoded, digest)
     plan = plan_of(provenance.entropy, range(first, size.n_members))
-    if clock.seconds < inf:
-        limited = within_limit(settings, encoded, clock, plan.rows_per_member * data.n / len(encoded))
+    if clock is not None:
+        limited = within_limit(settings, encoded, clock, plan.rows_per_member * n_rows / len(encoded))
         if limited is not settings:
             settings, provenance = limited, provenance.with_parameters(epochs=limited.params.epochs)
-            plan = plan_of(provenance.entropy, range(first, settings.size(data.n).n_members))
+            plan = plan_of(provenance.entropy, range(first, settings.size(n_rows).n_members))
 
     # Training, in memory or on chunks of all rows
-    own_variance, all_rows = settings.trains_variance(data.n), None
+    all_rows = None
     if data.sample is None or data.sample.is_complete:
         networks = train_folds(settings, encoded, plan)
     else:
@@ -176,7 +178,7 @@ def cross_fit_networks(
             chunks = files.enter_context(place.chunks(data.sample, encoding, known_inputs))
         passes = len(plan.names) * len(chunks) * size.epochs
         with stage("train"), _bar(passes) if params.verbose else nullcontext() as on_pass:
-            trained = chunks.train(settings, encoded, plan, data.sample.total / data.n, on_pass)
+            trained = chunks.train(settings, encoded, plan, data.sample.total / n_rows, on_pass)
         networks = fold_networks(trained, plan, own_variance=own_variance)
 
         def all_rows(model: FittedModel) -> HeldOutStatistics:
@@ -188,17 +190,17 @@ def cross_fit_networks(
     if former is not None:
         candidates = Candidates.in_use(former.networks, former.required_held_out()).join(candidates)
     elif needs_linear(*rows.X.shape) if isinstance(params.members, str) else "linear" in params.members:
-        if not data.is_complete:
+        if all_rows is not None:
             raise InvalidParameterError(
                 f"a linear member is fitted to at most {CHUNK_ROWS} rows, those that are kept in memory; got "
-                f"members={params.members!r} and {data.n} rows: use members='networks'"
+                f"members={params.members!r} and {n_rows} rows: use members='networks'"
             )
         candidates = fit_linear(encoded, plan, own_variance=own_variance).join(candidates)
     members, held_out, is_finite = network_members(candidates, inputs, targets, str(plain_parameter(params, "engine")))
     return CrossFit(
         reader,
         members,
-        finite_members(is_finite, members.names),
+        finite_members(is_finite, candidates.names),
         held_out,
         targets,
         provenance,

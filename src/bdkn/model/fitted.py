@@ -110,7 +110,7 @@ class FittedModel:
         with stage("combine"):
             useful, combination = select_and_combine(held_out, candidates, options, n_jobs)
         chosen, values = candidates[useful], None
-        if len(chosen) < len(members):
+        if len(chosen) < held_out.means.shape[1]:
             members, held_out = members[chosen], held_out[chosen]
         if targets.values is not None:
             values = learn_values(options, combination, targets, held_out)

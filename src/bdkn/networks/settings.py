@@ -6,7 +6,7 @@ import copy
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, Self
@@ -28,7 +28,6 @@ from bdkn.memory import check_memory
 from bdkn.networks.bins import PiecewiseLinear, n_binned_columns
 from bdkn.networks.engines import ENGINES, engine_for
 from bdkn.networks.job import (
-    Hook,
     Job,
     Task,
     Trained,
@@ -264,6 +263,7 @@ class NetworkSettings:
             check_number("each of n_bins", n_bins, low=0, whole=True)
         check_verbosity(params.verbose)
         check_n_jobs(params.n_jobs)
+        check_time_limit(getattr(params, "time_limit", None))
         if isinstance(params.engine, str):
             check_choice("engine", params.engine, ENGINES)
         elif not hasattr(params.engine, "train"):
@@ -338,53 +338,51 @@ class NetworkSettings:
         decay and encoding; ``row_numbers`` are the rows that each network is trained on (None: all rows).
         """
         size = self.size(len(rows))
-        groups = self._groups(size, rows, seeds, members, row_numbers)
-        tasks, numbers = [group.task for group in groups], [n for group in groups for n in group.numbers]
-        engine, place = engine_for(self.params.engine, tasks, self.params.n_jobs)
-        with self._progress(len(seeds), size.epochs, place) as on_epoch, stage("train"):
-            hook = renumbered(on_epoch, numbers)
-            parts = train_tasks(engine, tasks, n_jobs=self.params.n_jobs, on_epoch=hook)
-            found = [group.of_inputs(part) for group, part in zip(groups, parts, strict=True)]
-            return Trained.join(found, numbers) if len(found) > 1 else found[0]
-
-    def _groups(
-        self,
-        size: Size,
-        rows: Rows,
-        seeds: Seeds,
-        members: Sequence[int],
-        row_numbers: Sequence[RowSelection | None] | None,
-    ) -> list[_Group]:
-        """Return the networks, those with the same encoding of the inputs in one group."""
-        encodings, numbers_of = self._encodings(size, rows, members), dict[PiecewiseLinear | None, list[int]]()
+        encodings = self._encodings(size, rows, members)
+        numbers_of: dict[PiecewiseLinear | None, list[int]] = {}
         for number, h in enumerate(members):
             numbers_of.setdefault(encodings[h], []).append(number)
-        groups = []
-        for encoding, numbers in numbers_of.items():
-            jobs = self._jobs(
-                size,
-                rows.X.shape[1] + (0 if encoding is None else len(encoding)),
-                [seeds[number] for number in numbers],
-                [members[number] for number in numbers],
-                [None if row_numbers is None else row_numbers[number] for number in numbers],
-                size.hidden if encoding is None else size.hidden_encoded,
+        tasks = [
+            Task(
+                self._jobs(
+                    size,
+                    rows.X.shape[1],
+                    encoding,
+                    [seeds[number] for number in numbers],
+                    [members[number] for number in numbers],
+                    [None if row_numbers is None else row_numbers[number] for number in numbers],
+                ),
+                len(rows),
+                partial(_rows_for, rows, encoding),
             )
-            groups.append(_Group(numbers, encoding, Task(jobs, len(rows), partial(_encoded, rows, encoding))))
-        return groups
+            for encoding, numbers in numbers_of.items()
+        ]
+        engine, place = engine_for(self.params.engine, tasks, self.params.n_jobs)
+        order = [number for numbers in numbers_of.values() for number in numbers]
+        bar = training_progress(len(seeds), size.epochs, place=place) if self.params.verbose else nullcontext()
+        with bar as on_epoch, stage("train"):
+            parts = train_tasks(engine, tasks, n_jobs=self.params.n_jobs, on_epoch=renumbered(on_epoch, order))
+            found = [
+                part if encoding is None else replace(part, networks=with_encoding(encoding, part.networks))
+                for part, encoding in zip(parts, numbers_of, strict=True)
+            ]
+            return Trained.join(found, order) if len(found) > 1 else found[0]
 
     def jobs_of_member(self, rows: Rows, seeds: Seeds, member: int) -> tuple[PiecewiseLinear | None, list[Job]]:
         """Return the encoding of a member's inputs, learned from these rows, and a job for each of its networks."""
         size = self.size(len(rows))
         encoding = self._encodings(size, rows, [member])[member]
-        n_inputs = rows.X.shape[1] + (0 if encoding is None else len(encoding))
-        hidden = size.hidden if encoding is None else size.hidden_encoded
-        return encoding, self._jobs(size, n_inputs, seeds, [member] * len(seeds), [None] * len(seeds), hidden)
+        jobs = self._jobs(size, rows.X.shape[1], encoding, seeds, [member] * len(seeds), [None] * len(seeds))
+        return encoding, jobs
 
     def _encodings(self, size: Size, rows: Rows, members: Sequence[int]) -> dict[int, PiecewiseLinear | None]:
         """Return the encoding of each member's inputs: None where it sees the inputs as they are."""
-        turn = {h: size.n_bins[h // len(self._activations) % len(size.n_bins)] for h in {*members}}
+        n_activations = len(_in_turn("activation", self.params.activation))
+        turn = {h: size.n_bins[h // n_activations % len(size.n_bins)] for h in {*members}}
         columns = n_binned_columns(rows.X) if any(turn.values()) else 0
-        most = _most_bins(len(rows) if rows.counts is None else int(rows.counts.sum()), columns)
+        n_rows = len(rows) if rows.counts is None else int(rows.counts.sum())
+        added = _ADDED_INPUTS if n_rows <= _MANY_ROWS else _ADDED_INPUTS_MANY_ROWS
+        most = min(n_rows // _ROWS_PER_BIN, added // columns if columns else 0)
         bins = {h: min(k, most) for h, k in turn.items()}
         made = {k: PiecewiseLinear.fit(rows.X, k, rows.counts) for k in {*bins.values()} if k > 1}
         return {h: made.get(k) for h, k in bins.items()}
@@ -392,15 +390,36 @@ class NetworkSettings:
     def _jobs(
         self,
         size: Size,
-        n_inputs: int,
+        n_columns: int,
+        encoding: PiecewiseLinear | None,
         seeds: Seeds,
         members: Sequence[int],
         row_numbers: Sequence[RowSelection | None],
-        hidden: tuple[int, ...],
     ) -> list[Job]:
-        activations, decays = self._activations, self._decays
-        configs = [self._config(size, decay) for decay in decays]
-        specs = [NetworkSpec(n_inputs=n_inputs, hidden=hidden, activation=a) for a in activations]
+        """Return one job per seed, for networks that see their inputs through an encoding (None: as they are)."""
+        n_inputs = n_columns + (0 if encoding is None else len(encoding))
+        hidden = size.hidden if encoding is None else size.hidden_encoded
+        training = self.training
+        configs = [
+            TrainingConfig(
+                epochs=size.epochs,
+                batch_size=training.batch_size,
+                learning_rate=self.params.learning_rate,
+                schedule=training.schedule,
+                weight_decay=decay,
+                objective=self.params.objective,
+                beta=training.beta,
+                warmup_epochs=training.warmup_epochs,
+                validation_fraction=training.validation_fraction if training.early_stopping else 0.0,
+                patience=training.patience,
+                tol=training.tol,
+            )
+            for decay in _in_turn("weight_decay", self.params.weight_decay)
+        ]
+        specs = [
+            NetworkSpec(n_inputs=n_inputs, hidden=hidden, activation=activation)
+            for activation in _in_turn("activation", self.params.activation)
+        ]
         return [
             # Activations change fastest, so that every weight decay is used with each of them.
             Job(specs[h % len(specs)], configs[h // len(specs) % len(configs)], seed, numbers)
@@ -414,34 +433,8 @@ class NetworkSettings:
             and self.training.warmup_epochs < self.size(n_rows).epochs
         )
 
-    @property
-    def _activations(self) -> list[Any]:
-        return _in_turn("activation", self.params.activation)
-
-    @property
-    def _decays(self) -> list[Any]:
-        return _in_turn("weight_decay", self.params.weight_decay)
-
-    def _progress(self, n_networks: int, epochs: int, place: str) -> AbstractContextManager[Hook | None]:
-        return training_progress(n_networks, epochs, place=place) if self.params.verbose else nullcontext()
-
     def _hidden(self) -> tuple[int, ...]:
         return layer_sizes(self.params.hidden_layer_sizes, 'an integer, a list of them, or "auto"')
-
-    def _config(self, size: Size, weight_decay: float = 0.0) -> TrainingConfig:
-        return TrainingConfig(
-            epochs=size.epochs,
-            batch_size=self.training.batch_size,
-            learning_rate=self.params.learning_rate,
-            schedule=self.training.schedule,
-            weight_decay=weight_decay,
-            objective=self.params.objective,
-            beta=self.training.beta,
-            warmup_epochs=self.training.warmup_epochs,
-            validation_fraction=self.training.validation_fraction if self.training.early_stopping else 0.0,
-            patience=self.training.patience,
-            tol=self.training.tol,
-        )
 
 
 def within_limit(settings: NetworkSettings, rows: Rows, clock: Clock, rows_per_member: float) -> NetworkSettings:
@@ -459,27 +452,7 @@ def within_limit(settings: NetworkSettings, rows: Rows, clock: Clock, rows_per_m
     return limited
 
 
-def _most_bins(n_rows: int, n_columns: int) -> int:
-    """Return the largest number of bins per column for so many rows and columns with bins."""
-    added = _ADDED_INPUTS if n_rows <= _MANY_ROWS else _ADDED_INPUTS_MANY_ROWS
-    return min(n_rows // _ROWS_PER_BIN, added // n_columns if n_columns else 0)
-
-
-class _Group(NamedTuple):
-    """Networks with the same encoding of the inputs, by their numbers, and the task of training them."""
-
-    numbers: list[int]
-    encoding: PiecewiseLinear | None
-    task: Task
-
-    def of_inputs(self, trained: Trained) -> Trained:
-        """Return networks that were trained on encoded inputs as networks of the inputs."""
-        if self.encoding is None:
-            return trained
-        return replace(trained, networks=with_encoding(self.encoding, trained.networks))
-
-
-def _encoded(rows: Rows, encoding: PiecewiseLinear | None) -> Rows:
+def _rows_for(rows: Rows, encoding: PiecewiseLinear | None) -> Rows:
     """Return rows with the inputs that networks with an encoding are trained on."""
     return rows if encoding is None else replace(rows, X=encoding.transform(rows.X))
 
