@@ -15,7 +15,7 @@ PIP     = $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Texts are UTF-8 wherever tests read and write them.
 export PYTHONUTF8 = 1
 
-.PHONY: demo test lint types layers compile docs gallery architecture tests tests-avx2 stress bare paper bench clean \
+.PHONY: demo test lint types layers compile compile-avx2 docs gallery architecture tests tests-avx2 stress bare paper bench clean \
 	matrix release types-user hooks
 
 demo: $(VENV)/.demo

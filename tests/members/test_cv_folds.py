@@ -34,3 +34,15 @@ def test_no_row_is_left_out_twice():
 def test_everything_can_be_left_out():
     ((kept, left_out),) = Folds.everything(3)
     assert (kept.tolist(), left_out.tolist()) == ([], [0, 1, 2])
+
+
+@pytest.mark.parametrize("split", [([0.5], [1.5]), ([[0]], [[1]]), ([0], [1], [2]), [0, 1], 3])
+def test_a_split_is_a_pair_of_lists_of_row_numbers(split):
+    with pytest.raises(InvalidParameterError, match="got something else in place of a pair"):
+        Folds.of(4, [split])
+
+
+def test_folds_that_train_on_fewer_than_half_of_the_rows_are_noticed():
+    assert not Folds.of(7, [([0, 1, 2], [3]), ([3, 4, 5, 6], [0])]).trains_on_few  # all but one row, halved
+    assert Folds.of(8, [([0, 1, 2], [3]), ([3, 4, 5, 6], [0])]).trains_on_few
+    assert not Folds.of(8, [([0, 1, 2, 3], [4]), ([4, 5, 6, 7], [0])]).trains_on_few

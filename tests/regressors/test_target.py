@@ -147,6 +147,14 @@ def test_targets_between_0_and_1_have_no_upper_bound():
         assert settings.link(Rows(X[: len(targets)], targets)).support[1] == np.inf
 
 
+@pytest.mark.parametrize(("sign", "powers"), [(1.0, (0.0, 0.5)), (-1.0, (1.5, 2.0))])
+def test_powers_pull_in_the_longer_tail(sign, powers):
+    rng, X, f = signal(600, 0)
+    link = TargetSettings("auto", None, None).link(Rows(X, sign * (np.exp(f + 0.3 * rng.normal(size=600)) - 1.0)))
+    assert isinstance(link.link, YeoJohnsonLink)
+    assert link.link.power in powers
+
+
 @pytest.mark.parametrize("unit", [1e-12, 1e-8, 1e6])
 def test_the_choice_does_not_depend_on_the_unit(unit):
     settings, (X, y) = TargetSettings("auto", None, None), prices(600)

@@ -13,7 +13,8 @@ ended goes on where it was. Mutants that compute the same as the source are list
 ``mutation/equivalent.toml``, and those that are not worth a test in ``mutation/left.toml``; these count as survivors.
 A result of a former run is kept as long as neither the changed file nor the test that noticed the change differs.
 
-Only the tests of the four packages themselves count, not those that fit whole models. Hypothesis has 15 fixed examples.
+Only the tests of the packages themselves count (``TESTS``), hardly any that fit whole models. Hypothesis has 15 fixed
+examples.
 Needed beside the package: pytest, hypothesis and mpmath. Tests that need more, such as pandas, are left out.
 Source and tests must be those that lie beside this folder: PYTHONPATH=src.
 
@@ -49,8 +50,18 @@ from mutation.results import Results, first_outcomes, read_results, remember, st
 from mutation.session import FAILED, NOT_APPLIED, SURVIVED, TIMED_OUT, Tests, in_forks, with_tests  # noqa: E402
 from record import Found, Record, arguments, recording  # noqa: E402
 
-PACKAGES = ("inference", "predictive", "metrics", "persistence")
-TESTS = [*(f"tests/{package}" for package in PACKAGES), "tests/regressors/test_wrapped.py"]
+TESTS = {
+    "inference": ["tests/inference"],
+    "predictive": ["tests/predictive"],
+    "metrics": ["tests/metrics", "tests/regressors/test_wrapped.py"],
+    "storage": ["tests/persistence"],
+    "data": ["tests/members", "tests/tables", "tests/row_sources", "tests/blocks"],
+    "model": ["tests/members", *(f"tests/regressors/test_{name}.py" for name in ("density", "far_rows", "target"))],
+    "ensemble": ["tests/members", "tests/ensemble", "tests/blocks"],
+}
+"""Tests of each package."""
+
+PACKAGES = tuple(TESTS)
 EQUIVALENT = Path(__file__).parent / "mutation" / "equivalent.toml"
 LEFT = Path(__file__).parent / "mutation" / "left.toml"
 OUTCOMES = {SURVIVED: "survived", FAILED: "failed", NOT_APPLIED: "not applied", TIMED_OUT: "timed out"}
@@ -229,10 +240,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time (default 1)")
     parser.add_argument("--sample", type=float, default=1.0, help="share of the mutants, chosen at random (default 1)")
     parser.add_argument("--seed", type=int, default=0, help="of the random choice and order")
-    parser.add_argument("--modules", default=",".join(PACKAGES), help="packages (default: all four)")
+    parser.add_argument("--modules", default=",".join(PACKAGES), help="packages (default: all that have tests here)")
     parser.add_argument("--only", default="", help="part of the name of the files")
     parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"), help="file of the results")
-    parser.add_argument("--tests", nargs="+", help="folders of tests (default: those of the four packages)")
+    parser.add_argument("--tests", nargs="+", help="folders of tests (default: those of the packages)")
     parser.add_argument("--budget", type=float, default=20.0, help="most seconds of tests for one mutant (default 20)")
     parser.add_argument("--minutes", type=float, default=1e6, help="start no mutant after this many minutes")
     parser.add_argument("--again", action="store_true", help="first try those again that survived")
@@ -255,7 +266,8 @@ def main() -> None:
         )
         again = [mutant for mutant, _ in survivors(mutants, results)] if options.again else []
         todo = again + [mutant for mutant in chosen if mutant.key not in results]
-        folders = [str(SOURCE.parents[1] / folder) for folder in options.tests or TESTS]
+        of_packages = dict.fromkeys(folder for package in packages for folder in TESTS[package])
+        folders = [str(SOURCE.parents[1] / folder) for folder in options.tests or of_packages]
         with_tests(folders, lambda tests: try_all(tests, todo, options))
     report(mutants, options.out, write=options.write)
 

@@ -196,6 +196,17 @@ def test_target_statistics_of_a_row_are_shrunken_means_of_other_parts():
         assert low - 1e-12 <= means[row] <= high + 1e-12
 
 
+def test_numbers_of_rows_in_other_parts_are_scaled_to_those_of_all_rows():
+    codes, parts = ENCODER.code(FRAME), parts_of_rows(N, None)
+    street = FRAME["street"].astype("category").cat.codes.to_numpy()
+    inputs = ENCODER.learn(codes, RNG.normal(size=N) + street / 5.0)[1]
+    found = inputs[:, ENCODER.features.index("street: logarithm of the number of rows")]
+    for row in range(0, N, 10):
+        others = parts != parts[row]
+        expected = N / others.sum() * (street[others] == street[row]).sum()
+        assert np.expm1(found[row]) == pytest.approx(expected, rel=1e-5)
+
+
 def test_rows_of_one_set_are_in_one_part():
     sets = np.repeat(np.arange(40), 3)
     parts = parts_of_rows(120, sets).reshape(40, 3)

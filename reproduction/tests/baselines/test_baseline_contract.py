@@ -25,7 +25,7 @@ STOPPED = {cls: {"early_stopping": False} for cls in (LDBLLRegressor, MFVIRegres
 
 
 @pytest.mark.no_cover
-@parametrize_with_checks([quick(cls, random_state=None, **STOPPED.get(cls, {})) for cls in EVERY])
+@parametrize_with_checks([quick(cls, epochs=8, random_state=None, **STOPPED.get(cls, {})) for cls in EVERY])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 

@@ -11,10 +11,10 @@ from bdkn_paper import BLLRegressor, DKLRegressor, GPRegressor, LDBLLRegressor, 
 MODELS = [
     GPRegressor(),
     DKLRegressor(epochs=300),
-    BLLRegressor(epochs=300),
+    BLLRegressor(epochs=150),
     BLLRegressor(epochs=300, head="gaussian"),
     LDBLLRegressor(epochs=60),
-    MFVIRegressor(hidden_layer_sizes=20, learning_rate=0.02, batch_size=None, epochs=1500, early_stopping=False),
+    MFVIRegressor(hidden_layer_sizes=20, learning_rate=0.02, batch_size=None, epochs=700, early_stopping=False),
     VBLLRegressor(epochs=60, learning_rate=0.01),
 ]
 
