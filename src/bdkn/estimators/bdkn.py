@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self, cast, overload
+from typing import Any, Literal, Self, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,6 +51,8 @@ DENSITIES = ("auto", "student-t")
 NOTHING_TO_CHOOSE = "the data do not tell these members apart"
 """Note about members whose weights may as well be equal."""
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
 _REPLACING = threading.Lock()
 """Held while the model of a regressor is compared and replaced; never while anything is computed."""
 
@@ -60,6 +62,11 @@ def _holds_rows_out(model: object) -> bool:
     if getattr(model, "design", None) == "in-sample":
         raise AttributeError(NEEDS_HELD_OUT)
     return True
+
+
+def _if_rows_are_held_out(method: Method) -> Method:
+    """Return a method that models lack whose fit holds no rows out; type checkers see it as it is."""
+    return cast("Method", available_if(_holds_rows_out)(method))
 
 
 @with_inherited_docs
@@ -612,7 +619,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
                     self.model_ = after
                     return self
 
-    @available_if(_holds_rows_out)  # type: ignore[untyped-decorator]
+    @_if_rows_are_held_out
     def partial_fit(
         self,
         X: Table,

@@ -113,7 +113,8 @@ def restore_model(
                 must(all("model_" in vars(model) for model in own), "a member is not fitted")
             return made
         must(value.model in classes, f"there is no regressor {value.model!r:.80}")
-        cls, parameters = classes[value.model], _with_tuples(value.parameters)
+        cls: Any = classes[value.model]
+        parameters = _with_tuples(value.parameters)
         for name, parameter in parameters.items():
             _check_parameter(cls, name, parameter)
         for name, part in value.objects.items():
@@ -187,9 +188,9 @@ def _saved_member(name: str, model: Any) -> Any:
     if isinstance(model, CopiedModel):
         return model
     raise InvalidParameterError(
-        f"save writes numbers and no code; member {name!r}, a {type(model).__name__}, cannot be written as numbers: give "
-        "its class the methods to_arrays and from_arrays, leave it out with drop_members, or write the whole regressor "
-        "with joblib.dump"
+        f"save writes numbers and no code; member {name!r}, a {type(model).__name__}, cannot be written as numbers: "
+        "give its class the methods to_arrays and from_arrays, leave it out with drop_members, or write the whole "
+        "regressor with joblib.dump"
     )
 
 

@@ -34,8 +34,8 @@ class NetworkRegressor(ProbabilisticRegressor):
         Activation of the hidden layers. Members take several values in turn.
     objective : {"nll", "beta_nll", "mse"} or Objective, default="nll"
         The loss that a network minimises: the Gaussian negative log likelihood with a variance for each row; the same
-        with each row's gradient scaled by its variance to the power ``beta`` of ``training``; or the squared error. With
-        "mse" the variance of a network is its mean squared error, the same for every row.
+        with each row's gradient scaled by its variance to the power ``beta`` of ``training``; or the squared error.
+        With "mse" the variance of a network is its mean squared error, the same for every row.
     epochs : int or "auto", default="auto"
         Maximum number of passes over the rows. "auto" is 500; for more than 1000 rows, 500 times the square root of
         1000 over their number; for more than 4000, 250 times the fourth root of 4000 over their number.
