@@ -23,9 +23,9 @@ demo: $(VENV)/.demo
 
 # Compiling keeps one core busy; the checks that run nothing have the other one meanwhile.
 test: $(VENV)/.test
-	$(MAKE) -j 2 compile lint types layers docs
+	$(MAKE) -j 2 compile compile-avx2 types docs lint layers
 	$(RUN_TESTS)
-	$(MAKE) tests-avx2
+	$(RUN_TESTS_AVX2)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -63,12 +63,15 @@ compile: $(VENV)/.test
 tests: compile
 	$(RUN_TESTS)
 
-# Numbers must not depend on the width of vectors: the tests that compute most, as on a CPU without AVX-512. On such a
-# CPU there is nothing to do, since all tests were run so.
-tests-avx2: $(VENV)/.test
-	rm -rf .numba-avx2
-	$(BIN)/python tests/on_avx2.py -n 2 --dist worksteal -q tests/kernels tests/networks tests/inference tests/golden \
-		tests/training/test_fused.py tests/training/test_gradients.py
+# Numbers must not depend on the width of vectors: the tests of compiled loops, as on a CPU without AVX-512. On such a CPU
+# there is nothing to do, since all tests were run so.
+RUN_TESTS_AVX2 = $(BIN)/python tests/on_avx2.py -n 2 --dist worksteal -q
+
+compile-avx2: $(VENV)/.test
+	$(BIN)/python tests/on_avx2.py --compile
+
+tests-avx2: compile-avx2
+	$(RUN_TESTS_AVX2)
 
 # What is done to break the library, and how often it breaks: docs/reliability.md. Takes hours.
 stress: $(VENV)/.test $(VENV)/.release
@@ -98,6 +101,7 @@ bare:
 	$(PYTHON) -m venv .venv-bare
 	.venv-bare/$(SCRIPTS)/python -m pip --quiet --disable-pip-version-check install -c constraints.txt '.[test-core]'
 	.venv-bare/$(SCRIPTS)/python -c 'import importlib.util as u; assert not u.find_spec("torch"), "torch must not be there"'
+	.venv-bare/$(SCRIPTS)/python tests/compile_all.py
 	.venv-bare/$(SCRIPTS)/pytest -n 2 --dist worksteal tests
 
 # The experiments of the paper: see reproduction/README.md.

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 # How long an example takes depends on the machine, what else it does, and what must be compiled first. The same
 # examples are tried whenever the tests run; HYPOTHESIS_PROFILE=search tries others, and more of them, each time.
 ANY_SPEED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("any machine", **ANY_SPEED, derandomize=True, max_examples=50)
+settings.register_profile("any machine", **ANY_SPEED, derandomize=True, max_examples=25)
 settings.register_profile("search", **ANY_SPEED, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "any machine"))
 
@@ -32,7 +32,7 @@ def small_forests() -> Iterator[None]:
         yield
 
 
-_FOLLOWED_S = 0.25
+_FOLLOWED_S = 0.1
 """Seconds of the processor for which coverage follows one test function; its other cases run as fast as they can."""
 
 _followed: Counter[str] = Counter()

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from bdkn.environment import describe_machine
 from bdkn.inference import Posterior, Prior, Statistics, choose_prior_variance, log_evidence, posterior
-from bdkn.report.wording import describe_machine
 
 BLOCK = 100_000
 SIZES = (10**4, 10**5, 10**6, 10**7)

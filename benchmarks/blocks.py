@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from bdkn.report.wording import describe_machine
+from bdkn.environment import describe_machine
 
 RECORDS = Path(__file__).parent / "records"
 COLUMNS, NEW_ROWS, FILE_ROWS = 20, 200_000, 1_000_000

@@ -29,8 +29,8 @@ import numpy as np
 from bdkn import BDKNRegressor, DaskRows
 from bdkn.ensemble import cluster as cluster_chunks
 from bdkn.ensemble.cluster import PASSES_AT_ONCE
-from bdkn.estimators import in_blocks
-from bdkn.report.wording import describe_machine
+from bdkn.environment import describe_machine
+from bdkn.estimators import fitting
 from bdkn.stages import observe_stages
 from cluster_model import Costs, Fit, predicted
 from cluster_page import page, write
@@ -219,7 +219,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
-    in_blocks.CHUNK_ROWS = CHUNK_ROWS
+    fitting.CHUNK_ROWS = CHUNK_ROWS
     logging.getLogger("distributed").setLevel(logging.ERROR)
     record = measured(given.rows, [int(n) for n in given.workers.split(",")], given.repeats)
     print(page(record))

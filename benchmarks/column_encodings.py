@@ -29,8 +29,9 @@ from bdkn.data.rows import Rows
 from bdkn.data.scaling import Standardizer, TargetScaler
 from bdkn.ensemble.cross_fitting import predict_held_out, train_folds
 from bdkn.ensemble.held_out import HeldOut
-from bdkn.ensemble.selection import CombinationSettings, select_and_combine
+from bdkn.ensemble.selection import CombinationOptions, select_and_combine
 from bdkn.inference import Forecast
+from bdkn.networks import NetworkSettings
 from development_sets import BENCHMARK, LARGER, SMALL, training_rows
 
 RECORDS = Path(__file__).parent / "records"
@@ -79,7 +80,7 @@ def members(X: np.ndarray, y: np.ndarray, new: np.ndarray, n_bins: int) -> dict[
     """Return what the members with so many bins predict for held-out rows and for new ones, in scaled units."""
     few = len(y) <= FEW_ROWS
     model = bdkn.BDKNRegressor(random_state=0, n_jobs=1, n_bins=n_bins, n_members=12 if few else 6, weight_decay=DECAYS)
-    settings = model._settings()
+    settings = NetworkSettings.of(model)
     inputs = Standardizer.fit(Rows(X, y))
     rows = Rows(inputs.transform(X), TargetScaler.fit(y).transform(y))
     plan = FoldPlan.of(model, Splitting.plain(rows), 1000 + n_bins, range(settings.size(len(y)).n_members))
@@ -100,7 +101,7 @@ def scores(trained: dict[int, dict[str, np.ndarray]], parts: list[Part], y: np.n
         return np.concatenate([trained[bins][name].take(numbers, axis=-1) for bins, numbers in parts], axis=-1)
 
     held_out = HeldOut(joined("means"), joined("variances"), joined("fold_variance"), trained[parts[0][0]]["y"])
-    settings = CombinationSettings.of(bdkn.BDKNRegressor())
+    settings = CombinationOptions.of(bdkn.BDKNRegressor())
     used, combination = select_and_combine(held_out, np.arange(held_out.means.shape[1]), settings)
     dist = combination.predictive(Forecast.of(joined("new_means")[..., used], joined("new_variances")[..., used]))
     seconds = sum(float(trained[bins]["seconds"]) * len(some) / trained[bins]["means"].shape[1] for bins, some in parts)

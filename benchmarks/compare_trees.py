@@ -96,7 +96,7 @@ def main() -> None:
         rounds.append((found[given.old], found[given.new]))
         print(table(rounds), flush=True)
     if given.write:
-        from bdkn.report.wording import describe_machine
+        from bdkn.environment import describe_machine
 
         text = (
             "# Two source trees compared\n\n`python benchmarks/compare_trees.py OLD/src NEW/src --write`\n\nMachine: "

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bdkn.report.wording import describe_machine
+from bdkn.environment import describe_machine
 
 RECORDS = Path(__file__).parent / "records"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import bdkn
+from bdkn import CombinationOptions, TrainingOptions
 from variants import Found, Scores, page_head, run_variants, splits
 
 PLAIN = {"activation": "silu", "weight_decay": 0.0}
@@ -27,11 +28,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "design: in-sample, as in the paper": {"design": "in-sample"},
     "design: hold-out": {"design": "hold-out"},
     "prediction by members refitted on all rows": {"predict_with": "refit"},
-    "τ = 0, constant noise": {"tempering": 0.0},
-    "τ = 1, the members' variances": {"tempering": 1.0},
-    "the posterior's own tails": {"tails": "posterior"},
-    "all members, none left out": {"select_members": False},
-    "weights all but equal": {"prior_variance": 1e-10},
+    "τ = 0, constant noise": {"combination": CombinationOptions(tempering=0.0)},
+    "τ = 1, the members' variances": {"combination": CombinationOptions(tempering=1.0)},
+    "the posterior's own tails": {"combination": CombinationOptions(tails="posterior")},
+    "all members, none left out": {"combination": CombinationOptions(select_members=False)},
+    "weights all but equal": {"combination": CombinationOptions(prior_variance=1e-10)},
     "six members": {"n_members": 6},
     "twenty-four members": {"n_members": 24},
     "silu only": {"activation": "silu"},
@@ -40,17 +41,17 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "no weight decay": {"weight_decay": 0.0},
     "weight decay 1": {"weight_decay": 1.0},
     "silu without decay": PLAIN,
-    "early stopping": {**PLAIN, "early_stopping": True},
+    "early stopping": {**PLAIN, "training": TrainingOptions(early_stopping=True)},
     "β-NLL": {"objective": "beta_nll"},
-    "warm-up on squared error": {"warmup_epochs": 100},
-    "constant rate 0.001": {"schedule": "constant", "learning_rate": 1e-3},
+    "warm-up on squared error": {"training": TrainingOptions(warmup_epochs=100)},
+    "constant rate 0.001": {"training": TrainingOptions(schedule="constant"), "learning_rate": 1e-3},
     "rate 0.01": {"learning_rate": 0.01},
     "250 epochs": {"epochs": 250},
     "hidden (100, 100)": {"hidden_layer_sizes": (100, 100)},
     "hidden (50, 50, 50)": {"hidden_layer_sizes": (50, 50, 50)},
     "hidden (100,)": {"hidden_layer_sizes": (100,)},
-    "batches of 128": {"batch_size": 128},
-    "ten folds": {"n_folds": 10},
+    "batches of 128": {"training": TrainingOptions(batch_size=128)},
+    "ten folds": {"cv": 10},
 }
 
 

@@ -8,15 +8,15 @@ benchmarks/records/density.json and .md. Scores are means over two splits, and i
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from bdkn import BayesianStackingRegressor, BDKNRegressor
-from bdkn.data.folds import Splitting
+from bdkn.data.training_data import TrainingData
 from bdkn.predictive import Predictive
 from development_sets import LARGER, SMALL
 
@@ -52,10 +52,10 @@ def with_shape(
     alone: BDKNRegressor | BayesianStackingRegressor, X: np.ndarray, y: np.ndarray
 ) -> BDKNRegressor | BayesianStackingRegressor:
     """Return a model that was fitted to these rows with the Student-t alone, with the shape of predictions learned."""
-    splitting = Splitting.of(alone._all_rows(X, y, None, reset=False), warn=False)
-    mixed = alone._copy(alone.fitted_, density="auto")
-    combined = mixed._shaped(alone._combined, splitting.used_rows().X, splitting.sets)
-    return mixed._copy(replace(alone.fitted_, combined=combined))
+    mixed = copy.copy(alone).set_params(density="auto")
+    data = TrainingData.read(alone, X, y, former=alone.model_.reader)
+    mixed.model_ = alone.model_.with_density(data.encoded()[1].X, None, data.sets_of(None), alone.n_jobs)
+    return mixed
 
 
 def trial(X: np.ndarray, y: np.ndarray, split: int) -> dict[str, object]:

@@ -27,8 +27,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bdkn.data.rows import Rows
+from bdkn.environment import describe_machine
 from bdkn.networks import Job, NetworkSpec, TrainingConfig, get_engine
-from bdkn.report.wording import describe_machine
 
 MEMBERS, BATCH, RATE = 5, 32, 1e-3
 RECORDS = Path(__file__).parent / "records"
@@ -291,7 +291,7 @@ def bytes_of(field):
 
 X = np.random.default_rng(0).standard_normal((463715, 90), dtype=np.float32)
 y = X[:, 0] + X[:, 1]
-model = BDKNRegressor(epochs=1, early_stopping=False, design=sys.argv[1], random_state=0)
+model = BDKNRegressor(epochs=1, design=sys.argv[1], random_state=0)
 model.fit(X[:2000], y[:2000])
 before = bytes_of("VmRSS")
 Path("/proc/self/clear_refs").write_text("5")  # forget the highest mark reached so far

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import bdkn
-from bdkn.report.wording import describe_machine
+from bdkn.environment import describe_machine
 
 RECORDS = Path(__file__).parent / "records"
 ROWS, COLUMNS = 10_000, 20
@@ -123,7 +123,8 @@ def main() -> None:
     results["Student-t alone"] = measure(model.without_shape(), X, arguments.rounds)
     machine = describe_machine()
     options = f"--rounds {arguments.rounds} --epochs {arguments.epochs}"
-    about = f"{ROWS:,} rows of {COLUMNS} columns; {len(model.member_names_)} members of {model.n_folds} networks each."
+    folds = model.ensemble_.grid.n_folds
+    about = f"{ROWS:,} rows of {COLUMNS} columns; {len(model.member_names_)} members of {folds} networks each."
     text = table(machine, about, results)
     print(text)
     if arguments.write:

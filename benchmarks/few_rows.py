@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import bdkn
-from bdkn.report.wording import describe_machine
+from bdkn.environment import describe_machine
 
 RECORDS = Path(__file__).parent / "records"
 TEST_ROWS = 500

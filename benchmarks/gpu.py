@@ -30,11 +30,11 @@ from typing import Any
 import numpy as np
 
 import gpu_fits
+from bdkn.environment import describe_machine
 from bdkn.networks import Job, TrainingConfig
 from bdkn.networks.gpu.cuda import Device
 from bdkn.networks.gpu.engine import GPUEngine
 from bdkn.networks.gpu.prediction import gpu_packing_of
-from bdkn.report.wording import describe_machine
 from engine import Work
 from gpu_rivals import rivals
 

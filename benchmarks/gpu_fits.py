@@ -85,10 +85,12 @@ def random_rows(n: int, columns: int) -> tuple[Any, Any]:
     return X, np.tanh(X[:, 0] + X[:, 1] * X[:, 2]) + 0.3 * rng.normal(size=n)
 
 
+EVERY_MEMBER = bdkn.CombinationOptions(select_members=False)
+
 FITS: dict[str, tuple[int, int, dict[str, Any]]] = {
     "default fit, 45 730 x 9 (as Protein)": (45_730, 9, {}),
     "default fit, 463 715 x 90 (as Song)": (463_715, 90, {}),
-    "1000 members, 506 x 13 (as Boston)": (506, 13, {"n_members": 1000, "select_members": False}),
+    "1000 members, 506 x 13 (as Boston)": (506, 13, {"n_members": 1000, "combination": EVERY_MEMBER}),
 }
 """Rows, columns and parameters of whole fits."""
 

@@ -59,7 +59,7 @@ class Parts:
     @classmethod
     def of(cls, model: bdkn.BDKNRegressor, X: np.ndarray) -> Parts:
         """Return the parts for new rows."""
-        widening, combination, forecast = model._combined.widening, model.combination_, model._forecast(X)
+        widening, combination, forecast = model.model_.extrapolation, model.combination_, model.model_.forecast(X)
         ratio, change, _ = widening._far(X, np.ones(len(X), dtype=bool), joint=False)
         spread, G = combination.spread(forecast), squared_changes(widening, X)
         return cls(forecast, combination, ratio, gate(ratio), change, spread, G, widening.typical, widening.usual)
@@ -172,8 +172,8 @@ def fit(name: str, split: str, X: np.ndarray, y: np.ndarray, left_out: np.ndarra
     """Return the scores of all variants on the rows left out, with targets in scaled units."""
     warnings.simplefilter("ignore")
     model = bdkn.BDKNRegressor(**OPTIONS).fit(np.delete(X, left_out, axis=0), np.delete(y, left_out))
-    parts, target = Parts.of(model, X[left_out]), model._combined.targets.transform(y[left_out])
-    own = model._widened_forecast(X[left_out]).outside.variance
+    parts, target = Parts.of(model, X[left_out]), model.target_scaler_.transform(y[left_out])
+    own = model.model_.predict(X[left_out]).forecast.outside.variance
     np.testing.assert_allclose(
         formula(parts), own, err_msg="the default is not the formula of bdkn.model.extrapolation"
     )

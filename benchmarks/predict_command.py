@@ -30,7 +30,7 @@ import pandas as pd
 import pyarrow as pa
 
 import bdkn
-from bdkn.report.wording import describe_machine
+from bdkn.environment import describe_machine
 from bdkn.table_files import writing
 
 RECORDS = Path(__file__).parent / "records"

@@ -27,10 +27,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import bdkn
+from bdkn.environment import describe_machine
 from bdkn.networks import Networks, NetworkSpec, initial_networks
 from bdkn.networks.compiled import outputs_of, pack
 from bdkn.networks.mlp import exact_outputs
-from bdkn.report.wording import describe_machine
 
 RECORDS = Path(__file__).parent / "records"
 SPEC = NetworkSpec(n_inputs=4, hidden=(64, 64), activation="silu")

@@ -66,7 +66,7 @@ def drawn(draw: Draw, n: int = 2000) -> Rows:
 
 def leave_one_out(model: BDKNRegressor) -> float:
     """Return the leave-one-out score in the units of the target."""
-    slopes = model._combined.targets.log_derivative(model.held_out_.y)
+    slopes = model.target_scaler_.log_derivative(model.held_out_.y)
     return model.combination_.score + float(slopes.mean())
 
 

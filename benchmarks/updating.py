@@ -24,9 +24,9 @@ from sklearn.tree import DecisionTreeRegressor
 from threadpoolctl import threadpool_limits
 
 from bdkn import BayesianStackingRegressor
+from bdkn.environment import describe_machine
 from bdkn.inference import Absorbed, Forecast, combine
 from bdkn.metrics.monitoring import Wealth
-from bdkn.report.wording import describe_machine
 
 RECORDS = Path(__file__).parent / "records"
 Record = dict[str, Any]

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from bdkn.report.wording import describe_machine
+from bdkn.environment import describe_machine
 from development_sets import LARGER, SMALL, Rows
 
 RECORDS = Path(__file__).parent / "records"

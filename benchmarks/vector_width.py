@@ -24,13 +24,13 @@ import numba as nb
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from bdkn.environment import describe_machine
 from bdkn.networks import Job, TrainingConfig
 from bdkn.networks import fused as adam
 from bdkn.networks import fused as epochs
 from bdkn.networks import fused as step
 from bdkn.networks.fused import Run
 from bdkn.networks.job import JobRows, TrainingTable
-from bdkn.report.wording import describe_machine
 from engine import BASE, SHAPES, Work
 
 RECORDS = Path(__file__).parent / "records"

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import bdkn
-from bdkn.report.wording import describe_machine
+from bdkn.environment import describe_machine
 
 RECORDS = Path(__file__).parent / "records"
 TABLES = [
@@ -34,8 +34,8 @@ TABLES = [
     ("sparse", 200, 2000),
 ]
 MODELS: dict[str, dict[str, Any]] = {
-    "networks": {"linear_member": False},
-    "with a linear member": {"linear_member": True},
+    "networks": {"members": ("networks",)},
+    "with a linear member": {"members": ("networks", "linear")},
 }
 
 

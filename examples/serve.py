@@ -70,7 +70,7 @@ class Served:
         while served is None or served.digest != digest:  # the file may be replaced meanwhile
             digest = _digest(path)
             served = cls(bdkn.load(path), _digest(path))
-        value = 0.0 if getattr(served.model, "table_", None) is None else None
+        value = 0.0 if served.model.model_.reader.encoder is None else None
         served.answer({"rows": [[value] * served.model.n_features_in_]})
         return served
 

@@ -1,4 +1,7 @@
-"""Run tests as on a CPU with 256-bit vectors: python tests/on_avx2.py [arguments of pytest].
+"""Run the tests whose numbers depend on vectors as on a CPU with 256-bit vectors.
+
+    python tests/on_avx2.py --compile              compile the inner loops for such a CPU, and keep the code on disk
+    python tests/on_avx2.py [options of pytest]    run the tests
 
 Libraries choose their code by the CPU, and most CPUs have no AVX-512. NumPy, OpenBLAS, PyTorch and Numba read the
 variables set here when they are loaded, so the tests need a process of their own.
@@ -13,6 +16,26 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
+
+TESTS = (
+    "tests/golden",
+    "tests/inference/test_conjugate.py",
+    "tests/inference/test_exact_combination.py",
+    "tests/inference/test_kernel.py",
+    "tests/inference/test_rowwise.py",
+    "tests/kernels/test_copy.py",
+    "tests/kernels/test_elementary.py",
+    "tests/kernels/test_grown_trees.py",
+    "tests/kernels/test_product.py",
+    "tests/networks",
+    "tests/predictive/test_student_mixture.py",
+    "tests/training/test_fused.py",
+    "tests/training/test_gradients.py",
+)
+"""Tests of compiled loops, and of products of matrices, against references; and of whole fits, against golden files."""
+
+ANY_CPU = "tests/kernels/test_product.py::test_vectors_are_those_of_the_cpu_that_numba_compiles_for"
+"""A test that starts processes for CPUs of several kinds: it is the same on each."""
 
 
 def environment() -> dict[str, str]:
@@ -30,7 +53,7 @@ def environment() -> dict[str, str]:
 
 
 def main() -> int:
-    """Run pytest unless this CPU cannot or always does; return its exit status."""
+    """Compile or run the tests, unless this CPU cannot or always does; return the exit status."""
     features = llvm.get_host_cpu_features()
     if not features.get("avx2", False):
         print("tests on AVX2: skipped, as this CPU does not have it")
@@ -38,9 +61,10 @@ def main() -> int:
     if not features.get("avx512f", False):
         print("tests on AVX2: skipped, as this CPU has no AVX-512 to hide: `make tests` has run them with AVX2")
         return 0
-    narrow = os.environ | environment()
-    subprocess.run([sys.executable, Path(__file__).with_name("compile_all.py")], env=narrow, check=True)
-    return subprocess.run([sys.executable, "-m", "pytest", *sys.argv[1:]], env=narrow, check=False).returncode
+    command = [sys.executable, "-m", "pytest", "--deselect", ANY_CPU, *sys.argv[1:], *TESTS]
+    if "--compile" in sys.argv:
+        command = [sys.executable, str(Path(__file__).with_name("compile_all.py"))]
+    return subprocess.run(command, env=os.environ | environment(), check=False).returncode
 
 
 if __name__ == "__main__":

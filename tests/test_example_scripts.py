@@ -28,7 +28,8 @@ def test_eight_methods_on_one_curve(tmp_path, capsys):
 def test_width_over_two_columns(tmp_path, capsys):
     example = runpy.run_path(str(FOLDER / "plot_width.py"))
     for name in ("BDKN", "Deep ensemble"):
-        example["MODELS"][name].set_params(epochs=3)
+        example["MODELS"][name].set_params(n_members=2, epochs=3)
+    example["TREES"][0][1].set_params(n_estimators=10)
     example["MODELS"]["Stack of trees"].set_params(members=example["TREES"][:1])
     example["main"](tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 10_000

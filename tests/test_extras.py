@@ -32,7 +32,7 @@ import numpy as np
 import bdkn
 X = np.random.default_rng(0).normal(size=(40, 2))
 y = X[:, 0] + 0.1 * X[:, 1]
-settings = {"n_members": 2, "n_folds": 2, "epochs": 2, "random_state": 0}
+settings = {"n_members": 2, "cv": 2, "epochs": 2, "random_state": 0}
 """
 
 USES = {

@@ -241,10 +241,10 @@ for one in pkgutil.walk_packages(bdkn.__path__, "bdkn."):
         except ImportError as error:
             assert error.name in TORCH, error
 X = np.random.default_rng(0).normal(size=(40, 2))
-model = bdkn.BDKNRegressor(n_members=2, n_folds=2, epochs=2, density="student-t", random_state=0).fit(X, X[:, 0])
+model = bdkn.BDKNRegressor(n_members=2, cv=2, epochs=2, density="student-t", random_state=0).fit(X, X[:, 0])
 model.save("model.bdkn")
 assert np.array_equal(bdkn.load("model.bdkn").predict(X), model.predict(X))
-from bdkn.report.wording import describe_machine
+from bdkn.environment import describe_machine
 describe_machine()
 from bdkn.table_files import read_table
 pandas.DataFrame({"a": [1.0, 2.0], "b": ["x", "ü"]}).to_csv("table.csv", encoding="utf-8", lineterminator="\\r\\n")

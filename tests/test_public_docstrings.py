@@ -11,7 +11,15 @@ import pytest
 
 from bdkn.estimators import REGRESSORS
 
-PACKAGES = ("bdkn", "bdkn.inference", "bdkn.metrics", "bdkn.plots", "bdkn.predictive", "bdkn.testing")
+PACKAGES = (
+    "bdkn",
+    "bdkn.analysis.inspection",
+    "bdkn.inference",
+    "bdkn.metrics",
+    "bdkn.plots",
+    "bdkn.predictive",
+    "bdkn.testing",
+)
 
 EXTRAS = {"bdkn.DaskRows": "dask", "bdkn.TorchEngine": "torch"}
 """Packages that the examples of some names need."""

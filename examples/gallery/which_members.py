@@ -24,7 +24,8 @@ members = [
     ("neighbours", KNeighborsRegressor(5)),
     ("a guess", lambda X: X[:, 2] ** 2),
 ]
-stack = BayesianStackingRegressor(members, combination=CombinationOptions(select_members=False), density="student-t", random_state=0)
+everyone = CombinationOptions(select_members=False)
+stack = BayesianStackingRegressor(members, combination=everyone, density="student-t", random_state=0)
 stack.fit(X[:200], y[:200])
 
 # %%

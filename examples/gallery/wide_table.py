@@ -17,8 +17,8 @@ X = rng.normal(size=(580, 200))
 y = X[:, 0] - 2 * X[:, 1] + 0.5 * X[:, 2] + 0.5 * rng.normal(size=580)
 settings = {"effort": "fast", "epochs": 30, "density": "student-t", "random_state": 0}
 
-for name, linear in (("with a linear member", "auto"), ("networks alone", False)):
-    model = BDKNRegressor(linear_member=linear, **settings).fit(X[:80], y[:80])
+for name, members in (("with a linear member", "networks"), ("networks alone", ("networks",))):
+    model = BDKNRegressor(members, **settings).fit(X[:80], y[:80])
     dist = model.predict_dist(X[80:])
     print(f"{name}: RMSE {rmse(y[80:], dist):.2f}, 90 % intervals contain {coverage(y[80:], dist, 0.9):.0%}")
 

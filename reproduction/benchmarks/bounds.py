@@ -23,7 +23,7 @@ import torch
 from pyro.infer import Trace_ELBO
 
 from bdkn.data.rows import Rows
-from bdkn.report.wording import describe_machine
+from bdkn.environment import describe_machine
 from bdkn_paper.baselines.feature_map import FeatureMap
 from bdkn_paper.baselines.learners.descent import descend
 from bdkn_paper.baselines.learners.features import TorchFeatures

@@ -99,7 +99,7 @@ def main() -> None:
         threads = {"OMP_NUM_THREADS": str(given.threads), "OPENBLAS_NUM_THREADS": str(given.threads)}
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | threads)
     warnings.simplefilter("ignore")
-    from bdkn.report.wording import describe_machine
+    from bdkn.environment import describe_machine
 
     methods = {
         name: make for name, make in contenders(given.threads).items() if not given.methods or name in given.methods

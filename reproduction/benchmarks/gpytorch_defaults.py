@@ -25,8 +25,8 @@ import torch
 
 import bdkn
 from bdkn.data.scaling import Standardizer, TargetScaler
+from bdkn.environment import describe_machine
 from bdkn.predictive import Gaussian
-from bdkn.report.wording import describe_machine
 from bdkn_paper.data import load_dataset, split
 
 RESULTS = Path(__file__).parent.parent / "results"

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bdkn.report.wording import describe_machine
+from bdkn.environment import describe_machine
 from bdkn_paper.store import records
 
 ROOT = Path(__file__).parents[1]

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import bdkn
-from bdkn.report.wording import describe_machine
+from bdkn.environment import describe_machine
 from bdkn_paper import data
 
 RESULT = Path(__file__).parent.parent / "results" / "prediction_cost.md"

@@ -63,7 +63,9 @@ def run(name: str, split: int, rivals: Sequence[str]) -> dict[str, dict[str, flo
     table, part = data.load_dataset(name), data.split(name, split)
     X, y = table.X[part.train], table.y[part.train]
     members = [(rival, Rival(rival=rival, random_state=split)) for rival in rivals]
-    stack = bdkn.BayesianStackingRegressor(members, random_state=split, combination=bdkn.CombinationOptions(select_members=False)).fit(X, y)
+    stack = bdkn.BayesianStackingRegressor(
+        members, random_state=split, combination=bdkn.CombinationOptions(select_members=False)
+    ).fit(X, y)
     found = contenders(stack, table.X[part.test], y)
     return {title: metrics(table.y[part.test], dist) for title, dist in found.items()}
 

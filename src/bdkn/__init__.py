@@ -8,16 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bdkn.analysis.wrapped import (
-        cross_val_predict_dist,
-        expected_cost,
-        optimal_order,
-        predict_above,
-        predict_dist,
-        predict_interval,
-        predict_quantiles,
-        predict_std,
-    )
     from bdkn.data.dask_rows import DaskRows
     from bdkn.data.folds import RowNumberFolds
     from bdkn.data.parquet import ParquetRows
@@ -36,6 +26,16 @@ if TYPE_CHECKING:
         RepeatedRowsWarning,
     )
     from bdkn.estimators import BayesianStackingRegressor, BDKNRegressor, DeepEnsembleRegressor, load
+    from bdkn.functions import (
+        cross_val_predict_dist,
+        expected_cost,
+        optimal_order,
+        predict_above,
+        predict_dist,
+        predict_interval,
+        predict_quantiles,
+        predict_std,
+    )
     from bdkn.metrics import Monitor, MonitorReport, calibration_error, coverage, crps, neg_crps, neg_nll, nll, rmse
     from bdkn.model.updating import RowStatistics
     from bdkn.networks.settings import TrainingOptions
@@ -117,7 +117,7 @@ _HOME = {
     ),
     "bdkn.predictive": ("Gaussian", "GaussianMixture", "StudentT"),
     "bdkn.estimators": ("BDKNRegressor", "BayesianStackingRegressor", "DeepEnsembleRegressor", "load"),
-    "bdkn.analysis.wrapped": (
+    "bdkn.functions": (
         "cross_val_predict_dist",
         "expected_cost",
         "optimal_order",

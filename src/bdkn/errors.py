@@ -338,3 +338,17 @@ def no_extrapolation_warnings() -> Iterator[None]:
 def warns_of_extrapolation() -> bool:
     """Return whether predictions issue ``OutsideDataWarning``."""
     return not _is_inner_model.get()
+
+
+@contextmanager
+def parquet_errors(place: str) -> Iterator[None]:
+    """Convert errors of Arrow to an error that names the file."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InvalidParameterError(
+            f"{place} cannot be read as Parquet ({reason}); it is damaged, incomplete or of another kind"
+        ) from error

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import bdkn
-from bdkn import ArrayRows, BDKNRegressor, CombinationOptions, RowNumberFolds
+from bdkn import ArrayRows, BDKNRegressor, CombinationOptions, RowNumberFolds, TrainingOptions
 from bdkn.data.sample import draw_sample
 from bdkn.errors import InvalidParameterError
-from bdkn.estimators import in_blocks
+from bdkn.estimators import fitting
 
 SMALL = {"n_members": 4, "epochs": 6, "n_bins": (0, 4), "random_state": 0, "density": "student-t", "target": "identity"}
 
@@ -32,7 +32,7 @@ class InBlocks(ArrayRows):
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Let a chunk, and the sample, have 150 rows."""
-    monkeypatch.setattr(in_blocks, "CHUNK_ROWS", 150)
+    monkeypatch.setattr(fitting, "CHUNK_ROWS", 150)
 
 
 def same(one, other, X):
@@ -58,7 +58,7 @@ def test_weights_and_a_refit_are_those_of_a_fit_in_memory():
     assert same(memory, BDKNRegressor(**given).fit(ArrayRows(X, y, weights)), X)
 
 
-@pytest.mark.parametrize("given", [{}, {"design": "hold-out", "holdout_fraction": 0.3}, {"predict_with": "refit"}])
+@pytest.mark.parametrize("given", [{}, {"design": "hold-out", "cv": 0.3}, {"predict_with": "refit"}])
 def test_many_rows_give_the_same_bits_in_blocks_of_any_size(small_chunks, given):
     X, y = table()
     models = [BDKNRegressor(**SMALL, **given).fit(InBlocks(X, y).of_size(size)) for size in (7, 150, 600)]
@@ -88,8 +88,9 @@ def test_all_rows_left_out_are_counted_and_the_weights_are_those_of_all(small_ch
 
 def test_statistics_of_chunks_are_those_of_all_rows_at_once(small_chunks):
     X, y = table()
-    model = BDKNRegressor(**SMALL, combination=CombinationOptions(prior_variance=1.0, tempering=0.5)).fit(ArrayRows(X, y))
-    ensemble, left_out = model.ensemble_, model._combined.left_out
+    options = CombinationOptions(prior_variance=1.0, tempering=0.5)
+    model = BDKNRegressor(**SMALL, combination=options).fit(ArrayRows(X, y))
+    ensemble, all_rows = model.ensemble_, model.model_.all_rows
     folds = [list(RowNumberFolds(5, seed).split(X)) for seed in _fold_seeds(4)]
     members = [int(name.split()[1]) - 1 for name in ensemble.names]
     means, variances = ensemble.by_fold(X)
@@ -100,12 +101,12 @@ def test_statistics_of_chunks_are_those_of_all_rows_at_once(small_chunks):
     pooled = v.mean(axis=1) + Phi.var(axis=1)
     scaled = ensemble.targets.transform(y)
     A = np.column_stack([Phi, np.ones(len(y)), scaled]) / pooled[:, None] ** 0.25
-    stats = left_out.statistics
+    stats = all_rows.statistics
     H = stats.n_weights
     root = stats.root.copy()
     root[:, H] += root[:, :H] @ stats.ref
     assert np.allclose(root.T @ root, A.T @ A, rtol=1e-9, atol=1e-9)
-    assert left_out.noise == pytest.approx(np.sum(pooled**0.5), rel=1e-12)
+    assert all_rows.noise == pytest.approx(np.sum(pooled**0.5), rel=1e-12)
 
 
 def _fold_seeds(n):
@@ -165,11 +166,11 @@ def test_targets_beyond_those_of_the_sample_need_no_link_of_the_sample(small_chu
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"design": "in-sample", "prior_variance": "paper"}, "leaves out none"),
-        ({"early_stopping": True}, "without early stopping"),
+        ({"design": "in-sample"}, "leaves out none"),
+        ({"training": TrainingOptions(early_stopping=True)}, "without early stopping"),
         ({"engine": "reference"}, "by the engine 'fused'"),
         ({"cv": [([0], [1])]}, "functions of their numbers"),
-        ({"linear_member": True}, "use linear_member='auto'"),
+        ({"members": ("networks", "linear")}, "use members='networks'"),
     ],
 )
 def test_what_blocks_cannot_do_is_said(small_chunks, given, message):

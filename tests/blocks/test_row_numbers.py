@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bdkn import RowNumberFolds
 from bdkn.data.rows import Rows
 from bdkn.data.sample import MemberFolds, chunk_of, draw_sample, fold_of, group_numbers, is_held_out, mixed
-from bdkn.ensemble.chunks import RowNumberFolds
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**31))

@@ -60,7 +60,7 @@ def test_the_session_of_the_guide_runs(tmp_path, monkeypatch, run):
         else:
             said.append(run_in_shell(block, environment))
     assert any(map(is_plain, blocks))
-    assert "rows left out of training" in "".join(said)
+    assert "held-out rows" in "".join(said)
     assert "Rows predicted worst" in "".join(said)
     made = sorted(path.name for path in (tmp_path / "here").iterdir())
     assert made == ["compared.png", "flats.bdkn", "flats.csv", "piped.csv", "predicted.csv", "sold.csv"]

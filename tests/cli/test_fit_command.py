@@ -6,24 +6,24 @@ import pytest
 from flats_table import mixed_table
 
 import bdkn
-from bdkn.cli.fit import Estimate, left_out_estimate
+from bdkn.cli.fit import Estimate, Training, held_out_estimate
 from bdkn.predictive import Gaussian
 
 
 def test_a_fit_ends_with_an_honest_estimate(home):
     lines = (home / "fit.txt").read_text().splitlines()
-    assert lines[0] == "Estimated from rows that were left out of training in turn (119 rows):"
+    assert lines[0] == "Estimated from rows that were held out of training in turn (119 rows):"
     assert lines[1].startswith("  Half of the predictions of 'price' are off by less than ")
     assert "smaller than that of predicting the mean for every row (R² = 0." in lines[2]
-    assert " of 119 rows left out of training (" in lines[3]
-    assert ") lay inside their 90% interval, which is " in lines[3]
+    assert " of 119 held-out rows (" in lines[3]
+    assert ") lie inside their 90% interval, which is " in lines[3]
     assert "NLL" in lines[4]
     assert lines[5] == f"Model: {home / 'flats.bdkn'}"
 
 
-def test_the_estimate_is_that_of_rows_left_out_one_at_a_time(home):
+def test_the_estimate_is_that_of_leave_one_out(home):
     model = bdkn.load(home / "flats.bdkn")
-    found = left_out_estimate(model, 0.9)
+    found = held_out_estimate(model, 0.9)
     curve = model.member_curve()
     assert found.rmse == pytest.approx(curve["rmse"][-1], rel=1e-6)
     assert found.nll == pytest.approx(-curve["log_score"][-1], rel=1e-6)
@@ -35,7 +35,9 @@ def test_numbers_of_an_estimate():
     found = Estimate.of(y, Gaussian(y + 1.0, np.full(4, 0.5)), 0.9, "By hand")
     assert (found.rmse, found.typical_error, found.coverage) == (1.0, 1.0, 0.0)
     assert found.r2 == pytest.approx(1 - 1 / 5)
-    assert "0 of 4 rows (0.0%) lay inside their 90% interval" in found.sentences("y")[3]
+    assert "0 of 4 rows (0.0%) lie inside their 90% interval" in found.sentences("y")[3]
+    uneven = Estimate.of(y, Gaussian(y + np.array([0.0, 1.0, 2.0, -9.0]), np.full(4, 0.5)), 0.9, "By hand")
+    assert (uneven.rmse, uneven.typical_error) == (pytest.approx(np.sqrt(86 / 4)), 1.5)  # half of the errors are less
     worse = Estimate.of(y, Gaussian(np.full(4, 100.0), np.full(4, 0.5)), 0.9, "By hand")
     assert "predicting the mean for every row is as good" in worse.sentences("y")[2]
 
@@ -99,8 +101,33 @@ def test_a_deep_ensemble_is_judged_by_a_fifth_of_the_rows(home, run, tmp_path):
     words = ("fit", home / "flats.csv", "--target", "price", "--features", "area", "--method", "deep-ensemble")
     result = run(*words, "--out", tmp_path / "m.bdkn", "-q")
     assert result.exit_code == 0, result.output
-    assert "Estimated from a fifth of the rows, left out of a fit for this purpose (23 rows):" in result.stdout
+    assert "Estimated from a fifth of the rows, held out of a fit for this purpose (23 rows):" in result.stdout
     assert type(bdkn.load(tmp_path / "m.bdkn")).__name__ == "DeepEnsembleRegressor"
+
+
+def test_a_stack_is_judged_by_its_held_out_rows(home, run, tmp_path, monkeypatch):
+    """It is fitted with the same options as networks, and its page explains why it has no what-if."""
+    from sklearn.linear_model import Ridge
+
+    seen, former = {}, Training.regressor
+
+    def regressor(self):
+        seen["model"] = former(self).set_params(estimators=[("ridge", Ridge()), ("strong", Ridge(100.0))])
+        return seen["model"]
+
+    monkeypatch.setattr(Training, "regressor", regressor)
+    words = ("--target", "price", "--drop", "id,district", "--method", "stack", "--out", tmp_path / "m.bdkn")
+    result = run("fit", home / "flats.csv", *words, "--time", "built", "--lower", 0, "--time-limit", 60, "-q")
+    assert result.exit_code == 0, result.output
+    made = seen["model"]
+    assert (type(made.cv).__name__, made.lower, made.time_limit) == ("TimeSeriesSplit", 0.0, 60.0)
+    assert "Estimated from rows that were held out of training in turn" in result.stdout
+    model = bdkn.load(tmp_path / "m.bdkn")
+    assert model.member_names_ == ("ridge", "strong")
+    predicted = run("predict", tmp_path / "m.bdkn", home / "flats.csv", "--out", tmp_path / "predicted.csv")
+    assert predicted.exit_code == 0, predicted.output
+    assert run("report", tmp_path / "m.bdkn", home / "flats.csv", "--out", tmp_path / "m.html").exit_code == 0
+    assert "The what-if is omitted: its members are not networks" in (tmp_path / "m.html").read_text("utf-8")
 
 
 WRONG = {
@@ -111,12 +138,18 @@ WRONG = {
     ("--target", "built"): "column 'built' holds dates",
     ("--target", "price", "--features", "price"): "--features must not contain the target",
     ("--target", "price", "--drop", "idd"): "each column in --drop must be one of",
-    ("--target", "price", "--method", "stack"): "--method stack cannot be written to a model file",
     ("--target", "price", "--method", "forest"): "--method must be one of 'bdkn', 'deep-ensemble', 'stack'",
     ("--target", "price", "--effort", "most"): "--effort must be one of 'fast', 'balanced', 'best'",
     ("--target", "price", "--time", "district"): "--time must name a column of dates, such as 2024-03-31, or numbers",
     ("--target", "price", "--time", "built", "--groups", "district"): "--time and --groups cannot both",
-    ("--target", "price", "--method", "deep-ensemble", "--lower", "0"): "--lower and --upper need --method bdkn",
+    (
+        "--target",
+        "price",
+        "--method",
+        "deep-ensemble",
+        "--lower",
+        "0",
+    ): "--lower and --upper need --method bdkn or stack",
     ("--target", "price", "--jobs", "0"): "--jobs must be an integer other than 0",
     (
         "--target",

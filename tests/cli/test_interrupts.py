@@ -45,7 +45,7 @@ def test_interrupting_a_fit_keeps_the_former_model(home, tmp_path):
 
 def test_interrupting_a_prediction_leaves_no_file(home, tmp_path):
     lines = (home / "flats.csv").read_text().splitlines(keepends=True)
-    (tmp_path / "flats.csv").write_text(lines[0] + "".join(lines[1:]) * 20_000)
+    (tmp_path / "flats.csv").write_text(lines[0] + "".join(lines[1:]) * 3_000)
     (tmp_path / "model.bdkn").write_bytes((home / "flats.bdkn").read_bytes())
     process = start(tmp_path, ["predict", "model.bdkn", "flats.csv", "--out", "out.csv"])
     wait_for(lambda: any(item.name.startswith(".out.csv") for item in tmp_path.iterdir()), process)

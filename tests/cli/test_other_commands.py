@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 import bdkn
-from bdkn.cli import explain
 from bdkn.metrics import coverage, crps
 from bdkn.table_files import read_table
 
@@ -75,7 +74,7 @@ def test_update_judges_new_rows_and_absorbs_them(home, run, tmp_path, monkeypatc
     result = run(*words)
     assert result.exit_code == 0, result.output
     assert calls == [(119, 119, 0.9)]
-    assert "The new rows, before they were absorbed (119 rows):" in result.stdout
+    assert "The new rows, before the model learned from them (119 rows):" in result.stdout
     assert "noise (standard deviation)" in result.stdout
     assert bdkn.load(tmp_path / "new.bdkn").made_["absorbed"] == ["119 rows of flats.csv"]
 
@@ -119,11 +118,6 @@ def test_explain_shows_what_columns_add(home, run, monkeypatch):
     assert [row["column"] for row in found["columns"]] == ["area", "rooms"]
     assert seen == [(1, 120, {"max_rows": 100, "random_state": 3}), (120, 120, {"max_rows": 100, "random_state": 0})]
     assert "--row must be at most 120" in run(*words, "--row", 121).stderr
-
-
-def test_models_that_cannot_be_explained():
-    with pytest.raises(bdkn.InvalidParameterError, match="got a object"):
-        explain.explainable(object())
 
 
 def test_report_calls_the_page(home, run, tmp_path, monkeypatch):

@@ -210,6 +210,6 @@ def test_models_without_names_or_files_that_are_no_models(home, run, tmp_path):
     bdkn.BDKNRegressor(n_members=2, epochs=2, random_state=0).fit(X, X[:, 0]).save(tmp_path / "array.bdkn")
     result = run("predict", tmp_path / "array.bdkn", home / "flats.csv")
     assert result.exit_code == 2
-    assert "the model must know the names of its columns" in result.stderr
+    assert "the model must have the names of its columns" in result.stderr
     assert "there is no model file" in run("predict", tmp_path / "none.bdkn", home / "flats.csv").stderr
     assert "cannot be read as a bdkn model" in run("predict", home / "flats.csv", home / "flats.csv").stderr

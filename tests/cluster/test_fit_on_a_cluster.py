@@ -14,12 +14,12 @@ import workers
 from bdkn import BayesianStackingRegressor, BDKNRegressor, DaskRows
 from bdkn.ensemble import cluster as cluster_chunks
 from bdkn.errors import InvalidParameterError
-from bdkn.estimators import in_blocks
+from bdkn.estimators import fitting
 
 dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
 
-SMALL = {"n_members": 2, "n_folds": 2, "epochs": 3, "n_bins": (0, 4), "random_state": 0, "density": "student-t"}
+SMALL = {"n_members": 2, "cv": 2, "epochs": 3, "n_bins": (0, 4), "random_state": 0, "density": "student-t"}
 PASSES = 2 * 3 * 3  # members, epochs, chunks
 
 
@@ -40,7 +40,7 @@ NAMES = {"sample_weight": "weight", "groups": "house"}
 def small_chunks():
     """Let a chunk, and the sample, have 110 rows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(in_blocks, "CHUNK_ROWS", 110)
+        patch.setattr(fitting, "CHUNK_ROWS", 110)
         yield
 
 
@@ -66,7 +66,7 @@ def same(one, other):
 
 
 def on_passes(monkeypatch, call):
-    monkeypatch.setattr(in_blocks, "_progress", lambda settings, passes: nullcontext(call))
+    monkeypatch.setattr(fitting, "_bar", lambda passes: nullcontext(call))
 
 
 @pytest.mark.parametrize(("n_partitions", "threads"), [(1, 2), (5, 0)])
@@ -75,7 +75,7 @@ def test_any_partition_gives_the_bits_of_one_machine(client, on_one_machine, mon
     on_passes(monkeypatch, made.append)
     monkeypatch.setattr(cluster_chunks, "ENOUGH", threads)  # members whole, or divided by folds
     frame = dd.from_pandas(FRAME, npartitions=n_partitions)
-    model = BDKNRegressor(**SMALL).fit(DaskRows(frame, "price", **NAMES))
+    model = BDKNRegressor(**SMALL, verbose=1).fit(DaskRows(frame, "price", **NAMES))
     assert same(model, on_one_machine)
     assert model.evidence_ == on_one_machine.evidence_
     assert sum(made) == PASSES
@@ -91,7 +91,7 @@ def test_a_worker_that_dies_while_networks_train_changes_nothing(client, on_one_
 
     on_passes(monkeypatch, kill_once)
     monkeypatch.setattr(cluster_chunks, "PASSES_AT_ONCE", 2)
-    model = BDKNRegressor(**SMALL).fit(dd.from_pandas(FRAME, npartitions=3), "price", **NAMES)
+    model = BDKNRegressor(**SMALL, verbose=1).fit(dd.from_pandas(FRAME, npartitions=3), "price", **NAMES)
     assert same(model, on_one_machine)
     assert len(killed) == 1
 
@@ -125,7 +125,7 @@ def test_an_interrupt_cancels_what_runs(client, monkeypatch):
 
     on_passes(monkeypatch, interrupt)
     with pytest.raises(KeyboardInterrupt):
-        BDKNRegressor(**SMALL).fit(dd.from_pandas(FRAME, npartitions=2), "price", **NAMES)
+        BDKNRegressor(**SMALL, verbose=1).fit(dd.from_pandas(FRAME, npartitions=2), "price", **NAMES)
     until = time.monotonic() + 30
     while (left := client.run_on_scheduler(tasks_left)) and time.monotonic() < until:
         time.sleep(0.05)
@@ -137,7 +137,7 @@ def tasks_left(dask_scheduler):
 
 
 def test_rows_that_the_sample_holds_are_fitted_by_the_client(client, monkeypatch):
-    monkeypatch.setattr(in_blocks, "CHUNK_ROWS", 1000)
+    monkeypatch.setattr(fitting, "CHUNK_ROWS", 1000)
     few = BDKNRegressor(**SMALL).fit(dd.from_pandas(FRAME, npartitions=2), "price", **NAMES)
     assert few.combination_.n == pytest.approx(FRAME["weight"].sum())
 

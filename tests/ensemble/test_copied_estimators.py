@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn import ensemble, gaussian_process, linear_model, neighbors, svm, tree
@@ -74,10 +74,8 @@ growth = st.fixed_dictionaries(
     },
 )
 shape = {"seed": st.integers(0, 10**6), "n": st.integers(2, 80), "p": st.integers(1, 5)}
-few = settings(max_examples=30, deadline=None)
 
 
-@few
 @given(
     kind=st.sampled_from(
         [
@@ -98,7 +96,6 @@ def test_forests_and_trees(kind, growth, missing, n_trees, seed, n, p):
     check_same(kind(**count, **growth, random_state=0), X, y, more)
 
 
-@few
 @given(
     growth=growth,
     loss=st.sampled_from(["squared_error", "absolute_error", "huber", "quantile"]),
@@ -113,7 +110,6 @@ def test_boosting(growth, loss, init, seed, n, p):
     check_same(boosting, X, y, more)
 
 
-@few
 @given(
     loss=st.sampled_from(["squared_error", "absolute_error", "poisson", "gamma"]),
     leaves=st.integers(2, 12),
@@ -250,7 +246,6 @@ covariances = st.recursive(
 )
 
 
-@few
 @given(kernel=covariances, normalize=st.booleans(), seed=st.integers(0, 99))
 def test_gaussian_processes(kernel, normalize, seed):
     X, y, more = table(seed, n=20, p=2)

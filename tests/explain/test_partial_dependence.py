@@ -84,7 +84,7 @@ def test_columns_by_name(data):
     ("column", "options", "message"),
     [
         (2, {}, "column, if not a name, must be an integer >= 0 and <= 1"),
-        (0, {"grid": []}, "grid must hold a value at least"),
+        (0, {"grid": []}, "grid must hold at least one value"),
         (0, {"coverage": 1.5}, "coverage must be a number > 0 and <= 1"),
     ],
 )

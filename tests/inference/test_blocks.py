@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from designs import problem
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mp_reference import solve_block
 from scipy.optimize import minimize_scalar
@@ -25,8 +25,6 @@ from bdkn.inference import (
     posterior,
 )
 from bdkn.inference.evidence import BlockSpectrum
-
-quick = settings(max_examples=40, deadline=None)
 
 
 def block(rows=20, weights=3, targets=3, seed=0, noise=0.5):
@@ -113,7 +111,6 @@ class TestDenseAlgebra:
 
 
 class TestAgainstSeparateFits:
-    @quick
     @given(blocks(), st.booleans())
     def test_each_target_by_itself_is_the_model_of_one_target(self, data, is_proper):
         Phi, Y, w, rng = data
@@ -182,7 +179,6 @@ class TestAgainstSeparateFits:
 
 
 class TestInvariances:
-    @quick
     @given(blocks(), st.booleans())
     def test_mixing_the_targets_mixes_the_answers(self, data, rotate):
         """With Y → YA: μₙ → μₙA, bₙ → AᵀbₙA, and the evidence changes by |det A|^-(n + q - 1)."""
@@ -197,7 +193,6 @@ class TestInvariances:
         change = -(len(Y) + q - 1) * np.log(abs(np.linalg.det(A)))
         assert log_evidence(after, prior) == pytest.approx(log_evidence(before, prior) + change, abs=1e-6)
 
-    @quick
     @given(blocks(), st.integers(1, 4))
     def test_the_order_and_the_parts_of_the_rows_do_not_matter(self, data, cut):
         Phi, Y, w, rng = data
@@ -210,7 +205,6 @@ class TestInvariances:
             assert_same_posterior(block_posterior(other, prior), block_posterior(whole, prior), rtol=1e-7)
             assert log_evidence(other, prior) == pytest.approx(log_evidence(whole, prior), abs=1e-6)
 
-    @quick
     @given(blocks(min_rows=8), st.integers(1, 3))
     def test_removed_rows_are_gone(self, data, cut):
         Phi, Y, w, _ = data
@@ -224,7 +218,6 @@ class TestInvariances:
         assert nothing.ref.shape == whole.ref.shape
         assert not nothing.root.any()
 
-    @quick
     @given(blocks())
     def test_the_order_of_the_targets_does_not_matter(self, data):
         Phi, Y, w, rng = data
@@ -264,7 +257,6 @@ class TestPredictions:
         alone = post.target(1).joint(Phi[:4], np.arange(1.0, 5.0))
         np.testing.assert_allclose(joint.target(1).shape, alone.shape, rtol=1e-10)
 
-    @quick
     @given(blocks(min_rows=6), st.booleans())
     def test_each_row_of_a_block_is_predicted_as_by_a_fit_without_it(self, data, counted):
         Phi, Y, w, rng = data
@@ -351,7 +343,6 @@ class TestPriorVariance:
                 step = (spectrum.log_evidence(t * 1.0001) - spectrum.log_evidence(t / 1.0001)) / (2 * np.log(1.0001))
                 assert spectrum.slope_at(np.log(t)) == pytest.approx(float(step), rel=1e-5, abs=1e-6)
 
-    @quick
     @given(blocks(min_rows=8))
     def test_no_other_variance_has_more_evidence(self, data):
         Phi, Y, w, _ = data

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats as sp
 from scipy.integrate import quad
@@ -17,8 +17,6 @@ from bdkn.inference import Combination, Forecast, Prior, Statistics, combine, po
 from bdkn.inference.combination import Tails, features, fit_tails
 from bdkn.inference.posterior import Posterior, leave_one_out
 from bdkn.predictive import GaussianMixture
-
-quick = settings(max_examples=40, deadline=None)
 
 
 def example(n=40, H=3, seed=0, τ=0.7, β=None, α=0.3, σ=0.5, spread=1.0, heavy=None):
@@ -67,7 +65,6 @@ class Dense:
         return mean, self.b / self.a * shape
 
 
-@quick
 @given(cases())
 def test_posterior_evidence_and_predictive_against_dense_algebra(case):
     forecast, y, _, τ, t = case
@@ -110,7 +107,6 @@ def test_the_evidence_is_the_integral_over_weights_constant_and_noise(τ):
     assert found.evidence == pytest.approx(np.log(integral), abs=1e-5)
 
 
-@quick
 @given(cases())
 def test_one_row_more_multiplies_the_evidence_by_its_predictive_density(case):
     forecast, y, _, τ, t = case
@@ -185,7 +181,6 @@ def test_with_tempering_one_equal_weights_and_unit_noise_it_is_the_deep_ensemble
 
 
 class TestTempering:
-    @settings(max_examples=25, deadline=None)
     @given(
         st.integers(0, 2**32 - 1), st.integers(3, 60), st.sampled_from([0.0, 0.7, 1.0, 3.0]), st.sampled_from([None, 2])
     )
@@ -255,7 +250,6 @@ class TestTails:
         assert np.isnan(combine(*example(1)[:2]).score)
 
 
-@quick
 @given(cases(), st.sampled_from(["loo", "posterior"]))
 def test_the_parts_add_up_to_the_predictive_variance(case, tails):
     forecast, y, _, τ, t = case
@@ -436,7 +430,6 @@ class TestAveraging:
         assert wide.score == plain.score
         assert replace(plain, n=1.0).for_new_rows(y).averaging == 1.0
 
-    @settings(max_examples=25, deadline=None)
     @given(st.integers(2, 40), st.floats(-6.0, 2.0))
     def test_the_spread_of_the_targets_counts_as_some_rows(self, n, log_level):
         plain, _, _, y = self.case()

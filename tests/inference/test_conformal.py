@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bdkn.inference import Prior, Statistics, conformal, posterior
@@ -33,7 +33,6 @@ def test_centres_and_widths_are_those_of_each_predictor():
             np.testing.assert_allclose(width[i, j], given_.scores[i] * np.sqrt(v**0.8 + out.extra[j]), rtol=1e-12)
 
 
-@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 40), level=st.sampled_from([0.5, 0.8, 0.9, 0.95]))
 def test_ends_are_order_statistics(seed, n, level):
     values = np.random.default_rng(seed).normal(size=(n, 3))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from designs import problem, problems
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as sp
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -13,8 +13,6 @@ from sklearn.linear_model import BayesianRidge
 from bdkn.errors import ImproperPosteriorError, InvalidParameterError
 from bdkn.inference import Prior, Statistics, posterior
 from bdkn.predictive import MultivariateT, StudentT
-
-quick = settings(max_examples=50, deadline=None)
 
 
 def general_prior(H, seed=0, a0=1.5, b0=0.7):
@@ -121,7 +119,6 @@ class TestPosterior:
         np.testing.assert_allclose(post.mean, solution, rtol=1e-11)
         np.testing.assert_allclose(2 * post.b, rss[0], rtol=1e-11)
 
-    @quick
     @given(problems(), st.sampled_from([1e-3, 1.0, 1e3]))
     def test_permuting_members_permutes_weights(self, data, variance):
         Phi, y, rng = data
@@ -133,7 +130,6 @@ class TestPosterior:
         np.testing.assert_allclose(other.mean / spread, one.mean[order] / spread, rtol=1e-8, atol=1e-8)
         np.testing.assert_allclose(other.weights().scale, spread, rtol=1e-8)
 
-    @quick
     @given(problems(), st.sampled_from([1e-6, 0.5, 1e5]), st.sampled_from([-3.0, 0.0, 1e3]))
     def test_affine_changes_of_the_targets(self, data, scale, shift):
         Phi, y, _ = data

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from designs import problem, problems
-from hypothesis import given, settings
+from hypothesis import given
 from scipy import stats as sp
 from scipy.special import gammaln, logsumexp
 from test_conjugate import dense_joint, general_prior, over_noise
@@ -11,8 +11,6 @@ from test_conjugate import dense_joint, general_prior, over_noise
 from bdkn.errors import ImproperPosteriorError, InvalidParameterError
 from bdkn.inference import Prior, Spectrum, Statistics, choose_prior_variance, log_evidence, posterior
 from bdkn.inference.statistics import Factor
-
-quick = settings(max_examples=50, deadline=None)
 
 
 class TestLogEvidence:
@@ -75,7 +73,6 @@ class TestLogEvidence:
 
 
 class TestSpectrum:
-    @quick
     @given(problems())
     def test_equals_the_posterior_at_every_variance(self, data):
         Phi, y, rng = data
@@ -110,7 +107,6 @@ class TestSpectrum:
 
 
 class TestExactChoice:
-    @quick
     @given(problems(min_rows=6))
     def test_no_other_variance_is_better(self, data):
         Phi, y, _ = data
@@ -184,7 +180,6 @@ class TestExactChoice:
 
 
 class TestMostProbableChoice:
-    @quick
     @given(problems())
     def test_no_other_variance_is_more_probable(self, rows):
         Phi, y = rows[:2]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bdkn.inference import Forecast
@@ -10,7 +10,6 @@ from bdkn.inference import Forecast
 shapes = st.tuples(st.integers(1, 4), st.integers(0, 5), st.integers(1, 4), st.integers(1, 4))
 
 
-@settings(max_examples=30, deadline=None)
 @given(shapes, st.integers(0, 2**32 - 1))
 def test_folds_are_averaged_and_members_disagree_within_a_fold(shape, seed):
     (folds, n, H, own), rng = shape, np.random.default_rng(seed)

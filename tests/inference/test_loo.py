@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from designs import problem
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bdkn.errors import ImproperPosteriorError
 from bdkn.inference import Prior, Statistics, leave_one_out, posterior
-
-quick = settings(max_examples=60, deadline=None)
 
 
 def without(i, Phi, y, w, counts, prior):
@@ -48,7 +46,6 @@ def rows(draw):
     return Phi, y, w, counts, prior
 
 
-@quick
 @given(rows())
 def test_each_row_is_predicted_as_by_a_fit_without_it(data):
     assert_left_out(*data, rtol=1e-8)

@@ -7,15 +7,13 @@ from unittest import mock
 import numpy as np
 import pytest
 from designs import problem, problems, published_without_compiled_code
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_t
 
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import Posterior, Prior, Statistics, published, published_combination
 from bdkn.inference.rowwise import leverage, whitened
-
-quick = settings(max_examples=60, deadline=None)
 
 
 def is_compiled(*chunks, prior_variance="paper"):
@@ -38,14 +36,12 @@ def assert_same(found, expected, rtol=1e-9):
     np.testing.assert_array_equal(one.prior.mean, other.prior.mean)
 
 
-@quick
 @given(problems(min_rows=1))
 def test_any_rows_are_combined_as_with_care(rows):
     Phi, y, _ = rows
     assert_same(published_combination([(Phi, y)], "paper"), published_without_compiled_code((Phi, y)))
 
 
-@quick
 @given(st.integers(6, 400), st.integers(1, 6), st.integers(0, 2**32 - 1), st.sampled_from([0.05, 1.0, 30.0]))
 def test_the_usual_rows_take_the_compiled_step(rows, weights, seed, noise):
     Phi, y, _ = problem(rows + weights, weights, seed, noise)
@@ -113,7 +109,6 @@ def test_chunks_without_rows_are_refused(chunks):
         published_combination(chunks, "paper")
 
 
-@quick
 @given(st.integers(1, 300), st.integers(1, 9), st.integers(0, 2**32 - 1))
 def test_leverage_is_the_quadratic_form(rows, weights, seed):
     rng = np.random.default_rng(seed)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bdkn.inference.statistics import residual
@@ -18,7 +18,6 @@ def exact(Phi, y, beta):
     return np.array([float(value) for value in sums])
 
 
-@settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), weights=st.integers(1, 6), exponent=st.integers(-100, 100))
 def test_residual_of_a_rounded_perfect_fit_is_exact(seed, weights, exponent):
     rng = np.random.default_rng(seed)

@@ -5,13 +5,11 @@ from functools import reduce
 import numpy as np
 import pytest
 from designs import assert_same, problem, problems
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import Prior, Statistics, posterior
-
-quick = settings(max_examples=50, deadline=None)
 
 
 def gram(stats):
@@ -62,7 +60,6 @@ def test_the_residual_norm_keeps_its_digits_when_a_later_chunk_fits_perfectly():
     assert stats.root[-1, -1] ** 2 >= plain * (1 - 1e-9)
 
 
-@quick
 @given(problems(), st.integers(1, 20))
 def test_chunks_of_any_size_have_the_same_statistics(data, chunk_rows):
     Phi, y, _ = data
@@ -79,7 +76,6 @@ def test_chunks_may_come_from_a_generator_with_and_without_weights():
     assert_same(streamed, Statistics.from_rows(Phi, y, precision=precision, counts=counts))
 
 
-@quick
 @given(problems())
 def test_one_row_at_a_time_equals_all_at_once(data):
     Phi, y, _ = data
@@ -87,7 +83,6 @@ def test_one_row_at_a_time_equals_all_at_once(data):
     assert_same(reduce(Statistics.merge, each, Statistics.empty(Phi.shape[1])), Statistics.from_rows(Phi, y))
 
 
-@quick
 @given(problems(min_rows=3))
 def test_merge_in_any_order_and_any_grouping(data):
     Phi, y, rng = data
@@ -98,7 +93,6 @@ def test_merge_in_any_order_and_any_grouping(data):
         assert_same(merged, whole)
 
 
-@quick
 @given(problems())
 def test_permuting_rows_changes_nothing(data):
     Phi, y, rng = data
@@ -106,7 +100,6 @@ def test_permuting_rows_changes_nothing(data):
     assert_same(Statistics.from_rows(Phi[order], y[order]), Statistics.from_rows(Phi, y))
 
 
-@quick
 @given(problems(min_rows=2))
 def test_counts_are_repetitions(data):
     Phi, y, rng = data
@@ -152,7 +145,6 @@ def test_inputs_are_left_as_they_were():
 
 
 class TestRemove:
-    @quick
     @given(problems(min_rows=2))
     def test_undoes_merge(self, data):
         Phi, y, _ = data

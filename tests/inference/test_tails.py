@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as sp
 from scipy.optimize import minimize
 
 from bdkn.inference.combination import Tails, _loss, fit_tails
 from bdkn.predictive import StudentT
-
-quick = settings(max_examples=40, deadline=None)
 
 
 def score(tails, predicted, y, counts=None):
@@ -54,7 +52,6 @@ def predictions(draw):
     return predicted, predicted.loc + predicted.scale * z, rng
 
 
-@quick
 @given(predictions())
 def test_no_other_tails_score_better(data):
     predicted, y, _ = data
@@ -64,7 +61,6 @@ def test_no_other_tails_score_better(data):
     np.testing.assert_allclose(found.scale, best.scale, rtol=1e-2)
 
 
-@quick
 @given(predictions())
 def test_a_count_is_a_repetition(data):
     predicted, y, rng = data
@@ -124,7 +120,6 @@ def test_the_heaviest_tails_still_have_a_variance():
     assert found.df == pytest.approx(2.1, rel=1e-3)
 
 
-@quick
 @given(predictions(), st.sampled_from([1e-6, 0.5, 1e4]))
 def test_the_scale_goes_with_the_units(data, unit):
     predicted, y, _ = data

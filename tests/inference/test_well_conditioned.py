@@ -9,7 +9,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from designs import problem
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bdkn.inference import Prior, Spectrum, Statistics, choose_prior_variance, log_evidence, posterior
@@ -17,7 +17,6 @@ from bdkn.inference import evidence as prior_variance
 from bdkn.inference import statistics as factor
 from bdkn.inference.posterior import _log_volume
 
-quick = settings(max_examples=50, deadline=None)
 LIMIT = factor.WELL_CONDITIONED
 
 
@@ -44,7 +43,6 @@ def carefully(stats):
     return again
 
 
-@quick
 @given(
     st.sampled_from([1.0, 0.1, 1e-3, 1e-5]),
     st.integers(5, 40),
@@ -70,7 +68,6 @@ def test_the_two_ways_agree(ratio, rows, weights, seed, noise, variance):
     np.testing.assert_allclose(log_evidence(short, p), log_evidence(careful, q), rtol=1e-9, atol=1e-9)
 
 
-@quick
 @given(st.sampled_from([1.0, 0.1, 1e-3, 1e-5]), st.integers(0, 2**32 - 1), st.sampled_from([0.3, 10.0]))
 def test_the_two_ways_see_the_same_spectrum_and_choose_the_same_variance(ratio, seed, noise):
     Phi, y, rng = with_condition(ratio, seed=seed, noise=noise)
@@ -129,7 +126,6 @@ def test_statistics_are_freed_without_a_collection():
 
 
 class TestSlopeAt:
-    @quick
     @given(st.integers(1, 6), st.integers(0, 2**32 - 1), st.floats(-30.0, 30.0))
     def test_is_the_slope(self, weights, seed, log_t):
         spectrum = Spectrum.of(Statistics.from_rows(*problem(20, weights, seed)[:2]), 0.1, 0.5, 0.2)
@@ -143,7 +139,6 @@ class TestSlopeAt:
         assert prior_variance._peak(spectrum, root - 0.2, root - 0.1) == root - 0.1
 
 
-@quick
 @given(st.integers(1, 6), st.integers(0, 2**32 - 1))
 def test_the_determinant_does_not_depend_on_the_order_of_the_columns(weights, seed):
     rng = np.random.default_rng(seed)

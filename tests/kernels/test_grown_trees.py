@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -92,7 +92,7 @@ def check_same(*arguments):
 
 
 @pytest.mark.parametrize("decimals", [0, 1, 9])
-@pytest.mark.parametrize(("n", "p", "tried"), [(1, 1, 1), (17, 2, 1), (300, 3, 2), (1000, 1, 1), (1500, 30, 12)])
+@pytest.mark.parametrize(("n", "p", "tried"), [(1, 1, 1), (17, 2, 1), (300, 3, 2), (1000, 1, 1), (500, 12, 5)])
 def test_trees_are_those_of_the_slow_grower(n, p, tried, decimals):
     check_same(*table(n, p, decimals), tried, n)
 
@@ -118,12 +118,11 @@ def small_tables(draw):
     return ranks, y, weights, draw(st.integers(1, p)), draw(st.integers(0, 2**31 - 1))
 
 
-@settings(max_examples=150, deadline=None)
 @given(small_tables())
 def test_every_sample_is_in_one_leaf_to_which_its_inputs_lead(arguments):
     ranks, y, weights, *_ = arguments
     nodes, samples = grow(*arguments)
-    leaves = nodes[nodes[:, kernel.FEATURE] < 0]
+    leaves = nodes[nodes[:, kernel.SPLIT] < 0]
     np.testing.assert_array_equal(np.sort(samples), np.flatnonzero(weights))
     np.testing.assert_array_equal(leaves[:, kernel.START], np.append(0, leaves[:-1, kernel.STOP]))
     assert leaves[-1, kernel.STOP] == len(samples)
@@ -134,8 +133,8 @@ def test_every_sample_is_in_one_leaf_to_which_its_inputs_lead(arguments):
         assert np.ptp(y[rows]) == 0.0 or (np.ptp(ranks[rows], axis=0) == 0).all()
     for place, row in enumerate(samples):
         node = 0
-        while (feature := nodes[node, kernel.FEATURE]) >= 0:
-            below, above, right = nodes[node, [kernel.BELOW, kernel.ABOVE, kernel.RIGHT]]
+        while (feature := nodes[node, kernel.SPLIT]) >= 0:
+            below, above, right = nodes[node, [kernel.BELOW, kernel.ABOVE, kernel.RIGHT_CHILD]]
             assert ranks[row, feature] <= below or ranks[row, feature] >= above > below
             node = node + 1 if ranks[row, feature] <= below else right
         assert nodes[node, kernel.START] <= place < nodes[node, kernel.STOP]
@@ -145,12 +144,11 @@ def squared_error(y, weights):
     return float(np.sum(weights * (y - np.average(y, weights=weights)) ** 2))
 
 
-@settings(max_examples=150, deadline=None)
 @given(small_tables())
 def test_no_split_reduces_the_squared_error_by_more(arguments):
     ranks, y, weights, _, seed = arguments
     nodes, samples = grow(ranks, y, weights, ranks.shape[1], seed)
-    for feature, below, _, _, start, stop in nodes[nodes[:, kernel.FEATURE] >= 0]:
+    for feature, below, _, _, start, stop in nodes[nodes[:, kernel.SPLIT] >= 0]:
         rows = samples[start:stop]
 
         def error(column, highest, rows=rows):

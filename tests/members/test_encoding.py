@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -66,7 +66,6 @@ def test_accumulates_in_double_precision():
     assert scaler.scale[0] == pytest.approx(X.astype(np.float64).std(), rel=1e-8)
 
 
-@settings(max_examples=100, deadline=None)
 @given(arrays(np.float64, (6, 2), elements=FINITE), arrays(np.float64, (3, 2), elements=FINITE))
 def test_finite_inputs_remain_finite(X, more):
     scaler = fit(X)

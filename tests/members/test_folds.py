@@ -2,17 +2,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bdkn.data.folds import Folds, OwnFolds
 from bdkn.data.rows import RowsWithout
 from bdkn.errors import InvalidParameterError
 
-quick = settings(max_examples=60, deadline=None)
 
-
-@quick
 @given(st.integers(2, 60), st.integers(2, 70), st.integers(0, 2**32 - 1))
 def test_every_row_is_left_out_once_and_trained_on_otherwise(n, folds, seed):
     cross = Folds.cross(n, folds, np.random.default_rng(seed))
@@ -28,7 +25,6 @@ def test_every_row_is_left_out_once_and_trained_on_otherwise(n, folds, seed):
         assert (np.diff(left_out) > 0).all()
 
 
-@quick
 @given(st.integers(2, 60), st.floats(0.001, 0.9), st.integers(0, 2**32 - 1))
 def test_a_single_fold_holds_out_that_share(n, fraction, seed):
     single = Folds.single(n, fraction, np.random.default_rng(seed))

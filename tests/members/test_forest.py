@@ -76,7 +76,7 @@ def test_threads_do_not_matter_and_counts_do():
     assert weighted.rows.max() < 40
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(hnp.arrays(np.float32, (2, 2), elements=st.floats(width=32, allow_nan=False, allow_infinity=False)))
 def test_thresholds_divide_the_values_of_two_ranks(X):
     ranks, values, first = ranked(X)
@@ -90,7 +90,6 @@ def test_thresholds_divide_the_values_of_two_ranks(X):
             assert float(threshold) <= middle < float(np.nextafter(threshold, np.float32(np.inf)))
 
 
-@settings(max_examples=100, deadline=None)
 @given(hnp.arrays(np.float64, st.integers(1, 60), elements=st.sampled_from([0.0, 0.1, 0.5, 2.0]) | st.floats(0.0, 1.0)))
 def test_selection_and_order_are_those_of_numpy(values):
     single, places = values.astype(np.float32), np.empty(len(values), np.int32)

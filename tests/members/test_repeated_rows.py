@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
@@ -13,7 +13,6 @@ RNG = np.random.default_rng(0)
 X, y = RNG.normal(size=(100, 4)) * [1, 1e-3, 1e5, 1], RNG.normal(size=100)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(1, 100), st.integers(0, 2**32 - 1))
 def test_every_copy_is_found_and_nothing_else(n_copies, seed):
     rng = np.random.default_rng(seed)

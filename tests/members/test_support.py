@@ -16,7 +16,6 @@ def uniform(n=80, p=3, seed=0):
 
 
 @given(n=st.integers(1, 60), p=st.integers(1, 4), seed=st.integers(0, 99), grid=st.sampled_from([0.0, 0.5, 2.0]))
-@settings(max_examples=40, deadline=None)
 def test_training_rows_have_distance_zero_and_others_one_that_grows_without_bound(n, p, seed, grid):
     X = np.random.default_rng(seed).normal(size=(n, p))
     X = np.round(X / grid) * grid if grid else X
@@ -28,7 +27,6 @@ def test_training_rows_have_distance_zero_and_others_one_that_grows_without_boun
 
 
 @given(seed=st.integers(0, 99), shift=st.floats(-1e3, 1e3), unit=st.floats(1e-6, 1e6))
-@settings(max_examples=30, deadline=None)
 def test_the_units_of_columns_do_not_matter(seed, shift, unit):
     X, new = uniform(40, 2, seed), 3 * uniform(9, 2, seed + 1)
     units = np.array([1.0, unit])
@@ -113,7 +111,6 @@ def test_sparse_tables_are_as_dense_ones():
 
 
 @given(seed=st.integers(0, 99), n=st.integers(1, 50), m=st.integers(1, 50))
-@settings(max_examples=30, deadline=None)
 def test_the_nearest_prototype_is_the_nearest(seed, n, m):
     rng = np.random.default_rng(seed)
     Z, prototypes = rng.normal(size=(n, 3)), rng.normal(size=(m, 3))
@@ -134,7 +131,7 @@ def test_outliers_do_not_determine_the_scale_of_a_column():
 
 
 @given(n=st.integers(60, 1500), p=st.integers(1, 6), seed=st.integers(0, 99), size=st.sampled_from([1.0, 1e8]))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_bounds_by_some_prototypes_are_above_one_for_every_row_outside(n, p, seed, size):
     generator = np.random.default_rng(seed)
     support = Support.fit(size * generator.normal(size=(n, p)) ** 3)

@@ -78,7 +78,7 @@ def test_a_true_model_is_calibrated_and_a_wrong_one_is_not(family: str) -> None:
 
 
 @by_metric
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.integers(0, 3), min_size=4, max_size=4).filter(any))
 def test_weights_are_repetitions(metric, counts: list[int]) -> None:
     """A row of weight k is worth k equal rows, and the size of the weights does not matter."""
@@ -92,7 +92,6 @@ def test_width_is_weighted() -> None:
     assert interval_width(DIST, sample_weight=[0, 1, 0, 0]) == pytest.approx(interval_width(DIST[1]))
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.floats(0.01, 100.0), st.floats(-100.0, 100.0))
 def test_units_carry_through(scale: float, shift: float) -> None:
     y, dist = scale * Y + shift, DIST.affine(scale, shift)

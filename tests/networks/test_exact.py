@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bdkn.networks import ACTIVATIONS, MIN_VARIANCE, Networks, NetworkSpec, initial_networks, softplus
@@ -35,7 +35,6 @@ def test_outputs_are_those_of_the_same_torch_modules(activation: str, hidden: tu
         np.testing.assert_allclose(variances[h], variance.numpy(), rtol=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
 @given(rows=st.lists(st.integers(0, len(X) - 1), min_size=1, max_size=1200))
 def test_outputs_for_a_row_do_not_depend_on_the_other_rows(rows: list[int]) -> None:
     networks = networks_of(NetworkSpec(n_inputs=3, hidden=(8, 8)), n=2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bdkn.networks import MixedNetworks, Networks, NetworkSpec, initial_networks, join
@@ -28,7 +28,6 @@ def assert_networks(mixed, numbers):
             np.testing.assert_array_equal(mine, theirs[0])
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_joined_and_chosen(data):
     parts = data.draw(st.lists(st.lists(st.integers(0, 11), min_size=1, max_size=4), min_size=1, max_size=3))

@@ -17,7 +17,7 @@ from bdkn.networks.gpu.engine import GPUEngine
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="the emulation of a GPU needs g++")
 TOLERANCE = 1e-5
-SMALL: dict[str, Any] = {"n_members": 2, "n_folds": 2, "epochs": 3, "random_state": 0, "density": "student-t"}
+SMALL: dict[str, Any] = {"n_members": 2, "cv": 2, "epochs": 3, "random_state": 0, "density": "student-t"}
 
 
 def table(n: int, p: int = 3) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
@@ -57,7 +57,6 @@ WIDE = networks_of(NetworkSpec(n_inputs=3, hidden=(40, 33), activation="silu"), 
 X = RNG.normal(size=(ROWS, 3)).astype(np.float32)
 
 
-@settings(max_examples=40, deadline=None)
 @given(rows=st.lists(st.integers(0, ROWS - 1), min_size=1, max_size=200))
 def test_outputs_for_a_row_have_the_same_bits_with_any_other_rows(rows: list[int]) -> None:
     for whole, part in zip(outputs(WIDE, X), outputs(WIDE, X[rows]), strict=True):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bdkn.errors import InvalidParameterError, ModelFileError
@@ -83,7 +83,6 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(TREES)
 def test_plain_values_come_back_equal_and_of_the_same_type(value: Any) -> None:
     back = there_and_back(value)

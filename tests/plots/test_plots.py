@@ -130,13 +130,13 @@ def test_weights_numbers_go_from_greatest_to_least() -> None:
     np.testing.assert_array_equal(data.clear, [True, False, False, True])
     np.testing.assert_array_equal(data.bands[0].upper, WEIGHTS.interval(0.9)[1][[1, 0, 3, 2]])
     assert data.equal == 0.25
-    assert data.left_out == 0
+    assert data.not_shown == 0
 
 
 def test_only_the_heaviest_members_are_shown() -> None:
     data = weights_data(WEIGHTS, NAMES, max_members=2)
     assert data.names == ["b", "c"]
-    assert data.left_out == 2
+    assert data.not_shown == 2
     assert data.equal == 0.25
 
 

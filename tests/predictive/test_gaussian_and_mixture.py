@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.optimize import brentq
@@ -57,7 +57,6 @@ def test_far_quantiles_keep_their_digits_in_both_tails() -> None:
     assert mirrored.ppf(1.0 - 2**-46)[0] == pytest.approx(-dist.ppf(2**-46)[0], rel=1e-14)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e3), st.integers(1, 6), st.floats(1e-6, 1 - 1e-6))
 def test_equal_components_are_one_gaussian(loc: float, scale: float, components: int, q: float) -> None:
     mixture, single = GaussianMixture(np.full((1, components), loc), scale), Gaussian([loc], scale)
@@ -68,7 +67,6 @@ def test_equal_components_are_one_gaussian(loc: float, scale: float, components:
     np.testing.assert_allclose(mixture.std(), scale, rtol=1e-9, atol=1e-9 * abs(loc))
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_moment_matching_keeps_mean_and_variance(seed: int) -> None:
     rng = np.random.default_rng(seed)

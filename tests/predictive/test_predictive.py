@@ -54,7 +54,6 @@ def integrate(function, points: list[float]) -> float:
     return sum(quad(function, a, b, limit=200, epsabs=1e-11)[0] for a, b in pairwise(pieces) if b - a > 1e-200)
 
 
-@settings(max_examples=60, deadline=None)
 @given(ANY, st.lists(LEVELS, min_size=1, max_size=5))
 def test_cdf_undoes_ppf(dist: Predictive, levels: list[float]) -> None:
     quantiles = dist.ppf(levels)
@@ -62,7 +61,6 @@ def test_cdf_undoes_ppf(dist: Predictive, levels: list[float]) -> None:
     np.testing.assert_allclose(dist.cdf(quantiles), np.tile(levels, (ROWS, 1)), rtol=1e-10)
 
 
-@settings(max_examples=60, deadline=None)
 @given(ANY, rows(LOCS), st.floats(0.01, 100.0), st.floats(-100.0, 100.0))
 def test_affine_moves_every_answer(dist: Predictive, y: np.ndarray, scale: float, shift: float) -> None:
     moved, there = dist.affine(scale, shift), scale * y + shift
@@ -77,7 +75,6 @@ def test_affine_moves_every_answer(dist: Predictive, y: np.ndarray, scale: float
     np.testing.assert_allclose(moved.logpdf(there), dist.logpdf(y) - np.log(scale), rtol=1e-6, atol=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
 @given(ANY, st.floats(0.01, 0.999))
 def test_interval_is_central_and_holds_its_coverage(dist: Predictive, coverage: float) -> None:
     lower, upper = dist.interval(coverage)
@@ -86,13 +83,13 @@ def test_interval_is_central_and_holds_its_coverage(dist: Predictive, coverage: 
     assert np.all((lower <= dist.median()) & (dist.median() <= upper))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(ANY)
 def test_density_integrates_to_one(dist: Predictive) -> None:
     assert integrate(lambda x: dist[0].pdf(x)[0], ends(dist)) == pytest.approx(1.0, abs=1e-6)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(ANY, LOCS)
 def test_crps_is_the_integral_of_the_squared_gap_between_cdf_and_step(dist: Predictive, y: float) -> None:
     def gap(x: float) -> float:
@@ -104,7 +101,6 @@ def test_crps_is_the_integral_of_the_squared_gap_between_cdf_and_step(dist: Pred
     assert dist[0].crps(y)[0] == pytest.approx(expected, rel=1e-5, abs=1e-7)
 
 
-@settings(max_examples=30, deadline=None)
 @given(ANY, rows(LOCS))
 def test_cdf_slope_is_pdf(dist: Predictive, y: np.ndarray) -> None:
     step = 1e-4 * np.min(dist.ppf(0.75) - dist.ppf(0.25)) * 0.1

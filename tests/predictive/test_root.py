@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bdkn.predictive.mixture import increasing_root
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(-9.0, 9.0), min_size=1, max_size=5))
 def test_cubes(roots: list[float]) -> None:
     """x³ is flat at its root, the worst case for Newton's method."""

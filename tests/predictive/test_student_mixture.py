@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as sp
 from scipy.integrate import quad
@@ -14,8 +14,6 @@ from scipy.integrate import quad
 from bdkn.errors import InvalidParameterError
 from bdkn.predictive import StudentT, StudentTMixture
 from bdkn.testing import check_predictive
-
-few = settings(max_examples=25, deadline=None)
 
 
 def mixture(seed=0, n=3, A=6, df=4.0, kept=0.4, widths=(0.05, 1.0)):
@@ -48,7 +46,6 @@ def gaussians(dist):
     return dist.position, dist.width, dist.mass
 
 
-@few
 @given(st.integers(0, 10**6), st.sampled_from([2.5, 6.0, 80.0, 1e5]), st.floats(0.0, 1.0))
 def test_density_and_distribution_function(seed, df, kept):
     dist = mixture(seed, df=df, kept=kept)
@@ -61,7 +58,6 @@ def test_density_and_distribution_function(seed, df, kept):
         np.testing.assert_allclose(dist.cdf(y)[i], [slow_cdf(dist, i, x) for x in y[i]], rtol=1e-6, atol=1e-12)
 
 
-@few
 @given(st.integers(0, 10**6), st.floats(1e-12, 1.0 - 1e-12))
 def test_quantiles_solve_the_equation(seed, level):
     dist = mixture(seed, widths=(1e-3, 3.0))

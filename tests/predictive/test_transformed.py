@@ -2,7 +2,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
@@ -101,7 +101,6 @@ def test_crps_equals_a_slow_integral(link):
         np.testing.assert_allclose(dist.crps([y])[0], score, rtol=1e-5)
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     name=st.sampled_from(sorted(LINKS)),
     df=st.floats(2.1, 100.0),

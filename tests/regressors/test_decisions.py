@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
@@ -285,7 +285,6 @@ class TestOrders:
             model.optimal_order(data[0][:4], under=under, over=over)
 
 
-@settings(max_examples=25)
 @given(
     loc=st.floats(-5.0, 5.0),
     scale=st.floats(0.01, 10.0),

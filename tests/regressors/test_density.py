@@ -60,6 +60,19 @@ def test_the_student_t_alone(model):
     np.testing.assert_array_equal(same.predict_dist(NEW).logpdf(NEW_Y), plain.predict_dist(NEW).logpdf(NEW_Y))
 
 
+@pytest.mark.filterwarnings("ignore::bdkn.errors.OutsideDataWarning")
+def test_far_from_the_training_rows_the_student_t_is_alone(model):
+    """Where the variance is due to the distance, neighbours do not shape the density."""
+    levels, student = np.array([0.05, 0.25, 0.5, 0.75, 0.95]), model.without_shape()
+
+    def difference(rows):
+        quantiles = student.predict_quantiles(rows, levels)
+        return np.abs(model.predict_dist(rows).cdf(quantiles) - levels).max(axis=1)
+
+    assert difference(1000.0 * NEW).max() < 0.01
+    assert np.median(difference(NEW)) > 0.05
+
+
 def test_parts_add_up_to_the_variance(model):
     parts, dist = model.predict_var(NEW, decompose=True), model.predict_dist(NEW)
     assert list(parts) == ["noise", "disagreement", "weights", "outside", "shape"]

@@ -49,7 +49,7 @@ def _student(model):
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("cls", EACH)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(scale=st.floats(1e-6, 1e6), shift=st.floats(-1e3, 1e3))
 def test_a_change_of_units_changes_only_units(cls, scale, shift):
     # In double precision, so that rounding of the scaled targets does not grow in training.

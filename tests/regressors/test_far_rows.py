@@ -58,7 +58,7 @@ def test_rows_inside_about_which_members_agree_keep_their_predictions_to_the_bit
 
 
 @given(seed=st.integers(0, 10_000), exponent=st.floats(1, 4))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_intervals_widen_at_least_linearly_along_every_ray(model, seed, exponent):
     ray = np.random.default_rng(seed).normal(size=3) * X.std(axis=0)
     away = 20.0 * 10.0 ** (exponent - 1)

@@ -7,9 +7,11 @@ import copy
 import numpy as np
 import pytest
 from quick import QUICK, grouped
+from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsRegressor
+from sklearn.tree import DecisionTreeRegressor
 
 import bdkn
 from bdkn import BayesianStackingRegressor, BDKNRegressor
@@ -29,9 +31,9 @@ NEW, z = noisy(1500, seed=1)
 MEMBERS = [("line", LinearRegression()), ("five", KNeighborsRegressor(5)), ("ten", KNeighborsRegressor(10))]
 
 
-def stack(**params):
+def stack(members=MEMBERS, **params):
     settings = {"random_state": 0, "density": "student-t", "select_members": False, "target": "identity"}
-    return BayesianStackingRegressor(MEMBERS, **grouped(**{**settings, **params}))
+    return BayesianStackingRegressor(members, **grouped(**{**settings, **params}))
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +76,12 @@ def test_held_out_predictions_are_those_of_the_fits_named(stacked, networks):
         np.testing.assert_allclose(chosen, model.held_out_.means, rtol=1e-5, atol=1e-5)
 
 
-def test_interval_is_the_definition(stacked):
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_interval_is_the_definition(stacked, is_weighted):
+    counts = np.resize([1.0, 3.0], 200) if is_weighted else np.ones(200)
+    if is_weighted:
+        members = [MEMBERS[0], ("tree", DecisionTreeRegressor(max_depth=3)), ("mean", DummyRegressor())]
+        stacked = stack(members, prior_variance=1.0).fit(X, y, sample_weight=counts)
     held_out, combination = stacked.held_out_, stacked.combination_
     forecast, n, τ = held_out.forecast(), len(held_out.y), combination.tempering
     Phi, w = features(forecast.means), forecast.variance**-τ
@@ -85,7 +92,7 @@ def test_interval_is_the_definition(stacked):
     low, high = np.empty((n, 3)), np.empty((n, 3))
     for i in range(n):
         rest, fits = np.arange(n) != i, held_out.fold_of[i]
-        stats = Statistics.from_rows(Phi[rest], held_out.y[rest], precision=w[rest])
+        stats = Statistics.from_rows(Phi[rest], held_out.y[rest], precision=w[rest], counts=counts[rest])
         β = posterior(stats, Prior.isotropic(4, combination.prior_variance, mean=[1 / 3, 1 / 3, 1 / 3, 0])).mean
         score = np.abs(held_out.y[i] - Phi[i] @ β) * np.sqrt(w[i])
         for j in range(3):
@@ -93,8 +100,12 @@ def test_interval_is_the_definition(stacked):
             noise = [variances[fits[h], j, h] for h in np.flatnonzero(known)] or [held_out._ensemble_error()]
             width = score * np.sqrt((np.mean(noise) + own.var()) ** τ + outside[j] / unit)
             low[i, j], high[i, j] = own @ β[:-1] + β[-1] - width, own @ β[:-1] + β[-1] + width
-    k = int(np.ceil(0.9 * (n + 1)))
-    expected = np.stack([np.sort(low, axis=0)[n - k], np.sort(high, axis=0)[k - 1]], axis=1)
+
+    def upper(values):
+        order = np.argsort(values)
+        return values[order][np.cumsum(counts[order]) >= 0.9 * (counts.sum() + 1)][0]
+
+    expected = np.transpose([[-upper(-low[:, j]) for j in range(3)], [upper(high[:, j]) for j in range(3)]])
     targets = stacked.target_scaler_
     found = stacked.predict_interval(NEW[:3], 0.9, guarantee=True)
     np.testing.assert_allclose(found, targets.mean + targets.scale * expected, rtol=1e-8)

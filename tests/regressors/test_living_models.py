@@ -230,6 +230,12 @@ def test_transformed_targets_keep_their_evidence():
     scaled = model.target_scaler_.log_derivative(model.target_scaler_.transform(values)).sum()
     gained = model.combination_.evidence - before.combination_.evidence
     np.testing.assert_allclose(model.evidence_ - before.evidence_, gained + scaled, rtol=1e-10)
+    discounted = copy.deepcopy(model).partial_fit(B, np.exp((b - 50.0) / 3.0), forgetting=0.5)
+    targets = model.target_scaler_
+    of_fit = targets.log_derivative(model.held_out_.y).sum()
+    of_last = targets.log_derivative(targets.transform(np.exp((b - 50.0) / 3.0))).sum()
+    slopes = 0.5 * (of_fit + scaled) + of_last
+    np.testing.assert_allclose(discounted.evidence_ - discounted.combination_.evidence, slopes, rtol=1e-10)
     same(model.forget(A, values), before)
     with pytest.raises(InvalidParameterError, match=r"targets between 0 and inf.*got y\[0\] = -1"):
         model.partial_fit(A[:1], [-1.0])

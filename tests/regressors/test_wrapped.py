@@ -302,6 +302,6 @@ class TestCrossValidation:
             np.testing.assert_allclose(dist[test].mean(), expected)
         assert not hasattr(model[-1], "coef_")
 
-    def test_rows_that_are_never_left_out(self, data):
-        with pytest.raises(InvalidParameterError, match=r"of the 120 rows must be left out once.*20 are never"):
+    def test_rows_that_are_never_held_out(self, data):
+        with pytest.raises(InvalidParameterError, match=r"of the 120 rows must be held out once.*20 are never"):
             bdkn.cross_val_predict_dist(Line(), *data, cv=TimeSeriesSplit(5))

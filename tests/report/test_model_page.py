@@ -11,23 +11,22 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bdkn import BayesianStackingRegressor, BDKNRegressor, DeepEnsembleRegressor
-from bdkn.data.reading import RawColumn
+from bdkn.analysis.tables import RawColumn, TableView
 from bdkn.errors import InvalidParameterError, no_extrapolation_warnings
 from bdkn.predictive import Gaussian
 from bdkn.report import Page, make_page, write_page
 from bdkn.report.charts import driver_lines, ticks, variance_lines
 from bdkn.report.evaluation import Evaluation, chance_of, divide, drivers_of, errors_by_column, fast_model, resample
 from bdkn.report.page import as_script, evaluate
-from bdkn.report.tables import TableView
 from bdkn.report.verdict import judge_calibration, key_numbers, least_sure, verdict_of, warnings_of
 from bdkn.report.what_if import payload_of
 from bdkn.report.wording import number, percent, with_error
 
-SMALL = {"n_members": 2, "epochs": 10, "effort": "fast", "random_state": 0, "n_folds": 2, "density": "student-t"}
+SMALL = {"n_members": 2, "epochs": 10, "effort": "fast", "random_state": 0, "cv": 2, "density": "student-t"}
 
 
-class Told:
-    """A model that predicts the first column, with a standard deviation that it is told."""
+class FirstColumn:
+    """A model that predicts the first column, with a given standard deviation."""
 
     def __init__(self, std):
         self.std = std
@@ -39,10 +38,10 @@ class Told:
         return np.stack(self.predict_dist(X).interval(coverage), axis=1)
 
 
-def told(std=1.0, noise=1.0, n=400, seed=0, size=5.0):
+def judged(std=1.0, noise=1.0, n=400, seed=0, size=5.0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3)) * [size, 1.0, 1.0]
-    return Evaluation(Told(std), TableView.of(X), X[:, 0] + noise * rng.normal(size=n))
+    return Evaluation(FirstColumn(std), TableView.of(X), X[:, 0] + noise * rng.normal(size=n))
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +144,7 @@ def test_tables_of_any_kind_give_the_same_numbers(model, rows, kind):
 
 
 def test_the_verdict_counts_rows_and_compares_with_the_mean():
-    evaluation = told()
+    evaluation = judged()
     sentence = verdict_of(evaluation, "y").sentence
     inside = int(np.sum(np.abs(evaluation.y - evaluation.mean) <= stats.norm.ppf(0.95)))
     assert f"{inside} of 400 rows lie in their 90" in sentence
@@ -157,29 +156,29 @@ def test_the_verdict_counts_rows_and_compares_with_the_mean():
 @pytest.mark.parametrize(
     ("std", "words", "state"),
     [
-        (1.0, "as calibrated intervals would", "good"),
+        (1.0, "as in calibrated intervals", "good"),
         (0.5, "too narrow", "poor"),
         (2.0, "wider than they need", "fair"),
     ],
 )
 def test_calibration_is_judged(std, words, state):
-    found = judge_calibration(told(std))
+    found = judge_calibration(judged(std))
     assert words in found[0]
     assert found[1] == state
 
 
 def test_few_rows_are_not_judged():
-    assert judge_calibration(told(n=12)) == ("too few rows to judge the calibration", "fair")
+    assert judge_calibration(judged(n=12)) == ("too few rows to judge the calibration", "fair")
 
 
-def test_a_model_that_knows_nothing_is_told():
-    verdict = verdict_of(told(size=0.05), "y")
+def test_a_model_no_better_than_the_mean_is_poor():
+    verdict = verdict_of(judged(size=0.05), "y")
     assert "no better than always predicting the mean" in verdict.sentence
     assert verdict.state == "poor"
 
 
-def test_a_model_worse_than_the_mean_is_told():
-    evaluation = told(noise=0.1)
+def test_the_verdict_on_a_model_worse_than_the_mean():
+    evaluation = judged(noise=0.1)
     backwards = Evaluation(evaluation.model, evaluation.view, -evaluation.y)
     assert "more than always predicting the mean" in verdict_of(backwards, "y").sentence
 
@@ -187,7 +186,7 @@ def test_a_model_worse_than_the_mean_is_told():
 def test_standard_errors_of_the_bootstrap_are_those_of_means():
     scores = np.random.default_rng(0).normal(size=300)
     assert np.std(resample(300) @ scores) == pytest.approx(scores.std() / np.sqrt(300), rel=0.15)
-    names = [row.name for row in key_numbers(told())]
+    names = [row.name for row in key_numbers(judged())]
     assert names[:2] == ["Mean absolute error", "Root mean squared error"]
 
 
@@ -217,7 +216,7 @@ def test_the_column_where_errors_differ_comes_first():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 3))
     y = X[:, 0] + np.where(X[:, 2] > 1.0, 3.0, 0.3) * rng.normal(size=500)
-    first = errors_by_column(Evaluation(Told(1.0), TableView.of(X), y))[0]
+    first = errors_by_column(Evaluation(FirstColumn(1.0), TableView.of(X), y))[0]
     assert first.name == "column 2"
     assert np.argmax(first.error) == len(first.labels) - 1
     assert sum(first.rows) == 500
@@ -234,8 +233,8 @@ def test_drivers_are_what_explain_returns(model, rows):
 
 
 def test_models_that_cannot_be_explained_have_no_drivers():
-    assert {driver.mean for driver in drivers_of(told(n=40))} == {0.0}
-    assert driver_lines(drivers_of(told(n=40))) == ()
+    assert {driver.mean for driver in drivers_of(judged(n=40))} == {0.0}
+    assert driver_lines(drivers_of(judged(n=40))) == ()
 
 
 def test_warnings_in_plain_words(model, rows):
@@ -246,11 +245,11 @@ def test_warnings_in_plain_words(model, rows):
         new = warnings_of(evaluate(model, X[90:] + 10.0, y[90:], 100)[0])
     assert any("of the rows are farther from all training rows" in text for text in new)
     assert not any("training rows, or equal" in text for text in new)
-    assert any("With 20 rows, numbers are rough" in text for text in warnings_of(told(n=20)))
-    assert any("too narrow" in text for text in warnings_of(told(0.4)))
-    shifted = told()
+    assert any("With 20 rows, numbers are rough" in text for text in warnings_of(judged(n=20)))
+    assert any("too narrow" in text for text in warnings_of(judged(0.4)))
+    shifted = judged()
     assert any("too low by" in text for text in warnings_of(Evaluation(shifted.model, shifted.view, shifted.y + 1.0)))
-    assert warnings_of(told(seed=3)) == []
+    assert warnings_of(judged(seed=3)) == []
 
 
 def test_rows_that_are_least_sure_come_with_a_reason(model, rows):
@@ -272,23 +271,22 @@ def test_variance_is_divided_by_fifths(model, rows):
     assert sum(shares) == pytest.approx(100.0, abs=0.05)
 
 
-def test_a_model_that_is_too_large_is_left_out(model):
+def test_a_model_that_is_too_large_is_omitted(model):
     assert payload_of(model).model is not None
     small = payload_of(model, most_bytes=1000)
     assert small.model is None
-    assert re.search(r"left out: the model has [\d.]+ MB, and the limit is 0.001 MB", small.note)
+    assert re.search(r"omitted: the model has [\d.]+ MB, and the limit is 0.001 MB", small.note)
 
 
-def test_a_shape_that_is_too_large_is_left_out():
+def test_a_density_that_is_too_large_is_omitted():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 2))
     y = np.where(rng.random(120) < 0.5, 1.5, -1.5) + 0.05 * rng.normal(size=120)
     model = BDKNRegressor(**{**SMALL, "density": "auto", "target": "identity"}).fit(X, y)
     whole = payload_of(model)
-    assert whole.model["shape"]
+    assert whole.model["density"]
     without = payload_of(model, most_bytes=len(json.dumps(whole.model)) - 1000)
-    assert "shape" not in without.model
-    assert not without.has_shape
+    assert "density" not in without.model
     assert "shows the Student-t distribution alone" in without.note
 
 
@@ -298,11 +296,11 @@ def test_a_stack_has_a_page_without_what_if(rows):
     X, y = rows
     stack = BayesianStackingRegressor([("ridge", Ridge()), ("<b>", Ridge(10.0))], random_state=0).fit(X[:90], y[:90])
     page = stack.report(X[90:], y[90:])
-    assert "The what-if is left out: its members are not networks of this package" in page.html
+    assert "The what-if is omitted: its members are not networks of this package" in page.html
     assert "whatIf" not in page.html
     assert "&lt;b&gt;" in page.html
     if not stack.members_told_apart_:
-        assert "the data do not tell these members apart" in page.html
+        assert "equal weights are as likely as these" in page.html
 
 
 def test_an_ensemble_has_a_page_with_what_it_has(rows):

@@ -21,7 +21,7 @@ pytestmark = [
 ]
 
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-SMALL = {"n_members": 3, "epochs": 25, "effort": "fast", "random_state": 0, "n_folds": 3}
+SMALL = {"n_members": 3, "epochs": 25, "effort": "fast", "random_state": 0, "cv": 3}
 LEVELS = (0.01, 0.05, 0.5, 0.9, 0.99)
 EVIL = "</script><script>alert(1)</script>"
 EVIL_VALUE = '"><img src=x onerror=alert(2)>'
@@ -74,7 +74,7 @@ def fitted(name):
         return model.fit(X, np.exp(f + noise)), X_new, np.exp(f_new + noise_new)
     elif name == "bins":
         model = BDKNRegressor(
-            target="identity", n_bins=5, activation="tanh", density="student-t", linear_member=True, **SMALL
+            target="identity", n_bins=5, activation="tanh", density="student-t", members=("networks", "linear"), **SMALL
         )
     elif name == "shape":
         model = BDKNRegressor(target="identity", **SMALL)

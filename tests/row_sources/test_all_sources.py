@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bdkn.data.dask_rows import DaskRows
-from bdkn.data.training_data import as_row_source
 from bdkn.data.parquet import ParquetRows
 from bdkn.data.sources import ArrayRows, IteratorRows
+from bdkn.data.training_data import as_row_source
 
 dd = pytest.importorskip("dask.dataframe")
 

@@ -21,7 +21,7 @@ OTHERS = (None, True, False, "", "nan", "a text", [], {}, [1], {"a": 1}, {"array
           {"texts": [1]}, {"dict": []}, {"type": "Posterior"}, {"type": "Forest", "arguments": {}},
           {"type": [], "arguments": []}, {"list": []}, {"dict": {}})  # fmt: skip
 KINDS = ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u1", "?")
-NAMES = ("", "x", "root", "mean", "__class__", "__init__", "self", "fitted_", "type", "arguments", "\x00", "ν" * 300)
+NAMES = ("", "x", "root", "mean", "__class__", "__init__", "self", "model_", "type", "arguments", "\x00", "ν" * 300)
 
 
 class Content:
@@ -227,7 +227,7 @@ def change_text(changed: Content, chance: Random) -> None:
             text[:at] + text[at + 1 :],
             text[:-1] + ', "fitted": {}}',
             "[" * deep + "]" * deep,
-            '{"model": "BDKNRegressor", "bdkn": "1", "parameters": {}, "fitted": {"fitted_": '
+            '{"model": "BDKNRegressor", "bdkn": "1", "parameters": {}, "fitted": {"model_": '
             + '{"list": [' * deep + "]}" * deep + "}}",
             '{"a":' * deep + "1" + "}" * deep,
             text.replace("0.", "0" * deep + ".", 1),

@@ -19,7 +19,7 @@ from bdkn.errors import BDKNError, ModelFileError
 from bdkn.estimators.registry import restore
 from bdkn.storage.archive import from_bytes, read
 
-TINY = {"n_members": 2, "epochs": 2, "hidden_layer_sizes": (3,), "n_folds": 2, "random_state": 0, "n_jobs": 1}
+TINY = {"n_members": 2, "epochs": 2, "hidden_layer_sizes": (3,), "cv": 2, "random_state": 0, "n_jobs": 1}
 SLOW = 20.0
 MEMORY = 4 << 30
 SHARES = [0.25 if kind == "order of arrays" else 1.0 for kind in CHANGES]
@@ -62,7 +62,7 @@ def make_files(folder: Path) -> None:
         models = {
             "networks": bdkn.BDKNRegressor(**TINY, density="student-t").fit(X, y),
             "bins": bdkn.BDKNRegressor(**TINY, n_bins=3, activation="relu", target="log").fit(X, np.exp(y)),
-            "ensemble": bdkn.DeepEnsembleRegressor(**{k: v for k, v in TINY.items() if k != "n_folds"}).fit(X, y),
+            "ensemble": bdkn.DeepEnsembleRegressor(**{k: v for k, v in TINY.items() if k != "cv"}).fit(X, y),
             "updated": bdkn.BDKNRegressor(**TINY).fit(X, y).partial_fit(X[:5], y[:5]),
             "shaped": _shaped(),
             "stack": _stack(X, y),

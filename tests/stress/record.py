@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 
-from bdkn.report.wording import describe_machine
+from bdkn.environment import describe_machine
 
 RECORDS = Path(__file__).parents[2] / "benchmarks" / "records" / "reliability"
 

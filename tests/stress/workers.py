@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from bdkn import BDKNRegressor
-from bdkn.estimators import in_blocks
+from bdkn.estimators import fitting
 from record import arguments, recording
 
 ROWS, CHUNK_ROWS, WORKERS, TRIALS = 4000, 500, 4, 5
@@ -90,7 +90,7 @@ def some_trials(n: int, chance: random.Random, frame: pd.DataFrame, expected: An
 def main() -> None:
     """Run the trials."""
     given = arguments(__doc__ or "").parse_args()
-    in_blocks.CHUNK_ROWS = CHUNK_ROWS
+    fitting.CHUNK_ROWS = CHUNK_ROWS
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     frame, chance = make_frame(), random.Random(0)
     expected, clusters = fitted(frame, 1), max(1, round(6 * given.scale))

@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bdkn import ColumnsWarning
@@ -203,7 +203,6 @@ def test_rows_of_one_set_are_in_one_part():
     assert set(parts.ravel()) == set(range(FOLDS))
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_shrunken_means_lie_between_the_value_and_the_whole(data):
     n, k = data.draw(st.integers(2, 40)), data.draw(st.integers(1, 6))

@@ -81,6 +81,18 @@ def test_a_clock_divides_the_time_left_by_the_time_of_all_training():
     assert Clock.start(inf).left == inf
 
 
+def test_training_may_take_all_but_a_seventh_of_the_time_left(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("bdkn.networks.settings.time.monotonic", lambda: now[0])
+
+    def train(epochs):
+        now[0] += 2.0 * epochs
+
+    share = Clock.start(1000.0).share(train, epochs=40, work=3.0)
+    assert now[0] == 2.0 * (1 + 1 + 4 + 5)  # to load compiled code, then pieces, the last an eighth of the epochs
+    assert share == pytest.approx(0.85 * (1000.0 - now[0]) / (3.0 * 40 * 2.0))
+
+
 def test_a_long_limit_changes_nothing(table):
     plain = BDKNRegressor(**SMALL, n_members=3, epochs=4).fit(*table)
     with warnings.catch_warnings():

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from make_jobs import jobs_of
@@ -186,24 +182,3 @@ def test_zero_threads_are_refused() -> None:
 def test_is_the_engine_of_that_name() -> None:
     assert isinstance(get_engine("fused"), FusedEngine)
     assert repr(FusedEngine()) == "FusedEngine()"
-
-
-SCRIPT = """
-import numpy as np
-from bdkn.networks import NetworkSpec, initial_networks
-X = np.linspace(-1, 1, 64, dtype=np.float32).reshape(-1, 2)
-networks = initial_networks(NetworkSpec(n_inputs=2, activation="silu"), [np.random.default_rng(0)])
-print(*(part.sum().hex() for part in networks.outputs(X)))
-"""
-
-
-def test_freshly_compiled_code_and_code_from_disk_give_the_same_bits(tmp_path: os.PathLike[str]) -> None:
-    """For predictions only, which compile fast; ``make compile`` does the same with all compiled code."""
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    runs = [
-        subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True)
-        for _ in range(2)
-    ]
-    assert runs[0].stdout == runs[1].stdout
-    assert "bdkn: compiling prediction for this CPU" in runs[0].stderr
-    assert runs[1].stderr == ""

@@ -277,7 +277,7 @@ def test_without_cuda_the_cpu_trains_the_networks_of_the_fused_engine(rows: Rows
 @pytest.mark.usefixtures("without_cuda")
 def test_the_automatic_choice_without_cuda_has_the_bits_of_the_fused_engine(rows: Rows) -> None:
     table = rows.X.astype(np.float64)
-    settings: dict[str, Any] = {"n_members": 2, "n_folds": 2, "epochs": 2, "random_state": 0, "density": "student-t"}
+    settings: dict[str, Any] = {"n_members": 2, "cv": 2, "epochs": 2, "random_state": 0, "density": "student-t"}
     first, second = (BDKNRegressor(**settings, engine=name).fit(table, rows.y) for name in ("auto", "fused"))
     np.testing.assert_array_equal(first.predict(table), second.predict(table))
 
@@ -320,7 +320,7 @@ def test_verbose_prints_the_device_of_training(rows: Rows, capfd: pytest.Capture
 @needs_compiler
 def test_a_regressor_is_that_of_the_fused_engine_up_to_rounding(rows: Rows) -> None:
     X = rows.X.astype(np.float64)
-    settings: dict[str, Any] = {"n_members": 3, "n_folds": 2, "epochs": 5, "random_state": 0, "density": "student-t"}
+    settings: dict[str, Any] = {"n_members": 3, "cv": 2, "epochs": 5, "random_state": 0, "density": "student-t"}
     mine, theirs = (BDKNRegressor(**settings, engine=e).fit(X, rows.y) for e in (emulated(), "fused"))
     np.testing.assert_allclose(mine.predict(X), theirs.predict(X), rtol=1e-3, atol=1e-3)
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from make_jobs import jobs_of, split_of
 from scipy import stats
@@ -25,7 +25,6 @@ def shuffle_in_python(order: list[int], state: int) -> int:
     return state
 
 
-@settings(max_examples=100, deadline=None)
 @given(n=st.integers(0, 300), state=STATES)
 def test_shuffle_is_its_definition(n: int, state: int) -> None:
     order, slow = np.arange(n, dtype=np.int32), list(range(n))
@@ -36,7 +35,6 @@ def test_shuffle_is_its_definition(n: int, state: int) -> None:
         assert order.tolist() == slow
 
 
-@settings(max_examples=50, deadline=None)
 @given(rows=st.lists(st.integers(0, 2**31 - 1), max_size=200), state=STATES)
 def test_shuffle_is_a_permutation(rows: list[int], state: int) -> None:
     order = np.array(rows, dtype=np.int32)
@@ -80,7 +78,6 @@ def test_streams_of_members_differ() -> None:
     assert len(set(draws)) == 100
 
 
-@settings(max_examples=100, deadline=None)
 @given(n=st.integers(2, 200), fraction=st.floats(0.001, 0.9), seed=st.integers(0, 1000))
 def test_split_parts_the_rows(n: int, fraction: float, seed: int) -> None:
     training, validation = split_of(n, fraction, np.random.SeedSequence(seed))

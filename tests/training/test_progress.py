@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bdkn.networks import Networks, NetworkSpec, TrainingConfig, initial_networks
@@ -49,7 +49,6 @@ def test_examples_of_early_stopping(losses: list[float], config: dict[str, float
     assert remembered == best, "the weights returned are those of the best epoch"
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     losses=st.lists(st.floats(-5, 5) | st.just(NAN), min_size=1, max_size=40),
     patience=st.integers(1, 10),

@@ -245,7 +245,7 @@ def test_one_batch_of_all_rows_is_the_full_batch():
 
 def test_in_mini_batches_the_noise_moves_further():
     noise = {
-        size: DKLRegressor.from_paper(2, epochs=20, training=TrainingOptions(batch_size=size), random_state=0, n_jobs=1).fit(X, y).noise_variance_
+        size: DKLRegressor.from_paper(2, epochs=20, batch_size=size, random_state=0, n_jobs=1).fit(X, y).noise_variance_
         for size in (None, 5)
     }
     start = np.log(2.0)  # softplus(0), GPyTorch's

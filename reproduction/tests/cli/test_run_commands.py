@@ -49,7 +49,7 @@ datasets = ["synthetic-small", "yacht"]
 splits = 2
 [methods.bad]
 regressor = "BDKNRegressor"
-parameters = { epochs = 2, batch_size = 0 }
+parameters = { epochs = 2, training = { batch_size = 0 } }
 [methods.good]
 regressor = "BDKNRegressor"
 parameters = { epochs = 2 }

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bdkn_paper.data import Fingerprint
@@ -56,7 +56,6 @@ def test_single_precision_is_tolerated():
     assert KNOWN.mismatch(table().astype(np.float32).astype(np.float64)) is None
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.permutations(range(40)))
 def test_any_other_order_of_rows_is_told(order):
     numbers = table()
@@ -68,7 +67,6 @@ def test_any_other_order_of_rows_is_told(order):
         assert why == "its rows are in another order, which the row numbers of the splits would not fit"
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.tuples(st.integers(0, ROWS - 1), st.integers(0, ROWS - 1)))
 def test_two_exchanged_rows_are_told(pair):
     numbers = table()
@@ -107,7 +105,6 @@ def test_shape_and_missing_numbers_are_told():
     assert KNOWN.mismatch(numbers) == "it holds 2 numbers that are missing or not finite"
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.booleans())
 def test_known_rounding_is_tolerated_however_it_falls(seed, one_sided):
     rounding = np.array([1e-6, 0.05, 5.0, 50.0, 0.05])

@@ -28,7 +28,7 @@ def test_the_last_epoch_is_the_ordinary_fit(method, engine):
 
 @pytest.mark.parametrize("method", [{}, DE], ids=["bdkn", "de"])
 @pytest.mark.parametrize(
-    "extra", [{}, {"standardize_y": True}, {"objective": "mse"}], ids=["paper", "standardized", "mse"]
+    "extra", [{}, {"training": {"standardize_y": True}}, {"objective": "mse"}], ids=["paper", "standardized", "mse"]
 )
 def test_an_epoch_is_a_fit_that_stops_there(method, extra):
     """Training for fewer epochs is the beginning of training for more, at a constant rate."""
@@ -41,7 +41,7 @@ def test_an_epoch_is_a_fit_that_stops_there(method, extra):
 
 
 def test_curves_need_every_epoch_of_every_network():
-    record = evaluate(cell(kind="curves", parameters={**QUICK, "early_stopping": True}), task())
+    record = evaluate(cell(kind="curves", parameters={**QUICK, "training": {"early_stopping": True}}), task())
     assert record["status"] == "failed"
     assert "set early_stopping = false" in record["traceback"]
 

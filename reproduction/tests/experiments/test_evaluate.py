@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from tiny import QUICK, cell, task
 
+from bdkn import CombinationOptions, TrainingOptions
 from bdkn.errors import InvalidParameterError
 from bdkn.estimators import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.metrics import calibration_error, crps, nll
@@ -20,7 +21,8 @@ DE = {"method": "de", "regressor": "DeepEnsembleRegressor"}
 def test_a_record_holds_what_a_fit_by_hand_gives():
     data, one = task(), cell(split=1)
     train, test = data.splits[1]
-    model = BDKNRegressor(**QUICK, random_state=one.random_state).fit(data.X[train], data.y[train])
+    given = {**QUICK, "training": TrainingOptions(**QUICK["training"])}
+    model = BDKNRegressor(**given, random_state=one.random_state).fit(data.X[train], data.y[train])
     dist, y = model.predict_dist(data.X[test]), data.y[test]
     record = evaluate(one, data)
     assert record["status"] == "done"
@@ -68,7 +70,11 @@ def test_the_paper_is_the_base():
         == 8000
     )
     model = make_regressor(cell(base={"from_paper": 2}, parameters={"epochs": 3}))
-    assert (model.epochs, model.learning_rate, model.standardize_y, model.design) == (3, 1e-3, False, "in-sample")
+    assert (model.epochs, model.learning_rate, model.design) == (3, 1e-3, "in-sample")
+    assert model.training == TrainingOptions(schedule="constant", standardize_y=False)
+    model = make_regressor(cell(base={"from_paper": 2}, parameters={"training": {"standardize_y": True}}))
+    assert model.training == TrainingOptions(schedule="constant", standardize_y=True)
+    assert model.combination == CombinationOptions(prior_variance="paper")
     with pytest.raises(InvalidParameterError, match="did you mean 'BDKNRegressor'"):
         make_regressor(cell(regressor="BDKNRegresor"))
 
@@ -101,7 +107,7 @@ def test_a_failure_is_recorded():
 def test_networks_that_diverge_are_told_of():
     data = task()
     data.y[0] = 1e30
-    wild = {"target": "identity", "standardize_y": False, "learning_rate": 10.0, "epochs": 30}
+    wild = {"target": "identity", "training": {"standardize_y": False}, "learning_rate": 10.0, "epochs": 30}
     record = evaluate(cell(parameters={**QUICK, **wild}), data)
     assert record["status"] == "failed" or "diverged" in " ".join(record["warnings"])
 

@@ -81,6 +81,11 @@ def test_so_many_splits(splits, count):
         (changed("methods", "de", "parameters", value={"epoch": 1}), "key of parameters must .* did you mean 'epochs'"),
         (changed("methods", "de", "parameters", value={"evidence": 1}), "key of parameters must .* got 'evidence'"),
         (changed("methods", "de", "parameters", value={"random_state": 1}), "key of parameters must"),
+        (changed("methods", "de", "parameters", value={"training": 1}), "training must be a table; got 1"),
+        (
+            changed("methods", "de", "parameters", value={"training": {"batchsize": 1}}),
+            "a key of training must .* did you mean 'batch_size'",
+        ),
         (
             changed("methods", "bdkn", "datasets", "ripples", value={"learning_rat": 1}),
             "a key of ripples must .*; did you mean 'learning_rate'",

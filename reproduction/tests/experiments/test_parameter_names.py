@@ -2,16 +2,16 @@
 
 import hashlib
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 from tiny import cell
 
 from bdkn_paper.experiments import load_experiment
-from bdkn_paper.experiments.methods import METHODS, parameter_names
+from bdkn_paper.experiments.methods import METHODS, make_regressor, parameter_names
 from bdkn_paper.store import Cell, Store, records
-from bdkn_paper.store.parameter_names import RENAMED, stored_parameters, today_parameters
+from bdkn_paper.store.parameter_names import OPTIONS, RENAMED, stored_parameters, today_parameters
 
 ROOT = Path(__file__).parents[2]
 
@@ -66,7 +66,7 @@ def test_the_cells_of_an_experiment_find_their_records(everything, name):
 
 def test_old_and_new_names_are_the_same_cell(tmp_path):
     record = {"cell": cell().as_dict() | {"parameters": {"evidence": "exact"}}, "status": "failed"}
-    today = cell(parameters={"prior_variance": "evidence"})
+    today = cell(parameters={"combination": {"prior_variance": "evidence"}})
     assert Cell.of(record) == today
     store = Store(tmp_path)
     store.put(record)
@@ -74,13 +74,41 @@ def test_old_and_new_names_are_the_same_cell(tmp_path):
     assert today.as_dict()["parameters"] == {"evidence": "exact"}
 
 
-@pytest.mark.parametrize("regressor", RENAMED)
+@pytest.mark.parametrize("regressor", ["BDKNRegressor", "BayesianStackingRegressor"])
 @pytest.mark.parametrize("value", ["evidence", "paper", 0.5])
 def test_a_renamed_parameter_goes_there_and_back(regressor, value):
-    given = {"epochs": 3, "prior_variance": value, "tempering": "evidence"}
+    given = {"epochs": 3, "combination": {"prior_variance": value, "tempering": "evidence"}}
     stored = stored_parameters(regressor, given)
     assert stored == {"epochs": 3, "evidence": "exact" if value == "evidence" else value, "tempering": "evidence"}
     assert today_parameters(regressor, stored) == today_parameters(regressor, given) == given
+
+
+@pytest.mark.parametrize(
+    ("stored", "today"),
+    [
+        ({"batch_size": 8, "tol": 0.1}, {"training": {"batch_size": 8, "tol": 0.1}}),
+        ({"standardize_y": True, "epochs": 2}, {"training": {"standardize_y": True}, "epochs": 2}),
+        (
+            {"tails": "posterior", "select_members": False},
+            {"combination": {"tails": "posterior", "select_members": False}},
+        ),
+        ({"n_folds": 1}, {"cv": 1}),
+        ({"holdout_fraction": 0.2, "design": "hold-out"}, {"cv": 0.2, "design": "hold-out"}),
+        ({"linear_member": True}, {"members": ["networks", "linear"]}),
+        ({"linear_member": False}, {"members": ["networks"]}),
+        ({"linear_member": "auto"}, {"members": "networks"}),
+    ],
+)
+def test_parameters_of_records_have_a_place_today(stored, today):
+    assert today_parameters("BDKNRegressor", stored) == today
+    assert stored_parameters("BDKNRegressor", today) == stored
+    assert Cell.of({"cell": cell().as_dict() | {"parameters": stored}}).parameters == today
+    make_regressor(cell(parameters=today))
+
+
+def test_a_former_name_joins_the_options_that_are_given():
+    mixed = {"training": {"patience": 3}, "batch_size": 8}
+    assert today_parameters("DeepEnsembleRegressor", mixed) == {"training": {"patience": 3, "batch_size": 8}}
 
 
 def test_parameters_of_other_regressors_keep_their_names():
@@ -90,7 +118,13 @@ def test_parameters_of_other_regressors_keep_their_names():
 
 @pytest.mark.parametrize("regressor", METHODS)
 def test_an_experiment_sets_parameters_by_their_names_of_today(regressor):
-    names = parameter_names(regressor)
-    assert not {renamed.stored for renamed in RENAMED.get(regressor, ())} & {*names}
-    assert {renamed.today for renamed in RENAMED.get(regressor, ())} <= {*names}
+    names, renamed = parameter_names(regressor), RENAMED.get(regressor, ())
+    assert not {each.stored for each in renamed} & {*names}
+    assert {each.group or each.today for each in renamed} <= {*names}
+    assert {(each.group, each.today) for each in renamed if each.group} == {
+        (group, option.name)
+        for group, options in OPTIONS.items()
+        if group in names and renamed
+        for option in fields(options)
+    }
     assert not {"random_state", "n_jobs", "verbose", "device"} & {*names}

@@ -257,7 +257,7 @@ def test_a_sampled_mixture_is_the_mixture(kind, monkeypatch):
 
 
 @given(shift=st.floats(-1e3, 1e3), scale=st.floats(1e-3, 1e3))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_sampled_mixture_moves_with_its_units(shift, scale):
     one = SampledMixture(*mixtures()["smooth"])
     other = one.affine(scale, shift)

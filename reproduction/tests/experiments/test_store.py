@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tiny import cell
 
@@ -39,7 +39,6 @@ def record(split=0, **changes):
     } | changes
 
 
-@settings(max_examples=50, deadline=None)
 @given(VALUES)
 def test_a_line_of_json_gives_back_what_was_written(value):
     line = dumps({"value": value})

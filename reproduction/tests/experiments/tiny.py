@@ -14,9 +14,8 @@ QUICK = {
     "activation": "relu",
     "epochs": 4,
     "learning_rate": 0.01,
-    "schedule": "constant",
     "weight_decay": 0.0,
-    "early_stopping": False,
+    "training": {"schedule": "constant", "early_stopping": False},
 }
 
 

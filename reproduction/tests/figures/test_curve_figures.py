@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
@@ -40,7 +40,6 @@ def records():
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30), st.floats(0, 1))
-@settings(max_examples=100, deadline=None)
 def test_quantiles_are_numpys(values, share):
     assert quantiles(values, (share,))[0] == pytest.approx(np.quantile(values, share), abs=1e-6)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_records import made
 from scipy import stats
@@ -76,7 +76,6 @@ def bars(records):
     return {row[0]: row[1:] for row in table.rows}
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(-5, 5, width=32), min_size=2, max_size=20))
 def test_without_overlap_the_test_is_the_ordinary_paired_one(differences):
     pair = compare_pairs(differences, 0.0)

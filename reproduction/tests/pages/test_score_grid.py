@@ -3,7 +3,7 @@ import statistics
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_records import made
 
@@ -28,7 +28,6 @@ RECORDS = [
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30))
-@settings(max_examples=50, deadline=None)
 def test_sample_against_the_statistics_module(values):
     sample = Sample(tuple(values))
     assert sample.mean == pytest.approx(statistics.fmean(values), abs=1e-6)

@@ -134,7 +134,7 @@ CostGiven = Callable[..., Any] | tuple[float, float]
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """How much to order for each row, and what it costs on average. Made by ``optimal_order``.
+    """Optimal orders for each row, with their expected costs. Made by ``optimal_order``.
 
     Parameters
     ----------
@@ -194,9 +194,9 @@ def expected_cost(
     if not callable(cost):
         return _linear_cost(outcome, cost, decision)
     if decision is None:
-        return outcome.expected(_of_targets(cost), tolerance)
+        return outcome.expected(_checked_cost(cost), tolerance)
     numbers, several = numbers_per_row("decision", decision, len(outcome))
-    columns = [outcome.expected(_of_decisions(cost, column), tolerance) for column in numbers.T]
+    columns = [outcome.expected(_checked_cost(cost, column), tolerance) for column in numbers.T]
     return np.stack(columns, axis=1) if several else columns[0]
 
 
@@ -243,35 +243,25 @@ def _unit_cost(name: str, given: ArrayLike, n: int) -> FloatArray:
     return np.ascontiguousarray(numbers[:, 0])
 
 
-def _of_targets(cost: Callable[..., Any]) -> Cost:
-    return lambda y, rows: _checked(_asked(cost, y), y)
+def _checked_cost(cost: Callable[..., Any], decision: FloatArray | None = None) -> Cost:
+    """Return a cost given by the user as a function of targets and row numbers, which raises if its result is wrong."""
 
-
-def _of_decisions(cost: Callable[..., Any], decision: FloatArray) -> Cost:
     def of_rows(y: FloatArray, rows: IndexArray) -> FloatArray:
-        return _checked(_asked(cost, y, np.broadcast_to(decision[rows, None], y.shape)), y)
+        arguments = (y,) if decision is None else (y, np.broadcast_to(decision[rows, None], y.shape))
+        try:
+            found = np.asarray(cost(*arguments), dtype=np.float64)
+        except TypeError as error:
+            raise InvalidParameterError(
+                "cost must be a function of arrays, of targets or of targets and decisions, such as lambda y: "
+                f"np.maximum(y - 10, 0); this one raised TypeError: {error}"
+            ) from error
+        if found.ndim == 0:
+            return np.full(y.shape, found)
+        if found.shape != y.shape:
+            raise InvalidParameterError(
+                "cost must be a function of arrays that returns a cost for each number, such as "
+                f"lambda y: np.maximum(y - 10, 0); given shape {y.shape} it returned shape {found.shape}"
+            )
+        return found
 
     return of_rows
-
-
-def _asked(cost: Callable[..., Any], *arrays: FloatArray) -> Any:
-    """Return the costs of arrays; raise if the function does not take arrays."""
-    try:
-        return cost(*arrays)
-    except TypeError as error:
-        raise InvalidParameterError(
-            "cost must be a function of arrays, of targets or of targets and decisions, such as lambda y: "
-            f"np.maximum(y - 10, 0); this one raised TypeError: {error}"
-        ) from error
-
-
-def _checked(costs: Any, y: FloatArray) -> FloatArray:
-    found = np.asarray(costs, dtype=np.float64)
-    if found.ndim == 0:
-        return np.full(y.shape, found)
-    if found.shape != y.shape:
-        raise InvalidParameterError(
-            "cost must be a function of arrays that returns a cost for each number, such as "
-            f"lambda y: np.maximum(y - 10, 0); given shape {y.shape} it returned shape {found.shape}"
-        )
-    return found

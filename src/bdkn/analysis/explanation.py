@@ -22,11 +22,10 @@ from bdkn.typing import FloatArray, IndexArray
 
 @dataclass(frozen=True, eq=False)
 class MixedRows:
-    """A table, an array or a data frame, of which new rows are made column by column.
+    """A table, an array or a data frame, whose columns are combined into new rows.
 
     ``owner`` (q,) is the number of the column that each input of an array belongs to: a category or a date may have
-    become several inputs, and a column that is not used has none. It is None for a data frame, each of whose columns is
-    one.
+    become several inputs, and an unused column has none. It is None for a data frame.
     """
 
     table: Any
@@ -44,7 +43,7 @@ class MixedRows:
 
 
 def dense(table: Any, name: str = "X") -> Any:
-    """Return a table with rows and columns: an array, or a data frame as it is; raise if it is none."""
+    """Return an array with two dimensions, or a data frame as it is; raise if the table is neither."""
     if issparse(table):
         return table.toarray()
     if not hasattr(table, "shape") or isinstance(table, np.ndarray | np.generic):
@@ -132,7 +131,7 @@ def _frame_of(columns: list[Any], like: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """What each of p columns adds to the predictions of R rows. Made by ``explain``.
+    """Contributions of p columns to the predictions of R rows. Made by ``explain``.
 
     Parameters
     ----------
@@ -183,7 +182,7 @@ class Explanation:
         return self.parts.index(part)
 
     def importance(self) -> FloatArray:
-        """Return how much each column matters for each part (p, K): the mean absolute value over rows."""
+        """Return the mean absolute value of each column over rows, for each part (p, K)."""
         return np.asarray(np.abs(self.values).mean(axis=0))
 
     def importance_error(self) -> FloatArray:
@@ -193,7 +192,7 @@ class Explanation:
         return np.asarray(np.abs(self.values).std(axis=0, ddof=1) / np.sqrt(len(self.rows)))
 
     def table(self) -> dict[str, Any]:
-        """Return how much each column matters overall: the mean absolute value for each part, the largest first."""
+        """Return the mean absolute value of each column over rows by part, the largest first."""
         return self._table(self.importance(), self.importance_error())
 
     def row(self, i: int) -> dict[str, Any]:
@@ -214,13 +213,16 @@ class Explanation:
 
 
 _MOST_BACKGROUND = 384
-"""Rows of the background that are predicted, to draw from them evenly."""
+"""Number of background rows that are predicted, to draw evenly from them."""
 
-_FOR_FEW, _FOR_MANY, _FEW_ROWS = 800, 500, 20
-"""Predictions by default: for each of few rows, and for each of many."""
+_FEW_ROWS = 20
+"""Largest number of explained rows that get ``_FOR_FEW`` predictions each by default."""
+
+_FOR_FEW, _FOR_MANY = 800, 500
+"""Default number of predictions per explained row, of few rows and of many."""
 
 _LEAST_SAMPLES, _MOST_SAMPLES = 8, 128
-"""Pairs of orders by default."""
+"""Smallest and largest default number of pairs of column orders per explained row."""
 
 Outputs = Callable[[Any], FloatArray]
 """A function of a table (m, p) that returns what is explained (m, K)."""
@@ -249,9 +251,15 @@ def explain(
     generator = np.random.default_rng(seed_sequence(random_state))
     table = dense(X)
     others = table if background is None else dense(background, "background")
-    _check_background(others, background is None)
+    if others.shape[0] < 2:
+        raise InvalidParameterError(
+            "a prediction is explained by comparing it with those of other rows, of which there must be 2; got "
+            f"{others.shape[0]}{' in X' if background is None else ''}: give background=, for example the training rows"
+        )
     rows = some_rows(table.shape[0], max_rows, generator)
-    n_samples = _default_samples(len(rows), table.shape[1]) if n_samples is None else n_samples
+    if n_samples is None:
+        predictions = _FOR_FEW if len(rows) <= _FEW_ROWS else _FOR_MANY
+        n_samples = int(np.clip(predictions // max(1, 2 * (table.shape[1] - 1)), _LEAST_SAMPLES, _MOST_SAMPLES))
     check_number("n_samples", n_samples, low=2, whole=True)
     n_samples = int(n_samples)  # it may be an integer of 8 bits
     source = take_rows(others, some_rows(others.shape[0], max(n_samples, _MOST_BACKGROUND), generator))
@@ -259,13 +267,17 @@ def explain(
         warnings.simplefilter("ignore", OutsideDataWarning)  # mixed rows may be far from all training rows
         chosen = _evenly(model._centres(model._rows(source)), min(n_samples, source.shape[0]), generator)
         mixed, names = mixed_rows(model, take_rows(table, rows), take_rows(source, chosen))
-        predict = predictor(model, mixed, variance=variance)
-        return _Sampler.of(mixed, predict, len(rows), len(chosen), n_samples, generator).explain(rows, names)
+        parts: list[str] = []
 
+        def predict(table: Any) -> FloatArray:
+            checked = table if mixed.owner is not None else model._rows(table)
+            found = model._mean_and_variances(checked) if variance else {"mean": model._predictive(checked).mean()}
+            parts[:] = found
+            return np.stack(list(found.values()), axis=1)
 
-def _default_samples(n_rows: int, n_columns: int) -> int:
-    predictions = _FOR_FEW if n_rows <= _FEW_ROWS else _FOR_MANY
-    return int(np.clip(predictions // max(1, 2 * (n_columns - 1)), _LEAST_SAMPLES, _MOST_SAMPLES))
+        sampler = _Sampler.of(mixed, predict, len(rows), len(chosen), n_samples, generator)
+        values, errors = sampler.values()
+        return Explanation(names, tuple(parts), rows, sampler.base.mean(axis=0), sampler.own, values, errors)
 
 
 def some_rows(n: int, most: int | None, generator: np.random.Generator) -> IndexArray:
@@ -281,7 +293,7 @@ def mixed_rows(model: Any, X: Any, source: Any) -> tuple[MixedRows, tuple[str, .
     """Return the rows of two tables, as the model receives them after checks where it can, and names of the columns."""
     names = tuple(map(str, getattr(model, "feature_names_in_", column_names(X))))
     first, second = model._rows(X), model._rows(source)
-    encoder = getattr(model, "table_", None)
+    encoder = model.model_.reader.encoder
     groups = [[j] for j in range(len(names))] if encoder is None else getattr(encoder, "column_groups", None)
     if isinstance(first, np.ndarray) and groups is not None and first.shape[1] == sum(map(len, groups)):
         owner = np.empty(first.shape[1], dtype=np.intp)
@@ -290,26 +302,6 @@ def mixed_rows(model: Any, X: Any, source: Any) -> tuple[MixedRows, tuple[str, .
         return MixedRows(stack_rows(first, second), owner, len(names)), names
     given = tuple(map(str, column_names(X)))
     return MixedRows(stack_rows(X, source), None, len(given)), given
-
-
-def predictor(model: Any, mixed: MixedRows, *, variance: bool) -> Outputs:
-    """Return the function that predicts what is explained, with the names as its attribute ``names``."""
-
-    def predict(table: Any) -> FloatArray:
-        rows = table if mixed.owner is not None else model._rows(table)
-        found = model._mean_and_variances(rows) if variance else {"mean": model._predictive(rows).mean()}
-        predict.__dict__["names"] = tuple(found)
-        return np.stack(list(found.values()), axis=1)
-
-    return predict
-
-
-def _check_background(background: Any, is_default: bool) -> None:
-    if background.shape[0] < 2:
-        raise InvalidParameterError(
-            "a prediction is explained by comparing it with those of other rows, of which there must be 2; got "
-            f"{background.shape[0]}{' in X' if is_default else ''}: give background=, for example the training rows"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,18 +326,22 @@ class _Sampler:
         """Return the sampler of n rows, after predictions of all rows as they are."""
         plain = np.broadcast_to(np.arange(n + n_others)[:, None], (n + n_others, mixed.n_columns))
         outputs = _in_blocks(mixed, predict, plain)
-        _check_finite(outputs)
+        if not np.isfinite(outputs).all():
+            n_infinite = int((~np.isfinite(outputs)).any(axis=1).sum())
+            raise InvalidParameterError(
+                f"variances can be explained where they are finite; {n_infinite} of {len(outputs)} rows have none, as "
+                "the model has two degrees of freedom or fewer: give variance=False"
+            )
         background, rounds = n + np.arange(n_others), -(-n_samples // n_others)
         return cls(mixed, predict, outputs[:n], background, outputs[n:], rounds, generator)
 
-    def explain(self, rows: IndexArray, names: tuple[str, ...]) -> Explanation:
-        """Return the explanation of all rows."""
-        p, pairs = self.mixed.n_columns, self.rounds * len(self.background)
+    def values(self) -> tuple[FloatArray, FloatArray]:
+        """Return the values (R, p, K) of all rows, and their standard errors."""
+        p, pairs, n = self.mixed.n_columns, self.rounds * len(self.background), len(self.own)
         step = max(1, PREDICTED_ROWS // max(1, 2 * pairs * (p - 1)))
-        parts = [self._values(np.arange(i, min(i + step, len(rows)))) for i in range(0, len(rows), step)]
+        parts = [self._values(np.arange(i, min(i + step, n))) for i in range(0, n, step)]
         values, errors = (np.concatenate(part) for part in zip(*parts, strict=True))
-        outputs = tuple(self.predict.__dict__["names"])
-        return Explanation(names, outputs, rows, self.base.mean(axis=0), self.own, values, errors)
+        return values, errors
 
     def _values(self, rows: IndexArray) -> tuple[FloatArray, FloatArray]:
         """Return the values (m, p, K) of some rows, and their standard errors."""
@@ -387,11 +383,3 @@ def _evenly(means: FloatArray, size: int, generator: np.random.Generator) -> Ind
     places = (edges[:-1] + generator.random(size) * np.diff(edges)).astype(np.intp)
     order: IndexArray = np.argsort(means, kind="stable")
     return np.asarray(order[np.unique(np.minimum(places, len(means) - 1))])
-
-
-def _check_finite(outputs: FloatArray) -> None:
-    if not np.isfinite(outputs).all():
-        raise InvalidParameterError(
-            f"variances can be explained where they are finite; {int((~np.isfinite(outputs)).any(axis=1).sum())} of "
-            f"{len(outputs)} rows have none, as the model has two degrees of freedom or fewer: give variance=False"
-        )

@@ -19,20 +19,24 @@ from bdkn.errors import InvalidParameterError, OutsideDataWarning, check_choice,
 from bdkn.typing import FloatArray
 
 _POINTS = 25
-"""Values of a column of numbers."""
+"""Grid points of a column of numbers or dates."""
 
 _FEW = 12
-"""A column with so few different values is shown with all of them."""
+"""Largest number of different values of which all are grid points."""
 
 _MOST_VALUES = 20
-"""Values of a column without numbers."""
+"""Largest number of grid points of a column without numbers."""
 
 _HALVINGS = 48
+"""Largest number of bisection steps for a quantile of a mixture."""
+
+_TOLERANCE = 1e-9
+"""Relative error of a quantile of a mixture."""
 
 
 @dataclass(frozen=True, eq=False)
 class PartialDependence:
-    """How predictions change on average with one column. Made by ``partial_dependence``.
+    """Average predictions as a function of one column. Made by ``partial_dependence``.
 
     Parameters
     ----------
@@ -43,9 +47,9 @@ class PartialDependence:
     mean : array (m,)
         Average of the predicted means.
     lower, upper : array (m,)
-        Averages of the ends of the rows' intervals: how certain the prediction of a typical row is.
+        Averages of the ends of the rows' intervals: the uncertainty of a typical row.
     all_lower, all_upper : array (m,)
-        Interval of the average of all predicted distributions: where the target of a row drawn at random lies.
+        Interval of the average of all predicted distributions: of the target of a row drawn at random.
     coverage : float
         Probability of the intervals.
 
@@ -115,7 +119,8 @@ def partial_dependence(
 def column_number(table: Any, column: str | int, fitted_names: Any = None) -> int:
     """Return the number of a column, given by its name or number."""
     names = column_names(table)
-    if _is_name(column) and column in names:
+    can_be_name = isinstance(column, tuple) or np.ndim(column) == 0  # others cannot be compared with names
+    if can_be_name and not isinstance(column, bool) and type(column).__name__ != "NAType" and column in names:
         return names.index(column)
     if isinstance(column, str):
         known = list(map(str, names if fitted_names is None else fitted_names))
@@ -125,15 +130,9 @@ def column_number(table: Any, column: str | int, fitted_names: Any = None) -> in
     return int(column)
 
 
-def _is_name(column: Any) -> bool:
-    """Return whether a value can be compared with names of columns."""
-    comparable = isinstance(column, tuple) or np.ndim(column) == 0
-    return comparable and not isinstance(column, bool) and type(column).__name__ != "NAType"
-
-
 def _grid_of(model: Any, table: Any, j: int) -> Sequence[Any]:
     """Return the values at which predictions are averaged; of numbers and dates in text, those at some quantiles."""
-    name, encoder = column_names(table)[j], getattr(model, "table_", None)
+    name, encoder = column_names(table)[j], model.model_.reader.encoder
     column = np.asarray(column_of(table, j, np.arange(table.shape[0])))
     numbers = None if encoder is None else encoder.numbers(table, name)
     if numbers is None:
@@ -166,21 +165,18 @@ def _is_known(column: NDArray[Any]) -> NDArray[np.bool_]:
     return np.array([value is not None and bool(value == value) for value in column.tolist()], dtype=bool)
 
 
-def _is_no_list(grid: Any) -> bool:
-    return np.ndim(grid) > 1 or (isinstance(grid, np.ndarray) and grid.ndim == 0)
-
-
 def _checked_grid(grid: ArrayLike) -> Sequence[Any]:
-    if isinstance(grid, str | bytes) or not isinstance(grid, Iterable) or _is_no_list(grid):
+    is_flat = np.ndim(grid) <= 1 and getattr(grid, "ndim", 1) > 0
+    if isinstance(grid, str | bytes) or not isinstance(grid, Iterable) or not is_flat:
         raise InvalidParameterError(f"grid must be a list of values of the column; got {shown(grid)}")
     values = list(np.asarray(grid).tolist()) if isinstance(grid, np.ndarray) and grid.dtype.kind != "M" else list(grid)
     if not values:
-        raise InvalidParameterError("grid must hold a value at least; got none")
+        raise InvalidParameterError("grid must hold at least one value; got none")
     return values
 
 
 def _pooled_quantile(outcome: Outcome, level: float, ends: FloatArray) -> FloatArray:
-    """Return the quantile (m,) of the average of the distributions of each of m sets of rows, by halving.
+    """Return the quantile (m,) of the average of the distributions of each of m sets of rows, by bisection.
 
     ``ends`` (m, size) are the quantiles of the rows, between which it lies.
     """
@@ -192,6 +188,6 @@ def _pooled_quantile(outcome: Outcome, level: float, ends: FloatArray) -> FloatA
         above = outcome.above(np.repeat(middle, ends.shape[1])[:, None])[:, 0].reshape(ends.shape).mean(axis=1)
         enough = 1.0 - above >= level
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-        if np.all(high - low <= 1e-9 * np.maximum(np.abs(low), np.abs(high))):
+        if np.all(high - low <= _TOLERANCE * np.maximum(np.abs(low), np.abs(high))):
             break
     return high

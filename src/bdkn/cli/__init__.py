@@ -20,8 +20,8 @@ app.command(help=compare.HELP)(compare.compare)
 app.command(help=demo.HELP)(demo.demo)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_given: bool) -> None:
+    if is_given:
         import bdkn
 
         typer.echo(f"bdkn {bdkn.__version__}")
@@ -34,4 +34,4 @@ def main(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Regression with honest uncertainty, for any table: learn, predict, judge, explain, keep up to date."""
+    """Regression with honest uncertainty, for any table: fit, predict, evaluate, explain, update."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
-from bdkn.cli.fit import Estimate
+from bdkn.cli.fit import EFFORTS, Estimate, Training
 from bdkn.cli.labelled import Labelled, Roles, read_labelled
 from bdkn.cli.terminal import (
     AsJson,
@@ -40,45 +40,39 @@ Moments = Callable[[Any, Any], tuple[Any, Any]]
 """A function from a fitted model and rows to means and standard deviations."""
 
 Stop = Callable[[Any, Any], dict[str, Any]]
-"""A function from rows and targets left out to the arguments of a fit that stops when they are predicted worse."""
+"""A function from held-out rows and targets to the arguments of a fit with early stopping."""
 
 _LEAST_ROWS = 50
-"""With fewer rows than this none is left out to stop a fit."""
+"""Minimum number of rows to hold out a tenth of them for early stopping."""
 
 _FEW_VALUES = 12
-"""Categories with more values than this are encoded by the mean target of a value."""
+"""Largest number of values of a category with one input each; larger categories become mean targets."""
 
+_STANDARD_INTERVAL = 2 * 1.6448536269514722
+"""Width of the 90 % interval of a standard normal distribution."""
 
-@dataclass(frozen=True)
-class Method:
-    """A method by name: the package that it needs, the most rows that it can be fitted to, and how to make it."""
+_LEAST_STD = 1e-9
+"""Smallest standard deviation of a Gaussian, in units of the target."""
 
-    title: str
-    make: Callable[[int, str], Any]
-    package: str = "bdkn"
-    most_rows: int | None = None
-
-    @property
-    def is_installed(self) -> bool:
-        """Whether its package is installed."""
-        return find_spec(self.package) is not None
+_FAR = 5.0
+"""Distance beyond the median at which a mean is not drawn, in units of the distance from the best to the median."""
 
 
 class EncodedPeer:
-    """A regressor of another library behind the usual encoders, that predicts Gaussians."""
+    """A regressor of another library with the usual encoders, that predicts Gaussians."""
 
     def __init__(self, model: Any, moments: Moments, stop: Stop | None = None) -> None:
         self.model, self.moments, self.stop = model, moments, stop
 
     def fit(self, X: Any, y: FloatArray) -> Self:
-        """Fit encoders and model to training rows; a model that is stopped early, to nine tenths of them."""
+        """Fit encoders and model to training rows; with early stopping, the model to nine tenths of them."""
         self.encoder = usual_encoder(X)
         inputs, validation = self.encoder.fit_transform(plain_frame(X), y), {}
         if self.stop is not None and len(y) >= _LEAST_ROWS:
             from sklearn.model_selection import train_test_split
 
-            inputs, left_X, y, left_y = train_test_split(inputs, y, test_size=0.1, random_state=0)
-            validation = self.stop(left_X, left_y)
+            inputs, held_out_inputs, y, held_out_y = train_test_split(inputs, y, test_size=0.1, random_state=0)
+            validation = self.stop(held_out_inputs, held_out_y)
         self.model.fit(inputs, y, **validation)
         return self
 
@@ -89,7 +83,7 @@ class EncodedPeer:
         from bdkn.predictive import Gaussian
 
         mean, std = self.moments(self.model, self.encoder.transform(plain_frame(X)))
-        return Gaussian(np.asarray(mean), np.maximum(np.asarray(std), 1e-9))
+        return Gaussian(np.asarray(mean), np.maximum(np.asarray(std), _LEAST_STD))
 
 
 class QuantileBoosting:
@@ -108,9 +102,9 @@ class QuantileBoosting:
         return self
 
     def moments(self, X: Any) -> tuple[Any, Any]:
-        """Return the mean, and the standard deviation of the Gaussian whose 90 % interval is as wide."""
+        """Return the mean, and the standard deviation of the Gaussian with a 90 % interval of the same width."""
         lower, upper = (model.predict(X) for model in self.ends)
-        return self.mean.predict(X), (upper - lower) / (2 * 1.6448536269514722)
+        return self.mean.predict(X), (upper - lower) / _STANDARD_INTERVAL
 
 
 def plain_frame(X: Any) -> Any:
@@ -121,8 +115,8 @@ def plain_frame(X: Any) -> Any:
     frame = X.copy()
     for name, column in X.items():
         if is_datetime64_any_dtype(column.dtype):
-            days = column.to_numpy().astype("datetime64[us]")
-            frame[name] = np.where(np.isnat(days), np.nan, days.astype(np.int64) / 86.4e9)
+            moments = column.to_numpy().astype("datetime64[us]")
+            frame[name] = np.where(np.isnat(moments), np.nan, moments.astype(np.int64) / 86.4e9)
         elif is_bool_dtype(column.dtype) or is_numeric_dtype(column.dtype):
             frame[name] = column.to_numpy(dtype=np.float64, na_value=np.nan)
         else:
@@ -131,7 +125,7 @@ def plain_frame(X: Any) -> Any:
 
 
 def usual_encoder(X: Any) -> Any:
-    """Return what is usual before a model: scaling, one input per value of small categories, target means of others."""
+    """Return the usual encoder: scaled numbers, one input per value of small categories, mean targets of others."""
     from sklearn.compose import ColumnTransformer
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
@@ -149,22 +143,9 @@ def usual_encoder(X: Any) -> Any:
     return ColumnTransformer([part for part in parts if part[2]])
 
 
-def _bdkn(seed: int, effort: str) -> Any:
-    from bdkn.estimators import BDKNRegressor
-
-    return BDKNRegressor(random_state=seed, effort=effort)
-
-
-def _stack(seed: int, effort: str) -> Any:
-    from bdkn.estimators import BayesianStackingRegressor
-
-    return BayesianStackingRegressor(random_state=seed, effort=effort, n_jobs=-1)
-
-
-def _deep_ensemble(seed: int, effort: str) -> Any:
-    from bdkn.estimators import DeepEnsembleRegressor
-
-    return DeepEnsembleRegressor(random_state=seed, effort=effort)
+def _own(name: str) -> Callable[[int, str], Any]:
+    """Return the function that makes a regressor of this library from a seed and an effort."""
+    return lambda seed, effort: Training(name, effort, seed=seed).regressor()
 
 
 def _ngboost(seed: int, effort: str) -> Any:
@@ -222,10 +203,20 @@ def _mean(seed: int, effort: str) -> Any:
     return ConstantGaussian()
 
 
+@dataclass(frozen=True)
+class Method:
+    """A method: its title, a function of seed and effort that makes it, its package, and its largest table."""
+
+    title: str
+    make: Callable[[int, str], Any]
+    package: str = "bdkn"
+    most_rows: int | None = None
+
+
 METHODS = {
-    "bdkn": Method("BDKN", _bdkn),
-    "stack": Method("Bayesian stack", _stack),
-    "deep-ensemble": Method("Deep ensemble", _deep_ensemble),
+    "bdkn": Method("BDKN", _own("bdkn")),
+    "stack": Method("Bayesian stack", _own("stack")),
+    "deep-ensemble": Method("Deep ensemble", _own("deep-ensemble")),
     "catboost": Method("CatBoost", _catboost, "catboost"),
     "ngboost": Method("NGBoost", _ngboost, "ngboost"),
     "boosting": Method("HistGradientBoosting, quantiles", _boosting, "sklearn"),
@@ -236,69 +227,64 @@ METHODS = {
 
 
 def chosen_methods(names: tuple[str, ...], n_rows: int) -> dict[str, Method]:
-    """Return the methods that were asked for, all that can be used if none was; raise if one cannot be used."""
+    """Return the methods by name, of no names all that can be used; raise if one cannot be used."""
+    installed = {name: method for name, method in METHODS.items() if find_spec(method.package) is not None}
     for name in names:
         check_choice("each of --methods", name, METHODS)
-        if not METHODS[name].is_installed:
+        if name not in installed:
             raise InvalidParameterError(f"method {name!r} needs {METHODS[name].package}; run: pip install {name}")
     if names:
         return {name: METHODS[name] for name in names}
-    return {
-        name: method
-        for name, method in METHODS.items()
-        if method.is_installed and (method.most_rows is None or n_rows <= method.most_rows)
-    }
+    return {name: one for name, one in installed.items() if one.most_rows is None or n_rows <= one.most_rows}
 
 
-METRICS = ("nll", "crps", "rmse", "coverage", "seconds")
 TITLES = {"nll": "NLL", "crps": "CRPS", "rmse": "RMSE", "coverage": "coverage", "seconds": "seconds"}
+"""Titles of the metrics."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """The scores of one method, one per fold."""
+    """The scores of one method by metric, one per fold."""
 
     name: str
     title: str
-    folds: tuple[Estimate, ...]
-    seconds: tuple[float, ...]
-
-    def scores(self, metric: str) -> list[float]:
-        """Return a metric of every fold."""
-        return list(self.seconds) if metric == "seconds" else [getattr(fold, metric) for fold in self.folds]
+    scores: Mapping[str, list[float]]
 
     def mean(self, metric: str) -> float:
         """Return the average of a metric over the folds."""
-        return sum(self.scores(metric)) / len(self.seconds)
+        return sum(self.scores[metric]) / len(self.scores[metric])
 
-    def numbers(self) -> dict[str, Any]:
-        """Return the averages and the scores of every fold."""
-        averages = {metric: self.mean(metric) for metric in METRICS}
-        return {"method": self.name, **averages, "folds": {metric: self.scores(metric) for metric in METRICS}}
+    def as_dict(self) -> dict[str, Any]:
+        """Return the averages and the scores of every fold, for JSON."""
+        return {"method": self.name, **{metric: self.mean(metric) for metric in TITLES}, "folds": self.scores}
 
 
-def compare_methods(
-    methods: Mapping[str, Method],
+def compare_method(
+    name: str,
+    method: Method,
     rows: Labelled,
     splits: Sequence[tuple[Any, Any]],
     *,
     seed: int,
     effort: str,
     coverage: float,
-    tell: Callable[[str], None],
-) -> list[Compared]:
-    """Return the scores of all methods on the same folds, the best CRPS first."""
-    found = []
-    for name, method in methods.items():
-        tell(f"{method.title}: fitting {len(splits)} folds")
-        scored = [_one_fold(method, rows[train], rows[test], seed, effort, coverage) for train, test in splits]
-        folds, seconds = zip(*scored, strict=True)
-        found.append(Compared(name, method.title, folds, seconds))
-    return sorted(found, key=lambda one: one.mean("crps"))
+) -> Compared:
+    """Return the scores of a method that is fitted to each fold with the same seed."""
+    scores: dict[str, list[float]] = {metric: [] for metric in TITLES}
+    for train, test in ((rows[train], rows[test]) for train, test in splits):
+        start = clock.perf_counter()
+        model = method.make(seed, effort)
+        has_groups = method.package == "bdkn" and train.groups is not None and hasattr(model, "cv")
+        model.fit(train.X, train.y, **({"groups": train.groups} if has_groups else {}))
+        estimate = Estimate.of(test.y, model.predict_dist(test.X), coverage, method.title).as_dict()
+        estimate["seconds"] = clock.perf_counter() - start
+        for metric, found in scores.items():
+            found.append(estimate[metric])
+    return Compared(name, method.title, scores)
 
 
 def folds_of(rows: Labelled, count: int, seed: int, *, ordered: bool) -> list[tuple[Any, Any]]:
-    """Return row numbers to train on and to leave out: random, by group, or by time."""
+    """Return numbers of training rows and held-out rows: random, by group, or by time."""
     from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
 
     if ordered:
@@ -309,32 +295,34 @@ def folds_of(rows: Labelled, count: int, seed: int, *, ordered: bool) -> list[tu
 
 
 def draw_comparison(found: Sequence[Compared], target: str, coverage: float) -> Figure:
-    """Return a figure with a panel per metric: a dot for the mean of each method, small ones for its folds."""
+    """Return a figure with a panel per metric: a large dot for the mean of each method, small ones for its folds."""
     from matplotlib.figure import Figure
 
     from bdkn.plots.display import GREY, label_axes, literal, prepare_axes
 
-    shown = [metric for metric in METRICS if metric != "seconds"]
-    figure = Figure(figsize=(3.0 * len(shown) + 1.5, 0.42 * len(found) + 1.4), layout="constrained")
-    for metric, ax in zip(shown, figure.subplots(1, len(shown), sharey=True), strict=True):
-        limit = _limit([one.mean(metric) for one in found])
+    metrics = [metric for metric in TITLES if metric != "seconds"]
+    figure = Figure(figsize=(3.0 * len(metrics) + 1.5, 0.42 * len(found) + 1.4), layout="constrained")
+    for metric, ax in zip(metrics, figure.subplots(1, len(metrics), sharey=True), strict=True):
+        means = [one.mean(metric) for one in found]
         prepare_axes(ax)
         for place, one in enumerate(reversed(found)):
-            _draw_scores(ax, place, one.scores(metric), limit, best=_is_best(one, found, metric))
+            is_best = metric != "coverage" and one.mean(metric) == min(means)
+            _draw_scores(ax, place, one.scores[metric], _limit(means), is_best=is_best)
         if metric == "coverage":
             ax.axvline(coverage, color=GREY, lw=1, ls="--")
-        label_axes(ax, _label(metric, coverage), "", None)
+        label = f"{coverage:.0%} coverage" if metric == "coverage" else f"{TITLES[metric]} (smaller is better)"
+        label_axes(ax, label, "", None)
         ax.set_yticks(range(len(found)), [one.title for one in reversed(found)])
-    title = f"Predictions of {literal(printable(target))}, {len(found[0].folds)} folds left out in turn"
+    title = f"Predictions of {literal(printable(target))}, {len(found[0].scores['crps'])} folds held out in turn"
     figure.suptitle(title, x=0.01, ha="left", fontsize=12)
     return figure
 
 
-def _draw_scores(ax: Axes, place: int, scores: list[float], limit: float, *, best: bool) -> None:
+def _draw_scores(ax: Axes, place: int, scores: list[float], limit: float, *, is_best: bool) -> None:
     """Draw the scores of one method at a height; a mean beyond the limit is an arrow with its number."""
     from bdkn.plots.display import BLUE, GREY, PALE, VERMILION
 
-    mean, colour = sum(scores) / len(scores), VERMILION if best else BLUE
+    mean, colour = sum(scores) / len(scores), VERMILION if is_best else BLUE
     ax.axhline(place, color=PALE, lw=0.8, zorder=0)
     if mean > limit:
         ax.plot(limit, place, ">", ms=8, color=colour)
@@ -345,47 +333,19 @@ def _draw_scores(ax: Axes, place: int, scores: list[float], limit: float, *, bes
     ax.plot(mean, place, "o", ms=8, color=colour)
 
 
-def write_comparison(path: Path, figure: Figure) -> None:
-    """Write the figure to a file; the format is that of its ending."""
-    from bdkn.report import write_picture
-
-    write_picture(path, figure)
-
-
-def _one_fold(
-    method: Method, train: Labelled, test: Labelled, seed: int, effort: str, coverage: float
-) -> tuple[Estimate, float]:
-    start = time.perf_counter()
-    model = method.make(seed, effort)
-    if method.package == "bdkn" and train.groups is not None and hasattr(model, "cv"):
-        model.fit(train.X, train.y, groups=train.groups)
-    else:
-        model.fit(train.X, train.y)
-    dist = model.predict_dist(test.X)
-    return Estimate.of(test.y, dist, coverage, method.title), time.perf_counter() - start
-
-
-def _is_best(one: Compared, found: Sequence[Compared], metric: str) -> bool:
-    return metric != "coverage" and one.mean(metric) == min(other.mean(metric) for other in found)
-
-
 def _limit(means: list[float]) -> float:
-    """Return the largest mean that is drawn where it is: one far beyond the others would hide their differences."""
+    """Return the largest mean that is drawn at its place: one far beyond the others would hide their differences."""
     ordered = sorted(means)
     middle = ordered[len(ordered) // 2]
-    near = [mean for mean in ordered if mean <= middle + 5 * (middle - ordered[0])]
+    near = [mean for mean in ordered if mean <= middle + _FAR * (middle - ordered[0])]
     return near[-1] if len(near) == len(ordered) else near[-1] + 0.1 * (near[-1] - ordered[0])
-
-
-def _label(metric: str, coverage: float) -> str:
-    return f"{coverage:.0%} coverage" if metric == "coverage" else f"{TITLES[metric]} (smaller is better)"
 
 
 HELP = """Compare methods on a table: those of bdkn, and those of other libraries that are installed.
 
-All are fitted with their defaults to the same folds and predict the rows left out. Other methods see the table behind
-the usual encoders; CatBoost and NGBoost stop when a tenth of the rows, left out for this, is predicted worse. The best
-CRPS comes first.
+All are fitted with their defaults to the same folds and predict the held-out rows. Other methods get the table with the
+usual encoders; CatBoost and NGBoost stop early, by a tenth of the rows that is held out for this. The best CRPS comes
+first.
 
 Methods: bdkn, stack, deep-ensemble, catboost, ngboost, boosting, process, ridge, mean.
 
@@ -402,8 +362,8 @@ def compare(
     folds: Annotated[int, typer.Option(min=2, help="Number of folds.")] = 5,
     features: Annotated[str | None, typer.Option(help="Input columns: a,b,c. All others if not given.")] = None,
     drop: Annotated[str | None, typer.Option(help="Columns that are no inputs: x,y.")] = None,
-    groups: Annotated[str | None, typer.Option(help="Column of labels; same labels are left out together.")] = None,
-    time: Annotated[str | None, typer.Option(help="Column of dates or numbers; later rows are left out.")] = None,
+    groups: Annotated[str | None, typer.Option(help="Column of labels; same labels are held out together.")] = None,
+    time: Annotated[str | None, typer.Option(help="Column of dates or numbers; later rows are held out.")] = None,
     effort: Annotated[str, typer.Option(help="fast, balanced or best; for the methods of bdkn.")] = "balanced",
     coverage: Coverage = 0.9,
     picture: Annotated[Path | None, typer.Option(help="Picture to write: .png, .svg or .pdf.")] = None,
@@ -413,33 +373,28 @@ def compare(
 ) -> None:
     """Compare methods on a table."""
     with errors_as_messages():
-        from bdkn.errors import InvalidParameterError, check_choice
-        from bdkn.report import check_picture
+        from bdkn.report import check_picture, write_picture
         from bdkn.table_files import check_output
 
         screen = Screen(json=as_json, quiet=quiet)
-        check_choice("--effort", effort, ("fast", "balanced", "best"))
+        check_choice("--effort", effort, EFFORTS)
         if picture is not None:
             check_output(check_picture(picture), data)
         chosen_methods(names_of(methods), 0)
-        rows = read_labelled(data, Roles.of(target, features, drop, groups, time, None), screen)
+        rows = read_labelled(data, Roles(target, names_of(features), names_of(drop), groups, time), screen)
         if len(rows) < 2 * folds:
             raise InvalidParameterError(f"{folds} folds need at least {2 * folds} rows with a target; got {len(rows)}")
         splits = folds_of(rows, folds, seed, ordered=time is not None)
+        found = []
         with screen.noting_warnings():
-            found = compare_methods(
-                chosen_methods(names_of(methods), len(rows)),
-                rows,
-                splits,
-                seed=seed,
-                effort=effort,
-                coverage=coverage,
-                tell=screen.progress,
-            )
-        title = f"Predictions of {target!r} for rows left out, averages of {folds} folds"
-        cells = [(one.title, *(number(one.mean(metric)) for metric in METRICS)) for one in found]
+            for name, method in chosen_methods(names_of(methods), len(rows)).items():
+                screen.progress(f"{method.title}: fitting {len(splits)} folds")
+                found.append(compare_method(name, method, rows, splits, seed=seed, effort=effort, coverage=coverage))
+        found.sort(key=lambda one: one.mean("crps"))
+        cells = [(one.title, *(number(one.mean(metric)) for metric in TITLES)) for one in found]
+        title = f"Predictions of {target!r} for held-out rows, averages of {folds} folds"
         screen.table(title, ("method", *TITLES.values()), cells)
         if picture is not None:
-            write_comparison(picture, draw_comparison(found, target, coverage))
+            write_picture(picture, draw_comparison(found, target, coverage))
             screen.say(f"Picture: {picture}")
-        screen.finish({"methods": [one.numbers() for one in found], "picture": picture and str(picture)})
+        screen.finish({"methods": [one.as_dict() for one in found], "picture": picture and str(picture)})

@@ -21,7 +21,7 @@ DISTRICTS = {
     "Mill Quarter": 0.90,
     "Airfield": 0.75,
 }
-"""Names of the districts, and what a square metre costs there in units of the average."""
+"""Price of a square metre in each district, in units of the average."""
 
 HEATINGS = ("gas", "district heating", "heat pump", "oil")
 
@@ -83,10 +83,10 @@ Example:
 """
 
 FILES = ("flats.csv", "sold.csv", "offers.csv", "flats.bdkn", "predicted.csv", "index.html")
-"""Files that the story writes."""
+"""Files that the demo writes."""
 
 TRAINING, SOLD, OFFERED = 1500, 400, 6
-"""Rows to learn from, rows to judge by, and rows whose price is to be predicted."""
+"""Numbers of rows to learn from, to judge by, and to predict."""
 
 
 def demo(
@@ -99,11 +99,13 @@ def demo(
     """Show what bdkn does with a table of flats."""
     with errors_as_messages():
         from bdkn.report import prepare_folder
+        from bdkn.table_files import check_output
 
         require("pyarrow", "pandas", extra="files")
         require("matplotlib", "jinja2", extra="report")
         folder = prepare_folder(out)
-        check_files(folder)
+        for name in FILES:  # before anything is computed
+            check_output(folder / name)
         write_tables(folder, rows, seed)
         show_table(folder / "flats.csv")
         for comment, words in steps(folder, effort, seed):
@@ -114,16 +116,8 @@ def demo(
         typer.echo(f"\nOpen {folder / 'index.html'} in a browser.")
 
 
-def check_files(folder: Path) -> None:
-    """Raise unless every file of the story can be written, before anything is computed."""
-    from bdkn.table_files import check_output
-
-    for name in FILES:
-        check_output(folder / name)
-
-
 def write_tables(folder: Path, rows: int, seed: int) -> None:
-    """Write the flats to learn from, those sold since, and those on offer, which have no price."""
+    """Write the flats to learn from, those sold since then, and those on offer, which have no price."""
     import pyarrow as pa
 
     from bdkn.table_files import writing
@@ -136,11 +130,13 @@ def write_tables(folder: Path, rows: int, seed: int) -> None:
     }
     for name, part in parts.items():
         with writing(folder / name) as file:
-            file.write(_with_days(pa.Table.from_pandas(part, preserve_index=False)))
+            table = pa.Table.from_pandas(part, preserve_index=False)
+            days = pa.array(part["built"].to_numpy().astype("datetime64[D]"))  # 1987-05-01, without a time
+            file.write(table.set_column(table.column_names.index("built"), "built", days))
 
 
 def steps(folder: Path, effort: str, seed: int) -> list[tuple[str, list[str]]]:
-    """Return the commands of the story, each with a comment."""
+    """Return the commands of the demo, each with a comment."""
     flats, sold, offers, model = (str(folder / name) for name in ("flats.csv", "sold.csv", "offers.csv", "flats.bdkn"))
     common = [] if effort == "balanced" else ["--effort", effort]
     common += [] if seed == 0 else ["--seed", str(seed)]
@@ -172,13 +168,3 @@ def show_table(path: Path, lines: int = 6) -> None:
     rows = [tuple(map(cell, row)) for row in frame.head(lines).itertuples(index=False)]
     title = f"\n{path}, the first of {len(frame):,} rows" if len(frame) > lines else f"\n{path}"
     print_table(plain_console(), Table(title, tuple(frame.columns), tuple(rows)))
-
-
-def _with_days(table: Any) -> Any:
-    """Return an Arrow table in which moments are days, so that a file shows 1987-05-01 without a time."""
-    import pyarrow as pa
-
-    for place, item in enumerate(table.schema):
-        if pa.types.is_timestamp(item.type):
-            table = table.set_column(place, item.name, table[item.name].cast(pa.date32()))
-    return table

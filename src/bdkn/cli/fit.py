@@ -11,23 +11,38 @@ import typer
 
 from bdkn.cli.labelled import Labelled, Roles, read_labelled
 from bdkn.cli.model_files import record_making
-from bdkn.cli.terminal import AsJson, Coverage, Data, Jobs, Quiet, Screen, Seed, Target, errors_as_messages, number
+from bdkn.cli.terminal import (
+    AsJson,
+    Coverage,
+    Data,
+    Jobs,
+    Quiet,
+    Screen,
+    Seed,
+    Target,
+    errors_as_messages,
+    names_of,
+    number,
+)
 from bdkn.errors import InvalidParameterError, check_choice
 
 if TYPE_CHECKING:
     from bdkn.predictive import Predictive
     from bdkn.typing import FloatArray
 
+METHODS = ("bdkn", "deep-ensemble", "stack")
+EFFORTS = ("fast", "balanced", "best")
 
-LEFT_OUT = "rows left out of training"
+_SHARE = 5
+"""One of this number of rows is held out for the estimate of a method that holds out none itself."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Scores of predictions for ``rows`` rows; ``level`` is the probability that each interval should hold.
+    """Scores of predictions for ``rows`` rows; ``level`` is the probability of the intervals.
 
-    ``typical_error`` is the median absolute error, ``r2`` the share of the squared error that is saved in comparison
-    with predicting the mean, ``how`` a sentence about where the rows come from, ``whose`` what they are called.
+    ``typical_error`` is the median absolute error, ``r2`` the share by which the squared error is smaller than that of
+    predicting the mean. ``how`` is the beginning of a sentence about the source of the rows, ``whose`` their name.
     """
 
     rows: int
@@ -67,49 +82,43 @@ class Estimate:
     def sentences(self, target: str) -> list[str]:
         """Return the estimate in plain words."""
         inside = round(self.coverage * self.rows)
+        if self.r2 != self.r2:
+            gain = "All rows have the same target, so there is nothing to explain."
+        elif self.r2 > 0.0:
+            gain = (
+                f"The squared error is {self.r2:.0%} smaller than that of predicting the mean for every row "
+                f"(R² = {self.r2:.3f})."
+            )
+        else:
+            gain = (
+                "The inputs are of no use for these rows: predicting the mean for every row is as good "
+                f"(R² = {self.r2:.3f})."
+            )
         return [
             f"{self.how} ({self.rows:,} rows):",
             f"  Half of the predictions of {target!r} are off by less than {number(self.typical_error)}; "
             f"the root mean squared error is {number(self.rmse)}.",
-            f"  {_explained(self.r2)}",
-            f"  {inside:,} of {self.rows:,} {self.whose} ({self.coverage:.1%}) lay inside their {self.level:.0%} "
+            f"  {gain}",
+            f"  {inside:,} of {self.rows:,} {self.whose} ({self.coverage:.1%}) lie inside their {self.level:.0%} "
             f"interval, which is {number(self.interval_width)} wide on average.",
             f"  To compare models on the same rows; smaller is better: NLL {number(self.nll)}, "
             f"CRPS {number(self.crps)}.",
         ]
 
-    def numbers(self) -> dict[str, Any]:
-        """Return the estimate as numbers by name."""
+    def as_dict(self) -> dict[str, Any]:
+        """Return the estimate by names, for JSON."""
         return asdict(self)
 
 
-def left_out_estimate(model: Any, level: float) -> Estimate | None:
-    """Return the estimate from the rows that a fit left out in turn; None if it left out none.
+def held_out_estimate(model: Any, level: float) -> Estimate | None:
+    """Return the estimate from the held-out rows of a fit, each predicted from all others; None if it has none."""
+    from bdkn.analysis.inspection import held_out_predictions
 
-    Members predict rows that they were not trained on, and the weights of the members are learned from all rows but the
-    one that is predicted. Densities of neighbours are not part of it.
-    """
-    held_out = getattr(model, "held_out_", None)
-    if held_out is None or len(held_out.y) < 2:
+    found = held_out_predictions(model)
+    if found is None:
         return None
-    targets = model._combined.targets
-    student = model.combination_.leave_one_out(held_out.forecast(), held_out.y, held_out.counts)
-    dist = targets.restore(student.affine(targets.scale, targets.mean))
-    how = "Estimated from rows that were left out of training in turn"
-    return Estimate.of(targets.inverse(held_out.y), dist, level, how, held_out.counts, LEFT_OUT)
-
-
-def _explained(r2: float) -> str:
-    if r2 != r2:
-        return "All rows have the same target, so there is nothing to explain."
-    if not r2 > 0.0:
-        return f"The inputs tell nothing about it: predicting the mean for every row is as good (R² = {r2:.3f})."
-    return f"The squared error is {r2:.0%} smaller than that of predicting the mean for every row (R² = {r2:.3f})."
-
-
-METHODS = ("bdkn", "deep-ensemble", "stack")
-_SHARE = 5
-"""One of so many rows is left out for the estimate of a method that leaves out none itself."""
+    how = "Estimated from rows that were held out of training in turn"
+    return Estimate.of(found.y, found.dist, level, how, found.counts, "held-out rows")
 
 
 @dataclass(frozen=True)
@@ -129,52 +138,54 @@ class Training:
 
     def __post_init__(self) -> None:
         check_choice("--method", self.method, METHODS)
-        check_choice("--effort", self.effort, ("fast", "balanced", "best"))
+        check_choice("--effort", self.effort, EFFORTS)
         if self.jobs == 0:
             raise InvalidParameterError("--jobs must be an integer other than 0; got 0")
-        if self.method == "stack":
-            raise InvalidParameterError(
-                "--method stack cannot be written to a model file: its members are models of scikit-learn, which only "
-                "pickle can write, and a pickle runs code when it is read. Use --method bdkn; `bdkn compare` tells how "
-                "good a stack would be, and BayesianStackingRegressor makes one in Python"
-            )
         if self.method == "deep-ensemble" and (self.lower is not None or self.upper is not None):
-            raise InvalidParameterError("--lower and --upper need --method bdkn; a deep ensemble knows no bounds")
+            raise InvalidParameterError(
+                "--lower and --upper need --method bdkn or stack; a deep ensemble takes no bounds"
+            )
 
     def fit(self, rows: Labelled) -> tuple[Any, Estimate]:
         """Return the fitted model and the estimate."""
-        if self.method == "bdkn":
-            model = self._model().fit(rows.X, rows.y, sample_weight=rows.weights, groups=rows.groups)
-            return model, left_out_estimate(model, self.coverage) or self._one_split(rows)
-        estimate = self._one_split(rows)
-        return self._model().fit(rows.X, rows.y, sample_weight=rows.weights), estimate
-
-    def _model(self) -> Any:
-        """Return the regressor, not fitted."""
-        from bdkn.estimators import BDKNRegressor, DeepEnsembleRegressor
-
-        common: dict[str, Any] = {"effort": self.effort, "random_state": self.seed, "n_jobs": self.jobs}
-        common |= {"verbose": self.verbose, "time_limit": self.time_limit}
+        model, estimate = self.regressor(), None
+        if self.method != "deep-ensemble":
+            model.fit(rows.X, rows.y, sample_weight=rows.weights, groups=rows.groups)
+            estimate = held_out_estimate(model, self.coverage)
+        if estimate is None:  # one fifth of the rows is predicted by a model that is fitted to the others
+            train, test = self._split(rows)
+            judged = self.regressor().fit(train.X, train.y, sample_weight=train.weights)
+            how = "Estimated from a fifth of the rows, held out of a fit for this purpose"
+            dist = judged.predict_dist(test.X)
+            estimate = Estimate.of(test.y, dist, self.coverage, how, test.weights, "held-out rows")
         if self.method == "deep-ensemble":
-            known = DeepEnsembleRegressor().get_params()
-            return DeepEnsembleRegressor(**{name: value for name, value in common.items() if name in known})
-        return BDKNRegressor(**common, lower=self.lower, upper=self.upper, cv=self._folds())
+            model.fit(rows.X, rows.y, sample_weight=rows.weights)
+        return model, estimate
 
-    def _folds(self) -> Any:
-        if not self.ordered:
-            return None
+    def regressor(self) -> Any:
+        """Return the regressor, not fitted."""
         from sklearn.model_selection import TimeSeriesSplit
 
-        return TimeSeriesSplit(n_splits=5)
+        from bdkn.estimators import BayesianStackingRegressor, BDKNRegressor, DeepEnsembleRegressor
 
-    def _one_split(self, rows: Labelled) -> Estimate:
-        """Return the estimate from one fifth of the rows, predicted by a model that is fitted to the others."""
-        train, test = self._split(rows)
-        model = self._model().fit(train.X, train.y, sample_weight=train.weights)
-        how = "Estimated from a fifth of the rows, left out of a fit for this purpose"
-        return Estimate.of(test.y, model.predict_dist(test.X), self.coverage, how, test.weights, LEFT_OUT)
+        classes = (BDKNRegressor, DeepEnsembleRegressor, BayesianStackingRegressor)
+        made: Any = classes[METHODS.index(self.method)]()
+        options = {
+            "effort": self.effort,
+            "random_state": self.seed,
+            "n_jobs": self.jobs,
+            "verbose": self.verbose,
+            "time_limit": self.time_limit,
+            "lower": self.lower,
+            "upper": self.upper,
+        }
+        if self.ordered:
+            options["cv"] = TimeSeriesSplit(n_splits=5)
+        known = made.get_params(deep=False)
+        return made.set_params(**{name: value for name, value in options.items() if name in known})
 
     def _split(self, rows: Labelled) -> tuple[Labelled, Labelled]:
+        """Return rows to train on, and a fifth of the rows to judge by: the last ones, whole groups, or random ones."""
         import numpy as np
         from sklearn.model_selection import GroupShuffleSplit
 
@@ -193,8 +204,8 @@ class Training:
 
 HELP = """Learn to predict a column of a table, and write the model to a file.
 
-Columns may hold numbers, true/false, dates and text, with gaps. The fit ends with an estimate of how good predictions
-for new rows will be, from rows that were left out of training.
+Columns may hold numbers, true/false, dates and text, with missing values. The fit ends with an estimate of the errors
+of predictions for new rows, from held-out rows.
 
 Example:
 
@@ -206,17 +217,17 @@ def fit(
     data: Data,
     target: Target,
     out: Annotated[Path, typer.Option(help="Model file to write.", show_default=False)],
-    method: Annotated[str, typer.Option(help="bdkn or deep-ensemble.")] = "bdkn",
+    method: Annotated[str, typer.Option(help="bdkn, stack or deep-ensemble.")] = "bdkn",
     features: Annotated[str | None, typer.Option(help="Input columns: a,b,c. All others if not given.")] = None,
     drop: Annotated[str | None, typer.Option(help="Columns that are no inputs: x,y.")] = None,
     groups: Annotated[
         str | None,
-        typer.Option(help="Column of labels; rows with the same label are left out together, as of one patient."),
+        typer.Option(help="Column of labels; rows with the same label, as of one patient, are held out together."),
     ] = None,
     time: Annotated[
         str | None, typer.Option(help="Column of dates or numbers; later rows are predicted from earlier ones.")
     ] = None,
-    weights: Annotated[str | None, typer.Option(help="Column that says how many times each row counts.")] = None,
+    weights: Annotated[str | None, typer.Option(help="Column with the number of times each row counts.")] = None,
     effort: Annotated[str, typer.Option(help="fast, balanced or best.")] = "balanced",
     coverage: Coverage = 0.9,
     lower: Annotated[float | None, typer.Option(help="Lowest number that the target can be.")] = None,
@@ -235,28 +246,19 @@ def fit(
         verbose = int(not quiet and sys.stderr.isatty())
         training = Training(method, effort, coverage, seed, time_limit, lower, upper, jobs, time is not None, verbose)
         if time is not None and groups is not None:
-            from bdkn.errors import InvalidParameterError
-
             raise InvalidParameterError("--time and --groups cannot both divide the rows; give one of them")
         check_output(out, data)
         format_of(data)
-        rows = read_labelled(data, Roles.of(target, features, drop, groups, time, weights), screen)
+        roles = Roles(target, names_of(features), names_of(drop), groups, time, weights)
+        rows = read_labelled(data, roles, screen)
         screen.progress(f"Fitting {method} to {len(rows):,} rows and {rows.X.shape[1]} columns of {data}")
         with screen.noting_warnings():
             model, estimate = training.fit(rows)
-        tell_columns(model, screen)
-        record_making(model, data=data.name, target=target, rows=len(rows), estimate=estimate.numbers())
+        for row in model.columns_.rows:
+            if row["kind"] in ("constant", "identifier", "copy", "empty"):
+                screen.note(f"column {row['name']!r} is not used: {row['why']}")
+        record_making(model, data=data.name, target=target, rows=len(rows), estimate=estimate.as_dict())
         model.save(out)
         screen.say(*estimate.sentences(target), f"Model: {out}")
-        screen.finish({"model": str(out), "target": target, "inputs": list(rows.X.columns), **_as_result(estimate)})
-
-
-def tell_columns(model: Any, screen: Screen) -> None:
-    """Note the columns that carry nothing, if the model says which."""
-    for row in getattr(getattr(model, "columns_", None), "rows", ()):
-        if row.get("kind") in ("constant", "identifier", "copy", "empty"):
-            screen.note(f"column {row['name']!r} is not used: {row['why']}")
-
-
-def _as_result(estimate: Any) -> dict[str, Any]:
-    return {"estimate": estimate.numbers()}
+        inputs = list(rows.X.columns)
+        screen.finish({"model": str(out), "target": target, "inputs": inputs, "estimate": estimate.as_dict()})

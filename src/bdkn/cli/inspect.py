@@ -1,4 +1,4 @@
-"""``bdkn inspect``: what is in a model file."""
+"""bdkn inspect."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from bdkn.cli.model_files import input_names, load_model, making
 from bdkn.cli.terminal import AsJson, Model, Screen, errors_as_messages, number
 
-HELP = """Say what is in a model file: what it predicts, from which columns, how and when it was made.
+HELP = """Show the content of a model file: its target, its input columns, how and when it was made.
 
 The file holds numbers and text, and nothing in it is executed.
 
@@ -17,31 +17,43 @@ Example:
     bdkn inspect flats.bdkn
 """
 
+_MOST_NAMES = 12
+"""Largest number of input columns that are listed in one line."""
+
 
 def inspect(model: Model, as_json: AsJson = False) -> None:
-    """Say what is in a model file."""
+    """Show the content of a model file."""
     with errors_as_messages():
         screen, fitted = Screen(json=as_json), load_model(model)
         facts = facts_of(model, fitted)
         screen.say(*(f"{name:<22}{text}" for name, text in facts.items()))
-        columns = column_rows(fitted)
+        columns = [dict(row) for row in fitted.columns_.rows]
         if columns:
-            cells = [tuple(str(row.get(key, "")) for key in ("name", "kind", "becomes", "why")) for row in columns]
-            screen.table("\nColumns", ("column", "kind", "becomes", "why"), cells, texts=True)
-        members = member_rows(fitted)
-        if members:
-            screen.table("\nMembers", ("member", "weight"), [(name, f"{weight:.3f}") for name, weight in members])
+            keys = ("name", "kind", "becomes", "why")
+            screen.table(
+                "\nColumns", ("column", *keys[1:]), [tuple(str(row[k]) for k in keys) for row in columns], texts=True
+            )
+        names, weights = fitted.member_names_, getattr(fitted, "weights_", None)
+        shares = [1.0 / len(names)] * len(names) if weights is None else weights.tolist()
+        members = list(zip(names, shares, strict=True))
+        screen.table("\nMembers", ("member", "weight"), [(name, f"{share:.3f}") for name, share in members])
+        parameters = {name: _shown(value) for name, value in fitted.get_params(deep=False).items()}
         made = dict(making(fitted))
-        screen.finish({**facts, "columns": columns, "members": members, "made": made, "parameters": parameters(fitted)})
+        screen.finish({**facts, "columns": columns, "members": members, "made": made, "parameters": parameters})
 
 
 def facts_of(path: Path, model: Any) -> dict[str, str]:
-    """Return what there is to say about a model, in the order to say it."""
+    """Return facts about a model by their names, in the order in which they are shown."""
     from bdkn.storage.archive import read
 
     _, document = read(path)
-    made = making(model)
+    made, names = making(model), input_names(model)
     estimate = made.get("estimate", {})
+    default, given = type(model)().get_params(deep=False), model.get_params(deep=False)
+    changed = [f"{name}={_shown(value)}" for name, value in given.items() if str(value) != str(default[name])]
+    listed = ", ".join(names[:_MOST_NAMES])
+    if len(names) > _MOST_NAMES:
+        listed += f" and {len(names) - _MOST_NAMES} more"
     facts = {
         "File": f"{path} ({path.stat().st_size / 1e6:.2f} MB)",
         "Class": type(model).__name__,
@@ -49,45 +61,14 @@ def facts_of(path: Path, model: Any) -> dict[str, str]:
         "Made": made.get("when", "not known: made in Python"),
         "From": f"{made['data']}, {made['rows']:,} rows" if "data" in made else "",
         "Predicts": made.get("target", ""),
-        "Input columns": _listed(model),
-        "Other than default": ", ".join(f"{name}={value}" for name, value in changed(model).items()) or "nothing",
+        "Input columns": listed or f"{model.n_features_in_}, without names",
+        "Other than default": ", ".join(changed) or "nothing",
         "Versions": ", ".join(f"{name} {text}" for name, text in made.get("versions", {}).items()),
         "Error when fitted": f"RMSE {number(estimate['rmse'])}, R² {estimate['r2']:.3f}" if estimate else "",
     }
     return {name: text for name, text in facts.items() if text}
 
 
-def column_rows(model: Any) -> list[dict[str, Any]]:
-    """Return what became of each column; empty if all are numbers."""
-    return [dict(row) for row in getattr(getattr(model, "columns_", None), "rows", ())]
-
-
-def member_rows(model: Any) -> list[tuple[str, float]]:
-    """Return the names and weights of the members, equal weights where they have none."""
-    names = getattr(model, "member_names_", ())
-    weights = getattr(model, "weights_", None)
-    shares = [1.0 / len(names)] * len(names) if weights is None else weights.tolist()
-    return list(zip(names, shares, strict=True))
-
-
-def parameters(model: Any) -> dict[str, Any]:
-    """Return the parameters of a model, as text where they are neither numbers nor text."""
-    return {name: _shown(value) for name, value in model.get_params(deep=False).items()}
-
-
-def changed(model: Any) -> dict[str, Any]:
-    """Return the parameters that are not the defaults."""
-    default = type(model)().get_params(deep=False)
-    given = model.get_params(deep=False)
-    return {name: _shown(value) for name, value in given.items() if str(value) != str(default[name])}
-
-
 def _shown(value: Any) -> Any:
+    """Return a parameter as JSON can hold it: as text where it is neither a number nor a text."""
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
-
-
-def _listed(model: Any) -> str:
-    names = input_names(model)
-    if names is None:
-        return f"{model.n_features_in_}, without names"
-    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")

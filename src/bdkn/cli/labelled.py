@@ -1,4 +1,4 @@
-"""The rows of a table with their targets, as a verb uses them."""
+"""Rows of a table with their targets, as the commands use them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bdkn.cli.terminal import Screen, names_of
+from bdkn.cli.model_files import input_names, read_inputs
+from bdkn.cli.terminal import Screen
 from bdkn.errors import InvalidParameterError, check_choice
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Roles:
-    """Which column of a table is what. ``features`` are the inputs (none named: all others)."""
+    """The columns of a table by their purpose; ``features`` are the inputs (none given: all others)."""
 
     target: str
     features: tuple[str, ...] = ()
@@ -24,21 +25,8 @@ class Roles:
     time: str | None = None
     weights: str | None = None
 
-    @classmethod
-    def of(
-        cls,
-        target: str,
-        features: str | None,
-        drop: str | None,
-        groups: str | None,
-        time: str | None,
-        weights: str | None,
-    ) -> Roles:
-        """Return the roles that the options of a command name."""
-        return cls(target, names_of(features), names_of(drop), groups, time, weights)
-
     def inputs(self, names: list[str]) -> list[str]:
-        """Return the names of the input columns; raise if a column that is named is not there."""
+        """Return the names of the input columns; raise if a named column does not exist."""
         from bdkn.table_files.csv_files import UNNAMED
 
         for option in ("target", "groups", "time", "weights"):
@@ -58,7 +46,7 @@ class Roles:
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """Inputs X, a data frame, targets y, and what else was asked for; ``numbers`` are the rows' numbers, from 1."""
+    """Inputs X, a data frame, and targets y, with row numbers from 1, groups and weights."""
 
     X: Any
     y: FloatArray
@@ -81,56 +69,78 @@ class Labelled:
 
 
 def read_labelled(data: Path, roles: Roles, screen: Screen) -> Labelled:
-    """Return the rows of a table file that have a target; ordered by the time, if there is one."""
+    """Return the rows of a table file that have a target; in the order of time, if that is a column."""
     from bdkn.table_files import read_table
     from bdkn.table_files.csv_files import UNNAMED
 
     frame = read_table(data, screen.note)
-    inputs = roles.inputs(list(frame.columns))
-    if UNNAMED in frame.columns and UNNAMED not in inputs:
-        screen.note(f"the first column of {data} has no name: it is taken as row numbers, and not used")
-    return labelled(frame, roles, inputs, screen)
+    if UNNAMED in frame.columns and UNNAMED not in roles.inputs(list(frame.columns)):
+        screen.note(f"the first column of {data} has no name: it is read as row numbers, and not used")
+    return _labelled(frame, roles, screen)
 
 
-def labelled(frame: Any, roles: Roles, inputs: list[str], screen: Screen) -> Labelled:
-    """Return the rows of a data frame that have a target."""
+def labelled_for(model: Any, data: Path, target: str, screen: Screen) -> Labelled:
+    """Return the rows of a table file that have a target, with the columns of a model."""
+    return _labelled(read_inputs(model, data, screen.note), Roles(target, features=input_names(model)), screen)
+
+
+def _labelled(frame: Any, roles: Roles, screen: Screen) -> Labelled:
     import numpy as np
+    from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
+    inputs = roles.inputs(list(frame.columns))
     if not len(frame):
         raise InvalidParameterError("the table must have at least one row; it has a line of names only")
-    y = targets_of(frame[roles.target], screen)
+    y = _targets(frame[roles.target], screen)
     known = ~np.isnan(y)
     if not known.any():
         raise InvalidParameterError(f"--target must have values; column {roles.target!r} is empty in all {len(y)} rows")
     if not known.all():
         screen.note(f"{(~known).sum()} of {len(y)} rows have no {roles.target!r} and are not used")
-    groups = None if roles.groups is None else _texts(frame[roles.groups], "--groups")
-    weights = None if roles.weights is None else numbers_of(frame[roles.weights], "--weights")
-    rows = Labelled(frame[inputs], y, np.arange(1, len(y) + 1), groups, weights)
+    groups = weights = None
+    if roles.groups is not None:
+        _check_complete(frame[roles.groups], "--groups must have a label in every row")
+        groups = frame[roles.groups].astype(str).to_numpy()
+    if roles.weights is not None:
+        weights = _numbers(frame[roles.weights], "--weights")
     order = np.flatnonzero(known)
     if roles.time is not None:
-        order = order[np.argsort(_moments(frame[roles.time])[order], kind="stable")]
-    return rows[order]
+        time = frame[roles.time]
+        if not (is_datetime64_any_dtype(time.dtype) or is_numeric_dtype(time.dtype)):
+            raise InvalidParameterError(
+                f"--time must name a column of dates, such as 2024-03-31, or numbers; column {roles.time!r} holds text"
+            )
+        _check_complete(time, "--time must have a value in every row")
+        order = order[np.argsort(time.to_numpy()[order], kind="stable")]
+    return Labelled(frame[inputs], y, np.arange(1, len(y) + 1), groups, weights)[order]
 
 
-def targets_of(column: Any, screen: Screen) -> FloatArray:
+def _check_complete(column: Any, rule: str) -> None:
+    """Raise if a value of a column is missing."""
+    if column.isna().any():
+        row = int(column.isna().to_numpy().argmax()) + 1
+        raise InvalidParameterError(f"{rule}; column {column.name!r} lacks one in row {row}")
+
+
+def _targets(column: Any, screen: Screen) -> FloatArray:
     """Return the targets, nan where missing; text such as "1,234" and "CHF 1'234" is read as numbers, with a note."""
     from pandas.api.types import is_object_dtype, is_string_dtype
 
-    from bdkn.data.reading import read_column, read_text
+    from bdkn.analysis.tables import read_column, read_text
 
     if is_object_dtype(column.dtype) or is_string_dtype(column.dtype):
         read = read_text(read_column(column.to_frame(), column.name))
         if read.kind == "number":
             screen.note(f"column {column.name!r} is {read.note}; row 1 of it is read as {read.values[0]:g}")
             return read.values
-    return numbers_of(column, "--target")
+    return _numbers(column, "--target")
 
 
-def numbers_of(column: Any, option: str) -> FloatArray:
-    """Return a column as numbers, nan where missing; raise, naming the first value that is none."""
+def _numbers(column: Any, option: str) -> FloatArray:
+    """Return a column as numbers, nan where missing; raise, with the first value that is not a number."""
     import numpy as np
-    from pandas.api.types import is_bool_dtype, is_numeric_dtype
+    from pandas import to_numeric
+    from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype
 
     if is_numeric_dtype(column.dtype) and not is_bool_dtype(column.dtype):
         numbers = np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
@@ -138,43 +148,12 @@ def numbers_of(column: Any, option: str) -> FloatArray:
             row = int(np.flatnonzero(np.isinf(numbers))[0]) + 1
             raise InvalidParameterError(f"{option} must be finite; row {row} of column {column.name!r} is infinite")
         return numbers
-    from pandas import to_numeric
-
+    kind = "dates" if is_datetime64_any_dtype(column.dtype) else "text"
+    if is_bool_dtype(column.dtype):
+        kind = "true and false, which is a matter of classification"
     odd = column[column.notna() & (to_numeric(column.astype(str), errors="coerce").isna() | is_bool_dtype(column))]
     shown = f"; row {odd.index[0] + 1} has {odd.iloc[0]!r}" if len(odd) else ""
     raise InvalidParameterError(
-        f"{option} must name a column of numbers; column {column.name!r} holds {_kind(column)}{shown}. Name another "
-        "column, or correct these cells"
+        f"{option} must name a column of numbers; column {column.name!r} holds {kind}{shown}. Name another column, or "
+        "correct these cells"
     )
-
-
-def _kind(column: Any) -> str:
-    from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype
-
-    if is_bool_dtype(column.dtype):
-        return "true and false, which is a matter of classification"
-    return "dates" if is_datetime64_any_dtype(column.dtype) else "text"
-
-
-def _texts(column: Any, option: str) -> Any:
-    """Return a column as labels; raise if one is missing."""
-    if column.isna().any():
-        row = int(column.isna().to_numpy().argmax()) + 1
-        raise InvalidParameterError(
-            f"{option} must have a label in every row; column {column.name!r} lacks one in row {row}"
-        )
-    return column.astype(str).to_numpy()
-
-
-def _moments(column: Any) -> Any:
-    """Return a column of dates or numbers as an array that can be sorted; raise if it is neither."""
-    from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
-
-    if not (is_datetime64_any_dtype(column.dtype) or is_numeric_dtype(column.dtype)):
-        raise InvalidParameterError(
-            f"--time must name a column of dates, such as 2024-03-31, or numbers; column {column.name!r} holds text"
-        )
-    if column.isna().any():
-        row = int(column.isna().to_numpy().argmax()) + 1
-        raise InvalidParameterError(f"--time must be known for every row; column {column.name!r} has none in row {row}")
-    return column.to_numpy()

@@ -6,178 +6,129 @@ import math
 import os
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
-from bdkn.cli.model_files import choose_density, load_model, used_names
+from bdkn.cli.model_files import load_model, used_names
 from bdkn.cli.terminal import AsJson, Coverage, Density, Jobs, Model, Quiet, Screen, errors_as_messages, names_of
 from bdkn.errors import InvalidParameterError, OutsideDataWarning, check_number
+from bdkn.lazy import lazy
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
-class PredictionPlan:
-    """What is predicted for every row: by which model, from which columns, with which columns copied."""
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """The predictions to write for every row: the model, the columns to copy, and the numbers to compute."""
 
     model: Any
-    inputs: Mapping[str, str]
-    copied: tuple[str, ...]
-    coverage: float
-    quantiles: tuple[float, ...]
-    above: tuple[float, ...]
-    support: bool
+    copied: tuple[str, ...] = ()
+    coverage: float = 0.9
+    quantiles: tuple[float, ...] = ()
+    above: tuple[float, ...] = ()
+    support: bool = True
 
-    @classmethod
-    def of(
-        cls,
-        model: Any,
-        copied: tuple[str, ...],
-        coverage: float,
-        quantiles: tuple[float, ...],
-        above: tuple[float, ...],
-        *,
-        support: bool,
-    ) -> PredictionPlan:
-        """Return the checked plan."""
-        names = used_names(model)
-        if names is None:
+    def __post_init__(self) -> None:
+        if not used_names(self.model):
             raise InvalidParameterError(
-                "the model must know the names of its columns; it was fitted to an array without names: fit it to a "
+                "the model must have the names of its columns; it was fitted to an array without names: fit it to a "
                 "data frame, or with `bdkn fit`"
             )
-        for level in quantiles:
+        for level in self.quantiles:
             check_number("each level in --quantiles", level, low=0, high=1)
-        for threshold in above:
+        for threshold in self.above:
             check_number("each threshold in --above", threshold, low=-math.inf)
-        plan = cls(
-            model, input_kinds(model, names), copied, coverage, quantiles, above, support and can_tell_support(model)
-        )
-        repeated = [name for name, count in Counter(plan.output_names()).items() if count > 1]
+        names = self.output_names()
+        repeated = [name for name, count in Counter(names).items() if count > 1]
         if repeated:
             raise InvalidParameterError(
                 "levels in --quantiles and thresholds in --above must differ in their first six digits, which name "
                 f"their columns; got {', '.join(repeated)} more than once"
             )
-        taken = set(copied) & set(plan.output_names())
+        taken = set(self.copied) & set(names)
         if taken:
             raise InvalidParameterError(
                 f"columns that are copied must not be named as those that are written; got {', '.join(sorted(taken))}: "
                 "rename them in the table"
             )
-        return plan
 
     def output_names(self) -> list[str]:
         """Return the names of the columns that are written, in addition to those copied."""
         more = [*(f"q{level:g}" for level in self.quantiles), *(f"above_{t:g}" for t in self.above)]
         return ["mean", "std", "lower", "upper", *more, *(["support", "support_column"] if self.support else [])]
 
-    def kinds(self) -> dict[str, str]:
-        """Return how each column is read: copied ones as they stand, inputs as in the fit."""
-        return {**self.inputs, **dict.fromkeys(self.copied, "text")}
+    @lazy
+    def input_kinds(self) -> dict[str, str]:
+        """The type as which each input column is read from a CSV file: "number", "boolean", "date" or "text".
 
-    def predicted(self, block: Any) -> Any:
+        Numbers and dates that are written in a way that Arrow does not read are text.
+        """
+        from bdkn.analysis.inspection import input_columns
+
+        found = {str(column["name"]): column for column in input_columns(self.model) or ()}
+        kinds = {}
+        for name in used_names(self.model):
+            column = found.get(name, {"kind": "number", "form": ""})
+            is_read = column["kind"] in ("number", "boolean", "date") and not column["form"]
+            kinds[name] = column["kind"] if is_read else "text"
+        return kinds
+
+    def predict(self, block: Any) -> Any:
         """Return the Arrow table of predictions for an Arrow table of rows."""
         import numpy as np
         import pyarrow as pa
 
-        X = self._frame(block)
-        dist = self.model.predict_dist(X)
-        columns = [*(block[name] for name in self.copied), dist.mean(), dist.std(), *self._interval(X, dist)]
-        if self.quantiles:
-            columns += [*self._quantiles(X, dist, np.array(self.quantiles)).T]
-        columns += [self._above(X, dist, t) for t in self.above]
+        from bdkn.table_files.reading import plain_columns
+
+        model, kinds = self.model, self.input_kinds
+        table = block.select(list(kinds))
+        for place, (name, kind) in enumerate(kinds.items()):
+            if name in self.copied and kind != "text":
+                table = table.set_column(place, name, from_text(table[name], kind, name))
+        X = plain_columns(table)
+        dist = model.predict_dist(X)
+        if getattr(model, "target_values_", None) is None:
+            interval, above = dist.interval(self.coverage), [1.0 - dist.cdf(t) for t in self.above]
+            quantiles = dist.ppf(np.array(self.quantiles)).T if self.quantiles else []
+        else:  # many targets share values, whose probabilities the density does not have
+            interval, above = (
+                model.predict_interval(X, self.coverage).T,
+                [model.predict_above(X, t) for t in self.above],
+            )
+            quantiles = model.predict_quantiles(X, self.quantiles).T if self.quantiles else []
+        columns = [*(block[name] for name in self.copied), dist.mean(), dist.std(), *interval, *quantiles, *above]
         if self.support:
-            found = self.model.support(X)
+            found = model.support(X)
             named = [None if name is None else str(name) for name in found.column]
             columns += [pa.array(found.status.astype(object), pa.string()), pa.array(named, pa.string())]
         arrays = [column if isinstance(column, pa.ChunkedArray | pa.Array) else pa.array(column) for column in columns]
         return pa.table(arrays, names=[*self.copied, *self.output_names()])
 
-    def _frame(self, block: Any) -> Any:
-        """Return the inputs as a table that the model knows."""
-        from bdkn.table_files.reading import as_pandas, plain_columns
 
-        table = block.select(list(self.inputs))
-        for place, (name, kind) in enumerate(self.inputs.items()):
-            if name in self.copied and kind != "text":
-                table = table.set_column(place, name, from_text(table[name], kind, name))
-        return as_pandas(table) if getattr(self.model, "table_", None) is None else plain_columns(table)
+def from_text(column: Any, kind: str, name: str) -> Any:
+    """Return a column of texts as numbers, booleans or dates; a column that holds no texts as it is."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
-    def _interval(self, X: Any, dist: Any) -> Any:
-        """Return both ends of ``predict_interval``; rows are predicted again only if targets share values."""
-        if getattr(self.model, "target_values_", None) is None:
-            return dist.interval(self.coverage)
-        return self.model.predict_interval(X, self.coverage).T
+    from bdkn.table_files.csv_files import read_dates, without_missing
 
-    def _quantiles(self, X: Any, dist: Any, levels: Any) -> Any:
-        """Return the quantiles of ``predict_quantiles``; rows are predicted again only if targets share values."""
-        if getattr(self.model, "target_values_", None) is None:
-            return dist.ppf(levels)
-        return self.model.predict_quantiles(X, levels)
-
-    def _above(self, X: Any, dist: Any, threshold: float) -> Any:
-        if getattr(self.model, "target_values_", None) is not None and hasattr(self.model, "predict_above"):
-            return self.model.predict_above(X, threshold)
-        return 1.0 - dist.cdf(threshold)
-
-
-@dataclass
-class Counts:
-    """How many rows were predicted, and how many of them have which support."""
-
-    rows: int = 0
-    status: Counter[str] = field(default_factory=Counter)
-    marked: int = 0
-
-    def add(self, table: Any) -> None:
-        """Count the rows of a table of predictions."""
-        self.rows += table.num_rows
-        if "support" in table.column_names:
-            for item in table["support"].value_counts().to_pylist():
-                self.status[item["values"]] += item["counts"]
-
-    def notes(self, data: str) -> list[str]:
-        """Return what should be said about the rows."""
-        notes, far = [], self.status["gap"] + self.status["outside"]
-        if far:
-            notes.append(
-                f"{far:,} of {self.rows:,} rows of {data} are unlike the training rows ({self.status['outside']:,} "
-                "beyond the range of a column): their predictions are extrapolations, with wide intervals"
-            )
-        if self.marked:
-            notes.append(
-                f"{self.marked:,} copied texts would be computed by a spreadsheet, as they begin with =, +, - or @; "
-                "they have a ' in front of them now. --formulas copies them as they stand"
-            )
-        return notes
-
-
-def predict_file(
-    plan: PredictionPlan, data: str, out: str, workers: int, tell: Callable[[str], None], *, formulas: bool = False
-) -> Counts:
-    """Predict a table file and write the predictions to another, which appears when it is complete."""
-    from bdkn.table_files import open_blocks, writing
-    from bdkn.threads import one_blas_thread
-
-    counts = Counts()
-    with warnings.catch_warnings(), one_blas_thread():
-        warnings.simplefilter("ignore", OutsideDataWarning)
-        blocks = open_blocks(data, plan.kinds(), tell)
-        with writing(out, formulas=formulas) as file:
-            for table in in_order(plan.predicted, blocks, workers):
-                counts.add(table)
-                file.write(table)
-            if not counts.rows:
-                raise InvalidParameterError(f"the table must have at least one row to predict; {data} has none")
-            counts.marked = file.marked
-    return counts
+    if not pa.types.is_string(column.type):
+        return column
+    if kind == "date":
+        return read_dates(column)
+    texts = without_missing(column)
+    try:
+        return texts.cast(pa.bool_() if kind == "boolean" else pa.float64())
+    except pa.ArrowInvalid as error:
+        if kind == "number" and pc.any(pc.match_substring(texts, ",")).as_py():
+            return from_text(pc.replace_substring(texts, ",", "."), kind, name)
+        raise InvalidParameterError(f"column {name!r} must hold {kind}s ({str(error).splitlines()[0]})") from error
 
 
 def in_order(work: Callable[[Part], Result], parts: Iterable[Part], workers: int) -> Iterator[Result]:
@@ -193,43 +144,6 @@ def in_order(work: Callable[[Part], Result], parts: Iterable[Part], workers: int
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-
-
-def input_kinds(model: Any, names: Iterable[str]) -> dict[str, str]:
-    """Return how input columns are read from a CSV file, by what they were in the fit."""
-    found = {str(row["name"]): row["kind"] for row in getattr(getattr(model, "columns_", None), "rows", ())}
-    table = getattr(model, "table_", None)
-    for column in () if table is None else table.columns:
-        if getattr(column, "form", ""):  # numbers or dates that are written in a way that Arrow does not read
-            found[str(column.name)] = "text"
-    kinds = {name: found.get(name, "number") for name in names}
-    return {name: kind if kind in ("number", "boolean", "date") else "text" for name, kind in kinds.items()}
-
-
-def can_tell_support(model: Any) -> bool:
-    """Return whether a model knows where its training rows lie."""
-    combined = getattr(model, "_combined", None) if hasattr(model, "support") else None
-    return combined is not None and combined.widening is not None
-
-
-def from_text(column: Any, kind: str, name: str) -> Any:
-    """Return a column of texts as numbers, booleans or dates; a column that holds no texts as it is."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from bdkn.table_files.csv_files import read_dates, without_missing
-
-    if not pa.types.is_string(column.type) or kind == "text":
-        return column
-    if kind == "date":
-        return read_dates(column)
-    texts = without_missing(column)
-    try:
-        return texts.cast(pa.bool_() if kind == "boolean" else pa.float64())
-    except pa.ArrowInvalid as error:
-        if kind == "number" and pc.any(pc.match_substring(texts, ",")).as_py():
-            return from_text(pc.replace_substring(texts, ",", "."), kind, name)
-        raise InvalidParameterError(f"column {name!r} must hold {kind}s ({str(error).splitlines()[0]})") from error
 
 
 HELP = """Predict the rows of a table.
@@ -254,7 +168,7 @@ def predict(
     quantiles: Annotated[str | None, typer.Option(help="Levels of quantiles: 0.05,0.5,0.95.")] = None,
     above: Annotated[str | None, typer.Option(help="Thresholds t for the probability P(y > t): 10,20.")] = None,
     support: Annotated[
-        bool, typer.Option("--support/--no-support", help="Say which rows lie outside the training data.")
+        bool, typer.Option("--support/--no-support", help="Write which rows lie outside the training data.")
     ] = True,
     formulas: Annotated[
         bool, typer.Option("--formulas", help="Copy texts to CSV as they stand, also those that spreadsheets compute.")
@@ -266,8 +180,9 @@ def predict(
 ) -> None:
     """Predict the rows of a table."""
     with errors_as_messages():
-        from bdkn.errors import InvalidParameterError
-        from bdkn.table_files import STREAM, check_output, format_of
+        from bdkn.analysis.inspection import n_prototypes
+        from bdkn.table_files import STREAM, check_output, format_of, open_blocks, writing
+        from bdkn.threads import one_blas_thread
 
         if as_json and out == STREAM:
             raise InvalidParameterError("--json prints a summary on standard output; name a file for the table: --out")
@@ -275,31 +190,50 @@ def predict(
         format_of(out)
         if out != STREAM:
             check_output(out, *(() if data == STREAM else (data,)), model)
-        fitted = choose_density(load_model(model), density)
-        copied = tuple(dict.fromkeys([*names_of(id), *names_of(keep)]))
-        plan = PredictionPlan.of(
-            fitted, copied, coverage, _numbers("--quantiles", quantiles), _numbers("--above", above), support=support
+        fitted = load_model(model, density)
+        predictor = Predictor(
+            fitted,
+            copied=tuple(dict.fromkeys([*names_of(id), *names_of(keep)])),
+            coverage=coverage,
+            quantiles=_numbers("--quantiles", quantiles),
+            above=_numbers("--above", above),
+            support=support and n_prototypes(fitted) > 0,
         )
-        with screen.noting_warnings():
-            counts = predict_file(plan, data, out, _workers(jobs), screen.note, formulas=formulas)
-        for note in counts.notes(Path(data).name):
-            screen.note(note)
-        screen.progress(
-            f"{counts.rows:,} row{'s' if counts.rows != 1 else ''} predicted" + ("" if out == STREAM else f": {out}")
-        )
-        screen.finish({"rows": counts.rows, "support": counts.status, "out": out})
-
-
-def _workers(jobs: int) -> int:
-    """Return the number of threads; more than twice as many as there are cores only need memory."""
-    cores = os.cpu_count() or 1
-    return min(jobs, 2 * cores) if jobs > 0 else cores
+        # Copied columns are read as they stand. More than two threads per core would only need memory.
+        kinds = {**predictor.input_kinds, **dict.fromkeys(predictor.copied, "text")}
+        cores = os.cpu_count() or 1
+        workers = min(jobs, 2 * cores) if jobs > 0 else cores
+        n_rows, status = 0, Counter[str]()
+        with screen.noting_warnings(), warnings.catch_warnings(), one_blas_thread():
+            warnings.simplefilter("ignore", OutsideDataWarning)
+            blocks = open_blocks(data, kinds, screen.note)
+            with writing(out, formulas=formulas) as file:
+                for table in in_order(predictor.predict, blocks, workers):
+                    n_rows += table.num_rows
+                    if predictor.support:
+                        for found in table["support"].value_counts().to_pylist():
+                            status[found["values"]] += found["counts"]
+                    file.write(table)
+                if not n_rows:
+                    raise InvalidParameterError(f"the table must have at least one row to predict; {data} has none")
+        far = status["gap"] + status["outside"]
+        if far:
+            screen.note(
+                f"{far:,} of {n_rows:,} rows of {Path(data).name} are unlike the training rows ({status['outside']:,} "
+                "beyond the range of a column): their predictions are extrapolations, with wide intervals"
+            )
+        if file.marked:
+            screen.note(
+                f"{file.marked:,} copied texts would be computed by a spreadsheet, as they begin with =, +, - or @; "
+                "they have a ' in front of them now. --formulas copies them as they stand"
+            )
+        written = "" if out == STREAM else f": {out}"
+        screen.progress(f"{n_rows:,} row{'s' if n_rows != 1 else ''} predicted{written}")
+        screen.finish({"rows": n_rows, "support": status, "out": out})
 
 
 def _numbers(option: str, text: str | None) -> tuple[float, ...]:
     """Return the numbers in a list that is separated by commas."""
-    from bdkn.errors import InvalidParameterError
-
     try:
         return tuple(float(word) for word in names_of(text))
     except ValueError as error:

@@ -1,18 +1,18 @@
-"""``bdkn report``: one page, to look at and to send, about a model and its predictions."""
+"""bdkn report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bdkn.cli.evaluate import labelled_for
+from bdkn.cli.labelled import labelled_for
 from bdkn.cli.model_files import load_model, target_of
 from bdkn.cli.terminal import AsJson, Data, KnownTarget, Model, Quiet, Screen, errors_as_messages
+from bdkn.errors import check_choice, require
 
-HELP = """Write one HTML page about a model: how good and how calibrated it is, what drives it, where it does not know.
+HELP = """Write one HTML page about a model: its errors, its calibration, what drives it, and where it is not certain.
 
 The page needs no network and no other file. The rows should be new to the model.
 
@@ -33,36 +33,18 @@ def report(
 ) -> None:
     """Write one HTML page about a model."""
     with errors_as_messages():
-        from bdkn.errors import require
+        require("matplotlib", "jinja2", extra="report")
+        from bdkn.report import write_page
         from bdkn.table_files import check_output
 
-        require("matplotlib", "jinja2", extra="report")
         screen = Screen(json=as_json, quiet=quiet)
-        check_page(out)
+        check_choice("the ending of --out", out.suffix.lower(), (".html", ".htm"))
         check_output(out, model, data)
         fitted = load_model(model)
         name = target_of(fitted, target)
         rows = labelled_for(fitted, data, name, screen)
         screen.progress(f"Writing the page about {len(rows):,} rows of {data}")
         with screen.noting_warnings():
-            page_writer()(fitted, rows.X, rows.y, out, title=title, target_name=name)
+            write_page(fitted, rows.X, rows.y, out, title=title, target_name=name)
         screen.say(f"Page: {out}")
         screen.finish({"page": str(out), "rows": len(rows)})
-
-
-def page_writer() -> Callable[..., None]:
-    """Return the function that writes a page."""
-    from bdkn import report as pages
-    from bdkn.errors import InvalidParameterError
-
-    write: Callable[..., None] | None = getattr(pages, "write_page", None)
-    if write is None:
-        raise InvalidParameterError("this version of bdkn writes no pages; run: pip install --upgrade bdkn")
-    return write
-
-
-def check_page(path: Path) -> None:
-    """Raise unless the name of a page ends in .html."""
-    from bdkn.errors import check_choice
-
-    check_choice("the ending of --out", path.suffix.lower(), (".html", ".htm"))

@@ -1,7 +1,7 @@
 """Output, options and errors of the commands.
 
-0: done. 2: the command, its input or its machine must be corrected; one paragraph says how. 130 and 143: interrupted by
-SIGINT or SIGTERM; no file is half-written. 1: anything unexpected, with a traceback.
+Exit codes: 0, done; 2, the command, its input or its machine must be corrected, and a paragraph explains how; 130 and
+143, interrupted by SIGINT or SIGTERM, and no file is half-written; 1, an unexpected error, with a traceback.
 
 Names of columns and files come from others: characters that would control the terminal are shown as escapes, and no
 text is read as markup.
@@ -40,7 +40,7 @@ def number(value: float, *, sign: bool = False) -> str:
 
 
 def cell(value: Any) -> str:
-    """Return a cell of a table; nothing for a missing value, a date without a time of day that is midnight."""
+    """Return a cell of a table: empty for a missing value, a moment at midnight as a date."""
     if value is None or value != value:
         return ""
     if isinstance(value, float):
@@ -56,25 +56,21 @@ Target = Annotated[str, typer.Option(help="Column to predict; it must hold numbe
 KnownTarget = Annotated[
     str | None, typer.Option(help="Column with the true values; the one that the model was fitted to if not given.")
 ]
-Coverage = Annotated[float, typer.Option(min=0.01, max=0.999, help="Probability that each interval should hold.")]
+Coverage = Annotated[float, typer.Option(min=0.01, max=0.999, help="Probability of each interval.")]
 MOST_SEED = 2**32 - 1
-"""Largest seed that all libraries know."""
+"""Largest seed that all libraries accept."""
 
 Seed = Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Seed; the same seed and table give the same result.")]
 Jobs = Annotated[int, typer.Option(help="Number of threads; -1: one per core.")]
-Density = Annotated[
-    str | None, typer.Option(help="'student-t' leaves out densities of neighbouring rows, which makes it faster.")
-]
+Density = Annotated[str | None, typer.Option(help="'student-t' omits densities of neighbouring rows, which is faster.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes on standard error.")]
 
 
 def names_of(text: str | None) -> tuple[str, ...]:
-    """Return the names in a list that is separated by commas; none if there is no text."""
+    """Return the names in a list that is separated by commas."""
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
-
-INTERRUPTED = 130
 
 _LESS_MEMORY = "use fewer processes (--jobs 1), fewer rows, or a machine with more memory"
 
@@ -110,7 +106,7 @@ def errors_as_messages() -> Iterator[None]:
         with _interruptible():
             yield
     except BrokenPipeError as error:
-        # Who read the output wants no more of it; else Python complains once more when it closes the stream.
+        # The reader has closed the output. Without this, Python prints another error when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from error
     except (BDKNError, OSError) as error:
@@ -124,7 +120,7 @@ def errors_as_messages() -> Iterator[None]:
         raise typer.Exit(2) from error
     except KeyboardInterrupt as error:
         typer.echo("Interrupted: every file is complete, or as it was.", err=True)
-        raise typer.Exit(getattr(error, "code", INTERRUPTED)) from error
+        raise typer.Exit(getattr(error, "code", 130)) from error
 
 
 @contextmanager
@@ -158,7 +154,7 @@ def _interruptible() -> Iterator[None]:
 
 
 class Screen:
-    """Where a command writes: its result to standard output, as text or as one JSON object; notes to standard error."""
+    """Output of a command: its result on standard output, as text or one JSON object, and notes on standard error."""
 
     def __init__(self, *, json: bool = False, quiet: bool = False) -> None:
         self.json, self.quiet = json, quiet
@@ -176,12 +172,12 @@ class Screen:
             echo(text, err=True)
 
     def say(self, *lines: str) -> None:
-        """Print lines of the result, unless it is to be JSON."""
+        """Print lines of the result, unless the result is JSON."""
         if not self.json:
             echo("\n".join(lines))
 
     def table(self, title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]], *, texts: bool = False) -> None:
-        """Print a table of the result, unless it is to be JSON; ``texts`` if its cells are no numbers."""
+        """Print a table of the result, unless the result is JSON; ``texts`` if its cells are not numbers."""
         if self.json:
             return
         from bdkn.report import Table
@@ -189,7 +185,7 @@ class Screen:
         print_table(plain_console(), Table(title, columns, tuple(rows)), texts=texts)
 
     def finish(self, result: Mapping[str, Any]) -> None:
-        """Print the result as JSON, if it is to be JSON; the notes are part of it."""
+        """Print the result with the notes if the result is JSON."""
         if self.json:
             import json
 
@@ -210,7 +206,7 @@ class Screen:
 
 
 def plain_console() -> Console:
-    """Return a console for tables on standard output: as wide as the terminal, or wide enough if there is none."""
+    """Return a console for tables on standard output, as wide as the terminal, or 140 columns wide without one."""
     from rich.console import Console
 
     return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 140)
@@ -219,7 +215,7 @@ def plain_console() -> Console:
 def print_table(
     console: Console, table: Table, *, texts: bool = False, style: Callable[[int, int], str] = lambda row, column: ""
 ) -> None:
-    """Print a table, names aligned left and numbers aligned right; ``texts`` if there are no numbers.
+    """Print a table, names aligned left and numbers aligned right; ``texts`` if all columns are texts.
 
     ``style`` is called with the place of each cell, and returns a style of rich.
     """
@@ -237,7 +233,7 @@ def print_table(
 
 
 def _plain(value: Any) -> Any:
-    """Return the value as JSON can hold it: numbers that are not finite are None."""
+    """Return a value that JSON can hold: numbers that are not finite become None."""
     if isinstance(value, Mapping):
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from bdkn.data.reading import column_names
 from bdkn.data.sources import BlockSource, NamedColumns, Piece, block_rows, not_numeric
-from bdkn.errors import InvalidParameterError, listed, require, shown
+from bdkn.errors import InvalidParameterError, listed, parquet_errors, require, shown
 
 _ENDINGS = (".parquet", ".pq", ".parq")
 """File extensions of Parquet files."""
@@ -238,20 +237,6 @@ def _file_tables(part: Any, schema: Any, size: int) -> Iterator[Any]:
                 for name, kind in zip(schema.names, schema.types, strict=True)
             ]
             yield pa.table(columns, schema=schema)
-
-
-@contextmanager
-def parquet_errors(place: str) -> Iterator[None]:
-    """Convert errors of Arrow to an error that names the file."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InvalidParameterError(
-            f"{place} cannot be read as Parquet ({reason}); it is damaged, incomplete or of another kind"
-        ) from error
 
 
 def _partition(part: Any) -> dict[str, Any]:

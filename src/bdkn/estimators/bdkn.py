@@ -48,6 +48,8 @@ from bdkn.typing import FloatArray
 
 DENSITIES = ("auto", "student-t")
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
 NOTHING_TO_CHOOSE = "the data do not tell these members apart"
 """Note about members whose weights may as well be equal."""
 
@@ -65,7 +67,7 @@ def _holds_rows_out(model: object) -> bool:
 
 
 def _if_rows_are_held_out(method: Method) -> Method:
-    """Return a method that models lack whose fit holds no rows out; type checkers see it as it is."""
+    """Return a method that regressors lack whose fit holds no rows out; type checkers see it as it is."""
     return cast("Method", available_if(_holds_rows_out)(method))
 
 

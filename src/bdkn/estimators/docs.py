@@ -10,7 +10,7 @@ Class = TypeVar("Class", bound=type)
 
 
 def with_inherited_docs(cls: Class) -> Class:
-    """Replace lines such as ``<Parameters of Base>`` by that section of Base, with the defaults of the class."""
+    """Replace lines such as ``<Parameters of Base>`` in a docstring by that section, with defaults of the class."""
 
     def section(found: re.Match[str]) -> str:
         base = next(base for base in cls.__mro__ if base.__name__ == found[3])

@@ -118,7 +118,7 @@ def restore_model(
         for name, parameter in parameters.items():
             _check_parameter(cls, name, parameter)
         for name, part in value.objects.items():
-            must(name in _declared(cls), f"{value.model} has no parameter {name!r:.80}")
+            must(name in _declared(cls), f"{value.model} has no parameter {name!r:.80}")  # type: ignore[arg-type]
             options = {"training": TrainingOptions, "combination": CombinationOptions}.get(name)
             if options is not None:
                 must(isinstance(part, options), f"{name} must be {options.__name__}")

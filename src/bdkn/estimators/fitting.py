@@ -1,8 +1,7 @@
 """A fit, step by step: networks, or estimators of any kind, are cross-fitted, then selected and combined.
 
-Rows in memory, in blocks and on a cluster take the same steps: of rows in blocks a sample is in memory, by which
-encodings, link, selection and density are learned, while all rows train the networks and enter the posterior of the
-weights.
+Rows in memory, in blocks and on a cluster take the same steps. Of rows in blocks a sample is in memory, from which
+encodings, link, selection and density are learned; all rows train the networks and enter the posterior of the weights.
 """
 
 from __future__ import annotations

@@ -531,6 +531,13 @@ class EnsemblePrediction(Prediction):
         mixture = GaussianMixture(*self._outputs())
         return mixture if self.is_mixture else mixture.moment_matched()
 
+    def variances(self) -> dict[str, FloatArray]:
+        """Return the parts of the variance of each row: noise and disagreement of the networks, for a mixture."""
+        if not self.is_mixture:
+            return super().variances()
+        means, stds = self._outputs()
+        return {"noise": np.square(stds).mean(axis=1), "disagreement": means.var(axis=1)}
+
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Return the mean of each row, and the covariance of all rows."""
         center = self.scaled_means.mean(axis=1, keepdims=True)

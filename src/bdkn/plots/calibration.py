@@ -21,7 +21,6 @@ from bdkn.plots.display import (
     draw_legend,
     label_axes,
     percent_axis,
-    prepare_axes,
     tint,
 )
 from bdkn.predictive.base import Predictive
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CalibrationData:
-    """What the calibration figure shows.
+    """Data of the calibration figure.
 
     ``observed`` is the observed coverage at each nominal one. ``lower`` and ``upper`` bound the observed coverage of a
     calibrated model on ``rows`` rows with probability ``confidence``.
@@ -55,7 +54,7 @@ class CalibrationData:
 def calibration_data(
     y: ArrayLike, dist: Predictive, levels: ArrayLike | None = None, confidence: float = 0.95
 ) -> CalibrationData:
-    """Compute what the calibration figure shows."""
+    """Compute the data of the calibration figure."""
     nominal, share = calibration_curve(y, dist, levels)
     return CalibrationData(nominal, share, *binomial_envelope(len(dist), nominal, confidence), len(dist), confidence)
 
@@ -69,7 +68,7 @@ class CalibrationDisplay(PredictionDisplay[CalibrationData]):
     Parameters
     ----------
     data : CalibrationData
-        What the figure shows. Use ``from_predictions`` or ``from_estimator`` to compute it.
+        Data of the figure. Use ``from_predictions`` or ``from_estimator`` to compute it.
 
     Attributes
     ----------
@@ -122,22 +121,7 @@ class CalibrationDisplay(PredictionDisplay[CalibrationData]):
         """
         return cls(calibration_data(y, dist, levels, confidence)).plot(ax, name=name)
 
-    def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:
-        """Draw the figure.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Axes to draw on; a new figure by default.
-        name : str, optional
-            Name of the model in the legend; "model" by default.
-
-        Returns
-        -------
-        display : CalibrationDisplay
-            The display, with the axes in ``ax_`` and the figure in ``figure_``.
-        """
-        self.ax_ = prepare_axes(ax)
+    def _draw(self, name: str | None) -> None:
         self._draw_background()
         before = sum(line.get_gid() == "model" for line in self.ax_.lines)
         self.ax_.plot(
@@ -152,7 +136,6 @@ class CalibrationDisplay(PredictionDisplay[CalibrationData]):
             clip_on=False,
         )
         draw_legend(self.ax_, columns=2)
-        return self
 
     def _draw_background(self) -> None:
         """Draw the diagonal and the range of chance, once for all models on these axes with the same number of rows."""
@@ -172,7 +155,7 @@ class CalibrationDisplay(PredictionDisplay[CalibrationData]):
 
 @dataclass(frozen=True, eq=False)
 class PITData:
-    """What the PIT histogram shows.
+    """Data of the PIT histogram.
 
     ``density`` is that of F(y) in each bin, 1 if it is uniform. ``lower`` and ``upper`` bound the density of a
     calibrated model with probability ``confidence``.
@@ -186,7 +169,7 @@ class PITData:
 
 
 def pit_data(y: ArrayLike, dist: Predictive, bins: int = 10, confidence: float = 0.95) -> PITData:
-    """Compute what the PIT histogram shows."""
+    """Compute the data of the PIT histogram."""
     check_number("bins", bins, low=1, whole=True)
     counts, edges = np.histogram(pit(y, dist), bins=bins, range=(0.0, 1.0))
     lower, upper = binomial_envelope(len(dist), 1 / bins, confidence)
@@ -202,7 +185,7 @@ class PITDisplay(PredictionDisplay[PITData]):
     Parameters
     ----------
     data : PITData
-        What the figure shows. Use ``from_predictions`` or ``from_estimator`` to compute it.
+        Data of the figure. Use ``from_predictions`` or ``from_estimator`` to compute it.
 
     Attributes
     ----------
@@ -255,22 +238,8 @@ class PITDisplay(PredictionDisplay[PITData]):
         """
         return cls(pit_data(y, dist, bins, confidence)).plot(ax, name=name)
 
-    def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:
-        """Draw the figure.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Axes to draw on; a new figure by default.
-        name : str, optional
-            Name of the model, which is the title of the figure.
-
-        Returns
-        -------
-        display : PITDisplay
-            The display, with the axes in ``ax_`` and the figure in ``figure_``.
-        """
-        data, self.ax_ = self.data, prepare_axes(ax)
+    def _draw(self, name: str | None) -> None:
+        data = self.data
         words = f"chance, {data.confidence:.0%} of samples"
         self.ax_.bar(
             data.edges[:-1], data.density, np.diff(data.edges), align="edge", color=tint(BLUE, 0.5), edgecolor="white"
@@ -280,4 +249,3 @@ class PITDisplay(PredictionDisplay[PITData]):
         self.ax_.set(xlim=(0, 1), ylim=(0, 1.1 * max(data.density.max(), data.upper)))
         label_axes(self.ax_, "Predicted probability of a value at most the observed one", "Density of rows", name)
         draw_legend(self.ax_, columns=2)
-        return self

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bdkn.arrays import read_numbers
-from bdkn.errors import InvalidParameterError, shown
+from bdkn.errors import InvalidParameterError, require, shown
 from bdkn.plots.display import (
     BLUE,
     INK,
@@ -23,7 +23,6 @@ from bdkn.plots.display import (
     label_axes,
     predict_beyond,
     prepare_axes,
-    require_matplotlib,
     spaced_over,
     table_like,
 )
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CurveData:
-    """What the curve figure shows: predicted means and intervals in the order of ``x``.
+    """Data of the curve figure: predicted means and intervals in the order of ``x``.
 
     ``truth`` are the true values at ``x`` and ``points`` observations (x, y); each is None if not given.
     """
@@ -55,7 +54,7 @@ def curve_data(
     truth: ArrayLike | None = None,
     points: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> CurveData:
-    """Compute what the curve figure shows."""
+    """Compute the data of the curve figure."""
     places = read_numbers("x", x)
     if places.shape != (len(dist),):
         raise InvalidParameterError(
@@ -102,7 +101,7 @@ class CurveDisplay(Display[CurveData]):
     Parameters
     ----------
     data : CurveData
-        What the figure shows. Use ``from_predictions`` or ``from_estimator`` to compute it.
+        Data of the figure. Use ``from_predictions`` or ``from_estimator`` to compute it.
 
     Attributes
     ----------
@@ -197,7 +196,7 @@ class CurveDisplay(Display[CurveData]):
         display : CurveDisplay
             The display, with the axes in ``ax_`` and the figure in ``figure_``.
         """
-        require_matplotlib()
+        require("matplotlib", extra="plots")
         table = grid_over(X, grid, margin)
         dist, title = predict_beyond(estimator, table), name or type(estimator).__name__
         return cls.from_predictions(

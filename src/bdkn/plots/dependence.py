@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from bdkn.errors import require
 from bdkn.metrics.estimators import plain_route_of
 from bdkn.plots.display import (
     BLUE,
@@ -14,8 +15,6 @@ from bdkn.plots.display import (
     draw_legend,
     label_axes,
     literal,
-    prepare_axes,
-    require_matplotlib,
     tint,
 )
 
@@ -31,7 +30,7 @@ class DependenceDisplay(Display["PartialDependence"]):
     Parameters
     ----------
     data : PartialDependence
-        What the figure shows. Use ``from_estimator`` or ``from_dependence`` to draw it.
+        Data of the figure. Use ``from_estimator`` or ``from_dependence`` to draw it.
 
     Attributes
     ----------
@@ -105,46 +104,24 @@ class DependenceDisplay(Display["PartialDependence"]):
         display : DependenceDisplay
             The display, with the axes in ``ax_`` and the figure in ``figure_``.
         """
-        require_matplotlib()
+        require("matplotlib", extra="plots")
         route = plain_route_of(estimator, X)
         dependence = route.regressor.partial_dependence(route.X, column, **options)
         return cls(dependence).plot(ax, name=name or type(route.regressor).__name__)
 
-    def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:
-        """Draw the figure.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Axes to draw on; a new figure by default.
-        name : str, optional
-            Title of the figure.
-
-        Returns
-        -------
-        display : DependenceDisplay
-            The display, with the axes in ``ax_`` and the figure in ``figure_``.
-        """
-        data, self.ax_ = self.data, prepare_axes(ax)
+    def _draw(self, name: str | None) -> None:
+        data, place = self.data, np.arange(len(self.data.grid))
         words = f"{data.coverage:.0%} interval"
         labels = [f"{words} of all rows", f"{words} of a row, average", "average prediction"]
-        draw = self._draw_line if data.grid.dtype.kind in "fiumM" else self._draw_points
-        draw(labels)
-        label_axes(self.ax_, literal(data.column), "Prediction", name)
-        draw_legend(self.ax_, columns=2)
-        return self
-
-    def _draw_line(self, labels: list[str]) -> None:
-        """Draw a column of numbers or dates."""
-        data = self.data
-        self.ax_.fill_between(data.grid, data.all_lower, data.all_upper, color=PALE, label=labels[0], linewidth=0)
-        self.ax_.fill_between(data.grid, data.lower, data.upper, color=tint(BLUE, 0.3), label=labels[1], linewidth=0)
-        self.ax_.plot(data.grid, data.mean, color=BLUE, linewidth=1.8, label=labels[2])
-
-    def _draw_points(self, labels: list[str]) -> None:
-        """Draw a column of categories."""
-        data, place = self.data, np.arange(len(self.data.grid))
-        self.ax_.vlines(place, data.all_lower, data.all_upper, color=PALE, linewidth=9, label=labels[0])
-        self.ax_.vlines(place, data.lower, data.upper, color=tint(BLUE, 0.3), linewidth=5, label=labels[1])
-        self.ax_.scatter(place, data.mean, s=26, color=BLUE, zorder=3, label=labels[2])
-        self.ax_.set_xticks(place, [literal(str(value)) for value in data.grid])
+        ax, blue = self.ax_, tint(BLUE, 0.3)
+        if data.grid.dtype.kind in "fiumM":  # numbers or dates
+            ax.fill_between(data.grid, data.all_lower, data.all_upper, color=PALE, label=labels[0], linewidth=0)
+            ax.fill_between(data.grid, data.lower, data.upper, color=blue, label=labels[1], linewidth=0)
+            ax.plot(data.grid, data.mean, color=BLUE, linewidth=1.8, label=labels[2])
+        else:
+            ax.vlines(place, data.all_lower, data.all_upper, color=PALE, linewidth=9, label=labels[0])
+            ax.vlines(place, data.lower, data.upper, color=blue, linewidth=5, label=labels[1])
+            ax.scatter(place, data.mean, s=26, color=BLUE, zorder=3, label=labels[2])
+            ax.set_xticks(place, [literal(str(value)) for value in data.grid])
+        label_axes(ax, literal(data.column), "Prediction", name)
+        draw_legend(ax, columns=2)

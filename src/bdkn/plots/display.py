@@ -40,15 +40,10 @@ def tint(colour: str, share: float) -> tuple[float, float, float]:
     return red, green, blue
 
 
-def require_matplotlib() -> None:
-    """Raise ``MissingExtraError`` unless matplotlib is installed."""
-    require("matplotlib", extra="plots")
-
-
 def prepare_axes(ax: Axes | None, size: tuple[float, float] = (6.0, 4.0)) -> Axes:
     """Return ``ax``, or the axes of a new figure, in the style of this library; the figure is not known to pyplot."""
     if ax is None:
-        require_matplotlib()
+        require("matplotlib", extra="plots")
         from matplotlib.figure import Figure
 
         ax = Figure(figsize=size, layout="constrained").add_subplot()
@@ -60,7 +55,7 @@ def prepare_axes(ax: Axes | None, size: tuple[float, float] = (6.0, 4.0)) -> Axe
 
 
 def literal(text: str) -> str:
-    """Return a text of a table as matplotlib shows it as it is: its dollar signs do not enclose a formula."""
+    """Return a text that matplotlib shows unchanged: its dollar signs do not enclose a formula."""
     return text.replace("$", r"\$")
 
 
@@ -163,7 +158,7 @@ def save_figure(
 
 
 def spaced_over(columns: FloatArray, points: int, margin: float) -> FloatArray:
-    """Return evenly spaced values (points, p) over the range of each column, with a margin relative to its length."""
+    """Return evenly spaced values (points, p) over the range of each column, extended by a share of its length."""
     check_number("grid", points, low=2, high=1e6, whole=True)
     check_number("margin", margin, low=0.0, high=1e6)
     if not np.isfinite(columns).all() or not len(columns):
@@ -178,7 +173,7 @@ def table_like(X: Any, values: FloatArray) -> Any:
 
 
 def predict_beyond(estimator: Any, table: Any) -> Predictive:
-    """Return the predictions for rows of which some lie outside of the data on purpose, without a warning of that."""
+    """Return the predictions for rows of which some lie outside the data, without a warning of extrapolation."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutsideDataWarning)
         return predictive_of(estimator, table)
@@ -220,7 +215,7 @@ def draw_bands(ax: Axes, x: FloatArray, bands: Sequence[Band]) -> None:
 
 
 def as_steps(x: FloatArray, bands: Sequence[Band]) -> tuple[FloatArray, tuple[Band, ...]]:
-    """Return x and bands such that each row is drawn as a horizontal piece that ends half-way to its neighbours."""
+    """Return x and bands by which each row is drawn as a horizontal line that ends half-way to its neighbours."""
     edges = np.concatenate([[x[0] - 0.5], (x[1:] + x[:-1]) / 2, [x[-1] + 0.5]])
     flat = tuple(Band(band.level, np.repeat(band.lower, 2), np.repeat(band.upper, 2)) for band in bands)
     return np.repeat(edges, 2)[1:-1], flat
@@ -230,12 +225,39 @@ Data = TypeVar("Data")
 
 
 class Display(Generic[Data]):
-    """Base class of displays of ``data``: ``ax_`` are the axes it drew on, ``figure_`` is the figure with them."""
+    """Base class of displays of ``data``: ``ax_`` are the axes it drew on, ``figure_`` is the figure with them.
+
+    A subclass defines ``_draw``, and ``_size`` if that depends on the data.
+    """
 
     ax_: Axes
+    _size: tuple[float, float] = (6.0, 4.0)
 
     def __init__(self, data: Data) -> None:
         self.data = data
+
+    def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:
+        """Draw the figure.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to draw on; a new figure by default.
+        name : str, optional
+            Name of the model: the title of the figure or, where models are compared, its label in the legend.
+
+        Returns
+        -------
+        display : Display
+            The display, with the axes in ``ax_`` and the figure in ``figure_``.
+        """
+        self.ax_ = prepare_axes(ax, self._size)
+        self._draw(name)
+        return self
+
+    def _draw(self, name: str | None) -> None:
+        """Draw the data on ``ax_``."""
+        raise NotImplementedError
 
     @property
     def figure_(self) -> Figure:
@@ -265,8 +287,6 @@ class Display(Generic[Data]):
 
     def _repr_png_(self) -> bytes:
         """Return the figure as PNG, which notebooks show in place of the object's text."""
-        from io import BytesIO
-
         buffer = BytesIO()
         self.figure_.savefig(buffer, format="png", dpi=110)
         return buffer.getvalue()
@@ -315,5 +335,5 @@ class PredictionDisplay(Display[Data], ABC):
         display : PredictionDisplay
             The display, with the axes in ``ax_`` and the figure in ``figure_``.
         """
-        require_matplotlib()
+        require("matplotlib", extra="plots")
         return cls.from_predictions(y, predictive_of(estimator, X), name=name or type(estimator).__name__, **options)

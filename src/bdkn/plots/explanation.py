@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from bdkn.errors import check_number
+from bdkn.errors import check_number, require
 from bdkn.metrics.estimators import plain_route_of
 from bdkn.plots.display import (
     BLUE,
@@ -17,8 +17,6 @@ from bdkn.plots.display import (
     Display,
     label_axes,
     literal,
-    prepare_axes,
-    require_matplotlib,
 )
 from bdkn.typing import FloatArray
 
@@ -34,7 +32,7 @@ _ERRORS = 2.0
 
 @dataclass(frozen=True, eq=False)
 class ExplanationData:
-    """What the explanation figure shows: columns with their values and standard errors, the largest first.
+    """Data of the explanation figure: columns with their values and standard errors, the largest first.
 
     Columns beyond those shown are added up as the last one. For a row, ``base`` plus all values is ``prediction``;
     overall there are neither.
@@ -51,7 +49,7 @@ class ExplanationData:
 def explanation_data(
     explanation: Explanation, row: int | None = None, part: str = "mean", max_columns: int = 12
 ) -> ExplanationData:
-    """Compute what the explanation figure shows, for the ``row``-th explained row, or overall."""
+    """Compute the data of the explanation figure, for the ``row``-th explained row, or overall."""
     check_number("max_columns", max_columns, low=1, whole=True)
     k = explanation.number_of(part)
     if row is None:
@@ -83,7 +81,7 @@ class ExplanationDisplay(Display[ExplanationData]):
     Parameters
     ----------
     data : ExplanationData
-        What the figure shows. Use ``from_explanation`` or ``from_estimator`` to compute it.
+        Data of the figure. Use ``from_explanation`` or ``from_estimator`` to compute it.
 
     Attributes
     ----------
@@ -163,29 +161,18 @@ class ExplanationDisplay(Display[ExplanationData]):
         display : ExplanationDisplay
             The display, with the axes in ``ax_`` and the figure in ``figure_``.
         """
-        require_matplotlib()
+        require("matplotlib", extra="plots")
         route = plain_route_of(estimator, X)
         others = None if background is None else plain_route_of(estimator, background).X
         explanation = route.regressor.explain(route.X, others)
         return cls.from_explanation(explanation, name=name or type(route.regressor).__name__, **options)
 
-    def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:
-        """Draw the figure.
+    @property
+    def _size(self) -> tuple[float, float]:  # type: ignore[override]
+        return 6.0, max(2.0, 1.3 + 0.26 * len(self.data.columns))
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Axes to draw on; by default, a new figure whose height depends on the number of columns.
-        name : str, optional
-            Title of the figure.
-
-        Returns
-        -------
-        display : ExplanationDisplay
-            The display, with the axes in ``ax_`` and the figure in ``figure_``.
-        """
+    def _draw(self, name: str | None) -> None:
         data, height = self.data, np.arange(len(self.data.columns))
-        self.ax_ = prepare_axes(ax, (6.0, max(2.0, 1.3 + 0.26 * len(height))))
         colours = [BLUE if value >= 0.0 else VERMILION for value in data.values]
         self.ax_.barh(height, data.values, height=0.7, color=colours)
         reach = _ERRORS * data.errors
@@ -193,11 +180,7 @@ class ExplanationDisplay(Display[ExplanationData]):
         self.ax_.axvline(0.0, color=GREY, linewidth=1)
         self.ax_.set_yticks(height, [literal(str(column)) for column in data.columns])
         self.ax_.set_ylim(len(height) - 0.4, -0.6)
-        label_axes(self.ax_, self._words(), "", name)
-        return self
-
-    def _words(self) -> str:
-        data = self.data
-        if data.base is None or data.prediction is None:
-            return f"Mean absolute contribution to the {data.part}"
-        return f"Contribution to the {data.part}: from {data.base:.4g} on average to {data.prediction:.4g}"
+        label = f"Mean absolute contribution to the {data.part}"
+        if data.base is not None and data.prediction is not None:
+            label = f"Contribution to the {data.part}: from {data.base:.4g} on average to {data.prediction:.4g}"
+        label_axes(self.ax_, label, "", name)

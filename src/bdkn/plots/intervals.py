@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bdkn.arrays import read_numbers
-from bdkn.errors import InvalidParameterError, check_number
+from bdkn.errors import InvalidParameterError, check_number, require
 from bdkn.metrics.scores import check_levels, observed
 from bdkn.plots.display import (
     BLUE,
@@ -26,7 +26,6 @@ from bdkn.plots.display import (
     label_axes,
     predict_beyond,
     prepare_axes,
-    require_matplotlib,
     spaced_over,
     table_like,
 )
@@ -39,10 +38,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class IntervalData:
-    """What the interval figure shows: some of the rows, in the order of their predicted means.
+    """Data of the interval figure: some of the rows, in the order of their predicted means.
 
-    ``rank`` is the position of a row among all rows. ``inside`` tells whether the widest interval contains the
-    observation; ``share`` is the share of all rows for which it does.
+    ``rank`` is the position of a row among all rows. ``inside`` is True where the widest interval contains
+    the observation; ``share`` is the share of all rows for which it does.
     """
 
     rank: NDArray[np.int64]
@@ -56,7 +55,7 @@ class IntervalData:
 def interval_data(
     y: ArrayLike, dist: Predictive, levels: Sequence[float] = (0.5, 0.9), max_rows: int = 300
 ) -> IntervalData:
-    """Compute what the interval figure shows: at most ``max_rows`` rows, evenly spaced in the order of the means."""
+    """Compute the data of the interval figure: at most ``max_rows`` rows, evenly spaced in the order of the means."""
     check_number("max_rows", max_rows, low=1, whole=True)
     values, mean = observed(y, dist), dist.mean()
     share = float(np.mean(central_bands(dist, [check_levels(levels).max()])[0].holds(values)))
@@ -74,7 +73,7 @@ class IntervalDisplay(PredictionDisplay[IntervalData]):
     Parameters
     ----------
     data : IntervalData
-        What the figure shows. Use ``from_predictions`` or ``from_estimator`` to compute it.
+        Data of the figure. Use ``from_predictions`` or ``from_estimator`` to compute it.
 
     Attributes
     ----------
@@ -150,14 +149,7 @@ class IntervalDisplay(PredictionDisplay[IntervalData]):
         data, self.ax_ = self.data, prepare_axes(ax)
         draw_bands(self.ax_, *as_steps(data.rank.astype(np.float64), data.bands))
         self.ax_.plot(data.rank, data.mean, color=BLUE, linewidth=1.2, label="predicted mean")
-        self._draw_observations()
-        self.ax_.margins(x=0.01)
-        label_axes(self.ax_, "Row, in the order of the predicted mean", target, name)
-        draw_legend(self.ax_, columns=2)
-        return self
-
-    def _draw_observations(self) -> None:
-        data, level = self.data, f"{self.data.bands[0].level:.0%}"
+        level = f"{data.bands[0].level:.0%}"
         for hit, colour, marker, size, words in (
             (True, INK, "o", 9, f"observed, inside {level} ({data.share:.0%} of rows)"),
             (False, VERMILION, "D", 16, f"observed, outside {level} ({1 - data.share:.0%})"),
@@ -166,15 +158,19 @@ class IntervalDisplay(PredictionDisplay[IntervalData]):
             self.ax_.scatter(
                 data.rank[rows], data.y[rows], s=size, c=colour, marker=marker, linewidths=0, label=words, zorder=3
             )
+        self.ax_.margins(x=0.01)
+        label_axes(self.ax_, "Row, in the order of the predicted mean", target, name)
+        draw_legend(self.ax_, columns=2)
+        return self
 
 
 _RANGE = 200.0
-"""The largest width that has a colour of its own, in units of the smallest."""
+"""Largest width with a colour of its own, in units of the smallest."""
 
 
 @dataclass(frozen=True, eq=False)
 class WidthData:
-    """What the width figure shows: the width of central intervals on a grid of two variables, and the rows.
+    """Data of the width figure: the width of central intervals on a grid of two variables, and the rows.
 
     ``width`` (grid, grid) has one line per value of ``y``.
     """
@@ -187,7 +183,7 @@ class WidthData:
 
 
 def width_data(estimator: Any, X: Any, level: float, grid: int, margin: float) -> WidthData:
-    """Compute what the width figure shows."""
+    """Compute the data of the width figure."""
     points = read_numbers("X", X)
     if points.ndim != 2 or points.shape[1] != 2:
         raise InvalidParameterError(f"a figure of widths needs X with two columns; got shape {points.shape}")
@@ -204,7 +200,7 @@ class WidthDisplay(Display[WidthData]):
     Parameters
     ----------
     data : WidthData
-        What the figure shows. Use ``from_estimator`` to compute it.
+        Data of the figure. Use ``from_estimator`` to compute it.
 
     Attributes
     ----------
@@ -264,7 +260,7 @@ class WidthDisplay(Display[WidthData]):
         display : WidthDisplay
             The display, with the axes in ``ax_`` and the figure in ``figure_``.
         """
-        require_matplotlib()
+        require("matplotlib", extra="plots")
         data = width_data(estimator, X, level, grid, margin)
         first, second = labels or (map(str, X.columns) if hasattr(X, "columns") else ("x₁", "x₂"))
         return cls(data).plot(ax, name=name or type(estimator).__name__, labels=(first, second))

@@ -1,4 +1,4 @@
-"""What a monitor has seen over time: coverage of each batch, and the wealth of bets against calibration."""
+"""Display of a monitor: coverage of each batch, and the wealth of bets against calibration."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from bdkn.errors import InvalidParameterError
+from bdkn.errors import InvalidParameterError, require
 from bdkn.metrics import Monitor
 from bdkn.plots.display import (
     BLUE,
@@ -19,7 +19,6 @@ from bdkn.plots.display import (
     label_axes,
     percent_axis,
     prepare_axes,
-    require_matplotlib,
 )
 from bdkn.typing import FloatArray
 
@@ -33,7 +32,7 @@ _LN10 = float(np.log(10.0))
 
 @dataclass(frozen=True, eq=False)
 class MonitorData:
-    """What the figure shows, one number per batch: rows watched up to its end, shares of rows, and log₁₀ of the wealth.
+    """Data of the figure, one number per batch: rows watched up to its end, shares of rows, and log₁₀ of the wealth.
 
     ``coverage`` has the share of rows inside each interval by its level. ``threshold`` is the wealth that is an alarm.
     """
@@ -47,7 +46,7 @@ class MonitorData:
 
 
 def monitor_data(monitor: Monitor) -> MonitorData:
-    """Compute what the figure shows."""
+    """Compute the data of the figure."""
     reports = monitor.reports
     if not reports:
         raise InvalidParameterError("a monitor is drawn with the batches it has watched; it has watched none: add one")
@@ -68,7 +67,7 @@ class MonitorDisplay(Display[MonitorData]):
     Parameters
     ----------
     data : MonitorData
-        What the figure shows. Use ``from_monitor`` to compute it.
+        Data of the figure. Use ``from_monitor`` to compute it.
 
     Attributes
     ----------
@@ -128,7 +127,7 @@ class MonitorDisplay(Display[MonitorData]):
         display : MonitorDisplay
             The display, with the axes in ``ax_`` and the figure in ``figure_``.
         """
-        require_matplotlib()
+        require("matplotlib", extra="plots")
         if ax is None:
             from matplotlib import pyplot as plt
 

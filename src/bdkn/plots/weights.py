@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.errors import InvalidParameterError
+from bdkn.errors import InvalidParameterError, require
 from bdkn.metrics.estimators import regressor_of
 from bdkn.plots.display import (
     BLUE,
@@ -21,8 +21,6 @@ from bdkn.plots.display import (
     draw_legend,
     label_axes,
     literal,
-    prepare_axes,
-    require_matplotlib,
 )
 from bdkn.predictive.base import Predictive
 from bdkn.typing import FloatArray
@@ -33,10 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class WeightsData:
-    """What the weights figure shows: members in the order of their mean weight, the largest first.
+    """Data of the weights figure: members in the order of their mean weight, the largest first.
 
-    ``clear`` tells whether the widest interval of a weight excludes zero, ``equal`` is the weight that all members have
-    in an equally weighted ensemble, ``left_out`` the number of members that are not shown.
+    ``clear`` is True where the widest interval of a weight excludes zero, ``equal`` is the weight of every member of an
+    equally weighted ensemble, ``not_shown`` the number of members that are not drawn.
     """
 
     names: list[str]
@@ -44,13 +42,13 @@ class WeightsData:
     bands: tuple[Band, ...]
     clear: NDArray[np.bool_]
     equal: float
-    left_out: int
+    not_shown: int
 
 
 def weights_data(
     weights: Predictive, names: Sequence[str], levels: Sequence[float] = (0.5, 0.9), max_members: int = 30
 ) -> WeightsData:
-    """Compute what the weights figure shows: the ``max_members`` members whose mean weight is farthest from zero."""
+    """Compute the data of the weights figure: the ``max_members`` members whose mean weight is farthest from zero."""
     if len(names) != len(weights):
         raise InvalidParameterError(f"names must name each of the {len(weights)} weights; got {len(names)} names")
     mean = weights.mean()
@@ -70,7 +68,7 @@ class WeightsDisplay(Display[WeightsData]):
     Parameters
     ----------
     data : WeightsData
-        What the figure shows. Use ``from_posterior`` or ``from_estimator`` to compute it.
+        Data of the figure. Use ``from_posterior`` or ``from_estimator`` to compute it.
 
     Attributes
     ----------
@@ -142,28 +140,17 @@ class WeightsDisplay(Display[WeightsData]):
         display : WeightsDisplay
             The display, with the axes in ``ax_`` and the figure in ``figure_``.
         """
-        require_matplotlib()
+        require("matplotlib", extra="plots")
         model = estimator if hasattr(estimator, "weight_posterior") else regressor_of(estimator)
         weights, names = model.weight_posterior(), model.member_names_
         return cls.from_posterior(weights, names, name=name or type(model).__name__, **options)
 
-    def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:
-        """Draw the figure.
+    @property
+    def _size(self) -> tuple[float, float]:  # type: ignore[override]
+        return 6.0, max(2.4, 1.6 + 0.24 * len(self.data.names))
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Axes to draw on; by default, a new figure whose height depends on the number of members.
-        name : str, optional
-            Name of the model, which is the title of the figure.
-
-        Returns
-        -------
-        display : WeightsDisplay
-            The display, with the axes in ``ax_`` and the figure in ``figure_``.
-        """
+    def _draw(self, name: str | None) -> None:
         data, height = self.data, np.arange(len(self.data.names))
-        self.ax_ = prepare_axes(ax, (6.0, max(2.4, 1.6 + 0.24 * len(height))))
         colours = [BLUE if clear else GREY for clear in data.clear]
         for band, width in zip(data.bands, np.linspace(1.4, 4.5, len(data.bands)), strict=True):
             words = f"{band.level:.0%} interval"
@@ -173,12 +160,8 @@ class WeightsDisplay(Display[WeightsData]):
         self.ax_.axvline(data.equal, color=ORANGE, linewidth=1.2, linestyle="--", label="equal weights")
         if not data.clear.all():
             self.ax_.plot([], [], color=GREY, linewidth=1.4, label=f"{data.bands[0].level:.0%} interval holds zero")
-        self._label(height, name)
-        return self
-
-    def _label(self, height: NDArray[np.int64], name: str | None) -> None:
-        self.ax_.set_yticks(height, [literal(member) for member in self.data.names])
+        self.ax_.set_yticks(height, [literal(member) for member in data.names])
         self.ax_.set_ylim(len(height) - 0.4, -0.6)
-        rest = f" ({self.data.left_out} lighter members not shown)" if self.data.left_out else ""
+        rest = f" ({data.not_shown} lighter members not shown)" if data.not_shown else ""
         label_axes(self.ax_, f"Posterior weight{rest}", "", name)
         draw_legend(self.ax_, columns=3)

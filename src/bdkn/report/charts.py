@@ -9,22 +9,33 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
 import numpy as np
 
-from bdkn.estimators.aggregation import CombiningRegressor
 from bdkn.report.evaluation import CHANCE, LEVELS, ColumnErrors, Driver, Evaluation, chance_of
 from bdkn.report.wording import count, number, percent
 from bdkn.typing import FloatArray, IndexArray
 
 Range = tuple[float, float]
 
+WIDE, NARROW = 720.0, 344.0
+"""Widths of a chart in pixels: for a large screen and for a phone."""
+
+_TICKS = 5
+"""About the number of grid lines of a vertical axis."""
+
+_MOST_DOTS = 320
+"""Largest number of rows that are drawn; of more rows, evenly spaced ones are drawn."""
+
+_BINS = 10
+"""Bins of the PIT histogram."""
+
 
 def ticks(low: float, high: float, most: int) -> list[float]:
-    """Return at most about ``most`` round numbers between two ends."""
+    """Return about ``most`` round numbers between two ends."""
     span = high - low
     if not (span > 0 and math.isfinite(span)):
         return [low]
@@ -42,20 +53,9 @@ def tick_label(value: float) -> str:
     return f"{value:g}".replace("-", "−")
 
 
-def label_room(y_range: Range) -> float:
-    """Return the room that the labels of a vertical axis need, and its name."""
-    return 28.0 + 6.4 * max(len(tick_label(value)) for value in ticks(*y_range, 5))
-
-
-def padded_range(low: float, high: float, share: float = 0.04) -> Range:
-    """Return the range with some room at both ends."""
-    room = share * (high - low) or abs(low) * share or 1.0
-    return low - room, high + room
-
-
 @dataclass
 class Chart:
-    """A chart with two axes; methods add marks, ``render`` returns the SVG."""
+    """A chart with two axes; methods add marks, ``render`` returns the SVG. Sizes are in pixels."""
 
     width: float
     height: float
@@ -83,10 +83,9 @@ class Chart:
         y_label: str,
         x_ticks: Sequence[tuple[float, str]] = (),
         y_format: Callable[[float], str] = tick_label,
-        n_ticks: int = 5,
     ) -> None:
         """Draw horizontal grid lines, the labels of both axes, and their ticks."""
-        for value in ticks(*self.y_range, n_ticks):
+        for value in ticks(*self.y_range, _TICKS):
             self._line((self.left, self.y(value)), (self.width - self.right, self.y(value)), "grid")
             self._text(self.left - 7, self.y(value) + 3.5, y_format(value), "tick end")
         for value, label in x_ticks:
@@ -162,20 +161,26 @@ def rule(at: float, kind: str = "rule") -> str:
 
 
 PARTS = {
-    "noise": "what remains if all else is known",
+    "noise": "the variance that remains if everything else is known",
     "disagreement": "members differ about the row",
     "weights": "the weights of the members are not certain",
     "outside": "the row is far from the training rows",
-    "shape": "the shape that neighbours give to predictions",
+    "shape": "neighbours change the shape of the distribution",
 }
 """Parts of the variance, in the order in which they are drawn."""
+
+_MOST_DRIVERS = 12
+"""Largest number of columns whose effects are drawn."""
+
+_MOST_MEMBERS = 24
+"""Largest number of members whose weights are drawn."""
 
 _FIFTHS = ("surest fifth", "second", "third", "fourth", "least sure fifth")
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line: its label, its bar, its value, and perhaps a note."""
+    """A line of a list: its label, its bar, its value, and a note."""
 
     label: str
     track: str
@@ -185,7 +190,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Lines:
-    """Lines under a heading; ``columns`` name what the lines show, for those who read them as a table."""
+    """Lines under a heading; ``columns`` are the names of labels and values for screen readers."""
 
     title: str
     lines: Sequence[Line]
@@ -195,7 +200,7 @@ class Lines:
 
 
 def error_lines(errors: ColumnErrors, overall: float) -> Lines:
-    """Return the mean absolute error in each range of a column, with its standard error, beside that of all rows."""
+    """Return the mean absolute error in each range of a column, with its standard error and the ``overall`` error."""
     most = max(float(np.max(errors.error + 2.0 * errors.spread)), 1.2 * overall) or 1.0
     lines = []
     for k, label in enumerate(errors.labels):
@@ -203,62 +208,52 @@ def error_lines(errors: ColumnErrors, overall: float) -> Lines:
         bar = segment((value - 2 * spread) / most, (value + 2 * spread) / most, "whisker", thin=True)
         is_worse = value - 2.0 * spread > overall
         marks = [rule(overall / most), bar, point(value / most, "worse" if is_worse else "")]
-        held = f"{count(errors.rows[k], 'row')}, {percent(float(errors.held[k]))} of intervals held"
+        held = f"{count(errors.rows[k], 'row')}, {percent(float(errors.held[k]))} in their interval"
         lines.append(Line(label, track(marks), number(value), held))
     return Lines(errors.name, lines, (errors.name, "mean absolute error"))
 
 
-def driver_lines(drivers: Sequence[Driver], most: int = 12) -> tuple[Lines, ...]:
-    """Return how much the strongest columns drive the mean, and the variance; nothing if that is not known."""
-    means = [(str(d.name), d.mean, d.mean_error, number) for d in drivers if d.mean > 0.0]
-    variances = [(str(d.name), d.variance, d.variance_error, percent) for d in drivers if d.variance > 0.0]
-    variances = sorted(variances, key=lambda line: -line[1])
-    groups = (("The mean", means[:most], "column"), ("The variance", variances[:most], "column second"))
-    return tuple(_whiskers(title, values, kind) for title, values, kind in groups if values)
-
-
-def _whiskers(title: str, values: Sequence[tuple[str, float, float, Callable[[float], str]]], kind: str) -> Lines:
-    """Return bars with whiskers of two standard errors."""
-    most = max(value + 2.0 * error for _, value, error, _ in values)
-    lines = []
-    for name, value, error, shown in values:
-        ends = max(0.0, value - 2.0 * error) / most, (value + 2.0 * error) / most
-        marks = [segment(0.0, value / most, kind), segment(*ends, "whisker", thin=True)]
-        lines.append(Line(name, track(marks), shown(value), f"standard error {shown(error)}"))
-    return Lines(title, lines, ("column", "how much it moves predictions"))
-
-
-def _bars(title: str, values: Sequence[tuple[str, float, str]], kind: str) -> Lines:
-    most = max((value for _, value, _ in values), default=1.0) or 1.0
-    lines = [Line(name, track([segment(0.0, value / most, kind)]), text) for name, value, text in values]
-    return Lines(title, lines, ("member", title))
+def driver_lines(drivers: Sequence[Driver]) -> tuple[Lines, ...]:
+    """Return the effects of the strongest columns on mean and variance, with whiskers of two standard errors."""
+    found = []
+    for title, key, kind, shown in (
+        ("The mean", "mean", "column", number),
+        ("The variance", "variance", "column second", percent),
+    ):
+        values = [(str(one.name), getattr(one, key), getattr(one, f"{key}_error")) for one in drivers]
+        values = sorted((one for one in values if one[1] > 0.0), key=lambda one: -one[1])[:_MOST_DRIVERS]
+        most = max((value + 2.0 * error for _, value, error in values), default=1.0)
+        lines = []
+        for name, value, error in values:
+            ends = max(0.0, value - 2.0 * error) / most, (value + 2.0 * error) / most
+            marks = [segment(0.0, value / most, kind), segment(*ends, "whisker", thin=True)]
+            lines.append(Line(name, track(marks), shown(value), f"standard error {shown(error)}"))
+        if lines:
+            found.append(Lines(title, lines, ("column", "effect on predictions")))
+    return tuple(found)
 
 
 def variance_lines(parts: Mapping[str, FloatArray], std: FloatArray) -> Lines | None:
-    """Return what the variance consists of, for fifths of the rows from the surest to the least sure."""
+    """Return the parts of the variance of all rows, and of fifths of the rows from the surest to the least sure."""
     if not parts or len(std) < len(_FIFTHS):
         return None
-    groups = np.array_split(np.argsort(std, kind="stable"), len(_FIFTHS))
-    lines = [_variance_line("all rows", parts, np.arange(len(std)), std)]
-    lines += [_variance_line(name, parts, rows, std) for name, rows in zip(_FIFTHS, groups, strict=True)]
-    legend = [(name, PARTS[name]) for name in PARTS if name in parts]
-    return Lines("", lines, ("rows", "standard deviation"), legend=legend)
-
-
-def _variance_line(name: str, parts: Mapping[str, FloatArray], rows: Any, std: FloatArray) -> Line:
-    means = {part: float(values[rows].mean()) for part, values in parts.items()}
-    whole = sum(max(value, 0.0) for value in means.values()) or 1.0
-    marks, start = [], 0.0
-    for part in PARTS:
-        share = max(means.get(part, 0.0), 0.0) / whole
-        marks.append(segment(start, start + share, f"part-{part}", f"{name}: {part} {percent(share)}"))
-        start += share
-    told = ", ".join(f"{part} {percent(means[part] / whole)}" for part in PARTS if part in means)
-    return Line(name, track(marks), f"± {number(float(np.sqrt(np.mean(std[rows] ** 2))))}", told)
+    fifths = np.array_split(np.argsort(std, kind="stable"), len(_FIFTHS))
+    names, lines = [name for name in PARTS if name in parts], []
+    for label, rows in (("all rows", np.arange(len(std))), *zip(_FIFTHS, fifths, strict=True)):
+        means = {name: float(parts[name][rows].mean()) for name in names}
+        total = sum(max(value, 0.0) for value in means.values()) or 1.0
+        marks, start = [], 0.0
+        for name, mean in means.items():
+            share = max(mean, 0.0) / total
+            marks.append(segment(start, start + share, f"part-{name}", f"{label}: {name} {percent(share)}"))
+            start += share
+        note = ", ".join(f"{name} {percent(mean / total)}" for name, mean in means.items())
+        lines.append(Line(label, track(marks), f"± {number(float(np.sqrt(np.mean(std[rows] ** 2))))}", note))
+    return Lines("", lines, ("rows", "standard deviation"), legend=[(name, PARTS[name]) for name in names])
 
 
 def support_lines(evaluation: Evaluation) -> Lines | None:
-    """Return how many rows lie inside of the training rows, in gaps between them, and outside."""
+    """Return the numbers of rows inside the training rows, in gaps between them, and outside."""
     report = evaluation.support
     if report is None:
         return None
@@ -272,39 +267,28 @@ def support_lines(evaluation: Evaluation) -> Lines | None:
     return Lines("", lines, ("where", "rows"))
 
 
-def member_lines(model: Any, most: int = 24) -> Lines:
+def member_lines(model: Any) -> Lines:
     """Return the weight of each member with its 95 % interval; of an unweighted ensemble, the error of each."""
-    names = list(model.member_names_)[:most]
-    left = len(model.member_names_) - len(names)
-    note = f"{count(left, 'more member')} not shown." if left else ""
-    if not isinstance(model, CombiningRegressor):
-        errors = model.member_table()["rmse"][:most]
-        values = [(name, float(rmse), number(float(rmse))) for name, rmse in zip(names, errors, strict=True)]
-        return replace(_bars("RMSE on the training rows", values, "column"), note=note)
-    lower, upper = (part[:most] for part in model.weight_posterior().interval(0.95))
-    ends = min(0.0, float(lower.min())), max(float(upper.max()), 1e-12)
-    lines = [
-        _weight_line(name, (weight, first, last), ends, 1.0 / len(model.member_names_))
-        for name, weight, first, last in zip(names, model.weights_[:most], lower, upper, strict=True)
-    ]
+    n = len(model.member_names_)
+    names = list(model.member_names_)[:_MOST_MEMBERS]
+    note = f"{count(n - len(names), 'more member')} not shown." if n > len(names) else ""
+    if not hasattr(model, "weight_posterior"):
+        errors = model.member_table()["rmse"][: len(names)].tolist()
+        most = max(errors, default=1.0) or 1.0
+        bars = [track([segment(0.0, error / most, "column")]) for error in errors]
+        lines = [Line(name, bar, number(error)) for name, bar, error in zip(names, bars, errors, strict=True)]
+        title = "RMSE on the training rows"
+        return Lines(title, lines, ("member", title), note)
+    lower, upper = (part[: len(names)] for part in model.weight_posterior().interval(0.95))
+    start, stop = min(0.0, float(lower.min())), max(float(upper.max()), 1e-12)
+    lines = []
+    for name, *weight in zip(names, model.weights_[: len(names)], lower, upper, strict=True):
+        zero, equal, value, first, last = ((x - start) / (stop - start) for x in (0.0, 1.0 / n, *weight))
+        marks = [rule(zero, "zero"), rule(equal), segment(first, last, "whisker", thin=True), point(value, "")]
+        shown = [f"{x:.2f}".replace("-", "−") for x in weight]
+        lines.append(Line(name, track(marks), shown[0], f"95\u202f% interval {shown[1]} to {shown[2]}"))
     return Lines("", lines, ("member", "weight"), note)
 
-
-def _weight_line(name: str, weight: tuple[float, float, float], ends: tuple[float, float], equal: float) -> Line:
-    """Return the line of a weight, which comes with the ends of its interval."""
-    zero, even, value, first, last = ((x - ends[0]) / (ends[1] - ends[0]) for x in (0.0, equal, *weight))
-    marks = [rule(zero, "zero"), rule(even), segment(first, last, "whisker", thin=True), point(value, "")]
-    shown = [f"{x:.2f}".replace("-", "−") for x in weight]
-    return Line(name, track(marks), shown[0], f"95 % interval {shown[1]} to {shown[2]}")
-
-
-WIDE, NARROW = 720.0, 344.0
-"""Widths for which a chart is drawn: for a page on a desk and on a phone."""
-
-_MOST_DOTS = 320
-"""Rows that are drawn; of more, evenly spaced ones."""
-
-_BINS = 10
 
 _SHARES = tuple((share, percent(share)) for share in (0.0, 0.25, 0.5, 0.75, 1.0))
 
@@ -321,39 +305,40 @@ class Figure:
 
 
 def draw_predictions(evaluation: Evaluation, target: str) -> Figure:
-    """Draw rows in the order of their predicted mean: bands, means, and what was observed."""
+    """Draw rows in the order of their predicted mean: intervals, means, and observed values."""
     order = np.argsort(evaluation.mean, kind="stable")
-    shown, fewer = _spaced(order, _MOST_DOTS), _spaced(order, _MOST_DOTS // 3)
+    shown = _spaced(order, _MOST_DOTS)
     title = f"Predictions of {target} with intervals"
     about = f"{len(shown)} rows in the order of their predicted mean, with 50 % and 90 % intervals and observed values."
-    both = tuple(
-        _predictions(evaluation, some, width, target).render(f"predictions-{kind}", title, about, kind)
-        for some, width, kind in ((shown, WIDE, "wide"), (fewer, NARROW, "narrow"))
+    drawings = tuple(
+        _draw_rows(evaluation, rows, width, target).render(f"predictions-{kind}", title, about, kind)
+        for rows, width, kind in ((shown, WIDE, "wide"), (_spaced(order, _MOST_DOTS // 3), NARROW, "narrow"))
     )
-    rows = tuple(_prediction_cells(evaluation, i) for i in _spaced(shown, 25))
-    return Figure(both, ("row", "mean", "lower 90 %", "upper 90 %", "observed"), rows)
+    cells = []
+    for i in _spaced(shown, 25):
+        values = (evaluation.mean[i], *evaluation.interval[i], evaluation.y[i])
+        cells.append((str(i), *(number(float(value), 4) for value in values)))
+    return Figure(drawings, ("row", "mean", "lower 90 %", "upper 90 %", "observed"), tuple(cells))
 
 
 def _spaced(order: IndexArray, most: int) -> IndexArray:
-    """Return evenly spaced ones of these rows."""
+    """Return at most ``most`` of these rows, evenly spaced."""
     return np.asarray(order[np.unique(np.linspace(0, len(order) - 1, min(len(order), most)).astype(int))])
 
 
-def _prediction_cells(evaluation: Evaluation, i: int) -> tuple[str, ...]:
-    values = (evaluation.mean[i], *evaluation.interval[i], evaluation.y[i])
-    return (str(i), *(number(float(value), 4) for value in values))
-
-
-def _predictions(evaluation: Evaluation, shown: IndexArray, width: float, target: str) -> Chart:
-    y, held = evaluation.y[shown], evaluation.held[shown]
-    ends, half = evaluation.interval[shown], evaluation.half[shown]
-    low, high = _drawn_range(y, ends)
+def _draw_rows(evaluation: Evaluation, shown: IndexArray, width: float, target: str) -> Chart:
+    y, held, ends = evaluation.y[shown], evaluation.held[shown], evaluation.interval[shown]
+    # All targets, and most of the intervals: a few very wide ones are cut.
+    low = min(float(np.quantile(ends[:, 0], 0.02)), float(y.min()))
+    high = max(float(np.quantile(ends[:, 1], 0.98)), float(y.max()))
+    margin = 0.04 * (high - low) or 0.04 * abs(low) or 1.0
+    low, high = low - margin, high + margin
     place: FloatArray = np.arange(len(shown), dtype=np.float64) + 0.5
     chart = Chart(width, 330.0 if width == WIDE else 280.0, (0.0, float(len(shown))), (low, high))
-    chart.left = label_room((low, high))
+    chart.left = 28.0 + 6.4 * max(len(tick_label(value)) for value in ticks(low, high, _TICKS))
     chart.axes(f"{len(shown)} rows, in the order of the prediction", target)
     steps = np.repeat(np.arange(len(shown) + 1.0), 2)[1:-1]  # a step per row, so that single rows can be seen
-    for pair, kind in ((ends, "band90"), (half, "band50")):
+    for pair, kind in ((ends, "band90"), (evaluation.half[shown], "band50")):
         lower, upper = (np.repeat(np.clip(pair[:, k], low, high), 2) for k in (0, 1))
         chart.area(steps, lower, upper, kind)
     chart.line(place, np.clip(evaluation.mean[shown], low, high), "mean")
@@ -364,24 +349,18 @@ def _predictions(evaluation: Evaluation, shown: IndexArray, width: float, target
     return chart
 
 
-def _drawn_range(y: FloatArray, ends: FloatArray) -> tuple[float, float]:
-    """Return a range with all targets, and most of the intervals: a few very wide ones are cut."""
-    low, high = np.quantile(ends[:, 0], 0.02), np.quantile(ends[:, 1], 0.98)
-    return padded_range(float(min(low, y.min())), float(max(high, y.max())))
-
-
 def draw_reliability(evaluation: Evaluation) -> Figure:
-    """Draw how many targets lie in central intervals of each level, with what chance allows."""
+    """Draw the observed coverage of central intervals at each level, with the range that chance allows."""
     n, covered = len(evaluation.y), evaluation.covered
     chance = np.array([chance_of(n, float(level)) for level in LEVELS])
     chart = Chart(NARROW, 300.0, (0.0, 1.0), (0.0, 1.0), left=40.0)
-    chart.axes("probability of the interval", "share of rows that it held, %", _SHARES, _plain_percent)
+    chart.axes("probability of the interval", "share of rows inside, %", _SHARES, _plain_percent)
     ends = np.array([0.0, *LEVELS, 1.0])
     chart.area(ends, np.array([0.0, *chance[:, 0], 1.0]), np.array([0.0, *chance[:, 1], 1.0]), "chance")
     chart.line((0, 1), (0, 1), "ideal")
     chart.line(ends, np.array([0.0, *covered, 1.0]), "curve")
     for level, share, (low, high) in zip(LEVELS, covered, chance, strict=True):
-        tip = f"{percent(level)} intervals held {percent(share)} (chance: {percent(low)} to {percent(high)})"
+        tip = f"{percent(share)} of rows in their {percent(level)} interval (chance: {percent(low)} to {percent(high)})"
         chart.dot(float(level), float(share), "knot" if low <= share <= high else "knot missed", tip, 3.0)
     rows = tuple(
         (percent(level), percent(share, 1), f"{percent(low)} to {percent(high)}")
@@ -389,11 +368,11 @@ def draw_reliability(evaluation: Evaluation) -> Figure:
     )
     about = f"Observed coverage of {n} rows at {len(LEVELS)} levels; the diagonal is perfect calibration."
     drawing = chart.render("reliability", "Coverage by level", about)
-    return Figure((drawing,), ("level", "held", "chance allows"), rows)
+    return Figure((drawing,), ("level", "observed", "chance allows"), rows)
 
 
 def draw_pit(evaluation: Evaluation) -> Figure:
-    """Draw where targets lie in their predicted distributions, with what chance allows."""
+    """Draw the histogram of the probabilities below the targets, with the range that chance allows."""
     n = len(evaluation.y)
     shares = np.histogram(np.clip(evaluation.pit, 0.0, 1.0), bins=_BINS, range=(0.0, 1.0))[0] / n
     low, high = chance_of(n, 1.0 / _BINS, 1.0 - (1.0 - CHANCE) / _BINS)  # of all bars together

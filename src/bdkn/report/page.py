@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from bdkn.analysis.inspection import input_columns
+from bdkn.analysis.tables import TableView
 from bdkn.arrays import read_numbers
 from bdkn.errors import (
     InvalidParameterError,
@@ -36,8 +38,7 @@ from bdkn.report.charts import (
     support_lines,
     variance_lines,
 )
-from bdkn.report.evaluation import Driver, Evaluation, drivers_of, errors_by_column
-from bdkn.report.tables import TableView
+from bdkn.report.evaluation import Evaluation, drivers_of, errors_by_column
 from bdkn.report.verdict import how_made, key_numbers, least_sure, members_alike, tiles, verdict_of, warnings_of
 from bdkn.report.what_if import Payload, describe_inputs, payload_of
 from bdkn.storage.atomic import replace_file
@@ -85,9 +86,10 @@ def drafts(folder: Path) -> Iterator[Path]:
 
 
 _LARGEST = 1e150
+"""Largest absolute value of a target, as the page shows mean squares."""
 
 _MOST_COLUMNS = 6
-"""Columns whose errors are shown."""
+"""Number of columns whose errors are shown."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,7 +149,7 @@ def write_page(
     """Write a page about a fitted model, by rows that it has not seen.
 
     The page is one HTML file that needs no network: a verdict, scores with their uncertainty, charts, the parts of the
-    variance, the support, the members, and the model itself, which the page computes for values of your choice.
+    variance, the support, the members, and the model itself, which predicts for values of your choice.
 
     Parameters
     ----------
@@ -164,9 +166,9 @@ def write_page(
     target_name : str, default="y"
         Name of the target.
     rows : int, default=3000
-        Rows that are used, at most; of more, so many are drawn at random, always the same ones.
+        Largest number of rows that are used; if there are more, some are drawn at random, always the same ones.
     what_if : bool, default=True
-        Whether the page contains the model, to predict rows of your choice; at most 8 MB of it.
+        Whether the page contains the model, to predict rows of your choice; models of up to 8 MB.
 
     Examples
     --------
@@ -201,15 +203,57 @@ def make_page(
     check_number("rows", rows, low=2, whole=True)
     check_flag("what_if", what_if)
     check_is_fitted(model)
-    evaluation, given = evaluate(model, X, y, rows)
-    content = page_content(evaluation, given, target_name, what_if=what_if)
-    return Page(_fill({**content, "title": title or f"Predictions of {target_name}", "target": target_name}))
+    evaluation, n_given = evaluate(model, X, y, rows)
+    with no_extrapolation_warnings():  # distances from the training rows are part of the page
+        drivers = drivers_of(evaluation)
+        order = [driver.name for driver in drivers]
+        payload = payload_of(model) if what_if else Payload(None)
+        overall = float(evaluation.own_scores["absolute"].mean())
+        content = {
+            "title": title or f"Predictions of {target_name}",
+            "target": target_name,
+            "verdict": verdict_of(evaluation, target_name),
+            "tiles": tiles(evaluation),
+            "numbers": key_numbers(evaluation),
+            "predictions": draw_predictions(evaluation, target_name),
+            "calibration": (draw_reliability(evaluation), draw_pit(evaluation)),
+            "errors": [error_lines(found, overall) for found in errors_by_column(evaluation)[:_MOST_COLUMNS]],
+            "drivers": driver_lines(drivers),
+            "variance": variance_lines(evaluation.parts, evaluation.std),
+            "support": support_lines(evaluation),
+            "members": member_lines(model),
+            "alike": members_alike(model),
+            "least_sure": least_sure(evaluation, order),
+            "warnings": warnings_of(evaluation),
+            "made": how_made(evaluation, n_given),
+            "what_if": None,
+            "what_if_note": payload.note,
+            "n": len(evaluation.y),
+        }
+        if payload.model is not None:
+            inputs = describe_inputs(evaluation, order)
+            upper = evaluation.half[inputs["rows"][0]["row"], 1]
+            content["what_if"] = {
+                "model": payload.model,
+                **inputs,
+                "target": target_name,
+                "range": np.quantile(evaluation.y, (0.02, 0.98)).tolist(),
+                "threshold": float(f"{upper:.2g}"),
+            }
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    # Text is escaped; scripts and styles are inserted as they are.
+    loader = PackageLoader("bdkn.report", "templates")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment.filters["as_script"] = as_script
+    return Page(environment.get_template("page.html").render(**content))
 
 
 def evaluate(model: Any, X: Any, y: ArrayLike, rows: int) -> tuple[Evaluation, int]:
-    """Return the model with the rows to judge it by, at most so many, and how many were given."""
-    table = getattr(model, "table_", None)
-    view = TableView.of(X, getattr(model, "feature_names_in_", None) if table is None else table.names)
+    """Return the model with at most ``rows`` rows to judge it by, and the number of rows that were given."""
+    columns = input_columns(model)
+    names = getattr(model, "feature_names_in_", None) if columns is None else [column["name"] for column in columns]
+    view = TableView.of(X, names)
     targets = read_numbers("y", y)
     if targets.shape != (len(view),) or len(view) < 2:
         raise InvalidParameterError(
@@ -219,7 +263,7 @@ def evaluate(model: Any, X: Any, y: ArrayLike, rows: int) -> tuple[Evaluation, i
     if not np.isfinite(targets).all():
         raise InvalidParameterError(
             f"y must be finite; {np.sum(~np.isfinite(targets))} of {len(targets)} targets are missing or infinite: "
-            "leave out such rows"
+            "remove such rows"
         )
     if np.abs(targets).max() > _LARGEST:
         raise InvalidParameterError(
@@ -229,58 +273,6 @@ def evaluate(model: Any, X: Any, y: ArrayLike, rows: int) -> tuple[Evaluation, i
     some = np.sort(np.random.default_rng(0).permutation(len(view))[:rows])
     view = view if len(some) == len(view) else view.rows(some)
     return Evaluation(model, view, targets[some]), len(targets)
-
-
-def page_content(evaluation: Evaluation, given: int, target: str, *, what_if: bool) -> dict[str, Any]:
-    """Return everything that the page shows."""
-    with no_extrapolation_warnings():  # what would be a warning about rows far away is part of the page
-        drivers = drivers_of(evaluation)
-        payload = payload_of(evaluation.model) if what_if else Payload(None)
-        overall = float(evaluation.own_scores["absolute"].mean())
-        return {
-            "verdict": verdict_of(evaluation, target),
-            "tiles": tiles(evaluation),
-            "numbers": key_numbers(evaluation),
-            "predictions": draw_predictions(evaluation, target),
-            "calibration": (draw_reliability(evaluation), draw_pit(evaluation)),
-            "errors": [error_lines(found, overall) for found in errors_by_column(evaluation)[:_MOST_COLUMNS]],
-            "drivers": driver_lines(drivers),
-            "variance": variance_lines(evaluation.parts, evaluation.std),
-            "support": support_lines(evaluation),
-            "members": member_lines(evaluation.model),
-            "alike": members_alike(evaluation.model),
-            "least_sure": least_sure(evaluation, [driver.name for driver in drivers]),
-            "warnings": warnings_of(evaluation),
-            "made": how_made(evaluation, given),
-            "what_if": what_if_data(evaluation, payload, drivers, target),
-            "what_if_note": payload.note,
-            "n": len(evaluation.y),
-        }
-
-
-def what_if_data(evaluation: Evaluation, payload: Payload, drivers: list[Driver], target: str) -> dict[str, Any] | None:
-    """Return the model, its inputs and rows to start from; None if the page does not contain the model."""
-    if payload.model is None:
-        return None
-    inputs = describe_inputs(evaluation, [driver.name for driver in drivers])
-    upper = evaluation.half[inputs["rows"][0]["row"], 1]
-    return {
-        "model": payload.model,
-        **inputs,
-        "target": target,
-        "range": np.quantile(evaluation.y, (0.02, 0.98)).tolist(),
-        "threshold": float(f"{upper:.2g}"),
-    }
-
-
-def _fill(content: dict[str, Any]) -> str:
-    """Return the template with its content; text is escaped, scripts and styles are put in as they are."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    loader = PackageLoader("bdkn.report", "templates")
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.filters["as_script"] = as_script
-    return environment.get_template("page.html").render(**content)
 
 
 def as_script(data: Any) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from bdkn.estimators.aggregation import ALIKE, CombiningRegressor
+from bdkn.analysis.inspection import n_prototypes
+from bdkn.environment import versions
 from bdkn.predictive.links import (
     IDENTITY,
     ContinuedLink,
@@ -21,97 +22,93 @@ from bdkn.predictive.links import (
     YeoJohnsonLink,
 )
 from bdkn.report.evaluation import LEVEL, Evaluation, cell, chance_of, resample
-from bdkn.report.wording import count, number, percent, versions, with_error
+from bdkn.report.wording import count, number, percent, with_error
 from bdkn.typing import FloatArray
 
-_FEW_JUDGED_ROWS = 50
-_MANY_OUTSIDE = 0.1
-_SURELY_OUTSIDE = 0.001
+_MANY_ROWS = 50
+"""Minimum number of rows without a warning that numbers are rough."""
 
-_LEAST_SURE = 8
-"""Rows that are listed."""
+_LEAST_ROWS = 20
+"""Minimum number of rows to judge the calibration."""
 
+_MANY_FAR = 0.1
+"""Share of rows far from the training rows above which the page warns."""
 
-def warnings_of(evaluation: Evaluation, note: str = "") -> list[str]:
-    """Return what a reader should know before trusting the page, in plain words; nothing if all is well."""
-    found = [_training_rows(evaluation), _few_rows(evaluation), *_calibration(evaluation), _outside(evaluation), note]
-    return [text for text in found if text]
+_UNLIKELY, _VERY_UNLIKELY = 0.01, 0.001
+"""Probabilities below which chance does not explain a PIT histogram: for the verdict, and for a warning."""
 
+_LARGE_BIAS = 3.5
+"""Number of standard errors above which the mean error is a bias."""
 
-def _training_rows(evaluation: Evaluation) -> str:
-    """Return a warning if rows were seen in training: then nearly all prototypes of the model are among them."""
-    if evaluation.support is None:
-        return ""
-    prototypes = len(evaluation.model._combined.widening.support.prototypes)
-    seen, n = int(np.sum(evaluation.support.ratio < 1e-9)), len(evaluation.y)
-    if seen < max(10, 0.25 * min(n, prototypes)):
-        return ""
-    return (
-        f"At least {seen} of these {count(n, 'row')} are training rows, or equal to some. The numbers on this page are "
-        "then better than they would be for new rows: give rows that the model has not seen."
-    )
+_SAME_ROW = 1e-9
+"""Largest ratio of a distance to the typical one for which a row is equal to a training row."""
+
+_LISTED_ROWS = 8
+"""Number of rows in the table of the least sure ones."""
+
+_BINS = 10
+"""Bins of the PIT histogram."""
 
 
-def _few_rows(evaluation: Evaluation) -> str:
-    n = len(evaluation.y)
-    if n >= _FEW_JUDGED_ROWS:
-        return ""
+def warnings_of(evaluation: Evaluation) -> list[str]:
+    """Return what a reader should know before trusting the page; nothing if there is no reason to doubt."""
+    n, share, support = len(evaluation.y), float(evaluation.held.mean()), evaluation.support
     low, high = chance_of(n, LEVEL)
-    return (
-        f"With {count(n, 'row')}, numbers are rough: by chance alone, calibrated {percent(LEVEL)} intervals hold "
-        f"between {percent(low)} and {percent(high)} of them."
-    )
-
-
-def _calibration(evaluation: Evaluation) -> list[str]:
-    n, share, found = len(evaluation.y), float(evaluation.held.mean()), []
-    low, high = chance_of(n, LEVEL)
+    error = evaluation.y - evaluation.mean
+    bias = float(error.mean())
+    found = []
+    if support is not None:
+        # Nearly all prototypes of the model are among its training rows.
+        equal = int(np.sum(support.ratio < _SAME_ROW))
+        if equal >= max(10, 0.25 * min(n, n_prototypes(evaluation.model))):
+            found.append(
+                f"At least {equal} of these {count(n, 'row')} are training rows, or equal to some. The numbers on this "
+                "page are then better than they would be for new rows: give rows that the model has not seen."
+            )
+    if n < _MANY_ROWS:
+        found.append(
+            f"With {count(n, 'row')}, numbers are rough: by chance alone, calibrated {percent(LEVEL)} intervals "
+            f"contain between {percent(low)} and {percent(high)} of the targets."
+        )
     if share < low:
         found.append(
-            f"Intervals are too narrow: {percent(LEVEL)} intervals held {percent(share)} of the rows, and chance "
+            f"Intervals are too narrow: {percent(LEVEL)} intervals contain {percent(share)} of the targets, and chance "
             f"allows {percent(low)} at least. New rows may differ from the training rows."
         )
-    error = evaluation.y - evaluation.mean
-    bias, spread = float(error.mean()), float(error.std() / np.sqrt(n))
-    if n >= _FEW_JUDGED_ROWS and abs(bias) > 3.5 * spread:
+    if n >= _MANY_ROWS and abs(bias) > _LARGE_BIAS * float(error.std() / np.sqrt(n)):
         way = "low" if bias > 0 else "high"
         found.append(f"Predictions are too {way} by {number(abs(bias))} on average, more than chance explains.")
-    if n >= _FEW_JUDGED_ROWS and low <= share <= high and pit_chance(evaluation.pit) < _SURELY_OUTSIDE:
+    if n >= _MANY_ROWS and low <= share <= high and pit_chance(evaluation.pit) < _VERY_UNLIKELY:
         found.append("The shape of the predicted distributions does not fit: see the histogram under Calibration.")
+    if support is not None:
+        far = float(np.mean(support.status != "inside"))
+        if far > _MANY_FAR:
+            found.append(
+                f"{percent(far)} of the rows are farther from all training rows than those are from each other: "
+                "predictions there are extrapolations."
+            )
     return found
 
 
-def _outside(evaluation: Evaluation) -> str:
-    if evaluation.support is None:
-        return ""
-    far = float(np.mean(evaluation.support.status != "inside"))
-    if far <= _MANY_OUTSIDE:
-        return ""
-    return (
-        f"{percent(far)} of the rows are farther from all training rows than those are from each other: predictions "
-        "there are extrapolations."
-    )
-
-
 def least_sure(evaluation: Evaluation, columns: Sequence[Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return a table of the rows with the largest standard deviation, and why, with some columns."""
-    order = np.argsort(-evaluation.std, kind="stable")[:_LEAST_SURE]
+    """Return a table of the rows with the largest standard deviation, with the reason and some columns."""
     shown = list(columns)[:3]
     values = [evaluation.view.column(name) for name in shown]
     head = ("row", "predicted", f"{percent(LEVEL)} interval", "observed", "why", *map(str, shown))
     rows = []
-    for i in order:
+    for i in np.argsort(-evaluation.std, kind="stable")[:_LISTED_ROWS].tolist():
         ends = f"{number(evaluation.interval[i, 0])} to {number(evaluation.interval[i, 1])}"
-        cells = (str(i), number(evaluation.mean[i]), ends, number(evaluation.y[i]), _why(evaluation, int(i)))
-        rows.append((*cells, *(cell(column, int(i)) for column in values)))
+        cells = (str(i), number(evaluation.mean[i]), ends, number(evaluation.y[i]), _reason(evaluation, i))
+        rows.append((*cells, *(cell(column, i) for column in values)))
     return head, rows
 
 
-def _why(evaluation: Evaluation, i: int) -> str:
-    """Return the largest part of the variance of a row in words."""
-    if evaluation.support is not None and evaluation.support.status[i] != "inside":
-        where = "outside the range of" if evaluation.support.status[i] == "outside" else "in a gap of"
-        return f"{where} {evaluation.support.column[i]}"
+def _reason(evaluation: Evaluation, i: int) -> str:
+    """Return why the variance of a row is large: its distance from the training rows, or its largest part."""
+    support = evaluation.support
+    if support is not None and support.status[i] != "inside":
+        where = "outside the range of" if support.status[i] == "outside" else "in a gap of"
+        return f"{where} {support.column[i]}"
     if not evaluation.parts:
         return "–"
     largest = max(evaluation.parts, key=lambda name: float(evaluation.parts[name][i]))
@@ -119,17 +116,23 @@ def _why(evaluation: Evaluation, i: int) -> str:
 
 
 def members_alike(model: Any) -> str:
-    """Return a sentence if the data do not tell the members apart."""
-    if not isinstance(model, CombiningRegressor) or model.members_told_apart_:
+    """Return a sentence if unequal weights of the members are no more likely than equal ones."""
+    if getattr(model, "members_told_apart_", True):
         return ""
-    return f"Here {ALIKE}: equal weights are as likely as these, so read nothing into their order."
+    return "Here equal weights are as likely as these, so read nothing into their order."
 
 
-def how_made(evaluation: Evaluation, given: int) -> list[tuple[str, str]]:
+def how_made(evaluation: Evaluation, n_given: int) -> list[tuple[str, str]]:
     """Return the model, its parameters, rows, seed and versions."""
-    model = evaluation.model
-    found = [("Model", type(model).__name__), ("Parameters", _parameters(model))]
-    if isinstance(model, CombiningRegressor):
+    model, n = evaluation.model, len(evaluation.y)
+    defaults = inspect.signature(type(model)).parameters
+    changed = [
+        f"{name}={value!r}"
+        for name, value in model.get_params(deep=False).items()
+        if name != "verbose" and not (name in defaults and repr(defaults[name].default) == repr(value))
+    ]
+    found = [("Model", type(model).__name__), ("Parameters", ", ".join(changed) or "all as by default")]
+    if hasattr(model, "combination_"):
         found += [
             ("Learned from", count(round(model.combination_.n), "row")),
             ("Members in use", str(len(model.member_names_))),
@@ -139,48 +142,28 @@ def how_made(evaluation: Evaluation, given: int) -> list[tuple[str, str]]:
         ]
         if model.provenance_ is not None:
             found.append(("Seed", str(model.provenance_.entropy)))
-    n = len(evaluation.y)
-    found.append(("Rows of this page", count(n, "row") if n == given else f"{n} drawn from {count(given, 'row')}"))
+    found.append(("Rows of this page", count(n, "row") if n == n_given else f"{n} drawn from {count(n_given, 'row')}"))
     return [*found, *versions().items()]
 
 
-def _parameters(model: Any) -> str:
-    """Return the parameters that differ from their defaults."""
-    signature = inspect.signature(type(model)).parameters
-    own = model.get_params(deep=False)
-    changed = [f"{name}={value!r}" for name, value in own.items() if not _is_default(value, signature, name)]
-    return ", ".join(changed) or "all as by default"
-
-
-def _is_default(value: Any, signature: Any, name: str) -> bool:
-    return name == "verbose" or (name in signature and repr(signature[name].default) == repr(value))
+_LINKS: dict[type, str] = {
+    IdentityLink: "predicted as it is",
+    LogLink: "predicted by its logarithm",
+    MirroredLink: "predicted by the logarithm of its distance to the upper bound",
+    LogitLink: "predicted by its logit",
+    YeoJohnsonLink: "predicted by a power of it",
+}
 
 
 def describe_link(link: Any) -> str:
     """Return in words how the target was transformed."""
     if link == IDENTITY:
-        return "predicted as it is"
-    inner = link.link if isinstance(link, ContinuedLink) else link
-    words: dict[type, str] = {
-        IdentityLink: "predicted as it is",
-        LogLink: "predicted by its logarithm",
-        MirroredLink: "predicted by the logarithm of its distance to the upper bound",
-        LogitLink: "predicted by its logit",
-        YeoJohnsonLink: "predicted by a power of it",
-    }
-    told = words.get(type(inner), "transformed")
-    lower, upper = link.support
-    bounds = [f"{name} {number(end)}" for name, end in (("from", lower), ("to", upper)) if np.isfinite(end)]
-    return f"{told}, bounds {' '.join(bounds)}" if bounds else told
-
-
-_FEW_ROWS = 20
-"""With fewer rows than this nothing is said about calibration."""
-
-_SURELY = 0.01
-"""Probability below which a deviation is not put down to chance."""
-
-_BINS = 10
+        return _LINKS[IdentityLink]
+    words = _LINKS.get(type(link.link if isinstance(link, ContinuedLink) else link), "transformed")
+    bounds = [
+        f"{name} {number(end)}" for name, end in zip(("from", "to"), link.support, strict=True) if np.isfinite(end)
+    ]
+    return f"{words}, bounds {' '.join(bounds)}" if bounds else words
 
 
 @dataclass(frozen=True)
@@ -193,7 +176,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class KeyNumber:
-    """A number with its uncertainty, the same for predicting the mean, and what it means."""
+    """A number with its uncertainty, the same for predicting the mean, and its meaning."""
 
     name: str
     value: str
@@ -202,43 +185,39 @@ class KeyNumber:
 
 
 def verdict_of(evaluation: Evaluation, target: str) -> Verdict:
-    """Return how far off predictions are, beside the mean, and whether intervals hold as often as they should."""
-    own, base = (float(np.mean(scores["absolute"])) for scores in (evaluation.own_scores, evaluation.baseline_scores))
-    held, n = int(evaluation.held.sum()), len(evaluation.y)
+    """Return the error, how it compares with that of the mean, and the coverage, in one sentence."""
+    own, base = evaluation.own_scores["absolute"], evaluation.baseline_scores["absolute"]
+    gain = 1.0 - own.mean() / base.mean() if base.mean() > 0 else 0.0
+    apart = base - own
+    surely = 2.0 * float(apart.std() / np.sqrt(len(apart)))
     calibration, state = judge_calibration(evaluation)
-    gain = 1.0 - own / base if base > 0 else 0.0
-    beside, useful = _beside_the_mean(evaluation, gain)
+    if apart.mean() > surely:
+        beside = f"{percent(gain)} less than always predicting the mean"
+    elif apart.mean() < -surely:
+        beside, state = f"{percent(-gain)} more than always predicting the mean", "poor"
+    else:
+        beside, state = "no better than always predicting the mean, as far as these rows show", "poor"
+    held, n = int(evaluation.held.sum()), len(evaluation.y)
     sentence = (
-        f"Predictions of {target} are off by {number(own)} on average, {beside}; {held} of {count(n, 'row')} lie in "
-        f"their {percent(LEVEL)} interval ({percent(held / n)}), {calibration}."
+        f"Predictions of {target} are off by {number(float(own.mean()))} on average, {beside}; {held} of "
+        f"{count(n, 'row')} lie in their {percent(LEVEL)} interval ({percent(held / n)}), {calibration}."
     )
-    return Verdict(sentence, state if useful else "poor")
-
-
-def _beside_the_mean(evaluation: Evaluation, gain: float) -> tuple[str, bool]:
-    """Return how the error compares with that of the mean, and whether it is surely smaller."""
-    apart = evaluation.baseline_scores["absolute"] - evaluation.own_scores["absolute"]
-    error = float(apart.std() / np.sqrt(len(apart)))
-    if apart.mean() > 2.0 * error:
-        return f"{percent(gain)} less than always predicting the mean", True
-    if apart.mean() < -2.0 * error:
-        return f"{percent(-gain)} more than always predicting the mean", False
-    return "no better than always predicting the mean, as far as these rows can tell", False
+    return Verdict(sentence, state)
 
 
 def judge_calibration(evaluation: Evaluation) -> tuple[str, str]:
-    """Return in words whether the intervals hold as often as they say, and the state that follows."""
+    """Return in words whether intervals contain the share of rows that they should, and the state that follows."""
     n, share = len(evaluation.y), float(evaluation.held.mean())
     low, high = chance_of(n, LEVEL)
-    if n < _FEW_ROWS:
+    if n < _LEAST_ROWS:
         return "too few rows to judge the calibration", "fair"
     if share < low:
-        return "fewer than calibrated intervals would hold: they are too narrow", "poor"
+        return "fewer than in calibrated intervals: they are too narrow", "poor"
     if share > high:
-        return "more than calibrated intervals would hold: they are wider than they need be", "fair"
-    if pit_chance(evaluation.pit) < _SURELY:
-        return "as many as they should, though the predicted shapes do not fit everywhere", "fair"
-    return "as calibrated intervals would", "good"
+        return "more than in calibrated intervals: they are wider than they need be", "fair"
+    if pit_chance(evaluation.pit) < _UNLIKELY:
+        return "as many as there should be, though the predicted shapes do not fit everywhere", "fair"
+    return "as in calibrated intervals", "good"
 
 
 def pit_chance(pit: FloatArray) -> float:
@@ -248,13 +227,14 @@ def pit_chance(pit: FloatArray) -> float:
 
 
 _MEASURES: tuple[tuple[str, str, str], ...] = (
-    ("Mean absolute error", "absolute", "how far off predictions are on average, in units of the target"),
+    ("Mean absolute error", "absolute", "average distance of predictions from targets, in units of the target"),
     ("Root mean squared error", "squared", "the same with large errors counting more"),
     ("CRPS", "crps", "error of the whole distribution, in units of the target; smaller is better"),
-    ("Negative log likelihood", "nll", "surprise at what came; smaller is better"),
+    ("Negative log likelihood", "nll", "minus the log of the density at the targets; smaller is better"),
     (f"Coverage of {percent(LEVEL)} intervals", "held", f"should be near {percent(LEVEL)}"),
-    (f"Width of {percent(LEVEL)} intervals", "width", "median over the rows; narrow is good if coverage holds"),
+    (f"Width of {percent(LEVEL)} intervals", "width", "median over the rows; narrow is good if the coverage is right"),
 )
+"""For each measure its name, its key in the scores of an evaluation, and its meaning."""
 
 
 def key_numbers(evaluation: Evaluation) -> list[KeyNumber]:
@@ -262,12 +242,13 @@ def key_numbers(evaluation: Evaluation) -> list[KeyNumber]:
     weights = resample(len(evaluation.y))
     found = []
     for name, key, meaning in _MEASURES:
-        own, base = evaluation.own_scores[key], evaluation.baseline_scores[key]
-        found.append(KeyNumber(name, _shown(key, own, weights), _shown(key, base, weights), meaning))
+        both = (evaluation.own_scores[key], evaluation.baseline_scores[key])
+        own, baseline = (_with_bootstrap_error(key, scores, weights) for scores in both)
+        found.append(KeyNumber(name, own, baseline, meaning))
     return found
 
 
-def _shown(key: str, scores: FloatArray, weights: FloatArray) -> str:
+def _with_bootstrap_error(key: str, scores: FloatArray, weights: FloatArray) -> str:
     if key == "width":
         return number(float(np.median(scores)))
     with np.errstate(invalid="ignore"):
@@ -280,8 +261,8 @@ def _shown(key: str, scores: FloatArray, weights: FloatArray) -> str:
     return with_error(value, error)
 
 
-def tiles(evaluation: Evaluation) -> list[dict[str, Any]]:
-    """Return the four numbers shown large: error, gain over the mean, coverage, and width."""
+def tiles(evaluation: Evaluation) -> list[dict[str, str]]:
+    """Return the four numbers in large letters: error, gain over the mean, coverage, and width."""
     own, base = evaluation.own_scores, evaluation.baseline_scores
     weights = resample(len(evaluation.y))
     errors = weights @ own["absolute"]
@@ -289,13 +270,10 @@ def tiles(evaluation: Evaluation) -> list[dict[str, Any]]:
     gains = 1.0 - errors / np.maximum(weights @ base["absolute"], least)
     gain = 1.0 - own["absolute"].mean() / max(base["absolute"].mean(), least)
     low, high = chance_of(len(evaluation.y), LEVEL)
-    return [
-        _tile(number(own["absolute"].mean()), "mean absolute error", f"± {number(float(errors.std()), 2)}"),
-        _tile(percent(gain), "less error than the mean", f"± {percent(float(gains.std()))}"),
-        _tile(percent(evaluation.held.mean()), "of intervals held", f"chance: {percent(low)} to {percent(high)}"),
-        _tile(number(float(np.median(own["width"]))), f"width of {percent(LEVEL)} intervals", "median"),
-    ]
-
-
-def _tile(value: str, label: str, note: str) -> dict[str, Any]:
-    return {"value": value, "label": label, "note": note}
+    found = (
+        (number(own["absolute"].mean()), "mean absolute error", f"± {number(float(errors.std()), 2)}"),
+        (percent(gain), "less error than the mean", f"± {percent(float(gains.std()))}"),
+        (percent(evaluation.held.mean()), "of rows in their interval", f"chance: {percent(low)} to {percent(high)}"),
+        (number(float(np.median(own["width"]))), f"width of {percent(LEVEL)} intervals", "median"),
+    )
+    return [{"value": value, "label": label, "note": note} for value, label, note in found]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from bdkn.blocks import READ_ROWS
-from bdkn.data.parquet import parquet_errors
-from bdkn.data.reading import INDEX_NAMES
-from bdkn.errors import InvalidParameterError, did_you_mean, listed, require
+from bdkn.errors import InvalidParameterError, did_you_mean, listed, parquet_errors, require
 from bdkn.table_files.csv_files import CsvFile, check_header, without_missing
 from bdkn.table_files.formats import STREAM, check_input, format_of
+
+_INDEX_NAMES = re.compile(r"__index_level_\d+__")
+"""Columns in which pandas stores an index without a name."""
 
 LEAST_BYTES = 1 << 30
 """Number of bytes to which any Parquet file may expand."""
@@ -167,7 +169,7 @@ def plain_columns(table: Any, place: str = "the table") -> Any:
     """Return an Arrow table with columns of types that regressors accept, without the index of pandas."""
     import pyarrow as pa
 
-    names = [name for name in table.column_names if not INDEX_NAMES.fullmatch(name)]
+    names = [name for name in table.column_names if not _INDEX_NAMES.fullmatch(name)]
     return pa.table({name: _plain(table[name], name, place) for name in names})
 
 

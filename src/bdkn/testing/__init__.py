@@ -1,6 +1,6 @@
 """Conformance suites: functions that check whether a class of your own does what this library relies on.
 
-They raise AssertionError with a statement of what must hold, and need no test framework.
+They raise AssertionError with the statement that does not hold, and need no test framework.
 """
 
 from __future__ import annotations

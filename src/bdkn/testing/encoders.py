@@ -46,7 +46,7 @@ def check_encoder(fit: Callable[[RowSource], Encoder], *, X: FloatArray | None =
     Raises
     ------
     AssertionError
-        If a check fails; the message says which.
+        If a check fails; the message is the statement that does not hold.
 
     Examples
     --------
@@ -54,42 +54,33 @@ def check_encoder(fit: Callable[[RowSource], Encoder], *, X: FloatArray | None =
     >>> from bdkn.testing import check_encoder
     >>> check_encoder(Standardizer.fit)
     """
-    table = _table() if X is None else X
+    if X is None:
+        columns = np.random.default_rng(0).normal(size=(40, 4))
+        X = columns * [1.0, 1e5, 1e-5, 0.0] + [0.0, 1e6, 0.0, 3.0]
+    table = np.asarray(X)
     rows = Rows(table, np.zeros(len(table)))
     encoder = fit(rows)
     inputs = encoder.transform(table)
     require(encoder.n_columns == table.shape[1], "n_columns is the number of columns of the table it was fitted to")
-    _check_inputs(encoder, table)
+    for part in (table, table[:1], 1e6 * np.nan_to_num(table)):
+        found = encoder.transform(part)
+        require(found.dtype == np.float32, "inputs are in single precision")
+        require(found.ndim == 2 and len(found) == len(part), "there is one row of inputs per row of the table")
+        require(bool(found.flags.c_contiguous), "inputs are C-contiguous")
+        require(bool(np.isfinite(found).all()), "inputs are finite")
     require_equal(encoder.transform(table), inputs, "the same rows give the same inputs each time")
     require_equal(encoder.transform(table[::-1]), inputs[::-1], "the inputs of a row depend on that row alone")
     require_equal(fit(rows).transform(table), inputs, "fitting to the same rows gives the same encoder")
     blocks = fit(_Blocks(rows)).transform(table)
     require(np.allclose(blocks, inputs, rtol=1e-5, atol=1e-5), "rows in blocks give the encoder of all rows at once")
     require(is_dataclass(encoder), "an encoder is a dataclass, so that its fields can be saved with a model")
-    require(type(encoder)(**_fields(encoder)) is not encoder, "an encoder can be made again from its fields")
-    require_equal(type(encoder)(**_fields(encoder)).transform(table), inputs, "an encoder is what its fields are")
-
-
-def _check_inputs(encoder: Encoder, table: FloatArray) -> None:
-    for part in (table, table[:1], 1e6 * np.nan_to_num(table)):
-        inputs = encoder.transform(part)
-        require(inputs.dtype == np.float32, "inputs are in single precision")
-        require(inputs.ndim == 2 and len(inputs) == len(part), "there is one row of inputs per row of the table")
-        require(bool(inputs.flags.c_contiguous), "inputs are C-contiguous")
-        require(bool(np.isfinite(inputs).all()), "inputs are finite")
-
-
-def _fields(encoder: Encoder) -> dict[str, object]:
-    return {part.name: getattr(encoder, part.name) for part in fields(encoder)}  # type: ignore[arg-type]
-
-
-def _table() -> FloatArray:
-    generator = np.random.default_rng(0)
-    return generator.normal(size=(40, 4)) * [1.0, 1e5, 1e-5, 0.0] + [0.0, 1e6, 0.0, 3.0]
+    again = type(encoder)(**{part.name: getattr(encoder, part.name) for part in fields(encoder)})  # type: ignore[arg-type]
+    require(again is not encoder, "an encoder can be made again from its fields")
+    require_equal(again.transform(table), inputs, "an encoder with the same fields gives the same inputs")
 
 
 class _Blocks:
-    """Rows that come one by one and by seven."""
+    """A row source that yields at most seven rows at once."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -114,7 +105,7 @@ def check_member(member: Member, X: Any) -> None:
     Raises
     ------
     AssertionError
-        If a check fails; the message says which.
+        If a check fails; the message is the statement that does not hold.
 
     Examples
     --------

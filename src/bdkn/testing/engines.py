@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -254,36 +254,27 @@ def _jobs(n: int, config: TrainingConfig = _CONFIG) -> list[Job]:
     return [Job(_SPEC, config, seed) for seed in _seeds(n)]
 
 
-@dataclass(frozen=True)
-class _Change:
-    """What sets a job apart from the usual one."""
-
-    activation: str = "tanh"
-    hidden: tuple[int, ...] = (6, 5)
-    rows: int | None = None
-    config: TrainingConfig = _CONFIG
-
-
 def _different_jobs() -> list[Job]:
-    """Return jobs that differ in shape, activation, settings and number of rows, equal shapes apart."""
-    changes = (
-        _Change(activation="silu", rows=48),
-        _Change(activation="relu", rows=49, config=replace(_CONFIG, weight_decay=0.3)),
-        _Change(hidden=(4,)),
-        _Change(activation="silu", config=replace(_CONFIG, schedule="cosine", weight_decay=0.1)),
-        _Change(activation="leaky_relu", rows=33, config=replace(_CONFIG, weight_decay=1.0)),
-        _Change(hidden=(), config=replace(_CONFIG, objective="mse")),
-        _Change(config=replace(_CONFIG, epochs=4, objective="beta_nll", beta=0.3, warmup_epochs=2)),
-        _Change(activation="silu", rows=20, config=replace(_CONFIG, batch_size=64)),
-    )
-    return [_different_job(change, seed) for change, seed in zip(changes, _seeds(len(changes)), strict=True)]
+    """Return jobs that differ in shape, activation, configuration and number of rows; equal shapes are not adjacent."""
+    seeds = iter(_seeds(8))
 
+    def job(activation: str = "tanh", hidden: tuple[int, ...] = (6, 5), rows: int | None = None, **config: Any) -> Job:
+        seed = next(seeds)
+        numbers = None if rows is None else np.sort(np.random.default_rng(seed).permutation(_N_ROWS)[:rows])
+        return Job(
+            NetworkSpec(n_inputs=3, hidden=hidden, activation=activation), replace(_CONFIG, **config), seed, numbers
+        )
 
-def _different_job(change: _Change, seed: np.random.SeedSequence) -> Job:
-    spec = NetworkSpec(n_inputs=3, hidden=change.hidden, activation=change.activation)
-    rng = np.random.default_rng(seed)
-    numbers = None if change.rows is None else np.sort(rng.permutation(_N_ROWS)[: change.rows])
-    return Job(spec, change.config, seed, numbers)
+    return [
+        job("silu", rows=48),
+        job("relu", rows=49, weight_decay=0.3),
+        job(hidden=(4,)),
+        job("silu", schedule="cosine", weight_decay=0.1),
+        job("leaky_relu", rows=33, weight_decay=1.0),
+        job(hidden=(), objective="mse"),
+        job(epochs=4, objective="beta_nll", beta=0.3, warmup_epochs=2),
+        job("silu", rows=20, batch_size=64),
+    ]
 
 
 def _stopping_rule(curve: Iterable[float], config: TrainingConfig) -> tuple[int, int]:

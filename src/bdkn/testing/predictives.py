@@ -1,4 +1,4 @@
-"""What every predictive distribution must do."""
+"""The conformance suite of predictive distributions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check_predictive(dist: Predictive, *, n_draws: int = 20_000, random_state: i
     Raises
     ------
     AssertionError
-        If a check fails; the message says what must hold.
+        If a check fails; the message is the statement that does not hold.
 
     Examples
     --------

@@ -273,29 +273,21 @@ def check_copies(case: Case) -> None:
 def check_frames(case: Case) -> None:
     """Check data frames of pandas and polars, as far as they are installed."""
     names = [f"column {j}" for j in range(case.X.shape[1])]
-    for library in ("pandas", "polars"):
-        if find_spec(library) is not None:
-            _check_frames_of(import_module(library), case, names)
-
-
-def _check_frames_of(library: Any, case: Case, names: list[str]) -> None:
-    frame, new = (library.DataFrame(dict(zip(names, X.T, strict=True))) for X in (case.X, case.new))
-    model = case.unfitted().fit(frame, library.Series(case.y))
-    require(list(model.feature_names_in_) == names, "feature_names_in_ holds the names of a data frame's columns")
     expected, small = case.fitted.predict_interval(case.new), 1e-6 * case.unit
-    require_close(model.predict_interval(new), expected, "a data frame is predicted as an array is", atol=small)
-    _check_other_order(model, new, names)
-    missing = "feature names should match|must have the columns of the fit"
-    require_error(ValueError, missing, model.predict, new[names[1:]])
-
-
-def _check_other_order(model: Any, new: Any, names: list[str]) -> None:
-    try:
-        reordered = model.predict(new[names[::-1]])
-    except ValueError as error:
-        require("feature names should match" in str(error), "columns in another order are found by name, or refused")
-    else:
-        require_close(reordered, model.predict(new), "columns in another order are found by name, or refused")
+    for library in (import_module(name) for name in ("pandas", "polars") if find_spec(name) is not None):
+        frame, new = (library.DataFrame(dict(zip(names, X.T, strict=True))) for X in (case.X, case.new))
+        model = case.unfitted().fit(frame, library.Series(case.y))
+        require(list(model.feature_names_in_) == names, "feature_names_in_ holds the names of a data frame's columns")
+        require_close(model.predict_interval(new), expected, "a data frame is predicted as an array is", atol=small)
+        statement = "columns in another order are found by name, or refused"
+        try:
+            reordered = model.predict(new[names[::-1]])
+        except ValueError as error:
+            require("feature names should match" in str(error), statement)
+        else:
+            require_close(reordered, model.predict(new), statement)
+        missing = "feature names should match|must have the columns of the fit"
+        require_error(ValueError, missing, model.predict, new[names[1:]])
 
 
 def check_bad_tables(case: Case) -> None:
@@ -329,9 +321,9 @@ def check_sample_weight(case: Case) -> None:
     for message, weight in (("must be >= 0", -ones), ("one number per row", ones[1:]), ("only zeros", 0.0 * ones)):
         require_error(BDKNError, message, case.unfitted().fit, case.X, case.y, weight)
     some = np.arange(len(ones)) % 4 > 0
-    left_out = case.unfitted().fit(case.X, case.y, some.astype(np.float64))
+    weighted = case.unfitted().fit(case.X, case.y, some.astype(np.float64))
     fewer = case.unfitted().fit(case.X[some], case.y[some], ones[some])
-    require_same_predictions(left_out, fewer, case.new, "rows of weight zero are left out")
+    require_same_predictions(weighted, fewer, case.new, "rows of weight zero are not used")
 
 
 def check_file(case: Case) -> None:
@@ -408,7 +400,7 @@ def check_regressor(model: ProbabilisticRegressor, *, X: FloatArray | None = Non
     Raises
     ------
     AssertionError
-        If a check fails; the message says what must hold.
+        If a check fails; the message is the statement that does not hold.
 
     Examples
     --------

@@ -168,7 +168,7 @@ class Source:
 
 def cells() -> list[Cell]:
     """Return quick cells of an experiment."""
-    parameters = {"n_members": 3, "hidden_layer_sizes": [8], "epochs": 4, "early_stopping": False}
+    parameters = {"n_members": 3, "hidden_layer_sizes": [8], "epochs": 4, "training": {"early_stopping": False}}
     names = {"experiment": "tiny", "method": "bdkn", "dataset": "waves", "regressor": "BDKNRegressor"}
     return [Cell(**names, split=split, parameters=parameters) for split in range(4)]
 

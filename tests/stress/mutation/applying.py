@@ -32,7 +32,7 @@ def living_functions() -> Functions:
 
 def caches() -> list[functools._lru_cache_wrapper[Any]]:
     """Return the functions of the package that keep results: they would answer without running a mutant."""
-    kept = (thing for thing in gc.get_objects() if isinstance(thing, functools._lru_cache_wrapper))
+    kept = (thing for thing in gc.get_objects() if type(thing) is functools._lru_cache_wrapper)
     return [cache for cache in kept if str(cache.__module__).startswith("bdkn")]
 
 

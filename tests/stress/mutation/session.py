@@ -41,7 +41,7 @@ SURVIVED, FAILED, NOT_APPLIED, TIMED_OUT = 0, 1, 2, -signal.SIGALRM
 _TOO_LONG = -signal.SIGALRM, -signal.SIGPROF
 
 
-@dataclass
+@dataclass(eq=False)  # pytest keeps plugins by their hash
 class Tests:
     """The tests that pass without a mutant: how long each takes, and the lines of the package that it runs."""
 

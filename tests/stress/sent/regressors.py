@@ -30,11 +30,11 @@ def make(name: str, **parameters: Any) -> Any:
     """Return an unfitted regressor that is fast to fit."""
     if name == "stack":
         members = [("ridge", Ridge()), ("column", first_column)]
-        return bdkn.BayesianStackingRegressor(**{"estimators": members, **STACK, **parameters})
+        return bdkn.BayesianStackingRegressor(**{"members": members, **STACK, **parameters})
     if name == "ensemble":
         return bdkn.DeepEnsembleRegressor(**{**QUICK, **parameters})
     plain = {"density": "student-t"} if name == "bdkn" else {}
-    return bdkn.BDKNRegressor(**{**QUICK, "n_folds": 2, **plain, **parameters})
+    return bdkn.BDKNRegressor(**{**QUICK, "cv": 2, **plain, **parameters})
 
 
 NAMES = ("bdkn", "ensemble", "stack", "bdkn with shape")

@@ -97,7 +97,7 @@ class RecordingEngine:
 
 def check_curves(model: Any) -> None:
     """Raise unless every network of the model is trained for the same epochs on the same rows."""
-    if getattr(model, "early_stopping", not isinstance(model, TorchRegressor)):
+    if _stops_early(model):
         raise InvalidParameterError(
             "kind 'curves' needs networks that all run every epoch; got a "
             f"{type(model).__name__} that stops early or has no epochs: set early_stopping = false"
@@ -107,6 +107,13 @@ def check_curves(model: Any) -> None:
             "kind 'curves' needs networks that are all trained on the same rows; "
             f"got design = {model.design!r}: set design = 'in-sample'"
         )
+
+
+def _stops_early(model: Any) -> bool:
+    """Return whether networks may stop before the last epoch, or there are no epochs."""
+    if hasattr(model, "training"):
+        return bool(model.training is not None and model.training.early_stopping)
+    return bool(getattr(model, "early_stopping", not isinstance(model, TorchRegressor)))
 
 
 @contextmanager

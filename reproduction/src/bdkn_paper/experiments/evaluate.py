@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 
+from bdkn.environment import hardware, versions
 from bdkn.estimators import BayesianStackingRegressor
 from bdkn.metrics import calibration_error, coverage, crps, interval_width, nll, rmse
 from bdkn.predictive import Predictive
-from bdkn.report.wording import hardware, versions
 from bdkn.stages import StageTimer, observe_stages
 from bdkn.typing import FloatArray
 from bdkn_paper.baselines import TorchRegressor

@@ -12,7 +12,7 @@
     [methods.bdkn]
     regressor = "BDKNRegressor"
     base = { from_paper = 1 }                # without it, the constructor
-    parameters = { n_members = 5 }           # on every set
+    parameters = { n_members = 5 }           # on every set; options as { training = { batch_size = 64 } }
 
     [methods.bdkn.datasets.boston]           # for this set; a method with such tables runs on these sets only
     learning_rate = 0.1
@@ -38,6 +38,7 @@ from bdkn_paper.experiments.tasks import DataSource, TaskSource
 from bdkn_paper.store.cell import Cell
 from bdkn_paper.store.files import read_toml
 from bdkn_paper.store.names import check_name
+from bdkn_paper.store.parameter_names import OPTIONS
 from bdkn_paper.store.schema import finite, nested
 
 KINDS = ("scores", "curves")
@@ -70,6 +71,9 @@ class Method:
         for where, given in {"parameters": self.parameters, **self.datasets}.items():
             _check_kind(where, given, "a table")
             check_keys(where, given, known)
+            for name in OPTIONS.keys() & given.keys() & {*known}:
+                _check_kind(name, given[name], "a table")
+                check_keys(name, given[name], [option.name for option in fields(OPTIONS[name])])
             _check_values(where, given)
 
     def runs_on(self, dataset: str) -> bool:

@@ -253,10 +253,10 @@ const bdkn = (() => {
   const softplus = (z) => Math.max(z, 0) + Math.log1p(Math.exp(-Math.abs(z)));
 
   function standardizer(data) {
-    const mean = unpack(data.mean), scale = unpack(data.scale), wild = unpack(data.wild), { bend, limit } = data;
+    const mean = unpack(data.mean), scale = unpack(data.scale), outliers = unpack(data.outliers), { bend, limit } = data;
     return (row) => Float32Array.from(mean, (m, j) => {
       let x = (row[j] - m) / scale[j];
-      if (wild && wild[j] && Math.abs(x) > bend) x = Math.sign(x) * (bend + Math.log(Math.abs(x) / bend));
+      if (outliers && outliers[j] && Math.abs(x) > bend) x = Math.sign(x) * (bend + Math.log(Math.abs(x) / bend));
       return Number.isNaN(x) ? limit : clip(x, -limit, limit);
     });
   }
@@ -341,8 +341,8 @@ const bdkn = (() => {
     };
   }
 
-  // ---- widening outside of the training rows
-  function wideningOf(data) {
+  // ---- extra variance for extrapolation
+  function extrapolationOf(data) {
     const { columns } = data, [center, scale, low, high] = ["center", "scale", "low", "high"].map((name) => unpack(columns[name]));
     const prototypes = unpack(data.prototypes), slopes = unpack(data.slopes), p = center.length, m = prototypes.length / p;
     const LIMIT = 1e18, ROUNDING = 2e-6, jump = 2 * data.typical_distance;
@@ -382,7 +382,7 @@ const bdkn = (() => {
     return Math.max(excess, w * (D - data.typical), 0.1 * w * place.change);
   }
 
-  // ---- shape: densities of neighbours in a forest
+  // ---- densities of neighbours in a forest
   function forestOf(data) {
     const feature = unpack(data.feature), n = feature.length, right = new Int32Array(n), start = new Int32Array(n), stop = new Int32Array(n);
     const given = unpack(data.threshold), size = unpack(data.size), threshold = new Float32Array(n), roots = [];
@@ -402,9 +402,9 @@ const bdkn = (() => {
     }
     return { feature, threshold, right, start, stop, roots, rows: unpack(data.rows), copies: unpack(data.copies) };
   }
-  function shapeOf(data) {
+  function densityOf(data) {
     const scale = standardizer(data.inputs), forest = forestOf(data.forest), targets = unpack(data.targets), errors = unpack(data.errors);
-    const { plan, knots, shares, tilt, even, narrowing, floor } = data, anyBroad = plan.some((kind) => kind.broad);
+    const { kinds, knots, shares, tilt, even, narrowing, floor } = data, anyBroad = kinds.some((kind) => kind.broad);
     const BROAD = 4, AT_ONCE = 32;
     function nodesOf(x) {
       return forest.roots.map((root) => {
@@ -476,7 +476,7 @@ const bdkn = (() => {
       const { groups, agreement } = neighbours(scale(row)), g = Math.log(Math.max(agreement, 1e-3));
       const unit = 1 - inside * (1 - narrowing), parts = [];
       let kept = 1 - inside * (1 - interpolated(g, 0));
-      plan.forEach((kind, k) => {
+      kinds.forEach((kind, k) => {
         const { rows, weights } = groups[kind.broad ? 1 : 0];
         const at = rows.map((i) => (kind.of_errors ? errors[i] : (targets[i] - loc) / s));
         let own = weights;
@@ -526,14 +526,14 @@ const bdkn = (() => {
         return { dist: affine(new Mixture(10, 0, 1, 0, parts), targets.scale, targets.mean), parts: { noise, disagreement: apart }, place: null };
       };
     }
-    const c = combinationOf(data.combination), place = data.widening ? wideningOf(data.widening) : null;
-    const shape = data.shape ? shapeOf(data.shape) : null;
+    const c = combinationOf(data.combination), place = data.extrapolation ? extrapolationOf(data.extrapolation) : null;
+    const shape = data.density ? densityOf(data.density) : null;
     return (row) => {
       const forecast = networks(row), phi = c.intercept ? [...forecast.means, 1] : forecast.means;
       const v = forecast.noise + forecast.disagreement, noise = c.tempering ? v ** c.tempering : 1;
       const loc = c.location(phi), leverage = c.leverage(phi), squared = c.factor ** 2 * c.unit;
       const where = place ? place(row) : null;
-      const outside = where ? outsideVariance(data.widening, where, c.spread(forecast)) : 0;
+      const outside = where ? outsideVariance(data.extrapolation, where, c.spread(forecast)) : 0;
       const scale = Math.sqrt(squared * (noise + leverage) + outside);
       const apart = c.tempering ? forecast.disagreement / v : 0, widen = c.df > 2 ? 1 / (1 - 2 / c.df) : Infinity;
       const parts = { noise: widen * squared * noise * (1 - apart), disagreement: widen * squared * noise * apart,
@@ -550,7 +550,7 @@ const bdkn = (() => {
   // ---- columns of a data frame as inputs; a value is a number, a number of a category, a date, or codes that are given
   function columnOf(data) {
     const flagged = (value) => (data.missing ? [value === null ? data.fill : value, value === null ? 1 : 0] : [value === null ? data.fill : value]);
-    if (data.kind === "number") return flagged;
+    if (["number", "boolean", "duration"].includes(data.kind)) return flagged;
     if (data.kind === "date") {
       return (value) => {
         const codes = flagged(value === null ? null : Date.parse(value.length > 10 ? `${value}Z` : value) / 86400e3);
@@ -561,7 +561,7 @@ const bdkn = (() => {
       const inputs = unpack(data.inputs);
       return (value) => Array.from(inputs.slice(value * data.width, (value + 1) * data.width));
     }
-    return data.kind === "given" ? (value) => value.codes : () => [];
+    return data.kind === "text" ? (value) => value.codes : () => [];
   }
   function encoderOf(table) {
     if (!table) return (values) => values;

@@ -1,0 +1,218 @@
+"""Facts about a fitted regressor: held-out rows and their predictions, prototypes, columns, and its parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bdkn.model.description import describe_columns
+from bdkn.predictive import Predictive
+from bdkn.typing import FloatArray
+
+__all__ = ["HeldOutPredictions", "held_out_predictions", "held_out_targets", "n_prototypes"]
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutPredictions:
+    """Predictions of held-out rows. Made by ``held_out_predictions``.
+
+    Parameters
+    ----------
+    y : array (n,)
+        Targets of the held-out rows.
+    dist : Predictive
+        Predicted distribution of each row.
+    counts : array (n,) or None
+        How many times each row is counted; None: once.
+
+    Examples
+    --------
+    >>> from bdkn import Gaussian
+    >>> from bdkn.analysis.inspection import HeldOutPredictions
+    >>> HeldOutPredictions([0.0, 1.0], Gaussian([0.0, 2.0], [1.0, 1.0])).dist.mean()
+    array([0., 2.])
+    """
+
+    y: FloatArray
+    dist: Predictive
+    counts: FloatArray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class FittedParts:
+    """The parts of a fitted regressor from which predictions are computed, as ``describe_model`` takes them."""
+
+    members: Any
+    targets: Any
+    combination: Any = None
+    extrapolation: Any = None
+    density: Any = None
+
+
+def fitted_parts(regressor: Any) -> FittedParts:
+    """Return the parts of a fitted regressor; ``members`` is None if these are not networks.
+
+    Parameters
+    ----------
+    regressor : BDKNRegressor, BayesianStackingRegressor or DeepEnsembleRegressor
+        The fitted regressor.
+
+    Returns
+    -------
+    parts : FittedParts
+        Members, target, combination, extrapolation and density.
+    """
+    members: Any = getattr(regressor, "ensemble_", None)
+    model: Any = getattr(regressor, "model_", None)
+    if not hasattr(model, "combination"):
+        return FittedParts(members, None if members is None else members.targets)
+    return FittedParts(members, model.targets, model.combination, model.extrapolation, model.density)
+
+
+def held_out_targets(regressor: Any) -> FloatArray | None:
+    """Return the targets of the rows that were held out of training, in turn or once.
+
+    Parameters
+    ----------
+    regressor : estimator
+        A fitted regressor.
+
+    Returns
+    -------
+    y : ndarray of shape (n_held_out,) or None
+        Targets in their own units; None if no rows were held out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn import BayesianStackingRegressor
+    >>> from bdkn.analysis.inspection import held_out_targets
+    >>> X = np.linspace(-1.0, 1.0, 60)[:, None]
+    >>> model = BayesianStackingRegressor([("line", lambda X: X[:, 0])], random_state=0).fit(X, X[:, 0] ** 3)
+    >>> bool(np.allclose(held_out_targets(model), X[:, 0] ** 3))
+    True
+    """
+    held_out = getattr(regressor, "held_out_", None)
+    return None if held_out is None else np.asarray(fitted_parts(regressor).targets.inverse(held_out.y))
+
+
+def held_out_predictions(regressor: Any) -> HeldOutPredictions | None:
+    """Return the leave-one-out predictions of held-out rows: how good predictions of new rows will be.
+
+    Each row is predicted by members that were not trained on it, with weights that are learned from all other rows.
+    Densities of neighbours are not part of these predictions, which are Student-t distributions, perhaps transformed.
+
+    Parameters
+    ----------
+    regressor : estimator
+        A fitted regressor.
+
+    Returns
+    -------
+    predictions : HeldOutPredictions or None
+        None if fewer than two rows were held out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn import BayesianStackingRegressor, coverage
+    >>> from bdkn.analysis.inspection import held_out_predictions
+    >>> X = np.linspace(-1.0, 1.0, 60)[:, None]
+    >>> model = BayesianStackingRegressor([("line", lambda X: X[:, 0])], random_state=0).fit(X, X[:, 0] ** 3)
+    >>> found = held_out_predictions(model)
+    >>> len(found.y), bool(coverage(found.y, found.dist, 0.9) > 0.8)
+    (60, True)
+    """
+    held_out, y = getattr(regressor, "held_out_", None), held_out_targets(regressor)
+    if held_out is None or y is None or len(y) < 2:
+        return None
+    parts = fitted_parts(regressor)
+    scaled = parts.combination.leave_one_out(held_out.forecast(), held_out.y, held_out.counts)
+    dist = parts.targets.restore(scaled.affine(parts.targets.scale, parts.targets.mean))
+    return HeldOutPredictions(y, dist, held_out.counts)
+
+
+def n_prototypes(regressor: Any) -> int:
+    """Return the number of prototypes: training rows from which ``support`` measures distances.
+
+    Parameters
+    ----------
+    regressor : estimator
+        A fitted regressor.
+
+    Returns
+    -------
+    n_prototypes : int
+        At most 1024; 0 if the regressor has none, and thus no ``support``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn import BayesianStackingRegressor
+    >>> from bdkn.analysis.inspection import n_prototypes
+    >>> X = np.linspace(-1.0, 1.0, 60)[:, None]
+    >>> n_prototypes(BayesianStackingRegressor([("line", lambda X: X[:, 0])], random_state=0).fit(X, X[:, 0] ** 3))
+    60
+    """
+    extrapolation = fitted_parts(regressor).extrapolation
+    return 0 if extrapolation is None else len(extrapolation.support.prototypes)
+
+
+def input_columns(regressor: Any) -> list[dict[str, Any]] | None:
+    """Return the columns of the data frame that a regressor was fitted to, with what they become.
+
+    Parameters
+    ----------
+    regressor : estimator
+        A fitted regressor.
+
+    Returns
+    -------
+    columns : list of dict or None
+        As ``bdkn.model.description.describe_columns`` returns them, with ``form``: how numbers or dates are written, if
+        as text and in an unusual way. None if the regressor was fitted to an array.
+    """
+    encoder = regressor.model_.reader.encoder
+    if encoder is None:
+        return None
+    forms = [getattr(column, "form", "") for column in encoder.columns]
+    return [{**column, "form": form} for column, form in zip(describe_columns(encoder), forms, strict=True)]
+
+
+def column_codes(regressor: Any, X: Any) -> list[FloatArray]:
+    """Return the codes of each column of a data frame, from which a regressor computes inputs.
+
+    Parameters
+    ----------
+    regressor : estimator
+        A regressor that was fitted to a data frame.
+    X : data frame
+        Rows.
+
+    Returns
+    -------
+    codes : list of ndarray of shape (n_samples, n_codes)
+        One array per column of the fit; unused columns have no codes.
+    """
+    encoder = regressor.model_.reader.encoder
+    ends = np.cumsum([column.n_codes for column in encoder.columns])
+    return np.split(encoder.code(X), ends[:-1], axis=1)
+
+
+def input_names(regressor: Any) -> list[str]:
+    """Return the name of the column that each input of a regressor comes from.
+
+    Parameters
+    ----------
+    regressor : estimator
+        A regressor that was fitted to a data frame.
+
+    Returns
+    -------
+    names : list of str
+        One name per input; a category or a date may have become several inputs.
+    """
+    encoder = regressor.model_.reader.encoder
+    return [str(encoder.names[j]) for j in encoder.column_of_feature]

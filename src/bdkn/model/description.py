@@ -1,0 +1,244 @@
+"""A fitted model as plain data: enough to compute its predictions in another program, such as a web page."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from scipy.special import betaln
+
+from bdkn.data.columns import CategoryColumn, DateColumn, NumberColumn, UnusedColumn
+from bdkn.data.encoder import TableEncoder
+from bdkn.data.scaling import BEND, LIMIT, Standardizer, TargetScaler
+from bdkn.ensemble.networks import NetworkEnsemble
+from bdkn.errors import BDKNError
+from bdkn.inference import Combination
+from bdkn.inference.rowwise import triangular_order
+from bdkn.model.density import NeighbourDensity
+from bdkn.model.extrapolation import Widening
+from bdkn.networks import MEAN_VARIANCE, EncodedNetworks, MixedNetworks, Networks, Predictor
+from bdkn.predictive.links import ContinuedLink, IdentityLink, Link, LogitLink, LogLink, MirroredLink, YeoJohnsonLink
+
+Described = dict[str, Any]
+"""Numbers, texts, arrays, None, and lists and dictionaries of these."""
+
+
+class NotDescribedError(BDKNError):
+    """A model has a part that plain data cannot describe; the message names the part."""
+
+
+def describe_model(model: Any) -> Described:
+    """Return the parts of a fitted model as numbers, texts and arrays.
+
+    Parameters
+    ----------
+    model : FittedModel
+        A fitted model: an object with the attributes ``members``, networks of this library, ``targets``, their scale
+        and link, ``combination``, None for equal weights, ``extrapolation``, the extra variance for extrapolation, and
+        ``density``, the mixture with densities of neighbours; each of the last two may be None.
+
+    Returns
+    -------
+    description : dict
+        ``networks``, ``targets``, ``combination``, ``extrapolation`` and ``density``; each of the last three is None
+        where the model has no such part. Inputs of the networks are those of an array, or the encoded columns of
+        ``describe_columns``.
+
+    Raises
+    ------
+    NotDescribedError
+        If members are not networks of this library, or a part of the model is an object of a class of your own.
+    """
+    if not isinstance(model.members, NetworkEnsemble):
+        raise NotDescribedError("its members are not networks of this package")
+    combination, extrapolation, density = model.combination, model.extrapolation, model.density
+    return {
+        "networks": _describe_ensemble(model.members),
+        "targets": _describe_targets(model.targets),
+        "combination": None if combination is None else _describe_combination(combination),
+        "extrapolation": None if extrapolation is None else _describe_extrapolation(extrapolation),
+        "density": None if density is None else _describe_density(density),
+    }
+
+
+def describe_columns(encoder: TableEncoder) -> list[Described]:
+    """Return how each column of a data frame becomes codes, and the codes become inputs of the networks.
+
+    Parameters
+    ----------
+    encoder : TableEncoder
+        The encoder of the training table.
+
+    Returns
+    -------
+    columns : list of dict
+        For each column its ``name``, ``kind`` ("number", "boolean", "duration", "date", "category", "text" or "unused")
+        and ``n_codes``. A number, boolean, duration or date has the code ``fill`` where it is missing and, if
+        ``missing``, a second code that is 1 there; a date has the sine and the cosine of the day in each of the
+        ``cycles``, in days, in addition. The code of a category is the place of its value in ``values``, of a missing
+        one if ``missing``, and then of all other values; its inputs are that row of ``inputs``.
+    """
+    found = []
+    for column in encoder.columns:
+        described: Described = {"name": column.name, "kind": "text", "n_codes": column.n_codes}
+        if isinstance(column, NumberColumn):
+            described |= {"kind": column.kind, "fill": column.fill, "missing": column.some_missing}
+        elif isinstance(column, DateColumn):
+            described |= {"kind": "date", "fill": column.fill, "missing": column.some_missing}
+            described["cycles"] = list(column.cycles)
+        elif isinstance(column, CategoryColumn):
+            described |= {"kind": "category", "values": list(column.values), "missing": column.some_missing}
+            described["inputs"] = column.inputs
+        elif isinstance(column, UnusedColumn):
+            described["kind"] = "unused"
+        found.append(described)
+    return found
+
+
+def _describe_ensemble(ensemble: NetworkEnsemble) -> Described:
+    """Return the networks of all folds and members, and the scales of their inputs."""
+    networks = ensemble.networks
+    stacks: tuple[Predictor, ...] = (networks,)
+    order = np.arange(len(networks))
+    if isinstance(networks, MixedNetworks):
+        stacks, order = networks.stacks, networks.order
+    return {
+        "inputs": _describe_standardizer(ensemble.inputs),
+        "stacks": [_describe_stack(stack) for stack in stacks],
+        "order": order.tolist(),
+        "folds": ensemble.grid.n_folds,
+        "members": len(ensemble),
+        "variances": None if ensemble.variances is None else ensemble.variances.tolist(),
+    }
+
+
+def _describe_standardizer(inputs: Any) -> Described:
+    if not isinstance(inputs, Standardizer):
+        raise NotDescribedError("its columns are encoded by an object of your own")
+    return {"mean": inputs.mean, "scale": inputs.scale, "outliers": inputs.wild, "bend": BEND, "limit": LIMIT}
+
+
+def _describe_stack(stack: Predictor) -> Described:
+    """Return networks of equal shape: widths, activation, weights (networks, parameters), and the bins of inputs."""
+    encoding = stack.encoding if isinstance(stack, EncodedNetworks) else None
+    plain = stack.networks if isinstance(stack, EncodedNetworks) else stack
+    if not isinstance(plain, Networks) or plain.spec.head != MEAN_VARIANCE:
+        raise NotDescribedError(
+            "its networks are of a class of your own, or have another output than mean and variance"
+        )
+    parameters = [part.reshape(len(plain), -1) for layer in plain.layers for part in layer]
+    bins = ("columns", "lower", "width", "mean", "scale")
+    return {
+        "count": len(plain),
+        "widths": list(plain.spec.widths),
+        "activation": plain.spec.activation,
+        "weights": np.concatenate(parameters, axis=1),
+        "bins": None if encoding is None else {name: getattr(encoding, name) for name in bins},
+    }
+
+
+def _describe_combination(combination: Combination) -> Described:
+    """Return the posterior of the weights with a triangular root of its precision, and the tails."""
+    posterior = combination.posterior
+    order = triangular_order(posterior.root)
+    return {
+        "mean": posterior.mean,
+        "root": posterior.root[:, order],
+        "order": order.tolist(),
+        "unit": posterior.b / posterior.a,
+        "tempering": combination.tempering,
+        "df": combination.tails.df,
+        "factor": combination.averaging * combination.tails.scale,
+        "intercept": combination.intercept,
+    }
+
+
+def _describe_targets(targets: TargetScaler) -> Described:
+    link = None if targets.is_linear else _describe_link(targets.link)
+    return {"mean": targets.mean, "scale": targets.scale, "link": link}
+
+
+_LINKS: dict[type, str] = {
+    IdentityLink: "identity",
+    LogLink: "log",
+    LogitLink: "logit",
+    YeoJohnsonLink: "power",
+    MirroredLink: "mirrored",
+    ContinuedLink: "continued",
+}
+
+
+def _describe_link(link: Link) -> Described:
+    """Return the name of a link and its numbers; infinite bounds are None."""
+    if type(link) not in _LINKS:
+        raise NotDescribedError("its target is transformed by a link of your own")
+    found: Described = {"kind": _LINKS[type(link)]}
+    for field in fields(link):  # type: ignore[arg-type]
+        value = getattr(link, field.name)
+        found[field.name] = _describe_link(value) if field.name == "link" else _finite(value)
+    return {**found, "support": _finite(link.support), "near": _finite(link.near), "breaks": list(link.breaks)}
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_finite(part) for part in value]
+    return float(value) if np.isfinite(value) else None
+
+
+def _describe_extrapolation(extrapolation: Widening) -> Described:
+    """Return the prototypes, columns and slopes that determine the extra variance of a row."""
+    support = extrapolation.support
+    if support.columns.known:
+        raise NotDescribedError("some of its columns hold no numbers")
+    return {
+        "columns": {name: getattr(support.columns, name) for name in ("center", "scale", "low", "high")},
+        "prototypes": support.prototypes,
+        "typical_distance": support.typical,
+        "slopes": extrapolation.slopes,
+        "typical": extrapolation.typical,
+        "usual": extrapolation.usual,
+    }
+
+
+def _describe_density(density: NeighbourDensity) -> Described:
+    """Return the forest, the targets and errors of its rows, and the weights of the mixture.
+
+    Nodes are in depth-first order, with thresholds of those that split and numbers of rows of the leaves; the right
+    children and the places of the rows follow from these.
+    """
+    near, forest, tilt = density.neighbours, density.neighbours.forest, density.tilt
+    is_leaf = forest.feature < 0
+    kinds = [
+        {
+            "of_errors": bool(of_errors),
+            "broad": bool(is_broad),
+            "first": int(first),
+            "last": int(last),
+            "width": float(bandwidth if of_errors else bandwidth * near.unit),
+            "power": float(power),
+        }
+        for (of_errors, is_broad, _, bandwidth, power), first, last in zip(
+            near.kinds, *near.kind_arrays[2:4], strict=True
+        )
+    ]
+    return {
+        "inputs": _describe_standardizer(near.inputs),
+        "forest": {
+            "feature": forest.feature,
+            "threshold": forest.threshold[~is_leaf],
+            "size": (forest.stop - forest.start)[is_leaf],
+            "rows": forest.rows,
+            "copies": forest.copies,
+        },
+        "targets": near.targets,
+        "errors": near.errors,
+        "floor": near.floor,
+        "kinds": kinds,
+        "knots": density.knots.tolist(),
+        "shares": density.shares.tolist(),
+        "tilt": tilt,
+        "even": math.exp(tilt * math.log(4.0) + float(betaln(1.0 + tilt, 1.0 + tilt))),
+        "narrowing": density.narrowing,
+    }
