@@ -53,7 +53,6 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 NOTHING_TO_CHOOSE = "the data do not tell these members apart"
 """Note about members whose weights may as well be equal."""
 
-Method = TypeVar("Method", bound=Callable[..., Any])
 
 _REPLACING = threading.Lock()
 """Held while the model of a regressor is compared and replaced; never while anything is computed."""

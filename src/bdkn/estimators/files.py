@@ -113,8 +113,7 @@ def restore_model(
                 must(all("model_" in vars(model) for model in own), "a member is not fitted")
             return made
         must(value.model in classes, f"there is no regressor {value.model!r:.80}")
-        cls: Any = classes[value.model]
-        parameters = _with_tuples(value.parameters)
+        cls, parameters = classes[value.model], _with_tuples(value.parameters)
         for name, parameter in parameters.items():
             _check_parameter(cls, name, parameter)
         for name, part in value.objects.items():
