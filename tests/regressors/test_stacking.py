@@ -675,6 +675,22 @@ def test_a_stack_of_other_models_is_pickled_and_saved_without_pickle(tmp_path, m
             np.testing.assert_array_equal(predict_mean_std(fit, NEW)[0], own.predict(NEW))
 
 
+def test_a_loaded_stack_takes_more_members_and_is_fitted_again_to_estimators_that_are_given(tmp_path):
+    model = stack(TREES).fit(X, y)
+    model.save(tmp_path / "model.bdkn")
+    loaded, more = bdkn.load(tmp_path / "model.bdkn"), [PAIR[0]]
+    grown = loaded.add_members(more, X, y)
+    same_predictions(grown, model.add_members(more, X, y))
+    grown.save(tmp_path / "grown.bdkn")
+    same_predictions(bdkn.load(tmp_path / "grown.bdkn"), grown)
+    same_predictions(loaded.drop_members("line"), model.drop_members("line"))
+    with pytest.raises(InvalidParameterError, match=r"'tree' must be .*; got the text 'ExtraTreesReg.*give them"):
+        loaded.fit(X, y)
+    same_predictions(loaded.set_params(members=TREES).fit(X, y), model)
+    with pytest.raises(InvalidParameterError, match=r"new members must be a list of \(name, estimator\) pairs; got 3"):
+        model.add_members(3, X, y)
+
+
 def same_predictions(one, other):
     for ask in ("predict", "predict_interval", "predict_var", "sample_y"):
         np.testing.assert_array_equal(getattr(one, ask)(NEW), getattr(other, ask)(NEW))

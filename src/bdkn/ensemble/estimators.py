@@ -222,6 +222,11 @@ def check_model(model: Any, name: str) -> None:
     """Raise unless the model can be a member."""
     if isinstance(model, type):
         raise InvalidParameterError(f"member {name!r} must be an object; got the class: write {model.__name__}()")
+    if isinstance(model, str):
+        raise InvalidParameterError(
+            f"member {name!r} must be a regressor with fit and predict, a function, or 'drop'; got the text {model!r}: "
+            "a file describes estimators and does not hold them, so give them again before another fit"
+        )
     if not (hasattr(model, "predict") or callable(model)):
         raise InvalidParameterError(
             f"member {name!r} must be a regressor with fit and predict, a PyTorch module, or a function from rows to "

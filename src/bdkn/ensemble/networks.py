@@ -109,7 +109,8 @@ class NetworkEnsemble:
         """Return means and variances of every network, each (folds, n, H)."""
         with np.errstate(over="ignore", invalid="ignore"):
             means, variances = self.networks.outputs(self.inputs.transform(table))
-        shape = (-1, len(self.names), len(table))  # networks are in the order of folds, and of members in a fold
+        H = len(self.names)
+        shape = (len(means) // H, H, len(table))  # networks are in the order of folds, and of members in a fold
         means = np.asarray(means, dtype=np.float64).reshape(shape).swapaxes(1, 2)
         if self.variances is None:
             variances = np.asarray(variances, dtype=np.float64).reshape(shape).swapaxes(1, 2)

@@ -25,7 +25,7 @@ from bdkn.ensemble.estimators import EstimatorMembers, Pair
 from bdkn.ensemble.held_out import HeldOut
 from bdkn.ensemble.provenance import FitProvenance
 from bdkn.ensemble.selection import CombinationOptions
-from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_number, no_extrapolation_warnings
+from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_number, no_extrapolation_warnings, shown
 from bdkn.estimators.base import Table
 from bdkn.estimators.docs import with_inherited_docs
 from bdkn.estimators.fitting import combine, cross_fit_estimators, cross_fit_networks
@@ -52,6 +52,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 NOTHING_TO_CHOOSE = "the data do not tell these members apart"
 """Note about members whose weights may as well be equal."""
+
 
 _REPLACING = threading.Lock()
 """Held while the model of a regressor is compared and replaced; never while anything is computed."""
@@ -397,8 +398,12 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         params, former = copy.copy(self), self._fitted()
         former.required_held_out()
         if isinstance(former.members, EstimatorMembers):
-            params.members = [*former.members.candidates, *cast("list[Pair]", new)]
+            if not isinstance(new, list):
+                raise InvalidParameterError(f"new members must be a list of (name, estimator) pairs; got {shown(new)}")
+            params.members = new
             params = params._checked()
+            params.members = [*former.members.candidates, *new]  # the former are texts in a model from a file
+            params._validate_names([name for name, _ in params.members])
             found = cross_fit_estimators(params, X, y, sample_weight, groups, metadata, former)
         else:
             check_number("n", new, low=1, whole=True)
