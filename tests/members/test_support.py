@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from bdkn.data.scaling import Columns
-from bdkn.model.extrapolation import Support, gate, nearest_number, similarity_matrix
+from bdkn.model.extrapolation import Columns, Support, gate, nearest_number, similarity_matrix
 
 
 def uniform(n=80, p=3, seed=0):

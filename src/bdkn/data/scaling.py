@@ -12,17 +12,15 @@ from typing import Annotated, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
-from sklearn.utils import _safe_indexing
 
 from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
-from bdkn.data.rows import BLOCK_ROWS, Rows, RowSource, table_blocks, take_rows
+from bdkn.data.rows import BLOCK_ROWS, Rows, RowSource
 from bdkn.data.target_values import TargetValues
 from bdkn.errors import InvalidParameterError
 from bdkn.predictive import Predictive, Transformed
 from bdkn.predictive.links import IDENTITY, Link
-from bdkn.storage.fields import Positive, flags, floats, must, stored
-from bdkn.typing import BoolArray, Float32Array, FloatArray, IndexArray
+from bdkn.storage.fields import Positive, flags, floats, stored
+from bdkn.typing import BoolArray, Float32Array, FloatArray
 
 _SAMPLE = 4096
 """Minimum rows of a large table from which robust scales are computed; less than twice as many are taken."""
@@ -51,13 +49,7 @@ def robust_scale(table: FloatArray) -> tuple[FloatArray, FloatArray]:
 LIMIT = 1e18
 """Maximum absolute value of a scaled number; the square of a larger one overflows in single precision."""
 
-_TRIMMED = 0.01
-"""Fraction of the smallest, and of the largest, numbers of a column that its scale ignores."""
-
-_ROUNDING = 2e-6
-"""Maximum relative change of a value in a constant column that may be due to rounding in single precision."""
-
-_ROUNDINGS = 10
+ROUNDINGS = 10
 """Maximum range of a column that counts as constant, in rounding errors."""
 
 _LARGE = 1e150
@@ -68,127 +60,6 @@ OUTLIER_RATIO = 30.0
 
 BEND = 8.0
 """Robust standard deviations beyond which inputs of a column with outliers grow logarithmically."""
-
-
-@stored
-@dataclass(frozen=True, eq=False)
-class Columns:
-    """Center, scale and range (p,) of each column of a table of any type, by which distances of rows are measured.
-
-    In contrast to a ``Standardizer``, the table may have missing numbers, which are replaced by the center, and columns
-    that are not numeric: ``known`` has the training values of such a column, and None for a numeric one; it is empty if
-    all columns are numeric. A value of such a column becomes 0 if it is known, else 1.
-    """
-
-    center: Annotated[FloatArray, floats("p")]
-    scale: Annotated[FloatArray, floats("p", low=0.0)]
-    low: Annotated[FloatArray, floats("p")]
-    high: Annotated[FloatArray, floats("p")]
-    known: tuple[tuple[str, ...] | None, ...] = ()
-
-    def check(self) -> None:
-        """Raise unless ranges are in order, and ``known`` is empty or has an entry for each column."""
-        must(bool((self.low <= self.high).all()), "low must not exceed high")
-        must(len(self.known) in (0, len(self.low)), "known must have an entry for each column, or none")
-
-    @classmethod
-    def fit(cls, X: Any, some: IndexArray) -> Columns:
-        """Compute ranges from all rows, and centers and scales from the different ones among the rows ``some``."""
-        known = _known_values(X)
-        low, high = np.full((2, X.shape[1]), np.nan)
-        for block in table_blocks(X):
-            table = _numbers(block, known)
-            low = np.fmin(low, np.fmin.reduce(table, axis=0))
-            high = np.fmax(high, np.fmax.reduce(table, axis=0))
-        low, high = (np.where(np.isnan(end), 0.0, end) for end in (low, high))  # nan if all numbers are missing
-        is_single = isinstance(X, np.ndarray) and X.dtype == np.float32
-        precision = float(np.finfo(np.float32 if is_single else np.float64).eps)
-        low = np.where(high - low <= _ROUNDINGS * precision * np.maximum(np.abs(low), np.abs(high)), high, low)
-        part = np.unique(_numbers(take_rows(X, some), known), axis=0)
-        center = np.where(low == high, low, _by_column(np.median, part))
-        scale = _by_column(_trimmed_std, part)
-        scale = np.where(scale > 0.0, scale, high / 2.0 - low / 2.0)  # if only the rows ``some`` have a single value
-        peak = np.maximum(np.abs(low), np.abs(high))
-        scale = np.where(low < high, scale, np.where(peak > 0.0, peak, 1.0))
-        return cls(center, scale, low, high, known)
-
-    @property
-    def constant(self) -> BoolArray:
-        """Whether a column (p,) has one value only."""
-        return np.asarray(self.low == self.high)
-
-    def numbers(self, X: Any) -> FloatArray:
-        """Return the table as numbers (n, p), with missing numbers replaced."""
-        table = _numbers(X, self.known)
-        missing = np.isnan(table)
-        return np.where(missing, self.center, table) if missing.any() else table
-
-    def standardize(self, table: FloatArray, jump: float) -> FloatArray:
-        """Return (x - center)/scale of each number, farther from 0 by ``jump`` if it differs from a constant column."""
-        with np.errstate(over="ignore"):
-            Z = np.clip((table - self.center) / self.scale, -LIMIT, LIMIT)
-        constant = self.constant
-        if constant.any():
-            changed = constant & (np.abs(Z) > _ROUNDING)
-            Z = np.where(changed, Z + np.copysign(jump, Z), np.where(constant, 0.0, Z))
-        return Z
-
-    def beyond(self, table: FloatArray) -> FloatArray:
-        """Return the distance (n, p) of each number from the range of its column, in units of its scale."""
-        with np.errstate(over="ignore"):
-            beyond = np.clip(np.maximum(self.low - table, table - self.high) / self.scale, 0.0, LIMIT)
-        constant = self.constant
-        return np.where(constant & (beyond <= _ROUNDING), 0.0, beyond) if constant.any() else beyond
-
-
-def _known_values(X: Any) -> tuple[tuple[str, ...] | None, ...]:
-    """Return the distinct values of each column that is not numeric; empty if all are."""
-    if issparse(X) or (isinstance(X, np.ndarray) and X.dtype.kind in "fiub"):
-        return ()
-    columns = [np.asarray(_safe_indexing(X, j, axis=1)) for j in range(X.shape[1])]
-    if all(column.dtype.kind in "fiub" for column in columns):
-        return ()
-    return tuple(None if _is_numeric(column) else tuple(np.unique(column.astype(str)).tolist()) for column in columns)
-
-
-def _is_numeric(column: Any) -> bool:
-    if column.dtype.kind != "O":
-        return column.dtype.kind in "fiubmM"
-    try:
-        column.astype(np.float64)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def _numbers(X: Any, known: tuple[tuple[str, ...] | None, ...]) -> FloatArray:
-    """Return the table as numbers (n, p), nan for missing ones."""
-    if not known:
-        return np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)
-    columns = []
-    for j, values in enumerate(known):
-        column: Any = np.asarray(_safe_indexing(X, j, axis=1))
-        if values is not None:
-            columns.append(np.asarray(~np.isin(column.astype(str), values), dtype=np.float64))
-        elif column.dtype.kind in "mM":
-            columns.append(np.where(np.isnat(column), np.nan, column.astype(np.int64)))
-        else:
-            columns.append(np.asarray(column, dtype=np.float64))
-    return np.column_stack(columns)
-
-
-def _by_column(function: Callable[[FloatArray], float], table: FloatArray) -> FloatArray:
-    """Return a function of the numbers of each column that are not missing, 0 if all are missing."""
-    known = ~np.isnan(table)
-    return np.array([function(column[at]) if at.any() else 0.0 for column, at in zip(table.T, known.T, strict=True)])
-
-
-def _trimmed_std(column: FloatArray) -> float:
-    """Return the standard deviation of a column clipped to its inner quantiles; if that is zero, without clipping."""
-    peak = float(np.abs(column).max()) or 1.0
-    unit = column / peak
-    ends = np.quantile(unit, (_TRIMMED, 1.0 - _TRIMMED))
-    return peak * float(np.clip(unit, *ends).std() or unit.std())
 
 
 class Encoder(Protocol):
@@ -245,7 +116,7 @@ class Standardizer:
 
         mean = average(lambda x: x)
         scale = np.sqrt(average(lambda x: (x - mean) ** 2)) * peak
-        constant = (high / peak - low / peak <= _ROUNDINGS * precision) | (scale == 0)
+        constant = (high / peak - low / peak <= ROUNDINGS * precision) | (scale == 0)
         plain = cls(np.where(constant, low, mean * peak), np.where(constant, 1.0, scale))
         if not robust:
             return plain
