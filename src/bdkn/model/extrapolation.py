@@ -30,7 +30,7 @@ from bdkn.errors import OutsideDataWarning, warn_user, warns_of_extrapolation
 from bdkn.inference import Combination, Forecast, Outside
 from bdkn.inference.forecast import directions
 from bdkn.lazy import lazy
-from bdkn.storage.fields import NonNegative, Positive, floats, sizes, stored
+from bdkn.storage.fields import NonNegative, Positive, floats, must, sizes, stored
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 _MOST_PROTOTYPES = 1024
