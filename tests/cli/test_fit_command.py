@@ -112,7 +112,7 @@ def test_a_stack_is_judged_by_its_held_out_rows(home, run, tmp_path, monkeypatch
     seen, former = {}, Training.regressor
 
     def regressor(self):
-        seen["model"] = former(self).set_params(estimators=[("ridge", Ridge()), ("strong", Ridge(100.0))])
+        seen["model"] = former(self).set_params(members=[("ridge", Ridge()), ("strong", Ridge(100.0))])
         return seen["model"]
 
     monkeypatch.setattr(Training, "regressor", regressor)
