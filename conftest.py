@@ -10,6 +10,10 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Before NumPy is imported, here and in processes that tests start: a second thread of OpenBLAS, waiting for its turn on
+# a busy core, makes the decomposition of a small matrix take many times as long.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # How long an example takes depends on the machine, what else it does, and what must be compiled first. The same
 # examples are tried whenever the tests run; HYPOTHESIS_PROFILE=search tries others, and more of them, each time.
 ANY_SPEED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
