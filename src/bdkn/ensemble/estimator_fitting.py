@@ -172,7 +172,7 @@ class FoldFitter:
             if odd is not None:
                 raise InvalidParameterError(
                     f"member {name!r} cannot be fitted to column {odd[0]!r}, which holds {odd[1]} ({error}): give it a "
-                    "pipeline that encodes such columns, or estimators=None, whose members take any column"
+                    "pipeline that encodes such columns, or members='auto', which take any column"
                 ) from error
             error.add_note(f"raised by member {name!r}, fitted to {len(rows)} rows")
             raise
