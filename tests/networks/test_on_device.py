@@ -10,7 +10,7 @@ import pytest
 
 from bdkn import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.networks import ACTIVATIONS, EncodedNetworks, NetworkSpec, PiecewiseLinear, Predictor, initial_networks, join
-from bdkn.networks.gpu import cuda, prediction
+from bdkn.networks.gpu import cuda, predict_on, prediction
 from bdkn.networks.gpu.cuda import PREDICT, NoDeviceError, Program
 from bdkn.networks.gpu.emulation import Emulated
 from bdkn.networks.gpu.engine import GPUEngine
@@ -70,7 +70,7 @@ def test_outputs_are_those_of_the_cpu(given: Predictor, n: int, monkeypatch: pyt
     X, device = table(n), Emulated(shared_bytes=40_000)
     X[0] = [9.0, -9.0, 0.0]
     seen, expected = launches(device, monkeypatch), given.outputs(X)
-    with cuda.predict_on(device):
+    with predict_on(device):
         found = given.outputs(X)
     assert set(seen) == {PREDICT}
     for mine, theirs in zip(found, expected, strict=True):
@@ -81,7 +81,7 @@ def test_outputs_are_those_of_the_cpu(given: Predictor, n: int, monkeypatch: pyt
 @pytest.mark.usefixtures("always")
 def test_many_rows_are_predicted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     given, X, device = networks(3, (9, 6)), table(50), Emulated()
-    with cuda.predict_on(device):
+    with predict_on(device):
         expected = given.outputs(X)
         monkeypatch.setattr(prediction, "_MAX_OUTPUTS", 21)
         seen = launches(device, monkeypatch)
@@ -92,7 +92,7 @@ def test_many_rows_are_predicted_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
 def test_few_rows_and_large_networks_stay_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     X, device = table(50), Emulated(shared_bytes=4000)
     seen, small, large = launches(device, monkeypatch), networks(3, (9, 6)), networks(3, (60, 60))
-    with cuda.predict_on(device):
+    with predict_on(device):
         np.testing.assert_array_equal(small.outputs(X), networks(3, (9, 6)).outputs(X))
         monkeypatch.setattr(prediction, "_MIN_PRODUCTS", 0.0)
         large.outputs(X)
@@ -104,7 +104,7 @@ def test_too_little_memory_means_the_cpu() -> None:
     given, X = networks(3, (9, 6)), table(50)
     expected = given.outputs(X)
     with (
-        cuda.predict_on(Emulated(memory=20)),
+        predict_on(Emulated(memory=20)),
         pytest.warns(UserWarning, match="predicted on the CPU instead: the emulated GPU has too little memory"),
     ):
         np.testing.assert_array_equal(given.outputs(X), expected)

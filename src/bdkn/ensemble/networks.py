@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
@@ -19,10 +19,10 @@ from bdkn.errors import DivergedError
 from bdkn.inference import Forecast
 from bdkn.networks import EncodedNetworks, MixedNetworks, Networks, Predictor, Trained
 from bdkn.networks.engines import prediction_device
-from bdkn.networks.gpu.cuda import predict_on
+from bdkn.networks.gpu import predict_on
 from bdkn.predictive import Gaussian
 from bdkn.stages import stage
-from bdkn.storage.fields import Part, floats, integers, must, sizes, stored
+from bdkn.storage.fields import Part, Text, floats, integers, must, sizes, stored
 from bdkn.typing import Array, BoolArray, FloatArray, IndexArray
 
 
@@ -133,8 +133,8 @@ _Curve = Annotated[Array, floats("*", types=("f4", "f8"), finite=False)]
 class NetworkMembers:
     """Networks as members of a model: the ensemble, its scores in scaled units, and the course of training.
 
-    There is one curve and one best epoch per network, in the order of ``ensemble.grid``. ``engine`` says where many
-    rows are predicted: "gpu" or "auto" on a GPU, if there is one.
+    There is one curve and one best epoch per network, in the order of ``ensemble.grid``. Many rows are predicted where
+    the ``engine`` trains, which a regressor sets when it predicts; it is not in a file.
     """
 
     ensemble: Annotated[NetworkEnsemble, sizes(H=len, N=lambda ensemble: len(ensemble.networks))]
@@ -142,11 +142,11 @@ class NetworkMembers:
     loss_curves: Annotated[tuple[_Curve, ...], sizes(N=len)]
     validation_curves: Annotated[tuple[_Curve, ...], sizes(N=len)]
     best_epochs: Annotated[IndexArray, integers("N", low=-1)]
-    engine: str = "fused"
+    engine: Annotated[Any, Text()] = "fused"
 
     @classmethod
     def of(
-        cls, ensemble: NetworkEnsemble, scores: MemberScores, trained: Trained, engine: str = "fused"
+        cls, ensemble: NetworkEnsemble, scores: MemberScores, trained: Trained, engine: Any = "fused"
     ) -> NetworkMembers:
         """Return the members whose networks were trained in the order of the ensemble."""
         epochs = np.array(trained.best_epochs)
@@ -181,16 +181,13 @@ class NetworkMembers:
             must(held_out.fold_of.max() < self.ensemble.grid.n_folds, "fold_of must be one of the folds")
 
     def on_device(self) -> AbstractContextManager[None]:
-        """Return the context in which networks predict many rows on the GPU, if ``engine`` is for one."""
-        return predict_on(prediction_device(self.engine))
+        """Return the context in which networks predict many rows on the GPU, if the engine is for one."""
+        return on_device_of(self.engine)
 
     def forecast(self, X: Any, targets: TargetScaler, held_out: HeldOut | None) -> Forecast:
         """Return the forecast of all members for checked rows, in scaled units."""
-        with stage("predict members"):
-            if self.engine == "fused":
-                return self.ensemble.forecast(X)
-            with self.on_device():
-                return self.ensemble.forecast(X)
+        with stage("predict members"), self.on_device():
+            return self.ensemble.forecast(X)
 
     def by_fold(self, X: Any, targets: TargetScaler) -> tuple[FloatArray, FloatArray]:
         """Return means and variances (folds, n, H) of every network for checked rows, in scaled units."""
@@ -223,8 +220,13 @@ class NetworkMembers:
         }
 
 
+def on_device_of(engine: object) -> AbstractContextManager[None]:
+    """Return the context in which networks predict many rows on the GPU, if an engine is for one."""
+    return nullcontext() if engine == "fused" else predict_on(prediction_device(engine))
+
+
 def network_members(
-    candidates: Candidates, inputs: Standardizer, targets: TargetScaler, engine: str
+    candidates: Candidates, inputs: Standardizer, targets: TargetScaler
 ) -> tuple[NetworkMembers, HeldOut, BoolArray]:
     """Return candidates as members, their held-out predictions, and which of them did not diverge.
 
@@ -238,7 +240,7 @@ def network_members(
         held_out = replace(held_out, variances=np.broadcast_to(constant, held_out.means.shape))
     trained = candidates.networks.trained
     ensemble = NetworkEnsemble(candidates.names, trained.networks, inputs, targets, constant)
-    members = NetworkMembers.of(ensemble, scores, trained, engine)
+    members = NetworkMembers.of(ensemble, scores, trained)
     return members, held_out, is_finite
 
 

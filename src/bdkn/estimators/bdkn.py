@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter
 from sklearn.utils.metaestimators import _BaseComposition, available_if
+from sklearn.utils.validation import check_is_fitted
 
 from bdkn.data.folds import Folds, OwnFolds, check_design
 from bdkn.data.frames import as_frame
@@ -466,6 +467,8 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
     def _with_model(self, model: FittedModel, params: Self | None = None) -> Self:
         """Return a copy with another fitted model and, if they are given, other parameters."""
         new = copy.copy(self if params is None else params)
+        if not isinstance(model.members, EstimatorMembers):
+            model = replace(model, members=replace(model.members, engine="fused"))
         new.model_ = model
         return new
 
@@ -616,9 +619,10 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
 
     def _update(self, change: Callable[[FittedModel], FittedModel]) -> Self:
         """Replace the fitted model by a changed one, at once; begin again if another thread was faster."""
+        check_is_fitted(self)
         while True:
-            before = self._fitted()
-            after = change(before)
+            before: FittedModel = self.model_
+            after = replace(change(self._on_engine(before)), members=before.members)
             with _REPLACING:
                 if self.model_ is before:
                     self.model_ = after

@@ -34,8 +34,8 @@ from bdkn.ensemble.estimator_fitting import FoldFitter, calibrate, make_folds, t
 from bdkn.ensemble.estimators import EstimatorMembers
 from bdkn.ensemble.held_out import HeldOut
 from bdkn.ensemble.linear import fit_linear, needs_linear
-from bdkn.ensemble.networks import NetworkMembers, network_members
-from bdkn.ensemble.provenance import FitProvenance, plain_parameter
+from bdkn.ensemble.networks import NetworkMembers, network_members, on_device_of
+from bdkn.ensemble.provenance import FitProvenance
 from bdkn.ensemble.selection import CombinationOptions, finite_members
 from bdkn.errors import InvalidParameterError
 from bdkn.estimators.defaults import default_estimators, slowest_last
@@ -185,7 +185,8 @@ def cross_fit_networks(
             return chunks.statistics(_summary(model, networks, plan))
 
     # Predictions for held-out rows, and the variance that is used for each member
-    held_out = predict_held_out(networks, encoded, plan)
+    with on_device_of(params.engine):
+        held_out = predict_held_out(networks, encoded, plan)
     candidates = Candidates(plan.names, networks.used, networks.is_finite, held_out, own_variance)
     if former is not None:
         candidates = Candidates.in_use(former.networks, former.required_held_out()).join(candidates)
@@ -196,7 +197,7 @@ def cross_fit_networks(
                 f"members={params.members!r} and {n_rows} rows: use members='networks'"
             )
         candidates = fit_linear(encoded, plan, own_variance=own_variance).join(candidates)
-    members, held_out, is_finite = network_members(candidates, inputs, targets, str(plain_parameter(params, "engine")))
+    members, held_out, is_finite = network_members(candidates, inputs, targets)
     return CrossFit(
         reader,
         members,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -140,6 +140,15 @@ class NetworkRegressor(ProbabilisticRegressor):
         if path is not None:
             page.save(path)
         return page
+
+    def _fitted(self) -> Any:
+        return self._on_engine(super()._fitted())
+
+    def _on_engine(self, model: Any) -> Any:
+        """Return the fitted model, whose networks predict where the engine that is set now trains."""
+        if self.engine == "fused" or not isinstance(model.members, NetworkMembers):
+            return model
+        return replace(model, members=replace(model.members, engine=self.engine))
 
     @property
     def _networks(self) -> NetworkMembers:

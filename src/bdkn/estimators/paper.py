@@ -15,8 +15,8 @@ from bdkn.data.rows import Rows
 from bdkn.data.scaling import Standardizer, TargetScaler
 from bdkn.data.training_data import TrainingData, as_row_source, fit_targets
 from bdkn.ensemble.held_out import MemberScores, constant_variance
-from bdkn.ensemble.networks import Design, NetworkEnsemble, NetworkMembers
-from bdkn.ensemble.provenance import plain_parameter, seed_sequence
+from bdkn.ensemble.networks import Design, NetworkEnsemble, NetworkMembers, on_device_of
+from bdkn.ensemble.provenance import seed_sequence
 from bdkn.ensemble.selection import CombinationOptions, finite_members
 from bdkn.errors import InvalidParameterError, check_choice
 from bdkn.inference import published_combination
@@ -99,7 +99,7 @@ def train_on_all_rows(params: Any, rows: Rows, *, combined: bool) -> tuple[Netwo
     is_finite = trained.networks.is_finite()
     candidates = np.flatnonzero(is_finite)
     design = Design(trained.networks[candidates], encoded)
-    with stage("predict members"):
+    with stage("predict members"), on_device_of(params.engine):
         scores = MemberScores.of(design.scored(), own_variance=own_variance)
     is_finite[candidates] = scores.is_finite
     finite = finite_members(is_finite, [f"network {h + 1}" for h in range(H)])
@@ -109,5 +109,4 @@ def train_on_all_rows(params: Any, rows: Rows, *, combined: bool) -> tuple[Netwo
     variances = None if own_variance else constant_variance(scores.mse)
     names = tuple(f"network {h + 1}" for h in finite)
     ensemble = NetworkEnsemble(names, design.networks, inputs, targets, variances)
-    engine = str(plain_parameter(params, "engine"))
-    return NetworkMembers.of(ensemble, scores, trained[finite], engine), design, targets
+    return NetworkMembers.of(ensemble, scores, trained[finite]), design, targets

@@ -19,7 +19,7 @@ from bdkn.blocks import row_slices
 from bdkn.errors import InvalidParameterError, check_choice, check_number, warn_user
 from bdkn.lazy import lazy
 from bdkn.networks.bins import NO_BINS, PiecewiseLinear
-from bdkn.networks.gpu.cuda import device_of_predictions
+from bdkn.networks.gpu import DEVICE_OF_PREDICTIONS
 from bdkn.storage.fields import Part, floats, integers, must, sizes, stored
 from bdkn.threads import one_blas_thread, run_on_threads
 from bdkn.typing import Array, BoolArray, Float32Array, IndexArray
@@ -329,7 +329,7 @@ class Networks:
             return exact_outputs(self.spec, self.layers, inputs)
         from bdkn.networks.compiled import check_rows, outputs_of
 
-        bins, device = NO_BINS if encoding is None else encoding.bins, device_of_predictions()
+        bins, device = NO_BINS if encoding is None else encoding.bins, DEVICE_OF_PREDICTIONS.get()
         if device is not None:
             from bdkn.networks.gpu.prediction import can_predict, outputs_on
 

@@ -10,9 +10,6 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -105,24 +102,6 @@ def upload(device: Device, values: NDArray[Any]) -> Buffer:
     buffer = device.allocate(values.nbytes)
     device.fill(buffer, values)
     return buffer
-
-
-_device_of_predictions: ContextVar[Device | None] = ContextVar("bdkn device of predictions", default=None)
-
-
-@contextmanager
-def predict_on(device: Device | None) -> Iterator[None]:
-    """Let networks predict on a device inside the block, if there are enough rows; None: on the CPU."""
-    token = _device_of_predictions.set(device)
-    try:
-        yield
-    finally:
-        _device_of_predictions.reset(token)
-
-
-def device_of_predictions() -> Device | None:
-    """Return the device of the enclosing ``predict_on``, None without one."""
-    return _device_of_predictions.get()
 
 
 _DIGEST_BYTES = 32
