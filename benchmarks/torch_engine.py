@@ -36,7 +36,7 @@ from torch.nn import functional
 if find_spec("numba") is None:
 
     def numpy_shuffle(order: np.ndarray, state: int) -> int:
-        """Replace ``bdkn.networks.job.shuffle``, which needs Numba."""
+        """Replace ``bdkn.kernels.dense.shuffle``, which needs Numba."""
         np.random.default_rng(int(state)).shuffle(order)
         return (int(state) + 1) % 2**64
 
@@ -44,8 +44,9 @@ if find_spec("numba") is None:
     sys.modules["numba"].njit = lambda **_: lambda f: numpy_shuffle if f.__name__ == "shuffle" else f  # type: ignore[attr-defined]
 
 from bdkn.data.rows import Rows
+from bdkn.kernels.dense import shuffle
 from bdkn.networks import ACTIVATIONS, MIN_VARIANCE, Job, NetworkSpec, TrainingConfig
-from bdkn.networks.job import JobRows, shuffle
+from bdkn.networks.job import JobRows
 from bdkn.networks.torch_engine import TorchEngine
 
 RECORDS = Path(__file__).parent / "records"

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from make_jobs import jobs_of, split_of
 from scipy import stats
 
+from bdkn.kernels.dense import shuffle
 from bdkn.networks import NetworkSpec, TrainingConfig
-from bdkn.networks.job import Batches, JobRows, Streams, shuffle
+from bdkn.networks.job import Batches, JobRows, Streams
 
 STATES = st.integers(0, 2**64 - 1)
 WORD = 2**64 - 1

@@ -9,6 +9,7 @@ import pytest
 from make_jobs import jobs_of, split_of, start_networks, weights_of
 
 from bdkn.data.rows import Rows
+from bdkn.kernels.dense import shuffle
 from bdkn.networks import (
     ACTIVATIONS,
     OBJECTIVES,
@@ -19,7 +20,6 @@ from bdkn.networks import (
     Trained,
     TrainingConfig,
 )
-from bdkn.networks.job import shuffle
 from bdkn.networks.reference import ReferenceEngine
 
 Seeds = list[np.random.SeedSequence]

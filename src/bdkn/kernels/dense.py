@@ -516,3 +516,17 @@ def product_where_positive(
 ) -> None:  # fmt: skip
     """Compute C = S · V, with the operands of ``product``, and zero where the matrix at ``other`` is not positive."""
     _tiles(WHERE_POSITIVE, (other - c,), mem, c, ldc, source, s, row, step, v, ldv, rows, tallest, columns, count)
+
+
+@compiled
+def shuffle(order: NDArray[np.int32], state: np.uint64) -> np.uint64:
+    """Shuffle in place (Fisher-Yates on SplitMix64) and return the generator's next state."""
+    for i in range(len(order) - 1, 0, -1):
+        state = state + np.uint64(0x9E3779B97F4A7C15)
+        z = state
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        high = (z ^ (z >> np.uint64(31))) >> np.uint64(32)
+        j = np.int64((high * np.uint64(i + 1)) >> np.uint64(32))
+        order[i], order[j] = order[j], order[i]
+    return state

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from bdkn.errors import check_choice
-from bdkn.networks.gpu import cuda
 from bdkn.networks.job import Engine, Task
+
+if TYPE_CHECKING:
+    from bdkn.networks.gpu.cuda import Device
 
 _CLASSES = {
     "fused": "bdkn.networks.fused.FusedEngine",
@@ -62,6 +65,8 @@ def engine_for(engine: str | Engine, tasks: Sequence[Task], n_jobs: int | None) 
     cpu_seconds = flops / _CPU_FLOPS / min(threads(n_jobs), n_networks)
     if cpu_seconds < _MIN_CPU_SECONDS:
         return get_engine("fused"), "on the CPU"
+    from bdkn.networks.gpu import cuda
+
     try:
         device = cuda.find_cuda()
     except cuda.NoDeviceError as error:
@@ -72,11 +77,13 @@ def engine_for(engine: str | Engine, tasks: Sequence[Task], n_jobs: int | None) 
     return get_engine("gpu"), f"on {device.name}"
 
 
-def prediction_device(engine: object) -> cuda.Device | None:
+def prediction_device(engine: object) -> Device | None:
     """Return the device on which models with this engine predict many rows; None: the CPU."""
     if engine == "auto":
+        from bdkn.networks.gpu import cuda
+
         return cuda.known_cuda()  # predictions alone are not worth the initialization of a GPU
     if isinstance(engine, str):
         engine = get_engine(engine) if engine == "gpu" else None
-    device: cuda.Device | None = engine.prediction_device() if hasattr(engine, "prediction_device") else None
+    device: Device | None = engine.prediction_device() if hasattr(engine, "prediction_device") else None
     return device

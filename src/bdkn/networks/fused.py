@@ -41,6 +41,7 @@ from bdkn.kernels.dense import (
     product,
     product_where_positive,
     relu_product,
+    shuffle,
     transpose,
 )
 from bdkn.networks.compiled import (
@@ -77,7 +78,6 @@ from bdkn.networks.job import (
     Trained,
     TrainingConfig,
     TrainingTable,
-    shuffle,
 )
 from bdkn.networks.mlp import ACTIVATIONS, MEAN_VARIANCE, MIN_VARIANCE, Networks, NetworkSpec, join
 from bdkn.networks.objective import OBJECTIVES, BetaNLL, GaussianNLL, SquaredError

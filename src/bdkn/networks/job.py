@@ -16,7 +16,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from bdkn.data.rows import Rows, RowSelection
 from bdkn.errors import InvalidParameterError, check_choice, check_number, require
-from bdkn.kernels.code_cache import compiled
 from bdkn.networks.mlp import Networks, NetworkSpec, Predictor, join
 from bdkn.networks.objective import Objective, SquaredError, get_objective
 from bdkn.typing import Array, BoolArray, Float32Array, IndexArray
@@ -330,20 +329,6 @@ class JobRows:
         return cls(streams, own[np.sort(shuffled[n_validation:])], own[np.sort(shuffled[:n_validation])])
 
 
-@compiled
-def shuffle(order: RowNumbers, state: np.uint64) -> np.uint64:
-    """Shuffle in place (Fisher-Yates on SplitMix64) and return the generator's next state."""
-    for i in range(len(order) - 1, 0, -1):
-        state = state + np.uint64(0x9E3779B97F4A7C15)
-        z = state
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        high = (z ^ (z >> np.uint64(31))) >> np.uint64(32)
-        j = np.int64((high * np.uint64(i + 1)) >> np.uint64(32))
-        order[i], order[j] = order[j], order[i]
-    return state
-
-
 class Batches:
     """The rows of jobs with equal numbers of rows: ``order`` (J, n) for training, ``held_out`` (J, n_validation)."""
 
@@ -364,6 +349,8 @@ class Batches:
 
     def shuffle(self) -> None:
         """Shuffle the training rows of every job for its next epoch."""
+        from bdkn.kernels.dense import shuffle
+
         self._states = [np.uint64(shuffle(*pair)) for pair in zip(self.order, self._states, strict=True)]
 
 

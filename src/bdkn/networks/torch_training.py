@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from bdkn.blocks import row_slices
 from bdkn.errors import InvalidParameterError
+from bdkn.kernels.dense import shuffle
 from bdkn.networks.job import (
     BETA_1,
     BETA_2,
@@ -39,7 +40,6 @@ from bdkn.networks.job import (
     adam_factors,
     consecutive,
     group_jobs,
-    shuffle,
     train_in_groups,
 )
 from bdkn.networks.mlp import (

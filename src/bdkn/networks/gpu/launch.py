@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bdkn.blocks import READ_ROWS, row_slices
 from bdkn.kernels.code_cache import compiled
+from bdkn.kernels.dense import shuffle
 from bdkn.networks.compiled import Packing
 from bdkn.networks.gpu.cuda import Buffer, Device, Program, upload
 from bdkn.networks.gpu.prediction import MAX_LAYERS, gpu_packing_of, padded
@@ -26,7 +27,6 @@ from bdkn.networks.job import (
     Trained,
     TrainingTable,
     adam_factors,
-    shuffle,
 )
 from bdkn.networks.mlp import ACTIVATIONS, MEAN_VARIANCE, Networks, NetworkSpec, Predictor, join
 from bdkn.networks.objective import BetaNLL, GaussianNLL, SquaredError
