@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self, TypeVar, cast, overload
+from typing import Any, ClassVar, Literal, Self, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,7 +32,7 @@ from bdkn.estimators.docs import with_inherited_docs
 from bdkn.estimators.fitting import combine, cross_fit_estimators, cross_fit_networks
 from bdkn.estimators.named_estimators import check_estimators, in_use, route_metadata, set_input_tags
 from bdkn.estimators.network_regressor import NetworkRegressor
-from bdkn.estimators.paper import fit_published, paper_parameters
+from bdkn.estimators.paper import fit_published
 from bdkn.inference import Combination, WeightPosterior
 from bdkn.inference.combination import student_t_covariance
 from bdkn.metrics import Monitor, MonitorReport
@@ -221,40 +221,13 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
     upper: float | None = None
     density: str = "auto"
 
+    _published: ClassVar[Mapping[str, Any]] = {
+        "members": "networks",
+        "design": "in-sample",
+        "combination": CombinationOptions(prior_variance="paper"),
+        "target": "identity",
+    }
     __metadata_request__partial_fit = {"forgetting": UNUSED, "refit_prior": UNUSED}  # noqa: RUF012
-
-    @classmethod
-    def from_paper(cls, setting: int = 1, dataset: str | None = None, **overrides: Any) -> Self:
-        """Return the regressor with the parameters of the paper's experiments.
-
-        Parameters
-        ----------
-        setting : {1, 2}, default=1
-            1: learning rate 0.1 for 40 epochs; 2: learning rate 0.001 for 500 epochs.
-        dataset : str, optional
-            Name of a data set of the paper; this method has the same parameters for all of them.
-        **overrides
-            Parameters to set otherwise, for example ``random_state=0``.
-
-        Returns
-        -------
-        model : BDKNRegressor
-            The regressor, not fitted.
-
-        Examples
-        --------
-        >>> from bdkn import BDKNRegressor
-        >>> BDKNRegressor.from_paper(setting=1).learning_rate
-        0.1
-        """
-        published = {
-            **paper_parameters(setting, dataset),
-            "members": "networks",
-            "design": "in-sample",
-            "combination": CombinationOptions(prior_variance="paper"),
-            "target": "identity",
-        }
-        return cls(**{**published, **overrides})
 
     def fit(
         self,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
@@ -14,7 +15,7 @@ from bdkn.errors import check_choice
 from bdkn.estimators.base import Table
 from bdkn.estimators.docs import with_inherited_docs
 from bdkn.estimators.network_regressor import NetworkRegressor
-from bdkn.estimators.paper import paper_parameters, train_on_all_rows
+from bdkn.estimators.paper import train_on_all_rows
 from bdkn.model.fitted import FittedEnsemble
 
 PREDICTIVES = ("mixture", "gaussian")
@@ -61,31 +62,7 @@ class DeepEnsembleRegressor(NetworkRegressor):
 
     predictive: str = "mixture"
 
-    @classmethod
-    def from_paper(cls, setting: int = 1, dataset: str | None = None, **overrides: Any) -> Self:
-        """Return the regressor with the parameters of the paper's experiments.
-
-        Parameters
-        ----------
-        setting : {1, 2}, default=1
-            1: learning rate 0.1 for 40 epochs; 2: learning rate 0.001 for 500 epochs.
-        dataset : str, optional
-            Name of a data set of the paper; this method has the same parameters for all of them.
-        **overrides
-            Parameters to set otherwise, for example ``random_state=0``.
-
-        Returns
-        -------
-        model : DeepEnsembleRegressor
-            The regressor, not fitted.
-
-        Examples
-        --------
-        >>> from bdkn import DeepEnsembleRegressor
-        >>> DeepEnsembleRegressor.from_paper(setting=2).epochs
-        500
-        """
-        return cls(**{**paper_parameters(setting, dataset), "predictive": "gaussian", **overrides})
+    _published: ClassVar[Mapping[str, Any]] = {"predictive": "gaussian"}
 
     def member_table(self) -> dict[str, Any]:
         """Return each network's name, its RMSE and NLL on the training rows, and its epochs.

@@ -20,8 +20,9 @@ def with_inherited_docs(cls: Class) -> Class:
         return "\n".join(found[1] + line if line else line for line in part[1].rstrip().splitlines())
 
     text = re.sub(r"^( *)<(Parameters|Attributes) of (\w+)>$", section, cls.__doc__ or "", flags=re.MULTILINE)
-    for name in vars(cls).get("__annotations__", {}):  # a parameter of the base class may have another default
-        default = repr(inspect.signature(cls).parameters[name].default).replace("'", '"')
+    parameters = inspect.signature(cls).parameters
+    for name in parameters.keys() & vars(cls).get("__annotations__", {}).keys():  # the base may have another default
+        default = repr(parameters[name].default).replace("'", '"')
         text = re.sub(rf"^( *{name} : .*, default=).*$", rf"\g<1>{default}", text, flags=re.MULTILINE)
     cls.__doc__ = text
     return cls

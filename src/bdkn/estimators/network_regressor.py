@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
 
@@ -14,6 +14,7 @@ from bdkn.ensemble.held_out import MemberScores
 from bdkn.ensemble.networks import NetworkEnsemble, NetworkMember, NetworkMembers
 from bdkn.ensemble.provenance import Seed
 from bdkn.estimators.base import ProbabilisticRegressor, Table
+from bdkn.estimators.paper import paper_parameters
 from bdkn.networks import Engine
 from bdkn.networks.settings import TrainingOptions
 from bdkn.typing import Array, FloatArray, IndexArray
@@ -113,6 +114,35 @@ class NetworkRegressor(ProbabilisticRegressor):
     random_state: Seed = None
     verbose: int = 0
     effort: str = "balanced"
+
+    _published: ClassVar[Mapping[str, Any]] = {}
+    """Parameters of the class in the paper's experiments, beside those of the networks."""
+
+    @classmethod
+    def from_paper(cls, setting: int = 1, dataset: str | None = None, **overrides: Any) -> Self:
+        """Return the regressor with the parameters of the paper's experiments.
+
+        Parameters
+        ----------
+        setting : {1, 2}, default=1
+            1: learning rate 0.1 for 40 epochs; 2: learning rate 0.001 for 500 epochs.
+        dataset : str, optional
+            Name of a data set of the paper; both methods have the same parameters for all of them.
+        **overrides
+            Parameters to set otherwise, for example ``random_state=0``.
+
+        Returns
+        -------
+        model : object
+            The regressor, not fitted.
+
+        Examples
+        --------
+        >>> from bdkn import BDKNRegressor, DeepEnsembleRegressor
+        >>> BDKNRegressor.from_paper(setting=1).learning_rate, DeepEnsembleRegressor.from_paper(setting=2).epochs
+        (0.1, 500)
+        """
+        return cls(**{**paper_parameters(setting, dataset), **cls._published, **overrides})
 
     def report(self, X: Table, y: ArrayLike, path: str | os.PathLike[str] | None = None, **options: Any) -> Any:
         """Make a page about the model, by rows that it has not seen: one HTML file that needs no network.
