@@ -7,6 +7,7 @@ from flats_table import mixed_table
 
 import bdkn
 from bdkn.cli.fit import Estimate, Training, held_out_estimate
+from bdkn.estimators import fitting
 from bdkn.predictive import Gaussian
 
 
@@ -112,10 +113,12 @@ def test_a_stack_is_judged_by_its_held_out_rows(home, run, tmp_path, monkeypatch
     seen, former = {}, Training.regressor
 
     def regressor(self):
-        seen["model"] = former(self).set_params(members=[("ridge", Ridge()), ("strong", Ridge(100.0))])
+        seen["model"] = former(self)
         return seen["model"]
 
     monkeypatch.setattr(Training, "regressor", regressor)
+    few = [("ridge", Ridge()), ("strong", Ridge(100.0))]  # the default members take longer
+    monkeypatch.setattr(fitting, "default_estimators", lambda *_, **__: few)
     words = ("--target", "price", "--drop", "id,district", "--method", "stack", "--out", tmp_path / "m.bdkn")
     result = run("fit", home / "flats.csv", *words, "--time", "built", "--lower", 0, "--time-limit", 60, "-q")
     assert result.exit_code == 0, result.output
