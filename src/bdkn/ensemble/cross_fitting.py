@@ -1,4 +1,4 @@
-"""Cross-fitting: networks trained on part of the rows, and their predictions for the rows left out."""
+"""Cross-fitting: networks trained on part of the rows, and their predictions for the held-out rows."""
 
 from __future__ import annotations
 

@@ -123,8 +123,8 @@ def select_and_combine(
     """Return which of the ``sound`` members to use, by their position in ``sound``, and their combination.
 
     Compared are all members, all but the most harmful one, and so on; the subset with the best leave-one-out score is
-    used, where each member left out costs ``PRICE``. Subsets with as many weights, the constant included, as there are
-    rows are not considered: they reproduce every row, and their scores are rounding error.
+    used, with a penalty of ``PRICE`` per member that is not. Subsets with as many weights, the constant included, as
+    there are rows are not considered: they reproduce every row, and their scores are rounding error.
     """
     _warn_of_few_rows(len(held_out.y))
     held_out = held_out if len(sound) == held_out.means.shape[1] else held_out[sound]
