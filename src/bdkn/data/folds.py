@@ -35,7 +35,7 @@ HOLDOUT_FRACTION = 0.1
 @stored
 @dataclass(frozen=True)
 class Folds:
-    """The rows that each fold leaves out, no row twice, and those it trains on: all others, or those in ``kept``."""
+    """The held-out rows of each fold, no row twice, and its training rows: all others, or those in ``kept``."""
 
     n: Annotated[int, Number(low=1)]
     left_out: Annotated[tuple[_RowNumbers, ...], sizes(K=len)]
@@ -74,7 +74,7 @@ class Folds:
 
     @classmethod
     def of(cls, n: int, splits: Iterable[object]) -> Self:
-        """Return the folds of a cross-validation, given as pairs of rows to train on and rows to leave out."""
+        """Return the folds of a cross-validation, given as pairs of training rows and held-out rows."""
         pairs = [_row_numbers(n, split) for split in splits]
         if not any(len(part) for _, part in pairs):
             raise InvalidParameterError("cv must leave out rows, on which members are compared; it leaves out none")

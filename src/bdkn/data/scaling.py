@@ -82,7 +82,7 @@ class Standardizer:
     """Encoder of each column as (x - mean) / scale; the scale of a column that is constant up to rounding is 1.
 
     Outliers would increase the standard deviation until all other values become nearly equal. For columns with
-    outliers, marked in ``wild`` (None if there are none), mean and scale are the median and a robust standard
+    outliers, which ``wild`` marks (None if there are none), mean and scale are the median and a robust standard
     deviation, and inputs beyond ``BEND`` grow logarithmically.
     """
 

@@ -212,7 +212,7 @@ class TableReader:
         return rows
 
     def read_training(self, X: Any, y: ArrayLike) -> tuple[Any, FloatArray]:
-        """Return rows (of a data frame the codes of its columns) and targets that come after those of the fit."""
+        """Return rows (a data frame as codes) and targets that come after those of the fit."""
         check_single_output(y)
         if self.takes_frame(X):
             targets = check_targets_of_frame(y)

@@ -187,7 +187,7 @@ class MemberTraining:
 
     There is a job for each fold and, with a refit, one more for all rows. ``folds`` are those of this member alone.
     ``mean_count`` is how many times a row is counted on average over all chunks; ``states`` are None at the beginning.
-    ``first_fold`` is the fold that the network of the first job leaves out.
+    ``first_fold`` is the fold that is held out from the network of the first job.
     """
 
     jobs: tuple[Job, ...]
@@ -409,7 +409,7 @@ class ChunkFile(AbstractContextManager["ChunkFile"]):
     Parameters
     ----------
     sizes : array (C,)
-        The number of rows for which each chunk has room.
+        The number of rows of each chunk.
     n_inputs : int
         Inputs of a row.
     weighted : bool

@@ -241,7 +241,7 @@ class ClusterRows:
     chunk_rows: int
 
     def sample(self) -> Sample:
-        """Return a sample of the rows: each partition sends those that may be in it, which are merged in a tree."""
+        """Return a sample of the rows: candidates of each partition are merged in a tree."""
         from dask.delayed import delayed
 
         task, n = delayed(drawn_rows), int(self._sizes.counted.sum())

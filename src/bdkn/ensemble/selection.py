@@ -120,7 +120,7 @@ class CombinationOptions:
 def select_and_combine(
     held_out: HeldOut, sound: IndexArray, settings: CombinationOptions, n_jobs: int | None = 1
 ) -> tuple[IndexArray, Combination]:
-    """Return which of the ``sound`` members to use, by their position in ``sound``, and their combination.
+    """Return the positions in ``sound`` (numbers of finite members) of the members to use, and their combination.
 
     Compared are all members, all but the most harmful one, and so on; the subset with the best leave-one-out score is
     used, with a penalty of ``PRICE`` per member that is not. Subsets with as many weights, the constant included, as
@@ -184,7 +184,7 @@ def elimination(held_out: HeldOut) -> Iterator[IndexArray]:
 
 
 def finite_members(sound: BoolArray, names: Sequence[str], reason: str = WEIGHTS_NOT_FINITE) -> IndexArray:
-    """Return the numbers of the members that are ``sound``; warn about the others, raise if none is."""
+    """Return the numbers of the members that did not diverge (``sound``); warn about the others, raise if all did."""
     lost = [name for name, is_sound in zip(names, sound, strict=True) if not is_sound]
     if len(lost) == len(names):
         kind = "networks" if reason == WEIGHTS_NOT_FINITE else "members"

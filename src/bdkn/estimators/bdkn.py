@@ -480,7 +480,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         """Predict the central interval of each row.
 
         If many targets share values (``target_values_``), the ends are quantiles of the distribution that
-        ``predict_values`` describes: on a lattice they are values of the lattice, and with point masses an end may be
+        ``predict_values`` describes: for a discrete target they are values of it, and with point masses an end may be
         one of them. Such an interval holds at least the probability ``coverage``. Otherwise the ends are quantiles of
         the density of ``predict_dist``.
 
@@ -521,9 +521,9 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
     def predict_values(self, X: Table) -> dict[float, FloatArray]:
         """Predict the probability of each of the values that many targets share.
 
-        On a lattice, such as ratings or counts, the probabilities of all its values add up to one. With point masses,
-        such as the zeros of a table in which many targets are zero, what is missing to one is the probability of any
-        other value. Probabilities are calibrated on held-out rows.
+        For a discrete target, such as ratings or counts, the probabilities of all values add up to one. With point
+        masses, such as zero where many targets are zero, one minus their sum is the probability of any other value.
+        Probabilities are calibrated on held-out rows.
 
         Parameters
         ----------
@@ -557,7 +557,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         Returns
         -------
         score : float
-            Mean log probability. A target that is no value of a lattice counts as one more row than those learned from.
+            Mean log probability. A value that a discrete target did not have in training counts as one more row.
         """
         model = self._fitted()
         required_values(model)
@@ -834,7 +834,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
 
     @property
     def target_values_(self) -> TargetValues | None:
-        """The values of a lattice, or those that many targets share, with their shares; None if there are none."""
+        """The values of a discrete target, or the point masses, with their shares of rows; None if there are none."""
         return cast("TargetValues | None", self._fitted().targets.values)
 
     def weight_posterior(self) -> StudentT:
