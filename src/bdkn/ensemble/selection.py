@@ -32,7 +32,7 @@ WEIGHTS_NOT_FINITE = (
     "some warmup_epochs"
 )
 PRICE = 1.0
-"""The leave-one-out log score, summed over rows, that it must bring to leave one member out.
+"""Minimum gain of the leave-one-out log score, summed over rows, for each member that is removed.
 
 One of many subsets is always better by chance; with few rows by a little, and then the intervals of the best are too
 narrow. A member that does harm costs more than that as soon as rows are many."""

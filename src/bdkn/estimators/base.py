@@ -116,7 +116,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
 
     @property
     def columns_(self) -> ColumnReport:
-        """Use of each column of the training table, with its reason; printed as a table."""
+        """Inputs of each column of the training table, with the reason; printed as a table."""
         reader = self._fitted().reader
         return (
             ColumnReport.of_numbers(range(reader.n_columns))

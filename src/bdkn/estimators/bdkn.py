@@ -557,7 +557,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         Returns
         -------
         score : float
-            Mean log probability. A value that a discrete target did not have in training counts as one more row.
+            Mean log probability. A value that a discrete target did not have in n training rows counts as 1 / (n + 1).
         """
         model = self._fitted()
         required_values(model)
@@ -841,7 +841,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         """Return the posterior distribution of each member's weight.
 
         With ``prior_variance="evidence"`` the prior variance of the weights is integrated out: where the data do not
-        distinguish members, intervals are about as wide as the weights are large. The chosen prior is narrower.
+        distinguish members, intervals are about as wide as the weights are large; the chosen one gives narrower ones.
 
         Returns
         -------
