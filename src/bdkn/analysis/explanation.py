@@ -186,7 +186,7 @@ class Explanation:
         return np.asarray(np.abs(self.values).mean(axis=0))
 
     def importance_error(self) -> FloatArray:
-        """Return the standard errors (p, K) of ``importance``, as a sample of rows; those of the values for one row."""
+        """Return the standard errors (p, K) of ``importance`` over rows; for one row, those of its values."""
         if len(self.rows) == 1:
             return np.asarray(self.standard_error[0])
         return np.asarray(np.abs(self.values).std(axis=0, ddof=1) / np.sqrt(len(self.rows)))

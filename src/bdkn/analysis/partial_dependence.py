@@ -22,7 +22,7 @@ _POINTS = 25
 """Grid points of a column of numbers or dates."""
 
 _FEW = 12
-"""Largest number of different values of which all are grid points."""
+"""Number of different values up to which every value is a grid point."""
 
 _MOST_VALUES = 20
 """Largest number of grid points of a column without numbers."""

@@ -227,7 +227,7 @@ METHODS = {
 
 
 def chosen_methods(names: tuple[str, ...], n_rows: int) -> dict[str, Method]:
-    """Return the methods by name, of no names all that can be used; raise if one cannot be used."""
+    """Return the named methods (without names, all that can be used); raise if one cannot be used."""
     installed = {name: method for name, method in METHODS.items() if find_spec(method.package) is not None}
     for name in names:
         check_choice("each of --methods", name, METHODS)

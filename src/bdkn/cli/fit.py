@@ -185,7 +185,7 @@ class Training:
         return made.set_params(**{name: value for name, value in options.items() if name in known})
 
     def _split(self, rows: Labelled) -> tuple[Labelled, Labelled]:
-        """Return rows to train on, and a fifth of the rows to judge by: the last ones, whole groups, or random ones."""
+        """Return training rows and test rows, a fifth of all: the last ones, whole groups, or random ones."""
         import numpy as np
         from sklearn.model_selection import GroupShuffleSplit
 

@@ -11,7 +11,7 @@ from bdkn.errors import InvalidParameterError, check_choice
 
 
 def load_model(path: Path, density: str | None = None) -> Any:
-    """Return the model in a file, with the ``density`` that was asked for; nothing in the file is executed."""
+    """Return the model in a file, with the requested ``density``; nothing in the file is executed."""
     from bdkn.estimators import load
 
     if not path.exists():

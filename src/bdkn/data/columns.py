@@ -345,12 +345,12 @@ FOLDS = 5
 """Number of parts of the training rows; statistics of targets for a row are computed from the other parts."""
 
 _MAX_RATIO = 1000.0
-"""Maximum ratio of the variance within values to that between values, also used if the latter is estimated as zero."""
+"""Maximum ratio of the variance within values to that between values; also used if the latter is at most zero."""
 
 
 @dataclass(frozen=True, eq=False)
 class TargetStatistics:
-    """For each of k values, the mean score (k,) of its rows, shrunk towards that of all rows, and their number (k,).
+    """Mean score (k,) of the rows of each of k values, shrunk towards the mean of all rows, and the row counts (k,).
 
     ``differ`` is whether the means of values differ by more than chance.
     """

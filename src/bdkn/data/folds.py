@@ -35,7 +35,7 @@ HOLDOUT_FRACTION = 0.1
 @stored
 @dataclass(frozen=True)
 class Folds:
-    """The rows that each fold leaves out, no row twice, and those it trains on: all others, or those in ``kept``."""
+    """The held-out rows of each fold, no row twice, and its training rows: all others, or those in ``kept``."""
 
     n: Annotated[int, Number(low=1)]
     left_out: Annotated[tuple[_RowNumbers, ...], sizes(K=len)]
@@ -62,9 +62,9 @@ class Folds:
 
     @classmethod
     def single(cls, n: int, fraction: float, generator: np.random.Generator, sets: IndexArray | None = None) -> Self:
-        """Return one fold that leaves out a random fraction of the rows, at least one row and not all.
+        """Return one fold that holds out a random fraction of the rows, at least one row and not all.
 
-        Rows with the same number in ``sets`` are left out together.
+        Rows with the same number in ``sets`` are held out together.
         """
         _check_rows(n)
         if sets is not None:
@@ -74,7 +74,7 @@ class Folds:
 
     @classmethod
     def of(cls, n: int, splits: Iterable[object]) -> Self:
-        """Return the folds of a cross-validation, given as pairs of rows to train on and rows to leave out."""
+        """Return the folds of a cross-validation, given as pairs of training rows and held-out rows."""
         pairs = [_row_numbers(n, split) for split in splits]
         if not any(len(part) for _, part in pairs):
             raise InvalidParameterError("cv must leave out rows, on which members are compared; it leaves out none")
@@ -88,7 +88,7 @@ class Folds:
 
     @classmethod
     def everything(cls, n: int) -> Self:
-        """Return one fold that leaves out all rows, for members that were trained on others."""
+        """Return one fold that holds out all rows, for members that were trained on other rows."""
         return cls(n, (np.arange(n),))
 
     def only(self, rows: IndexArray) -> Self:
@@ -106,7 +106,7 @@ class Folds:
 
     @property
     def held_out(self) -> IndexArray:
-        """The numbers of the rows that are left out once, sorted."""
+        """The numbers of the rows that are held out once, sorted."""
         return _sorted(np.concatenate(self.left_out), self.n)
 
     def fold_of_rows(self) -> IndexArray:
@@ -125,7 +125,7 @@ class Folds:
         return len(self.left_out)
 
     def __iter__(self) -> Iterator[tuple[IndexArray, IndexArray]]:
-        """Yield for each fold the rows to train on and the rows left out."""
+        """Yield the training rows and the held-out rows of each fold."""
         for fold, left_out in enumerate(self.left_out):
             yield self.trained_on(fold), left_out
 
@@ -168,17 +168,17 @@ class OwnFolds:
 
     @property
     def trains_on_few(self) -> bool:
-        """False: every fold trains on all rows that it does not leave out."""
+        """False: every fold trains on all rows that it does not hold out."""
         return False
 
     @property
     def held_out(self) -> IndexArray:
-        """The numbers of all rows: every row is left out once."""
+        """The numbers of all rows: every row is held out once."""
         return np.arange(self.n)
 
 
 def _row_numbers(n: int, split: object) -> tuple[IndexArray, IndexArray]:
-    """Return the rows to train on and the sorted rows to leave out of a split; raise if it is no such pair."""
+    """Return the training rows and the sorted held-out rows of a split; raise if it is not such a pair."""
     parts = [np.asarray(part) for part in split] if isinstance(split, tuple | list) else []
     parts = [part if part.size else np.arange(0) for part in parts]
     if len(parts) != 2 or not all(part.ndim == 1 and part.dtype.kind in "iu" for part in parts):
@@ -238,7 +238,7 @@ class ShuffledRows:
 
 @dataclass(frozen=True, eq=False)
 class Splitting:
-    """The rows of a table, the numbers of those that are used, and the number of the set that each of these belongs to.
+    """The rows of a table, the numbers of the rows that are used, and the number of the set of each of them.
 
     Rows of one set are in the same fold; ``sets`` is None if each row is a set of its own. ``groups`` are the labels
     that the user gave to all rows of the table, None if there are none.
@@ -253,8 +253,8 @@ class Splitting:
     def of(cls, rows: Rows, groups: ArrayLike | None = None, cv: Any = None, *, warn: bool = True) -> Splitting:
         """Return the splitting of a table: by ``groups`` or, without them, by rows that repeat others.
 
-        Rows that are counted zero times are not used, and rows that repeat another are used once, unless the user says
-        which rows belong together: by groups, or by row numbers as ``cv``.
+        Rows that are counted zero times are not used, and rows that repeat another are used once, unless the user
+        specifies which rows belong together: by groups, or by row numbers as ``cv``.
         """
         plain = cls.plain(rows)
         if groups is None:
@@ -276,7 +276,7 @@ class Splitting:
     def by_folds(self, folds: Folds | OwnFolds, cv: Any) -> Splitting:
         """Return the splitting whose sets are ``folds``, if ``cv`` chose them and no groups are given.
 
-        A fold may hold whole groups, places or periods, which only ``cv`` knows. If the forest of a density or target
+        A fold may hold whole groups, places or periods, which only ``cv`` defines. If the forest of a density or target
         statistics separated its rows, a row would be predicted from others of its group, which new rows do not have:
         with ``GroupKFold`` as row numbers, 90 % intervals then covered 50 to 76 % of new groups, and 79 % of the future
         with ``TimeSeriesSplit`` and time as an input (88 % now, and a lower NLL). Rows that are never held out are one
@@ -325,7 +325,7 @@ class Splitting:
             seen.update(np.unique(self.groups, return_inverse=True)[1].astype(np.int64).tobytes())
         if _is_row_numbers(cv):
             for split in cv:
-                parts = split if isinstance(split, Iterable) else [split]  # which is refused, when folds are made
+                parts = split if isinstance(split, Iterable) else [split]  # others are refused later
                 seen.update(repr([np.asarray(part).tolist() for part in parts]).encode())
         else:
             seen.update(repr(cv).encode())
@@ -533,7 +533,7 @@ class FoldPlan:
 
 
 def _number_of_folds(cv: Any) -> int:
-    """Return the number of folds of rows in blocks; raise if other folds than those of row numbers are asked for."""
+    """Return the number of folds of rows in blocks; raise if ``cv`` requires other folds than those of row numbers."""
     if cv is None:
         return N_FOLDS
     if isinstance(cv, RowNumberFolds):
@@ -577,7 +577,7 @@ class RowNumberFolds(ShuffledRows):
     def split(
         self, X: Any, y: ArrayLike | None = None, groups: ArrayLike | None = None
     ) -> Iterator[tuple[IndexArray, IndexArray]]:
-        """Yield the numbers of the rows to train on and of those held out, for each fold."""
+        """Yield the numbers of the training rows and of the held-out rows of each fold."""
         n = X.shape[0] if hasattr(X, "shape") else len(X)
         units = np.arange(n, dtype=np.uint64) if groups is None else group_numbers(np.asarray(groups))
         folds = fold_of(units, self.n_folds, self.random_state or 0)

@@ -21,7 +21,7 @@ _NEAR = 1e-3
 """Width of the grid in whose cells numbers are nearly equal, in standard deviations."""
 
 _COARSE = 4 * _NEAR
-"""Width of a coarser grid, in which copies make no more pairs, and rows that are nearly equal by chance many more."""
+"""Width of a coarser grid in standard deviations: with it copies form no more pairs, but chance forms many more."""
 
 _BEYOND_CHANCE = 1000
 """Minimum ratio of pairs of equal rows to those expected by chance if columns were independent."""
@@ -33,10 +33,10 @@ _MIN_NEAR = 0.01
 """Minimum fraction of the rows that are nearly but not exactly equal to another; fewer rows are so by chance."""
 
 _MAX_ROWS = 10
-"""Maximum average number of rows with equal inputs; if there are more, new rows have inputs known from training."""
+"""Average number of rows with equal inputs above which these form no sets: new rows probably repeat them, too."""
 
 _SAMPLE = 4096
-"""Minimum rows of a large table from which grids and probabilities are computed; less than twice as many are taken."""
+"""Minimum number of rows drawn from a large table to compute grids and probabilities; at most twice that number."""
 
 _SHIFT = 0.381966
 """Shift of the grid, in cells, so that the median of a column is not on the edge of a cell."""

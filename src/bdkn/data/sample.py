@@ -207,7 +207,7 @@ def draw_sample(source: RowSource, size: int = CHUNK_ROWS) -> Sample:
 
 
 def sample_of(parts: Sequence[Part], tally: Tally, size: int) -> Sample:
-    """Return the sample of all rows, of which the parts hold those with the smallest keys."""
+    """Return the sample of all rows, from parts that hold the rows with the smallest keys."""
     if not tally.n:
         raise InvalidParameterError("a row source must have at least one row that counts; got none")
     drawn = Part.join(parts).smallest(size)

@@ -23,7 +23,7 @@ from bdkn.storage.fields import Positive, flags, floats, stored
 from bdkn.typing import BoolArray, Float32Array, FloatArray
 
 _SAMPLE = 4096
-"""Minimum rows of a large table from which robust scales are computed; less than twice as many are taken."""
+"""Minimum number of rows drawn from a large table to compute robust scales; at most twice that number."""
 
 _NORMAL = 1.4826
 """Ratio of the standard deviation of a normal distribution to its median absolute deviation."""
@@ -82,7 +82,7 @@ class Standardizer:
     """Encoder of each column as (x - mean) / scale; the scale of a column that is constant up to rounding is 1.
 
     Outliers would increase the standard deviation until all other values become nearly equal. For columns with
-    outliers, marked in ``wild`` (None if there are none), mean and scale are the median and a robust standard
+    outliers, which ``wild`` marks (None if there are none), mean and scale are the median and a robust standard
     deviation, and inputs beyond ``BEND`` grow logarithmically.
     """
 
@@ -92,7 +92,7 @@ class Standardizer:
 
     @classmethod
     def fit(cls, rows: RowSource, *, robust: bool = True) -> Standardizer:
-        """Fit the standardizer to the columns of ``rows``; ``robust`` is whether outliers are treated separately."""
+        """Fit the standardizer to the columns of ``rows``; with ``robust``, columns with outliers use robust scales."""
         low: Any = np.inf
         high: Any = -np.inf
         total, precision = 0.0, 0.0

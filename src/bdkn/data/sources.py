@@ -149,7 +149,7 @@ def _in_blocks(parts: Iterable[Rows], size: int | None) -> Iterator[Rows]:
 
 
 def check_piece(piece: Piece, first: int, names: RoleNames) -> Rows:
-    """Return the rows of a piece, of which the first has the number ``first``; raise unless they are training rows."""
+    """Return the rows of a piece, numbered from ``first``; raise unless they are training rows."""
     try:
         if piece.y is None:
             raise InvalidParameterError(f"every block must have targets; {names.y} is None")

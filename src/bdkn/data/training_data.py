@@ -93,11 +93,11 @@ class TrainingData:
         return cls(reader, Splitting(given, np.arange(len(given)), sets), sample=sample)
 
     def by_cv(self, cv: Any) -> TrainingData:
-        """Return the data whose sets of rows are the folds of ``cv``, if that says which rows belong together."""
+        """Return the data whose sets of rows are the folds of ``cv``, if it defines which rows belong together."""
         return replace(self, splitting=self.splitting.by_cv(cv))
 
     def by_folds(self, folds: Folds | OwnFolds, cv: Any) -> TrainingData:
-        """Return the data whose sets of rows are these folds, if ``cv`` says which rows belong together."""
+        """Return the data whose sets of rows are these folds, if ``cv`` defines which rows belong together."""
         return replace(self, splitting=self.splitting.by_folds(folds, cv))
 
     def encoded(self) -> tuple[TableReader, Rows]:
@@ -164,7 +164,7 @@ class TableReader:
     def fit(
         cls, X: Any, y: ArrayLike, owner: str, *, as_given: bool = False, allow_nan: bool = False
     ) -> tuple[TableReader, Any, FloatArray]:
-        """Return the reader of a training table, its rows (of a data frame the codes of its columns), and targets."""
+        """Return the reader of a training table, the table itself (a data frame as codes), and the targets."""
         check_single_output(y)
         stand_in = _stand_in(owner)()
         if is_frame(X) and not as_given:
@@ -212,7 +212,7 @@ class TableReader:
         return rows
 
     def read_training(self, X: Any, y: ArrayLike) -> tuple[Any, FloatArray]:
-        """Return rows (of a data frame the codes of its columns) and targets that come after those of the fit."""
+        """Return rows (a data frame as codes) and targets that come after those of the fit."""
         check_single_output(y)
         if self.takes_frame(X):
             targets = check_targets_of_frame(y)
@@ -292,10 +292,10 @@ def _check_array_and_targets(
 # Targets and weights
 
 _EXTREME = 1e6
-"""A target is extreme if it is so many robust standard deviations away from the median."""
+"""Distance from the median at which a target is extreme, in robust standard deviations."""
 
 LARGEST_TARGET = 1e305
-"""Targets are at most so large: intervals around larger ones would end beyond the largest number."""
+"""Largest absolute value of a target: intervals around a larger one would exceed the range of floats."""
 
 _LEAST_COUNTED, _MOST_COUNTED = 1e-6, 1e15
 """Sums of weights, as numbers of rows, within which the sums of a fit keep their digits."""
@@ -399,7 +399,7 @@ def check_targets(y: ArrayLike) -> FloatArray:
 
 
 def check_size(y: FloatArray) -> None:
-    """Raise if a target is so large that predictions around it would be larger than any number."""
+    """Raise if predictions around a target would exceed the range of floats."""
     peak = np.abs(y).max(initial=0.0)
     if peak > LARGEST_TARGET:
         row = int(np.argmax(np.abs(y)))

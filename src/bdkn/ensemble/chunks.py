@@ -4,8 +4,8 @@ The networks of a member, one per fold, go through the chunks together, each mem
 a chunk takes the state of these networks to the next one and changes nothing else: it can be done in any thread or
 process, again if it failed, with the same result.
 
-A fit asks a place for the sample and for chunks of all encoded rows, which train networks and are summarized where they
-are. The results have the same bits in every place.
+A fit gets the sample and the chunks of encoded rows from a ``RowPlace``: this machine or a cluster. There networks are
+trained and chunks summarized as statistics. The results have the same bits in every place.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class HeldOutStatistics:
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """How chunks are summarized: the networks of the members in use, the plan of their folds, and the tempering τ.
+    """Summary of chunks as statistics: the networks of the members in use, the plan of their folds, the tempering τ.
 
     ``members`` are the numbers of the members in the plan. ``constant`` are the variances of members whose networks
     have none of their own, else None.
@@ -154,7 +154,7 @@ class Summary:
 
 
 def statistics_of_chunks(summary: Summary, chunks: Iterable[Chunk]) -> HeldOutStatistics:
-    """Return the statistics of all chunks together, of which one at a time is in memory."""
+    """Return the statistics of all chunks together; only one chunk at a time is in memory."""
     merged = merged_in_tree([summary.of(chunk) for chunk in chunks], merged_statistics)
     assert merged is not None, "some rows are held out once"
     return merged
@@ -187,7 +187,7 @@ class MemberTraining:
 
     There is a job for each fold and, with a refit, one more for all rows. ``folds`` are those of this member alone.
     ``mean_count`` is how many times a row is counted on average over all chunks; ``states`` are None at the beginning.
-    ``first_fold`` is the fold that the network of the first job leaves out.
+    ``first_fold`` is the fold that is held out from the network of the first job.
     """
 
     jobs: tuple[Job, ...]
@@ -367,7 +367,7 @@ class _Turn:
         return self.member.is_done
 
     def advance(self, epochs: int) -> None:
-        """Make one pass, whatever number is asked for."""
+        """Make one pass, whatever ``epochs`` is."""
         self.member = self.member.after(self._chunks.read(self.member.next_chunk))
 
 
@@ -381,12 +381,12 @@ _NUMBERS_AT_ONCE = 2**20
 """Row numbers whose chunks are computed at once."""
 
 Encoded = tuple[Numbers, Numbers, Rows]
-"""Numbers of rows, the numbers that folds are functions of, and the rows as networks see them."""
+"""Numbers of rows, their units (the numbers from which folds are computed), and the rows as networks see them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Rows as networks see them, in the order of their numbers, and the ``units`` that folds are functions of."""
+    """Rows as networks see them, in the order of their numbers, and the ``units`` from which folds are computed."""
 
     rows: Rows
     units: Numbers
@@ -399,7 +399,7 @@ class Chunk:
 
 
 def number_of_chunks(n: int, chunk_rows: int = CHUNK_ROWS) -> int:
-    """Return the number of chunks of about equal size for so many rows."""
+    """Return the number of chunks of about equal size for ``n`` rows."""
     return -(-n // chunk_rows)
 
 
@@ -409,7 +409,7 @@ class ChunkFile(AbstractContextManager["ChunkFile"]):
     Parameters
     ----------
     sizes : array (C,)
-        The number of rows for which each chunk has room.
+        The number of rows of each chunk.
     n_inputs : int
         Inputs of a row.
     weighted : bool
@@ -429,7 +429,7 @@ class ChunkFile(AbstractContextManager["ChunkFile"]):
         self._reserve()
 
     def _reserve(self) -> None:
-        """Ask for the space of all rows, so that a disk that is too small is known before the work begins."""
+        """Allocate the space of all rows, so that a disk that is too small raises before the training."""
         size = int(self._starts[-1]) * self._record.itemsize
         try:
             if hasattr(os, "posix_fallocate"):
@@ -533,7 +533,7 @@ class KeptChunks(AbstractContextManager["KeptChunks"], Protocol):
 
 
 class RowPlace(Protocol):
-    """Where rows are, and where their chunks will be kept."""
+    """Protocol of the place where rows are read and their chunks are kept: this machine or a cluster."""
 
     def sample(self) -> Sample:
         """Return a sample of the rows, which is drawn in one pass."""
@@ -544,7 +544,7 @@ class RowPlace(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ThisMachine:
-    """The rows of a source, read block by block; chunks, and the sample, have about ``chunk_rows`` rows."""
+    """Rows of a source, read in blocks by this process; the sample and each chunk have about ``chunk_rows`` rows."""
 
     source: RowSource
     chunk_rows: int

@@ -37,10 +37,10 @@ from bdkn.networks import NetworkSettings, Trained
 from bdkn.typing import IndexArray
 
 RETRIES = 2
-"""How often a task is tried again after an error, such as that of a file system; lost workers are not counted."""
+"""Number of times that a task is repeated after an error, as of a file system; lost workers are not counted."""
 
 _LARGE_GRAPH = "1 GB"
-"""Graphs of a fit hold the inputs of the sample, on purpose: Dask warns only of larger ones."""
+"""Size of a task graph above which Dask warns; the graph of a fit holds the inputs of the sample on purpose."""
 
 
 def active_client() -> Any | None:
@@ -91,7 +91,7 @@ def results_of(client: Any, tasks: Sequence[Any]) -> list[Any]:
 
 @contextmanager
 def on_cluster(client: Any, futures: Collection[Any]) -> Iterator[None]:
-    """Cancel futures after an error or an interrupt, and tell errors of a cluster in the words of this library."""
+    """Cancel futures after an error or an interrupt, and raise errors of a cluster as errors of this library."""
     from concurrent.futures import CancelledError
 
     from distributed import KilledWorker
@@ -131,8 +131,8 @@ def _own(error: BaseException) -> BDKNError | None:
 
 
 PASSES_AT_ONCE = 16
-"""Passes of a network that are asked for at once. Then its state comes to the client, from where it goes on: so the
-scheduler forgets these tasks, and no more than these are made again after a worker was lost."""
+"""Number of passes of a network that are submitted at once. After them its state is sent to the client. The scheduler
+can then drop these tasks, so that the loss of a worker repeats at most this number of passes."""
 
 ENOUGH = 1.0
 """Members per thread that keep a cluster busy. If there are fewer, the networks of a member go separate ways: then bins
@@ -179,7 +179,7 @@ class ClusterChunks(AbstractContextManager["KeptChunks"]):
 def _trained(
     chunks: ClusterChunks, parts: Sequence[MemberTraining], on_pass: OnPass | None, weight: float
 ) -> list[MemberTraining]:
-    """Return parts of members after all their passes, which are asked for a few at a time; each counts ``weight``."""
+    """Return parts of members after all their passes, which are submitted a few at a time; each counts ``weight``."""
     from distributed import as_completed
 
     states, client = list(parts), chunks.client
@@ -241,7 +241,7 @@ class ClusterRows:
     chunk_rows: int
 
     def sample(self) -> Sample:
-        """Return a sample of the rows: each partition sends those that may be in it, which are merged in a tree."""
+        """Return a sample of the rows: candidates of each partition are merged in a tree."""
         from dask.delayed import delayed
 
         task, n = delayed(drawn_rows), int(self._sizes.counted.sum())
@@ -344,12 +344,12 @@ def partition_size(frame: Any, weights: Any) -> tuple[int, int]:
 
 
 def drawn_rows(frame: Any, place: Place, bound: int, most: int) -> Drawn:
-    """Return the rows of a partition whose keys are below a bound, at most so many."""
+    """Return the rows of a partition whose keys are below a bound, at most ``most``."""
     return draw(place.rows(frame), place.first, bound, most)
 
 
 def draw(rows: Rows, first: int, bound: int, most: int) -> Drawn:
-    """Return the rows whose keys are below a bound, at most so many; the number of the first row is ``first``."""
+    """Return at most ``most`` rows whose keys are below a bound; the number of the first row is ``first``."""
     numbers, counted = counted_rows(first, rows)
     if not len(counted):
         return Drawn(None, Tally())
@@ -358,7 +358,7 @@ def draw(rows: Rows, first: int, bound: int, most: int) -> Drawn:
 
 
 def merged_draws(one: Drawn, other: Drawn, size: int) -> Drawn:
-    """Return what two parts of the rows tell, of which the second follows the first."""
+    """Return the samples and totals of two consecutive parts of the rows as one, of at most ``size`` rows."""
     parts = [drawn.part for drawn in (one, other) if drawn.part is not None]
     return Drawn(Part.join(parts).smallest(size) if parts else None, one.tally + other.tally)
 
@@ -401,5 +401,5 @@ def _frame_of_none(encoding: RowEncoding, weighted: bool) -> Any:
 
 
 def _bound(expected: int, n: int) -> int:
-    """Return a bound of keys, below which are at least so many of n rows but for one case in a billion."""
+    """Return a bound of keys below which at least ``expected`` of n rows lie, except with probability 1e-9."""
     return int(min(1.0, (expected + 6 * sqrt(expected) + 36) / max(n, 1)) * 2.0**64)

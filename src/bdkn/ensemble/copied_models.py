@@ -33,7 +33,7 @@ MeanStd = tuple[FloatArray, FloatArray | None]
 """Means and, if the model has them, standard deviations."""
 
 ROWS_PER_BLOCK = 16384
-"""Samples that pass through one tree before the next: many, so that a large tree is rarely read from memory."""
+"""Number of samples per block that pass one tree before the next; large, so that trees are rarely read from memory."""
 
 MOST_NODES, MOST_COLUMNS = 2**31 - 1, 2**29 - 1
 """Maximum number of nodes of all trees, and of columns: compiled code has 32 bits for a node, and 30 for a column."""

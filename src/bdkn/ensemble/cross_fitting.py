@@ -1,4 +1,4 @@
-"""Cross-fitting: networks trained on part of the rows, and their predictions for the rows left out."""
+"""Cross-fitting: networks trained on part of the rows, and their predictions for the held-out rows."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Candidates:
 
 
 def train_folds(settings: NetworkSettings, rows: Rows, plan: FoldPlan) -> FoldNetworks:
-    """Train one network per fold and member, on the rows that the fold does not leave out.
+    """Train one network per fold and member, on the rows that the fold does not hold out.
 
     Each member has folds of its own, so that members differ on a held-out row by the rows they were trained on as well
     as by their seeds. The error of their mean is then as on new rows, where each member is also an average over folds.
@@ -137,7 +137,7 @@ def fold_networks(trained: Trained, plan: FoldPlan, *, own_variance: bool) -> Fo
 
 
 def predict_held_out(networks: FoldNetworks, rows: Rows, plan: FoldPlan) -> HeldOut:
-    """Return the predictions of each member for the rows that its folds leave out."""
+    """Return the predictions of each member for the held-out rows of its folds."""
     means, variances, fold_variance = np.full((3, len(rows), len(plan.names)), np.nan)
     with stage("predict held-out rows"), np.errstate(over="ignore", invalid="ignore"):  # see finite_members
         for h, block in product(range(len(plan.names)), row_slices(len(rows), PREDICTED_ROWS)):

@@ -1,4 +1,4 @@
-"""Cross-fitting of models of any kind: fits to part of the rows, and predictions for the rows left out."""
+"""Cross-fitting of models of any kind: fits to part of the rows, and predictions for the held-out rows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _Done = tuple[Any, MeanStd]
 """A fitted model, and its predictions for all rows."""
 
 Parameters = Mapping[str, Mapping[str, Any]]
-"""What the ``fit`` of each member receives besides rows and targets, by name of the member."""
+"""Arguments of the ``fit`` of each member besides rows and targets, by name of the member."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +150,7 @@ class FoldFitter:
         return [*jobs, _Job(name, _seeded(model, seed), np.arange(len(self.rows)), nothing)] if self.refit else jobs
 
     def _run(self, job: _Job, at_once: int) -> _Done:
-        """Return the model, fitted while others are, ``at_once`` in all, and its predictions for all rows."""
+        """Return the fitted model and its predictions for all rows; ``at_once`` models are fitted at a time."""
         if job.kept is not None:
             with bounded_threads(len(job.kept), at_once), nullcontext() if at_once == 1 else _on_one_core(job.model):
                 self._fit_model(job.model, job.name, job.kept)
@@ -165,7 +165,7 @@ class FoldFitter:
         given = {name: self.parameters.get(name, {})}
         rows, parameters = self.rows[numbers], take_parameters(given, numbers, len(self.rows))
         try:
-            with np.errstate(over="ignore", invalid="ignore"):  # a member that overflows is told of, see finite_members
+            with np.errstate(over="ignore", invalid="ignore"):  # finite_members warns about members that overflow
                 model.fit(rows.X, rows.y, **parameters[name])
         except Exception as error:
             odd = _odd_column(rows.X) if isinstance(error, TypeError | ValueError) else None
@@ -210,7 +210,7 @@ def _std(means: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class _Job:
-    """A model, the rows to fit it to (None: it is fitted already), and the rows left out, for which it predicts."""
+    """A model, the rows to fit it to (None: it is fitted already), and the held-out rows that it predicts."""
 
     name: str
     model: Any

@@ -135,7 +135,7 @@ class EstimatorMembers:
 
     @property
     def input_sizes(self) -> set[int]:
-        """The numbers of inputs that members expect, of those that say so."""
+        """The numbers of inputs that members expect, of those that declare it."""
         sizes = (getattr(model, "n_features_in_", None) for member in self.members for model in member.models)
         return {size for size in sizes if size is not None}
 
@@ -196,7 +196,7 @@ def scale_predictions(
 def predict_mean_std(model: Any, X: Any, name: str = "a member") -> MeanStd:
     """Return the means that a fitted model predicts and, if it has them, standard deviations."""
     try:
-        with no_extrapolation_warnings(), np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused
+        with no_extrapolation_warnings(), np.errstate(over="ignore", invalid="ignore"):  # checked later
             if isinstance(model, CopiedModel):
                 return model.predict_mean_std(X)
             answer = _predict_function(model)(X)
@@ -214,7 +214,7 @@ def is_fixed(model: Any) -> bool:
 
 
 def is_refitted(model: Any) -> bool:
-    """Return whether a model is fitted to each fold: it has ``fit`` and is not frozen (its own clone)."""
+    """Return whether a model is fitted to each fold: it has ``fit`` and is not frozen (``clone`` copies it)."""
     return not is_fixed(model) and clone(model) is not model
 
 

@@ -152,8 +152,8 @@ class HeldOut:
     def variance_factors(self) -> FloatArray:
         """Return the factor for each member's variances, nan if they are not to be used.
 
-        With the factor they equal the squared error on average. They are used if errors are larger where they are
-        larger: if the correlation of absolute errors and log variances is more than two standard errors above zero.
+        Multiplied by its factor, a member's mean variance equals its mean squared error. Its variances are used if
+        the correlation of absolute errors and log variances is more than two standard errors above zero.
         """
         with np.errstate(all="ignore"):  # a correlation that is not finite is not above chance
             errors, logs = self._centred(np.abs(self.means - self.y[:, None])), self._centred(np.log(self.variances))

@@ -40,8 +40,8 @@ def needs_linear(n_rows: int, n_columns: int) -> bool:
 def fit_linear(rows: Rows, plan: FoldPlan, *, own_variance: bool) -> Candidates:
     """Return the linear member as a candidate, with the folds of the first member of ``plan``.
 
-    Its fits differ on a row mostly by whether they were trained on it. So nothing is claimed to be saved by averaging
-    over them: the fold variance is zero.
+    The predictions of its fits for a row differ mostly by whether the row was among their training rows. No variance
+    is assumed to be removed by averaging over the fits: the fold variance is zero.
     """
     own = plan.first_member(LINEAR)
     with stage("train"):
@@ -58,8 +58,8 @@ def fit_linear(rows: Rows, plan: FoldPlan, *, own_variance: bool) -> Candidates:
 def _fit(rows: Rows, numbers: IndexArray | None) -> Trained:
     """Return the lasso of some of the rows (None: all) as a network; its only loss is its NLL on held-out rows.
 
-    It predicts the mean of all targets where all inputs are average. The mean of the rows that a fold keeps would err
-    against the rows left out, from which weights could read them off.
+    Where all inputs are average, it predicts the mean of all targets. The mean of a fold's training rows is high where
+    that of its held-out rows is low, so that weights fitted to held-out predictions would be biased.
     """
     chosen = slice(None) if numbers is None else numbers
     counts = None if rows.counts is None else rows.counts[chosen]

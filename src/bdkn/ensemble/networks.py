@@ -265,7 +265,7 @@ class Design:
         return Design(self.networks[chosen], self.rows, kept)
 
     def parts(self) -> Iterator[_Outputs]:
-        """Yield the rows in blocks with their means and variances."""
+        """Yield blocks of rows with the means and variances that the networks predict for them."""
         if not self._kept and len(self.networks) * len(self.rows) <= _KEPT_NUMBERS:
             self._kept.extend(self._computed())
         yield from self._kept or self._computed()

@@ -32,7 +32,7 @@ WEIGHTS_NOT_FINITE = (
     "some warmup_epochs"
 )
 PRICE = 1.0
-"""The leave-one-out log score, summed over rows, that it must bring to leave one member out.
+"""Minimum gain of the leave-one-out log score, summed over rows, for each member that is removed.
 
 One of many subsets is always better by chance; with few rows by a little, and then the intervals of the best are too
 narrow. A member that does harm costs more than that as soon as rows are many."""
@@ -120,11 +120,11 @@ class CombinationOptions:
 def select_and_combine(
     held_out: HeldOut, sound: IndexArray, settings: CombinationOptions, n_jobs: int | None = 1
 ) -> tuple[IndexArray, Combination]:
-    """Return which of the ``sound`` members to use, by their position in ``sound``, and their combination.
+    """Return the positions in ``sound`` (numbers of finite members) of the members to use, and their combination.
 
     Compared are all members, all but the most harmful one, and so on; the subset with the best leave-one-out score is
-    used, where each member left out costs ``PRICE``. Subsets with as many weights, the constant included, as there are
-    rows are not considered: they reproduce every row, and their scores are rounding error.
+    used, with a penalty of ``PRICE`` per member that is not. Subsets with as many weights, the constant included, as
+    there are rows are not considered: they reproduce every row, and their scores are rounding error.
     """
     _warn_of_few_rows(len(held_out.y))
     held_out = held_out if len(sound) == held_out.means.shape[1] else held_out[sound]
@@ -184,7 +184,7 @@ def elimination(held_out: HeldOut) -> Iterator[IndexArray]:
 
 
 def finite_members(sound: BoolArray, names: Sequence[str], reason: str = WEIGHTS_NOT_FINITE) -> IndexArray:
-    """Return the numbers of the members that are ``sound``; warn about the others, raise if none is."""
+    """Return the numbers of the members that did not diverge (``sound``); warn about the others, raise if all did."""
     lost = [name for name, is_sound in zip(names, sound, strict=True) if not is_sound]
     if len(lost) == len(names):
         kind = "networks" if reason == WEIGHTS_NOT_FINITE else "members"

@@ -116,7 +116,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
 
     @property
     def columns_(self) -> ColumnReport:
-        """What each column of the training table became, and why; printed as a table."""
+        """Inputs of each column of the training table, with the reason; printed as a table."""
         reader = self._fitted().reader
         return (
             ColumnReport.of_numbers(range(reader.n_columns))
@@ -345,12 +345,12 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         background : array-like of shape (n_background, n_features), optional
             Rows to compare with, such as training rows; by default, the rows of ``X``. A model keeps no training rows.
         n_samples : int, optional
-            Pairs of opposite orders for each row; by default, what about 800 predictions per row allow, and 500 if more
-            than 20 rows are explained: 21 and 13 for 20 columns. Each pair takes a row of the background, of which at
-            most so many are used: rows drawn evenly over their predicted means. Standard errors fall with the square
-            root of this number.
+            Number of pairs of opposite orders for each row. By default, the number for about 800 predictions per row,
+            or 500 if more than 20 rows are explained: 21 and 13 for 20 columns. Each pair takes a row of the
+            background: at most this number of rows is drawn, evenly over their predicted means. Standard errors fall
+            with the square root of this number.
         max_rows : int or None, default=100
-            If ``X`` has more rows, so many of them are drawn and explained; None: all are.
+            Maximum number of rows to explain; of more rows, these are drawn at random. None: all rows.
         variance : bool, default=True
             Explain the parts of the variance, too; without, it is a little faster.
         random_state : int, Generator, RandomState or None, default=0
@@ -388,7 +388,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         coverage : float, default=0.9
             Probability of the intervals.
         max_rows : int or None, default=200
-            If ``X`` has more rows, so many of them are drawn and used; None: all are.
+            Maximum number of rows to use; of more rows, these are drawn at random. None: all rows.
         random_state : int, Generator, RandomState or None, default=0
             Seed of the draw.
 
@@ -491,8 +491,8 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         without_rows : bool, default=False
             Leave the targets of training rows out. The loaded model predicts the same, but what takes these rows raises
             an error: intervals with a guarantee, updates, comparing, adding and dropping members. Models that predict
-            from training rows cannot be written so. Up to 1024 rows of standardized inputs stay, which tell how far a
-            new row is from the training rows.
+            from training rows cannot be written so. Up to 1024 rows of standardized inputs stay, to
+            compute the distance of new rows from the training rows.
         """
         check_is_fitted(self)
         check_flag("without_rows", without_rows)

@@ -170,7 +170,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
     provenance_ : FitProvenance or None
         The seed, the digest of the rows and the parameters of a fit with held-out rows, for ``add_members``.
     updates_ : Updates or None
-        What was absorbed since the fit; None if nothing was.
+        Record of the rows absorbed since the fit; None if there are none.
     estimators_ : list
         With a list of members or "auto": the fitted estimator of each member in use; if predictions are averaged over
         folds, the tuple of all.
@@ -240,7 +240,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         """Fit the regressor to training rows, in memory or in blocks.
 
         Rows that repeat another one, inputs and target, are counted once, with a warning, and rows with equal inputs
-        are in the same fold, unless ``groups``, or row numbers as ``cv``, say which rows belong together.
+        are in the same fold, unless ``groups``, or row numbers as ``cv``, define which belong together.
 
         Parameters
         ----------
@@ -253,11 +253,11 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
             Targets; of a dataset or a Dask data frame, the name of the column; not given with other row sources, which
             have their targets.
         sample_weight : array-like of shape (n_samples,), optional
-            How many times each row is counted: a weight of 2 is two observations, a weight of 0 leaves the row out.
+            How many times each row is counted: a weight of 2 is two observations, a weight of 0 excludes the row.
             Weights that sum to one would count as a single row: multiply them by the number of rows.
         groups : array-like of shape (n_samples,), optional
             A label for each row. Rows with the same label are in the same fold: rows of one patient, machine or place,
-            if new rows will be of others. ``np.arange(len(y))`` says that every row is an observation of its own.
+            if new rows will be of others. ``np.arange(len(y))`` makes every row an observation of its own.
 
         **metadata
             With a list of members: metadata for them or for ``cv``, passed on to those that request it by
@@ -295,7 +295,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
     def _checked(self) -> Self:
         """Return a copy with checked parameters, which do not change if those of this object are set meanwhile."""
         params = copy.copy(self)
-        if isinstance(params.cv, Iterator):  # which can be read only once
+        if isinstance(params.cv, Iterator):  # an iterator can be read only once
             params.cv = list(params.cv)
         if params.has_networks:
             NetworkSettings.of(params)
@@ -480,15 +480,15 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         """Predict the central interval of each row.
 
         If many targets share values (``target_values_``), the ends are quantiles of the distribution that
-        ``predict_values`` describes: on a lattice they are values of the lattice, and with point masses an end may be
+        ``predict_values`` describes: for a discrete target they are values of it, and with point masses an end may be
         one of them. Such an interval holds at least the probability ``coverage``. Otherwise the ends are quantiles of
         the density of ``predict_dist``.
 
         With ``guarantee=True`` intervals are cross-conformal (CV+): whatever the distribution of the rows, if new rows
         are exchangeable with the training rows, an interval with ``coverage`` 1 - α contains a new target with a
-        probability of at least about 1 - 2α, and in practice of about 1 - α. They are as wide as the errors on rows
-        left out of the fit, in units of the members' own standard deviation. The guide on updating says what is
-        exact in this, and what is not.
+        probability of at least about 1 - 2α, and in practice of about 1 - α. They are as wide as the errors on
+        held-out rows, in units of the members' own standard deviation. The guide on updating describes which
+        parts of this are exact.
 
         Parameters
         ----------
@@ -502,7 +502,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
             a bound of the target.
         shift : pair of array-like, optional
             With ``guarantee=True``: weights of the training rows, in the order of the fit, and of the rows of ``X``. A
-            weight says how many times more frequent such a row is among new rows than in training.
+            weight is the ratio of the frequency of such rows among new rows to that in training.
 
         Returns
         -------
@@ -521,9 +521,9 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
     def predict_values(self, X: Table) -> dict[float, FloatArray]:
         """Predict the probability of each of the values that many targets share.
 
-        On a lattice, such as ratings or counts, the probabilities of all its values add up to one. With point masses,
-        such as the zeros of a table in which many targets are zero, what is missing to one is the probability of any
-        other value. Probabilities are calibrated on held-out rows.
+        For a discrete target, such as ratings or counts, the probabilities of all values add up to one. With point
+        masses, such as zero where many targets are zero, one minus their sum is the probability of any other value.
+        Probabilities are calibrated on held-out rows.
 
         Parameters
         ----------
@@ -557,7 +557,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         Returns
         -------
         score : float
-            Mean log probability. A target that is no value of a lattice counts as one more row than those learned from.
+            Mean log probability. A value that a discrete target did not have in n training rows counts as 1 / (n + 1).
         """
         model = self._fitted()
         required_values(model)
@@ -632,7 +632,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
             that drift. It holds per call: with batches of m rows, ``forgetting`` is about the same as counting the last
             ``m / (1 - forgetting)`` rows.
         refit_prior : bool, default=False
-            Whether to choose the prior variance of the weights again, from all rows, as ``prior_variance`` says.
+            Whether to choose the prior variance of the weights again, from all rows, as ``prior_variance`` defines.
 
         Returns
         -------
@@ -763,19 +763,19 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
 
     @property
     def held_out_(self) -> HeldOut | None:
-        """Predictions of the members in use for held-out rows, and the targets; None if no rows were left out."""
+        """Predictions of the members in use for held-out rows, and the targets; None if no rows were held out."""
         model = self._fitted()
         model.check_has_rows()
         return cast("HeldOut | None", model.held_out)
 
     @property
     def provenance_(self) -> FitProvenance | None:
-        """The seed, the digest of the rows and the parameters of the fit; None if no rows were left out."""
+        """The seed, the digest of the rows and the parameters of the fit; None if no rows were held out."""
         return cast("FitProvenance | None", self._fitted().provenance)
 
     @property
     def density_(self) -> NeighbourDensity | None:
-        """How predictions are mixed from the Student-t and densities of neighbours; None: Student-t distributions."""
+        """Density of predictions as a mixture of the Student-t and components of neighbours; None: the Student-t."""
         return cast("NeighbourDensity | None", self._fitted().density)
 
     @property
@@ -834,14 +834,14 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
 
     @property
     def target_values_(self) -> TargetValues | None:
-        """The values of a lattice, or those that many targets share, with their shares; None if there are none."""
+        """The values of a discrete target, or the point masses, with their shares of rows; None if there are none."""
         return cast("TargetValues | None", self._fitted().targets.values)
 
     def weight_posterior(self) -> StudentT:
         """Return the posterior distribution of each member's weight.
 
         With ``prior_variance="evidence"`` the prior variance of the weights is integrated out: where the data do not
-        distinguish members, intervals are as wide as the weights are large, not as narrow as the chosen prior.
+        distinguish members, intervals are about as wide as the weights are large; the chosen one gives narrower ones.
 
         Returns
         -------
@@ -863,7 +863,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
             One column per key. RMSE and NLL are in the units of the target, the NLL that of the member's own Gaussian
             (in a stack, with the variance that is used): on held-out rows or, with ``design="in-sample"``, on the
             training rows. ``loss_without`` is the decrease of the mean leave-one-out log score without the member; nan
-            where it is not known. ``members_told_apart_`` says whether the weights mean anything.
+            where it is not known. If ``members_told_apart_`` is False, do not interpret the weights.
         """
         frozen = self._frozen()
         model = frozen._fitted()
@@ -883,7 +883,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         Returns
         -------
         frame : pandas.DataFrame
-            One row per member. ``frame.attrs["note"]`` says if the weights of the members may as well be equal.
+            One row per member. ``frame.attrs["note"]`` is a warning if equal weights fit the data as well.
         """
         frozen = self._frozen()
         frame = as_frame(frozen.member_table())
@@ -919,7 +919,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
 
     @property
     def updates_(self) -> Updates | None:
-        """What was absorbed since the fit; None if nothing was."""
+        """Record of the rows absorbed since the fit; None if there are none."""
         return cast("Updates | None", self._fitted().updates)
 
     @property
@@ -942,7 +942,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
 
     @property
     def folds_(self) -> Folds | OwnFolds:
-        """Which rows were held out when."""
+        """The training rows and the held-out rows of each fold."""
         return cast("Folds | OwnFolds", self._fitted().estimators.folds)
 
     @property

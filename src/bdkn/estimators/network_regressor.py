@@ -58,7 +58,7 @@ class NetworkRegressor(ProbabilisticRegressor):
         The code that trains the networks: compiled code on the CPU, the fastest that is there, programs for a GPU of
         NVIDIA, plain NumPy, PyTorch, or an object with options of its own, such as ``bdkn.TorchEngine(device="cuda")``
         or ``bdkn.TorchEngine(module=factory)`` for your own ``nn.Module``. "auto" takes a GPU if there is one and the
-        work is worth it, else it is "fused". "gpu" takes the CPU, with a warning, where no GPU can be used.
+        fit is large, else it is "fused". "gpu" takes the CPU, with a warning, where no GPU can be used.
     n_jobs : int or None, default=-1
         Number of threads for training, -1 for all cores. The result does not depend on it. Inside a parallel search, 1
         is best.
@@ -67,7 +67,7 @@ class NetworkRegressor(ProbabilisticRegressor):
     verbose : int, default=0
         1 shows a progress bar on standard error.
     effort : {"fast", "balanced", "best"}, default="balanced"
-        What "auto" means: "balanced" as said above; "fast" a third of the members and half of the epochs, which takes
+        What "auto" means: "balanced" as given above; "fast" a third of the members and half of the epochs, which takes
         about as long as CatBoost; "best" twice as many members. Parameters that are set to numbers are not changed.
 
     Attributes

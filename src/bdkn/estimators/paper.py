@@ -81,7 +81,7 @@ def fit_published(params: Any, X: Any, y: Any, sample_weight: Any, groups: Any) 
 def train_on_all_rows(params: Any, rows: Rows, *, combined: bool) -> tuple[NetworkMembers, Design, TargetScaler]:
     """Train every network on all rows; return those that did not diverge, their outputs, and the scale of targets.
 
-    A network diverged if a weight, or an output on any training row, is not finite, or so large that its square is not.
+    A network diverged if a weight, or an output on any training row, is not finite, or its square is not.
     """
     settings = NetworkSettings.of(params)
     size = settings.size(len(rows))

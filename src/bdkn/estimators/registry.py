@@ -84,5 +84,5 @@ def _installed() -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Return what is wrong; schemas say it, and any other error is named, as one of them has forgotten something."""
+    """Return the reason: the message of a ``ModelFileError``; before that of any other error, its class."""
     return str(error) if isinstance(error, ModelFileError) else f"{type(error).__name__}: {error}"

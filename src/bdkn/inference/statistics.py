@@ -52,7 +52,7 @@ _OVERFLOWS = 1e150
 """Magnitude of numbers from which squares nearly overflow."""
 
 _LOST_DIGITS = 1e-3
-"""Ratio of the residual norm to ‖z‖ below which a new reference pays: the norm has lost three digits."""
+"""Ratio of the residual norm to ‖z‖ below which a new reference is computed: the norm has lost three digits."""
 
 _TOO_LARGE = 1e4
 """Ratio of a coefficient to the size that the fit needs, above which a reference would cost digits in ref + R⁻¹z."""
@@ -391,7 +391,7 @@ def checked_root(root: FloatArray) -> FloatArray:
 
 
 def _has_lost_digits(root: FloatArray, H: int) -> bool:
-    """Return whether the residual norm of a target is so far below its ‖z‖ that another reference pays."""
+    """Return whether the residual norm of a target, relative to its ‖z‖, is inaccurate with this reference."""
     if len(root) == H + 1:
         *z, ρ = root[:, H].tolist()
         return bool(abs(ρ) < _LOST_DIGITS * math.hypot(*z))
@@ -509,8 +509,8 @@ def remove(root: FloatArray, rows: FloatArray, error: FloatArray) -> FloatArray:
     A reflection gathers column k of ``rows`` in one entry β, then a hyperbolic rotation takes β out of the pivot. It is
     in mixed form: the new row of the factor is used to compute the rest of the row to remove, so that rounding errors
     stay small. A pivot that vanishes up to rounding is set to zero: the rank has dropped. ``error`` (width,) is the
-    largest error of each column; a larger gap is an error of the caller. A rotation that leaves the share c of a pivot
-    divides the errors of the other columns by c.
+    largest error of each column; larger differences raise: the rows are not part of the factor. A rotation that
+    leaves the share c of a pivot divides the errors of the other columns by c.
     """
     R, B = root.copy(), rows.copy()
     size = np.linalg.norm(root, axis=0)
@@ -544,7 +544,7 @@ def _gather(B: FloatArray, k: int) -> None:
     β = -np.copysign(norm, v[0])
     v[0] -= β
     B[:, k:] -= np.outer(v / (v @ v / 2.0), v @ B[:, k:])
-    B[0, k] = β  # what is below is not used again
+    B[0, k] = β  # the entries below it are not used again
 
 
 def not_contained() -> InvalidParameterError:

@@ -60,7 +60,7 @@ _VECTOR = ir.VectorType(F32, _FEW)
 
 @intrinsic
 def _copy_few(typing: Any, target: Any, into: Any, source: Any, start: Any) -> Any:
-    """Copy ``_FEW`` floats of ``source`` from ``start`` on to ``target`` from ``into`` on."""
+    """Copy ``_FEW`` floats from index ``start`` of ``source`` to index ``into`` of ``target``."""
     if source.layout != "C":
         return None
 
@@ -78,7 +78,7 @@ def _copy_few(typing: Any, target: Any, into: Any, source: Any, start: Any) -> A
 
 @inlined
 def copy_row(target: Floats, into: int, X: Floats, row: int) -> None:
-    """Copy a row of X, whose rows are contiguous, to ``target`` from ``into`` on.
+    """Copy a row of X, whose rows are contiguous, to ``target``, beginning at index ``into``.
 
     The compiled code of a plain loop would check for overlap, and copy the numbers one by one if they are fewer than a
     vector has, as in most tables with AVX-512.

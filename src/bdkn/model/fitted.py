@@ -39,7 +39,7 @@ from bdkn.typing import FloatArray, IndexArray
 @stored
 @dataclass(frozen=True, eq=False)
 class Updates:
-    """What a model has absorbed since its fit.
+    """Record of the rows and statistics that a model has absorbed since its fit.
 
     ``log_slopes`` is Σ c log g′(y) over later rows, with the link g in scaled units. ``merged`` are the digests of the
     statistics of other models that were merged.
@@ -106,7 +106,7 @@ class FittedModel:
         n_trained: int,
         n_jobs: int | None = 1,
     ) -> Self:
-        """Return the model of those ``candidates`` among the members that are best together, by held-out rows."""
+        """Return the model with the best subset of the ``candidates``, by held-out rows."""
         with stage("combine"):
             useful, combination = select_and_combine(held_out, candidates, options, n_jobs)
         chosen, values = candidates[useful], None
@@ -142,7 +142,7 @@ class FittedModel:
         return replace(self, density=density)
 
     def with_all_rows(self, found: HeldOutStatistics, prior_variance: str | float) -> Self:
-        """Return the model with the posterior of all held-out rows in place of that of those of the sample."""
+        """Return the model with the posterior of all held-out rows in place of that of the sample."""
         stats = found.statistics
         absorbed = Absorbed(self.combination, stats, Statistics.empty(stats.n_weights)).with_prior(prior_variance)
         combination = replace(absorbed.combination(), noise_level=found.noise / stats.n)
@@ -150,7 +150,7 @@ class FittedModel:
         return replace(model, extrapolation=self.extrapolation_for(combination))
 
     def keep(self, members: IndexArray, options: CombinationOptions) -> Self:
-        """Return the model of those of some members that are best together; weights of the density stay."""
+        """Return the model with the best subset of some members; the weights of the density stay."""
         fewer = type(self).combine(
             self.reader,
             self.members,

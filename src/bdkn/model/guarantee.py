@@ -1,4 +1,4 @@
-"""Intervals with a guarantee: cross-conformal ones (CV+), from the rows left out of the fit."""
+"""Intervals with a guarantee: cross-conformal ones (CV+), from held-out rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far rows are from the training rows, as a table."""
+"""Table of the distances of rows from the training rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bdkn.typing import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class SupportReport:
-    """How far each row is from the training rows. Made by ``support``.
+    """Distance of each row from the training rows. Made by ``support``.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ from bdkn.stages import stage
 from bdkn.storage.fields import stored
 
 LEAST_MEMBERS = 4
-"""Members that are trained within any time limit, if there are so many."""
+"""Minimum number of members that are trained within any time limit; all members if there are fewer."""
 
 LEAST_EPOCHS = 0.1
 """Share of the epochs that are trained within any time limit."""
@@ -51,7 +51,7 @@ _TRAINING = 0.85
 """Share of the remaining time that training may take; the rest is for held-out predictions and the combination."""
 
 _PIECE = 0.02
-"""Share of the time limit that the piece of training should take by which the time of all of it is estimated."""
+"""Share of the time limit for the short training by which the time of the whole training is estimated."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Effort:
     epochs: float
 
     def n_members(self, balanced: int) -> int:
-        """Return the number of members where the default is ``balanced``; at least two if that has so many."""
+        """Return the number of members where the default is ``balanced``; at least two unless that is one."""
         return max(min(2, balanced), round(self.members * balanced))
 
     def n_epochs(self, balanced: int) -> int:
@@ -138,7 +138,7 @@ AUTO = "auto"
 """The value of a parameter that follows from the number of rows."""
 
 _SOME_ROWS, _MANY_ROWS = 1000, 4000
-"""Rows above which fewer epochs suffice, and rows above which depth is worth more than further networks."""
+"""Rows above which fewer epochs suffice, and rows above which depth improves more than further networks."""
 
 
 _ENOUGH_STEPS_ROWS = 500_000
@@ -150,11 +150,11 @@ _ROWS_PER_BIN = 12
 _ADDED_INPUTS, _ADDED_INPUTS_MANY_ROWS = 128, 256
 """The largest number of inputs that bins add to a network, by which the time of a fit is bounded."""
 _PIECE_ROWS = 4096
-"""Most rows of the piece of training by which the time of all of it is estimated."""
+"""Maximum rows of the short training by which the time of the whole training is estimated."""
 
 
 _COPIES, _OBJECTS, _MATRICES = 4, 2048, 4
-"""What training keeps at least: copies of a network's weights, bytes of a network's objects, matrices of members."""
+"""Minimum memory of training: copies of a network's weights, bytes of a network's objects, matrices of members."""
 
 
 class Size(NamedTuple):
@@ -171,7 +171,7 @@ class Size(NamedTuple):
 
 
 def default_size(n_rows: int) -> Size:
-    """Return the size for a table of so many rows.
+    """Return the size for a table of ``n_rows`` rows.
 
     With few rows many small networks are best, trained for long; with many rows fewer and deeper ones. Epochs fall with
     the rows while the number of steps still grows, up to half a million rows. Some networks see their inputs through
@@ -238,7 +238,7 @@ class TrainingOptions:
 
 @dataclass(frozen=True, eq=False)
 class NetworkSettings:
-    """How the networks of an ensemble are made and trained, by the parameters of a ``NetworkRegressor``.
+    """Settings of the networks of an ensemble and of their training, from the parameters of a ``NetworkRegressor``.
 
     ``NetworkSpec`` and ``TrainingConfig`` check the parameters that they hold when the jobs are made, before training.
     """
@@ -280,7 +280,7 @@ class NetworkSettings:
         return replace(self, params=params)
 
     def size(self, n_rows: int) -> Size:
-        """Return the size of the ensemble for so many rows."""
+        """Return the size of the ensemble for ``n_rows`` rows."""
         default, effort = default_size(n_rows), get_effort(self.params.effort)
         auto_members, auto_epochs = effort.n_members(default.n_members), effort.n_epochs(default.epochs)
         own_hidden = None if _is_auto("hidden_layer_sizes", self.params.hidden_layer_sizes) else self._hidden()
@@ -309,7 +309,7 @@ class NetworkSettings:
         )
 
     def within(self, clock: Clock, rows: Rows, rows_per_member: float) -> Self:
-        """Return the settings with as many members and epochs as there is time for, by the time of a few networks.
+        """Return the settings with the members and epochs that fit into the time, estimated by training a few networks.
 
         ``rows_per_member`` is the number of rows that the networks of a member are trained on, all together.
         """
@@ -427,7 +427,7 @@ class NetworkSettings:
         ]
 
     def trains_variance(self, n_rows: int) -> bool:
-        """Return whether the variances of networks mean something: not if they are trained on squared error alone."""
+        """Return whether networks are trained to predict variances: not if on squared error alone."""
         return (
             get_objective(self.params.objective, self.training.beta).trains_variance
             and self.training.warmup_epochs < self.size(n_rows).epochs

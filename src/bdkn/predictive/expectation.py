@@ -59,7 +59,7 @@ _PANELS = 6
 """Number of the first pieces of each term."""
 
 _SHARES = 16.0
-"""Reciprocal of the share of the tolerance that the error of one piece may have, times the weight of its term."""
+"""Divisor of the tolerance: the error of a piece is at most the tolerance times its term's weight over this."""
 
 _NEGLIGIBLE = 64.0
 """Reciprocal of the share of the tolerance below which the outermost piece of a term is the last."""

@@ -429,7 +429,7 @@ class QuantileLink(Link):
 
     @property
     def breaks(self) -> tuple[float, ...]:
-        """Some of the targets at which g has no second derivative."""
+        """At most ``_MOST_BREAKS`` of the targets at which g has no second derivative, evenly spread over them."""
         some = np.linspace(0, len(self.quantiles) - 1, _MOST_BREAKS + 2).round().astype(np.intp)[1:-1]
         return tuple(float(self.quantiles[k]) for k in np.unique(some))
 

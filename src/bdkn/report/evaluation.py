@@ -271,7 +271,7 @@ def _by_value(text: NDArray[np.str_]) -> list[tuple[str, BoolArray]]:
 
 
 def _ranges(column: RawColumn) -> list[tuple[str, BoolArray]]:
-    """Return ranges of equally many rows, or single values if there are few; missing numbers are a group of theirs."""
+    """Return ranges with equal numbers of rows, or single values if there are few; missing numbers form one group."""
     numbers, known = column.values, ~column.missing
     distinct = np.unique(numbers[known])
     if len(distinct) <= _MOST_VALUES:

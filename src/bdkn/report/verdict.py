@@ -51,7 +51,7 @@ _BINS = 10
 
 
 def warnings_of(evaluation: Evaluation) -> list[str]:
-    """Return what a reader should know before trusting the page; nothing if there is no reason to doubt."""
+    """Return the warnings about the model, the rows and the scores at the top of the page; empty if there are none."""
     n, share, support = len(evaluation.y), float(evaluation.held.mean()), evaluation.support
     low, high = chance_of(n, LEVEL)
     error = evaluation.y - evaluation.mean

@@ -51,7 +51,7 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
             _copy_mode(path, part)
             if os.name != "nt":
                 os.replace(part, path)  # while the part is locked, so that no process removes it as abandoned
-        if os.name == "nt":  # where an open file cannot be renamed
+        if os.name == "nt":  # Windows cannot rename an open file
             os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)

@@ -382,7 +382,7 @@ class Schema:
             made = self.cls(**values)
             if hasattr(made, "check"):
                 made.check()
-        except BDKNError as error:  # from the constructor or ``check``
+        except BDKNError as error:  # raised by the constructor or ``check``
             raise WrongContentError(str(error)) from error
         return made
 

@@ -197,7 +197,7 @@ class CsvFile:
             raise _not_gzip(self.path) from error
         except (pa.ArrowException, UnicodeDecodeError) as error:
             wrong_line = None
-            if self.path != STREAM:  # which cannot be read again
+            if self.path != STREAM:  # standard input cannot be read again
                 with open_binary(self.path, packed=self.format.gzip) as file:
                     wrong_line = _find_wrong_line(file, self.dialect, self.path, kinds)
             if wrong_line is not None:
@@ -217,7 +217,7 @@ class CsvFile:
     def _check_quotes(self) -> None:
         """Raise if the file ends inside a cell in quotation marks; the message names the line where the cell begins."""
         where = None
-        if self.path == STREAM:  # which cannot be read again
+        if self.path == STREAM:  # standard input cannot be read again
             where = "the last one goes over several lines, and perhaps is never closed"
         else:
             with open_binary(self.path, packed=self.format.gzip) as file:

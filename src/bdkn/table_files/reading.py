@@ -157,7 +157,7 @@ def as_pandas(table: Any, place: str = "the table") -> Any:
     converted = plain_columns(table, place)
     try:
         frame = converted.to_pandas(ignore_metadata=True)
-    except (KeyError, ValueError, OverflowError) as error:  # for example, an unknown time zone
+    except (KeyError, ValueError, OverflowError) as error:  # such as an unknown time zone
         raise InvalidParameterError(f"{place} cannot be made a data frame; it has {error}: drop that column") from error
     for name in converted.column_names:
         if converted.schema.field(name).type == "bool" and converted[name].null_count:

@@ -386,7 +386,7 @@ class Launch:
     def _launch(self, order: Buffer, first: int, until: int, length: int) -> None:
         self._lines["order"] = length * self._orders.starts[:-1]
         jobs = upload(self.device, self._lines.view(np.uint8))
-        self._kept = order, jobs  # until the programs have ended
+        self._kept = order, jobs  # must not be freed until the programs have ended
         tables, buffers = np.zeros(1, dtype=TABLES), {**self._buffers, "order": order, "jobs": jobs}
         for name in POINTERS:
             tables[name] = buffers[name].address

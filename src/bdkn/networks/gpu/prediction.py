@@ -50,7 +50,7 @@ def gpu_packing_of(spec: NetworkSpec) -> Packing:
 
 
 def can_predict(device: Device, spec: NetworkSpec, n_networks: int, n_rows: int) -> bool:
-    """Return whether the device can predict with these networks, and the rows are many enough to be worth it."""
+    """Return whether the device can predict with these networks and has enough rows to be faster than the CPU."""
     if 1.0 * n_networks * n_rows * spec.n_parameters < _MIN_PRODUCTS or len(spec.hidden) >= MAX_LAYERS:
         return False
     return _batch_size(gpu_packing_of(spec), device) is not None
