@@ -38,7 +38,7 @@ def frame():
 
 @pytest.fixture(scope="module")
 def model(frame):
-    return BDKNRegressor(**SMALL, n_folds=2, effort="fast", density="student-t").fit(*frame)
+    return BDKNRegressor(**SMALL, cv=2, effort="fast", density="student-t").fit(*frame)
 
 
 def test_held_out_rows_are_predicted_in_the_units_of_the_target(model, frame):

@@ -122,7 +122,7 @@ def small_tables(draw):
 def test_every_sample_is_in_one_leaf_to_which_its_inputs_lead(arguments):
     ranks, y, weights, *_ = arguments
     nodes, samples = grow(*arguments)
-    leaves = nodes[nodes[:, kernel.SPLIT] < 0]
+    leaves = nodes[nodes[:, kernel.FEATURE] < 0]
     np.testing.assert_array_equal(np.sort(samples), np.flatnonzero(weights))
     np.testing.assert_array_equal(leaves[:, kernel.START], np.append(0, leaves[:-1, kernel.STOP]))
     assert leaves[-1, kernel.STOP] == len(samples)
@@ -133,8 +133,8 @@ def test_every_sample_is_in_one_leaf_to_which_its_inputs_lead(arguments):
         assert np.ptp(y[rows]) == 0.0 or (np.ptp(ranks[rows], axis=0) == 0).all()
     for place, row in enumerate(samples):
         node = 0
-        while (feature := nodes[node, kernel.SPLIT]) >= 0:
-            below, above, right = nodes[node, [kernel.BELOW, kernel.ABOVE, kernel.RIGHT_CHILD]]
+        while (feature := nodes[node, kernel.FEATURE]) >= 0:
+            below, above, right = nodes[node, [kernel.BELOW, kernel.ABOVE, kernel.RIGHT]]
             assert ranks[row, feature] <= below or ranks[row, feature] >= above > below
             node = node + 1 if ranks[row, feature] <= below else right
         assert nodes[node, kernel.START] <= place < nodes[node, kernel.STOP]
@@ -148,7 +148,7 @@ def squared_error(y, weights):
 def test_no_split_reduces_the_squared_error_by_more(arguments):
     ranks, y, weights, _, seed = arguments
     nodes, samples = grow(ranks, y, weights, ranks.shape[1], seed)
-    for feature, below, _, _, start, stop in nodes[nodes[:, kernel.SPLIT] >= 0]:
+    for feature, below, _, _, start, stop in nodes[nodes[:, kernel.FEATURE] >= 0]:
         rows = samples[start:stop]
 
         def error(column, highest, rows=rows):

@@ -225,9 +225,9 @@ def change_text(changed: Content, chance: Random) -> None:
             text[:at],
             text[:at] + chance.choice('{}[]",:0e-Nn\\ \x00') + text[at:],
             text[:at] + text[at + 1 :],
-            text[:-1] + ', "fitted": {}}',
+            text[:-1] + ', "saved": {}}',
             "[" * deep + "]" * deep,
-            '{"model": "BDKNRegressor", "bdkn": "1", "parameters": {}, "fitted": {"model_": '
+            '{"model": "BDKNRegressor", "bdkn": "1", "saved": {"model_": '
             + '{"list": [' * deep + "]}" * deep + "}}",
             '{"a":' * deep + "1" + "}" * deep,
             text.replace("0.", "0" * deep + ".", 1),
@@ -266,7 +266,7 @@ def change_header(changed: Content, chance: Random) -> None:
 
 def change_parameters(changed: Content, chance: Random) -> None:
     """Change a parameter of the regressor."""
-    parameters = changed.document["parameters"]
+    parameters = changed.document.get("saved", {}).get("arguments", {}).get("parameters", {}).get("dict")
     if not isinstance(parameters, dict) or not parameters:
         return
     name = chance.choice(sorted(parameters))

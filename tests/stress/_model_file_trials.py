@@ -99,7 +99,7 @@ class Original:
         self.name = path.stem
         self.arrays, document = read(path)
         self.document = json.dumps(document)
-        self.n_columns = document["fitted"]["n_features_in_"]
+        self.n_columns = bdkn.load(path).n_features_in_
 
     @cached_property
     def X(self) -> Any:

@@ -330,7 +330,7 @@ def test_a_regressor_is_that_of_the_fused_engine_up_to_rounding(rows: Rows) -> N
 def test_no_forest_is_grown_that_is_not_needed(unneeded: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(density, "grow_forest", lambda *_, **__: pytest.fail("a forest is grown"))
     X = np.linspace(0.0, 1.0, 300)[:, None]
-    model = BDKNRegressor(n_members=2, cv=2, epochs=2, random_state=0, engine=emulated(), **unneeded)
+    model = BDKNRegressor(n_members=2, epochs=2, random_state=0, engine=emulated(), **unneeded)
     assert model.fit(X, X[:, 0] + np.arange(300) % 2).density_ is None
 
 

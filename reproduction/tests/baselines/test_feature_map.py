@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from bdkn.networks import ACTIVATIONS
-from bdkn.networks.mlp import activate
+from bdkn.networks.spec import activate
 from bdkn_paper.baselines.feature_map import FeatureMap
 
 RNG = np.random.default_rng(0)

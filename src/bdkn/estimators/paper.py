@@ -71,15 +71,16 @@ def fit_published(params: Any, X: Any, y: Any, sample_weight: Any, groups: Any) 
             f"target={params.target!r}, lower={params.lower}, upper={params.upper}: use another design, or none of them"
         )
     reader, rows = TrainingData.read(params, X, y, sample_weight, groups).encoded()
-    members, design, targets = train_on_all_rows(params, rows, combined=True)
+    members, design, targets, n_trained = train_on_all_rows(params, rows, combined=True)
     with stage("combine"):
         combination = published_combination(design.chunks(), CombinationOptions.of(params).prior_variance)
-    n_trained = NetworkSettings.of(params).size(len(rows)).n_members
     return FittedModel(reader, members, targets, combination, n_trained=n_trained)
 
 
-def train_on_all_rows(params: Any, rows: Rows, *, combined: bool) -> tuple[NetworkMembers, Design, TargetScaler]:
+def train_on_all_rows(params: Any, rows: Rows, *, combined: bool) -> tuple[NetworkMembers, Design, TargetScaler, int]:
     """Train every network on all rows; return those that did not diverge, their outputs, and the scale of targets.
+
+    The last one is the number of networks that were trained.
 
     A network diverged if a weight, or an output on any training row, is not finite, or its square is not.
     """
@@ -109,4 +110,4 @@ def train_on_all_rows(params: Any, rows: Rows, *, combined: bool) -> tuple[Netwo
     variances = None if own_variance else constant_variance(scores.mse)
     names = tuple(f"network {h + 1}" for h in finite)
     ensemble = NetworkEnsemble(names, design.networks, inputs, targets, variances)
-    return NetworkMembers.of(ensemble, scores, trained[finite]), design, targets
+    return NetworkMembers.of(ensemble, scores, trained[finite]), design, targets, H

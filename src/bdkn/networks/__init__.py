@@ -3,25 +3,19 @@
 from bdkn.networks.bins import PiecewiseLinear, n_binned_columns
 from bdkn.networks.engines import ENGINES, get_engine
 from bdkn.networks.job import SCHEDULES, Engine, EpochReport, Hook, Job, Task, Trained, TrainingConfig
-from bdkn.networks.mlp import (
+from bdkn.networks.mlp import EncodedNetworks, MixedNetworks, Networks, Predictor, initial_networks, join, with_encoding
+from bdkn.networks.objective import OBJECTIVES, Objective
+from bdkn.networks.settings import NetworkSettings
+from bdkn.networks.spec import (
     ACTIVATIONS,
     MEAN_VARIANCE,
     MIN_VARIANCE,
-    EncodedNetworks,
     Functions,
     Head,
     MeanVarianceHead,
-    MixedNetworks,
-    Networks,
     NetworkSpec,
-    Predictor,
-    initial_networks,
-    join,
     softplus,
-    with_encoding,
 )
-from bdkn.networks.objective import OBJECTIVES, Objective
-from bdkn.networks.settings import NetworkSettings
 
 __all__ = [
     "ACTIVATIONS",

@@ -19,7 +19,7 @@ from bdkn.kernels import dense as elementary
 from bdkn.kernels.code_cache import announce, compiled, inlined
 from bdkn.kernels.dense import main_height, padded, product
 from bdkn.networks.bins import NO_BINS, Bins
-from bdkn.networks.mlp import ACTIVATIONS, LEAK, MIN_VARIANCE, Layer, NetworkSpec
+from bdkn.networks.spec import ACTIVATIONS, LEAK, MIN_VARIANCE, Layer, NetworkSpec
 from bdkn.threads import run_on_threads
 
 f4 = np.float32

@@ -79,8 +79,9 @@ from bdkn.networks.job import (
     TrainingConfig,
     TrainingTable,
 )
-from bdkn.networks.mlp import ACTIVATIONS, MEAN_VARIANCE, MIN_VARIANCE, Networks, NetworkSpec, join
+from bdkn.networks.mlp import Networks, join
 from bdkn.networks.objective import OBJECTIVES, BetaNLL, GaussianNLL, SquaredError
+from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, MIN_VARIANCE, NetworkSpec
 from bdkn.typing import Array, Float32Array
 
 TRAINING_FIELDS = LAYER_FIELDS + 4

@@ -16,8 +16,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from bdkn.data.rows import Rows, RowSelection
 from bdkn.errors import InvalidParameterError, check_choice, check_number, require
-from bdkn.networks.mlp import Networks, NetworkSpec, Predictor, join
+from bdkn.networks.mlp import Networks, Predictor, join
 from bdkn.networks.objective import Objective, SquaredError, get_objective
+from bdkn.networks.spec import NetworkSpec
 from bdkn.typing import Array, BoolArray, Float32Array, IndexArray
 
 if TYPE_CHECKING:

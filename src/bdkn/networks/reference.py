@@ -27,8 +27,9 @@ from bdkn.networks.job import (
     group_jobs,
     train_in_groups,
 )
-from bdkn.networks.mlp import NUMPY, Layer, Networks, activate, initial_networks, slope
+from bdkn.networks.mlp import Networks, initial_networks
 from bdkn.networks.objective import Objective
+from bdkn.networks.spec import NUMPY, Layer, activate, slope
 from bdkn.typing import Array, Float32Array
 
 Layers = tuple[Layer, ...]

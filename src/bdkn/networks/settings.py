@@ -36,8 +36,9 @@ from bdkn.networks.job import (
     train_tasks,
     training_progress,
 )
-from bdkn.networks.mlp import NetworkSpec, with_encoding
+from bdkn.networks.mlp import with_encoding
 from bdkn.networks.objective import get_objective
+from bdkn.networks.spec import NetworkSpec
 from bdkn.stages import stage
 from bdkn.storage.fields import stored
 

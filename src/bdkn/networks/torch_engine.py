@@ -45,7 +45,7 @@ class TorchEngine:
     >>> from bdkn import BDKNRegressor, TorchEngine
     >>> X = np.linspace(0.0, 1.0, 40)[:, None]
     >>> engine = TorchEngine(device="cpu")
-    >>> model = BDKNRegressor(engine=engine, n_members=2, n_folds=2, epochs=2, random_state=0).fit(X, X[:, 0])
+    >>> model = BDKNRegressor(engine=engine, n_members=2, cv=2, epochs=2, random_state=0).fit(X, X[:, 0])
     >>> model.predict(X).shape
     (40,)
     """

@@ -42,18 +42,9 @@ from bdkn.networks.job import (
     group_jobs,
     train_in_groups,
 )
-from bdkn.networks.mlp import (
-    ACTIVATIONS,
-    MEAN_VARIANCE,
-    NUMPY,
-    Activation,
-    Networks,
-    NetworkSpec,
-    Predictor,
-    join,
-    torch_functions,
-)
+from bdkn.networks.mlp import Networks, Predictor, join
 from bdkn.networks.objective import Objective
+from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, NUMPY, Activation, NetworkSpec, torch_functions
 from bdkn.typing import Array, BoolArray, Float32Array, IndexArray
 
 CHUNK_ROWS = 4096

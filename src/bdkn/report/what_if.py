@@ -89,7 +89,8 @@ def as_json(value: Any) -> Any:
         return value
     low, high = (float(value.min()), float(value.max())) if value.size else (0.0, 0.0)
     if low >= -(2**31) and high < 2**31 and (value.dtype.kind in "biu" or bool((value == np.round(value)).all())):
-        value = value.astype(np.result_type(np.min_scalar_type(int(low)), np.min_scalar_type(int(high))))
+        kinds = (np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32)
+        value = value.astype(next(kind for kind in kinds if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max))
     code = value.dtype.str[1:]
     data = np.ascontiguousarray(value, dtype=f"<{code}").tobytes()
     return {_NAMES[code]: base64.b64encode(data).decode("ascii")}

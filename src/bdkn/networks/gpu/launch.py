@@ -28,8 +28,9 @@ from bdkn.networks.job import (
     TrainingTable,
     adam_factors,
 )
-from bdkn.networks.mlp import ACTIVATIONS, MEAN_VARIANCE, Networks, NetworkSpec, Predictor, join
+from bdkn.networks.mlp import Networks, Predictor, join
 from bdkn.networks.objective import BetaNLL, GaussianNLL, SquaredError
+from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, NetworkSpec
 from bdkn.threads import run_on_threads
 from bdkn.typing import Array, Float32Array, IndexArray
 

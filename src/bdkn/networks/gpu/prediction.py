@@ -10,7 +10,7 @@ import numpy as np
 from bdkn.networks.bins import Bins
 from bdkn.networks.compiled import Packing
 from bdkn.networks.gpu.cuda import PREDICT, Device, upload
-from bdkn.networks.mlp import ACTIVATIONS, Layer, NetworkSpec
+from bdkn.networks.spec import ACTIVATIONS, Layer, NetworkSpec
 from bdkn.typing import Float32Array, FloatArray
 
 MAX_LAYERS = 10
