@@ -84,15 +84,15 @@ def train_on_all_rows(params: Any, rows: Rows, *, combined: bool) -> tuple[Netwo
 
     A network diverged if a weight, or an output on any training row, is not finite, or its square is not.
     """
-    settings = NetworkSettings.of(params)
+    settings, clock = NetworkSettings.of(params), Clock.start(getattr(params, "time_limit", None) or np.inf)
     size = settings.size(len(rows))
     settings.check_memory(len(rows), rows.X.shape[1], n_members=size.n_members, fits=1, combined=combined)
-    clock = Clock.start(getattr(params, "time_limit", None) or np.inf)
     with stage("encode"):
-        inputs = Standardizer.fit(rows)
         targets = fit_targets(rows, IDENTITY, standardize_y=settings.training.standardize_y)
+        inputs = Standardizer.fit(rows)
         encoded = Rows(inputs.transform(rows.X), targets.transform(rows.y), rows.counts)
-    settings = within_limit(settings, encoded, clock, len(rows))
+    if getattr(params, "time_limit", None) is not None:
+        settings = within_limit(settings, encoded, clock, len(rows))
 
     H, own_variance = settings.size(len(rows)).n_members, settings.trains_variance(len(rows))
     trained = settings.train(encoded, seed_sequence(params.random_state).spawn(H), range(H))

@@ -229,13 +229,6 @@ class TrainingOptions:
     tol: float = 1e-4
     standardize_y: bool = True
 
-    def check_values(self) -> None:
-        """Raise unless all options have values that are allowed; the others are checked when jobs are made."""
-        check_number("warmup_epochs", self.warmup_epochs, low=0, whole=True)
-        check_number("validation_fraction", self.validation_fraction, low=0, high=0.9, strict=True)
-        check_flag("early_stopping", self.early_stopping)
-        check_flag("standardize_y", self.standardize_y)
-
 
 @dataclass(frozen=True, eq=False)
 class NetworkSettings:
@@ -257,7 +250,10 @@ class NetworkSettings:
         size = settings.size(1)
         check_number("n_members", size.n_members, low=1, whole=True)
         check_number("epochs", size.epochs, low=1, whole=True)
-        training.check_values()
+        check_number("warmup_epochs", training.warmup_epochs, low=0, whole=True)
+        check_number("validation_fraction", training.validation_fraction, low=0, high=0.9, strict=True)
+        check_flag("early_stopping", training.early_stopping)
+        check_flag("standardize_y", training.standardize_y)
         for width in size.hidden:
             check_number("each of hidden_layer_sizes", width, low=1, whole=True)
         for n_bins in size.n_bins:
