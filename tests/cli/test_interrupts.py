@@ -10,6 +10,15 @@ import pytest
 
 from bdkn.cli.terminal import Screen, errors_as_messages
 
+
+@pytest.fixture(autouse=True)
+def python_handles_interrupts():
+    """A process started in the background of a shell ignores SIGINT; the tests must not depend on it."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)
+
+
 FIT = ["fit", "flats.csv", "--target", "price", "--drop", "id", "--out", "model.bdkn", "--effort", "best"]
 
 
