@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_info
 
 from bdkn import BayesianStackingRegressor, CombinationOptions
 from bdkn.errors import InvalidParameterError
-from bdkn.estimators.defaults import default_estimators
+from bdkn.estimators.members import default_estimators
 
 LINES = [("line", LinearRegression()), ("ridge", Ridge(5.0))]
 

@@ -27,7 +27,7 @@ import bdkn.estimators.fitting
 from bdkn import BayesianStackingRegressor, BDKNRegressor, CombinationOptions, DeepEnsembleRegressor
 from bdkn.ensemble.estimators import predict_mean_std
 from bdkn.errors import DivergedError, DivergedMemberWarning, InvalidParameterError, ModelFileError
-from bdkn.estimators.defaults import default_estimators
+from bdkn.estimators.members import default_estimators
 from bdkn.inference import Forecast, combine
 
 

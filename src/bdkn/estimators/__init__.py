@@ -6,10 +6,9 @@ from bdkn.analysis.decisions import Order
 from bdkn.analysis.explanation import Explanation
 from bdkn.analysis.partial_dependence import PartialDependence
 from bdkn.estimators.base import ProbabilisticRegressor
-from bdkn.estimators.bdkn import BDKNRegressor
+from bdkn.estimators.bdkn import BayesianStackingRegressor, BDKNRegressor
 from bdkn.estimators.deep_ensemble import DeepEnsembleRegressor
 from bdkn.estimators.registry import REGRESSORS, load
-from bdkn.estimators.stacking import BayesianStackingRegressor
 from bdkn.model.support_report import SupportReport
 
 __all__ = [

@@ -27,11 +27,9 @@ from bdkn.ensemble.held_out import HeldOut
 from bdkn.ensemble.provenance import FitProvenance
 from bdkn.ensemble.selection import CombinationOptions
 from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_number, no_extrapolation_warnings, shown
-from bdkn.estimators.base import Table
-from bdkn.estimators.docs import with_inherited_docs
+from bdkn.estimators.base import NetworkRegressor, Table, with_inherited_docs
 from bdkn.estimators.fitting import combine, cross_fit_estimators, cross_fit_networks
-from bdkn.estimators.named_estimators import check_estimators, in_use, route_metadata, set_input_tags
-from bdkn.estimators.network_regressor import NetworkRegressor
+from bdkn.estimators.members import check_estimators, in_use, route_metadata, set_input_tags
 from bdkn.estimators.paper import fit_published
 from bdkn.inference import Combination, WeightPosterior
 from bdkn.inference.combination import student_t_covariance
@@ -1020,3 +1018,49 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         if isinstance(self.cv, str) and isinstance(self.members, list):
             new.members = self.members  # copies of fitted members would not be fitted
         return new
+
+
+@with_inherited_docs
+@dataclass(kw_only=True, eq=False, repr=False)
+class BayesianStackingRegressor(BDKNRegressor):
+    """Models of any kind, weighted by their posterior: ``BDKNRegressor`` with other defaults.
+
+    Every member is fitted to all folds but one and predicts the held-out fold. These predictions are the basis of a
+    Bayesian linear model, whose weights and noise are integrated out in closed form. Standard deviations of members
+    that have them enter the noise of a row, unless they are unrelated to the errors on held-out rows; the disagreement
+    of all members enters its uncertainty. By default members are "auto", fitted one after the other.
+
+    Parameters
+    ----------
+    <Parameters of BDKNRegressor>
+
+    Attributes
+    ----------
+    <Attributes of BDKNRegressor>
+
+    See Also
+    --------
+    BDKNRegressor : The same, with networks by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from sklearn.neighbors import KNeighborsRegressor
+    >>> from bdkn import BayesianStackingRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-2, 2, (200, 2))
+    >>> y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=200)
+    >>> members = [("forest", RandomForestRegressor(20)), ("near", KNeighborsRegressor())]
+    >>> model = BayesianStackingRegressor(members, random_state=0).fit(X, y)
+    >>> mean, std = model.predict(X[:3], return_std=True)
+    >>> mean.shape, std.shape
+    ((3,), (3,))
+    >>> model.drop_members("near").member_names_
+    ('forest',)
+    >>> bool(model.set_params(forest__n_estimators=10).fit(X, y).score(X, y) > 0.9)
+    True
+    """
+
+    members: str | Sequence[str] | list[Pair] = field(default="auto", kw_only=False)
+    n_jobs: int | None = None

@@ -12,9 +12,7 @@ from bdkn.data.folds import Splitting
 from bdkn.data.frames import as_frame
 from bdkn.data.training_data import TableReader, TrainingData, check_not_none, counted_rows, warn_of_extreme_targets
 from bdkn.errors import check_choice
-from bdkn.estimators.base import Table
-from bdkn.estimators.docs import with_inherited_docs
-from bdkn.estimators.network_regressor import NetworkRegressor
+from bdkn.estimators.base import NetworkRegressor, Table, with_inherited_docs
 from bdkn.estimators.paper import train_on_all_rows
 from bdkn.model.fitted import FittedEnsemble
 

@@ -38,8 +38,14 @@ from bdkn.ensemble.networks import NetworkMembers, network_members, on_device_of
 from bdkn.ensemble.provenance import FitProvenance
 from bdkn.ensemble.selection import CombinationOptions, finite_members
 from bdkn.errors import InvalidParameterError
-from bdkn.estimators.defaults import default_estimators, slowest_last
-from bdkn.estimators.named_estimators import check_refitted, fixed_member, in_use, route_parameters
+from bdkn.estimators.members import (
+    check_refitted,
+    default_estimators,
+    fixed_member,
+    in_use,
+    route_parameters,
+    slowest_last,
+)
 from bdkn.model.fitted import FittedModel
 from bdkn.model.target_choice import TargetSettings
 from bdkn.networks import NetworkSettings

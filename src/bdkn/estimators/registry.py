@@ -9,10 +9,9 @@ from importlib.metadata import version
 
 from bdkn.errors import ModelFileError
 from bdkn.estimators.base import ProbabilisticRegressor
-from bdkn.estimators.bdkn import BDKNRegressor
+from bdkn.estimators.bdkn import BayesianStackingRegressor, BDKNRegressor
 from bdkn.estimators.deep_ensemble import DeepEnsembleRegressor
 from bdkn.estimators.files import restore_model
-from bdkn.estimators.stacking import BayesianStackingRegressor
 from bdkn.storage.archive import Arrays, Document, read
 
 REGRESSORS: dict[str, type[ProbabilisticRegressor]] = {
