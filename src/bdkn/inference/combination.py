@@ -282,18 +282,29 @@ class Combination:
 
         u is the variance outside of the training rows. Where it is zero, the scale is the same to the last bit.
         """
+        return StudentT(*self.parameters(forecast, unit, shift))
+
+    def parameters(
+        self, forecast: Forecast, unit: float = 1.0, shift: float = 0.0
+    ) -> tuple[float, FloatArray, FloatArray]:
+        """Return degrees of freedom, centres (n,) and scales (n,) of ``predictive``."""
         loc, scale = self._location_scale(forecast)
         scale = unit * self._tails.scale * scale
         if forecast.outside is not None:
             scale = np.hypot(scale, unit * forecast.outside.std)
-        return StudentT(self._tails.df, shift + unit * loc, scale)
+        return self._tails.df, shift + unit * loc, scale
 
     def leave_one_out(self, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None) -> StudentT:
         """Return the predictive of each row given the others, of the rows the combination was fitted to."""
+        return StudentT(*self.leave_one_out_parameters(forecast, y, counts))
+
+    def leave_one_out_parameters(
+        self, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None
+    ) -> tuple[float | FloatArray, FloatArray, FloatArray]:
+        """Return degrees of freedom, centres (n,) and scales (n,) of ``leave_one_out``."""
         post, tails = self.posterior, self.tails
         df, loc, scale = leave_out(post, self._features(forecast), y, 1.0 / self._noise(forecast), counts)
-        own = tails == Tails(post.df, 1.0)
-        return StudentT(df, loc, scale) if own else StudentT(tails.df, loc, tails.scale * scale)
+        return (df, loc, scale) if tails == Tails(post.df, 1.0) else (tails.df, loc, tails.scale * scale)
 
     def variance(self, forecast: Forecast) -> dict[str, FloatArray]:
         """Return the predictive variance as its parts: noise, disagreement of the members, uncertain weights, outside.
