@@ -48,6 +48,20 @@ class Predictive(ABC):
 
     scale: FloatArray
 
+    @classmethod
+    def unchecked(cls, **parameters: Any) -> Self:
+        """Return the distributions with these fields, which are arrays of the library and not checked."""
+        dist = cls.__new__(cls)
+        dist.__dict__.update(parameters)
+        return dist
+
+    def _with(self, **changed: Any) -> Self:
+        """Return ``dataclasses.replace`` without checks."""
+        return self.unchecked(**{field.name: getattr(self, field.name) for field in fields(self)} | changed)
+
+    def _check(self) -> None:  # noqa: B027, not abstract: a family without such parameters has nothing to check
+        """Raise unless parameters that a user gives, or that ``affine`` computes, are valid."""
+
     @abstractmethod
     def __len__(self) -> int: ...
 
@@ -63,9 +77,15 @@ class Predictive(ABC):
     def var(self) -> FloatArray:
         """Return the variance of each row, infinite where it does not exist."""
 
-    @abstractmethod
     def affine(self, scale: float, shift: float) -> Self:
         """Return the distribution of ``scale * Y + shift``, for ``scale > 0``."""
+        moved = self._affine(*check_affine(scale, shift))
+        moved._check()  # parameters that overflow are refused
+        return moved
+
+    @abstractmethod
+    def _affine(self, scale: float, shift: float) -> Self:
+        """Return ``affine`` without checks."""
 
     @abstractmethod
     def _logpdf(self, y: FloatArray) -> FloatArray:
@@ -179,7 +199,7 @@ def check_draws(name: str, rows: int, size: int) -> None:
 
 
 def check_affine(scale: float, shift: float) -> tuple[float, float]:
-    """Return the factor and the shift of an affine map; raise unless they are finite, and the factor > 0."""
+    """Return factor and shift of an affine map; raise unless they are finite, and the factor is above zero."""
     check_number("scale", scale, low=0.0, strict=True)
     check_number("shift", shift, low=-float(np.finfo(np.float64).max))
     return float(scale), float(shift)

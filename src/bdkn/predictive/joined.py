@@ -77,8 +77,7 @@ class JoinedPredictive(Predictive):
         ends = self._of_rows(lambda dist: np.stack(dist.interval(coverage), axis=1), (2,))
         return ends[:, 0], ends[:, 1]
 
-    def affine(self, scale: float, shift: float) -> Self:
-        """Return the distribution of ``scale * Y + shift``, for ``scale > 0``."""
+    def _affine(self, scale: float, shift: float) -> Self:
         return type(self)([dist.affine(scale, shift) for dist in self.parts], self.part, self.row)
 
     def _of_rows(self, function: Callable[[Predictive], FloatArray], shape: tuple[int, ...] = ()) -> FloatArray:
