@@ -18,8 +18,8 @@ import numpy as np
 from bdkn.data.folds import N_FOLDS, FoldPlan
 from bdkn.data.rows import Rows
 from bdkn.data.sample import CHUNK_ROWS, Sample
-from bdkn.data.scaling import Standardizer, TargetScaler
-from bdkn.data.training_data import LARGEST_TARGET, TableReader, TrainingData, as_row_source, fit_targets
+from bdkn.data.scaling import Standardizer, TargetScaler, fit_targets
+from bdkn.data.training_data import LARGEST_TARGET, TableReader, TrainingData, as_row_source
 from bdkn.ensemble.chunks import (
     HeldOutStatistics,
     KnownInputs,
@@ -133,9 +133,10 @@ def cross_fit_networks(
     else:
         place: RowPlace = cluster_of(source, CHUNK_ROWS) or ThisMachine(source, CHUNK_ROWS)
         with stage("sample"):
-            data = TrainingData.of_sample(params, place.sample())
-    n_rows = len(data.splitting.used) if data.sample is None else data.sample.n
-    digest = data.splitting.digest(None if params.design == "hold-out" else params.cv) if source is None else "blocks"
+            some = place.sample()
+            data = TrainingData.read(params, some.rows.X, some.rows.y, some.rows.counts, sample=some)
+    n_rows = len(data.used) if data.sample is None else data.sample.n
+    digest = data.digest(None if params.design == "hold-out" else params.cv) if source is None else "blocks"
     reader, rows = data.encoded()
 
     # Members, and whether there is memory for them
@@ -160,10 +161,10 @@ def cross_fit_networks(
 
     # Which network is trained on which rows, within the time limit
     if data.sample is None:
-        plan_of = partial(FoldPlan.of, params, data.splitting)
+        plan_of = partial(FoldPlan.of, params, data)
     else:
         settings = settings.with_params(epochs=size.epochs)
-        plan_of = partial(FoldPlan.of_numbers, params, data.sample.units)
+        plan_of = partial(FoldPlan.of, params, data, units=data.sample.units)
     provenance = FitProvenance.of(params, encoded, digest) if former is None else former.joined(params, encoded, digest)
     plan = plan_of(provenance.entropy, range(first, size.n_members))
     if clock is not None:
@@ -214,7 +215,7 @@ def cross_fit_networks(
         first + len(plan.names),
         rows.X,
         plan.held_out,
-        data.splitting.sets if plan.held_out is None else data.sets_of(plan.held_out),
+        data.sets_of(plan.held_out),
         all_rows,
     )
 
@@ -297,11 +298,11 @@ def cross_fit_estimators(
         as_given=as_given,
         allow_nan=bool(as_given and params.__sklearn_tags__().input_tags.allow_nan),
     )
-    given, pairs, digest = data.splitting.rows, in_use(params.members), data.splitting.digest()
+    given, pairs, digest = data.rows, in_use(params.members), data.digest()
     if former is None:
         provenance = FitProvenance.of(params, given, digest)
         routed = route_parameters(params, pairs, given.counts, groups, metadata)
-        folds = make_folds(params, data.splitting, routed, provenance.seed)
+        folds = make_folds(params, data, routed, provenance.seed)
     else:
         provenance = former.joined(params, given, digest)
         pairs = [pair for pair in pairs if pair[0] not in dict(former.estimators.candidates)]
@@ -318,7 +319,7 @@ def cross_fit_estimators(
         pairs = slowest_last(candidates) if clock.seconds < inf else candidates
         routed = route_parameters(params, pairs, given.counts, groups, metadata)
     if len(rows) < len(given):
-        routed = take_parameters(routed, data.splitting.used, len(given))
+        routed = take_parameters(routed, data.used, len(given))
 
     # Link and scale of the targets
     if former is None:
