@@ -28,8 +28,8 @@ from bdkn.ensemble.provenance import FitProvenance
 from bdkn.ensemble.selection import CombinationOptions
 from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_number, no_extrapolation_warnings, shown
 from bdkn.estimators.base import NetworkRegressor, Table, with_inherited_docs
-from bdkn.estimators.fitting import combine, cross_fit_estimators, cross_fit_networks
-from bdkn.estimators.members import check_estimators, in_use, route_metadata, set_input_tags
+from bdkn.estimators.fitting import combine, cross_fit_networks
+from bdkn.estimators.members import accepted_inputs, check_estimators, cross_fit_estimators, in_use, route_metadata
 from bdkn.estimators.paper import fit_published
 from bdkn.inference import Combination, WeightPosterior
 from bdkn.inference.combination import student_t_covariance
@@ -1011,7 +1011,9 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        return set_input_tags(tags, in_use(self.members)) if isinstance(self.members, list) else tags
+        if isinstance(self.members, list):
+            tags.input_tags.allow_nan, tags.input_tags.sparse = accepted_inputs(in_use(self.members))
+        return tags
 
     def __sklearn_clone__(self) -> Self:
         new: Self = super().__sklearn_clone__()
