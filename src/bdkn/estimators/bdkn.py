@@ -36,8 +36,8 @@ from bdkn.errors import (
     shown,
 )
 from bdkn.estimators.base import ProbabilisticRegressor, Table, on_engine, with_inherited_docs
-from bdkn.estimators.fitting import combine, cross_fit_estimators, cross_fit_networks
-from bdkn.estimators.members import check_estimators, in_use, route_metadata, set_input_tags
+from bdkn.estimators.fitting import combine, cross_fit_networks
+from bdkn.estimators.members import accepted_inputs, check_estimators, cross_fit_estimators, in_use, route_metadata
 from bdkn.estimators.paper import fit_published
 from bdkn.estimators.parameters import COMBINED, NETWORKS
 from bdkn.inference import Combination, WeightPosterior
@@ -1039,7 +1039,9 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        return set_input_tags(tags, in_use(self.members)) if isinstance(self.members, list) else tags
+        if isinstance(self.members, list):
+            tags.input_tags.allow_nan, tags.input_tags.sparse = accepted_inputs(in_use(self.members))
+        return tags
 
     def __sklearn_clone__(self) -> Self:
         new: Self = super().__sklearn_clone__()
