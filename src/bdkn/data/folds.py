@@ -15,7 +15,7 @@ from sklearn.model_selection._split import GroupsConsumerMixin
 
 from bdkn.data.rows import Rows, RowSelection, RowsWithout
 from bdkn.data.sample import MemberFolds, Numbers, fold_of, group_numbers
-from bdkn.errors import InvalidParameterError, check_choice, check_number, shown
+from bdkn.errors import InvalidParameterError, check_number
 from bdkn.storage.fields import Entropy, Number, integers, must, sizes, stored
 from bdkn.typing import IndexArray
 
@@ -256,10 +256,6 @@ class Splitting:
             fold_of[left_out] = fold
         return replace(self, sets=np.unique(fold_of, return_inverse=True)[1])
 
-    def sets_of(self, numbers: IndexArray | None) -> IndexArray | None:
-        """Return the numbers of the sets of some of the rows that are used (None: of all)."""
-        return self.sets if self.sets is None or numbers is None else self.sets[numbers]
-
     def used_rows(self) -> Rows:
         """Return the rows that are used, of a table of any kind."""
         return self.rows if len(self.used) == len(self.rows) else self.rows[self.used]
@@ -295,20 +291,6 @@ def _shuffles_rows(cv: Any) -> bool:
     if isinstance(cv, KFold | StratifiedKFold):
         return bool(cv.shuffle)
     return isinstance(cv, ShuffleSplit | ShuffledRows)
-
-
-def check_design(design: str, cv: Any) -> None:
-    """Raise unless ``cv`` is a value that the design allows."""
-    check_choice("design", design, DESIGNS)
-    if design == "hold-out" and cv is not None:
-        check_number("cv, the fraction of the rows that design='hold-out' holds out,", cv, low=0, high=0.9, strict=True)
-    elif design == "cross-fit":
-        if isinstance(cv, str | bytes) or (isinstance(cv, np.ndarray) and cv.ndim == 0):
-            raise InvalidParameterError(
-                f"cv must be a number, a splitter or pairs of lists of row numbers; got {shown(cv)}"
-            )
-        if is_fold_count(cv):
-            check_number("cv", cv, low=2, whole=True)
 
 
 Seeds = Sequence[np.random.SeedSequence]
