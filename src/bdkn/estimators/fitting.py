@@ -23,11 +23,9 @@ from bdkn.ensemble.chunks import (
     HeldOutStatistics,
     KnownInputs,
     RowEncoding,
-    RowPlace,
     Summary,
-    ThisMachine,
 )
-from bdkn.ensemble.cluster import cluster_of
+from bdkn.ensemble.cluster import place_of
 from bdkn.ensemble.cross_fitting import Candidates, FoldNetworks, fold_networks, predict_held_out, train_folds
 from bdkn.ensemble.estimators import EstimatorMembers
 from bdkn.ensemble.held_out import HeldOut
@@ -120,7 +118,7 @@ def cross_fit_networks(
         if params.design == "cross-fit" and params.cv is not None:
             data = data.by_cv(params.cv)
     else:
-        place: RowPlace = cluster_of(source, CHUNK_ROWS) or ThisMachine(source, CHUNK_ROWS)
+        place = files.enter_context(place_of(source, CHUNK_ROWS))
         with stage("sample"):
             some = place.sample()
             data = TrainingData.read(params, some.rows.X, some.rows.y, some.rows.counts, sample=some)
@@ -170,15 +168,14 @@ def cross_fit_networks(
         _check_trains_on_chunks(settings)
         encoding = RowEncoding(reader.encoder, reader.n_columns, inputs, targets, encoded.X.shape[1])
         with stage("write chunks"):
-            known_inputs = KnownInputs(data.sample.numbers, rows.X)
-            chunks = files.enter_context(place.chunks(data.sample, encoding, known_inputs))
-        passes = len(plan.names) * len(chunks) * size.epochs
+            place.write(data.sample, encoding, KnownInputs(data.sample.numbers, rows.X))
+        passes = len(plan.names) * place.n_chunks * size.epochs
         with stage("train"), _bar(passes) if params.verbose else nullcontext() as on_pass:
-            trained = chunks.train(settings, encoded, plan, data.sample.total / n_rows, on_pass)
+            trained = place.train(settings, encoded, plan, data.sample.total / n_rows, on_pass)
         networks = fold_networks(trained, plan, own_variance=own_variance)
 
         def all_rows(model: FittedModel) -> HeldOutStatistics:
-            return chunks.statistics(_summary(model, networks, plan))
+            return place.statistics(_summary(model, networks, plan))
 
     # Predictions for held-out rows, and the variance that is used for each member
     with on_device_of(params.engine):
