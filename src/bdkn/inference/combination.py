@@ -375,7 +375,7 @@ class Combination:
         member's fits there. Fits chosen for each member at random have a mean squared error that exceeds that of their
         means by Σₕ βₕ² fold_varianceₕ. The scale is reduced by the average share of that in its square.
         """
-        scale = self.tails.scale * self.location_scale(forecast)[1]
+        scale = self.tails.scale * self._location_scale(forecast)[1]
         with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 where the posterior is certain
             saved = np.nan_to_num(fold_variance @ self.weights**2 / scale**2, posinf=_MOST_SAVED)
         share = float(np.average(np.minimum(saved, _MOST_SAVED), weights=counts))
@@ -402,25 +402,37 @@ class Combination:
 
         u is the variance outside of the training rows. Where it is zero, the scale is the same to the last bit.
         """
-        loc, scale = self.location_scale(forecast)
+        df, loc, scale = self.parameters(forecast, unit, shift)
+        return StudentT.unchecked(np.broadcast_to(df, loc.shape), loc, scale)
+
+    def parameters(
+        self, forecast: Forecast, unit: float = 1.0, shift: float = 0.0
+    ) -> tuple[float, FloatArray, FloatArray]:
+        """Return degrees of freedom, centres (n,) and scales (n,) of ``predictive``."""
+        loc, scale = self._location_scale(forecast)
         scale = unit * (self.averaging * self.tails.scale) * scale
         if forecast.outside is not None:
             scale = np.hypot(scale, unit * np.sqrt(forecast.outside.variance))
-        df = np.broadcast_to(self.tails.df, loc.shape)
-        return StudentT.unchecked(df=df, loc=shift + unit * loc, scale=scale)
+        return self.tails.df, shift + unit * loc, scale
 
-    def location_scale(self, forecast: Forecast) -> tuple[FloatArray, FloatArray]:
-        """Return centres (n,) and scales (n,) under the posterior's own tails, without the variance outside."""
+    def _location_scale(self, forecast: Forecast) -> tuple[FloatArray, FloatArray]:
+        """Return centres and scales under the posterior's own tails, without the variance outside."""
         post = self.posterior
         return location_scale(post.root, post.mean, self._features(forecast), self._noise(forecast), post.b / post.a)
 
     def leave_one_out(self, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None) -> StudentT:
         """Return the predictive of each row given the others, of the rows the combination was fitted to."""
+        df, loc, scale = self.leave_one_out_parameters(forecast, y, counts)
+        return StudentT.unchecked(np.broadcast_to(df, loc.shape), loc, scale)
+
+    def leave_one_out_parameters(
+        self, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None
+    ) -> tuple[float | FloatArray, FloatArray, FloatArray]:
+        """Return degrees of freedom, centres (n,) and scales (n,) of ``leave_one_out``."""
         post, tails = self.posterior, self.tails
         df, loc, scale = leave_out(post, self._features(forecast), y, 1.0 / self._noise(forecast), counts)
-        if (tails.df, tails.scale) != (2.0 * post.a, 1.0):
-            df, scale = tails.df, tails.scale * scale
-        return StudentT.unchecked(df=np.broadcast_to(df, loc.shape), loc=loc, scale=scale)
+        is_own = (tails.df, tails.scale) == (2.0 * post.a, 1.0)
+        return (df, loc, scale) if is_own else (tails.df, loc, tails.scale * scale)
 
     def variance(self, forecast: Forecast) -> dict[str, FloatArray]:
         """Return the predictive variance as its parts: noise, disagreement of the members, uncertain weights, outside.
@@ -471,7 +483,7 @@ class Combination:
         β, σ2 = post.draw(size, generator)
         noise = np.sqrt(np.outer(self._noise(forecast), σ2)) * generator.standard_normal((len(forecast), size))
         drawn: FloatArray = self._features(forecast) @ β.T + noise
-        loc, scale = (part[:, None] for part in self.location_scale(forecast))
+        loc, scale = (part[:, None] for part in self._location_scale(forecast))
         if forecast.outside is not None and forecast.outside.variance.any():
             # σ as a factor of its scale √(bₙ/aₙ), also if bₙ is zero
             relative = σ2 * post.a / post.b if post.b > 0.0 else post.a / generator.standard_gamma(post.a, len(σ2))

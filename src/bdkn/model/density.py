@@ -124,7 +124,8 @@ class NeighbourDensity:
             self.weigh(parts, inside[rows], (out[0][rows], out[1][rows], out[2][rows], out[3][rows]))
 
         run_on_threads(compute, row_slices(len(student), THREAD_ROWS))
-        return _mixture(student.df, student.loc, student.scale * (1.0 - inside * (1.0 - self.narrowing)), out)
+        scale = student.scale * (1.0 - inside * (1.0 - self.narrowing))
+        return StudentTMixture.unchecked(student.df, student.loc, scale, *out)
 
     def empty(self, n: int) -> MixtureArrays:
         """Return the arrays of the mixtures of n rows, to be written by ``weigh``."""
@@ -400,7 +401,7 @@ def is_better(density: NeighbourDensity, rows: ScoredRows, n_jobs: int | None) -
     if not mean - price > _CLEARLY * error:
         return False
     some = rows.spaced(_MOST_CRPS)
-    own = StudentT.unchecked(df=some.df, loc=some.loc, scale=some.scale)._crps(some.y[:, None])[:, 0]
+    own = StudentT.unchecked(some.df, some.loc, some.scale)._crps(some.y[:, None])[:, 0]
     mean, error = some.mean_and_error(some.on_threads(lambda part: crps(density, part), n_jobs) - own)
     return mean <= _BY_CHANCE * error
 
@@ -416,10 +417,6 @@ def log_scores(density: NeighbourDensity, rows: ScoredRows) -> FloatArray:
 
 def crps(density: NeighbourDensity, rows: ScoredRows) -> FloatArray:
     """Return the CRPS of the mixture at each target."""
-    mixture = _mixture(rows.df, rows.loc, density.narrowing * rows.scale, density.weigh(rows.parts))
+    scale = density.narrowing * rows.scale
+    mixture = StudentTMixture.unchecked(rows.df, rows.loc, scale, *density.weigh(rows.parts))
     return mixture._crps(rows.y[:, None])[:, 0]
-
-
-def _mixture(df: FloatArray, loc: FloatArray, scale: FloatArray, arrays: MixtureArrays) -> StudentTMixture:
-    kept, position, width, mass = arrays
-    return StudentTMixture.unchecked(df=df, loc=loc, scale=scale, kept=kept, position=position, width=width, mass=mass)

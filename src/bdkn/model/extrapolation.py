@@ -393,7 +393,7 @@ class Widening:
     def fit(cls, X: Any, numbers: IndexArray | None, held_out: HeldOut, combination: Combination) -> Widening:
         """Return the widening for members whose held-out predictions are of the rows ``numbers`` of X (None: all)."""
         support = Support.fit(X)
-        predictions, _ = combination.location_scale(held_out.forecast())
+        _, predictions, _ = combination.parameters(held_out.forecast())
         slopes = _slopes(support, X, np.arange(X.shape[0]) if numbers is None else numbers, predictions)
         return cls(support, slopes, 0.0, 0.0).for_members(held_out, combination)
 

@@ -190,7 +190,7 @@ class FittedModel:
 
     def centers(self, X: Any) -> FloatArray:
         """Return numbers in the order of the predicted means, or nearly so, at the price of a Student-t."""
-        return self.combination.location_scale(self.forecast(X))[0]
+        return self.combination.predictive(self.forecast(X)).loc
 
     def support(self, X: Any) -> SupportReport:
         """Return how far checked rows are from the training rows."""
@@ -357,7 +357,7 @@ class CombinedPrediction(Prediction):
             if model.density is None:
                 found = model.combination.predictive(self.forecast, targets.scale, targets.mean)
                 return targets.restore(found)
-            return targets.restore(self._scaled[1]._affine(targets.scale, targets.mean))
+            return targets.restore(self._scaled[1].affine(targets.scale, targets.mean))
 
     @lazy
     def _scaled(self) -> tuple[StudentT, StudentT | StudentTMixture]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,14 +21,13 @@ Components = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 """Weights, degrees of freedom (infinite for a Gaussian), centres and scales (n, k) of components."""
 
 
-@dataclass(frozen=True, eq=False)
 class Predictive(ABC):
     """Base class of predicted distributions, one for each of n rows.
 
-    Every field of a subclass is an array with one entry or row per prediction. In all methods ``y`` may be a number,
-    one value per row ``(n,)``, or several values per row ``(n, k)``; the result has the shape of ``y``, or ``(n,)`` for
-    a number. A row of scale zero is a point mass: its ``cdf`` is a step, its ``ppf`` the point, its ``logpdf`` infinite
-    at the point and minus infinity elsewhere, its ``crps`` the absolute error.
+    A subclass is a frozen dataclass, each field of which is an array with one entry or row per prediction. In all
+    methods ``y`` may be a number, one value per row ``(n,)``, or several values per row ``(n, k)``; the result has the
+    shape of ``y``, or ``(n,)`` for a number. A row of scale zero is a point mass: its ``cdf`` is a step, its ``ppf``
+    the point, its ``logpdf`` infinite at the point and minus infinity elsewhere, its ``crps`` the absolute error.
 
     ``bdkn.testing.check_predictive`` checks a class of your own.
 
@@ -47,17 +45,18 @@ class Predictive(ABC):
     """
 
     scale: FloatArray
+    __match_args__: ClassVar[tuple[str, ...]]
 
     @classmethod
-    def unchecked(cls, **parameters: Any) -> Self:
-        """Return the distributions with these fields, which are arrays of the library and not checked."""
+    def unchecked(cls, *parameters: Any) -> Self:
+        """Return the distributions with these parameters of the class, arrays of the library, without checks."""
         dist = cls.__new__(cls)
-        dist.__dict__.update(parameters)
+        dist.__dict__.update(zip(cls.__match_args__, parameters, strict=True))
         return dist
 
     def _with(self, **changed: Any) -> Self:
         """Return ``dataclasses.replace`` without checks."""
-        return self.unchecked(**{field.name: getattr(self, field.name) for field in fields(self)} | changed)
+        return self.unchecked(*[changed.get(name, getattr(self, name)) for name in self.__match_args__])
 
     def _check(self) -> None:  # noqa: B027, not abstract: a family without such parameters has nothing to check
         """Raise unless parameters that a user gives, or that ``affine`` computes, are valid."""
@@ -67,7 +66,7 @@ class Predictive(ABC):
 
     def __getitem__(self, rows: Index) -> Self:
         index = [rows] if isinstance(rows, (int, np.integer)) else rows
-        return replace(self, **{field.name: getattr(self, field.name)[index] for field in fields(self)})
+        return type(self)(*[getattr(self, name)[index] for name in self.__match_args__])
 
     @abstractmethod
     def mean(self) -> FloatArray:

@@ -308,7 +308,7 @@ class StudentTMixture(Predictive):
 
     def student_t(self) -> StudentT:
         """Return the Student-t among the components."""
-        return StudentT.unchecked(df=self.df, loc=self.loc, scale=self.scale)
+        return StudentT.unchecked(self.df, self.loc, self.scale)
 
     def mean(self) -> FloatArray:
         """Return the mean of the mixture."""

@@ -155,7 +155,7 @@ class Transformed(Predictive):
     def _affine(self, scale: float, shift: float) -> Self:
         return type(self)(self.base, self.link, scale * self.unit, scale * self.shift + shift)
 
-    @lazy  # type: ignore[misc]
+    @lazy
     def scale(self) -> FloatArray:
         """The scale of the base times the slope of g⁻¹ at the median."""
         width = self.base.scale if self.base.scale.ndim == 1 else self.base.scale.max(axis=1)
