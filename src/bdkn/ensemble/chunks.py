@@ -36,11 +36,11 @@ from bdkn.data.sample import (
     merged_in_tree,
 )
 from bdkn.data.scaling import Standardizer, TargetScaler
-from bdkn.ensemble.cross_fitting import FoldNetworks, predict_held_out
+from bdkn.ensemble.networks import predict_held_out
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import Forecast, Statistics
 from bdkn.inference.combination import features
-from bdkn.networks import NetworkSettings, PiecewiseLinear, Trained, with_encoding
+from bdkn.networks import NetworkSettings, PiecewiseLinear, Predictor, Trained, with_encoding
 from bdkn.networks.job import Job, TrainingConfig
 from bdkn.storage.fields import NonNegative, stored
 from bdkn.typing import Array, FloatArray, IndexArray
@@ -130,7 +130,7 @@ class Summary:
 
     names: tuple[str, ...]
     members: tuple[int, ...]
-    networks: FoldNetworks
+    networks: Predictor
     plan: FoldPlan
     tempering: float
     constant: FloatArray | None
@@ -311,7 +311,7 @@ def train_on_chunks(
     mean_count: float,
     on_pass: OnPass | None = None,
 ) -> Trained:
-    """Train the networks of a plan; return them in the order of a ``FoldGrid``.
+    """Train the networks of a plan; return them fold by fold.
 
     Parameters
     ----------
@@ -346,7 +346,7 @@ def beginning(
 
 
 def in_grid_order(members: Sequence[Trained]) -> Trained:
-    """Return the networks of members, each given fold by fold, in the order of a ``FoldGrid``."""
+    """Return the networks of members, each given fold by fold, fold by fold."""
     order = np.arange(len(members) * len(members[0].best_epochs)).reshape(len(members), -1).T.ravel()
     return Trained.join(members)[order]
 
@@ -526,7 +526,7 @@ class KeptChunks(AbstractContextManager["KeptChunks"], Protocol):
     def train(
         self, settings: NetworkSettings, sample: Rows, plan: FoldPlan, mean_count: float, on_pass: OnPass | None
     ) -> Trained:
-        """Return the networks of a plan, trained on all chunks, in the order of a ``FoldGrid``."""
+        """Return the networks of a plan, trained on all chunks, fold by fold."""
 
     def statistics(self, summary: Summary) -> HeldOutStatistics:
         """Return the statistics of all held-out rows."""
