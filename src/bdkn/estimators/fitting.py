@@ -23,11 +23,9 @@ from bdkn.ensemble.chunks import (
     HeldOutStatistics,
     KnownInputs,
     RowEncoding,
-    RowPlace,
     Summary,
-    ThisMachine,
 )
-from bdkn.ensemble.cluster import cluster_of
+from bdkn.ensemble.cluster import place_of
 from bdkn.ensemble.estimators import EstimatorMembers
 from bdkn.ensemble.held_out import HeldOut
 from bdkn.ensemble.networks import Candidates, NetworkMembers, fit_linear, needs_linear, numbers_of, on_device_of
@@ -117,7 +115,7 @@ def cross_fit_networks(
         if params.design == "cross-fit" and params.cv is not None:
             data = data.by_cv(params.cv)
     else:
-        place: RowPlace = cluster_of(source, CHUNK_ROWS) or ThisMachine(source, CHUNK_ROWS)
+        place = files.enter_context(place_of(source, CHUNK_ROWS))
         with stage("sample"):
             data = TrainingData.of_sample(params, place.sample())
     n_rows = len(data.splitting.used) if data.sample is None else data.sample.n
@@ -166,18 +164,17 @@ def cross_fit_networks(
         _check_trains_on_chunks(settings)
         encoding = RowEncoding(reader.encoder, reader.n_columns, inputs, targets, encoded.X.shape[1])
         with stage("write chunks"):
-            known_inputs = KnownInputs(data.sample.numbers, rows.X)
-            chunks = files.enter_context(place.chunks(data.sample, encoding, known_inputs))
-        passes = len(plan.names) * len(chunks) * size.epochs
+            place.write(data.sample, encoding, KnownInputs(data.sample.numbers, rows.X))
+        passes = len(plan.names) * place.n_chunks * size.epochs
         with stage("train"), _bar(passes) if params.verbose else nullcontext() as on_pass:
-            trained = chunks.train(settings, encoded, plan, data.sample.total / n_rows, on_pass)
+            trained = place.train(settings, encoded, plan, data.sample.total / n_rows, on_pass)
 
         def all_rows(model: FittedModel) -> HeldOutStatistics:
             names, ensemble, H = model.members.names, model.networks.ensemble, len(plan.names)
             members = tuple(plan.names.index(name) for name in names)
             networks = trained.networks[numbers_of(members, H, len(trained.networks) // H - plan.refit)]
             tempering, slopes = model.combination.tempering, model.targets.log_derivative
-            return chunks.statistics(Summary(names, members, networks, plan, tempering, ensemble.variances, slopes))
+            return place.statistics(Summary(names, members, networks, plan, tempering, ensemble.variances, slopes))
 
     # Predictions for held-out rows, and the variance that is used for each member
     with on_device_of(params.engine):
