@@ -83,7 +83,9 @@ def members(X: np.ndarray, y: np.ndarray, new: np.ndarray, n_bins: int) -> dict[
     settings = NetworkSettings.of(model)
     inputs = Standardizer.fit(Rows(X, y))
     rows = Rows(inputs.transform(X), TargetScaler.fit(y).transform(y))
-    plan = FoldPlan.of(model, Splitting.plain(rows), 1000 + n_bins, range(settings.size(len(y)).n_members))
+    plan = FoldPlan.of(
+        model, Splitting(rows, np.arange(len(rows))), 1000 + n_bins, range(settings.size(len(y)).n_members)
+    )
     began = time.process_time()
     networks = settings.train(rows, plan.seeds, plan.members, plan.rows).networks
     took = time.process_time() - began

@@ -17,8 +17,8 @@ import numpy as np
 from bdkn.data.folds import N_FOLDS, FoldPlan
 from bdkn.data.rows import Rows
 from bdkn.data.sample import CHUNK_ROWS, Sample
-from bdkn.data.scaling import Standardizer, TargetScaler
-from bdkn.data.training_data import LARGEST_TARGET, TableReader, TrainingData, as_row_source, fit_targets
+from bdkn.data.scaling import Standardizer, TargetScaler, fit_targets
+from bdkn.data.training_data import LARGEST_TARGET, TableReader, TrainingData, as_row_source
 from bdkn.ensemble.chunks import (
     HeldOutStatistics,
     KnownInputs,
@@ -47,8 +47,8 @@ class CrossFit:
     """Cross-fitted members and their held-out predictions, before they are selected and combined.
 
     ``finite`` are the numbers of the members that did not diverge. ``X`` is the table of the rows in memory as members
-    see it; ``numbers`` are those of its rows that are held out (None: all), ``sets`` those of the sets of held-out rows
-    that belong together (None: each row is one). ``all_rows`` returns the statistics of all held-out rows for a model,
+    see it; ``numbers`` are those of its rows that are held out (None: all), ``sets`` those of the sets of its rows that
+    belong together (None: each row is one). ``all_rows`` returns the statistics of all held-out rows for a model,
     where not all rows are in memory.
     """
 
@@ -81,7 +81,8 @@ def combine(found: CrossFit, params: Any) -> FittedModel:
     )
     model = model.with_extrapolation(found.X, found.numbers)
     if params.density == "auto" and params.design == "cross-fit":
-        model = model.with_density(found.X, found.numbers, found.sets, params.n_jobs)
+        sets = found.sets if found.sets is None or found.numbers is None else found.sets[found.numbers]
+        model = model.with_density(found.X, found.numbers, sets, params.n_jobs)
     if found.all_rows is not None:
         with stage("predict held-out rows"):
             model = model.with_all_rows(found.all_rows(model), options.prior_variance)
@@ -117,9 +118,10 @@ def cross_fit_networks(
     else:
         place = files.enter_context(place_of(source, CHUNK_ROWS))
         with stage("sample"):
-            data = TrainingData.of_sample(params, place.sample())
-    n_rows = len(data.splitting.used) if data.sample is None else data.sample.n
-    digest = data.splitting.digest(None if params.design == "hold-out" else params.cv) if source is None else "blocks"
+            some = place.sample()
+            data = TrainingData.read(params, some.rows.X, some.rows.y, some.rows.counts, sample=some)
+    n_rows = len(data.used) if data.sample is None else data.sample.n
+    digest = data.digest(None if params.design == "hold-out" else params.cv) if source is None else "blocks"
     reader, rows = data.encoded()
 
     # Members, and whether there is memory for them
@@ -144,10 +146,10 @@ def cross_fit_networks(
 
     # Which network is trained on which rows, within the time limit
     if data.sample is None:
-        plan_of = partial(FoldPlan.of, params, data.splitting)
+        plan_of = partial(FoldPlan.of, params, data)
     else:
         settings = settings.with_params(epochs=size.epochs)
-        plan_of = partial(FoldPlan.of_numbers, params, data.sample.units)
+        plan_of = partial(FoldPlan.of, params, data, units=data.sample.units)
     provenance = FitProvenance.of(params, encoded, digest) if former is None else former.joined(params, encoded, digest)
     plan = plan_of(provenance.entropy, range(first, size.n_members))
     if clock is not None:
@@ -201,7 +203,7 @@ def cross_fit_networks(
         first + len(plan.names),
         rows.X,
         plan.held_out,
-        data.splitting.sets if plan.held_out is None else data.sets_of(plan.held_out),
+        data.sets,
         all_rows,
     )
 

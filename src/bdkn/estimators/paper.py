@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from bdkn.data.rows import Rows
-from bdkn.data.scaling import Standardizer, TargetScaler
-from bdkn.data.training_data import TrainingData, as_row_source, fit_targets
+from bdkn.data.scaling import Standardizer, TargetScaler, fit_targets
+from bdkn.data.training_data import TrainingData, as_row_source
 from bdkn.ensemble.held_out import MemberScores, constant_variance
 from bdkn.ensemble.networks import Design, NetworkEnsemble, NetworkMembers, members_of, on_device_of
 from bdkn.ensemble.provenance import seed_sequence
