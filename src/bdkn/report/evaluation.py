@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import stats
 
 from bdkn.analysis.inspection import held_out_targets, n_prototypes
 from bdkn.analysis.tables import RawColumn, TableView
-from bdkn.arrays import read_numbers
 from bdkn.estimators import SupportReport
 from bdkn.lazy import lazy
 from bdkn.predictive import Gaussian, Predictive
@@ -41,26 +40,6 @@ _MOST_VALUES = 6
 
 _LEAST_ROWS = 5
 """Minimum number of rows of a range or a value."""
-
-
-class ConstantGaussian:
-    """Regressor that predicts the same Gaussian for every row: mean and standard deviation of the training targets."""
-
-    mean_: float
-    std_: float
-
-    def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Compute the mean and the standard deviation of ``y``; ``X`` is ignored."""
-        targets = read_numbers("y", y)
-        self.mean_, self.std_ = float(targets.mean()), float(targets.std())
-        return self
-
-    def predict_dist(self, X: Any) -> Gaussian:
-        """Return the same Gaussian for each row of ``X``."""
-        return Gaussian(np.full(len(X), self.mean_), self.std_)
-
-    def __repr__(self) -> str:
-        return "ConstantGaussian()"
 
 
 @dataclass(frozen=True, eq=False)
