@@ -17,7 +17,7 @@ from sklearn.model_selection._split import GroupsConsumerMixin
 from bdkn.data.repeated_rows import find_repeated_rows
 from bdkn.data.rows import Rows, RowSelection, RowsWithout, missing_labels
 from bdkn.data.sample import MemberFolds, Numbers, fold_of, group_numbers
-from bdkn.errors import InvalidParameterError, RepeatedRowsWarning, check_choice, check_number, shown, warn_user
+from bdkn.errors import InvalidParameterError, RepeatedRowsWarning, check_number, shown, warn_user
 from bdkn.storage.fields import Entropy, Number, integers, must, sizes, stored
 from bdkn.typing import IndexArray
 
@@ -362,25 +362,6 @@ def _shuffles_rows(cv: Any) -> bool:
 
 def _is_row_numbers(cv: Any) -> bool:
     return isinstance(cv, Iterable) and not isinstance(cv, str)
-
-
-def check_design(design: str, cv: Any) -> None:
-    """Raise unless ``cv`` is a value that the design allows."""
-    check_choice("design", design, DESIGNS)
-    if design == "hold-out" and cv is not None:
-        check_number("cv, the fraction of the rows that design='hold-out' holds out,", cv, low=0, high=0.9, strict=True)
-    elif design == "cross-fit":
-        check_cv(cv)
-
-
-def check_cv(cv: Any) -> None:
-    """Raise unless ``cv`` is None, a number of folds, a splitter, or pairs of row numbers."""
-    if isinstance(cv, str | bytes) or (isinstance(cv, np.ndarray) and cv.ndim == 0):
-        raise InvalidParameterError(
-            f"cv must be a number, a splitter or pairs of lists of row numbers; got {shown(cv)}"
-        )
-    if is_fold_count(cv):
-        check_number("cv", cv, low=2, whole=True)
 
 
 def _labels(groups: ArrayLike, n: int) -> NDArray[Any]:

@@ -6,11 +6,10 @@ encodings, link, selection and density are learned; all rows train the networks 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,6 @@ from bdkn.ensemble.chunks import (
 )
 from bdkn.ensemble.cluster import cluster_of
 from bdkn.ensemble.cross_fitting import Candidates, FoldNetworks, fold_networks, predict_held_out, train_folds
-from bdkn.ensemble.estimator_fitting import FoldFitter, calibrate, make_folds, take_parameters
 from bdkn.ensemble.estimators import EstimatorMembers
 from bdkn.ensemble.held_out import HeldOut
 from bdkn.ensemble.linear import fit_linear, needs_linear
@@ -38,14 +36,6 @@ from bdkn.ensemble.networks import NetworkMembers, network_members, on_device_of
 from bdkn.ensemble.provenance import FitProvenance
 from bdkn.ensemble.selection import CombinationOptions, finite_members
 from bdkn.errors import InvalidParameterError
-from bdkn.estimators.members import (
-    check_refitted,
-    default_estimators,
-    fixed_member,
-    in_use,
-    route_parameters,
-    slowest_last,
-)
 from bdkn.model.fitted import FittedModel
 from bdkn.model.target_choice import TargetSettings
 from bdkn.networks import NetworkSettings
@@ -54,8 +44,6 @@ from bdkn.networks.settings import Clock, within_limit
 from bdkn.predictive.links import Link
 from bdkn.stages import stage
 from bdkn.typing import IndexArray
-
-_NOT_FINITE = "predictions for held-out rows are not finite; look at what it predicts, or drop it"
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,90 +255,3 @@ def _bar(passes: int) -> Iterator[Callable[[float], None]]:
     with progress_bar() as progress:
         task = progress.add_task("training on chunks of rows", total=passes)
         yield lambda made: progress.update(task, advance=made)
-
-
-# Estimators of any kind
-
-
-def cross_fit_estimators(
-    params: Any,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    groups: Any,
-    metadata: Mapping[str, Any],
-    former: FittedModel | None = None,
-) -> CrossFit:
-    """Fit estimators to folds of the rows, and predict held-out rows.
-
-    With a ``former`` model, ``params.members`` includes its members, and only the others are fitted.
-    """
-    # Rows, and folds of them; members that a user has chosen receive tables as they are
-    clock, as_given = Clock.start(params.time_limit or inf), isinstance(params.members, list)
-    data = TrainingData.read(
-        params,
-        X,
-        y,
-        sample_weight,
-        groups,
-        former=None if former is None else former.reader,
-        as_given=as_given,
-        allow_nan=bool(as_given and params.__sklearn_tags__().input_tags.allow_nan),
-    )
-    given, pairs, digest = data.splitting.rows, in_use(params.members), data.splitting.digest()
-    if former is None:
-        provenance = FitProvenance.of(params, given, digest)
-        routed = route_parameters(params, pairs, given.counts, groups, metadata)
-        folds = make_folds(params, data.splitting, routed, provenance.seed)
-    else:
-        provenance = former.joined(params, given, digest)
-        pairs = [pair for pair in pairs if pair[0] not in dict(former.estimators.candidates)]
-        routed = route_parameters(params, pairs, given.counts, groups, metadata)
-        folds = former.estimators.folds
-    data = data.by_folds(folds, params.cv)
-    reader, rows = data.encoded()
-
-    # The default members, if none were chosen
-    candidates = params.members
-    if not isinstance(candidates, list):
-        weighted = given.counts is not None
-        candidates = default_estimators(len(rows), rows.X.shape[1], weighted=weighted, effort=params.effort)
-        pairs = slowest_last(candidates) if clock.seconds < inf else candidates
-        routed = route_parameters(params, pairs, given.counts, groups, metadata)
-    if len(rows) < len(given):
-        routed = take_parameters(routed, data.splitting.used, len(given))
-
-    # Link and scale of the targets
-    if former is None:
-        with stage("choose link"):
-            settings = TargetSettings.of(params)
-            if settings.target == "auto" and fixed_member(pairs, params.cv):
-                settings = replace(settings, target="identity")
-            targets = fit_targets(rows, settings.link(rows), standardize_y=True)
-    else:
-        reader, targets = former.reader, former.targets
-    check_refitted(pairs, params.cv, targets.link)
-    rows = replace(rows, y=targets.link.forward(rows.y))
-
-    # Fits, and predictions for held-out rows
-    with stage("train"):
-        refit, prefit = params.predict_with == "refit" or folds.trains_on_few, isinstance(params.cv, str)
-        fitter = FoldFitter(rows, routed, folds, provenance.seed, prefit=prefit, refit=refit)
-        fits = fitter.fit(pairs, clock, n_jobs=params.n_jobs, verbose=params.verbose)
-    members, held_out = calibrate(fits, rows, folds, targets, candidates)
-    if former is not None:
-        members = replace(members, members=(*former.estimators.members, *members.members))
-        held_out = former.required_held_out().join(held_out)
-    finite = finite_members(held_out.filled().scores().is_finite, members.names, _NOT_FINITE)
-    return CrossFit(
-        reader,
-        members,
-        finite,
-        held_out,
-        targets,
-        provenance,
-        len(members),
-        rows.X,
-        folds.held_out,
-        data.sets_of(folds.held_out),
-    )
