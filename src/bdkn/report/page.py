@@ -34,7 +34,7 @@ from bdkn.report.charts import (
     variance_lines,
 )
 from bdkn.report.evaluation import Evaluation, drivers_of, errors_by_column
-from bdkn.report.verdict import how_made, key_numbers, least_sure, members_alike, tiles, verdict_of, warnings_of
+from bdkn.report.verdict import how_made, key_numbers, least_sure, tiles, verdict_of, warnings_of
 from bdkn.report.what_if import Payload, describe_inputs, payload_of
 from bdkn.storage.atomic import replace_file
 from bdkn.table_files.formats import check_name, check_output
@@ -189,7 +189,7 @@ def make_page(
             "variance": variance_lines(evaluation.parts, evaluation.std),
             "support": support_lines(evaluation),
             "members": member_lines(model),
-            "alike": members_alike(model),
+            "are_alike": not getattr(model, "members_told_apart_", True),
             "least_sure": least_sure(evaluation, order),
             "warnings": warnings_of(evaluation),
             "made": how_made(evaluation, n_given),
