@@ -28,8 +28,7 @@ from bdkn.analysis.decisions import (
 )
 from bdkn.analysis.explanation import Explanation, explain
 from bdkn.analysis.partial_dependence import PartialDependence, partial_dependence
-from bdkn.data.column_report import ColumnReport
-from bdkn.data.encoder import TableEncoder
+from bdkn.data.encoder import ColumnReport, TableEncoder
 from bdkn.data.training_data import check_targets, r2
 from bdkn.ensemble.held_out import MemberScores
 from bdkn.ensemble.networks import NetworkEnsemble, NetworkMember, NetworkMembers

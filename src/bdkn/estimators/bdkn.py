@@ -17,10 +17,8 @@ from sklearn.utils.metaestimators import _BaseComposition, available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bdkn.data.folds import Folds, OwnFolds
-from bdkn.data.frames import as_frame
-from bdkn.data.rows import RowSource
-from bdkn.data.scaling import TargetScaler
-from bdkn.data.target_values import TargetValues
+from bdkn.data.rows import RowSource, as_frame
+from bdkn.data.scaling import TargetScaler, TargetValues
 from bdkn.data.training_data import check_targets
 from bdkn.ensemble.estimators import EstimatorMembers, Pair
 from bdkn.ensemble.held_out import HeldOut

@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
-from bdkn.data.folds import Splitting
-from bdkn.data.frames import as_frame
-from bdkn.data.training_data import TableReader, TrainingData, check_not_none, counted_rows, warn_of_extreme_targets
+from bdkn.data.rows import as_frame
+from bdkn.data.training_data import TrainingData
 from bdkn.ensemble.provenance import Seed
 from bdkn.errors import check_choice, check_parameters
 from bdkn.estimators.base import ProbabilisticRegressor, Table, on_engine, with_inherited_docs
@@ -105,10 +104,7 @@ class DeepEnsembleRegressor(ProbabilisticRegressor):
 
     def _fit(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None) -> FittedEnsemble:
         check_parameters(self, {**NETWORKS, "predictive": _PREDICTIVE})
-        reader, table, targets = TableReader.fit(X, check_not_none(y), type(self).__name__)
-        given = counted_rows(table, targets, sample_weight)
-        warn_of_extreme_targets(given)
-        reader, rows = TrainingData(reader, Splitting.plain(given)).encoded()
+        reader, rows = TrainingData.read(self, X, y, sample_weight).encoded()
         return FittedEnsemble(reader, train_on_all_rows(self, rows, combined=False)[0])
 
     def _fitted(self) -> FittedEnsemble:

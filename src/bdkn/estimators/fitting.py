@@ -17,8 +17,8 @@ import numpy as np
 from bdkn.data.folds import N_FOLDS, FoldPlan
 from bdkn.data.rows import Rows
 from bdkn.data.sample import CHUNK_ROWS, Sample
-from bdkn.data.scaling import Standardizer, TargetScaler
-from bdkn.data.training_data import LARGEST_TARGET, TableReader, TrainingData, as_row_source, fit_targets
+from bdkn.data.scaling import Standardizer, TargetScaler, fit_targets
+from bdkn.data.training_data import LARGEST_TARGET, TableReader, TrainingData, as_row_source
 from bdkn.ensemble.chunks import (
     HeldOutStatistics,
     KnownInputs,
@@ -26,11 +26,9 @@ from bdkn.ensemble.chunks import (
     Summary,
 )
 from bdkn.ensemble.cluster import place_of
-from bdkn.ensemble.cross_fitting import Candidates, FoldNetworks, fold_networks, predict_held_out, train_folds
 from bdkn.ensemble.estimators import EstimatorMembers
 from bdkn.ensemble.held_out import HeldOut
-from bdkn.ensemble.linear import fit_linear, needs_linear
-from bdkn.ensemble.networks import NetworkMembers, network_members, on_device_of
+from bdkn.ensemble.networks import Candidates, NetworkMembers, fit_linear, needs_linear, numbers_of, on_device_of
 from bdkn.ensemble.provenance import FitProvenance
 from bdkn.ensemble.selection import CombinationOptions, finite_members
 from bdkn.errors import InvalidParameterError
@@ -49,8 +47,8 @@ class CrossFit:
     """Cross-fitted members and their held-out predictions, before they are selected and combined.
 
     ``finite`` are the numbers of the members that did not diverge. ``X`` is the table of the rows in memory as members
-    see it; ``numbers`` are those of its rows that are held out (None: all), ``sets`` those of the sets of held-out rows
-    that belong together (None: each row is one). ``all_rows`` returns the statistics of all held-out rows for a model,
+    see it; ``numbers`` are those of its rows that are held out (None: all), ``sets`` those of the sets of its rows that
+    belong together (None: each row is one). ``all_rows`` returns the statistics of all held-out rows for a model,
     where not all rows are in memory.
     """
 
@@ -83,7 +81,8 @@ def combine(found: CrossFit, params: Any) -> FittedModel:
     )
     model = model.with_extrapolation(found.X, found.numbers)
     if params.density == "auto" and params.design == "cross-fit":
-        model = model.with_density(found.X, found.numbers, found.sets, params.n_jobs)
+        sets = found.sets if found.sets is None or found.numbers is None else found.sets[found.numbers]
+        model = model.with_density(found.X, found.numbers, sets, params.n_jobs)
     if found.all_rows is not None:
         with stage("predict held-out rows"):
             model = model.with_all_rows(found.all_rows(model), options.prior_variance)
@@ -119,9 +118,10 @@ def cross_fit_networks(
     else:
         place = files.enter_context(place_of(source, CHUNK_ROWS))
         with stage("sample"):
-            data = TrainingData.of_sample(params, place.sample())
-    n_rows = len(data.splitting.used) if data.sample is None else data.sample.n
-    digest = data.splitting.digest(None if params.design == "hold-out" else params.cv) if source is None else "blocks"
+            some = place.sample()
+            data = TrainingData.read(params, some.rows.X, some.rows.y, some.rows.counts, sample=some)
+    n_rows = len(data.used) if data.sample is None else data.sample.n
+    digest = data.digest(None if params.design == "hold-out" else params.cv) if source is None else "blocks"
     reader, rows = data.encoded()
 
     # Members, and whether there is memory for them
@@ -146,10 +146,10 @@ def cross_fit_networks(
 
     # Which network is trained on which rows, within the time limit
     if data.sample is None:
-        plan_of = partial(FoldPlan.of, params, data.splitting)
+        plan_of = partial(FoldPlan.of, params, data)
     else:
         settings = settings.with_params(epochs=size.epochs)
-        plan_of = partial(FoldPlan.of_numbers, params, data.sample.units)
+        plan_of = partial(FoldPlan.of, params, data, units=data.sample.units)
     provenance = FitProvenance.of(params, encoded, digest) if former is None else former.joined(params, encoded, digest)
     plan = plan_of(provenance.entropy, range(first, size.n_members))
     if clock is not None:
@@ -158,10 +158,10 @@ def cross_fit_networks(
             settings, provenance = limited, provenance.with_parameters(epochs=limited.params.epochs)
             plan = plan_of(provenance.entropy, range(first, settings.size(n_rows).n_members))
 
-    # Training, in memory or on chunks of all rows
+    # Training of all networks in one call, in memory or on chunks of all rows
     all_rows = None
     if data.sample is None or data.sample.is_complete:
-        networks = train_folds(settings, encoded, plan)
+        trained = settings.train(encoded, plan.seeds, plan.members, plan.rows)
     else:
         _check_trains_on_chunks(settings)
         encoding = RowEncoding(reader.encoder, reader.n_columns, inputs, targets, encoded.X.shape[1])
@@ -170,25 +170,29 @@ def cross_fit_networks(
         passes = len(plan.names) * place.n_chunks * size.epochs
         with stage("train"), _bar(passes) if params.verbose else nullcontext() as on_pass:
             trained = place.train(settings, encoded, plan, data.sample.total / n_rows, on_pass)
-        networks = fold_networks(trained, plan, own_variance=own_variance)
 
         def all_rows(model: FittedModel) -> HeldOutStatistics:
-            return place.statistics(_summary(model, networks, plan))
+            names, ensemble, H = model.members.names, model.networks.ensemble, len(plan.names)
+            members = tuple(plan.names.index(name) for name in names)
+            networks = trained.networks[numbers_of(members, H, len(trained.networks) // H - plan.refit)]
+            tempering, slopes = model.combination.tempering, model.targets.log_derivative
+            return place.statistics(Summary(names, members, networks, plan, tempering, ensemble.variances, slopes))
 
     # Predictions for held-out rows, and the variance that is used for each member
     with on_device_of(params.engine):
-        held_out = predict_held_out(networks, encoded, plan)
-    candidates = Candidates(plan.names, networks.used, networks.is_finite, held_out, own_variance)
+        candidates = Candidates.of(trained, encoded, plan)
     if former is not None:
-        candidates = Candidates.in_use(former.networks, former.required_held_out()).join(candidates)
+        in_use, is_finite = former.networks, np.ones(len(former.members), dtype=bool)
+        earlier = Candidates(in_use.names, in_use.trained, is_finite, former.required_held_out())
+        candidates = earlier.join(candidates)
     elif needs_linear(*rows.X.shape) if isinstance(params.members, str) else "linear" in params.members:
         if all_rows is not None:
             raise InvalidParameterError(
                 f"a linear member is fitted to at most {CHUNK_ROWS} rows, those that are kept in memory; got "
                 f"members={params.members!r} and {n_rows} rows: use members='networks'"
             )
-        candidates = fit_linear(encoded, plan, own_variance=own_variance).join(candidates)
-    members, held_out, is_finite = network_members(candidates, inputs, targets)
+        candidates = fit_linear(encoded, plan).join(candidates)
+    members, held_out, is_finite = candidates.as_members(inputs, targets, own_variance=own_variance)
     return CrossFit(
         reader,
         members,
@@ -199,7 +203,7 @@ def cross_fit_networks(
         first + len(plan.names),
         rows.X,
         plan.held_out,
-        data.splitting.sets if plan.held_out is None else data.sets_of(plan.held_out),
+        data.sets,
         all_rows,
     )
 
@@ -234,17 +238,6 @@ def _check_trains_on_chunks(settings: NetworkSettings) -> None:
             f"rows in blocks are trained on by the engine 'fused', on the CPU; got engine={settings.params.engine!r}; "
             "leave it out, or fit to rows in memory"
         )
-
-
-def _summary(model: FittedModel, networks: FoldNetworks, plan: FoldPlan) -> Summary:
-    """Return how chunks are summarized for the members in use."""
-    ensemble = model.networks.ensemble
-    members = [plan.names.index(name) for name in ensemble.names]
-    chosen = FoldNetworks(
-        networks.crossed[members], networks.used[members], networks.is_finite[members], networks.own_variance
-    )
-    tempering, slopes = model.combination.tempering, model.targets.log_derivative
-    return Summary(ensemble.names, tuple(members), chosen, plan, tempering, ensemble.variances, slopes)
 
 
 @contextmanager

@@ -23,8 +23,8 @@ from sklearn.utils.validation import has_fit_parameter
 from bdkn.data.folds import HOLDOUT_FRACTION, N_FOLDS, Folds, OwnFolds, fold_generator, is_fold_count, name_key
 from bdkn.data.reading import column_names, is_frame, read_column
 from bdkn.data.rows import Rows, take_rows
-from bdkn.data.scaling import TargetScaler
-from bdkn.data.training_data import TrainingData, fit_targets
+from bdkn.data.scaling import TargetScaler, fit_targets
+from bdkn.data.training_data import TrainingData
 from bdkn.ensemble.copied_models import MeanStd
 from bdkn.ensemble.estimators import (
     EstimatorMember,
@@ -149,7 +149,7 @@ def cross_fit_estimators(
         as_given=as_given,
         allow_nan=accepted_inputs(pairs)[0],
     )
-    given, digest = data.splitting.rows, data.splitting.digest()
+    given, digest = data.rows, data.digest()
     if former is None:
         provenance = FitProvenance.of(params, given, digest)
     else:
@@ -172,7 +172,7 @@ def cross_fit_estimators(
             pairs = sorted(pairs, key=lambda pair: isinstance(pair[1], DeepEnsembleRegressor))
         routed = route_parameters(params, pairs, given.counts, groups, metadata)
     if len(rows) < len(given):
-        routed = take_parameters(routed, data.splitting.used, len(given))
+        routed = take_parameters(routed, data.used, len(given))
 
     # Link and scale of the targets
     fixed = next((name for name, model in pairs if prefit or not is_refitted(model)), None)
@@ -210,7 +210,7 @@ def cross_fit_estimators(
         len(members),
         rows.X,
         folds.held_out,
-        data.sets_of(folds.held_out),
+        data.sets,
     )
 
 
@@ -258,8 +258,7 @@ def take_parameters(given: Parameters, numbers: IndexArray, n: int) -> Parameter
 
 def _folds(params: Any, data: TrainingData, routed: Parameters, entropy: Any) -> Folds | OwnFolds:
     """Return the folds of the rows that are used."""
-    splitting, cv = data.splitting, params.cv
-    n = len(splitting.used)
+    n, cv = len(data.used), params.cv
     if isinstance(cv, str):
         return Folds.everything(n)
     if n < 2:
@@ -269,10 +268,10 @@ def _folds(params: Any, data: TrainingData, routed: Parameters, entropy: Any) ->
         )
     if params.design == "hold-out":
         fraction = HOLDOUT_FRACTION if cv is None else cv
-        return Folds.single(n, fraction, fold_generator(np.random.SeedSequence(entropy)), splitting.sets)
+        return Folds.single(n, fraction, fold_generator(np.random.SeedSequence(entropy)), data.sets)
     if cv is None or is_fold_count(cv):
-        return OwnFolds(n, N_FOLDS if cv is None else cv, entropy, splitting.sets)
-    return splitting.split(cv, routed.get("cv"))
+        return OwnFolds(n, N_FOLDS if cv is None else cv, entropy, data.sets)
+    return data.split(cv, routed.get("cv"))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,7 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from bdkn.data.folds import name_key
-from bdkn.data.frames import numeric_names, numeric_table
-from bdkn.data.rows import Rows, take_rows
+from bdkn.data.rows import Rows, numeric_names, numeric_table, take_rows
 from bdkn.data.scaling import TargetScaler
 from bdkn.data.training_data import TableReader
 from bdkn.ensemble.chunks import HeldOutStatistics
