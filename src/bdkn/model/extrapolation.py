@@ -25,7 +25,7 @@ from sklearn.utils import _safe_indexing
 from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
 from bdkn.data.rows import table_blocks, take_rows
 from bdkn.data.scaling import LIMIT, ROUNDINGS
-from bdkn.ensemble.held_out import HeldOut
+from bdkn.ensemble.selection import HeldOut
 from bdkn.errors import OutsideDataWarning, warn_user, warns_of_extrapolation
 from bdkn.inference import Combination, Forecast, Outside
 from bdkn.inference.combination import directions
