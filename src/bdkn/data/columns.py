@@ -34,7 +34,15 @@ ColumnName = Annotated[Any, Either(tuple, Items(Plain(single=True)), Plain(singl
 """Name of a column: text, a number or, with several headers, a tuple of them."""
 
 
-class _NumericColumn:
+class _Column:
+    """Base class of encoders whose codes are the inputs."""
+
+    def expand(self, codes: FloatArray) -> FloatArray:
+        """Return the inputs of codes."""
+        return codes
+
+
+class _NumericColumn(_Column):
     """Base class of encoders of numbers, with ``fill`` in place of missing ones."""
 
     name: ColumnName
@@ -53,7 +61,8 @@ class _NumericColumn:
         return np.column_stack([filled, missing]) if self.some_missing else filled[:, None]
 
     @property
-    def _plain_features(self) -> tuple[str, ...]:
+    def features(self) -> tuple[str, ...]:
+        """The names of the inputs."""
         return (str(self.name), f"{self.name} is missing")[: self.n_codes]
 
 
@@ -77,15 +86,6 @@ class NumberColumn(_NumericColumn):
     def fit(cls, column: RawColumn) -> NumberColumn:
         """Fit the encoder to training values."""
         return cls(column.name, _median(column), bool(column.missing.any()), column.kind, column.form)
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """The names of the inputs."""
-        return self._plain_features
-
-    def expand(self, codes: FloatArray) -> FloatArray:
-        """Return the codes themselves."""
-        return codes
 
 
 @stored
@@ -120,7 +120,7 @@ class DateColumn(_NumericColumn):
     def features(self) -> tuple[str, ...]:
         """The names of the inputs."""
         pairs = [f"{self.name}: {CYCLES[length]} ({part})" for length in self.cycles for part in ("sine", "cosine")]
-        return (*self._plain_features, *pairs)
+        return (*super().features, *pairs)
 
     def expand(self, codes: FloatArray) -> FloatArray:
         """Return the codes, and the sine and cosine of the place in each cycle."""
@@ -159,7 +159,11 @@ class CategoryColumn:
 
     @classmethod
     def fit(cls, column: RawColumn, *, one_hot: int = ONE_HOT, targets: bool | None = None) -> CategoryColumn:
-        """Fit the encoder to training values, without the statistics of targets."""
+        """Fit the encoder to training values, without the statistics of targets.
+
+        A category with more than ``one_hot`` values has indicators of its frequent values only. ``targets`` is whether
+        statistics of targets are inputs; by default, if there are more than ``one_hot`` values.
+        """
         known = column.values[~column.missing]
         values: NDArray[Any] = np.empty(0, str)
         size: NDArray[Any] = np.empty(0)
@@ -170,7 +174,10 @@ class CategoryColumn:
             size = np.array([(known == value).sum() for value in values])
         some_missing = bool(column.missing.any())
         use_targets = len(values) > one_hot if targets is None else targets
-        frequent = _frequent(size, one_hot)
+        frequent = list(range(len(size)))  # the values with an indicator: all of few, else the frequent ones
+        if len(size) > one_hot:
+            order = np.argsort(-size, kind="stable")[:one_hot]
+            frequent = sorted(int(j) for j in order if size[j] >= _MIN_ROWS_OF_VALUE)
         indicators = np.zeros((len(values) + 2, len(frequent) + some_missing))
         indicators[frequent, range(len(frequent))] = 1.0
         features = [f"{column.name} = {values[j]}" for j in frequent]
@@ -232,17 +239,9 @@ class CategoryColumn:
         return replace(self, inputs=learned), inputs
 
 
-def _frequent(size: NDArray[Any], most: int) -> list[int]:
-    """Return the numbers of the values with an indicator: all of at most ``most`` values, else the frequent ones."""
-    if len(size) <= most:
-        return list(range(len(size)))
-    order = np.argsort(-size, kind="stable")[:most]
-    return sorted(int(j) for j in order if size[j] >= _MIN_ROWS_OF_VALUE)
-
-
 @stored
 @dataclass(frozen=True, eq=False)
-class UnusedColumn:
+class UnusedColumn(_Column):
     """A column that is not used, with the reason ``why``."""
 
     name: ColumnName
@@ -254,10 +253,6 @@ class UnusedColumn:
     def code(self, column: RawColumn) -> FloatArray:
         """Return no codes."""
         return np.empty((len(column.values), 0))
-
-    def expand(self, codes: FloatArray) -> FloatArray:
-        """Return no inputs."""
-        return codes
 
 
 BUCKETS = 2048
@@ -272,7 +267,7 @@ _SEQUENCE = 4
 
 @stored
 @dataclass(frozen=True, eq=False)
-class TextColumn:
+class TextColumn(_Column):
     """Encoder of free text as coordinates along the ``directions`` (buckets, k) in which training texts differ most.
 
     A text is represented by its set of sequences of four characters. Each is hashed to a bucket, which is weighted by
@@ -313,10 +308,6 @@ class TextColumn:
     def code(self, column: RawColumn) -> FloatArray:
         """Return the coordinates of each text; those of a missing text are zero."""
         return np.asarray(_weighted(_buckets(column), self.rarity) @ self.directions)
-
-    def expand(self, codes: FloatArray) -> FloatArray:
-        """Return the codes themselves."""
-        return codes
 
 
 def _buckets(column: RawColumn) -> Any:

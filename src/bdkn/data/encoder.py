@@ -10,7 +10,6 @@ import numpy as np
 
 from bdkn.data.columns import (
     CYCLES,
-    ONE_HOT,
     CategoryColumn,
     ColumnEncoder,
     DateColumn,
@@ -21,6 +20,7 @@ from bdkn.data.columns import (
     parts_of_rows,
 )
 from bdkn.data.reading import RawColumn, as_numbers, as_text, column_names, is_frame, read_column, read_text
+from bdkn.data.rows import as_frame
 from bdkn.errors import ColumnsWarning, InvalidParameterError, listed, warn_user
 from bdkn.storage.fields import must, stored
 from bdkn.typing import FloatArray, IndexArray
@@ -62,12 +62,8 @@ class TableEncoder:
         must(sum(column.n_codes for column in self.columns) > 0, "must use at least one column")
 
     @classmethod
-    def fit(cls, X: Any, *, one_hot: int = ONE_HOT, targets: bool | None = None) -> TableEncoder:
-        """Fit the encoder to a training frame, without the statistics of targets, see ``learn``.
-
-        A category with more than ``one_hot`` values has indicators of its frequent values only. ``targets`` is whether
-        statistics of targets are inputs of categories; by default, of those with more than ``one_hot`` values.
-        """
+    def fit(cls, X: Any) -> TableEncoder:
+        """Fit the encoder to a training frame, without the statistics of targets, see ``learn``."""
         names = column_names(X)
         if not names:
             raise InvalidParameterError("X must have at least one column; got a data frame without columns")
@@ -76,7 +72,7 @@ class TableEncoder:
             column = read_column(X, name)
             _check_finite(column)
             raw.append(read_text(column) if column.kind == "text" else column)
-        columns = tuple(_fit_column(column, one_hot, targets) for column in raw)
+        columns = tuple(_fit_column(column) for column in raw)
         if not sum(column.n_codes for column in columns):
             reasons = [f"{column.name!r}: {getattr(column, 'why', 'used')}" for column in columns]
             raise InvalidParameterError(f"at least one column must be usable; got {', '.join(reasons)}")
@@ -169,7 +165,7 @@ class TableEncoder:
         return np.split(codes, ends[:-1], axis=1)
 
 
-def _fit_column(column: RawColumn, one_hot: int, targets: bool | None) -> ColumnEncoder:
+def _fit_column(column: RawColumn) -> ColumnEncoder:
     """Return the encoder of a column, chosen by its values."""
     missing = column.missing
     if missing.all():
@@ -183,7 +179,7 @@ def _fit_column(column: RawColumn, one_hot: int, targets: bool | None) -> Column
     if n_values == 1 and not missing.any():
         return UnusedColumn(column.name, "constant", f"all values are {str(known[0])!r}")
     if n_values <= max(_MAX_CATEGORIES, _FREE_TEXT * len(known)):
-        return CategoryColumn.fit(column, one_hot=one_hot, targets=targets)
+        return CategoryColumn.fit(column)
     if np.mean([" " in text.strip() for text in known]) >= 0.5:
         return TextColumn.fit(column)
     return UnusedColumn(column.name, "identifier", f"{n_values} of {len(known)} values are different single words")
@@ -283,18 +279,7 @@ class ColumnReport:
 
     @classmethod
     def of(cls, encoder: TableEncoder) -> ColumnReport:
-        """Return the report on an encoder.
-
-        Parameters
-        ----------
-        encoder : TableEncoder
-            The encoder of a table.
-
-        Returns
-        -------
-        report : ColumnReport
-            One entry per column.
-        """
+        """Return the report on the encoder of a table."""
         rows = []
         for column, note in zip(encoder.columns, encoder.notes or ("",) * len(encoder.columns), strict=True):
             becomes, why = _becomes_and_why(column)
@@ -304,18 +289,7 @@ class ColumnReport:
 
     @classmethod
     def of_numbers(cls, names: Iterable[Any]) -> ColumnReport:
-        """Return the report on the columns of an array of numbers.
-
-        Parameters
-        ----------
-        names : iterable
-            Their names or numbers.
-
-        Returns
-        -------
-        report : ColumnReport
-            One entry per column.
-        """
+        """Return the report on the columns of an array of numbers."""
         return cls([{"name": name, "kind": "number", "becomes": "itself", "why": ""} for name in names])
 
     def to_frame(self) -> Any:
@@ -326,9 +300,7 @@ class ColumnReport:
         frame : pandas.DataFrame
             One row per column.
         """
-        from pandas import DataFrame
-
-        return DataFrame(self.rows)
+        return as_frame(self.rows)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -351,11 +323,13 @@ def warn_of_target_copies(encoder: TableEncoder, inputs: FloatArray, y: FloatArr
     if len(y) < 10 or np.ptp(y) == 0:
         return
     first_input = np.searchsorted(encoder.column_of_feature, np.arange(len(encoder.columns)))
-    found = [
-        column.name
+    numbers = [
+        (column.name, inputs[:, j])
         for column, j in zip(encoder.columns, first_input, strict=True)
-        if isinstance(column, NumberColumn) and _is_linear(inputs[:, j], y)
+        if isinstance(column, NumberColumn)
     ]
+    with np.errstate(all="ignore"):  # the target is a linear function of the values, up to rounding
+        found = [name for name, x in numbers if np.ptp(x) > 0 and abs(np.corrcoef(x, y)[0, 1]) > 1 - _TOLERANCE]
     if found:
         names, source = ", ".join(map(repr, found)), "one of them" if len(found) > 1 else "it"
         warn_user(
@@ -363,14 +337,6 @@ def warn_of_target_copies(encoder: TableEncoder, inputs: FloatArray, y: FloatArr
             f"be computed from {source}. If it will not be known when you predict, drop it and fit again",
             ColumnsWarning,
         )
-
-
-def _is_linear(values: FloatArray, y: FloatArray) -> bool:
-    """Return whether the target is a linear function of the values up to rounding."""
-    if np.ptp(values) == 0:
-        return False
-    with np.errstate(all="ignore"):
-        return bool(abs(np.corrcoef(values, y)[0, 1]) > 1 - _TOLERANCE)
 
 
 def _becomes_and_why(column: ColumnEncoder) -> tuple[str, str]:

@@ -102,8 +102,8 @@ def _numbers(values: Any) -> FloatArray | None:
         return None
 
 
-def as_frame(columns: Mapping[str, Any]) -> Any:
-    """Return columns as a pandas data frame."""
+def as_frame(columns: Mapping[str, Any] | list[dict[str, Any]]) -> Any:
+    """Return columns, or rows, as a pandas data frame."""
     try:
         from pandas import DataFrame
     except ImportError as error:
