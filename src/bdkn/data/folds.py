@@ -298,7 +298,7 @@ Seeds = Sequence[np.random.SeedSequence]
 
 @dataclass(frozen=True, eq=False)
 class FoldPlan:
-    """The networks to train, in the order of a ``FoldGrid``, and the rows that each fold holds out.
+    """The networks to train, fold by fold, and the rows that each fold holds out.
 
     Of each network: ``seeds``, ``members`` (the number of its member), and ``rows`` (None: all rows). ``member_seeds``
     has one seed per member. ``fold_of``, of shape (n, H), is the fold that holds out a row, for each member, and -1 if

@@ -35,11 +35,11 @@ from bdkn.data.sample import (
     merged_in_tree,
 )
 from bdkn.data.scaling import Standardizer, TargetScaler
-from bdkn.ensemble.cross_fitting import FoldNetworks, predict_held_out
+from bdkn.ensemble.networks import predict_held_out
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import Statistics
 from bdkn.inference.combination import features
-from bdkn.networks import NetworkSettings, PiecewiseLinear, Trained, with_encoding
+from bdkn.networks import NetworkSettings, PiecewiseLinear, Predictor, Trained, with_encoding
 from bdkn.networks.job import Job
 from bdkn.storage.fields import NonNegative, stored
 from bdkn.typing import FloatArray
@@ -256,7 +256,7 @@ class Summary:
 
     names: tuple[str, ...]
     members: tuple[int, ...]
-    networks: FoldNetworks
+    networks: Predictor
     plan: FoldPlan
     tempering: float
     constant: FloatArray | None
@@ -302,7 +302,7 @@ class RowPlace(AbstractContextManager["RowPlace"], ABC):
     def train(
         self, settings: NetworkSettings, sample: Rows, plan: FoldPlan, mean_count: float, on_pass: OnPass | None
     ) -> Trained:
-        """Return the networks of a plan, trained on all chunks, in the order of a ``FoldGrid``.
+        """Return the networks of a plan, trained on all chunks, fold by fold.
 
         Encodings of inputs are learned from the sample; ``mean_count`` is how many times a row is counted on average.
         """

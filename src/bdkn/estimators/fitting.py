@@ -26,11 +26,9 @@ from bdkn.ensemble.chunks import (
     Summary,
 )
 from bdkn.ensemble.cluster import place_of
-from bdkn.ensemble.cross_fitting import Candidates, FoldNetworks, fold_networks, predict_held_out, train_folds
 from bdkn.ensemble.estimators import EstimatorMembers
 from bdkn.ensemble.held_out import HeldOut
-from bdkn.ensemble.linear import fit_linear, needs_linear
-from bdkn.ensemble.networks import NetworkMembers, network_members, on_device_of
+from bdkn.ensemble.networks import Candidates, NetworkMembers, fit_linear, needs_linear, numbers_of, on_device_of
 from bdkn.ensemble.provenance import FitProvenance
 from bdkn.ensemble.selection import CombinationOptions, finite_members
 from bdkn.errors import InvalidParameterError
@@ -160,10 +158,10 @@ def cross_fit_networks(
             settings, provenance = limited, provenance.with_parameters(epochs=limited.params.epochs)
             plan = plan_of(provenance.entropy, range(first, settings.size(n_rows).n_members))
 
-    # Training, in memory or on chunks of all rows
+    # Training of all networks in one call, in memory or on chunks of all rows
     all_rows = None
     if data.sample is None or data.sample.is_complete:
-        networks = train_folds(settings, encoded, plan)
+        trained = settings.train(encoded, plan.seeds, plan.members, plan.rows)
     else:
         _check_trains_on_chunks(settings)
         encoding = RowEncoding(reader.encoder, reader.n_columns, inputs, targets, encoded.X.shape[1])
@@ -172,25 +170,29 @@ def cross_fit_networks(
         passes = len(plan.names) * place.n_chunks * size.epochs
         with stage("train"), _bar(passes) if params.verbose else nullcontext() as on_pass:
             trained = place.train(settings, encoded, plan, data.sample.total / n_rows, on_pass)
-        networks = fold_networks(trained, plan, own_variance=own_variance)
 
         def all_rows(model: FittedModel) -> HeldOutStatistics:
-            return place.statistics(_summary(model, networks, plan))
+            names, ensemble, H = model.members.names, model.networks.ensemble, len(plan.names)
+            members = tuple(plan.names.index(name) for name in names)
+            networks = trained.networks[numbers_of(members, H, len(trained.networks) // H - plan.refit)]
+            tempering, slopes = model.combination.tempering, model.targets.log_derivative
+            return place.statistics(Summary(names, members, networks, plan, tempering, ensemble.variances, slopes))
 
     # Predictions for held-out rows, and the variance that is used for each member
     with on_device_of(params.engine):
-        held_out = predict_held_out(networks, encoded, plan)
-    candidates = Candidates(plan.names, networks.used, networks.is_finite, held_out, own_variance)
+        candidates = Candidates.of(trained, encoded, plan)
     if former is not None:
-        candidates = Candidates.in_use(former.networks, former.required_held_out()).join(candidates)
+        in_use, is_finite = former.networks, np.ones(len(former.members), dtype=bool)
+        earlier = Candidates(in_use.names, in_use.trained, is_finite, former.required_held_out())
+        candidates = earlier.join(candidates)
     elif needs_linear(*rows.X.shape) if isinstance(params.members, str) else "linear" in params.members:
         if all_rows is not None:
             raise InvalidParameterError(
                 f"a linear member is fitted to at most {CHUNK_ROWS} rows, those that are kept in memory; got "
                 f"members={params.members!r} and {n_rows} rows: use members='networks'"
             )
-        candidates = fit_linear(encoded, plan, own_variance=own_variance).join(candidates)
-    members, held_out, is_finite = network_members(candidates, inputs, targets)
+        candidates = fit_linear(encoded, plan).join(candidates)
+    members, held_out, is_finite = candidates.as_members(inputs, targets, own_variance=own_variance)
     return CrossFit(
         reader,
         members,
@@ -236,17 +238,6 @@ def _check_trains_on_chunks(settings: NetworkSettings) -> None:
             f"rows in blocks are trained on by the engine 'fused', on the CPU; got engine={settings.params.engine!r}; "
             "leave it out, or fit to rows in memory"
         )
-
-
-def _summary(model: FittedModel, networks: FoldNetworks, plan: FoldPlan) -> Summary:
-    """Return how chunks are summarized for the members in use."""
-    ensemble = model.networks.ensemble
-    members = [plan.names.index(name) for name in ensemble.names]
-    chosen = FoldNetworks(
-        networks.crossed[members], networks.used[members], networks.is_finite[members], networks.own_variance
-    )
-    tempering, slopes = model.combination.tempering, model.targets.log_derivative
-    return Summary(ensemble.names, tuple(members), chosen, plan, tempering, ensemble.variances, slopes)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from bdkn.data.rows import Rows
 from bdkn.data.scaling import Standardizer, TargetScaler, fit_targets
 from bdkn.data.training_data import TrainingData, as_row_source
 from bdkn.ensemble.held_out import MemberScores, constant_variance
-from bdkn.ensemble.networks import Design, NetworkEnsemble, NetworkMembers, on_device_of
+from bdkn.ensemble.networks import Design, NetworkEnsemble, NetworkMembers, members_of, on_device_of
 from bdkn.ensemble.provenance import seed_sequence
 from bdkn.ensemble.selection import CombinationOptions, finite_members
 from bdkn.errors import InvalidParameterError
@@ -80,4 +80,4 @@ def train_on_all_rows(params: Any, rows: Rows, *, combined: bool) -> tuple[Netwo
     variances = None if own_variance else constant_variance(scores.mse)
     names = tuple(f"network {h + 1}" for h in finite)
     ensemble = NetworkEnsemble(names, design.networks, inputs, targets, variances)
-    return NetworkMembers.of(ensemble, scores, trained[finite]), design, targets, H
+    return members_of(ensemble, scores, trained[finite]), design, targets, H
