@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from bdkn import BayesianStackingRegressor, BDKNRegressor, Gaussian
-from bdkn.data.columns import CategoryColumn
+from bdkn.data.encoder import CategoryColumn
 from mixed_sets import DEVELOPMENT, EVALUATION
 
 RECORDS = Path(__file__).parent / "records" / "mixed_tables.ndjson"
