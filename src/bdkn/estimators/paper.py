@@ -27,11 +27,6 @@ from bdkn.stages import stage
 
 def fit_published(params: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> FittedModel:
     """Fit the published method: networks and linear model are fitted to the same rows."""
-    if as_row_source(X, y, sample_weight, groups) is not None:
-        raise InvalidParameterError(
-            "rows in blocks are fitted by what networks predict for rows left out; got design='in-sample', which "
-            "leaves out none: use design='cross-fit' or 'hold-out'"
-        )
     if params.target not in ("auto", "identity") or params.lower is not None or params.upper is not None:
         raise InvalidParameterError(
             "design='in-sample' is the published method, which predicts the target itself; got "
@@ -41,8 +36,9 @@ def fit_published(params: Any, X: Any, y: Any, sample_weight: Any, groups: Any) 
     reader, members, design, H = train_on_all_rows(params, X, y, sample_weight, groups, combined=True)
 
     # Step 2: Φ, σ_β² by the evidence (10), μₙ, Λₙ, aₙ and bₙ by (6) to (9), which predict by (5)
+    options = params.combination or CombinationOptions()
     with stage("combine"):
-        combination = published_combination(design.chunks(), CombinationOptions.of(params).prior_variance)
+        combination = published_combination(design.chunks(), options.prior_variance)
     return FittedModel(reader, members, members.ensemble.targets, combination, n_trained=H)
 
 
@@ -53,17 +49,23 @@ def train_on_all_rows(
 
     A network diverged if a weight, or an output on any training row, is not finite, or its square is not.
     """
-    clock = Clock.start(getattr(params, "time_limit", None) or np.inf)
+    clock = None if not combined or params.time_limit is None else Clock.start(params.time_limit)
     with stage("encode"):
+        if combined and as_row_source(X, y, sample_weight, groups) is not None:
+            raise InvalidParameterError(
+                "rows in blocks are fitted by what networks predict for rows left out; got design='in-sample', which "
+                "leaves out none: use design='cross-fit' or 'hold-out'"
+            )
         reader, rows = TrainingData.read(params, X, y, sample_weight, groups).encoded()
         inputs = Standardizer.fit(rows)
         targets = fit_targets(rows, IDENTITY, standardize_y=params.training is None or params.training.standardize_y)
         encoded = Rows(inputs.transform(rows.X), targets.transform(rows.y), rows.counts)
+        seed = seed_sequence(params.random_state)
 
-    settings, n, seed = NetworkSettings.of(params), len(rows), seed_sequence(params.random_state)
+    settings, n = NetworkSettings.of(params), len(rows)
     n_members = settings.size(n).n_members
     settings.check_memory(n, rows.X.shape[1], n_members=n_members, fits=1, combined=combined)
-    if clock.seconds < np.inf:
+    if clock is not None:
         settings = within_limit(settings, encoded, clock, n)
     H, own_variance = settings.size(n).n_members, settings.trains_variance(n)
     names = [f"network {h + 1}" for h in range(H)]
@@ -77,8 +79,9 @@ def train_on_all_rows(
         scores = MemberScores.of(design.parts(), own_variance=own_variance)
     is_finite[candidates] = scores.is_finite
     finite = finite_members(is_finite, names)
-    places = np.searchsorted(candidates, finite)
-    scores, design = scores[places], design[places]
+    if len(finite) < H:
+        places = np.searchsorted(candidates, finite)
+        scores, design, trained = scores[places], design[places], trained[finite]
     variances = None if own_variance else constant_variance(scores.mse)
     ensemble = NetworkEnsemble(tuple(names[h] for h in finite), design.networks, inputs, targets, variances)
-    return reader, members_of(ensemble, scores, trained[finite]), design, H
+    return reader, members_of(ensemble, scores, trained), design, H
