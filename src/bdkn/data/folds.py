@@ -257,10 +257,6 @@ class Splitting:
             fold_of[left_out] = fold
         return replace(self, sets=np.unique(fold_of, return_inverse=True)[1])
 
-    def used_rows(self) -> Rows:
-        """Return the rows that are used, of a table of any kind."""
-        return self.rows if len(self.used) == len(self.rows) else self.rows[self.used]
-
     def split(self, cv: Any, given: Mapping[str, Any] | None = None) -> Folds:
         """Return the folds of the used rows by a splitter, which receives what is ``given``, or by row numbers."""
         splits = cv
