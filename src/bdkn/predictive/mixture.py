@@ -307,11 +307,9 @@ class StudentTMixture(Predictive):
         return StudentT.unchecked(self.df, self.loc, self.scale)
 
     def mean(self) -> FloatArray:
-        """Return the mean of the mixture."""
         return self.loc + self.scale * self._offset()
 
     def var(self) -> FloatArray:
-        """Return the variance of the mixture."""
         squares = np.square(self.position, dtype=np.float64) + np.square(self.width, dtype=np.float64)
         own = self.kept / (1.0 - 2.0 / self.df)
         with np.errstate(over="ignore"):

@@ -170,14 +170,12 @@ class Transformed(Predictive):
         return np.where((self.scale > 0.0) & np.isfinite(mean), mean, self.median())
 
     def var(self) -> FloatArray:
-        """Return the variance of each row, infinite where it does not exist."""
         first, second = self._moments
         with np.errstate(invalid="ignore"):
             spread = second - first**2
         return np.where(self.scale > 0.0, np.where(np.isnan(spread), np.inf, np.maximum(spread, 0.0)), 0.0)
 
     def median(self) -> FloatArray:
-        """Return the median of each row."""
         return np.where(self.scale > 0.0, self._median, self._point)
 
     def interval(self, coverage: float = 0.9) -> tuple[FloatArray, FloatArray]:
