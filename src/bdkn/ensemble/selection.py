@@ -120,7 +120,9 @@ class HeldOut:
     def join(self, other: Self) -> Self:
         """Return the predictions of the members of both for the same rows."""
         pairs = {name: (getattr(self, name), getattr(other, name)) for name in _BY_MEMBER}
-        joined = {name: None if b is None or a is None else np.hstack([a, b]) for name, (a, b) in pairs.items()}
+        joined: dict[str, Any] = {
+            name: None if b is None or a is None else np.hstack([a, b]) for name, (a, b) in pairs.items()
+        }
         return replace(self, **joined)
 
     def forecast(self) -> Forecast:
