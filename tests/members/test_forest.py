@@ -13,7 +13,7 @@ from scipy import stats
 from bdkn.data.rows import Rows
 from bdkn.data.scaling import Standardizer
 from bdkn.kernels import trees as kernel
-from bdkn.model.neighbours import Kind, Neighbours, grow_forest, joined, midpoints, ranked
+from bdkn.model.density import Kind, Neighbours, grow_forest, joined, midpoints, ranked
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(80, 3)).astype(np.float32), RNG.normal(size=80)

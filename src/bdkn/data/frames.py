@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from bdkn.arrays import check_readable
 from bdkn.data.reading import column_names, is_frame
 from bdkn.errors import InvalidParameterError, missing_extra
-from bdkn.typing import Array, FloatArray
 
 
 def as_frame(columns: Mapping[str, Any]) -> Any:
@@ -54,31 +52,3 @@ def as_table(X: Any) -> Any:
     dtype = np.float64 if table.dtype.kind == "f" else table.dtype
     with np.errstate(over="ignore"):  # long doubles may become infinite, which is refused later
         return table.astype(dtype, copy=False) if issparse(table) else np.asarray(table, dtype=dtype, order="C")
-
-
-def numeric_names(X: Any) -> tuple[Any, ...]:
-    """Return the names of the columns of a data frame that hold numbers."""
-    return tuple(name for name in X.columns if _numbers(X[name]) is not None)
-
-
-def numeric_table(X: Any, names: tuple[Any, ...] | None = None) -> Array | None:
-    """Return an array, or columns of a data frame (None: all of numbers), as numbers; None if there are none.
-
-    A sparse matrix is not converted.
-    """
-    if hasattr(X, "indptr"):
-        return None
-    if not hasattr(X, "columns"):
-        return X if isinstance(X, np.ndarray) and X.dtype in (np.float32, np.float64) else _numbers(X)
-    columns = [_numbers(X[name]) for name in (numeric_names(X) if names is None else names)]
-    known = [column for column in columns if column is not None]
-    return np.column_stack(known) if known else None
-
-
-def _numbers(values: Any) -> FloatArray | None:
-    """Return values in double precision, None if they are not numbers."""
-    array: NDArray[Any] = np.asarray(values)
-    try:
-        return None if array.dtype.kind in "SUmM" else array.astype(np.float64)
-    except (TypeError, ValueError):
-        return None

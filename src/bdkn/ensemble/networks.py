@@ -21,7 +21,6 @@ from bdkn.networks import EncodedNetworks, MixedNetworks, Networks, Predictor, T
 from bdkn.networks.engines import prediction_device
 from bdkn.networks.gpu import predict_on
 from bdkn.predictive import Gaussian
-from bdkn.stages import stage
 from bdkn.storage.fields import Part, Text, floats, integers, must, sizes, stored
 from bdkn.typing import Array, BoolArray, FloatArray, IndexArray
 
@@ -186,7 +185,7 @@ class NetworkMembers:
 
     def forecast(self, X: Any, targets: TargetScaler, held_out: HeldOut | None) -> Forecast:
         """Return the forecast of all members for checked rows, in scaled units."""
-        with stage("predict members"), self.on_device():
+        with self.on_device():
             return self.ensemble.forecast(X)
 
     def by_fold(self, X: Any, targets: TargetScaler) -> tuple[FloatArray, FloatArray]:

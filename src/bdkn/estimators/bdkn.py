@@ -35,9 +35,9 @@ from bdkn.inference import Combination, WeightPosterior
 from bdkn.inference.combination import student_t_covariance
 from bdkn.metrics import Monitor, MonitorReport
 from bdkn.model.density import NeighbourDensity
+from bdkn.model.extrapolation import SupportReport
 from bdkn.model.fitted import FittedModel, Updates, required_values
 from bdkn.model.guarantee import Shift, guaranteed_interval
-from bdkn.model.support_report import SupportReport
 from bdkn.model.updating import NEEDS_HELD_OUT, RowStatistics, absorb, forget, merge_statistics, statistics_of
 from bdkn.networks import NetworkSettings
 from bdkn.networks.settings import check_time_limit, get_effort

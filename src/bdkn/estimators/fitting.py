@@ -95,9 +95,8 @@ def combine(found: CrossFit, params: Any) -> FittedModel:
         n_trained=found.n_trained,
         n_jobs=params.n_jobs,
     )
-    model = model.with_extrapolation(found.X, found.numbers)
-    if params.density == "auto" and params.design == "cross-fit":
-        model = model.with_density(found.X, found.numbers, found.sets, params.n_jobs)
+    density = params.density == "auto" and params.design == "cross-fit"
+    model = model.with_training_rows(found.X, found.numbers, found.sets, density=density, n_jobs=params.n_jobs)
     if found.all_rows is not None:
         with stage("predict held-out rows"):
             model = model.with_all_rows(found.all_rows(model), options.prior_variance)

@@ -14,6 +14,7 @@ from bdkn.errors import InvalidParameterError, check_number, no_extrapolation_wa
 from bdkn.inference.combination import features
 from bdkn.inference.conformal import FoldOutputs, HeldOutPredictors, weights_without_each
 from bdkn.model.fitted import FittedModel
+from bdkn.stages import stage
 from bdkn.typing import FloatArray, IndexArray
 
 _MOST_ROWS = 4000
@@ -51,15 +52,14 @@ def _predictors(model: FittedModel, held_out: HeldOut, some: IndexArray) -> Held
 
 def _outputs(model: FittedModel, held_out: HeldOut, X: Any) -> FoldOutputs:
     """Return what every fit predicts for rows, and their variance outside of the training rows in units of σ²."""
-    means, variances = model.members.by_fold(X, model.targets)
+    with stage("predict members"):
+        means, variances = model.members.by_fold(X, model.targets)
     combination, extra = model.combination, np.zeros(X.shape[0])
     unit = combination.tails.scale**2 * combination.posterior.b / combination.posterior.a
-    outside = None
-    if model.extrapolation is not None:
+    if model.extrapolation is not None and unit > 0.0:
+        spread = combination.spread(held_out.pool(means, variances))
         with no_extrapolation_warnings():
-            outside = model.extrapolation.widen(X, held_out.pool(means, variances), combination).outside
-    if outside is not None and unit > 0.0:
-        extra = outside.variance / unit
+            extra = model.extrapolation.outside(X, spread).variance / unit
     return FoldOutputs(means, held_out.pooled_variances(means, variances), extra)
 
 

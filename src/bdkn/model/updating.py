@@ -237,7 +237,8 @@ class _LaterRows:
             columns = extrapolation.support.columns
             numbers = np.concatenate([columns.numbers(block) for block in table_blocks(rows.X)])
             with no_extrapolation_warnings():
-                forecast = extrapolation.widen(rows.X, forecast, fitted)
+                outside = extrapolation.outside(rows.X, fitted.spread(forecast))
+            forecast = replace(forecast, outside=outside)
         keys = row_keys(np.asarray(numbers, dtype=np.float64), rows.y, counts)
         return cls(forecast, y, slopes, keys, counts)
 
