@@ -12,7 +12,6 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing
 
-from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
 from bdkn.errors import InvalidParameterError
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
@@ -62,16 +61,6 @@ def join_tables(tables: Sequence[Any]) -> Any:
             "all parts of a table must be frames of one library, with columns of the same types; two cannot be joined "
             f"({error})"
         ) from error
-
-
-def table_blocks(X: Any) -> Iterator[Any]:
-    """Yield the rows of a table of any kind in blocks that fit into the cache; at least one, which may be empty."""
-    slices = row_slices(X.shape[0], rows_within(CACHED_CELLS, X.shape[1]))
-    if len(slices) == 1:
-        yield X
-        return
-    for some in slices:
-        yield take_rows(X, some)
 
 
 def missing_labels(labels: NDArray[Any]) -> BoolArray:

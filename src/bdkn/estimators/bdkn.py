@@ -36,7 +36,7 @@ from bdkn.inference.combination import student_t_covariance
 from bdkn.metrics import Monitor, MonitorReport
 from bdkn.model.density import NeighbourDensity
 from bdkn.model.extrapolation import SupportReport
-from bdkn.model.fitted import FittedModel, Updates, required_values
+from bdkn.model.fitted import FittedModel, Updates
 from bdkn.model.guarantee import Shift, guaranteed_interval
 from bdkn.model.updating import NEEDS_HELD_OUT, RowStatistics, absorb, forget, merge_statistics, statistics_of
 from bdkn.networks import NetworkSettings
@@ -534,7 +534,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
             For each value, its probability in each row; ``pandas.DataFrame`` makes a table of it.
         """
         model = self._fitted()
-        required_values(model)
+        model.check_has_values()
         probabilities: dict[float, FloatArray] = model.predict(model.reader.read(X)).value_probabilities()
         return probabilities
 
@@ -558,7 +558,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
             Mean log probability. A value that a discrete target did not have in n training rows counts as 1 / (n + 1).
         """
         model = self._fitted()
-        required_values(model)
+        model.check_has_values()
         targets, rows = check_targets(y), model.reader.read(X)
         if len(targets) != len(rows):
             raise InvalidParameterError(

@@ -628,18 +628,18 @@ def calibrated(density: NeighbourDensity, rows: ScoredRows, n_jobs: int | None) 
     """Return the density with the tilt and the narrowing of the highest score, chosen in turn."""
     some = rows.spaced(_MOST_CALIBRATED)
 
-    def best(name: str, values: tuple[float, ...]) -> NeighbourDensity:
-        candidates, scores = [replace(density, **{name: value}) for value in values], np.empty(len(values))
+    def best(candidates: list[NeighbourDensity]) -> NeighbourDensity:
+        scores = np.empty(len(candidates))
 
         def compute(k: int) -> None:
             scores[k] = np.average(log_scores(candidates[k], some), weights=some.counts)
 
-        run_on_threads(compute, range(len(values)), n_jobs)
+        run_on_threads(compute, range(len(candidates)), n_jobs)
         return candidates[int(np.argmax(scores))]
 
-    density = best("tilt", _TILTS)
-    density = best("narrowing", _NARROWINGS)
-    return density if density.narrowing == 1.0 else best("tilt", _TILTS)
+    density = best([replace(density, tilt=tilt) for tilt in _TILTS])
+    density = best([replace(density, narrowing=factor) for factor in _NARROWINGS])
+    return density if density.narrowing == 1.0 else best([replace(density, tilt=tilt) for tilt in _TILTS])
 
 
 def is_better(density: NeighbourDensity, rows: ScoredRows, n_jobs: int | None) -> bool:

@@ -14,7 +14,7 @@ along every ray.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -25,7 +25,7 @@ from sklearn.utils import _safe_indexing
 
 from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
 from bdkn.data.frames import as_frame
-from bdkn.data.rows import table_blocks, take_rows
+from bdkn.data.rows import take_rows
 from bdkn.data.scaling import LIMIT, ROUNDINGS
 from bdkn.errors import OutsideDataWarning, warn_user, warns_of_extrapolation
 from bdkn.inference import Outside
@@ -65,6 +65,13 @@ _ROUNDING = 2e-6
 """Maximum relative change of a value in a constant column that may be due to rounding in single precision."""
 
 
+def table_blocks(X: Any) -> Iterator[tuple[slice, Any]]:
+    """Yield the rows of a table of any kind in blocks that fit into the cache, after their places; one may be empty."""
+    slices = row_slices(X.shape[0], rows_within(CACHED_CELLS, X.shape[1]))
+    for rows in slices:
+        yield rows, X if len(slices) == 1 else take_rows(X, rows)
+
+
 @stored
 @dataclass(frozen=True, eq=False)
 class Columns:
@@ -91,7 +98,7 @@ class Columns:
         """Compute ranges from all rows, and centers and scales from the different ones among the rows ``some``."""
         known = _known_values(X)
         low, high = np.full((2, X.shape[1]), np.nan)
-        for block in table_blocks(X):
+        for _, block in table_blocks(X):
             table = _numbers(block, known)
             low = np.fmin(low, np.fmin.reduce(table, axis=0))
             high = np.fmax(high, np.fmax.reduce(table, axis=0))
@@ -276,7 +283,7 @@ class Support:
             distances = distances_of(rows)
         else:
             few, *more = self._some_similarities
-            bounds = np.concatenate([distance_bounds(self.standardize(block), few) for block in table_blocks(X)])
+            bounds = np.concatenate([distance_bounds(self.standardize(block), few) for _, block in table_blocks(X)])
             first = np.sort(np.argpartition(-bounds, 2 * count)[: 2 * count])
             distances = distances_of(first)
             least = np.partition(distances, -count)[-count]
@@ -404,9 +411,8 @@ class Widening:
         """Return the extra variance of rows with this ``spread`` of the members; warn if many rows are far away."""
         support, n = self.support, X.shape[0]
         ratio, change, paths = np.empty(n), np.zeros(n), []
-        parts = row_slices(n, rows_within(CACHED_CELLS, X.shape[1]))
-        for rows in parts:
-            table, Z = support.place(X if len(parts) == 1 else take_rows(X, rows))
+        for rows, block in table_blocks(X):
+            table, Z = support.place(block)
             ratio[rows] = support.ratio(Z, np.greater(spread[rows], self.usual))
             far = np.flatnonzero(ratio[rows] > 1.0)
             change[rows][far] = np.square(support.columns.beyond(table[far]) * self.slopes).sum(axis=1)
@@ -514,7 +520,7 @@ class SupportReport:
             One entry per row.
         """
         parts = []
-        for block in table_blocks(X):
+        for _, block in table_blocks(X):
             table, Z = support.place(block)
             step, ratio = support.nearest(Z)
             beyond = support.columns.beyond(table)

@@ -27,7 +27,7 @@ from bdkn.model.density import MixtureParameters, NeighbourDensity, fit_density
 from bdkn.model.extrapolation import SupportReport, Widening
 from bdkn.model.prediction import Prediction
 from bdkn.model.row_memory import RowMemory
-from bdkn.model.value_model import ValueModel, learn_values
+from bdkn.model.value_model import ValueModel, learn_values, quantiles_with_masses
 from bdkn.predictive import Gaussian, GaussianMixture, Predictive, StudentT, StudentTMixture, Transformed
 from bdkn.stages import stage
 from bdkn.storage.fields import Number, must, sizes, stored
@@ -110,11 +110,11 @@ class FittedModel:
         """Return the model with the best subset of the ``candidates``, by held-out rows."""
         with stage("combine"):
             useful, combination = select_and_combine(held_out, candidates, options, n_jobs)
-        chosen, values = candidates[useful], None
+        chosen = candidates[useful]
         if len(chosen) < held_out.means.shape[1]:
             members, held_out = members[chosen], held_out[chosen]
-        if targets.values is not None:
-            values = learn_values(options, combination, targets, held_out)
+        found = targets.values
+        values = None if found is None else learn_values(found, options, combination, targets, held_out)
         return cls(reader, members, targets, combination, held_out, provenance, values, n_trained=n_trained)
 
     def with_training_rows(
@@ -193,6 +193,8 @@ class FittedModel:
         if self.extrapolation is not None:
             outside = self.extrapolation.outside(X, self.combination.spread(forecast), joint=joint)
             forecast, scale = replace(forecast, outside=outside), np.hypot(scale, unit * np.sqrt(outside.variance))
+        if self.values is not None:
+            return ValuePrediction(self, X, forecast, (df, loc, scale), self.values)
         return CombinedPrediction(self, X, forecast, (df, loc, scale))
 
     def centers(self, X: Any) -> FloatArray:
@@ -227,6 +229,14 @@ class FittedModel:
                 "design='in-sample' leaves out none: fit with design='cross-fit' or 'hold-out'"
             )
         return self.held_out
+
+    def check_has_values(self) -> None:
+        """Raise if there are no values that many targets share."""
+        if self.values is None:
+            raise InvalidParameterError(
+                "probabilities of values need targets on a lattice, or a value that many of them share, and rows left "
+                "out of training; there are none: use predict_dist, predict_interval or predict_quantiles"
+            )
 
     @property
     def networks(self) -> NetworkMembers:
@@ -363,10 +373,10 @@ class CombinedPrediction(Prediction):
         with stage("predict"):
             if self.mixture is None:
                 return targets.restore(StudentT(*self.student))
-            df, loc, scale, *neighbours = self.mixture
+            df, loc, scale, kept, position, width, mass = self.mixture
             with np.errstate(over="ignore"):  # what overflows is refused
                 loc, scale = targets.mean + targets.scale * loc, targets.scale * scale
-            return targets.restore(StudentTMixture(df, loc, scale, *neighbours))
+            return targets.restore(StudentTMixture(df, loc, scale, kept, position, width, mass))
 
     @lazy
     def mixture(self) -> MixtureParameters | None:
@@ -413,69 +423,61 @@ class CombinedPrediction(Prediction):
         drawn = targets.mean + targets.scale * drawn
         return self.dist.carry(drawn) if isinstance(self.dist, Transformed) else drawn
 
-    # Discrete targets, and point masses: values that many targets share
 
-    @property
-    def value_model(self) -> ValueModel:
-        """The model of the probabilities of values; raise if there is none."""
-        return required_values(self.model)
+@dataclass(frozen=True, eq=False)
+class ValuePrediction(CombinedPrediction):
+    """A prediction of a discrete target, or of one with point masses: values that many targets share."""
+
+    values: ValueModel
 
     @lazy
     def value_logs(self) -> FloatArray:
         """Log probabilities (n, k) of the values and, with point masses, of any other value."""
         student = self.model.combination.predictive(self.forecast)
-        return self.value_model.log_probabilities(student, self.model.targets)
+        return self.values.log_probabilities(student, self.model.targets)
 
     @lazy
     def rest(self) -> Predictive | None:
         """The distribution of targets without a point mass; None if all values are known."""
-        rest, targets = self.value_model.rest, self.model.targets
+        rest, targets = self.values.rest, self.model.targets
         if rest is None:
             return None
         return targets.restore(rest.predictive(self.forecast, targets.scale, targets.mean))
 
     def point_masses(self) -> tuple[FloatArray, FloatArray, Predictive | None]:
         """Return values (k,) that many targets share, their probabilities (n, k), and the distribution of the rest."""
-        if self.model.values is None:
-            return super().point_masses()
-        found = self.value_model.found
+        found = self.values.found
         return found.values, np.exp(self.value_logs)[:, : len(found)], self.rest
 
     def value_probabilities(self) -> dict[float, FloatArray]:
         """Return the probability of each value in each row."""
-        shares = np.exp(self.value_logs)
-        return {float(value): shares[:, k] for k, value in enumerate(self.value_model.found.values)}
+        values, shares, _ = self.point_masses()
+        return dict(zip(values.tolist(), shares.T, strict=True))
 
     def quantiles(self, levels: FloatArray) -> FloatArray:
-        """Return the quantiles (n, k) of each row, of the distribution of values if many targets share some."""
-        if self.model.values is None:
-            return super().quantiles(levels)
-        return self.value_model.quantiles(levels, self.value_logs, self.rest)
+        """Return the quantiles (n, k) of each row, of the distribution of values and, between them, of the rest."""
+        return quantiles_with_masses(levels, self.values.found.values, np.exp(self.value_logs), self.rest)
 
     def interval(self, coverage: float) -> FloatArray:
         """Return the ends (n, 2) of the central interval of each row."""
-        if self.model.values is None:
-            return super().interval(coverage)
         ends = self.quantiles(np.array([1.0 - coverage, 1.0 + coverage]) / 2.0)
         return np.stack(self.rest.to_bounds(*ends.T), axis=1) if isinstance(self.rest, Transformed) else ends
 
     def value_log_score(self, y: FloatArray) -> float:
         """Return the mean log probability of the targets' values."""
-        logs, rest, numbers = self.value_logs, self.rest, self.value_model.numbers(y, self.model.targets)
+        logs, rest, numbers = self.value_logs, self.rest, self.values.numbers(y, self.model.targets)
         if rest is None:
             logs = np.hstack([logs, np.full((len(logs), 1), -np.log(1.0 + self.model.combination.n))])
         scores = logs[np.arange(len(numbers)), numbers]
-        others = numbers == len(self.value_model.found)
+        others = numbers == len(self.values.found)
         if rest is not None and others.any():
             scores[others] += rest[others].logpdf(y[others])
         return float(scores.mean())
 
     def pit(self, y: FloatArray, generator: np.random.Generator) -> FloatArray:
         """Return P(Y < y) plus a random share of P(Y = y), which is uniform if predictions are calibrated."""
-        if self.model.values is None:
-            return super().pit(y, generator)
-        shares, found = np.exp(self.value_logs), self.value_model.found.values
-        numbers = self.value_model.numbers(y, self.model.targets)
+        shares, found = np.exp(self.value_logs), self.values.found.values
+        numbers = self.values.numbers(y, self.model.targets)
         is_value, place = numbers < len(found), np.minimum(numbers, len(found) - 1)
         own = np.where(is_value, found[place], y)
         below = np.sum(shares[:, : len(found)] * (found < own[:, None]), axis=1)
@@ -483,16 +485,6 @@ class CombinedPrediction(Prediction):
             below = below + shares[:, -1] * self.rest.cdf(own)
         at = np.where(is_value, shares[np.arange(len(y)), place], 0.0)
         return np.asarray(np.clip(below + generator.uniform(size=len(y)) * at, 0.0, 1.0))
-
-
-def required_values(model: FittedModel) -> ValueModel:
-    """Return the model of the probabilities of values; raise if there is none."""
-    if model.values is None:
-        raise InvalidParameterError(
-            "probabilities of values need targets on a lattice, or a value that many of them share, and rows left "
-            "out of training; there are none: use predict_dist, predict_interval or predict_quantiles"
-        )
-    return model.values
 
 
 @stored

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bdkn.arrays import read_numbers
-from bdkn.data.rows import table_blocks
 from bdkn.ensemble.held_out import HeldOut
 from bdkn.errors import InvalidParameterError, check_number, no_extrapolation_warnings
 from bdkn.inference.combination import features
 from bdkn.inference.conformal import FoldOutputs, HeldOutPredictors, weights_without_each
+from bdkn.model.extrapolation import table_blocks
 from bdkn.model.fitted import FittedModel
 from bdkn.stages import stage
 from bdkn.typing import FloatArray, IndexArray
@@ -30,9 +30,9 @@ def guaranteed_interval(model: FittedModel, X: Any, coverage: float, shift: Shif
     held_out = _fits_of(model)
     some = np.sort(np.random.default_rng(0).permutation(len(held_out.y))[:_MOST_ROWS])
     weights, own = (held_out.counts, None) if shift is None else _checked_shift(shift, held_out, X.shape[0])
-    predictors, ends, done = _predictors(model, held_out, some), [], 0
-    for block in table_blocks(X):
-        theirs = None if own is None else own[done : (done := done + block.shape[0])]
+    predictors, ends = _predictors(model, held_out, some), []
+    for rows, block in table_blocks(X):
+        theirs = None if own is None else own[rows]
         outputs = _outputs(model, held_out, block)
         ends.append(predictors.interval(outputs, coverage, None if weights is None else weights[some], theirs))
     return _restored(model, np.concatenate(ends))
