@@ -1,9 +1,9 @@
-"""Rows of a table with their targets: taken by number, joined, and read in blocks."""
+"""Tables of any kind, and rows of a table with their targets: taken by number, joined, and read in blocks."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing
 
-from bdkn.errors import InvalidParameterError
+from bdkn.errors import InvalidParameterError, missing_extra
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 BLOCK_ROWS = 1 << 13
@@ -61,6 +61,15 @@ def join_tables(tables: Sequence[Any]) -> Any:
             "all parts of a table must be frames of one library, with columns of the same types; two cannot be joined "
             f"({error})"
         ) from error
+
+
+def as_frame(columns: Mapping[str, Any]) -> Any:
+    """Return columns as a pandas data frame."""
+    try:
+        from pandas import DataFrame
+    except ImportError as error:
+        raise missing_extra("pandas", "frames") from error
+    return DataFrame(columns)
 
 
 def missing_labels(labels: NDArray[Any]) -> BoolArray:

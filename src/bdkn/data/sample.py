@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bdkn.data.repeated_rows import mixed_bits
 from bdkn.data.rows import Rows, RowSource
 from bdkn.errors import InvalidParameterError
 from bdkn.typing import BoolArray, FloatArray, IndexArray
@@ -44,13 +45,6 @@ def mixed(numbers: Numbers, *salts: int) -> Numbers:
         for salt in salts:
             z = mixed_bits((z ^ mixed_bits(np.asarray(salt % 2**64, dtype=np.uint64) + step)) + step)
     return z
-
-
-def mixed_bits(numbers: Numbers) -> Numbers:
-    """Return the numbers with their bits mixed, by the last step of SplitMix64."""
-    z = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(z ^ (z >> np.uint64(31)))
 
 
 def chunk_of(numbers: Numbers, n_chunks: int) -> NDArray[np.intp]:

@@ -11,11 +11,10 @@ from typing import Annotated, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 
 from bdkn.data.folds import Folds, OwnFolds
 from bdkn.data.scaling import TargetScaler
-from bdkn.ensemble.copied_models import CopiedModel
+from bdkn.ensemble.copied_models import CopiedModel, MeanStd
 from bdkn.ensemble.held_out import HeldOut
 from bdkn.ensemble.scikit_learn import copy_estimator
 from bdkn.errors import DivergedError, InvalidParameterError, no_extrapolation_warnings
@@ -52,9 +51,6 @@ _MODEL = Part("SavedModel", *(name for name, kind in STORED.items() if issubclas
 _LARGEST = 1e140
 """Largest prediction of a member, in standard deviations of the targets: the square of a larger one would overflow."""
 
-MeanStd = tuple[FloatArray, FloatArray | None]
-"""Means and, if the model has them, standard deviations; their squares may overflow."""
-
 
 class Member(Protocol):
     """Anything that predicts, for rows of the user's table, means and perhaps variances in the units of the target."""
@@ -80,13 +76,13 @@ class EstimatorMember:
     originals: Annotated[Any, Maybe(Fixed())] = None
 
     @classmethod
-    def of(cls, name: str, models: Sequence[Any]) -> EstimatorMember:
+    def of(cls, name: str, models: Sequence[Any], link: Link = IDENTITY) -> EstimatorMember:
         """Return the member of fitted models, copied as arrays where that is possible."""
         copies = [copy_estimator(model) for model in models]
         if all(copied is None for copied in copies):
-            return cls(name, tuple(models))
+            return cls(name, tuple(models), link=link)
         used = (model if copied is None else copied for model, copied in zip(models, copies, strict=True))
-        return cls(name, tuple(used), originals=tuple(models))
+        return cls(name, tuple(used), link=link, originals=tuple(models))
 
     def predict(self, X: Any) -> tuple[FloatArray, FloatArray | None]:
         """Return the mean of each row and, if the models have one, its variance.
@@ -210,27 +206,6 @@ def predict_mean_std(model: Any, X: Any, name: str = "a member") -> MeanStd:
 def is_fixed(model: Any) -> bool:
     """Return whether a model can only be used as it is: a function, a PyTorch module, anything without ``fit``."""
     return not (hasattr(model, "fit") and hasattr(model, "predict"))
-
-
-def is_refitted(model: Any) -> bool:
-    """Return whether a model is fitted to each fold: it has ``fit`` and is not frozen (``clone`` copies it)."""
-    return not is_fixed(model) and clone(model) is not model
-
-
-def check_model(model: Any, name: str) -> None:
-    """Raise unless the model can be a member."""
-    if isinstance(model, type):
-        raise InvalidParameterError(f"member {name!r} must be an object; got the class: write {model.__name__}()")
-    if isinstance(model, str):
-        raise InvalidParameterError(
-            f"member {name!r} must be a regressor with fit and predict, a function, or 'drop'; got the text {model!r}: "
-            "a file describes estimators and does not hold them, so give them again before another fit"
-        )
-    if not (hasattr(model, "predict") or callable(model)):
-        raise InvalidParameterError(
-            f"member {name!r} must be a regressor with fit and predict, a PyTorch module, or a function from rows to "
-            f"means or to (means, standard deviations); got {model!r}"
-        )
 
 
 def _predict_function(model: Any) -> Callable[[Any], Any]:

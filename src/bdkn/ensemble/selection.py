@@ -10,19 +10,8 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from bdkn.ensemble.held_out import HeldOut
-from bdkn.errors import (
-    DivergedError,
-    DivergedMemberWarning,
-    FewRowsWarning,
-    InvalidParameterError,
-    check_choice,
-    check_flag,
-    check_number,
-    shown,
-    warn_user,
-)
+from bdkn.errors import DivergedError, DivergedMemberWarning, FewRowsWarning, warn_user
 from bdkn.inference import Combination, combine
-from bdkn.inference.combination import MAX_TEMPERING
 from bdkn.storage.fields import Either, Number, Text, stored
 from bdkn.threads import one_blas_thread, run_on_threads
 from bdkn.typing import BoolArray, FloatArray, IndexArray
@@ -82,27 +71,9 @@ class CombinationOptions:
 
     @classmethod
     def of(cls, params: Any) -> CombinationOptions:
-        """Return the checked options of a regressor."""
-        options = cls() if params.combination is None else params.combination
-        if not isinstance(options, cls):
-            raise InvalidParameterError(
-                f"combination must be None or bdkn.CombinationOptions(...); got {shown(options)}"
-            )
-        options.check_values()
+        """Return the options of a regressor."""
+        options: CombinationOptions = cls() if params.combination is None else params.combination
         return options
-
-    def check_values(self) -> None:
-        """Raise unless all options have values that are allowed."""
-        if isinstance(self.prior_variance, str):
-            check_choice("prior_variance", self.prior_variance, ("evidence", "paper"))
-        else:
-            check_number("prior_variance", self.prior_variance, low=1e-100, high=1e100)
-        if isinstance(self.tempering, str):
-            check_choice("tempering", self.tempering, ("evidence",))
-        else:
-            check_number("tempering", self.tempering, low=0.0, high=MAX_TEMPERING)
-        check_choice("tails", self.tails, ("loo", "posterior"))
-        check_flag("select_members", self.select_members)
 
     def combine(self, held_out: HeldOut, members: IndexArray | None = None) -> Combination:
         """Return the combination of some of the members (None: all), learned from their held-out predictions."""

@@ -107,7 +107,7 @@ def _describe_ensemble(ensemble: NetworkEnsemble) -> Described:
         "inputs": _describe_standardizer(ensemble.inputs),
         "stacks": [_describe_stack(stack) for stack in stacks],
         "order": order.tolist(),
-        "folds": ensemble.grid.n_folds,
+        "folds": ensemble.n_folds,
         "members": len(ensemble),
         "variances": None if ensemble.variances is None else ensemble.variances.tolist(),
     }

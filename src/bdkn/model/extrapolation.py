@@ -24,8 +24,7 @@ from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing
 
 from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
-from bdkn.data.frames import as_frame
-from bdkn.data.rows import take_rows
+from bdkn.data.rows import as_frame, take_rows
 from bdkn.data.scaling import LIMIT, ROUNDINGS
 from bdkn.errors import OutsideDataWarning, warn_user, warns_of_extrapolation
 from bdkn.inference import Outside

@@ -123,7 +123,7 @@ class FittedModel:
         """Return the model with extra variance away from the training rows X and, if wanted, densities of neighbours.
 
         Densities are used if held-out rows, the rows ``numbers`` of X (None: all), are predicted better by them;
-        ``sets`` are the numbers of the sets of held-out rows that belong together (None: each row is one).
+        ``sets`` are the numbers of the sets of rows that belong together (None: each row is one).
         """
         held_out, combination = self.required_held_out(), self.combination
         forecast, y, counts = held_out.forecast(), held_out.y, held_out.counts
@@ -138,6 +138,7 @@ class FittedModel:
             seed = np.random.SeedSequence(self.provenance.entropy, spawn_key=_DENSITY_KEY)
             with stage("shape"):
                 rows = X if numbers is None else take_rows(X, numbers)
+                sets = sets if sets is None or numbers is None else sets[numbers]
                 found = fit_density(rows, y, counts, student, seed, int(effective_n_jobs(n_jobs)), sets)
         return replace(self, extrapolation=extrapolation, density=found)
 

@@ -14,19 +14,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from bdkn.data.rows import Rows, RowSelection
-from bdkn.errors import (
-    InvalidParameterError,
-    check_choice,
-    check_flag,
-    check_n_jobs,
-    check_number,
-    check_verbosity,
-    shown,
-    warn_user,
-)
+from bdkn.errors import warn_user
 from bdkn.memory import check_memory
 from bdkn.networks.bins import PiecewiseLinear, n_binned_columns
-from bdkn.networks.engines import ENGINES, engine_for
+from bdkn.networks.engines import engine_for
 from bdkn.networks.job import (
     Job,
     Task,
@@ -72,18 +63,6 @@ class Effort:
 
 
 EFFORTS = {"fast": Effort(1 / 3, 0.5), "balanced": Effort(1.0, 1.0), "best": Effort(2.0, 1.0)}
-
-
-def get_effort(name: str) -> Effort:
-    """Return the preset of that name."""
-    check_choice("effort", name, EFFORTS)
-    return EFFORTS[name]
-
-
-def check_time_limit(time_limit: object) -> None:
-    """Raise unless ``time_limit`` is None or a positive number of seconds."""
-    if time_limit is not None:
-        check_number("time_limit", time_limit, low=0, strict=True, infinite=True)
 
 
 @dataclass(frozen=True)
@@ -134,9 +113,6 @@ def _seconds(train: Callable[[int], object], epochs: int) -> float:
 
 
 Seeds = Sequence[np.random.SeedSequence]
-
-AUTO = "auto"
-"""The value of a parameter that follows from the number of rows."""
 
 _SOME_ROWS, _MANY_ROWS = 1000, 4000
 """Rows above which fewer epochs suffice, and rows above which depth improves more than further networks."""
@@ -242,32 +218,8 @@ class NetworkSettings:
 
     @classmethod
     def of(cls, params: Any) -> Self:
-        """Return the settings of a regressor, after checking its parameters."""
-        training = TrainingOptions() if params.training is None else params.training
-        if not isinstance(training, TrainingOptions):
-            raise InvalidParameterError(f"training must be None or bdkn.TrainingOptions(...); got {shown(training)}")
-        settings = cls(params, training)
-        size = settings.size(1)
-        check_number("n_members", size.n_members, low=1, whole=True)
-        check_number("epochs", size.epochs, low=1, whole=True)
-        check_number("warmup_epochs", training.warmup_epochs, low=0, whole=True)
-        check_number("validation_fraction", training.validation_fraction, low=0, high=0.9, strict=True)
-        check_flag("early_stopping", training.early_stopping)
-        check_flag("standardize_y", training.standardize_y)
-        for width in size.hidden:
-            check_number("each of hidden_layer_sizes", width, low=1, whole=True)
-        for n_bins in size.n_bins:
-            check_number("each of n_bins", n_bins, low=0, whole=True)
-        check_verbosity(params.verbose)
-        check_n_jobs(params.n_jobs)
-        check_time_limit(getattr(params, "time_limit", None))
-        if isinstance(params.engine, str):
-            check_choice("engine", params.engine, ENGINES)
-        elif not hasattr(params.engine, "train"):
-            raise InvalidParameterError(
-                f"engine must be a name or an object with a method train; got {params.engine!r}"
-            )
-        return settings
+        """Return the settings of a regressor, whose parameters have been checked."""
+        return cls(params, TrainingOptions() if params.training is None else params.training)
 
     def with_params(self, **changed: Any) -> Self:
         """Return the settings with other values of some parameters."""
@@ -278,14 +230,14 @@ class NetworkSettings:
 
     def size(self, n_rows: int) -> Size:
         """Return the size of the ensemble for ``n_rows`` rows."""
-        default, effort = default_size(n_rows), get_effort(self.params.effort)
+        default, effort, params = default_size(n_rows), EFFORTS[self.params.effort], self.params
         auto_members, auto_epochs = effort.n_members(default.n_members), effort.n_epochs(default.epochs)
-        own_hidden = None if _is_auto("hidden_layer_sizes", self.params.hidden_layer_sizes) else self._hidden()
+        own_hidden = None if isinstance(params.hidden_layer_sizes, str) else _layer_sizes(params.hidden_layer_sizes)
         return Size(
-            auto_members if _is_auto("n_members", self.params.n_members) else self.params.n_members,
+            auto_members if isinstance(params.n_members, str) else params.n_members,
             default.hidden if own_hidden is None else own_hidden,
-            auto_epochs if _is_auto("epochs", self.params.epochs) else self.params.epochs,
-            default.n_bins if _is_auto("n_bins", self.params.n_bins) else tuple(_in_turn("n_bins", self.params.n_bins)),
+            auto_epochs if isinstance(params.epochs, str) else params.epochs,
+            default.n_bins if isinstance(params.n_bins, str) else tuple(_in_turn(params.n_bins)),
             default.hidden_encoded if own_hidden is None else own_hidden,
         )
 
@@ -374,7 +326,7 @@ class NetworkSettings:
 
     def _encodings(self, size: Size, rows: Rows, members: Sequence[int]) -> dict[int, PiecewiseLinear | None]:
         """Return the encoding of each member's inputs: None where it sees the inputs as they are."""
-        n_activations = len(_in_turn("activation", self.params.activation))
+        n_activations = len(_in_turn(self.params.activation))
         turn = {h: size.n_bins[h // n_activations % len(size.n_bins)] for h in {*members}}
         columns = n_binned_columns(rows.X) if any(turn.values()) else 0
         n_rows = len(rows) if rows.counts is None else int(rows.counts.sum())
@@ -411,11 +363,11 @@ class NetworkSettings:
                 patience=training.patience,
                 tol=training.tol,
             )
-            for decay in _in_turn("weight_decay", self.params.weight_decay)
+            for decay in _in_turn(self.params.weight_decay)
         ]
         specs = [
             NetworkSpec(n_inputs=n_inputs, hidden=hidden, activation=activation)
-            for activation in _in_turn("activation", self.params.activation)
+            for activation in _in_turn(self.params.activation)
         ]
         return [
             # Activations change fastest, so that every weight decay is used with each of them.
@@ -429,9 +381,6 @@ class NetworkSettings:
             get_objective(self.params.objective, self.training.beta).trains_variance
             and self.training.warmup_epochs < self.size(n_rows).epochs
         )
-
-    def _hidden(self) -> tuple[int, ...]:
-        return layer_sizes(self.params.hidden_layer_sizes, 'an integer, a list of them, or "auto"')
 
 
 def within_limit(settings: NetworkSettings, rows: Rows, clock: Clock, rows_per_member: float) -> NetworkSettings:
@@ -454,24 +403,12 @@ def _rows_for(rows: Rows, encoding: PiecewiseLinear | None) -> Rows:
     return rows if encoding is None else replace(rows, X=encoding.transform(rows.X))
 
 
-def layer_sizes(given: Any, allowed: str) -> tuple[int, ...]:
-    """Return ``hidden_layer_sizes`` as a tuple; raise, naming what is allowed, if it is none."""
-    known = isinstance(given, int | np.integer | Sequence | np.ndarray) and not isinstance(given, str)
-    if not known or np.ndim(given) > 1:
-        raise InvalidParameterError(f"hidden_layer_sizes must be {allowed}; got {given!r}")
+def _layer_sizes(given: Any) -> tuple[int, ...]:
+    """Return ``hidden_layer_sizes`` as a tuple."""
     return tuple(np.atleast_1d(np.asarray(given)).tolist()) if np.size(given) else ()
 
 
-def _is_auto(name: str, given: Any) -> bool:
-    """Return whether a parameter follows from the number of rows; no other string is allowed."""
-    if isinstance(given, str) and given != AUTO:
-        raise InvalidParameterError(f"{name}, if a string, must be {AUTO!r}; got {given!r}")
-    return isinstance(given, str)
-
-
-def _in_turn(name: str, given: Any) -> list[Any]:
+def _in_turn(given: Any) -> list[Any]:
     """Return the values that members take in turn, one or several."""
     several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
-    if several and (np.ndim(given) != 1 or not len(given)):
-        raise InvalidParameterError(f"{name} must be one value, or a list of values to take in turn; got {given!r}")
     return list(given) if several else [given]

@@ -292,8 +292,8 @@ class TorchRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def _trained(self, rows: Rows, watch: Callable[[Self], None] | None) -> FittedBaseline:
         """Check the parameters, scale the rows, train, and return the fitted state."""
         check_flag("standardize_y", self.standardize_y)
-        check_verbosity(self.verbose)
-        check_n_jobs(self.n_jobs)
+        check_verbosity("verbose", self.verbose)
+        check_n_jobs("n_jobs", self.n_jobs)
         plan = self._plan()
         self.check_device(self.device)
         from bdkn_paper.baselines.learners.descent import train
