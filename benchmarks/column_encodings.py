@@ -27,9 +27,8 @@ import bdkn
 from bdkn.data.folds import FoldPlan, Splitting
 from bdkn.data.rows import Rows
 from bdkn.data.scaling import Standardizer, TargetScaler
-from bdkn.ensemble.held_out import HeldOut
 from bdkn.ensemble.networks import predict_held_out
-from bdkn.ensemble.selection import CombinationOptions, select_and_combine
+from bdkn.ensemble.selection import CombinationOptions, HeldOut, select_and_combine
 from bdkn.inference import Forecast
 from bdkn.networks import NetworkSettings
 from development_sets import BENCHMARK, LARGER, SMALL, training_rows

@@ -9,12 +9,11 @@ import pytest
 
 from bdkn import ArrayRows
 from bdkn.data.rows import Rows
-from bdkn.data.sample import draw_sample, exact_sum, group_numbers, merged_in_tree, sample_of
+from bdkn.data.sample import Drawn, draw_sample, exact_sum, group_numbers, merged_in_tree
 from bdkn.data.scaling import Standardizer, TargetScaler
 from bdkn.data.sources import NamedColumns
 from bdkn.ensemble.chunks import KnownInputs, RowEncoding, ThisMachine
 from bdkn.ensemble.cluster import (
-    Drawn,
     Place,
     chunk_of_frame,
     drawn_rows,
@@ -62,7 +61,7 @@ def test_partitions_draw_the_sample_of_one_pass():
     expected = draw_sample(ArrayRows(ROWS.X, ROWS.y, ROWS.counts, ROWS.groups), 20)
     parts = [drawn_rows(frame, place, 2**63, 20) for frame, place in partitions()]
     drawn = merged_in_tree(parts, lambda one, other: merged_draws(one, other, 20))
-    found = sample_of([drawn.part], drawn.tally, 20)
+    found = drawn.sample()
     assert np.array_equal(found.rows.X, expected.rows.X)
     assert np.array_equal(found.numbers, expected.numbers)
     assert np.array_equal(found.units, expected.units)
@@ -73,9 +72,9 @@ def test_partitions_draw_the_sample_of_one_pass():
 def test_partitions_without_counted_rows_draw_nothing():
     frame, place = partitions()[0]
     none = drawn_rows(frame[:1], replace(place, size=1), 2**64, 20)  # the weight of the first row is 0
-    assert none.part is None
+    assert none.rows is None
     assert isinstance(merged_draws(none, none, 20), Drawn)
-    assert merged_draws(none, none, 20).tally.n == 0
+    assert merged_draws(none, none, 20).n == 0
 
 
 def test_chunks_of_frames_have_the_rows_of_chunks_in_a_file():

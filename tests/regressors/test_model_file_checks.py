@@ -177,7 +177,7 @@ def test_a_model_that_is_damaged_in_an_unforeseen_way_is_refused_all_the_same(ke
     def fail(*_, **__):
         raise AttributeError("forgotten")
 
-    monkeypatch.setattr("bdkn.estimators.files._check_parameter", fail)
+    monkeypatch.setattr("bdkn.estimators.registry._check_parameter", fail)
     with pytest.raises(ModelFileError, match=r"does not fit this version, .* \(AttributeError: forgotten\)"):
         load_changed(kept, tmp_path, lambda *_: None)
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bdkn import ColumnsWarning
-from bdkn.data.columns import FOLDS, TargetStatistics, normal_scores, parts_of_rows
-from bdkn.data.encoder import ColumnReport, TableEncoder
+from bdkn.data.encoder import FOLDS, ColumnReport, TableEncoder, TargetStatistics, normal_scores, parts_of_rows
 from bdkn.data.reading import is_frame
 
 RNG = np.random.default_rng(0)

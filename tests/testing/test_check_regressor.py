@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from bdkn.data.folds import seed_sequence
 from bdkn.data.training_data import TableReader
-from bdkn.ensemble.provenance import seed_sequence
 from bdkn.estimators import ProbabilisticRegressor
 from bdkn.model.prediction import Prediction
 from bdkn.predictive import Gaussian

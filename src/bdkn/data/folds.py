@@ -6,6 +6,7 @@ import copy
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.model_selection._split import GroupsConsumerMixin
 
 from bdkn.data.rows import Rows, RowSelection, RowsWithout
 from bdkn.data.sample import MemberFolds, Numbers, fold_of, group_numbers
-from bdkn.errors import InvalidParameterError, check_number
+from bdkn.errors import InvalidParameterError, check_number, shown
 from bdkn.storage.fields import Entropy, Number, integers, must, sizes, stored
 from bdkn.typing import IndexArray
 
@@ -256,10 +257,6 @@ class Splitting:
             fold_of[left_out] = fold
         return replace(self, sets=np.unique(fold_of, return_inverse=True)[1])
 
-    def used_rows(self) -> Rows:
-        """Return the rows that are used, of a table of any kind."""
-        return self.rows if len(self.used) == len(self.rows) else self.rows[self.used]
-
     def split(self, cv: Any, given: Mapping[str, Any] | None = None) -> Folds:
         """Return the folds of the used rows by a splitter, which receives what is ``given``, or by row numbers."""
         splits = cv
@@ -466,3 +463,26 @@ def fold_generator(seed: np.random.SeedSequence) -> np.random.Generator:
 def child_seed(seed: np.random.SeedSequence, number: int) -> np.random.SeedSequence:
     """Return the child of that number, which does not depend on what else was spawned from the seed."""
     return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number))
+
+
+Seed = int | np.random.RandomState | np.random.Generator | None
+
+
+def seed_sequence(random_state: Seed) -> np.random.SeedSequence:
+    """Return the seed sequence of a random state.
+
+    The same integer always gives the same sequence. Of a generator the next numbers are used, so that a second call
+    differs; None uses new entropy of the operating system.
+    """
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.SeedSequence(random_state.randint(0, 2**32, size=4, dtype=np.uint32).tolist())
+    if isinstance(random_state, np.random.Generator):
+        return np.random.SeedSequence(random_state.integers(0, 2**32, size=4, dtype=np.uint32).tolist())
+    if random_state is None:
+        return np.random.SeedSequence()
+    if isinstance(random_state, Integral) and not isinstance(random_state, bool) and random_state >= 0:
+        return np.random.SeedSequence(int(random_state))
+    raise InvalidParameterError(
+        "random_state must be None, an integer >= 0, a numpy.random.Generator or a numpy.random.RandomState; "
+        f"got {shown(random_state)}"
+    )

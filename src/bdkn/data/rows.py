@@ -63,8 +63,8 @@ def join_tables(tables: Sequence[Any]) -> Any:
         ) from error
 
 
-def as_frame(columns: Mapping[str, Any]) -> Any:
-    """Return columns as a pandas data frame."""
+def as_frame(columns: Mapping[str, Any] | list[dict[str, Any]]) -> Any:
+    """Return columns, or rows, as a pandas data frame."""
     try:
         from pandas import DataFrame
     except ImportError as error:
@@ -141,16 +141,6 @@ class Rows:
             yield self[start : start + step]
 
 
-class RowSelection(Protocol):
-    """Row numbers: an array, or an object that NumPy converts to one."""
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-
-    def __array__(self) -> NDArray[Any]:
-        """Return the row numbers."""
-
-
 @dataclass(frozen=True, eq=False)
 class RowsWithout:
     """The numbers of all of ``n`` rows but those in ``held_out``.
@@ -168,3 +158,7 @@ class RowsWithout:
         others = np.ones(self.n, dtype=bool)
         others[self.held_out] = False
         return np.flatnonzero(others).astype(np.int32 if dtype is None else dtype)
+
+
+RowSelection = NDArray[Any] | RowsWithout
+"""Row numbers."""

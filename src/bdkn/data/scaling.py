@@ -174,7 +174,7 @@ class Standardizer:
         """Return the scaled rows, C-contiguous in single precision and finite for every finite input."""
         table = np.asarray(X)
         scaled = np.empty(table.shape, dtype=np.float32)
-        for part in row_slices(len(table), rows_within(CACHED_CELLS, table.shape[1])):
+        for part in row_slices(len(table), rows_within(CACHED_CELLS, self.n_columns)):
             with np.errstate(over="ignore"):
                 inputs = table[part] - self.mean
                 inputs /= self.scale

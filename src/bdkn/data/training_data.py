@@ -92,7 +92,7 @@ class TrainingData(Splitting):
             return data
 
         # One row of each set of copies is used, and rows with equal inputs are a set
-        some = data.used_rows() if len(used) < len(rows.y) else rows
+        some = rows[used] if len(used) < len(rows.y) else rows
         found = find_repeated_rows(some.X, some.y)
         if found is None:
             return data
@@ -126,7 +126,7 @@ class TrainingData(Splitting):
 
         Statistics for a row are those of rows of other sets.
         """
-        rows = self.rows if len(self.used) == len(self.rows.y) else self.used_rows()
+        rows = self.rows if len(self.used) == len(self.rows.y) else self.rows[self.used]
         if self.reader.encoder is None:
             return self.reader, rows
         encoder, inputs = self.reader.encoder.learn(rows.X, rows.y, rows.counts, self.sets)

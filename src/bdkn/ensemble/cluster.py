@@ -15,7 +15,7 @@ import numpy as np
 
 from bdkn.data.dask_rows import DaskRows, partition_rows
 from bdkn.data.rows import Rows, RowSource
-from bdkn.data.sample import Part, Sample, Tally, chunk_of, counted_rows, merged_in_tree, sample_of
+from bdkn.data.sample import Drawn, Sample, chunk_of, counted_rows, merged_in_tree
 from bdkn.data.sources import NamedColumns
 from bdkn.ensemble.chunks import (
     Chunk,
@@ -117,11 +117,9 @@ class Cluster(RowPlace):
             # At least the expected number of keys are below the bound, except with probability 1e-9
             bound = int(min(1.0, (expected + 6 * sqrt(expected) + 36) / max(n, 1)) * 2.0**64)
             parts = [task(part, place, bound, self.chunk_rows) for part, place in partitions]
-            [drawn] = results_of(self.client, [merged_in_tree(parts, merge)])
-            if drawn.part is not None and len(drawn.part.keys) >= min(self.chunk_rows, drawn.tally.n):
-                return sample_of([drawn.part], drawn.tally, self.chunk_rows)
-            if not drawn.tally.n:
-                return sample_of([], drawn.tally, self.chunk_rows)
+            drawn: Drawn = results_of(self.client, [merged_in_tree(parts, merge)])[0]
+            if len(drawn.keys) >= min(self.chunk_rows, drawn.n):
+                return drawn.sample()
             expected *= 2
 
     def write(self, sample: Sample, encoding: RowEncoding, known: KnownInputs) -> None:
@@ -271,19 +269,6 @@ class Place:
         return rows
 
 
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """Rows of some partitions that may be in the sample (None: there are none), and the tally of all their rows."""
-
-    part: Part | None
-    tally: Tally
-
-    def __sizeof__(self) -> int:  # by which Dask decides what to move
-        from dask.sizeof import sizeof
-
-        return 200 if self.part is None else int(sizeof(self.part.rows.X)) + 40 * len(self.part.keys)
-
-
 def partition_size(frame: Any, weights: Any) -> tuple[int, int]:
     """Return how many rows a partition has, and how many of them are counted at least once."""
     return len(frame), len(frame) if weights is None else int((frame[weights] != 0).sum())
@@ -291,17 +276,12 @@ def partition_size(frame: Any, weights: Any) -> tuple[int, int]:
 
 def drawn_rows(frame: Any, place: Place, bound: int, most: int) -> Drawn:
     """Return at most ``most`` rows of a partition whose keys are below a bound."""
-    numbers, counted = counted_rows(place.first, place.rows(frame))
-    if not len(counted):
-        return Drawn(None, Tally())
-    part = Part.of(numbers, counted).below(bound).smallest(most)
-    return Drawn(part if len(part.keys) else None, Tally.of(numbers, counted))
+    return Drawn.of(*counted_rows(place.first, place.rows(frame)), most, bound)
 
 
 def merged_draws(one: Drawn, other: Drawn, size: int) -> Drawn:
     """Return the samples and totals of two consecutive parts of the rows as one, of at most ``size`` rows."""
-    parts = [drawn.part for drawn in (one, other) if drawn.part is not None]
-    return Drawn(Part.join(parts).smallest(size) if parts else None, one.tally + other.tally)
+    return Drawn.join([one, other], size)
 
 
 def encoded_rows(frame: Any, place: Place, encoding: RowEncoding, known: KnownInputs, n_chunks: int) -> Any:

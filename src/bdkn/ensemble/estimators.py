@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from bdkn.data.folds import Folds, OwnFolds
 from bdkn.data.scaling import TargetScaler
 from bdkn.ensemble.copied_models import CopiedModel, MeanStd
-from bdkn.ensemble.held_out import HeldOut
 from bdkn.ensemble.scikit_learn import copy_estimator
+from bdkn.ensemble.selection import HeldOut
 from bdkn.errors import DivergedError, InvalidParameterError, no_extrapolation_warnings
 from bdkn.inference import Forecast
 from bdkn.networks.spec import MIN_VARIANCE

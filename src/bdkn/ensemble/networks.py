@@ -15,7 +15,7 @@ from bdkn.blocks import PREDICTED_ROWS, row_slices
 from bdkn.data.folds import FoldPlan
 from bdkn.data.rows import Rows
 from bdkn.data.scaling import Standardizer, TargetScaler
-from bdkn.ensemble.held_out import HeldOut, MemberScores, ScoredPart, constant_variance
+from bdkn.ensemble.selection import HeldOut, MemberScores, ScoredPart, constant_variance
 from bdkn.errors import DivergedError
 from bdkn.inference import Forecast
 from bdkn.networks import EncodedNetworks, MixedNetworks, Networks, NetworkSpec, Predictor, Trained
@@ -269,14 +269,17 @@ class Candidates:
     held_out: HeldOut
 
     @classmethod
-    def of(cls, trained: Trained, rows: Rows, plan: FoldPlan) -> Candidates:
-        """Return the members of a plan; after a refit, they predict with the networks of all rows, the last ones."""
+    def of(cls, trained: Trained, is_finite: BoolArray, rows: Rows, plan: FoldPlan) -> Candidates:
+        """Return the members of a plan, of whose networks these are finite.
+
+        After a refit, members predict with the networks of all rows, which are the last ones.
+        """
         H, networks, used = len(plan.names), trained.networks, trained
-        is_finite = np.asarray(networks.is_finite().reshape(-1, H).all(axis=0))
+        of_members = np.asarray(is_finite.reshape(-1, H).all(axis=0))
         if plan.refit:
             last = len(networks) - H
             networks, used = networks[range(last)], trained[range(last, last + H)]
-        return cls(plan.names, used, is_finite, predict_held_out(networks, rows, plan))
+        return cls(plan.names, used, of_members, predict_held_out(networks, rows, plan))
 
     def join(self, other: Candidates) -> Candidates:
         """Return the members of both: in each fold first the networks of these, then of the others."""
@@ -338,8 +341,8 @@ def fit_linear(rows: Rows, plan: FoldPlan) -> Candidates:
     """
     own = plan.first_member(LINEAR)
     with stage("train"):
-        fits = [_fit(rows, None if numbers is None else np.asarray(numbers)) for numbers in own.rows]
-    found = Candidates.of(Trained.join(fits), rows, own)
+        trained = Trained.join([_fit(rows, None if some is None else np.asarray(some)) for some in own.rows])
+    found = Candidates.of(trained, trained.networks.is_finite(), rows, own)
     return replace(found, held_out=replace(found.held_out, fold_variance=np.zeros_like(found.held_out.means)))
 
 

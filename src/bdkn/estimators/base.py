@@ -29,10 +29,10 @@ from bdkn.analysis.decisions import (
 from bdkn.analysis.explanation import Explanation, explain
 from bdkn.analysis.partial_dependence import PartialDependence, partial_dependence
 from bdkn.data.encoder import ColumnReport, TableEncoder
+from bdkn.data.folds import Seed, seed_sequence
 from bdkn.data.training_data import check_targets, r2
-from bdkn.ensemble.held_out import MemberScores
 from bdkn.ensemble.networks import NetworkEnsemble, NetworkMember, NetworkMembers
-from bdkn.ensemble.provenance import Seed, seed_sequence
+from bdkn.ensemble.selection import MemberScores
 from bdkn.errors import InvalidParameterError, check_flag, check_number
 from bdkn.estimators.files import save_model
 from bdkn.estimators.parameters import NETWORK_DOCS, paper_parameters

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self, TypeVar, cast, overload
 
 import numpy as np
@@ -16,14 +17,13 @@ from sklearn.utils.metadata_routing import UNUSED, MetadataRouter
 from sklearn.utils.metaestimators import _BaseComposition, available_if
 from sklearn.utils.validation import check_is_fitted
 
-from bdkn.data.folds import Folds, OwnFolds
+from bdkn.data.folds import Folds, OwnFolds, Seed
 from bdkn.data.rows import RowSource, as_frame
 from bdkn.data.scaling import TargetScaler, TargetValues
 from bdkn.data.training_data import check_targets
 from bdkn.ensemble.estimators import EstimatorMembers, Pair
-from bdkn.ensemble.held_out import HeldOut
-from bdkn.ensemble.provenance import FitProvenance, Seed
-from bdkn.ensemble.selection import CombinationOptions
+from bdkn.ensemble.provenance import FitProvenance
+from bdkn.ensemble.selection import CombinationOptions, HeldOut, select_and_combine
 from bdkn.errors import (
     InvalidParameterError,
     check_choice,
@@ -34,7 +34,7 @@ from bdkn.errors import (
     shown,
 )
 from bdkn.estimators.base import ProbabilisticRegressor, Table, on_engine, with_inherited_docs
-from bdkn.estimators.fitting import combine, cross_fit_networks
+from bdkn.estimators.fitting import cross_fit_networks
 from bdkn.estimators.members import accepted_inputs, check_estimators, cross_fit_estimators, in_use, route_metadata
 from bdkn.estimators.paper import fit_published
 from bdkn.estimators.parameters import COMBINED, NETWORKS
@@ -50,6 +50,7 @@ from bdkn.networks import Engine
 from bdkn.networks.settings import TrainingOptions
 from bdkn.predictive import StudentT
 from bdkn.predictive.links import Link
+from bdkn.stages import stage
 from bdkn.typing import FloatArray
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -288,19 +289,52 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         params = self._checked()
         if metadata and params.has_networks:
             raise InvalidParameterError(f"fit has no parameter {next(iter(metadata))!r} for networks")
-        if params.design == "in-sample":
-            self.model_ = fit_published(params, X, y, sample_weight, groups)
-            return self
-        with ExitStack() as files:  # of encoded rows, if not all of them fit into memory
-            if params.has_networks:
-                found = cross_fit_networks(params, X, y, sample_weight, groups, files)
-            else:
-                found = cross_fit_estimators(params, X, y, sample_weight, groups, metadata)
-            self.model_ = combine(found, params)
+        self.model_ = params._fit_checked(X, y, sample_weight, groups, metadata)
         return self
 
     def _fit(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None) -> FittedModel:
-        model: FittedModel = copy.copy(self).fit(X, y, sample_weight).model_
+        return self._checked()._fit_checked(X, y, sample_weight)
+
+    def _fit_checked(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        groups: Any = None,
+        metadata: Mapping[str, Any] = MappingProxyType({}),
+        former: FittedModel | None = None,
+    ) -> FittedModel:
+        """Return the model of a fit with these parameters; with a ``former`` one, members are added to it."""
+        if self.design == "in-sample":
+            return fit_published(self, X, y, sample_weight, groups)
+        with ExitStack() as files:  # of encoded rows, if not all of them fit into memory
+            if self.has_networks:
+                found = cross_fit_networks(self, X, y, sample_weight, groups, files, former)
+            else:
+                found = cross_fit_estimators(self, X, y, sample_weight, groups, metadata, former)
+
+            # The members with the best leave-one-out score together, and their combination
+            options = CombinationOptions.of(self)
+            with stage("combine"):
+                chosen, combination = select_and_combine(found.held_out, found.finite, options, self.n_jobs)
+            model = FittedModel.of(
+                found.reader,
+                found.members,
+                chosen,
+                combination,
+                found.held_out,
+                found.targets,
+                options,
+                found.provenance,
+                found.n_trained,
+            )
+
+            # Extra variance for extrapolation, densities of neighbours, and the posterior of all rows
+            density = self.density == "auto" and self.design == "cross-fit"
+            model = model.with_training_rows(found.X, found.numbers, found.sets, density=density, n_jobs=self.n_jobs)
+            if found.all_rows is not None:
+                with stage("predict held-out rows"):
+                    model = model.with_all_rows(found.all_rows(model), options.prior_variance)
         return model
 
     def _fitted(self) -> Any:
@@ -397,13 +431,11 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
             params = params._checked()
             params.members = [*former.members.candidates, *new]  # the former are texts in a model from a file
             params._validate_names([name for name, _ in params.members])
-            found = cross_fit_estimators(params, X, y, sample_weight, groups, metadata, former)
         else:
             check_number("n", new, low=1, whole=True)
             params.n_members = former.n_trained + cast(int, new)
             params = params._checked()
-            found = cross_fit_networks(params, X, y, sample_weight, groups, ExitStack(), former)
-        return self._with_model(combine(found, params), params)
+        return self._with_model(params._fit_checked(X, y, sample_weight, groups, metadata, former), params)
 
     def drop_members(self, names: str | Sequence[str]) -> Self:
         """Return the regressor without some of its members; this one does not change.

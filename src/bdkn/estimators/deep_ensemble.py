@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
+from bdkn.data.folds import Seed
 from bdkn.data.rows import as_frame
 from bdkn.data.training_data import TrainingData
-from bdkn.ensemble.provenance import Seed
 from bdkn.errors import check_choice, check_parameters
 from bdkn.estimators.base import ProbabilisticRegressor, Table, on_engine, with_inherited_docs
 from bdkn.estimators.paper import train_on_all_rows

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from bdkn.data.folds import N_FOLDS, FoldPlan
+from bdkn.data.folds import N_FOLDS, FoldPlan, seed_sequence
 from bdkn.data.rows import Rows
 from bdkn.data.sample import CHUNK_ROWS, Sample
 from bdkn.data.scaling import Standardizer, TargetScaler, fit_targets
@@ -27,10 +26,9 @@ from bdkn.ensemble.chunks import (
 )
 from bdkn.ensemble.cluster import place_of
 from bdkn.ensemble.estimators import EstimatorMembers
-from bdkn.ensemble.held_out import HeldOut
 from bdkn.ensemble.networks import Candidates, NetworkMembers, fit_linear, needs_linear, numbers_of, on_device_of
 from bdkn.ensemble.provenance import FitProvenance
-from bdkn.ensemble.selection import CombinationOptions, finite_members
+from bdkn.ensemble.selection import HeldOut, finite_members
 from bdkn.errors import InvalidParameterError
 from bdkn.model.fitted import FittedModel
 from bdkn.model.target_choice import TargetSettings
@@ -65,31 +63,6 @@ class CrossFit:
     all_rows: Callable[[FittedModel], HeldOutStatistics] | None = None
 
 
-def combine(found: CrossFit, params: Any) -> FittedModel:
-    """Return the model of cross-fitted members: selected, combined, and what is learned from their combination."""
-    options = CombinationOptions.of(params)
-    model = FittedModel.combine(
-        found.reader,
-        found.members,
-        found.finite,
-        found.held_out,
-        found.targets,
-        options,
-        found.provenance,
-        n_trained=found.n_trained,
-        n_jobs=params.n_jobs,
-    )
-    density = params.density == "auto" and params.design == "cross-fit"
-    model = model.with_training_rows(found.X, found.numbers, found.sets, density=density, n_jobs=params.n_jobs)
-    if found.all_rows is not None:
-        with stage("predict held-out rows"):
-            model = model.with_all_rows(found.all_rows(model), options.prior_variance)
-    return model
-
-
-# Networks
-
-
 def cross_fit_networks(
     params: Any,
     X: Any,
@@ -103,7 +76,6 @@ def cross_fit_networks(
 
     With a ``former`` model, ``params.n_members`` includes its members, and only the others are trained.
     """
-    settings = NetworkSettings.of(params)
     clock = None if params.time_limit is None else Clock.start(params.time_limit)
 
     # Rows: all of them, or a sample of those of a source
@@ -123,6 +95,7 @@ def cross_fit_networks(
     reader, rows = data.encoded()
 
     # Members, and whether there is memory for them
+    settings = NetworkSettings.of(params)
     own_variance = settings.trains_variance(n_rows)
     first, size = 0 if former is None else former.n_trained, settings.size(n_rows)
     n_fits = 1 if params.design == "hold-out" else N_FOLDS if params.cv is None else params.cv
@@ -143,18 +116,18 @@ def cross_fit_networks(
     encoded = Rows(inputs.transform(rows.X), targets.transform(rows.y), rows.counts)
 
     # Which network is trained on which rows, within the time limit
-    if data.sample is None:
-        plan_of = partial(FoldPlan.of, params, data)
-    else:
+    provenance = None if former is None else former.joined(params, encoded, digest)
+    entropy = seed_sequence(params.random_state).entropy if provenance is None else provenance.entropy
+    units = None if data.sample is None else data.sample.units
+    plan = FoldPlan.of(params, data, entropy, range(first, size.n_members), units=units)
+    if units is not None:
         settings = settings.with_params(epochs=size.epochs)
-        plan_of = partial(FoldPlan.of, params, data, units=data.sample.units)
-    provenance = FitProvenance.of(params, encoded, digest) if former is None else former.joined(params, encoded, digest)
-    plan = plan_of(provenance.entropy, range(first, size.n_members))
+    chosen = {}
     if clock is not None:
         limited = within_limit(settings, encoded, clock, plan.rows_per_member * n_rows / len(encoded))
         if limited is not settings:
-            settings, provenance = limited, provenance.with_parameters(epochs=limited.params.epochs)
-            plan = plan_of(provenance.entropy, range(first, settings.size(n_rows).n_members))
+            settings, chosen = limited, {"epochs": limited.params.epochs}
+            plan = FoldPlan.of(params, data, entropy, range(first, settings.size(n_rows).n_members), units=units)
 
     # Training of all networks in one call, in memory or on chunks of all rows
     all_rows = None
@@ -176,12 +149,14 @@ def cross_fit_networks(
             tempering, slopes = model.combination.tempering, model.targets.log_derivative
             return place.statistics(Summary(names, members, networks, plan, tempering, ensemble.variances, slopes))
 
+    is_finite = trained.networks.is_finite()
+
     # Predictions for held-out rows, and the variance that is used for each member
     with on_device_of(params.engine):
-        candidates = Candidates.of(trained, encoded, plan)
+        candidates = Candidates.of(trained, is_finite, encoded, plan)
     if former is not None:
-        in_use, is_finite = former.networks, np.ones(len(former.members), dtype=bool)
-        earlier = Candidates(in_use.names, in_use.trained, is_finite, former.required_held_out())
+        in_use, all_finite = former.networks, np.ones(len(former.members), dtype=bool)
+        earlier = Candidates(in_use.names, in_use.trained, all_finite, former.required_held_out())
         candidates = earlier.join(candidates)
     elif needs_linear(*rows.X.shape) if isinstance(params.members, str) else "linear" in params.members:
         if all_rows is not None:
@@ -191,13 +166,14 @@ def cross_fit_networks(
             )
         candidates = fit_linear(encoded, plan).join(candidates)
     members, held_out, is_finite = candidates.as_members(inputs, targets, own_variance=own_variance)
+    finite = finite_members(is_finite, candidates.names)
     return CrossFit(
         reader,
         members,
-        finite_members(is_finite, candidates.names),
+        finite,
         held_out,
         targets,
-        provenance,
+        (provenance or FitProvenance.of(params, entropy, encoded, digest)).with_parameters(**chosen),
         first + len(plan.names),
         rows.X,
         plan.held_out,

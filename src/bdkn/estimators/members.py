@@ -20,7 +20,16 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
-from bdkn.data.folds import HOLDOUT_FRACTION, N_FOLDS, Folds, OwnFolds, fold_generator, is_fold_count, name_key
+from bdkn.data.folds import (
+    HOLDOUT_FRACTION,
+    N_FOLDS,
+    Folds,
+    OwnFolds,
+    fold_generator,
+    is_fold_count,
+    name_key,
+    seed_sequence,
+)
 from bdkn.data.reading import column_names, is_frame, read_column
 from bdkn.data.rows import Rows, take_rows
 from bdkn.data.scaling import TargetScaler, fit_targets
@@ -34,9 +43,8 @@ from bdkn.ensemble.estimators import (
     predict_mean_std,
     scale_predictions,
 )
-from bdkn.ensemble.held_out import HeldOut
 from bdkn.ensemble.provenance import FitProvenance
-from bdkn.ensemble.selection import finite_members
+from bdkn.ensemble.selection import HeldOut, finite_members
 from bdkn.errors import InvalidParameterError, shown, warn_user
 from bdkn.estimators.deep_ensemble import DeepEnsembleRegressor
 from bdkn.estimators.fitting import CrossFit
@@ -151,7 +159,7 @@ def cross_fit_estimators(
     )
     given, digest = data.rows, data.digest()
     if former is None:
-        provenance = FitProvenance.of(params, given, digest)
+        provenance = FitProvenance.of(params, seed_sequence(params.random_state).entropy, given, digest)
     else:
         provenance = former.joined(params, given, digest)
         pairs = [pair for pair in pairs if pair[0] not in dict(former.estimators.candidates)]

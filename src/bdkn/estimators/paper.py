@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from bdkn.data.folds import seed_sequence
 from bdkn.data.rows import Rows
 from bdkn.data.scaling import Standardizer, TargetScaler, fit_targets
 from bdkn.data.training_data import TrainingData, as_row_source
-from bdkn.ensemble.held_out import MemberScores, constant_variance
 from bdkn.ensemble.networks import Design, NetworkEnsemble, NetworkMembers, members_of, on_device_of
-from bdkn.ensemble.provenance import seed_sequence
-from bdkn.ensemble.selection import CombinationOptions, finite_members
+from bdkn.ensemble.selection import CombinationOptions, MemberScores, constant_variance, finite_members
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import published_combination
 from bdkn.model.fitted import FittedModel

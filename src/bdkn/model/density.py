@@ -23,7 +23,6 @@ from bdkn.data.rows import Rows
 from bdkn.data.scaling import LIMIT, Standardizer
 from bdkn.ensemble.copied_models import check_nodes
 from bdkn.errors import DivergedError, InvalidParameterError
-from bdkn.inference.forecast import interpolation, stack_densities
 from bdkn.lazy import lazy
 from bdkn.predictive import StudentT, StudentTMixture
 from bdkn.predictive.location_scale import student_t_logpdf
@@ -39,7 +38,7 @@ StudentParameters = tuple[float | FloatArray, FloatArray, FloatArray]
 MixtureArrays = tuple[FloatArray, Float32Array, Float32Array, Float32Array]
 """Share of the Student-t (n,), and positions, widths and masses (n, slots) of the components."""
 
-MixtureParameters = tuple[float, FloatArray, FloatArray, FloatArray, Float32Array, Float32Array, Float32Array]
+MixtureParameters = tuple[FloatArray, FloatArray, FloatArray, FloatArray, Float32Array, Float32Array, Float32Array]
 """Parameters of a ``StudentTMixture``: those of the Student-t, then ``MixtureArrays``."""
 
 FEWEST_ROWS = 100
@@ -71,6 +70,9 @@ _KNOTS = (0.05, 0.5, 0.95)
 
 _PRIOR_ROWS = 10.0
 """Prior number of rows of the Student-t, and of the weights common to all knots at each knot."""
+
+_STACKING_STEPS = 300
+"""Steps of expectation and maximisation for the weights of a mixture."""
 
 _LITTLE = 0.05
 """Weight that a kind of component must reach at some knot to be used."""
@@ -204,7 +206,8 @@ class NeighbourDensity:
             weigh((*parts,), slots, self.knots, self.shares, inside[rows], calibration, some)
 
         run_on_threads(compute, row_slices(n, THREAD_ROWS))
-        return df, loc, scale * (1.0 - inside * (1.0 - self.narrowing)), *out
+        kept, position, width, mass = out
+        return dfs, loc, scale * (1.0 - inside * (1.0 - self.narrowing)), with_rest(kept, mass), position, width, mass
 
     def empty(self, n: int) -> MixtureArrays:
         """Return the arrays of the mixtures of n rows, to be written by compiled code."""
@@ -221,14 +224,19 @@ class NeighbourDensity:
         from bdkn.kernels.trees import weigh
 
         n, slots = len(parts.position), self.neighbours.kind_arrays[2:4]
-        out = self.empty(n)
+        kept, position, width, mass = out = self.empty(n)
         weigh((*parts,), slots, self.knots, self.shares, np.ones(n), self.calibration, out)
-        return out
+        return with_rest(kept, mass), position, width, mass
 
     def with_errors(self, errors: FloatArray) -> NeighbourDensity:
         """Return the density with other standardised errors of the training rows."""
         rows = self.neighbours.rows
         return replace(self, neighbours=replace(self.neighbours, errors=errors if rows is None else errors[rows]))
+
+
+def with_rest(kept: FloatArray, mass: Float32Array) -> FloatArray:
+    """Return the share of the Student-t with that which masses, in single precision, lack for a sum of one."""
+    return np.clip(kept + (1.0 - (kept + mass.sum(axis=1, dtype=np.float64))), 0.0, 1.0)
 
 
 @stored
@@ -613,6 +621,64 @@ class ScoredRows:
         return found
 
 
+def interpolation(g: FloatArray, knots: FloatArray) -> FloatArray:
+    """Return u (n, J), the share of each knot in the weights of rows; beyond the last knot its share is one."""
+    unit = np.eye(len(knots))
+    return np.column_stack([np.interp(g, knots, unit[j]) for j in range(len(knots))])
+
+
+def stack_densities(
+    log_density: FloatArray, shares: FloatArray, prior: FloatArray, counts: FloatArray | None = None
+) -> FloatArray:
+    """Return the weights (J, K) of maximal posterior density, by expectation and maximisation.
+
+    Weights of the highest mean log density of held-out rows are those of Yao et al. (2018), a concave problem. Here the
+    weights of a row are interpolated between those at a few knots, Σ_j u_j w_j with u_j ≥ 0 and Σ_j u_j = 1, which
+    keeps the problem concave.
+
+    Parameters
+    ----------
+    log_density : array (n, K)
+        Log densities of the targets under each of K components that were made without them.
+    shares : array (n, J)
+        Share of each knot in the weights of a row, as from ``interpolation``.
+    prior : array (J, K)
+        Rows that each component is given in advance, at each knot: a Dirichlet prior with these numbers plus one.
+    counts : array (n,), optional
+        How often each row is counted.
+
+    Returns
+    -------
+    array (J, K)
+        Weights, not negative, with the sum one at each knot.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.model.density import stack_densities
+    >>> log_density = np.log([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]])
+    >>> print(stack_densities(log_density, np.ones((3, 1)), np.zeros((1, 2))).round(2))
+    [[0.71 0.29]]
+    """
+    density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
+    total = np.ones(len(density)) if counts is None else counts
+    J, K = shares.shape[1], density.shape[1]
+    weights = np.full((J, K), 1.0 / K)
+    for _ in range(_STACKING_STEPS):
+        mixed = _mixed(shares, weights, density)
+        weights = weights * ((shares * (total / mixed)[:, None]).T @ density) + prior
+        weights /= weights.sum(axis=1, keepdims=True)
+    return weights
+
+
+def _mixed(shares: FloatArray, weights: FloatArray, density: FloatArray) -> FloatArray:
+    """Return the density of the mixture of each row, Σ_jk u_j w_jk p_k: the shorter of j and k is summed over last."""
+    J, K = weights.shape
+    if K > J:
+        return np.asarray(np.vecdot(density @ weights.T, shares))
+    return np.asarray(np.vecdot((weights.T @ shares.T).T, density))
+
+
 def stacked(neighbours: Neighbours, rows: ScoredRows) -> NeighbourDensity:
     """Return the density with weights by stacking: first those for all rows, which are the prior of those at knots."""
     g, log_density = rows.parts.log_agreement, rows.log_density
@@ -651,7 +717,8 @@ def is_better(density: NeighbourDensity, rows: ScoredRows, n_jobs: int | None) -
         return False
     some = rows.spaced(_MOST_CRPS)
     of_mixture = some.on_threads(lambda part: crps(density, part), n_jobs)
-    mean, error = some.mean_and_error(of_mixture - StudentT(some.df, some.loc, some.scale).crps(some.y))
+    own = StudentT.unchecked(some.df, some.loc, some.scale)._crps(some.y[:, None])[:, 0]
+    mean, error = some.mean_and_error(of_mixture - own)
     return mean <= _BY_CHANCE * error
 
 
@@ -659,14 +726,13 @@ def log_scores(density: NeighbourDensity, rows: ScoredRows) -> FloatArray:
     """Return the log density of the mixture at each target, as ``StudentTMixture.logpdf`` does."""
     from bdkn.kernels.student_mixture import log_density
 
-    kept, position, width, mass = density.weigh(rows.parts)
-    kept = np.clip(kept + (1.0 - (kept + mass.sum(axis=1, dtype=np.float64))), 0.0, 1.0)
     scale = density.narrowing * rows.scale
     u = (rows.y - rows.loc) / scale
-    return log_density((rows.df, kept, position, width, mass), u[:, None])[:, 0] - np.log(scale)
+    return log_density((rows.df, *density.weigh(rows.parts)), u[:, None])[:, 0] - np.log(scale)
 
 
 def crps(density: NeighbourDensity, rows: ScoredRows) -> FloatArray:
     """Return the CRPS of the mixture at each target."""
-    mixture = StudentTMixture(rows.df, rows.loc, density.narrowing * rows.scale, *density.weigh(rows.parts))
-    return mixture.crps(rows.y)
+    scale = density.narrowing * rows.scale
+    mixture = StudentTMixture.unchecked(rows.df, rows.loc, scale, *density.weigh(rows.parts))
+    return mixture._crps(rows.y[:, None])[:, 0]

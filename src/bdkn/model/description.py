@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaln
 
-from bdkn.data.columns import CategoryColumn, DateColumn, NumberColumn, UnusedColumn
-from bdkn.data.encoder import TableEncoder
+from bdkn.data.encoder import CategoryColumn, DateColumn, NumberColumn, TableEncoder, UnusedColumn
 from bdkn.data.scaling import BEND, LIMIT, Standardizer, TargetScaler
 from bdkn.ensemble.networks import NetworkEnsemble, NetworkMembers
 from bdkn.errors import BDKNError

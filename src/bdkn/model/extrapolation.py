@@ -28,7 +28,7 @@ from bdkn.data.rows import as_frame, take_rows
 from bdkn.data.scaling import LIMIT, ROUNDINGS
 from bdkn.errors import OutsideDataWarning, warn_user, warns_of_extrapolation
 from bdkn.inference import Outside
-from bdkn.inference.forecast import directions
+from bdkn.inference.combination import directions
 from bdkn.lazy import lazy
 from bdkn.storage.fields import NonNegative, Positive, floats, must, sizes, stored
 from bdkn.typing import BoolArray, FloatArray, IndexArray

@@ -15,10 +15,9 @@ from bdkn.data.scaling import TargetScaler
 from bdkn.data.training_data import TableReader
 from bdkn.ensemble.chunks import HeldOutStatistics
 from bdkn.ensemble.estimators import EstimatorMembers
-from bdkn.ensemble.held_out import HeldOut
 from bdkn.ensemble.networks import NetworkMembers
 from bdkn.ensemble.provenance import FitProvenance
-from bdkn.ensemble.selection import CombinationOptions, select_and_combine
+from bdkn.ensemble.selection import CombinationOptions, HeldOut, select_and_combine
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import Absorbed, Combination, Forecast, Statistics, WeightPosterior, average_weights
 from bdkn.inference.weights import weights_given
@@ -94,23 +93,19 @@ class FittedModel:
     # Learning, after the members are trained
 
     @classmethod
-    def combine(
+    def of(
         cls,
         reader: TableReader,
         members: NetworkMembers | EstimatorMembers,
-        candidates: IndexArray,
+        chosen: IndexArray,
+        combination: Combination,
         held_out: HeldOut,
         targets: TargetScaler,
         options: CombinationOptions,
         provenance: FitProvenance | None,
-        *,
         n_trained: int,
-        n_jobs: int | None = 1,
     ) -> Self:
-        """Return the model with the best subset of the ``candidates``, by held-out rows."""
-        with stage("combine"):
-            useful, combination = select_and_combine(held_out, candidates, options, n_jobs)
-        chosen = candidates[useful]
+        """Return the model of the ``chosen`` members with their combination."""
         if len(chosen) < held_out.means.shape[1]:
             members, held_out = members[chosen], held_out[chosen]
         found = targets.values
@@ -152,17 +147,10 @@ class FittedModel:
 
     def keep(self, members: IndexArray, options: CombinationOptions) -> Self:
         """Return the model with the best subset of some members; the weights of the density stay."""
-        held_out, density = self.required_held_out(), self.density
-        fewer = type(self).combine(
-            self.reader,
-            self.members,
-            members,
-            held_out,
-            self.targets,
-            options,
-            self.provenance,
-            n_trained=self.n_trained,
-        )
+        held_out, targets, density = self.required_held_out(), self.targets, self.density
+        with stage("combine"):
+            found = select_and_combine(held_out, members, options)
+        fewer = self.of(self.reader, self.members, *found, held_out, targets, options, self.provenance, self.n_trained)
         fewer = replace(fewer, extrapolation=self.extrapolation)
         held_out, combination = fewer.required_held_out(), fewer.combination
         if density is not None:
@@ -372,12 +360,17 @@ class CombinedPrediction(Prediction):
         """The distribution of each row."""
         targets = self.model.targets
         with stage("predict"):
+            found: StudentT | StudentTMixture
             if self.mixture is None:
-                return targets.restore(StudentT(*self.student))
-            df, loc, scale, kept, position, width, mass = self.mixture
-            with np.errstate(over="ignore"):  # what overflows is refused
-                loc, scale = targets.mean + targets.scale * loc, targets.scale * scale
-            return targets.restore(StudentTMixture(df, loc, scale, kept, position, width, mass))
+                df, loc, scale = self.student
+                found = StudentT.unchecked(np.broadcast_to(df, loc.shape), loc, scale)
+            else:
+                dfs, loc, scale, *neighbours = self.mixture
+                with np.errstate(over="ignore"):
+                    loc, scale = targets.mean + targets.scale * loc, targets.scale * scale
+                found = StudentTMixture.unchecked(dfs, loc, scale, *neighbours)
+            found._check()  # numbers that overflow are refused
+            return targets.restore(found)
 
     @lazy
     def mixture(self) -> MixtureParameters | None:
@@ -395,7 +388,7 @@ class CombinedPrediction(Prediction):
         targets = self.model.targets
         parts = self.model.combination.variance(self.forecast)
         if self.mixture is not None:
-            parts["shape"] = StudentTMixture(*self.mixture).var() - StudentT(*self.student).var()
+            parts["shape"] = StudentTMixture.unchecked(*self.mixture).var() - StudentT(*self.student).var()
         unit: float | FloatArray = targets.squared
         if not targets.is_linear:
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -420,7 +413,7 @@ class CombinedPrediction(Prediction):
         drawn = self.model.combination.draw(self.forecast, size, generator)
         if self.mixture is not None:
             levels = np.clip(StudentT(*self.student).cdf(drawn), 1e-300, 1.0 - 1e-16)
-            drawn = StudentTMixture(*self.mixture).carry(levels)
+            drawn = StudentTMixture.unchecked(*self.mixture).carry(levels)
         drawn = targets.mean + targets.scale * drawn
         return self.dist.carry(drawn) if isinstance(self.dist, Transformed) else drawn
 

@@ -17,8 +17,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from bdkn.data.scaling import TargetScaler, TargetValues
-from bdkn.ensemble.held_out import HeldOut
-from bdkn.ensemble.selection import CombinationOptions
+from bdkn.ensemble.selection import CombinationOptions, HeldOut
 from bdkn.inference import Combination
 from bdkn.predictive import Predictive, StudentT
 from bdkn.predictive.transformed import row_quantiles

@@ -19,9 +19,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import bdkn
+from bdkn.data.folds import Seed, seed_sequence
 from bdkn.data.rows import Rows
 from bdkn.data.scaling import Standardizer, TargetScaler
-from bdkn.ensemble.provenance import Seed, seed_sequence
 from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_n_jobs, check_number, check_verbosity
 from bdkn.networks import ACTIVATIONS
 from bdkn.predictive import Predictive
