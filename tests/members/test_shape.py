@@ -44,7 +44,7 @@ def fit_density(table, y, counts, student, *rest, **options):
 def mix(density, student, table, inside=None):
     """Return the mixture of a Student-t with the densities of neighbours."""
     loc, scale = np.ascontiguousarray(student.loc), np.ascontiguousarray(student.scale)
-    return StudentTMixture(*density.mix(float(student.df[0]), loc, scale, table, inside))
+    return StudentTMixture.unchecked(*density.mix(float(student.df[0]), loc, scale, table, inside))
 
 
 X, Y, STUDENT = two_modes()

@@ -236,7 +236,7 @@ class NeighbourDensity:
 
 def with_rest(kept: FloatArray, mass: Float32Array) -> FloatArray:
     """Return the share of the Student-t with that which masses, in single precision, lack for a sum of one."""
-    return np.clip(kept + (1.0 - (kept + mass.sum(axis=1, dtype=np.float64))), 0.0, 1.0)
+    return np.asarray(np.clip(kept + (1.0 - (kept + mass.sum(axis=1, dtype=np.float64))), 0.0, 1.0))
 
 
 @stored
