@@ -314,7 +314,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
                 found = cross_fit_estimators(self, X, y, sample_weight, groups, metadata, former)
 
             # The members with the best leave-one-out score together, and their combination
-            options = CombinationOptions.of(self)
+            options = self.combination or CombinationOptions()
             with stage("combine"):
                 chosen, combination = select_and_combine(found.held_out, found.finite, options, self.n_jobs)
             model = FittedModel.of(
@@ -491,7 +491,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
     def _options(self) -> CombinationOptions:
         """Return the checked options of the linear model."""
         check_parameters(self, {"combination": COMBINED["combination"]})
-        return CombinationOptions.of(self)
+        return self.combination or CombinationOptions()
 
     def _with_model(self, model: FittedModel, params: Self | None = None) -> Self:
         """Return a copy with another fitted model and, if they are given, other parameters."""
