@@ -90,7 +90,7 @@ def partial_dependence(
     max_rows: int | None,
     random_state: Seed,
 ) -> PartialDependence:
-    """Return the dependence of predictions of a fitted model on a column; see ``ProbabilisticRegressor.partial_dependence``."""
+    """Return the dependence of predictions on a column; see ``ProbabilisticRegressor.partial_dependence``."""
     check_number("coverage", coverage, low=0.0, high=1.0, strict=True)
     coverage = float(coverage)
     table, generator = dense(X), np.random.default_rng(seed_sequence(random_state))

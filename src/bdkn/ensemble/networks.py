@@ -194,7 +194,7 @@ class NetworkMembers:
 
     def forecast(self, X: Any, targets: TargetScaler, held_out: HeldOut | None) -> Forecast:
         """Return the forecast of all members for checked rows, in scaled units."""
-        with stage("predict members"), self.on_device():
+        with self.on_device():
             return self.ensemble.forecast(X)
 
     def by_fold(self, X: Any, targets: TargetScaler) -> tuple[FloatArray, FloatArray]:

@@ -42,9 +42,9 @@ from bdkn.inference import Combination, WeightPosterior
 from bdkn.inference.combination import student_t_covariance
 from bdkn.metrics import Monitor, MonitorReport
 from bdkn.model.density import NeighbourDensity
-from bdkn.model.fitted import FittedModel, Updates, required_values
+from bdkn.model.extrapolation import SupportReport
+from bdkn.model.fitted import FittedModel, Updates, ValuePrediction
 from bdkn.model.guarantee import Shift, guaranteed_interval
-from bdkn.model.support_report import SupportReport
 from bdkn.model.updating import NEEDS_HELD_OUT, RowStatistics, absorb, forget, merge_statistics, statistics_of
 from bdkn.networks import Engine
 from bdkn.networks.settings import TrainingOptions
@@ -330,10 +330,8 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
             )
 
             # Extra variance for extrapolation, densities of neighbours, and the posterior of all rows
-            model = model.with_extrapolation(found.X, found.numbers)
-            if self.density == "auto" and self.design == "cross-fit":
-                sets = found.sets if found.sets is None or found.numbers is None else found.sets[found.numbers]
-                model = model.with_density(found.X, found.numbers, sets, self.n_jobs)
+            density = self.density == "auto" and self.design == "cross-fit"
+            model = model.with_training_rows(found.X, found.numbers, found.sets, density=density, n_jobs=self.n_jobs)
             if found.all_rows is not None:
                 with stage("predict held-out rows"):
                     model = model.with_all_rows(found.all_rows(model), options.prior_variance)
@@ -595,8 +593,8 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
             For each value, its probability in each row; ``pandas.DataFrame`` makes a table of it.
         """
         model = self._fitted()
-        required_values(model)
-        return model.predict(model.reader.read(X)).value_probabilities()
+        model.check_has_values()
+        return cast(ValuePrediction, model.predict(model.reader.read(X))).value_probabilities()
 
     def value_log_score(self, X: Table, y: ArrayLike) -> float:
         """Return the mean log probability of the targets' values; greater is better.
@@ -618,13 +616,13 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
             Mean log probability. A value that a discrete target did not have in n training rows counts as 1 / (n + 1).
         """
         model = self._fitted()
-        required_values(model)
+        model.check_has_values()
         targets, rows = check_targets(y), model.reader.read(X)
         if len(targets) != len(rows):
             raise InvalidParameterError(
                 f"y must hold one value for each of the {len(rows)} predicted rows; got shape {targets.shape}"
             )
-        return model.predict(rows).value_log_score(targets)
+        return cast(ValuePrediction, model.predict(rows)).value_log_score(targets)
 
     def support(self, X: Table) -> SupportReport:
         """Return how far each row is from the training rows.
