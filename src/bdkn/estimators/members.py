@@ -143,7 +143,7 @@ def cross_fit_estimators(
     With a ``former`` model, ``params.members`` includes its members, and only the others are fitted.
     """
     # Rows; members that a user has chosen receive tables as they are
-    clock = None if params.time_limit is None else Clock.start(params.time_limit)
+    clock = None if params.time_limit in (None, np.inf) else Clock.start(params.time_limit)
     pairs, as_given, prefit = in_use(params.members), isinstance(params.members, list), isinstance(params.cv, str)
     data = TrainingData.read(
         params,
