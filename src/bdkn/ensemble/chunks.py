@@ -43,7 +43,7 @@ from bdkn.inference.combination import features
 from bdkn.networks import NetworkSettings, PiecewiseLinear, Trained, with_encoding
 from bdkn.networks.job import Job, TrainingConfig
 from bdkn.storage.fields import NonNegative, stored
-from bdkn.typing import Array, FloatArray, IndexArray
+from bdkn.typing import FloatArray, IndexArray
 
 if TYPE_CHECKING:
     from bdkn.networks.fused import State
@@ -278,25 +278,22 @@ class MemberTraining:
 
     def trained(self) -> Trained:
         """Return the networks, fold by fold."""
-        from bdkn.networks.fused import Run
+        from bdkn.networks.fused import Run, trained_by
         from bdkn.networks.job import TrainingTable
 
         assert self.states is not None, "a member has made at least one pass"
         nothing = TrainingTable(np.empty((0, self.jobs[0].spec.n_inputs), np.float32), np.empty(0, np.float32), None)
         none = np.empty(0, dtype=np.int32)
         runs = [Run.resume(job, nothing, none, state) for job, state in zip(self.jobs, self.states, strict=True)]
-        trained = Trained.join(
-            [
-                Trained(run.networks(), (self._by_epoch(run.losses()),), (np.empty(0),), (self.epochs - 1,))
-                for run in runs
-            ]
+        trained = trained_by(runs)
+        by_epoch = [losses.reshape(-1, self.n_chunks).mean(axis=1) for losses in trained.loss_curves]
+        encoding, networks = self.encoding, trained.networks
+        return replace(
+            trained,
+            networks=networks if encoding is None else with_encoding(encoding, networks),
+            loss_curves=tuple(by_epoch),
+            best_epochs=(self.epochs - 1,) * len(runs),
         )
-        if self.encoding is None:
-            return trained
-        return replace(trained, networks=with_encoding(self.encoding, trained.networks))
-
-    def _by_epoch(self, losses: Array) -> Array:
-        return np.asarray(losses.reshape(-1, self.n_chunks).mean(axis=1))
 
 
 OnPass = Callable[[float], None]

@@ -20,7 +20,7 @@ from bdkn.ensemble.held_out import HeldOut
 from bdkn.ensemble.scikit_learn import copy_estimator
 from bdkn.errors import DivergedError, InvalidParameterError, no_extrapolation_warnings
 from bdkn.inference import Forecast
-from bdkn.networks.spec import MIN_VARIANCE
+from bdkn.networks.mlp import MIN_VARIANCE
 from bdkn.predictive import Gaussian, IdentityLink, Transformed
 from bdkn.predictive.links import IDENTITY, Link
 from bdkn.stages import stage

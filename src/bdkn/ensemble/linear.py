@@ -15,7 +15,7 @@ from bdkn.data.folds import FoldPlan
 from bdkn.data.rows import Rows
 from bdkn.ensemble.cross_fitting import Candidates, FoldGrid, FoldNetworks, NetworkGrid, predict_held_out
 from bdkn.networks import Networks, NetworkSpec, Trained
-from bdkn.networks.spec import MIN_VARIANCE
+from bdkn.networks.mlp import MIN_VARIANCE
 from bdkn.stages import stage
 from bdkn.typing import Float32Array, FloatArray, IndexArray
 

@@ -18,8 +18,8 @@ from bdkn.ensemble.held_out import HeldOut, MemberScores, ScoredPart, constant_v
 from bdkn.errors import DivergedError
 from bdkn.inference import Forecast
 from bdkn.networks import EncodedNetworks, MixedNetworks, Networks, Predictor, Trained
-from bdkn.networks.engines import prediction_device
 from bdkn.networks.gpu import predict_on
+from bdkn.networks.job import prediction_device
 from bdkn.predictive import Gaussian
 from bdkn.stages import stage
 from bdkn.storage.fields import Part, Text, floats, integers, must, sizes, stored

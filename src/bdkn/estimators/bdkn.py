@@ -40,7 +40,7 @@ from bdkn.model.guarantee import Shift, guaranteed_interval
 from bdkn.model.support_report import SupportReport
 from bdkn.model.updating import NEEDS_HELD_OUT, RowStatistics, absorb, forget, merge_statistics, statistics_of
 from bdkn.networks import NetworkSettings
-from bdkn.networks.settings import check_time_limit, get_effort
+from bdkn.networks.settings import EFFORTS
 from bdkn.predictive import StudentT
 from bdkn.predictive.links import Link
 from bdkn.typing import FloatArray
@@ -300,7 +300,8 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         CombinationOptions.of(params)
         check_choice("predict_with", params.predict_with, ("folds", "refit"))
         check_choice("density", params.density, DENSITIES)
-        check_time_limit(params.time_limit)
+        if params.time_limit is not None:
+            check_number("time_limit", params.time_limit, low=0, strict=True, infinite=True)
         if params.has_networks:
             if not isinstance(params.members, str) or params.members != "networks":
                 self._check_names_of_members()
@@ -308,7 +309,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
             return params
         if isinstance(params.members, list):
             check_estimators(params.members, self._validate_names)
-        get_effort(params.effort)
+        check_choice("effort", params.effort, EFFORTS)
         if params.design == "in-sample":
             raise InvalidParameterError(
                 "design='in-sample' is the published method, for networks; other members are combined by rows held out "

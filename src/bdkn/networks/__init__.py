@@ -1,21 +1,38 @@
 """Networks as plain arrays, and the engines that train them."""
 
-from bdkn.networks.bins import PiecewiseLinear, n_binned_columns
-from bdkn.networks.engines import ENGINES, get_engine
-from bdkn.networks.job import SCHEDULES, Engine, EpochReport, Hook, Job, Task, Trained, TrainingConfig
-from bdkn.networks.mlp import EncodedNetworks, MixedNetworks, Networks, Predictor, initial_networks, join, with_encoding
-from bdkn.networks.objective import OBJECTIVES, Objective
-from bdkn.networks.settings import NetworkSettings
-from bdkn.networks.spec import (
+from bdkn.networks.job import (
+    ENGINES,
+    SCHEDULES,
+    Engine,
+    EpochReport,
+    Hook,
+    Job,
+    Task,
+    TrainingConfig,
+    get_engine,
+)
+from bdkn.networks.mlp import (
     ACTIVATIONS,
     MEAN_VARIANCE,
     MIN_VARIANCE,
+    EncodedNetworks,
     Functions,
     Head,
     MeanVarianceHead,
+    MixedNetworks,
+    Networks,
     NetworkSpec,
+    PiecewiseLinear,
+    Predictor,
+    Trained,
+    initial_networks,
+    join,
+    n_binned_columns,
     softplus,
+    with_encoding,
 )
+from bdkn.networks.objective import OBJECTIVES, Objective
+from bdkn.networks.settings import NetworkSettings
 
 __all__ = [
     "ACTIVATIONS",

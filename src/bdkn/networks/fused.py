@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import joblib
 import numpy as np
@@ -75,13 +75,11 @@ from bdkn.networks.job import (
     JobRows,
     RowNumbers,
     Streams,
-    Trained,
     TrainingConfig,
     TrainingTable,
 )
-from bdkn.networks.mlp import Networks, join
+from bdkn.networks.mlp import ACTIVATIONS, MEAN_VARIANCE, MIN_VARIANCE, NetworkSpec, Trained, unpacked
 from bdkn.networks.objective import OBJECTIVES, BetaNLL, GaussianNLL, SquaredError
-from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, MIN_VARIANCE, NetworkSpec
 from bdkn.typing import Array, Float32Array
 
 TRAINING_FIELDS = LAYER_FIELDS + 4
@@ -91,43 +89,15 @@ offset of the gradient by the output; index of the tallest tile of the input gra
 
 PLACE_FIELDS = 8
 PARAMETERS, FIRST_MOMENT, SECOND_MOMENT, GRADIENT, TARGETS, ROW_WEIGHTS, LD_BATCH, N_PARAMETERS = range(PLACE_FIELDS)
-"""Entries of ``Layout.places``: offsets in the workspace; distance of two features of a batch; padded weights."""
+"""Entries of the table of places: offsets in the workspace; distance of two features of a batch; padded weights."""
 
 
-@dataclass(frozen=True, eq=False)
-class Layout:
-    """Layout of the workspace for networks of one shape: the table of layers, other offsets, and numbers of floats."""
+class Layout(NamedTuple):
+    """Layout of a workspace: the table of layers, other offsets, and the number of floats."""
 
-    spec: NetworkSpec
-    layers: NDArray[np.int64]
-    places: NDArray[np.int64]
-    ld_batch: int
-    n_parameters: int
+    layers: Table
+    places: Table
     size: int
-
-    def first_state(self, job: Job, streams: Streams) -> State:
-        """Return the state of a job before training."""
-        buffer = np.zeros(self.size + CACHE_LINE, dtype=np.float32)
-        mem = buffer[-(buffer.ctypes.data // buffer.itemsize) % CACHE_LINE :][: self.size]  # aligned to a cache line
-        packing_of(self.spec).pack(self.spec.initial_layers(streams.initial), mem[: self.n_parameters])
-        mem[self.places[ROW_WEIGHTS] :][: self.ld_batch] = 1
-        for line in self.layers:  # the inputs of the biases
-            n_in = line[N_IN]
-            mem[line[INPUT] + n_in * self.ld_batch :][: self.ld_batch] = 1
-            mem[line[INPUT_T] + n_in : line[OUTPUT] : line[LD_INPUT_T]] = 1
-        clock = np.zeros(4, dtype=np.int64)
-        clock[BEST_EPOCH] = job.config.warmup_epochs - 1  # patience counts from the end of the warm-up
-        return State(
-            mem=mem,
-            layers=self.layers,
-            places=self.places,
-            best=mem[: self.n_parameters].copy(),
-            clock=clock,
-            random=np.array([streams.order], dtype=np.uint64),
-            score=np.array([np.inf]),
-            losses=np.empty(job.config.epochs),
-            validation_losses=np.empty(job.config.epochs),
-        )
 
 
 @lru_cache(maxsize=16)
@@ -149,7 +119,7 @@ def layout_of(spec: NetworkSpec, batch: int) -> Layout:
     for line in layers:
         line[DELTA] = end
         end += line[N_OUT] * ld
-    return Layout(spec, layers, places, ld, n, int(end))
+    return Layout(layers, places, int(end))
 
 
 f4 = np.float32
@@ -490,20 +460,14 @@ class FusedEngine:
 
         def report(number: int, run: Run) -> None:
             mean, variance = (None, None) if watch is None else run.outputs(watch)
-            validation = run.validation_losses()
+            loss, validation = float(run.losses()[-1]), run.validation_losses()
             validation_loss = float(validation[-1]) if len(validation) else None
-            loss, is_last = float(run.losses()[-1]), run.is_done()
             with lock:
                 assert on_epoch is not None
-                on_epoch(EpochReport(number, run.epoch - 1, loss, validation_loss, mean, variance, is_last))
+                on_epoch(EpochReport(number, run.epoch - 1, loss, validation_loss, mean, variance, run.is_done()))
 
         run_all(runs, threads(n_jobs), None if on_epoch is None else report)
-        return Trained(
-            loss_curves=tuple(run.losses() for run in runs),
-            validation_curves=tuple(run.validation_losses() for run in runs),
-            best_epochs=tuple(run.best_epoch() for run in runs),
-            networks=join([run.networks() for run in runs]),
-        )
+        return trained_by(runs)
 
 
 @dataclass(frozen=True)
@@ -519,8 +483,7 @@ class Run:
     def start(cls, job: Job, table: TrainingTable, own: JobRows) -> Run:
         """Return a job before its first epoch."""
         batch = min(job.config.batch_size, len(own.training))
-        state = layout_of(job.spec, batch).first_state(job, own.streams)
-        return cls._of(job, table, own.training, own.validation, batch, state)
+        return cls._of(job, table, own.training, own.validation, batch, first_state(job, own.streams, batch))
 
     @classmethod
     def resume(cls, job: Job, table: TrainingTable, order: RowNumbers, state: State | None) -> Run:
@@ -528,12 +491,13 @@ class Run:
 
         An epoch is a pass over these rows, without validation.
         """
+        batch = job.config.batch_size
         if state is None:
-            state = layout_of(job.spec, job.config.batch_size).first_state(job, Streams.of(job.seed))
+            state = first_state(job, Streams.of(job.seed), batch)
         else:
             copies: list[Any] = [part.copy() for part in state]
             state = State(*copies)
-        return cls._of(job, table, order, np.empty(0, dtype=np.int32), job.config.batch_size, state)
+        return cls._of(job, table, order, np.empty(0, dtype=np.int32), batch, state)
 
     @classmethod
     def _of(
@@ -582,15 +546,46 @@ class Run:
         """Return the mean validation loss of each epoch so far; empty without early stopping."""
         return self.state.validation_losses[: self.epoch if len(self.data.validation) else 0]
 
-    def best_epoch(self) -> int:
-        """Return the epoch whose weights are kept: the best on the validation rows, else the last."""
-        return int(self.state.clock[BEST_EPOCH]) if np.isfinite(self.state.score[0]) else self.epoch - 1
 
-    def networks(self) -> Networks:
-        """Return the network of the best epoch."""
-        has_best = np.isfinite(self.state.score[0])
-        flat = self.state.best if has_best else self.state.mem[: len(self.state.best)]
-        return Networks.single(self.spec, packing_of(self.spec).unpack(flat))
+def first_state(job: Job, streams: Streams, batch: int) -> State:
+    """Return the state of a job before training in batches of at most ``batch`` rows."""
+    layers, places, size = layout_of(job.spec, batch)
+    n, ld = places[N_PARAMETERS], places[LD_BATCH]
+    buffer = np.zeros(size + CACHE_LINE, dtype=np.float32)
+    mem = buffer[-(buffer.ctypes.data // buffer.itemsize) % CACHE_LINE :][:size]  # aligned to a cache line
+    packing_of(job.spec).pack(job.spec.initial_layers(streams.initial), mem[:n])
+    mem[places[ROW_WEIGHTS] :][:ld] = 1
+    for line in layers:  # the inputs of the biases
+        mem[line[INPUT] + line[N_IN] * ld :][:ld] = 1
+        mem[line[INPUT_T] + line[N_IN] : line[OUTPUT] : line[LD_INPUT_T]] = 1
+    clock = np.zeros(4, dtype=np.int64)
+    clock[BEST_EPOCH] = job.config.warmup_epochs - 1  # patience counts from the end of the warm-up
+    return State(
+        mem=mem,
+        layers=layers,
+        places=places,
+        best=mem[:n].copy(),
+        clock=clock,
+        random=np.array([streams.order], dtype=np.uint64),
+        score=np.array([np.inf]),
+        losses=np.empty(job.config.epochs),
+        validation_losses=np.empty(job.config.epochs),
+    )
+
+
+def trained_by(runs: Sequence[Run]) -> Trained:
+    """Return the network of each run after its best epoch on the validation rows or, without any, after the last."""
+    weights, best_epochs = [], []
+    for run in runs:
+        state, has_best = run.state, np.isfinite(run.state.score[0])
+        weights.append(state.best if has_best else state.mem[: len(state.best)])
+        best_epochs.append(int(state.clock[BEST_EPOCH]) if has_best else run.epoch - 1)
+    return Trained(
+        loss_curves=tuple(run.losses() for run in runs),
+        validation_curves=tuple(run.validation_losses() for run in runs),
+        best_epochs=tuple(best_epochs),
+        networks=unpacked([packing_of(run.spec) for run in runs], weights),
+    )
 
 
 class Advancing(Protocol):
@@ -607,10 +602,7 @@ class Advancing(Protocol):
         """Train for this number of epochs, or fewer."""
 
 
-Training = TypeVar("Training", bound=Advancing)
-
-
-def run_all(runs: Sequence[Training], workers: int, after: Callable[[int, Training], None] | None = None) -> None:
+def run_all(runs: Sequence[Advancing], workers: int, after: Callable[[int, Any], None] | None = None) -> None:
     """Train all runs to their end on threads, this one included.
 
     A free thread takes the run with the fewest epochs, so that all end together; with one thread per run, five runs on

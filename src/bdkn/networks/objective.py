@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from bdkn.errors import InvalidParameterError, check_choice
-from bdkn.networks.spec import MEAN_VARIANCE, Functions, Values
+from bdkn.networks.mlp import MEAN_VARIANCE, Functions, Values
 
 
 class Objective(Protocol):
@@ -53,7 +53,7 @@ class GaussianNLL:
         mean, v = MEAN_VARIANCE.mean_and_variance(fn, outputs)
         error = mean - y
         loss = (fn.log(v) + error * error / v) / 2
-        d_raw = (1 - error * error / v) / v / 2 * MEAN_VARIANCE.variance_slope(fn, outputs)
+        d_raw = (1 - error * error / v) / v / 2 * fn.sigmoid(outputs[..., 1])
         return loss, fn.stack([error / v, d_raw])
 
 

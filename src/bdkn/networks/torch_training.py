@@ -35,16 +35,24 @@ from bdkn.networks.job import (
     JobRows,
     Progress,
     RowNumbers,
-    Trained,
     TrainingTable,
     adam_factors,
     consecutive,
-    group_jobs,
     train_in_groups,
 )
-from bdkn.networks.mlp import Networks, Predictor, join
+from bdkn.networks.mlp import (
+    ACTIVATIONS,
+    MEAN_VARIANCE,
+    NUMPY,
+    Activation,
+    NetworkSpec,
+    Packing,
+    Predictor,
+    Trained,
+    torch_functions,
+    unpacked,
+)
 from bdkn.networks.objective import Objective
-from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, NUMPY, Activation, NetworkSpec, torch_functions
 from bdkn.typing import Array, BoolArray, Float32Array, IndexArray
 
 CHUNK_ROWS = 4096
@@ -270,9 +278,11 @@ class Stack:
 
     def __init__(self, specs: Sequence[NetworkSpec], generators: Sequence[np.random.Generator], like: Tensor) -> None:
         """Draw the initial weights of every network from its generator."""
-        drawn = [spec.initial_layers(generator) for spec, generator in zip(specs, generators, strict=True)]
-        flat = [np.concatenate([np.column_stack(layer).ravel() for layer in layers]) for layers in drawn]
-        self.specs, self.weights = specs, torch.tensor(np.stack(flat)).to(like)
+        self._packings = [Packing.of(spec, lambda n_out, columns: (n_out, columns)) for spec in specs]
+        flat = np.empty((len(specs), self._packings[0].size), dtype=np.float32)
+        for packing, generator, into in zip(self._packings, generators, flat, strict=True):
+            packing.pack(packing.spec.initial_layers(generator), into)
+        self.weights = torch.tensor(flat).to(like)
         self.layers = self.views(self.weights)
         lengths = [(name, len(list(same))) for name, same in groupby(spec.activation for spec in specs)]
         ends = [0, *accumulate(length for _, length in lengths)]
@@ -281,10 +291,8 @@ class Stack:
 
     def views(self, flat: Tensor) -> list[Tensor]:
         """Return each layer's part (J, n_out, n_in + 1) of a tensor (J, P)."""
-        shapes = [(n_out, n_in + 1) for n_out, n_in in self.specs[0].shapes]
-        ends = [0, *accumulate(rows * columns for rows, columns in shapes)]
-        spans = zip(pairwise(ends), shapes, strict=True)
-        return [flat[:, start:stop].view(-1, *shape) for (start, stop), shape in spans]
+        places = self._packings[0].places
+        return [flat[:, start : start + rows * columns].view(-1, rows, columns) for start, rows, columns in places]
 
     def forward(self, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         """Return inputs (k, B, n_in + 1) and pre-activations (k, B, n_out) of every layer, for the first k networks."""
@@ -313,9 +321,7 @@ class Stack:
 
     def networks(self, flat: Tensor) -> Predictor:
         """Return the networks with the weights (J, P)."""
-        layers = [view.numpy(force=True).copy() for view in self.views(flat)]
-        one_by_one = [[(layer[h, :, :-1], layer[h, :, -1]) for layer in layers] for h in range(len(flat))]
-        return join([Networks.single(spec, own) for spec, own in zip(self.specs, one_by_one, strict=True)])
+        return unpacked(self._packings, list(flat.numpy(force=True)))
 
 
 class Adam:
@@ -365,7 +371,7 @@ def train_programs(
         places = {entry.number: place for place, entry in enumerate(entries)}
         return progress.trained(program.kept_networks())[[places[number] for number in numbers]]
 
-    return train_in_groups(group_jobs(jobs, key), train)
+    return train_in_groups(jobs, key, train)
 
 
 @dataclass(frozen=True, eq=False)
