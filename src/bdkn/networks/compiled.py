@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bdkn.errors import InvalidParameterError
-from bdkn.kernels import dense as elementary
+from bdkn.kernels import dense
 from bdkn.kernels.code_cache import announce, compiled, inlined
-from bdkn.kernels.dense import main_height, padded, product
 from bdkn.networks.mlp import ACTIVATIONS, LEAK, MIN_VARIANCE, NO_BINS, Bins, NetworkSpec, Packing
 from bdkn.threads import run_on_threads
 from bdkn.typing import FloatArray
@@ -50,7 +49,7 @@ def multiple(n: int, of: int) -> int:
 @lru_cache(maxsize=16)
 def packing_of(spec: NetworkSpec) -> Packing:
     """Return the layout for networks of one shape."""
-    return Packing.of(spec, lambda n_out, columns: (n_out, padded(columns)), align=CACHE_LINE)
+    return Packing.of(spec, lambda n_out, columns: (n_out, dense.padded(columns)), align=CACHE_LINE)
 
 
 def layer_table(spec: NetworkSpec, fields: int = LAYER_FIELDS) -> Table:
@@ -58,7 +57,7 @@ def layer_table(spec: NetworkSpec, fields: int = LAYER_FIELDS) -> Table:
     table = np.zeros((len(spec.shapes), fields), dtype=np.int64)
     for line, (start, n_out, length), (_, n_in) in zip(table, packing_of(spec).places, spec.shapes, strict=True):
         line[[N_IN, N_OUT, WEIGHTS, LD_WEIGHTS]] = n_in, n_out, start, length
-        line[TALLEST_OUT] = main_height(n_out)
+        line[TALLEST_OUT] = dense.main_height(n_out)
     return table
 
 
@@ -82,14 +81,14 @@ def leaky_relu(z: f4) -> tuple[f4, f4]:
 @inlined
 def tanh(z: f4) -> tuple[f4, f4]:
     """Return the value and the slope."""
-    t = elementary.tanh(z)
+    t = dense.tanh(z)
     return t, f4(1) - t * t
 
 
 @inlined
 def silu(z: f4) -> tuple[f4, f4]:
     """Return the value and the slope."""
-    s = elementary.sigmoid(z)
+    s = dense.sigmoid(z)
     return z * s, s * (f4(1) + z * (f4(1) - s))
 
 
@@ -132,7 +131,7 @@ def activate_with_slopes(mem: Floats, value: int, slope: int, count: int, activa
 @compiled
 def affine(mem: Floats, line: Line, ld: int, weights: Floats, start: int, rows: int) -> None:
     """Write W·x + b of a batch to the layer's output, for the network whose weights begin at ``start``."""
-    product(
+    dense.product(
         mem, line[OUTPUT], ld, weights, start + line[WEIGHTS], line[LD_WEIGHTS], 1, line[INPUT], ld,
         line[N_OUT], line[TALLEST_OUT], rows, line[N_IN] + 1,
     )  # fmt: skip
@@ -191,7 +190,7 @@ def _predict(
             forward(mem, layers, ld, weights, h * size, activation, rows)
             for b in range(rows):
                 means[h, start + b] = mem[out + b]
-                variances[h, start + b] = elementary.softplus(mem[out + ld + b]) + MIN_VARIANCE
+                variances[h, start + b] = dense.softplus(mem[out + ld + b]) + MIN_VARIANCE
 
 
 def outputs_of(
@@ -236,7 +235,7 @@ def check_rows(spec: NetworkSpec, X: ArrayLike, bins: Bins) -> Floats:
 @lru_cache(maxsize=64)
 def _layers_of_batch(spec: NetworkSpec, batch: int) -> tuple[int, Table]:
     """Return the distance of two features in a batch, and the table of layers; an output is the next layer's input."""
-    ld, table = padded(batch), layer_table(spec)
+    ld, table = dense.padded(batch), layer_table(spec)
     ends = np.cumsum(table[:, N_IN] + 1) * ld
     table[1:, INPUT], table[:, OUTPUT] = ends[:-1], ends
     return ld, table

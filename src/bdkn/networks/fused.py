@@ -27,23 +27,9 @@ from numpy.typing import NDArray
 
 from bdkn.data.rows import Rows
 from bdkn.errors import InvalidParameterError
-from bdkn.kernels import dense as elementary
+from bdkn.kernels import dense
 from bdkn.kernels.code_cache import announce, compiled, compiled_without_counts, inlined, intrinsic
-from bdkn.kernels.dense import (
-    F32,
-    I64,
-    broadcast,
-    call_llvm,
-    constant,
-    copy_row,
-    main_height,
-    padded,
-    product,
-    product_where_positive,
-    relu_product,
-    shuffle,
-    transpose,
-)
+from bdkn.kernels.dense import F32, I64
 from bdkn.networks.compiled import (
     CACHE_LINE,
     INPUT,
@@ -103,7 +89,7 @@ class Layout(NamedTuple):
 @lru_cache(maxsize=16)
 def layout_of(spec: NetworkSpec, batch: int) -> Layout:
     """Return the layout for networks of one shape and batches of at most ``batch`` rows."""
-    n, ld = packing_of(spec).size, multiple(padded(batch), CACHE_LINE)
+    n, ld = packing_of(spec).size, multiple(dense.padded(batch), CACHE_LINE)
     places = np.zeros(PLACE_FIELDS, dtype=np.int64)
     places[[PARAMETERS, FIRST_MOMENT, SECOND_MOMENT, GRADIENT]] = np.arange(4) * n
     places[[TARGETS, ROW_WEIGHTS]] = 4 * n + np.arange(2) * ld
@@ -112,7 +98,7 @@ def layout_of(spec: NetworkSpec, batch: int) -> Layout:
     for line in layers:
         high = multiple(line[N_IN] + 1, CACHE_LINE)
         line[[INPUT, INPUT_T, LD_INPUT_T]] = end, end + high * ld, high
-        line[TALLEST_IN] = main_height(line[N_IN])
+        line[TALLEST_IN] = dense.main_height(line[N_IN])
         end = line[INPUT_T] + line[LD_INPUT_T] * ld
         line[OUTPUT] = end
     end += CACHE_LINE * ld
@@ -150,38 +136,31 @@ def update_at(places: Table, step: int, rate: float, weight_decay: float) -> Upd
     return Update(places[N_PARAMETERS], scaled, epsilon, f4(1 - rate * weight_decay))
 
 
-def _constant(value: float) -> ir.Constant:
-    return constant(_LINE, float(f4(value)))
-
-
-def _call(b: ir.IRBuilder, name: str, *operands: ir.Value) -> ir.Value:
-    return call_llvm(b, f"llvm.{name}.v{CACHE_LINE}f32", *operands)
-
-
-def _without_tiny(b: ir.IRBuilder, moment: ir.Value, size: ir.Value) -> ir.Value:
-    return b.select(b.fcmp_ordered("<", size, _constant(_TINY)), _constant(0), moment)
-
-
-def _emit(b: ir.IRBuilder, lines: Sequence[ir.Value], rate: ir.Value, epsilon: ir.Value, decay: ir.Value) -> None:
-    """Emit the update of a cache line; ``lines`` are pointers to weights, first and second moments, and gradients."""
-    p, m, v, g = (b.load(line, align=4, typ=_LINE) for line in lines)
-    first = _call(b, "fmuladd", _constant(BETA_1), m, b.fmul(_constant(1 - BETA_1), g))
-    second = _call(b, "fmuladd", _constant(BETA_2), v, b.fmul(_constant(1 - BETA_2), b.fmul(g, g)))
-    change = b.fmul(rate, b.fdiv(first, b.fadd(_call(b, "sqrt", second), epsilon)))
-    moments = (_without_tiny(b, first, _call(b, "fabs", first)), _without_tiny(b, second, second))
-    for line, value in zip(lines[:3], (_call(b, "fmuladd", p, decay, change), *moments), strict=True):
-        b.store(value, line, align=4)
-
-
 @intrinsic
 def _update_line(typing: Any, mem: Any, start: Any, n: Any, rate: Any, epsilon: Any, decay: Any) -> Any:
     """Update the cache line of weights at ``start``; moments and gradients follow at distances of n."""
 
     def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        def const(value: float) -> ir.Constant:
+            return dense.constant(_LINE, float(f4(value)))
+
+        def call(name: str, *operands: ir.Value) -> ir.Value:
+            return dense.call_llvm(b, f"llvm.{name}.v{CACHE_LINE}f32", *operands)
+
+        def without_tiny(moment: ir.Value, size: ir.Value) -> ir.Value:
+            return b.select(b.fcmp_ordered("<", size, const(_TINY)), const(0), moment)
+
         data = context.make_array(signature.args[0])(context, b, args[0]).data
         offsets = [b.add(args[1], b.mul(args[2], ir.Constant(I64, i))) for i in range(4)]
         lines = [b.bitcast(b.gep(data, [o], inbounds=True, source_etype=F32), _LINE.as_pointer()) for o in offsets]
-        _emit(b, lines, *(broadcast(b, factor, _LINE) for factor in args[3:]))
+        rate, epsilon, decay = (dense.broadcast(b, factor, _LINE) for factor in args[3:])
+        p, m, v, g = (b.load(line, align=4, typ=_LINE) for line in lines)
+        first = call("fmuladd", const(BETA_1), m, b.fmul(const(1 - BETA_1), g))
+        second = call("fmuladd", const(BETA_2), v, b.fmul(const(1 - BETA_2), b.fmul(g, g)))
+        change = b.fmul(rate, b.fdiv(first, b.fadd(call("sqrt", second), epsilon)))
+        moments = (without_tiny(first, call("fabs", first)), without_tiny(second, second))
+        for line, value in zip(lines[:3], (call("fmuladd", p, decay, change), *moments), strict=True):
+            b.store(value, line, align=4)
         return context.get_dummy_value()
 
     return types.void(mem, types.int64, types.int64, *[types.float32] * 3), codegen
@@ -207,7 +186,7 @@ def forward_for_training(mem: Floats, layers: Table, places: Table, activation: 
     for index in range(last + 1):
         line = layers[index]
         if index < last and activation == RELU:
-            relu_product(
+            dense.relu_product(
                 mem, line[OUTPUT], ld, mem, places[PARAMETERS] + line[WEIGHTS], line[LD_WEIGHTS], 1, line[INPUT], ld,
                 line[N_OUT], line[TALLEST_OUT], rows, line[N_IN] + 1,
             )  # fmt: skip
@@ -217,7 +196,7 @@ def forward_for_training(mem: Floats, layers: Table, places: Table, activation: 
                 activate_with_slopes(mem, line[OUTPUT], line[DELTA], line[N_OUT] * ld, activation)
         if index < last:
             after = layers[index + 1]
-            transpose(mem, after[INPUT], ld, after[INPUT_T], after[LD_INPUT_T], after[N_IN] + 1, rows)
+            dense.transpose(mem, after[INPUT], ld, after[INPUT_T], after[LD_INPUT_T], after[N_IN] + 1, rows)
 
 
 @compiled
@@ -249,11 +228,11 @@ def loss(mem: Floats, layers: Table, places: Table, rows: int, objective: int, b
         return _sum(target)
     for i in range(rows):
         error, r = mean[i] - target[i], raw[i]
-        t = elementary.exp(-abs(r))
-        v = max(r, f4(0)) + elementary.log1p(t) + f4(MIN_VARIANCE)
-        log_v, inverse = elementary.log(v), f4(1) / v
+        t = dense.exp(-abs(r))
+        v = max(r, f4(0)) + dense.log1p(t) + f4(MIN_VARIANCE)
+        log_v, inverse = dense.log(v), f4(1) / v
         z = error * inverse
-        w = weight[i] * (elementary.exp(power * log_v) if objective == BETA_NLL else f4(1))
+        w = weight[i] * (dense.exp(power * log_v) if objective == BETA_NLL else f4(1))
         sigmoid = (f4(1) if r >= f4(0) else t) / (f4(1) + t)
         d_mean[i] = w * z * share
         d_raw[i] = w * (f4(1) - error * z) * inverse * f4(0.5) * sigmoid * share
@@ -262,33 +241,29 @@ def loss(mem: Floats, layers: Table, places: Table, rows: int, objective: int, b
 
 
 @compiled
-def _multiply(mem: Floats, target: int, by: int, count: int) -> None:
-    a, b = mem[target : target + count], mem[by : by + count]
-    for i in range(count):
-        a[i] *= b[i]
-
-
-@compiled
 def backward(mem: Floats, layers: Table, places: Table, activation: int, rows: int) -> None:
     """Write the gradient of every weight to the workspace; the activations are overwritten."""
     ld = places[LD_BATCH]
     for index in range(len(layers) - 1, -1, -1):
         line = layers[index]
-        product(
+        dense.product(
             mem, places[GRADIENT] + line[WEIGHTS], line[LD_WEIGHTS], mem, line[DELTA], ld, 1,
             line[INPUT_T], line[LD_INPUT_T], line[N_OUT], line[TALLEST_OUT], line[N_IN] + 1, rows,
         )  # fmt: skip
         if index > 0 and activation == RELU:
-            product_where_positive(
+            dense.product_where_positive(
                 mem, layers[index - 1, DELTA], ld, mem, places[PARAMETERS] + line[WEIGHTS], 1, line[LD_WEIGHTS],
                 line[DELTA], ld, line[N_IN], line[TALLEST_IN], rows, line[N_OUT], line[INPUT],
             )  # fmt: skip
         elif index > 0:
-            product(
+            dense.product(
                 mem, line[INPUT], ld, mem, places[PARAMETERS] + line[WEIGHTS], 1, line[LD_WEIGHTS], line[DELTA], ld,
                 line[N_IN], line[TALLEST_IN], rows, line[N_OUT],
             )  # fmt: skip
-            _multiply(mem, layers[index - 1, DELTA], line[INPUT], line[N_IN] * ld)
+            count, delta = line[N_IN] * ld, layers[index - 1, DELTA]
+            slopes, by = mem[delta : delta + count], mem[line[INPUT] : line[INPUT] + count]
+            for i in range(count):
+                slopes[i] *= by[i]
 
 
 EPOCH, STEP, BEST_EPOCH, STOPPED = range(4)
@@ -350,31 +325,26 @@ def update_and_load(
     share = -(-stop // max(n, 1) // CACHE_LINE) * CACHE_LINE
     for b in range(n):
         row = rows[b]
-        copy_row(mem, into + b * ld, X, row)
+        dense.copy_row(mem, into + b * ld, X, row)
         target[b] = y[row]
         if len(given) > 0:
             weight[b] = given[row]
         first = update_lines(mem, update, first, min(first + share, stop))
-    transpose(mem, into, ld, layers[0, INPUT], places[LD_BATCH], n, n_in + 1)
+    dense.transpose(mem, into, ld, layers[0, INPUT], places[LD_BATCH], n, n_in + 1)
     update_lines(mem, update, first, stop)
-
-
-@compiled
-def rate_at(settings: Settings, step: int, steps: int) -> float:
-    """Return the learning rate of a step out of ``steps``."""
-    return settings.rate * (0.5 * (1 + np.cos(np.pi * step / steps)) if settings.cosine else 1.0)
 
 
 @compiled
 def epoch_loss(state: State, data: Data, settings: Settings, objective: int) -> float:
     """Take one step per batch, with rows in a new order; return the mean of the losses before each step."""
-    state.random[0] = shuffle(data.order, state.random[0])
+    state.random[0] = dense.shuffle(data.order, state.random[0])
     mem, layers, places, n, batch = state.mem, state.layers, state.places, len(data.order), settings.batch
     steps = settings.epochs * ((n + batch - 1) // batch)
     total = 0.0
     update_and_load(mem, layers, places, NO_UPDATE, data, data.order[:batch])
     for start in range(0, n, batch):
-        rows, rate = min(batch, n - start), rate_at(settings, state.clock[STEP], steps)
+        rows, rate = min(batch, n - start), settings.rate
+        rate *= 0.5 * (1 + np.cos(np.pi * state.clock[STEP] / steps)) if settings.cosine else 1.0
         state.clock[STEP] += 1
         update = update_at(places, state.clock[STEP], rate, settings.weight_decay)
         forward_for_training(mem, layers, places, settings.activation, rows)
@@ -396,29 +366,26 @@ def validation_loss(state: State, data: Data, settings: Settings) -> float:
     return total / n
 
 
-@compiled
-def keep_or_stop(state: State, epoch: int, loss: float, settings: Settings) -> None:
-    """Keep the weights if the loss is the lowest so far; stop if it has not improved for ``patience`` epochs."""
-    if loss < state.score[0] - settings.tol:
-        state.score[0], state.clock[BEST_EPOCH] = loss, epoch
-        for i in range(state.places[N_PARAMETERS]):
-            state.best[i] = state.mem[i]
-    elif epoch - state.clock[BEST_EPOCH] >= settings.patience:
-        state.clock[STOPPED] = 1
-
-
 @compiled_without_counts
 def train(state: State, data: Data, settings: Settings, until: int) -> None:
-    """Train until epoch ``until``, or until early stopping."""
+    """Train until epoch ``until``, or until the validation loss has not improved for ``patience`` epochs.
+
+    Weights are kept if the validation loss is the lowest so far.
+    """
     while state.clock[EPOCH] < until and state.clock[STOPPED] == 0:
         epoch = state.clock[EPOCH]
         objective = MSE if epoch < settings.warmup else settings.objective
         state.losses[epoch] = epoch_loss(state, data, settings, objective)
         state.clock[EPOCH] += 1
         if len(data.validation) > 0:
-            state.validation_losses[epoch] = validation_loss(state, data, settings)
-            if epoch >= settings.warmup:
-                keep_or_stop(state, epoch, state.validation_losses[epoch], settings)
+            validation = validation_loss(state, data, settings)
+            state.validation_losses[epoch] = validation
+            if epoch >= settings.warmup and validation < state.score[0] - settings.tol:
+                state.score[0], state.clock[BEST_EPOCH] = validation, epoch
+                for i in range(state.places[N_PARAMETERS]):
+                    state.best[i] = state.mem[i]
+            elif epoch >= settings.warmup and epoch - state.clock[BEST_EPOCH] >= settings.patience:
+                state.clock[STOPPED] = 1
 
 
 _CALL_S = 0.01
