@@ -23,7 +23,7 @@ class RuntimeDocstrings(griffe.Extension):
         if obj.docstring is None:
             return
         text = inspect.cleandoc(obj.docstring.value)
-        if re.search(r"^<\w+>$", text, flags=re.MULTILINE):
+        if re.search(r"^<[\w ]+>$", text, flags=re.MULTILINE):
             text = inspect.getdoc(_runtime(obj.module.path, obj.path)) or ""
         obj.docstring.value = re.sub(r"^(\*{0,2}\w+ : .*?)\{(.*?)\}", r"\1\2", text, flags=re.MULTILINE)
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from bdkn.data.rows import Rows
-from bdkn.ensemble.held_out import HeldOut, MemberScores, constant_variance
 from bdkn.ensemble.networks import Design
+from bdkn.ensemble.selection import HeldOut, MemberScores, constant_variance
 from bdkn.networks import MIN_VARIANCE, NetworkSpec, initial_networks
 
 rng = np.random.default_rng(0)

@@ -14,8 +14,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bdkn.ensemble.estimators import EstimatorMember, check_model, is_fixed, predict_mean_std
+from bdkn.ensemble.estimators import EstimatorMember, is_fixed, predict_mean_std
 from bdkn.errors import InvalidParameterError
+from bdkn.estimators.members import check_model
 
 rng = np.random.default_rng(0)
 X = rng.normal(3, 2, (40, 2))

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from bdkn.ensemble.estimators import check_model, is_fixed, predict_mean_std
+from bdkn.ensemble.estimators import is_fixed, predict_mean_std
+from bdkn.estimators.members import check_model
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

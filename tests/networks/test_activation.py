@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bdkn.networks.mlp import ACTIVATIONS, NUMPY
+from bdkn.networks.spec import ACTIVATIONS, NUMPY
 
 Z = np.concatenate([np.linspace(-30, 30, 241), [-1e-9, 0.0, 1e-9]])
 

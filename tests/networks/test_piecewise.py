@@ -11,8 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 import bdkn
 from bdkn.networks import EncodedNetworks, MixedNetworks, PiecewiseLinear, join, with_encoding
 from bdkn.networks.job import EpochReport, renumbered
-from bdkn.networks.mlp import NetworkSpec, initial_networks
+from bdkn.networks.mlp import initial_networks
 from bdkn.networks.settings import NetworkSettings
+from bdkn.networks.spec import NetworkSpec
 
 
 def table(n: int = 200, p: int = 3, seed: int = 0) -> np.ndarray:

@@ -6,9 +6,8 @@ from quick import EACH, QUICK, Stretched, grouped, table
 from sklearn.base import clone
 
 from bdkn.data.rows import Rows
-from bdkn.ensemble.held_out import MemberScores
 from bdkn.ensemble.networks import Design
-from bdkn.ensemble.selection import finite_members
+from bdkn.ensemble.selection import MemberScores, finite_members
 from bdkn.errors import DivergedError, DivergedMemberWarning
 from bdkn.estimators import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.networks import Networks

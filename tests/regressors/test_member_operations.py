@@ -9,7 +9,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bdkn import BayesianStackingRegressor, BDKNRegressor, CombinationOptions
+from bdkn import BayesianStackingRegressor, BDKNRegressor, CombinationOptions, StudentT
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import combine
 
@@ -47,11 +47,9 @@ def left_out_one(model, members):
         others = type(forecast)(forecast.means[rest], forecast.noise[rest], forecast.disagreement[rest])
         alone = type(forecast)(forecast.means[[i]], forecast.noise[[i]], forecast.disagreement[[i]])
         refit = combine(others, held_out.y[rest], prior_variance=t, tempering=τ, tails="posterior")
-        dist = (
-            combined.tails.replace_in(refit.predictive(alone))
-            if CombinationOptions.of(model).tails == "loo"
-            else refit.predictive(alone)
-        )
+        dist = refit.predictive(alone)
+        if CombinationOptions.of(model).tails == "loo":
+            dist = StudentT(combined.tails.df, dist.loc, combined.tails.scale * dist.scale)
         densities.append(dist.logpdf(held_out.y[[i]])[0])
         errors.append(dist.loc[0] - held_out.y[i])
     scale = model.target_scaler_.scale

@@ -16,7 +16,7 @@ from bdkn.model.neighbours import Forest
 from bdkn.model.updating import RowStatistics
 from bdkn.networks import Networks, NetworkSpec
 from bdkn.networks.compiled import outputs_of, packing_of
-from bdkn.networks.mlp import Bins
+from bdkn.networks.spec import Bins
 from bdkn.predictive import StudentT
 from bdkn.storage.archive import read, write
 from bdkn.storage.fields import STORED, WrongContentError, schema_of
@@ -178,7 +178,7 @@ def test_a_model_that_is_damaged_in_an_unforeseen_way_is_refused_all_the_same(ke
     def fail(*_, **__):
         raise AttributeError("forgotten")
 
-    monkeypatch.setattr("bdkn.estimators.files._check_parameter", fail)
+    monkeypatch.setattr("bdkn.estimators.registry._check_parameter", fail)
     with pytest.raises(ModelFileError, match=r"does not fit this version, .* \(AttributeError: forgotten\)"):
         load_changed(kept, tmp_path, lambda *_: None)
 

@@ -10,8 +10,7 @@ import pytest
 from quick import QUICK, Stretched, grouped, table
 
 from bdkn import BDKNRegressor, CombinationOptions
-from bdkn.ensemble.held_out import HeldOut
-from bdkn.ensemble.selection import PRICE, elimination
+from bdkn.ensemble.selection import PRICE, HeldOut, elimination
 from bdkn.networks import Networks
 from bdkn.networks.reference import ReferenceEngine
 

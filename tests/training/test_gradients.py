@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from bdkn.networks import ACTIVATIONS, OBJECTIVES, NetworkSpec
 from bdkn.networks.job import TrainingTable
-from bdkn.networks.mlp import NUMPY
 from bdkn.networks.objective import get_objective
 from bdkn.networks.reference import Layers, State, adam_step, loss_and_gradients
+from bdkn.networks.spec import NUMPY
 
 Array = NDArray[np.float64]
 MEMBERS, BETA = 2, 0.7

@@ -13,8 +13,8 @@ import bdkn
 from bdkn.data.rows import Rows
 from bdkn.errors import InvalidParameterError
 from bdkn.networks import Functions, NetworkSpec, TrainingConfig, get_engine
-from bdkn.networks.mlp import NUMPY, torch_functions
 from bdkn.networks.reference import ReferenceEngine
+from bdkn.networks.spec import NUMPY, torch_functions
 from bdkn.networks.torch_engine import TorchEngine
 
 Seeds = list[np.random.SeedSequence]

@@ -27,9 +27,9 @@ from bdkn.networks import (
     Trained,
     TrainingConfig,
 )
-from bdkn.networks.mlp import NUMPY, torch_functions
 from bdkn.networks.objective import get_objective
 from bdkn.networks.reference import ReferenceEngine
+from bdkn.networks.spec import NUMPY, torch_functions
 from bdkn.networks.torch_engine import TorchEngine
 
 torch = pytest.importorskip("torch")

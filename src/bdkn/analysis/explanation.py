@@ -12,9 +12,8 @@ from scipy.sparse import issparse
 
 from bdkn.arrays import check_readable
 from bdkn.blocks import PREDICTED_ROWS, row_slices
-from bdkn.data.frames import as_frame
-from bdkn.data.rows import join_tables, take_rows
-from bdkn.ensemble.provenance import Seed, seed_sequence
+from bdkn.data.folds import Seed, seed_sequence
+from bdkn.data.rows import as_frame, join_tables, take_rows
 from bdkn.errors import InvalidParameterError, OutsideDataWarning, check_choice, check_number
 from bdkn.predictive import GaussianMixture, Predictive
 from bdkn.typing import FloatArray, IndexArray

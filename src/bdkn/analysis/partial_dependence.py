@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from bdkn.analysis.decisions import Outcome
 from bdkn.analysis.explanation import column_names, column_of, dense, mixed_rows, some_rows, with_column
-from bdkn.data.frames import as_frame
-from bdkn.data.rows import take_rows
-from bdkn.ensemble.provenance import Seed, seed_sequence
+from bdkn.data.folds import Seed, seed_sequence
+from bdkn.data.rows import as_frame, take_rows
 from bdkn.errors import InvalidParameterError, OutsideDataWarning, check_choice, check_number, shown
 from bdkn.typing import FloatArray
 

@@ -1,9 +1,9 @@
-"""Rows of a table with their targets: taken by number, joined, and read in blocks."""
+"""Tables of any kind, and rows of a table with their targets: taken by number, joined, and read in blocks."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,8 +13,8 @@ from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing
 
 from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
-from bdkn.errors import InvalidParameterError
-from bdkn.typing import BoolArray, FloatArray, IndexArray
+from bdkn.errors import InvalidParameterError, missing_extra
+from bdkn.typing import Array, BoolArray, FloatArray, IndexArray
 
 BLOCK_ROWS = 1 << 13
 """Default number of rows of a block of ``Rows``."""
@@ -72,6 +72,43 @@ def table_blocks(X: Any) -> Iterator[Any]:
         return
     for some in slices:
         yield take_rows(X, some)
+
+
+def numeric_names(X: Any) -> tuple[Any, ...]:
+    """Return the names of the columns of a data frame that hold numbers."""
+    return tuple(name for name in X.columns if _numbers(X[name]) is not None)
+
+
+def numeric_table(X: Any, names: tuple[Any, ...] | None = None) -> Array | None:
+    """Return an array, or columns of a data frame (None: all of numbers), as numbers; None if there are none.
+
+    A sparse matrix is not converted.
+    """
+    if hasattr(X, "indptr"):
+        return None
+    if not hasattr(X, "columns"):
+        return X if isinstance(X, np.ndarray) and X.dtype in (np.float32, np.float64) else _numbers(X)
+    columns = [_numbers(X[name]) for name in (numeric_names(X) if names is None else names)]
+    known = [column for column in columns if column is not None]
+    return np.column_stack(known) if known else None
+
+
+def _numbers(values: Any) -> FloatArray | None:
+    """Return values in double precision, None if they are not numbers."""
+    array: NDArray[Any] = np.asarray(values)
+    try:
+        return None if array.dtype.kind in "SUmM" else array.astype(np.float64)
+    except (TypeError, ValueError):
+        return None
+
+
+def as_frame(columns: Mapping[str, Any] | list[dict[str, Any]]) -> Any:
+    """Return columns, or rows, as a pandas data frame."""
+    try:
+        from pandas import DataFrame
+    except ImportError as error:
+        raise missing_extra("pandas", "frames") from error
+    return DataFrame(columns)
 
 
 def missing_labels(labels: NDArray[Any]) -> BoolArray:
@@ -143,16 +180,6 @@ class Rows:
             yield self[start : start + step]
 
 
-class RowSelection(Protocol):
-    """Row numbers: an array, or an object that NumPy converts to one."""
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-
-    def __array__(self) -> NDArray[Any]:
-        """Return the row numbers."""
-
-
 @dataclass(frozen=True, eq=False)
 class RowsWithout:
     """The numbers of all of ``n`` rows but those in ``held_out``.
@@ -170,3 +197,7 @@ class RowsWithout:
         others = np.ones(self.n, dtype=bool)
         others[self.held_out] = False
         return np.flatnonzero(others).astype(np.int32 if dtype is None else dtype)
+
+
+RowSelection = NDArray[Any] | RowsWithout
+"""Row numbers."""

@@ -11,16 +11,15 @@ from typing import Annotated, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 
 from bdkn.data.folds import Folds, OwnFolds
 from bdkn.data.scaling import TargetScaler
-from bdkn.ensemble.copied_models import CopiedModel
-from bdkn.ensemble.held_out import HeldOut
+from bdkn.ensemble.copied_models import CopiedModel, MeanStd
 from bdkn.ensemble.scikit_learn import copy_estimator
+from bdkn.ensemble.selection import HeldOut
 from bdkn.errors import DivergedError, InvalidParameterError, no_extrapolation_warnings
 from bdkn.inference import Forecast
-from bdkn.networks.mlp import MIN_VARIANCE
+from bdkn.networks.spec import MIN_VARIANCE
 from bdkn.predictive import Gaussian, IdentityLink, Transformed
 from bdkn.predictive.links import IDENTITY, Link
 from bdkn.stages import stage
@@ -53,9 +52,6 @@ _MODEL = Part("SavedModel", *(name for name, kind in STORED.items() if issubclas
 _LARGEST = 1e140
 """Largest prediction of a member, in standard deviations of the targets: the square of a larger one would overflow."""
 
-MeanStd = tuple[FloatArray, FloatArray | None]
-"""Means and, if the model has them, standard deviations; their squares may overflow."""
-
 
 class Member(Protocol):
     """Anything that predicts, for rows of the user's table, means and perhaps variances in the units of the target."""
@@ -81,13 +77,13 @@ class EstimatorMember:
     originals: Annotated[Any, Maybe(Fixed())] = None
 
     @classmethod
-    def of(cls, name: str, models: Sequence[Any]) -> EstimatorMember:
+    def of(cls, name: str, models: Sequence[Any], std_factor: float, link: Link) -> EstimatorMember:
         """Return the member of fitted models, copied as arrays where that is possible."""
         copies = [copy_estimator(model) for model in models]
         if all(copied is None for copied in copies):
-            return cls(name, tuple(models))
+            return cls(name, tuple(models), std_factor, link)
         used = (model if copied is None else copied for model, copied in zip(models, copies, strict=True))
-        return cls(name, tuple(used), originals=tuple(models))
+        return cls(name, tuple(used), std_factor, link, originals=tuple(models))
 
     def predict(self, X: Any) -> tuple[FloatArray, FloatArray | None]:
         """Return the mean of each row and, if the models have one, its variance.
@@ -169,7 +165,8 @@ class EstimatorMembers:
                     f"member {self.names[h]!r} must predict finite numbers; it does not on one of these rows: "
                     "check them, or use drop_members"
                 )
-        means, variances = scale_predictions(means, stds, targets)
+        with np.errstate(over="ignore", under="ignore"):
+            means, variances = targets.standardize(means), np.maximum((stds / targets.scale) ** 2, MIN_VARIANCE)
         for h, name in enumerate(self.names):
             if np.abs(means[..., h]).max(initial=0.0) > _LARGEST:
                 raise DivergedError(
@@ -183,14 +180,6 @@ class EstimatorMembers:
         assert held_out is not None, "members that are not networks are combined by held-out rows"
         scores = held_out.filled().scores()
         return {"rmse": targets.scale * scores.rmse, "nll": scores.nll + np.log(targets.scale)}
-
-
-def scale_predictions(
-    means: FloatArray, stds: FloatArray, targets: TargetScaler, least: float = MIN_VARIANCE
-) -> tuple[FloatArray, FloatArray]:
-    """Return means and variances in scaled units; variances are at least ``least``."""
-    with np.errstate(over="ignore", under="ignore"):
-        return targets.standardize(means), np.maximum((stds / targets.scale) ** 2, least)
 
 
 def predict_mean_std(model: Any, X: Any, name: str = "a member") -> MeanStd:
@@ -211,27 +200,6 @@ def predict_mean_std(model: Any, X: Any, name: str = "a member") -> MeanStd:
 def is_fixed(model: Any) -> bool:
     """Return whether a model can only be used as it is: a function, a PyTorch module, anything without ``fit``."""
     return not (hasattr(model, "fit") and hasattr(model, "predict"))
-
-
-def is_refitted(model: Any) -> bool:
-    """Return whether a model is fitted to each fold: it has ``fit`` and is not frozen (``clone`` copies it)."""
-    return not is_fixed(model) and clone(model) is not model
-
-
-def check_model(model: Any, name: str) -> None:
-    """Raise unless the model can be a member."""
-    if isinstance(model, type):
-        raise InvalidParameterError(f"member {name!r} must be an object; got the class: write {model.__name__}()")
-    if isinstance(model, str):
-        raise InvalidParameterError(
-            f"member {name!r} must be a regressor with fit and predict, a function, or 'drop'; got the text {model!r}: "
-            "a file describes estimators and does not hold them, so give them again before another fit"
-        )
-    if not (hasattr(model, "predict") or callable(model)):
-        raise InvalidParameterError(
-            f"member {name!r} must be a regressor with fit and predict, a PyTorch module, or a function from rows to "
-            f"means or to (means, standard deviations); got {model!r}"
-        )
 
 
 def _predict_function(model: Any) -> Callable[[Any], Any]:

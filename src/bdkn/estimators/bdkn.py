@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self, TypeVar, cast, overload
 
 import numpy as np
@@ -16,21 +17,27 @@ from sklearn.utils.metadata_routing import UNUSED, MetadataRouter
 from sklearn.utils.metaestimators import _BaseComposition, available_if
 from sklearn.utils.validation import check_is_fitted
 
-from bdkn.data.folds import Folds, OwnFolds, check_design
-from bdkn.data.frames import as_frame
-from bdkn.data.rows import RowSource
-from bdkn.data.scaling import TargetScaler
-from bdkn.data.target_values import TargetValues
+from bdkn.data.folds import Folds, OwnFolds, Seed
+from bdkn.data.rows import RowSource, as_frame
+from bdkn.data.scaling import TargetScaler, TargetValues
 from bdkn.data.training_data import check_targets
 from bdkn.ensemble.estimators import EstimatorMembers, Pair
-from bdkn.ensemble.held_out import HeldOut
 from bdkn.ensemble.provenance import FitProvenance
-from bdkn.ensemble.selection import CombinationOptions
-from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_number, no_extrapolation_warnings, shown
-from bdkn.estimators.base import NetworkRegressor, Table, with_inherited_docs
-from bdkn.estimators.fitting import combine, cross_fit_estimators, cross_fit_networks
-from bdkn.estimators.members import check_estimators, in_use, route_metadata, set_input_tags
+from bdkn.ensemble.selection import CombinationOptions, HeldOut, select_and_combine
+from bdkn.errors import (
+    InvalidParameterError,
+    check_choice,
+    check_flag,
+    check_number,
+    check_parameters,
+    no_extrapolation_warnings,
+    shown,
+)
+from bdkn.estimators.base import ProbabilisticRegressor, Table, on_engine, with_inherited_docs
+from bdkn.estimators.fitting import cross_fit_networks
+from bdkn.estimators.members import accepted_inputs, check_estimators, cross_fit_estimators, in_use, route_metadata
 from bdkn.estimators.paper import fit_published
+from bdkn.estimators.parameters import COMBINED, NETWORKS
 from bdkn.inference import Combination, WeightPosterior
 from bdkn.inference.combination import student_t_covariance
 from bdkn.metrics import Monitor, MonitorReport
@@ -39,13 +46,12 @@ from bdkn.model.fitted import FittedModel, Updates, required_values
 from bdkn.model.guarantee import Shift, guaranteed_interval
 from bdkn.model.support_report import SupportReport
 from bdkn.model.updating import NEEDS_HELD_OUT, RowStatistics, absorb, forget, merge_statistics, statistics_of
-from bdkn.networks import NetworkSettings
-from bdkn.networks.settings import EFFORTS
+from bdkn.networks import Engine
+from bdkn.networks.settings import TrainingOptions
 from bdkn.predictive import StudentT
 from bdkn.predictive.links import Link
+from bdkn.stages import stage
 from bdkn.typing import FloatArray
-
-DENSITIES = ("auto", "student-t")
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -71,7 +77,7 @@ def _if_rows_are_held_out(method: Method) -> Method:
 
 @with_inherited_docs
 @dataclass(kw_only=True, eq=False, repr=False)
-class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
+class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[misc]
     """Bayesian deep kernel network: Student-t predictions in closed form, learned on rows no network has seen.
 
     H networks are trained independently. Their predictions φ(x) = (φ₁(x), .., φ_H(x)) are the basis of a Bayesian
@@ -91,7 +97,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         it is for every fold, a fitted ``torch.nn.Module`` or a function from rows to means, or to a tuple of means and
         standard deviations. If the ``predict`` of a regressor takes ``return_std``, its standard deviations are used,
         at the end of a pipeline too. Parameters of networks matter for networks only.
-    <Parameters of NetworkRegressor>
+    <Parameters of networks>
     time_limit : float or None, default=None
         Seconds that a fit should take. The time of all training is estimated from that of a few epochs. If it is too
         long, fewer members are trained, but not fewer than 4, then fewer epochs, but not less than a tenth; a warning
@@ -182,7 +188,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         The mean and the scale of the targets, in whose units members are combined.
     n_trained_ : int
         Number of networks that were trained as members, in use or not.
-    <Attributes of NetworkRegressor>
+    <Attributes of networks>
 
     See Also
     --------
@@ -209,6 +215,20 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
     """
 
     members: str | Sequence[str] | list[Pair] = field(default="networks", kw_only=False)
+    n_members: int | str = "auto"
+    hidden_layer_sizes: int | Sequence[int] | str = "auto"
+    activation: str | Sequence[str] = ("silu", "relu")
+    objective: Any = "nll"
+    epochs: int | str = "auto"
+    learning_rate: float = 3e-3
+    weight_decay: float | Sequence[float] = (0.0, 0.0, 0.3, 0.0, 1.0, 0.0)
+    n_bins: int | Sequence[int] | str = "auto"
+    training: TrainingOptions | None = None
+    engine: str | Engine = "fused"
+    n_jobs: int | None = -1
+    random_state: Seed = None
+    verbose: int = 0
+    effort: str = "balanced"
     time_limit: float | None = None
     design: str = "cross-fit"
     cv: Any = None
@@ -269,20 +289,58 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         params = self._checked()
         if metadata and params.has_networks:
             raise InvalidParameterError(f"fit has no parameter {next(iter(metadata))!r} for networks")
-        if params.design == "in-sample":
-            self.model_ = fit_published(params, X, y, sample_weight, groups)
-            return self
-        with ExitStack() as files:  # of encoded rows, if not all of them fit into memory
-            if params.has_networks:
-                found = cross_fit_networks(params, X, y, sample_weight, groups, files)
-            else:
-                found = cross_fit_estimators(params, X, y, sample_weight, groups, metadata)
-            self.model_ = combine(found, params)
+        self.model_ = params._fit_checked(X, y, sample_weight, groups, metadata)
         return self
 
     def _fit(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None) -> FittedModel:
-        model: FittedModel = copy.copy(self).fit(X, y, sample_weight).model_
+        return self._checked()._fit_checked(X, y, sample_weight)
+
+    def _fit_checked(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        groups: Any = None,
+        metadata: Mapping[str, Any] = MappingProxyType({}),
+        former: FittedModel | None = None,
+    ) -> FittedModel:
+        """Return the model of a fit with these parameters; with a ``former`` one, members are added to it."""
+        if self.design == "in-sample":
+            return fit_published(self, X, y, sample_weight, groups)
+        with ExitStack() as files:  # of encoded rows, if not all of them fit into memory
+            if self.has_networks:
+                found = cross_fit_networks(self, X, y, sample_weight, groups, files, former)
+            else:
+                found = cross_fit_estimators(self, X, y, sample_weight, groups, metadata, former)
+
+            # The members with the best leave-one-out score together, and their combination
+            options = CombinationOptions.of(self)
+            with stage("combine"):
+                chosen, combination = select_and_combine(found.held_out, found.finite, options, self.n_jobs)
+            model = FittedModel.of(
+                found.reader,
+                found.members,
+                chosen,
+                combination,
+                found.held_out,
+                found.targets,
+                options,
+                found.provenance,
+                found.n_trained,
+            )
+
+            # Extra variance for extrapolation, densities of neighbours, and the posterior of all rows
+            model = model.with_extrapolation(found.X, found.numbers)
+            if self.density == "auto" and self.design == "cross-fit":
+                sets = found.sets if found.sets is None or found.numbers is None else found.sets[found.numbers]
+                model = model.with_density(found.X, found.numbers, sets, self.n_jobs)
+            if found.all_rows is not None:
+                with stage("predict held-out rows"):
+                    model = model.with_all_rows(found.all_rows(model), options.prior_variance)
         return model
+
+    def _fitted(self) -> Any:
+        return on_engine(super()._fitted(), self.engine)
 
     @property
     def has_networks(self) -> bool:
@@ -295,43 +353,41 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         params = copy.copy(self)
         if isinstance(params.cv, Iterator):  # an iterator can be read only once
             params.cv = list(params.cv)
+        check_parameters(params, {**COMBINED, **NETWORKS} if params.has_networks else COMBINED)
+        design, cv, names = params.design, params.cv, params.members
+        if params.lower is not None and params.upper is not None and not params.lower < params.upper:
+            raise InvalidParameterError(f"lower must be < upper; got lower={params.lower} and upper={params.upper}")
         if params.has_networks:
-            NetworkSettings.of(params)
-        CombinationOptions.of(params)
-        check_choice("predict_with", params.predict_with, ("folds", "refit"))
-        check_choice("density", params.density, DENSITIES)
-        if params.time_limit is not None:
-            check_number("time_limit", params.time_limit, low=0, strict=True, infinite=True)
-        if params.has_networks:
-            if not isinstance(params.members, str) or params.members != "networks":
-                self._check_names_of_members()
-            check_design(params.design, params.cv)
-            return params
-        if isinstance(params.members, list):
-            check_estimators(params.members, self._validate_names)
-        check_choice("effort", params.effort, EFFORTS)
-        if params.design == "in-sample":
-            raise InvalidParameterError(
-                "design='in-sample' is the published method, for networks; other members are combined by rows held out "
-                "of their training: use design='cross-fit' or 'hold-out'"
-            )
-        if isinstance(params.cv, str):
-            check_choice("cv", params.cv, ("prefit",))
-            if params.members == "auto":
-                raise InvalidParameterError("cv='prefit' combines fitted members: give them, or let cv be None")
+            known = isinstance(names, tuple) and all(name in ("networks", "linear") for name in names)
+            if not (isinstance(names, str) and names == "networks") and not (known and "networks" in names):
+                raise InvalidParameterError(
+                    "members must be 'networks', 'auto', ('networks',), ('networks', 'linear'), or a list of (name, "
+                    f"estimator) pairs; got {names!r:.200}"
+                )
         else:
-            check_design(params.design, params.cv)
+            if isinstance(names, list):
+                check_estimators(names, self._validate_names)
+            if design == "in-sample":
+                raise InvalidParameterError(
+                    "design='in-sample' is the published method, for networks; other members are combined by rows held "
+                    "out of their training: use design='cross-fit' or 'hold-out'"
+                )
+            if isinstance(cv, str):
+                check_choice("cv", cv, ("prefit",))
+                if names == "auto":
+                    raise InvalidParameterError("cv='prefit' combines fitted members: give them, or let cv be None")
+                return params
+        if design == "hold-out" and cv is not None:
+            name = "cv, the fraction of the rows that design='hold-out' holds out,"
+            check_number(name, cv, low=0, high=0.9, strict=True)
+        elif design == "cross-fit" and cv is not None:
+            if isinstance(cv, str | bytes) or (isinstance(cv, np.ndarray) and cv.ndim == 0):
+                raise InvalidParameterError(
+                    f"cv must be a number, a splitter or pairs of lists of row numbers; got {shown(cv)}"
+                )
+            if not (hasattr(cv, "split") or isinstance(cv, Iterable)):
+                check_number("cv", cv, low=2, whole=True)
         return params
-
-    def _check_names_of_members(self) -> None:
-        """Raise unless members are named as those that a fit can make."""
-        names = self.members
-        known = isinstance(names, tuple) and all(name in ("networks", "linear") for name in names)
-        if not (known and "networks" in names):
-            raise InvalidParameterError(
-                "members must be 'networks', 'auto', ('networks',), ('networks', 'linear'), or a list of (name, "
-                f"estimator) pairs; got {self.members!r:.200}"
-            )
 
     def add_members(
         self,
@@ -377,13 +433,11 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
             params = params._checked()
             params.members = [*former.members.candidates, *new]  # the former are texts in a model from a file
             params._validate_names([name for name, _ in params.members])
-            found = cross_fit_estimators(params, X, y, sample_weight, groups, metadata, former)
         else:
             check_number("n", new, low=1, whole=True)
             params.n_members = former.n_trained + cast(int, new)
             params = params._checked()
-            found = cross_fit_networks(params, X, y, sample_weight, groups, ExitStack(), former)
-        return self._with_model(combine(found, params), params)
+        return self._with_model(params._fit_checked(X, y, sample_weight, groups, metadata, former), params)
 
     def drop_members(self, names: str | Sequence[str]) -> Self:
         """Return the regressor without some of its members; this one does not change.
@@ -413,7 +467,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
             raise InvalidParameterError(
                 f"at least one member must be left of {len(all_names)}; got all of them to drop"
             )
-        fewer = model.keep(kept, CombinationOptions.of(self))
+        fewer = model.keep(kept, self._options())
         if not isinstance(fewer.members, EstimatorMembers):
             return self._with_model(fewer)
         unused = {*all_names} - {*fewer.members.names}
@@ -435,6 +489,11 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         new = self._with_model(replace(self._fitted(), density=None))
         new.density = "student-t"
         return new
+
+    def _options(self) -> CombinationOptions:
+        """Return the checked options of the linear model."""
+        check_parameters(self, {"combination": COMBINED["combination"]})
+        return CombinationOptions.of(self)
 
     def _with_model(self, model: FittedModel, params: Self | None = None) -> Self:
         """Return a copy with another fitted model and, if they are given, other parameters."""
@@ -594,7 +653,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         check_is_fitted(self)
         while True:
             before: FittedModel = self.model_
-            after = replace(change(self._on_engine(before)), members=before.members)
+            after = replace(change(on_engine(before, self.engine)), members=before.members)
             with _REPLACING:
                 if self.model_ is before:
                     self.model_ = after
@@ -646,7 +705,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
                 if not self.__sklearn_is_fitted__():  # by another thread, meanwhile
                     self.model_ = model
                     return self
-        prior_variance = CombinationOptions.of(self).prior_variance if refit_prior else None
+        prior_variance = self._options().prior_variance if refit_prior else None
 
         def absorbed(model: FittedModel) -> FittedModel:
             rows = model.reader.read_rows(X, y, sample_weight).counted()
@@ -850,7 +909,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         return self._weight_posterior().marginals()
 
     def _weight_posterior(self) -> WeightPosterior:
-        averaged = CombinationOptions.of(self).prior_variance == "evidence"
+        averaged = self._options().prior_variance == "evidence"
         return cast(WeightPosterior, self._fitted().weight_posterior(averaged=averaged))
 
     def member_table(self) -> dict[str, Any]:
@@ -866,7 +925,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         """
         frozen = self._frozen()
         model = frozen._fitted()
-        H, options = len(model.members), CombinationOptions.of(self)
+        H, options = len(model.members), self._options()
         lower, upper = frozen.weight_posterior().interval(0.95)
         without = np.full(H, np.nan)
         if model.held_out is not None and H > 1 and not np.isnan(model.combination.score):
@@ -899,7 +958,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         curve : dict of str to ndarray
             Columns ``n_members``, ``log_score`` and ``rmse``.
         """
-        model, options = self._fitted(), CombinationOptions.of(self)
+        model, options = self._fitted(), self._options()
         held_out = model.required_held_out()
         if np.isnan(model.combination.score):
             raise InvalidParameterError(
@@ -1012,7 +1071,9 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        return set_input_tags(tags, in_use(self.members)) if isinstance(self.members, list) else tags
+        if isinstance(self.members, list):
+            tags.input_tags.allow_nan, tags.input_tags.sparse = accepted_inputs(in_use(self.members))
+        return tags
 
     def __sklearn_clone__(self) -> Self:
         new: Self = super().__sklearn_clone__()

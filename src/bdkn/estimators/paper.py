@@ -6,55 +6,24 @@ Networks are trained on all rows; their means on the same rows are the features 
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from bdkn.data.folds import seed_sequence
 from bdkn.data.rows import Rows
-from bdkn.data.scaling import Standardizer, TargetScaler
-from bdkn.data.training_data import TrainingData, as_row_source, fit_targets
-from bdkn.ensemble.held_out import MemberScores, constant_variance
-from bdkn.ensemble.networks import Design, NetworkEnsemble, NetworkMembers, on_device_of
-from bdkn.ensemble.provenance import seed_sequence
-from bdkn.ensemble.selection import CombinationOptions, finite_members
-from bdkn.errors import InvalidParameterError, check_choice
+from bdkn.data.scaling import Standardizer, TargetScaler, fit_targets
+from bdkn.data.training_data import TrainingData, as_row_source
+from bdkn.ensemble.networks import Design, NetworkEnsemble, NetworkMembers, members_of, on_device_of
+from bdkn.ensemble.selection import CombinationOptions, MemberScores, constant_variance, finite_members
+from bdkn.errors import InvalidParameterError
 from bdkn.inference import published_combination
 from bdkn.model.fitted import FittedModel
 from bdkn.model.target_choice import TargetSettings
 from bdkn.networks import NetworkSettings
-from bdkn.networks.settings import Clock, TrainingOptions, within_limit
+from bdkn.networks.settings import Clock, within_limit
 from bdkn.predictive.links import IDENTITY
 from bdkn.stages import stage
-
-SETTINGS = MappingProxyType({1: {"learning_rate": 0.1, "epochs": 40}, 2: {"learning_rate": 1e-3, "epochs": 500}})
-"""Parameters in which the two settings of the paper differ."""
-
-SHARED = MappingProxyType(
-    {
-        "n_members": 5,
-        "hidden_layer_sizes": (50, 50),
-        "activation": "relu",
-        "objective": "nll",
-        "weight_decay": 0.0,
-        "n_bins": 0,
-        "training": TrainingOptions(schedule="constant", standardize_y=False),
-    }
-)
-"""Parameters that both settings share; the optimiser is Adam, as everywhere in this library."""
-
-SETS = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "sarcos", "song", "wine", "yacht")
-
-
-def paper_parameters(setting: int, dataset: str | None = None) -> dict[str, Any]:
-    """Return the parameters of BDKN and the deep ensemble in a setting; they are the same for every data set."""
-    if dataset is not None:
-        check_choice("dataset", dataset.removesuffix("-clean"), SETS)
-    if not isinstance(setting, int) or setting not in SETTINGS:
-        raise InvalidParameterError(
-            f"setting must be 1 (rate 0.1, 40 epochs) or 2 (rate 0.001, 500 epochs); got {setting!r}"
-        )
-    return {**SHARED, **SETTINGS[setting]}
 
 
 def fit_published(params: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> FittedModel:
@@ -110,4 +79,4 @@ def train_on_all_rows(params: Any, rows: Rows, *, combined: bool) -> tuple[Netwo
     variances = None if own_variance else constant_variance(scores.mse)
     names = tuple(f"network {h + 1}" for h in finite)
     ensemble = NetworkEnsemble(names, design.networks, inputs, targets, variances)
-    return NetworkMembers.of(ensemble, scores, trained[finite]), design, targets, H
+    return members_of(ensemble, scores, trained[finite]), design, targets, H

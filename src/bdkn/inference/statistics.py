@@ -44,6 +44,9 @@ WELL_CONDITIONED = 1e-6
 Chunk = Sequence[Any]
 """(Φ, y), (Φ, y, precision) or (Φ, y, precision, counts); an absent entry may be None."""
 
+Directions = tuple[FloatArray, FloatArray, FloatArray]
+"""Singular values of Φ, the targets in its left singular directions, and what Φ does not reach of them."""
+
 _CACHED = 2**15
 """Numbers of a chunk that are factored together. A quarter of a megabyte stays in the second-level cache, and is too
 little for BLAS to start its threads, which on a busy machine cost a hundred times more than they save."""
@@ -280,6 +283,14 @@ class Statistics:
     def n_targets(self) -> int:
         """The number q of targets."""
         return len(self.factor.root) - len(self.factor.ref)
+
+    def directions(self, mean: ArrayLike) -> Directions:
+        """Return the singular directions of the rows, with targets relative to the weights ``mean``."""
+        factor, order, U, s = self.factor.denoised
+        μ0 = np.empty_like(factor.ref)
+        μ0[:] = mean
+        z = factor.observations.targets_from(μ0[order])
+        return s, U.T.dot(z[: len(s)]), z[len(μ0) :]
 
     def merge(self, other: Statistics) -> Self:
         """Return the statistics of the rows of both, by a QR factorisation of the stacked factors."""

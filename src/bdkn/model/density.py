@@ -18,7 +18,6 @@ from scipy.special import betaln
 from bdkn.blocks import THREAD_ROWS, row_slices
 from bdkn.data.rows import Rows
 from bdkn.data.scaling import Standardizer
-from bdkn.inference.forecast import interpolation, stack_densities
 from bdkn.model.neighbours import (
     KINDS,
     Components,
@@ -64,6 +63,9 @@ _KNOTS = (0.05, 0.5, 0.95)
 
 _PRIOR_ROWS = 10.0
 """Prior number of rows of the Student-t, and of the weights common to all knots at each knot."""
+
+_STACKING_STEPS = 300
+"""Steps of expectation and maximisation for the weights of a mixture."""
 
 _LITTLE = 0.05
 """Weight that a kind of component must reach at some knot to be used."""
@@ -122,7 +124,8 @@ class NeighbourDensity:
             self.weigh(parts, inside[rows], (out[0][rows], out[1][rows], out[2][rows], out[3][rows]))
 
         run_on_threads(compute, row_slices(len(student), THREAD_ROWS))
-        return StudentTMixture(student.df, student.loc, student.scale * (1.0 - inside * (1.0 - self.narrowing)), *out)
+        scale = student.scale * (1.0 - inside * (1.0 - self.narrowing))
+        return StudentTMixture.unchecked(student.df, student.loc, scale, *out)
 
     def empty(self, n: int) -> MixtureArrays:
         """Return the arrays of the mixtures of n rows, to be written by ``weigh``."""
@@ -140,6 +143,8 @@ class NeighbourDensity:
         mean_tilt = math.exp(self.tilt * math.log(4.0) + float(betaln(1.0 + self.tilt, 1.0 + self.tilt)))
         calibration = (self.tilt, mean_tilt, self.narrowing)
         weigh((*parts,), self.neighbours.kind_arrays[2:4], self.knots, self.shares, inside, calibration, out)
+        kept, _, _, mass = out  # masses in single precision have a sum of one but for rounding: the Student-t takes it
+        kept[:] = np.clip(kept + (1.0 - (kept + mass.sum(axis=1, dtype=np.float64))), 0.0, 1.0)
         return out
 
     def with_errors(self, errors: FloatArray) -> NeighbourDensity:
@@ -300,6 +305,64 @@ class ScoredRows:
         return found
 
 
+def interpolation(g: FloatArray, knots: FloatArray) -> FloatArray:
+    """Return u (n, J), the share of each knot in the weights of rows; beyond the last knot its share is one."""
+    unit = np.eye(len(knots))
+    return np.column_stack([np.interp(g, knots, unit[j]) for j in range(len(knots))])
+
+
+def stack_densities(
+    log_density: FloatArray, shares: FloatArray, prior: FloatArray, counts: FloatArray | None = None
+) -> FloatArray:
+    """Return the weights (J, K) of maximal posterior density, by expectation and maximisation.
+
+    Weights of the highest mean log density of held-out rows are those of Yao et al. (2018), a concave problem. Here the
+    weights of a row are interpolated between those at a few knots, Σ_j u_j w_j with u_j ≥ 0 and Σ_j u_j = 1, which
+    keeps the problem concave.
+
+    Parameters
+    ----------
+    log_density : array (n, K)
+        Log densities of the targets under each of K components that were made without them.
+    shares : array (n, J)
+        Share of each knot in the weights of a row, as from ``interpolation``.
+    prior : array (J, K)
+        Rows that each component is given in advance, at each knot: a Dirichlet prior with these numbers plus one.
+    counts : array (n,), optional
+        How often each row is counted.
+
+    Returns
+    -------
+    array (J, K)
+        Weights, not negative, with the sum one at each knot.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.model.density import stack_densities
+    >>> log_density = np.log([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]])
+    >>> print(stack_densities(log_density, np.ones((3, 1)), np.zeros((1, 2))).round(2))
+    [[0.71 0.29]]
+    """
+    density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
+    total = np.ones(len(density)) if counts is None else counts
+    J, K = shares.shape[1], density.shape[1]
+    weights = np.full((J, K), 1.0 / K)
+    for _ in range(_STACKING_STEPS):
+        mixed = _mixed(shares, weights, density)
+        weights = weights * ((shares * (total / mixed)[:, None]).T @ density) + prior
+        weights /= weights.sum(axis=1, keepdims=True)
+    return weights
+
+
+def _mixed(shares: FloatArray, weights: FloatArray, density: FloatArray) -> FloatArray:
+    """Return the density of the mixture of each row, Σ_jk u_j w_jk p_k: the shorter of j and k is summed over last."""
+    J, K = weights.shape
+    if K > J:
+        return np.asarray(np.vecdot(density @ weights.T, shares))
+    return np.asarray(np.vecdot((weights.T @ shares.T).T, density))
+
+
 def stacked(neighbours: Neighbours, rows: ScoredRows) -> NeighbourDensity:
     """Return the density with weights by stacking: first those for all rows, which are the prior of those at knots."""
     g, log_density = rows.parts.log_agreement, rows.log_density
@@ -338,7 +401,7 @@ def is_better(density: NeighbourDensity, rows: ScoredRows, n_jobs: int | None) -
     if not mean - price > _CLEARLY * error:
         return False
     some = rows.spaced(_MOST_CRPS)
-    own = StudentT(some.df, some.loc, some.scale).crps(some.y)
+    own = StudentT.unchecked(some.df, some.loc, some.scale)._crps(some.y[:, None])[:, 0]
     mean, error = some.mean_and_error(some.on_threads(lambda part: crps(density, part), n_jobs) - own)
     return mean <= _BY_CHANCE * error
 
@@ -347,14 +410,13 @@ def log_scores(density: NeighbourDensity, rows: ScoredRows) -> FloatArray:
     """Return the log density of the mixture at each target, as ``StudentTMixture.logpdf`` does."""
     from bdkn.kernels.student_mixture import log_density
 
-    kept, position, width, mass = density.weigh(rows.parts)
-    kept = np.clip(kept + (1.0 - (kept + mass.sum(axis=1, dtype=np.float64))), 0.0, 1.0)
     scale = density.narrowing * rows.scale
     u = (rows.y - rows.loc) / scale
-    return log_density((rows.df, kept, position, width, mass), u[:, None])[:, 0] - np.log(scale)
+    return log_density((rows.df, *density.weigh(rows.parts)), u[:, None])[:, 0] - np.log(scale)
 
 
 def crps(density: NeighbourDensity, rows: ScoredRows) -> FloatArray:
     """Return the CRPS of the mixture at each target."""
-    mixture = StudentTMixture(rows.df, rows.loc, density.narrowing * rows.scale, *density.weigh(rows.parts))
-    return mixture.crps(rows.y)
+    scale = density.narrowing * rows.scale
+    mixture = StudentTMixture.unchecked(rows.df, rows.loc, scale, *density.weigh(rows.parts))
+    return mixture._crps(rows.y[:, None])[:, 0]

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaln
 
-from bdkn.data.columns import CategoryColumn, DateColumn, NumberColumn, UnusedColumn
-from bdkn.data.encoder import TableEncoder
+from bdkn.data.encoder import CategoryColumn, DateColumn, NumberColumn, TableEncoder, UnusedColumn
 from bdkn.data.scaling import BEND, LIMIT, Standardizer, TargetScaler
 from bdkn.ensemble.networks import NetworkEnsemble
 from bdkn.errors import BDKNError
@@ -108,7 +107,7 @@ def _describe_ensemble(ensemble: NetworkEnsemble) -> Described:
         "inputs": _describe_standardizer(ensemble.inputs),
         "stacks": [_describe_stack(stack) for stack in stacks],
         "order": order.tolist(),
-        "folds": ensemble.grid.n_folds,
+        "folds": ensemble.n_folds,
         "members": len(ensemble),
         "variances": None if ensemble.variances is None else ensemble.variances.tolist(),
     }

@@ -25,10 +25,10 @@ from sklearn.utils import _safe_indexing
 from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
 from bdkn.data.rows import table_blocks, take_rows
 from bdkn.data.scaling import LIMIT, ROUNDINGS
-from bdkn.ensemble.held_out import HeldOut
+from bdkn.ensemble.selection import HeldOut
 from bdkn.errors import OutsideDataWarning, warn_user, warns_of_extrapolation
 from bdkn.inference import Combination, Forecast, Outside
-from bdkn.inference.forecast import directions
+from bdkn.inference.combination import directions
 from bdkn.lazy import lazy
 from bdkn.storage.fields import NonNegative, Positive, floats, must, sizes, stored
 from bdkn.typing import BoolArray, FloatArray, IndexArray
@@ -393,7 +393,7 @@ class Widening:
     def fit(cls, X: Any, numbers: IndexArray | None, held_out: HeldOut, combination: Combination) -> Widening:
         """Return the widening for members whose held-out predictions are of the rows ``numbers`` of X (None: all)."""
         support = Support.fit(X)
-        predictions = combination.predictive(held_out.forecast()).loc
+        _, predictions, _ = combination.parameters(held_out.forecast())
         slopes = _slopes(support, X, np.arange(X.shape[0]) if numbers is None else numbers, predictions)
         return cls(support, slopes, 0.0, 0.0).for_members(held_out, combination)
 

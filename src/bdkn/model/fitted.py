@@ -10,16 +10,14 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from bdkn.data.folds import name_key
-from bdkn.data.frames import numeric_names, numeric_table
-from bdkn.data.rows import Rows, take_rows
+from bdkn.data.rows import Rows, numeric_names, numeric_table, take_rows
 from bdkn.data.scaling import TargetScaler
 from bdkn.data.training_data import TableReader
 from bdkn.ensemble.chunks import HeldOutStatistics
 from bdkn.ensemble.estimators import EstimatorMembers
-from bdkn.ensemble.held_out import HeldOut
 from bdkn.ensemble.networks import NetworkMembers
 from bdkn.ensemble.provenance import FitProvenance
-from bdkn.ensemble.selection import CombinationOptions, select_and_combine
+from bdkn.ensemble.selection import CombinationOptions, HeldOut, select_and_combine
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import Absorbed, Combination, Forecast, Statistics, WeightPosterior, average_weights
 from bdkn.inference.weights import weights_given
@@ -93,27 +91,22 @@ class FittedModel:
     # Learning, after the members are trained
 
     @classmethod
-    def combine(
+    def of(
         cls,
         reader: TableReader,
         members: NetworkMembers | EstimatorMembers,
-        candidates: IndexArray,
+        chosen: IndexArray,
+        combination: Combination,
         held_out: HeldOut,
         targets: TargetScaler,
         options: CombinationOptions,
         provenance: FitProvenance | None,
-        *,
         n_trained: int,
-        n_jobs: int | None = 1,
     ) -> Self:
-        """Return the model with the best subset of the ``candidates``, by held-out rows."""
-        with stage("combine"):
-            useful, combination = select_and_combine(held_out, candidates, options, n_jobs)
-        chosen, values = candidates[useful], None
+        """Return the model of the ``chosen`` members with their combination."""
         if len(chosen) < held_out.means.shape[1]:
             members, held_out = members[chosen], held_out[chosen]
-        if targets.values is not None:
-            values = learn_values(options, combination, targets, held_out)
+        values = None if targets.values is None else learn_values(options, combination, targets, held_out)
         return cls(reader, members, targets, combination, held_out, provenance, values, n_trained=n_trained)
 
     def with_extrapolation(self, X: Any, numbers: IndexArray | None) -> Self:
@@ -151,19 +144,13 @@ class FittedModel:
 
     def keep(self, members: IndexArray, options: CombinationOptions) -> Self:
         """Return the model with the best subset of some members; the weights of the density stay."""
-        fewer = type(self).combine(
-            self.reader,
-            self.members,
-            members,
-            self.required_held_out(),
-            self.targets,
-            options,
-            self.provenance,
-            n_trained=self.n_trained,
-        )
+        held_out, targets, n_trained = self.required_held_out(), self.targets, self.n_trained
+        with stage("combine"):
+            found = select_and_combine(held_out, members, options)
+        fewer = self.of(self.reader, self.members, *found, held_out, targets, options, self.provenance, n_trained)
         if self.extrapolation is not None:
-            found = self.extrapolation.for_members(fewer.required_held_out(), fewer.combination)
-            fewer = replace(fewer, extrapolation=found)
+            widening = self.extrapolation.for_members(fewer.required_held_out(), fewer.combination)
+            fewer = replace(fewer, extrapolation=widening)
         if self.density is not None:
             student, y = fewer._leave_one_out(), fewer.required_held_out().y
             errors = (y - student.loc) / np.where(student.scale > 0.0, student.scale, 1.0)

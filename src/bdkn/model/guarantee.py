@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from bdkn.arrays import read_numbers
 from bdkn.data.rows import table_blocks
-from bdkn.ensemble.held_out import HeldOut
+from bdkn.ensemble.selection import HeldOut
 from bdkn.errors import InvalidParameterError, check_number, no_extrapolation_warnings
 from bdkn.inference.combination import features
 from bdkn.inference.conformal import FoldOutputs, HeldOutPredictors, weights_without_each

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.data.frames import as_frame
-from bdkn.data.rows import table_blocks
+from bdkn.data.rows import as_frame, table_blocks
 from bdkn.model.extrapolation import Nearest, Support, gate
 from bdkn.typing import FloatArray
 

@@ -16,10 +16,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-from bdkn.data.scaling import TargetScaler
-from bdkn.data.target_values import TargetValues
-from bdkn.ensemble.held_out import HeldOut
-from bdkn.ensemble.selection import CombinationOptions
+from bdkn.data.scaling import TargetScaler, TargetValues
+from bdkn.ensemble.selection import CombinationOptions, HeldOut
 from bdkn.inference import Combination
 from bdkn.predictive import Predictive, StudentT
 from bdkn.predictive.transformed import row_quantiles

@@ -12,27 +12,29 @@ from bdkn.networks.job import (
     get_engine,
 )
 from bdkn.networks.mlp import (
-    ACTIVATIONS,
-    MEAN_VARIANCE,
-    MIN_VARIANCE,
     EncodedNetworks,
-    Functions,
-    Head,
-    MeanVarianceHead,
     MixedNetworks,
     Networks,
-    NetworkSpec,
-    PiecewiseLinear,
     Predictor,
     Trained,
     initial_networks,
     join,
-    n_binned_columns,
-    softplus,
     with_encoding,
 )
 from bdkn.networks.objective import OBJECTIVES, Objective
 from bdkn.networks.settings import NetworkSettings
+from bdkn.networks.spec import (
+    ACTIVATIONS,
+    MEAN_VARIANCE,
+    MIN_VARIANCE,
+    Functions,
+    Head,
+    MeanVarianceHead,
+    NetworkSpec,
+    PiecewiseLinear,
+    n_binned_columns,
+    softplus,
+)
 
 __all__ = [
     "ACTIVATIONS",

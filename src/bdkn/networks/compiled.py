@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from bdkn.errors import InvalidParameterError
 from bdkn.kernels import dense
 from bdkn.kernels.code_cache import announce, compiled, inlined
-from bdkn.networks.mlp import ACTIVATIONS, LEAK, MIN_VARIANCE, NO_BINS, Bins, NetworkSpec, Packing
+from bdkn.networks.spec import ACTIVATIONS, LEAK, MIN_VARIANCE, NO_BINS, Bins, NetworkSpec, Packing
 from bdkn.threads import run_on_threads
 from bdkn.typing import FloatArray
 

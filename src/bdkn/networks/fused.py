@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, NamedTuple, Protocol
 
-import joblib
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -63,9 +62,11 @@ from bdkn.networks.job import (
     Streams,
     TrainingConfig,
     TrainingTable,
+    threads,
 )
-from bdkn.networks.mlp import ACTIVATIONS, MEAN_VARIANCE, MIN_VARIANCE, NetworkSpec, Trained, unpacked
+from bdkn.networks.mlp import Trained, unpacked
 from bdkn.networks.objective import OBJECTIVES, BetaNLL, GaussianNLL, SquaredError
+from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, MIN_VARIANCE, NetworkSpec
 from bdkn.typing import Array, Float32Array
 
 TRAINING_FIELDS = LAYER_FIELDS + 4
@@ -610,15 +611,6 @@ def run_all(runs: Sequence[Advancing], workers: int, after: Callable[[int, Any],
         except BaseException:
             has_failed.set()
             raise
-
-
-def threads(n_jobs: int | None) -> int:
-    """Return the number of threads for ``n_jobs`` as in scikit-learn: None is 1, -1 all cores, -2 all but one."""
-    if n_jobs == 0:
-        raise InvalidParameterError("n_jobs must not be 0; got 0; 1 is one thread, -1 one thread per core")
-    if n_jobs is None or n_jobs > 0:
-        return n_jobs or 1
-    return max(1, int(joblib.cpu_count()) + 1 + n_jobs)
 
 
 @cache

@@ -11,13 +11,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+import joblib
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bdkn.data.rows import Rows, RowSelection
 from bdkn.errors import InvalidParameterError, check_choice, check_number, require
-from bdkn.networks.mlp import NetworkSpec, Predictor, Trained
+from bdkn.networks.mlp import Predictor, Trained
 from bdkn.networks.objective import Objective, SquaredError, get_objective
+from bdkn.networks.spec import NetworkSpec
 from bdkn.typing import Array, BoolArray, Float32Array
 
 if TYPE_CHECKING:
@@ -234,8 +236,6 @@ def engine_for(engine: str | Engine, tasks: Sequence[Task], n_jobs: int | None) 
     """
     if engine != "auto":
         return get_engine(engine), ""
-    from bdkn.networks.fused import threads
-
     n_networks = sum(len(task.jobs) for task in tasks)
     flops = sum(
         # six per weight, row and epoch
@@ -256,6 +256,15 @@ def engine_for(engine: str | Engine, tasks: Sequence[Task], n_jobs: int | None) 
     if _MIN_SPEEDUP * gpu_seconds > cpu_seconds:
         return get_engine("fused"), "on the CPU (faster for this size)"
     return get_engine("gpu"), f"on {device.name}"
+
+
+def threads(n_jobs: int | None) -> int:
+    """Return the number of threads for ``n_jobs`` as in scikit-learn: None is 1, -1 all cores, -2 all but one."""
+    if n_jobs == 0:
+        raise InvalidParameterError("n_jobs must not be 0; got 0; 1 is one thread, -1 one thread per core")
+    if n_jobs is None or n_jobs > 0:
+        return n_jobs or 1
+    return max(1, int(joblib.cpu_count()) + 1 + n_jobs)
 
 
 def prediction_device(engine: object) -> Device | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from bdkn.errors import InvalidParameterError, check_choice
-from bdkn.networks.mlp import MEAN_VARIANCE, Functions, Values
+from bdkn.networks.spec import MEAN_VARIANCE, Functions, Values
 
 
 class Objective(Protocol):

@@ -24,8 +24,9 @@ from bdkn.networks.job import (
     consecutive,
     train_in_groups,
 )
-from bdkn.networks.mlp import ACTIVATIONS, NUMPY, Layer, Networks, Trained, initial_networks
+from bdkn.networks.mlp import Networks, Trained, initial_networks
 from bdkn.networks.objective import Objective
+from bdkn.networks.spec import ACTIVATIONS, NUMPY, Layer
 from bdkn.typing import Array, BoolArray, Float32Array
 
 Layers = tuple[Layer, ...]

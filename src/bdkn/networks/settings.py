@@ -13,28 +13,17 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from bdkn.data.rows import Rows, RowSelection
-from bdkn.errors import (
-    InvalidParameterError,
-    check_choice,
-    check_flag,
-    check_n_jobs,
-    check_number,
-    check_verbosity,
-    shown,
-    warn_user,
-)
+from bdkn.errors import warn_user
 from bdkn.memory import check_memory
-from bdkn.networks.job import ENGINES, Job, Task, TrainingConfig, engine_for, renumbered, train_tasks, training_progress
-from bdkn.networks.mlp import NetworkSpec, PiecewiseLinear, Trained, n_binned_columns, with_encoding
+from bdkn.networks.job import Job, Task, TrainingConfig, engine_for, renumbered, train_tasks, training_progress
+from bdkn.networks.mlp import Trained, with_encoding
 from bdkn.networks.objective import get_objective
+from bdkn.networks.spec import NetworkSpec, PiecewiseLinear, n_binned_columns
 from bdkn.stages import stage
 from bdkn.storage.fields import stored
 
 EFFORTS = {"fast": (1 / 3, 0.5), "balanced": (1.0, 1.0), "best": (2.0, 1.0)}
 """Presets: the factors by which they change the default numbers of members and of epochs."""
-
-AUTO = "auto"
-"""The value of a parameter that follows from the number of rows."""
 
 _SOME_ROWS, _MANY_ROWS = 1000, 4000
 """Rows above which fewer epochs suffice, and rows above which depth improves more than further networks."""
@@ -138,33 +127,8 @@ class NetworkSettings:
 
     @classmethod
     def of(cls, params: Any) -> Self:
-        """Return the settings of a regressor, after checking its parameters."""
-        training = TrainingOptions() if params.training is None else params.training
-        if not isinstance(training, TrainingOptions):
-            raise InvalidParameterError(f"training must be None or bdkn.TrainingOptions(...); got {shown(training)}")
-        get_objective(params.objective, training.beta)
-        check_choice("effort", params.effort, EFFORTS)
-        check_number("warmup_epochs", training.warmup_epochs, low=0, whole=True)
-        check_number("validation_fraction", training.validation_fraction, low=0, high=0.9, strict=True)
-        check_flag("early_stopping", training.early_stopping)
-        check_flag("standardize_y", training.standardize_y)
-        check_verbosity(params.verbose)
-        check_n_jobs(params.n_jobs)
-        if isinstance(params.engine, str):
-            check_choice("engine", params.engine, ENGINES)
-        elif not hasattr(params.engine, "train"):
-            raise InvalidParameterError(
-                f"engine must be a name or an object with a method train; got {params.engine!r}"
-            )
-        settings = cls(params, training)
-        size = settings.size(1)
-        check_number("n_members", size.n_members, low=1, whole=True)
-        check_number("epochs", size.epochs, low=1, whole=True)
-        for width in size.hidden:
-            check_number("each of hidden_layer_sizes", width, low=1, whole=True)
-        for n_bins in size.n_bins:
-            check_number("each of n_bins", n_bins, low=0, whole=True)
-        return settings
+        """Return the settings of a regressor, whose parameters have been checked."""
+        return cls(params, TrainingOptions() if params.training is None else params.training)
 
     def with_params(self, **changed: Any) -> Self:
         """Return the settings with other values of some parameters."""
@@ -177,21 +141,16 @@ class NetworkSettings:
         """Return the size of the ensemble for ``n_rows`` rows."""
         params, default = self.params, default_size(n_rows)
         more_members, more_epochs = EFFORTS[params.effort]
-        n_members, epochs, n_bins = params.n_members, params.epochs, params.n_bins
-        if _is_auto("n_members", n_members):  # at least two, unless the default is one
+        n_members, epochs, hidden, n_bins = params.n_members, params.epochs, params.hidden_layer_sizes, params.n_bins
+        if isinstance(n_members, str):  # "auto": at least two, unless the default is one
             n_members = max(min(2, default.n_members), round(more_members * default.n_members))
-        if _is_auto("epochs", epochs):
+        if isinstance(epochs, str):
             epochs = max(1, round(more_epochs * default.epochs))
-        hidden, hidden_encoded, given = default.hidden, default.hidden_encoded, params.hidden_layer_sizes
-        if not _is_auto("hidden_layer_sizes", given):
-            known = isinstance(given, int | np.integer | Sequence | np.ndarray)
-            if not known or np.ndim(given) > 1:
-                raise InvalidParameterError(
-                    f'hidden_layer_sizes must be an integer, a list of them, or "auto"; got {given!r}'
-                )
-            hidden = hidden_encoded = tuple(np.atleast_1d(np.asarray(given)).tolist()) if np.size(given) else ()
-        n_bins = default.n_bins if _is_auto("n_bins", n_bins) else tuple(_in_turn("n_bins", n_bins))
-        return Size(n_members, hidden, epochs, n_bins, hidden_encoded)
+        n_bins = default.n_bins if isinstance(n_bins, str) else tuple(_in_turn(n_bins))
+        if isinstance(hidden, str):
+            return Size(n_members, default.hidden, epochs, n_bins, default.hidden_encoded)
+        hidden = tuple(np.atleast_1d(np.asarray(hidden)).tolist()) if np.size(hidden) else ()
+        return Size(n_members, hidden, epochs, n_bins, hidden)
 
     def check_memory(self, n_rows: int, n_columns: int, *, n_members: int, fits: int, combined: bool) -> None:
         """Raise if networks, each of ``n_members`` trained ``fits`` times, need more memory than there is.
@@ -257,7 +216,7 @@ class NetworkSettings:
 
     def _encodings(self, size: Size, rows: Rows, members: Sequence[int]) -> dict[int, PiecewiseLinear | None]:
         """Return the encoding of each member's inputs: None where it sees the inputs as they are."""
-        n_activations = len(_in_turn("activation", self.params.activation))
+        n_activations = len(_in_turn(self.params.activation))
         turn = {h: size.n_bins[h // n_activations % len(size.n_bins)] for h in {*members}}
         columns = n_binned_columns(rows.X) if any(turn.values()) else 0
         n_rows = len(rows) if rows.counts is None else int(rows.counts.sum())
@@ -294,11 +253,11 @@ class NetworkSettings:
                 patience=training.patience,
                 tol=training.tol,
             )
-            for decay in _in_turn("weight_decay", self.params.weight_decay)
+            for decay in _in_turn(self.params.weight_decay)
         ]
         specs = [
             NetworkSpec(n_inputs=n_inputs, hidden=hidden, activation=activation)
-            for activation in _in_turn("activation", self.params.activation)
+            for activation in _in_turn(self.params.activation)
         ]
         jobs = [
             # Activations change fastest, so that every weight decay is used with each of them.
@@ -315,18 +274,9 @@ class NetworkSettings:
         )
 
 
-def _is_auto(name: str, given: Any) -> bool:
-    """Return whether a parameter follows from the number of rows; no other string is allowed."""
-    if isinstance(given, str) and given != AUTO:
-        raise InvalidParameterError(f"{name}, if a string, must be {AUTO!r}; got {given!r}")
-    return isinstance(given, str)
-
-
-def _in_turn(name: str, given: Any) -> list[Any]:
+def _in_turn(given: Any) -> list[Any]:
     """Return the values that members take in turn, one or several."""
     several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
-    if several and (np.ndim(given) != 1 or not len(given)):
-        raise InvalidParameterError(f"{name} must be one value, or a list of values to take in turn; got {given!r}")
     return list(given) if several else [given]
 
 

@@ -39,19 +39,9 @@ from bdkn.networks.job import (
     consecutive,
     train_in_groups,
 )
-from bdkn.networks.mlp import (
-    ACTIVATIONS,
-    MEAN_VARIANCE,
-    NUMPY,
-    Activation,
-    NetworkSpec,
-    Packing,
-    Predictor,
-    Trained,
-    torch_functions,
-    unpacked,
-)
+from bdkn.networks.mlp import Predictor, Trained, unpacked
 from bdkn.networks.objective import Objective
+from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, NUMPY, Activation, NetworkSpec, Packing, torch_functions
 from bdkn.typing import Array, BoolArray, Float32Array, IndexArray
 
 CHUNK_ROWS = 4096

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -51,7 +51,7 @@ class JoinedPredictive(Predictive):
         index: Any = [rows] if isinstance(rows, (int, np.integer)) else rows
         return type(self)(self.parts, self.part[index], self.row[index])
 
-    @lazy  # type: ignore[misc]
+    @lazy
     def scale(self) -> FloatArray:
         """Scale of each row; of a mixture, that of its widest component."""
         return self._of_rows(lambda dist: dist.scale if dist.scale.ndim == 1 else dist.scale.max(axis=1))
@@ -77,8 +77,7 @@ class JoinedPredictive(Predictive):
         ends = self._of_rows(lambda dist: np.stack(dist.interval(coverage), axis=1), (2,))
         return ends[:, 0], ends[:, 1]
 
-    def affine(self, scale: float, shift: float) -> Self:
-        """Return the distribution of ``scale * Y + shift``, for ``scale > 0``."""
+    def _affine(self, scale: float, shift: float) -> Self:
         return type(self)([dist.affine(scale, shift) for dist in self.parts], self.part, self.row)
 
     def _of_rows(self, function: Callable[[Predictive], FloatArray], shape: tuple[int, ...] = ()) -> FloatArray:
@@ -153,8 +152,8 @@ def join(parts: Sequence[Predictive], rows: Sequence[IndexArray]) -> Predictive:
     kinds = {type(dist) for dist in parts}
     if kinds in ({Gaussian}, {StudentT}):
         kind = kinds.pop()
-        names = [field.name for field in fields(kind)]
-        return kind(**{name: np.concatenate([getattr(dist, name) for dist in parts])[order] for name in names})
+        names = kind.__match_args__
+        return kind.unchecked(*[np.concatenate([getattr(dist, name) for dist in parts])[order] for name in names])
     part = np.repeat(np.arange(len(parts)), [len(dist) for dist in parts])
     row = np.concatenate([np.arange(len(dist)) for dist in parts])
     return JoinedPredictive(parts, part[order], row[order])

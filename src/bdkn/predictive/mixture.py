@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Self
 
@@ -15,7 +14,7 @@ from scipy.special import betaln, gammaln, logsumexp, ndtri, stdtrit
 from bdkn.arrays import read_numbers
 from bdkn.blocks import CACHED_CELLS, THREAD_ROWS, row_slices, rows_within
 from bdkn.errors import InvalidParameterError
-from bdkn.predictive.base import Components, Predictive, check_affine
+from bdkn.predictive.base import Components, Predictive
 from bdkn.predictive.location_scale import (
     FAR_DOWN,
     GAUSSIAN_DF,
@@ -84,8 +83,16 @@ class GaussianMixture(Predictive):
             )
         scale, weights = (np.broadcast_to(part, loc.shape) for part in (scale, weights))
         self.__dict__.update(loc=loc, scale=scale, weights=weights)
+        self._check()
+
+    def _check(self) -> None:
         check_location_scale(self.loc, self.scale)
-        _check_weights(self.weights)
+        least, sums = self.weights.min(initial=np.inf), self.weights.sum(axis=1)
+        if not (least >= 0 and np.allclose(sums, 1.0, rtol=0.0, atol=1e-8)):
+            raise InvalidParameterError(
+                f"weights must be >= 0 and sum to 1 in each row; got a least weight of {least} "
+                f"and sums from {sums.min()} to {sums.max()}"
+            )
 
     def __len__(self) -> int:
         return len(self.loc)
@@ -105,12 +112,9 @@ class GaussianMixture(Predictive):
         """Return the Gaussian with the mean and the variance of the mixture."""
         return Gaussian(self.mean(), self.std())
 
-    def affine(self, scale: float, shift: float) -> Self:
-        """Return the distribution of ``scale * Y + shift``, for ``scale > 0``."""
-        scale, shift = check_affine(scale, shift)
-        with np.errstate(over="ignore"):  # what overflows is refused
-            loc, width = scale * self.loc + shift, scale * self.scale
-        return replace(self, loc=loc, scale=width)
+    def _affine(self, scale: float, shift: float) -> Self:
+        with np.errstate(over="ignore"):
+            return self._with(loc=scale * self.loc + shift, scale=scale * self.scale)
 
     def _mix(self, values: FloatArray) -> FloatArray:
         mixed: FloatArray = np.einsum("nh,n...h->n...", self.weights, values)
@@ -135,7 +139,7 @@ class GaussianMixture(Predictive):
 
     def _quantile(self, q: float) -> FloatArray:
         if q > 0.5:  # the upper tail of the mixture is the lower tail of its mirror image, where F keeps its digits
-            return -replace(self, loc=-self.loc)._quantile(1.0 - q)
+            return -self._with(loc=-self.loc)._quantile(1.0 - q)
         lower, upper = self._bracket(q)
         if q == 0.0:
             return lower
@@ -166,22 +170,21 @@ class GaussianMixture(Predictive):
     def _crps(self, y: FloatArray) -> FloatArray:
         unit = max(float(np.abs(self.loc).max(initial=0.0)), float(self.scale.max(initial=0.0)))
         if unit > _LARGE:  # in units of the widest component, sums do not overflow
-            moved = {"loc": self.loc / unit, "scale": self.scale / unit}
             with np.errstate(over="ignore"):
-                return np.asarray(unit * replace(self, **moved)._crps(y / unit))
+                return np.asarray(unit * self._with(loc=self.loc / unit, scale=self.scale / unit)._crps(y / unit))
         blocks = row_slices(len(self), rows_within(CACHED_CELLS, y.shape[1] * self.loc.shape[1] ** 2))
-        return np.concatenate([self[rows]._crps_at_once(y[rows]) for rows in blocks])
+        return np.concatenate([self._crps_of(rows, y[rows]) for rows in blocks])
 
     def _absolute_mean(self, y: FloatArray) -> FloatArray:
-        parts = [Gaussian(loc, scale)._absolute_mean(y) for loc, scale in zip(self.loc.T, self.scale.T, strict=True)]
+        parts = [by_scale(y, *part, normal_absolute_mean) for part in zip(self.loc.T, self.scale.T, strict=True)]
         return np.asarray(np.einsum("hnk,nh->nk", np.stack(parts), self.weights))
 
     def _components(self) -> Components:
         return self.weights, np.full_like(self.loc, np.inf), self.loc, self.scale
 
-    def _crps_at_once(self, y: FloatArray) -> FloatArray:
-        """Return E|Y - y| - E|Y - Y'|/2, sums over components and over pairs of them."""
-        loc, scale, weights = self.loc, np.maximum(self.scale, _NARROW), self.weights
+    def _crps_of(self, rows: slice, y: FloatArray) -> FloatArray:
+        """Return E|Y - y| - E|Y - Y'|/2 of some rows, sums over components and over pairs of them."""
+        loc, scale, weights = self.loc[rows], np.maximum(self.scale[rows], _NARROW), self.weights[rows]
         errors = _gaussian_absolute_mean(y[:, :, None] - loc[:, None, :], scale[:, None, :])
         widths = np.hypot(scale[:, :, None], scale[:, None, :])
         distances = _gaussian_absolute_mean(loc[:, :, None] - loc[:, None, :], widths)
@@ -193,15 +196,6 @@ def _gaussian_absolute_mean(loc: FloatArray, scale: FloatArray) -> FloatArray:
     """Return E|Z| of Gaussians Z."""
     with np.errstate(over="ignore"):
         return np.asarray(scale * normal_absolute_mean(loc / scale))
-
-
-def _check_weights(weights: FloatArray) -> None:
-    if np.all(weights >= 0) and np.allclose(weights.sum(axis=1), 1.0, rtol=0.0, atol=1e-8):
-        return
-    raise InvalidParameterError(
-        f"weights must be >= 0 and sum to 1 in each row; got a least weight of {weights.min()} "
-        f"and sums from {weights.sum(axis=1).min()} to {weights.sum(axis=1).max()}"
-    )
 
 
 def increasing_root(
@@ -281,17 +275,15 @@ class StudentTMixture(Predictive):
         mass: ArrayLike,
     ) -> None:
         student = StudentT(df, loc, scale)
-        shares, parts = read_numbers("kept", kept), {"position": position, "width": width, "mass": mass}
-        if shares.shape not in ((), student.loc.shape):
-            raise InvalidParameterError(
-                f"kept must be a number, or one for each of {len(student)} rows; got {shares.shape}"
-            )
-        shares = np.broadcast_to(shares, student.loc.shape)
-        gaussians = {name: _in_single(name, part) for name, part in parts.items()}
-        self.__dict__.update(df=student.df, loc=student.loc, scale=student.scale, kept=shares, **gaussians)
-        self._check()
-
-    def _check(self) -> None:
+        shares, rows = read_numbers("kept", kept), student.loc.shape
+        if shares.shape not in ((), rows):
+            raise InvalidParameterError(f"kept must be a number, or one for each of {rows[0]} rows; got {shares.shape}")
+        self.__dict__.update(df=student.df, loc=student.loc, scale=student.scale, kept=np.broadcast_to(shares, rows))
+        for name, part in (("position", position), ("width", width), ("mass", mass)):
+            is_single = isinstance(part, np.ndarray) and part.dtype == np.float32
+            with np.errstate(over="ignore"):
+                numbers = np.ascontiguousarray(part if is_single else read_numbers(name, part), dtype=np.float32)
+            self.__dict__[name] = numbers
         shapes = {part.shape for part in (self.position, self.width, self.mass)}
         if len(shapes) > 1 or self.mass.ndim != 2 or len(self.mass) != len(self):
             raise InvalidParameterError(
@@ -316,7 +308,7 @@ class StudentTMixture(Predictive):
 
     def student_t(self) -> StudentT:
         """Return the Student-t among the components."""
-        return StudentT(self.df, self.loc, self.scale)
+        return StudentT.unchecked(self.df, self.loc, self.scale)
 
     def mean(self) -> FloatArray:
         """Return the mean of the mixture."""
@@ -327,14 +319,12 @@ class StudentTMixture(Predictive):
         with np.errstate(over="ignore"):
             return self.scale**2 * self._variance()
 
-    def affine(self, scale: float, shift: float) -> Self:
-        """Return the distribution of ``scale * Y + shift``, for ``scale > 0``."""
-        scale, shift = check_affine(scale, shift)
-        moved = copy.copy(self)  # without the checks of all components, which take longer than the prediction of a row
-        with np.errstate(over="ignore"):  # what overflows is refused
-            moved.__dict__.update(loc=scale * self.loc + shift, scale=scale * self.scale)
-        check_location_scale(moved.loc, moved.scale)
-        return moved
+    def _affine(self, scale: float, shift: float) -> Self:
+        with np.errstate(over="ignore"):
+            return self._with(loc=scale * self.loc + shift, scale=scale * self.scale)
+
+    def _check(self) -> None:
+        check_location_scale(self.loc, self.scale)
 
     def carry(self, levels: FloatArray) -> FloatArray:
         """Return the quantiles (n, k) at levels (n, k) of each row's own."""
@@ -417,14 +407,6 @@ def _loops() -> ModuleType:
     from bdkn.kernels import student_mixture
 
     return student_mixture
-
-
-def _in_single(name: str, given: ArrayLike) -> Float32Array:
-    """Return numbers in single precision, in row order."""
-    if isinstance(given, np.ndarray) and given.dtype == np.float32:
-        return np.ascontiguousarray(given)
-    with np.errstate(over="ignore"):
-        return np.ascontiguousarray(read_numbers(name, given), dtype=np.float32)
 
 
 def _t_quantiles(df: FloatArray, levels: FloatArray) -> FloatArray:

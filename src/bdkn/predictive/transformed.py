@@ -9,7 +9,6 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
-from bdkn.errors import check_number
 from bdkn.lazy import lazy
 from bdkn.predictive.base import Index, Predictive
 from bdkn.predictive.links import Link
@@ -153,12 +152,10 @@ class Transformed(Predictive):
     def __getitem__(self, rows: Index) -> Self:
         return type(self)(self.base[rows], self.link, self.unit, self.shift)
 
-    def affine(self, scale: float, shift: float) -> Self:
-        """Return the distribution of ``scale * Y + shift``, for ``scale > 0``."""
-        check_number("scale", scale, low=0.0, strict=True)
+    def _affine(self, scale: float, shift: float) -> Self:
         return type(self)(self.base, self.link, scale * self.unit, scale * self.shift + shift)
 
-    @lazy  # type: ignore[misc]
+    @lazy
     def scale(self) -> FloatArray:
         """The scale of the base times the slope of g⁻¹ at the median."""
         width = self.base.scale if self.base.scale.ndim == 1 else self.base.scale.max(axis=1)

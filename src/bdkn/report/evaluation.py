@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from bdkn.analysis.inspection import held_out_targets, n_prototypes
 from bdkn.analysis.tables import RawColumn, TableView
-from bdkn.arrays import read_numbers
 from bdkn.estimators import SupportReport
 from bdkn.lazy import lazy
 from bdkn.predictive import Gaussian, Predictive
@@ -41,26 +39,6 @@ _MOST_VALUES = 6
 
 _LEAST_ROWS = 5
 """Minimum number of rows of a range or a value."""
-
-
-class ConstantGaussian:
-    """Regressor that predicts the same Gaussian for every row: mean and standard deviation of the training targets."""
-
-    mean_: float
-    std_: float
-
-    def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Compute the mean and the standard deviation of ``y``; ``X`` is ignored."""
-        targets = read_numbers("y", y)
-        self.mean_, self.std_ = float(targets.mean()), float(targets.std())
-        return self
-
-    def predict_dist(self, X: Any) -> Gaussian:
-        """Return the same Gaussian for each row of ``X``."""
-        return Gaussian(np.full(len(X), self.mean_), self.std_)
-
-    def __repr__(self) -> str:
-        return "ConstantGaussian()"
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,24 +208,18 @@ def errors_by_column(evaluation: Evaluation) -> list[ColumnErrors]:
         if len(groups) < 2:
             continue
         parts = [size[at] for _, at in groups]
-        errors = ColumnErrors(
-            name=str(name),
-            labels=tuple(label for label, _ in groups),
-            rows=tuple(len(part) for part in parts),
-            error=np.array([part.mean() for part in parts]),
-            spread=np.array([part.std() / np.sqrt(len(part)) for part in parts]),
-            held=np.array([evaluation.held[at].mean() for _, at in groups]),
-            chance=float(stats.kruskal(*parts).pvalue) if np.ptp(size) > 0 else 1.0,
+        found.append(
+            ColumnErrors(
+                name=str(name),
+                labels=tuple(label for label, _ in groups),
+                rows=tuple(len(part) for part in parts),
+                error=np.array([part.mean() for part in parts]),
+                spread=np.array([part.std() / np.sqrt(len(part)) for part in parts]),
+                held=np.array([evaluation.held[at].mean() for _, at in groups]),
+                chance=float(stats.kruskal(*parts).pvalue) if np.ptp(size) > 0 else 1.0,
+            )
         )
-        found.append(errors)
     return sorted(found, key=lambda errors: errors.chance)
-
-
-def divide(column: RawColumn) -> list[tuple[str, BoolArray]]:
-    """Return groups of rows with their labels: the most frequent values, or ranges of numbers and dates."""
-    if column.kind in ("text", "boolean"):
-        return _by_value(np.array([cell(column, i) for i in range(len(column.values))]))
-    return _ranges(column)
 
 
 def cell(column: RawColumn, i: int) -> str:
@@ -262,16 +234,18 @@ def cell(column: RawColumn, i: int) -> str:
     return str(value) if column.kind == "text" else number(float(value))
 
 
-def _by_value(text: NDArray[np.str_]) -> list[tuple[str, BoolArray]]:
-    found, counts = np.unique(text, return_counts=True)
-    first = found[np.argsort(-counts, kind="stable")][:_MOST_VALUES]
-    groups = [(str(value), np.asarray(text == value)) for value in first]
-    others = ~np.isin(text, first)
-    return [*groups, ("others", others)] if others.any() else groups
+def divide(column: RawColumn) -> list[tuple[str, BoolArray]]:
+    """Return groups of rows with their labels: frequent values, or ranges of numbers and dates with as many rows each.
 
-
-def _ranges(column: RawColumn) -> list[tuple[str, BoolArray]]:
-    """Return ranges with equal numbers of rows, or single values if there are few; missing numbers form one group."""
+    Few distinct numbers are groups of their own; missing values form one group.
+    """
+    if column.kind in ("text", "boolean"):
+        text = np.array([cell(column, i) for i in range(len(column.values))])
+        found, counts = np.unique(text, return_counts=True)
+        first = found[np.argsort(-counts, kind="stable")][:_MOST_VALUES]
+        groups = [(str(value), np.asarray(text == value)) for value in first]
+        others = ~np.isin(text, first)
+        return [*groups, ("others", others)] if others.any() else groups
     numbers, known = column.values, ~column.missing
     distinct = np.unique(numbers[known])
     if len(distinct) <= _MOST_VALUES:
@@ -284,6 +258,6 @@ def _ranges(column: RawColumn) -> list[tuple[str, BoolArray]]:
             rows = np.flatnonzero(known & (bins == k))
             if len(rows):
                 ends = rows[numbers[rows].argmin()], rows[numbers[rows].argmax()]
-                first, last = (cell(column, int(i)) for i in ends)
-                groups.append((first if first == last else f"{first} to {last}", known & (bins == k)))
+                least, most = (cell(column, int(i)) for i in ends)
+                groups.append((least if least == most else f"{least} to {most}", known & (bins == k)))
     return groups if known.all() else [*groups, ("missing", ~known)]

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bdkn.networks.mlp import ACTIVATIONS, NUMPY, Layer
+from bdkn.networks.spec import ACTIVATIONS, NUMPY, Layer
 from bdkn.typing import FloatArray
 
 _ROWS_AT_ONCE = 1024

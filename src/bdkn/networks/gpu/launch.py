@@ -17,8 +17,9 @@ from bdkn.kernels.dense import shuffle
 from bdkn.networks.gpu.cuda import Buffer, Device, Program, upload
 from bdkn.networks.gpu.prediction import MAX_LAYERS, gpu_packing_of, padded
 from bdkn.networks.job import EpochReport, Hook, Job, JobRows, RowNumbers, TrainingTable, adam_factors
-from bdkn.networks.mlp import ACTIVATIONS, MEAN_VARIANCE, Packing, Predictor, Trained, unpacked
+from bdkn.networks.mlp import Predictor, Trained, unpacked
 from bdkn.networks.objective import BetaNLL, GaussianNLL, SquaredError
+from bdkn.networks.spec import ACTIVATIONS, MEAN_VARIANCE, Packing
 from bdkn.threads import run_on_threads
 from bdkn.typing import Array, Float32Array, IndexArray
 

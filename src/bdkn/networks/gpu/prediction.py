@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from bdkn.networks.gpu.cuda import PREDICT, Device, upload
-from bdkn.networks.mlp import ACTIVATIONS, Bins, Layer, NetworkSpec, Packing
+from bdkn.networks.spec import ACTIVATIONS, Bins, Layer, NetworkSpec, Packing
 from bdkn.typing import Float32Array, FloatArray
 
 MAX_LAYERS = 10

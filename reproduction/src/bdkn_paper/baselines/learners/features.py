@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bdkn.networks import ACTIVATIONS
-from bdkn.networks.mlp import torch_functions
+from bdkn.networks.spec import torch_functions
 from bdkn.typing import Array
 from bdkn_paper.baselines.conditioned_gp import BOUND
 from bdkn_paper.baselines.feature_map import FeatureMap
