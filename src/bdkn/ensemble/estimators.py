@@ -22,7 +22,6 @@ from bdkn.inference import Forecast
 from bdkn.networks.spec import MIN_VARIANCE
 from bdkn.predictive import Gaussian, IdentityLink, Transformed
 from bdkn.predictive.links import IDENTITY, Link
-from bdkn.stages import stage
 from bdkn.storage.fields import (
     STORED,
     Either,
@@ -153,7 +152,7 @@ class EstimatorMembers:
 
     def by_fold(self, X: Any, targets: TargetScaler) -> tuple[FloatArray, FloatArray]:
         """Return means and variances (folds, n, H) of all fits in scaled units, nan where a member has no variance."""
-        with stage("predict members"), bounded_threads(X.shape[0]):
+        with bounded_threads(X.shape[0]):
             predicted = [member.by_fold(X) for member in self.members]
         K = max(len(means) for means, _ in predicted)
         means, stds = np.full((2, K, X.shape[0], len(predicted)), np.nan)
