@@ -77,13 +77,13 @@ class EstimatorMember:
     originals: Annotated[Any, Maybe(Fixed())] = None
 
     @classmethod
-    def of(cls, name: str, models: Sequence[Any], link: Link = IDENTITY) -> EstimatorMember:
+    def of(cls, name: str, models: Sequence[Any], std_factor: float, link: Link) -> EstimatorMember:
         """Return the member of fitted models, copied as arrays where that is possible."""
         copies = [copy_estimator(model) for model in models]
         if all(copied is None for copied in copies):
-            return cls(name, tuple(models), link=link)
+            return cls(name, tuple(models), std_factor, link)
         used = (model if copied is None else copied for model, copied in zip(models, copies, strict=True))
-        return cls(name, tuple(used), link=link, originals=tuple(models))
+        return cls(name, tuple(used), std_factor, link, originals=tuple(models))
 
     def predict(self, X: Any) -> tuple[FloatArray, FloatArray | None]:
         """Return the mean of each row and, if the models have one, its variance.
@@ -165,7 +165,8 @@ class EstimatorMembers:
                     f"member {self.names[h]!r} must predict finite numbers; it does not on one of these rows: "
                     "check them, or use drop_members"
                 )
-        means, variances = scale_predictions(means, stds, targets)
+        with np.errstate(over="ignore", under="ignore"):
+            means, variances = targets.standardize(means), np.maximum((stds / targets.scale) ** 2, MIN_VARIANCE)
         for h, name in enumerate(self.names):
             if np.abs(means[..., h]).max(initial=0.0) > _LARGEST:
                 raise DivergedError(
@@ -179,14 +180,6 @@ class EstimatorMembers:
         assert held_out is not None, "members that are not networks are combined by held-out rows"
         scores = held_out.filled().scores()
         return {"rmse": targets.scale * scores.rmse, "nll": scores.nll + np.log(targets.scale)}
-
-
-def scale_predictions(
-    means: FloatArray, stds: FloatArray, targets: TargetScaler, least: float = MIN_VARIANCE
-) -> tuple[FloatArray, FloatArray]:
-    """Return means and variances in scaled units; variances are at least ``least``."""
-    with np.errstate(over="ignore", under="ignore"):
-        return targets.standardize(means), np.maximum((stds / targets.scale) ** 2, least)
 
 
 def predict_mean_std(model: Any, X: Any, name: str = "a member") -> MeanStd:

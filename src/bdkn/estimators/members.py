@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,9 +39,7 @@ from bdkn.ensemble.estimators import (
     EstimatorMember,
     EstimatorMembers,
     Pair,
-    is_fixed,
     predict_mean_std,
-    scale_predictions,
 )
 from bdkn.ensemble.provenance import FitProvenance
 from bdkn.ensemble.selection import HeldOut, finite_members
@@ -106,7 +104,7 @@ def in_use(estimators: Any) -> list[Pair]:
 
 def is_refitted(model: Any) -> bool:
     """Return whether a model is fitted to each fold: it has ``fit`` and is not frozen (``clone`` copies it)."""
-    return not is_fixed(model) and clone(model) is not model
+    return hasattr(model, "fit") and hasattr(model, "predict") and clone(model) is not model
 
 
 def accepted_inputs(pairs: list[Pair]) -> tuple[bool, bool]:
@@ -145,8 +143,8 @@ def cross_fit_estimators(
     With a ``former`` model, ``params.members`` includes its members, and only the others are fitted.
     """
     # Rows; members that a user has chosen receive tables as they are
-    clock, as_given = Clock.start(params.time_limit or math.inf), isinstance(params.members, list)
-    pairs, prefit = in_use(params.members), isinstance(params.cv, str)
+    clock = None if params.time_limit is None else Clock.start(params.time_limit)
+    pairs, as_given, prefit = in_use(params.members), isinstance(params.members, list), isinstance(params.cv, str)
     data = TrainingData.read(
         params,
         X,
@@ -167,6 +165,7 @@ def cross_fit_estimators(
     # Folds of the rows, and the rows as numbers
     routed = route_parameters(params, pairs, given.counts, groups, metadata)
     folds = _folds(params, data, routed, provenance.entropy) if former is None else former.estimators.folds
+    refit, held_out_rows = params.predict_with == "refit" or folds.trains_on_few, folds.held_out
     data = data.by_folds(folds, params.cv)
     reader, rows = data.encoded()
 
@@ -176,7 +175,7 @@ def cross_fit_estimators(
         weighted = given.counts is not None
         candidates = default_estimators(len(rows), rows.X.shape[1], weighted=weighted, effort=params.effort)
         pairs = candidates
-        if clock.seconds < math.inf:  # networks last
+        if clock is not None:  # networks last
             pairs = sorted(pairs, key=lambda pair: isinstance(pair[1], DeepEnsembleRegressor))
         routed = route_parameters(params, pairs, given.counts, groups, metadata)
     if len(rows) < len(given):
@@ -201,23 +200,24 @@ def cross_fit_estimators(
 
     # Fits, and predictions for held-out rows
     with stage("train"):
-        refit = params.predict_with == "refit" or folds.trains_on_few
-        fitter = FoldFitter(rows, routed, folds, provenance.entropy, prefit, refit, params.n_jobs, params.verbose)
+        fitter = FoldFitter(
+            rows, routed, folds, held_out_rows, provenance.entropy, prefit, refit, params.n_jobs, params.verbose
+        )
         fitted, held_out = fitter.fit(pairs, clock, targets)
     if former is not None:
-        fitted = (*former.estimators.members, *fitted)
+        fitted = [*former.estimators.members, *fitted]
         held_out = former.required_held_out().join(held_out)
-    members = EstimatorMembers(fitted, candidates, folds)
+    is_finite, names = held_out.filled().scores().is_finite, [member.name for member in fitted]
     return CrossFit(
         reader,
-        members,
-        finite_members(held_out.filled().scores().is_finite, members.names, _NOT_FINITE),
+        EstimatorMembers(tuple(fitted), candidates, folds),
+        finite_members(is_finite, names, _NOT_FINITE),
         held_out,
         targets,
         provenance,
-        len(members),
+        len(fitted),
         rows.X,
-        folds.held_out,
+        held_out_rows,
         data.sets,
     )
 
@@ -304,6 +304,7 @@ class FoldFitter:
     rows: Rows
     parameters: Parameters
     folds: Folds | OwnFolds
+    held_out: IndexArray
     entropy: Any
     prefit: bool
     refit: bool
@@ -311,15 +312,15 @@ class FoldFitter:
     verbose: int
 
     def fit(
-        self, pairs: Sequence[Pair], clock: Clock, targets: TargetScaler
-    ) -> tuple[tuple[EstimatorMember, ...], HeldOut]:
+        self, pairs: Sequence[Pair], clock: Clock | None, targets: TargetScaler
+    ) -> tuple[list[EstimatorMember], HeldOut]:
         """Return the fitted members and their held-out predictions.
 
         With a time limit, one member is fitted after the other, without those whose first fit shows that there is no
         time for the others; a warning names them. The first member is fitted whatever its time, and no fit is begun
         after the limit.
         """
-        if clock.seconds == math.inf:
+        if clock is None:
             jobs = [job for name, model in pairs for job in self._jobs(name, model)]
             return self._calibrated(self._run_all(jobs, self.n_jobs), targets)
         done: list[_Done] = []
@@ -347,7 +348,7 @@ class FoldFitter:
         Seed and folds follow from a member's name, so that they do not depend on the other members.
         """
         if self.prefit or not is_refitted(model):
-            return [_Job(name, model, None, self.folds.held_out)]
+            return [_Job(name, model, None, self.held_out)]
         seed, folds = np.random.SeedSequence(self.entropy, spawn_key=name_key(name)), self.folds.of_member(name)
         jobs = [
             _Job(name, _seeded(model, child), kept, held_out, is_used=not self.refit)
@@ -389,37 +390,39 @@ class FoldFitter:
             error.add_note(f"raised by member {name!r}, fitted to {len(rows)} rows")
             raise
 
-    def _calibrated(self, done: Sequence[_Done], targets: TargetScaler) -> tuple[tuple[EstimatorMember, ...], HeldOut]:
+    def _calibrated(self, done: Sequence[_Done], targets: TargetScaler) -> tuple[list[EstimatorMember], HeldOut]:
         """Return the members and their held-out predictions in scaled units, by which variances are calibrated.
 
         ``fold_of`` is the number of the fit that was made without a row, None if some member predicts with other fits.
         """
-        names = list(dict.fromkeys(job.name for job, *_ in done))
-        members, found = [], np.full((3, len(self.rows), len(names)), np.nan)
+        ours: dict[str, list[_Done]] = {}
+        for each in done:
+            ours.setdefault(each[0].name, []).append(each)
+        found = np.full((3, len(self.rows), len(ours)), np.nan)
         fold_of = np.full(found.shape[1:], -1, dtype=np.int16)
-        for h, name in enumerate(names):
-            ours = [each for each in done if each[0].name == name]
-            members.append(EstimatorMember.of(name, [model for job, model, _ in ours if job.is_used], targets.link))
-            for k, (job, _, (mean, std)) in enumerate(ours):
+        for h, fits in enumerate(ours.values()):
+            for k, (job, _, (mean, std)) in enumerate(fits):
                 fold_of[job.held_out, h] = k
                 found[0, job.held_out, h] = mean[job.held_out]
                 found[1, job.held_out, h] = np.nan if std is None else std[job.held_out]
-            found[2, :, h] = _std(np.array([mean for job, _, (mean, _) in ours if job.is_used]))
-        numbers, counts = self.folds.held_out, self.rows.counts
+            found[2, :, h] = _std(np.array([mean for job, _, (mean, _) in fits if job.is_used]))
+        numbers, counts = self.held_out, self.rows.counts
         is_known, (means, stds, fold_std) = all(job.is_used for job, *_ in done), found[:, numbers]
         with np.errstate(over="ignore", under="ignore"):
             held_out = HeldOut(
-                *scale_predictions(means, stds, targets, least=0.0),
+                targets.standardize(means),
+                (stds / targets.scale) ** 2,
                 (fold_std / targets.scale) ** 2,
                 targets.standardize(self.rows.y)[numbers],
                 None if counts is None else counts[numbers],
                 fold_of[numbers] if is_known else None,
             )
         factors = held_out.variance_factors()
-        calibrated = tuple(
-            replace(member, std_factor=float(np.sqrt(f))) for member, f in zip(members, factors, strict=True)
-        )
-        return calibrated, replace(held_out, variances=np.maximum(factors * held_out.variances, MIN_VARIANCE))
+        members = [
+            EstimatorMember.of(name, [model for job, model, _ in fits if job.is_used], float(np.sqrt(f)), targets.link)
+            for (name, fits), f in zip(ours.items(), factors, strict=True)
+        ]
+        return members, replace(held_out, variances=np.maximum(factors * held_out.variances, MIN_VARIANCE))
 
 
 def _odd_column(X: Any) -> tuple[Any, str] | None:
@@ -486,72 +489,47 @@ def default_estimators(n_rows: int, n_features: int, *, weighted: bool = False, 
     With ``effort="fast"`` there are two networks for each of two weight decays, one boosting and a third of the trees;
     with "best" twice as many networks and trees, and the process up to twice as many rows.
     """
+    from sklearn.ensemble import ExtraTreesRegressor, GradientBoostingRegressor, HistGradientBoostingRegressor
+
     few, fast, more = n_rows <= MANY_ROWS, effort == "fast", 2 if effort == "best" else 1
-    boosting = _slow_boosting() if few else _fast_boosting()
-    networks = _few_networks() if fast else _networks(few, more)
-    trees = (300 if few else 100) * more // (3 if fast else 1)
-    members = [*networks, *boosting[: 1 if fast else 2], _trees(trees, 0.5 if few else 1.0)]
+    net = partial(DeepEnsembleRegressor, predictive="gaussian")
+    members: list[Pair] = []
+    if fast:
+        for decay in (0.0, 0.3):
+            both = net(n_members=2, activation=("silu", "relu"), weight_decay=decay, effort="fast")
+            members.append((f"networks {decay}", both))
+    else:
+        for decay, n in ({0.0: 2, 0.3: 2, 1.0: 2} if few else {0.0: 2, 0.3: 1}).items():
+            for activation in ("silu", "relu"):
+                plain = net(n_members=more * n, activation=activation, weight_decay=decay, n_bins=0)
+                members.append((f"{activation} {decay}", plain))
+        bins = (4, 8, 16, 4, 8, 16) if few else (16, 16)
+        for activation in ("silu", "relu"):
+            binned = net(n_members=more * len(bins), activation=activation, weight_decay=0.0, n_bins=bins)
+            members.append((f"{activation} bins", binned))
+
+    boosting: list[Pair]
+    if few:  # small trees, which use part of the columns and, in one model, part of the rows
+        small = {"max_leaf_nodes": 8, "min_samples_leaf": 5, "max_features": 0.3, "l2_regularization": 1.0}
+        part = {"max_depth": 4, "min_samples_leaf": 3, "max_features": 0.5, "subsample": 0.7}
+        boosting = [
+            ("boosting", HistGradientBoostingRegressor(learning_rate=0.05, max_iter=800, **small)),
+            ("stochastic boosting", GradientBoostingRegressor(learning_rate=0.05, n_estimators=800, **part)),
+        ]
+    else:
+        common = {"learning_rate": 0.05, "max_features": 0.5}
+        large = {"max_leaf_nodes": 127, "min_samples_leaf": 5, "max_iter": 600}
+        boosting = [
+            ("boosting", HistGradientBoostingRegressor(max_leaf_nodes=63, max_iter=800, **common)),
+            ("deep boosting", HistGradientBoostingRegressor(**large, **common)),
+        ]
+    members += boosting[: 1 if fast else 2]
+
+    n_trees = (300 if few else 100) * more // (3 if fast else 1)
+    members.append(("trees", ExtraTreesRegressor(n_estimators=n_trees, max_features=0.5 if few else 1.0)))
     if n_rows <= MOST_ROWS * more and not (weighted or fast):
         members.append(("process", _process(n_features)))
     return members
-
-
-def _networks(few_rows: bool, more: int) -> list[Pair]:
-    """Return one network per activation and weight decay, and networks whose inputs are divided into bins."""
-    decays = {0.0: 2, 0.3: 2, 1.0: 2} if few_rows else {0.0: 2, 0.3: 1}
-    bins = (4, 8, 16, 4, 8, 16) if few_rows else (16, 16)
-    plain = [
-        (f"{activation} {decay}", _ensemble(more * n, activation, weight_decay=decay, n_bins=0))
-        for decay, n in decays.items()
-        for activation in ("silu", "relu")
-    ]
-    binned = [
-        (f"{activation} bins", _ensemble(more * len(bins), activation, weight_decay=0.0, n_bins=bins))
-        for activation in ("silu", "relu")
-    ]
-    return [*plain, *binned]
-
-
-def _ensemble(n_members: int, activation: str, **parameters: Any) -> DeepEnsembleRegressor:
-    return DeepEnsembleRegressor(n_members=n_members, activation=activation, predictive="gaussian", **parameters)
-
-
-def _few_networks() -> list[Pair]:
-    common: dict[str, Any] = {"activation": ("silu", "relu"), "predictive": "gaussian", "effort": "fast"}
-    return [
-        (f"networks {decay}", DeepEnsembleRegressor(n_members=2, weight_decay=decay, **common)) for decay in (0.0, 0.3)
-    ]
-
-
-def _slow_boosting() -> list[Pair]:
-    """Return two models of boosted small trees, which use part of the columns and, in one model, part of the rows."""
-    from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
-
-    small = {"max_leaf_nodes": 8, "min_samples_leaf": 5, "max_features": 0.3, "l2_regularization": 1.0}
-    binned = HistGradientBoostingRegressor(learning_rate=0.05, max_iter=800, **small)
-    part = {"max_depth": 4, "min_samples_leaf": 3, "max_features": 0.5, "subsample": 0.7}
-    return [
-        ("boosting", binned),
-        ("stochastic boosting", GradientBoostingRegressor(learning_rate=0.05, n_estimators=800, **part)),
-    ]
-
-
-def _fast_boosting() -> list[Pair]:
-    """Return two models of boosted larger trees, for many rows."""
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
-    common = {"learning_rate": 0.05, "max_features": 0.5}
-    large = {"max_leaf_nodes": 127, "min_samples_leaf": 5, "max_iter": 600}
-    return [
-        ("boosting", HistGradientBoostingRegressor(max_leaf_nodes=63, max_iter=800, **common)),
-        ("deep boosting", HistGradientBoostingRegressor(**large, **common)),
-    ]
-
-
-def _trees(count: int, share_of_columns: float) -> Pair:
-    from sklearn.ensemble import ExtraTreesRegressor
-
-    return "trees", ExtraTreesRegressor(n_estimators=count, max_features=share_of_columns)
 
 
 def _process(n_features: int) -> Any:
