@@ -54,7 +54,7 @@ def with_shape(
     """Return a model that was fitted to these rows with the Student-t alone, with the shape of predictions learned."""
     mixed = copy.copy(alone).set_params(density="auto")
     data = TrainingData.read(alone, X, y, former=alone.model_.reader)
-    mixed.model_ = alone.model_.with_density(data.encoded()[1].X, None, data.sets, alone.n_jobs)
+    mixed.model_ = alone.model_.with_density(data.encoded.X, None, data.sets, alone.n_jobs)
     return mixed
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -257,6 +258,21 @@ class Splitting:
                 raise InvalidParameterError(f"cv={cv!r} divides rows by their groups; got none: fit(X, y, groups=...)")
             splits = cv.split(self.rows.X, self.rows.y, **groups)
         return Folds.of(len(self.rows), splits).only(self.used)
+
+    def digest(self, cv: Any = None) -> str:
+        """Return a hash of the groups and of ``cv``; empty without groups if ``cv`` is None or a number."""
+        if self.groups is None and (cv is None or is_fold_count(cv)):
+            return ""
+        seen = hashlib.sha256()
+        if self.groups is not None:
+            seen.update(np.unique(self.groups, return_inverse=True)[1].astype(np.int64).tobytes())
+        if isinstance(cv, Iterable) and not isinstance(cv, str):
+            for split in cv:
+                parts = split if isinstance(split, Iterable) else [split]  # others are refused later
+                seen.update(repr([np.asarray(part).tolist() for part in parts]).encode())
+        else:
+            seen.update(repr(cv).encode())
+        return seen.hexdigest()
 
     def cross(self, cv: Any, generator: np.random.Generator) -> Folds:
         """Return folds: ``cv`` random ones, or those of a splitter, at random if its ``random_state`` is None."""

@@ -104,8 +104,8 @@ class DeepEnsembleRegressor(ProbabilisticRegressor):
 
     def _fit(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None) -> FittedEnsemble:
         check_parameters(self, {**NETWORKS, "predictive": _PREDICTIVE})
-        reader, rows = TrainingData.read(self, X, y, sample_weight).encoded()
-        return FittedEnsemble(reader, train_on_all_rows(self, rows, combined=False)[0])
+        data = TrainingData.read(self, X, y, sample_weight)
+        return FittedEnsemble(data.reader, train_on_all_rows(self, data.encoded, combined=False)[0])
 
     def _fitted(self) -> FittedEnsemble:
         """Return the fitted model with the distribution that is to be predicted now."""

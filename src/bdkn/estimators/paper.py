@@ -39,11 +39,11 @@ def fit_published(params: Any, X: Any, y: Any, sample_weight: Any, groups: Any) 
             "design='in-sample' is the published method, which predicts the target itself; got "
             f"target={params.target!r}, lower={params.lower}, upper={params.upper}: use another design, or none of them"
         )
-    reader, rows = TrainingData.read(params, X, y, sample_weight, groups).encoded()
-    members, design, targets, n_trained = train_on_all_rows(params, rows, combined=True)
+    data = TrainingData.read(params, X, y, sample_weight, groups)
+    members, design, targets, n_trained = train_on_all_rows(params, data.encoded, combined=True)
     with stage("combine"):
         combination = published_combination(design.chunks(), CombinationOptions.of(params).prior_variance)
-    return FittedModel(reader, members, targets, combination, n_trained=n_trained)
+    return FittedModel(data.reader, members, targets, combination, n_trained=n_trained)
 
 
 def train_on_all_rows(params: Any, rows: Rows, *, combined: bool) -> tuple[NetworkMembers, Design, TargetScaler, int]:
