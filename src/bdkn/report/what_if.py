@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from bdkn.analysis.inspection import column_codes, fitted_parts, input_columns, input_names
+from bdkn.analysis.inspection import column_codes, input_columns, input_names
 from bdkn.model.description import NotDescribedError, describe_model
 from bdkn.report.evaluation import Evaluation, cell
 from bdkn.typing import FloatArray
@@ -43,7 +44,7 @@ class Payload:
 def payload_of(model: Any, *, most_bytes: int = MOST_BYTES) -> Payload:
     """Return a fitted model as JSON, if it consists of networks and is small enough."""
     try:
-        described = describe_model(fitted_parts(model))
+        described = describe_model(getattr(model, "model_", None))
     except NotDescribedError as reason:
         return Payload(
             None,
@@ -56,13 +57,13 @@ def payload_of(model: Any, *, most_bytes: int = MOST_BYTES) -> Payload:
     if described["combination"] is None:
         described["ensemble"] = model.predictive
     plain, limit, notes = as_json(described), f"the limit is {most_bytes / 1e6:g} MB", []
-    size = size_of(plain)
+    size, more = (len(json.dumps(part)) for part in (plain, density))
     if size > most_bytes:
         return Payload(None, f"The what-if is omitted: the model has {size / 1e6:.1f} MB, and {limit}.")
-    if density is not None and size + size_of(density) > most_bytes:
+    if density is not None and size + more > most_bytes:
         notes.append(
             "The what-if shows the Student-t distribution alone. The model itself mixes it with densities of "
-            f"neighbours, but with these the model has {(size + size_of(density)) / 1e6:.1f} MB, and {limit}."
+            f"neighbours, but with these the model has {(size + more) / 1e6:.1f} MB, and {limit}."
         )
     elif density is not None:
         plain["density"] = density
@@ -96,15 +97,6 @@ def as_json(value: Any) -> Any:
     code = value.dtype.str[1:]
     data = np.ascontiguousarray(value, dtype=f"<{code}").tobytes()
     return {_NAMES[code]: base64.b64encode(data).decode("ascii")}
-
-
-def size_of(data: Any) -> int:
-    """Return about how many bytes data has as JSON."""
-    if isinstance(data, dict):
-        return sum(size_of(key) + size_of(value) for key, value in data.items())
-    if isinstance(data, list | tuple):
-        return sum(size_of(part) + 1 for part in data)
-    return len(data) + 2 if isinstance(data, str) else 20
 
 
 def describe_inputs(evaluation: Evaluation, order: Sequence[Any]) -> dict[str, Any]:
