@@ -768,14 +768,14 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     @property
     def held_out_(self) -> HeldOut | None:
-        """Predictions of the members in use for held-out rows, with targets, in scaled units; None if there are none."""
+        """Predictions of the members in use for held-out rows, with targets, in scaled units; None without such rows."""
         model = self._fitted()
         model.check_has_rows()
         return model.held_out
 
     @property
     def provenance_(self) -> FitProvenance | None:
-        """Seed, digest of the rows and parameters of a fit with held-out rows, for ``add_members``; None without them."""
+        """Seed, digest of the rows and parameters of a fit, for ``add_members``; None if no rows were held out."""
         return self._fitted().provenance
 
     @property
