@@ -153,6 +153,7 @@ def cross_fit_estimators(
         former=None if former is None else former.reader,
         as_given=as_given,
         allow_nan=accepted_inputs(pairs)[0],
+        by_cv=False,
     )
     given, digest = data.rows, data.digest()
     if former is None:
@@ -165,8 +166,8 @@ def cross_fit_estimators(
     routed = route_parameters(params, pairs, given.counts, groups, metadata)
     folds = _folds(params, data, routed, provenance.entropy) if former is None else former.estimators.folds
     refit, held_out_rows = params.predict_with == "refit" or folds.trains_on_few, folds.held_out
-    data = data.by_folds(folds, params.cv)
-    reader, rows = data.encoded()
+    data = data.by_folds(folds, params.cv).learned()
+    reader, rows = data.reader, data.encoded
 
     # The default members, if none were chosen
     candidates = params.members
