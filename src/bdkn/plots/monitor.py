@@ -45,22 +45,6 @@ class MonitorData:
     alarm_row: int | None
 
 
-def monitor_data(monitor: Monitor) -> MonitorData:
-    """Compute the data of the figure."""
-    reports = monitor.reports
-    if not reports:
-        raise InvalidParameterError("a monitor is drawn with the batches it has watched; it has watched none: add one")
-    shares = {level: np.array([report.coverage[level] for report in reports]) for level in reports[0].coverage}
-    return MonitorData(
-        rows=np.array([float(report.first + report.n) for report in reports]),
-        coverage=shares,
-        outside=np.array([report.outside for report in reports]),
-        wealth=np.array([report.log_wealth for report in reports]) / _LN10,
-        threshold=monitor.threshold / _LN10,
-        alarm_row=None if monitor.alarm_row is None else monitor.alarm_row + monitor.start,
-    )
-
-
 class MonitorDisplay(Display[MonitorData]):
     """Coverage of each batch over time and, below it, the evidence against calibration with the threshold of the alarm.
 
@@ -110,7 +94,21 @@ class MonitorDisplay(Display[MonitorData]):
         display : MonitorDisplay
             The display, with the axes in ``ax_`` and the figure in ``figure_``.
         """
-        return cls(monitor_data(monitor)).plot(ax, name=name)
+        reports = monitor.reports
+        if not reports:
+            raise InvalidParameterError(
+                "a monitor is drawn with the batches it has watched; it has watched none: add one"
+            )
+        shares = {level: np.array([report.coverage[level] for report in reports]) for level in reports[0].coverage}
+        data = MonitorData(
+            rows=np.array([float(report.first + report.n) for report in reports]),
+            coverage=shares,
+            outside=np.array([report.outside for report in reports]),
+            wealth=np.array([report.log_wealth for report in reports]) / _LN10,
+            threshold=monitor.threshold / _LN10,
+            alarm_row=None if monitor.alarm_row is None else monitor.alarm_row + monitor.start,
+        )
+        return cls(data).plot(ax, name=name)
 
     def _prepare(self, ax: Axes | None) -> Axes:
         self.coverage_ax_ = None
