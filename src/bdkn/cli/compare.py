@@ -375,5 +375,5 @@ def compare(
 
         figure = draw_comparison(found, target, coverage)
         save_figure(figure, picture.parent, picture.stem, [picture.suffix[1:]], dpi=100)
-        screen.say(f"Picture: {picture}")
+        screen.write(f"Picture: {picture}")
     screen.finish({"methods": found, "picture": picture and str(picture)})

@@ -167,7 +167,7 @@ class CurveDisplay(Display[CurveData]):
         grid : int, default=300
             Number of points of the grid.
         margin : float, default=0.2
-            How far the grid extends beyond the data on each side, as a fraction of their range.
+            Extension of the grid beyond the data on each side, as a fraction of their range.
         **options
             Other parameters of ``from_predictions``.
 
@@ -267,7 +267,7 @@ class WidthDisplay(Display[WidthData]):
         grid : int, default=120
             Number of points of the grid along each column.
         margin : float, default=0.5
-            How far the grid extends beyond the rows on each side, as a fraction of their range.
+            Extension of the grid beyond the rows on each side, as a fraction of their range.
 
         Returns
         -------

@@ -77,11 +77,11 @@ class ExplanationDisplay(Display[ExplanationData]):
         Parameters
         ----------
         explanation : Explanation
-            What ``explain`` returned.
+            Result of ``explain``.
         row : int, optional
             Number of the row, from 0, among those explained; by default, the figure is of all of them.
         part : str, default="mean"
-            What is explained: "mean", "variance" or a part of the variance.
+            Quantity to explain: "mean", "variance" or a part of the variance.
         ax : matplotlib Axes, optional
             Axes to draw on; a new figure by default.
         name : str, optional
@@ -187,7 +187,7 @@ class DependenceDisplay(Display["PartialDependence"]):
         Parameters
         ----------
         dependence : PartialDependence
-            What ``partial_dependence`` returned.
+            Result of ``partial_dependence``.
         ax : matplotlib Axes, optional
             Axes to draw on; a new figure by default.
         name : str, optional
