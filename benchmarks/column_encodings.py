@@ -102,7 +102,7 @@ def scores(trained: dict[int, dict[str, np.ndarray]], parts: list[Part], y: np.n
         return np.concatenate([trained[bins][name].take(numbers, axis=-1) for bins, numbers in parts], axis=-1)
 
     held_out = HeldOut(joined("means"), joined("variances"), joined("fold_variance"), trained[parts[0][0]]["y"])
-    settings = CombinationOptions.of(bdkn.BDKNRegressor())
+    settings = CombinationOptions()
     used, combination = select_and_combine(held_out, np.arange(held_out.means.shape[1]), settings)
     dist = combination.predictive(Forecast.of(joined("new_means")[..., used], joined("new_variances")[..., used]))
     seconds = sum(float(trained[bins]["seconds"]) * len(some) / trained[bins]["means"].shape[1] for bins, some in parts)

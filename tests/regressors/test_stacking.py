@@ -169,7 +169,7 @@ def test_noise_is_the_average_of_the_variances_known():
 
 def _with_all_members(model, rows, targets, **params):
     """Return the fit that uses all members."""
-    options = replace(CombinationOptions.of(model), select_members=False)
+    options = replace((model.combination or CombinationOptions()), select_members=False)
     return model.set_params(combination=options).fit(rows, targets, **params)
 
 

@@ -12,9 +12,8 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing
 
-from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
 from bdkn.errors import InvalidParameterError, missing_extra
-from bdkn.typing import Array, BoolArray, FloatArray, IndexArray
+from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 BLOCK_ROWS = 1 << 13
 """Default number of rows of a block of ``Rows``."""
@@ -62,44 +61,6 @@ def join_tables(tables: Sequence[Any]) -> Any:
             "all parts of a table must be frames of one library, with columns of the same types; two cannot be joined "
             f"({error})"
         ) from error
-
-
-def table_blocks(X: Any) -> Iterator[Any]:
-    """Yield the rows of a table of any kind in blocks that fit into the cache; at least one, which may be empty."""
-    slices = row_slices(X.shape[0], rows_within(CACHED_CELLS, X.shape[1]))
-    if len(slices) == 1:
-        yield X
-        return
-    for some in slices:
-        yield take_rows(X, some)
-
-
-def numeric_names(X: Any) -> tuple[Any, ...]:
-    """Return the names of the columns of a data frame that hold numbers."""
-    return tuple(name for name in X.columns if _numbers(X[name]) is not None)
-
-
-def numeric_table(X: Any, names: tuple[Any, ...] | None = None) -> Array | None:
-    """Return an array, or columns of a data frame (None: all of numbers), as numbers; None if there are none.
-
-    A sparse matrix is not converted.
-    """
-    if hasattr(X, "indptr"):
-        return None
-    if not hasattr(X, "columns"):
-        return X if isinstance(X, np.ndarray) and X.dtype in (np.float32, np.float64) else _numbers(X)
-    columns = [_numbers(X[name]) for name in (numeric_names(X) if names is None else names)]
-    known = [column for column in columns if column is not None]
-    return np.column_stack(known) if known else None
-
-
-def _numbers(values: Any) -> FloatArray | None:
-    """Return values in double precision, None if they are not numbers."""
-    array: NDArray[Any] = np.asarray(values)
-    try:
-        return None if array.dtype.kind in "SUmM" else array.astype(np.float64)
-    except (TypeError, ValueError):
-        return None
 
 
 def as_frame(columns: Mapping[str, Any] | list[dict[str, Any]]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
@@ -19,8 +19,8 @@ from bdkn.ensemble.selection import HeldOut, MemberScores, ScoredPart, constant_
 from bdkn.errors import DivergedError
 from bdkn.inference import Forecast
 from bdkn.networks import EncodedNetworks, MixedNetworks, Networks, NetworkSpec, Predictor, Trained
-from bdkn.networks.engines import prediction_device
 from bdkn.networks.gpu import predict_on
+from bdkn.networks.job import prediction_device
 from bdkn.networks.spec import MIN_VARIANCE
 from bdkn.predictive import Gaussian
 from bdkn.stages import stage
@@ -194,7 +194,7 @@ class NetworkMembers:
 
     def forecast(self, X: Any, targets: TargetScaler, held_out: HeldOut | None) -> Forecast:
         """Return the forecast of all members for checked rows, in scaled units."""
-        with stage("predict members"), self.on_device():
+        with self.on_device():
             return self.ensemble.forecast(X)
 
     def by_fold(self, X: Any, targets: TargetScaler) -> tuple[FloatArray, FloatArray]:
@@ -387,44 +387,38 @@ def _lasso(X: Float32Array, y: FloatArray, counts: FloatArray | None) -> tuple[F
 
 # The published method: networks are trained on the rows that the linear model is fitted to
 
-_KEPT_NUMBERS = 2**21
-
-_Outputs = tuple[Rows, FloatArray, FloatArray]
-"""Some rows, and the means and variances of all networks for them, each (H, rows)."""
-
 Chunk = tuple[FloatArray, FloatArray, None, FloatArray | None]
+"""Φ (rows, H), targets, no precisions, and counts."""
+
+_KEPT_NUMBERS = 2**21
+"""Outputs of all networks, at most, that are kept in memory."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Design:
     """Networks and their training rows. Few outputs are stored; many are computed again each time they are needed."""
 
     networks: Predictor
     rows: Rows
-    _kept: list[_Outputs] = field(default_factory=list)
+    _kept: list[ScoredPart] = field(default_factory=list)
 
     def __getitem__(self, chosen: IndexArray) -> Design:
-        kept = [(part, means[chosen], variances[chosen]) for part, means, variances in self._kept]
+        kept = [(y, counts, means[chosen], variances[chosen]) for y, counts, means, variances in self._kept]
         return Design(self.networks[chosen], self.rows, kept)
 
-    def parts(self) -> Iterator[_Outputs]:
-        """Yield blocks of rows with the means and variances that the networks predict for them."""
+    def parts(self) -> Iterable[ScoredPart]:
+        """Return targets and counts in blocks of rows, with the means and variances (H, rows) of the networks."""
         if not self._kept and len(self.networks) * len(self.rows) <= _KEPT_NUMBERS:
             self._kept.extend(self._computed())
-        yield from self._kept or self._computed()
+        return self._kept or self._computed()
 
-    def scored(self) -> Iterator[ScoredPart]:
-        """Yield the rows in blocks, in the form that ``MemberScores.of`` expects."""
-        for part, means, variances in self.parts():
-            yield part.y, part.counts, means, variances
-
-    def chunks(self) -> Iterator[Chunk]:
-        """Yield (Φ, y, None, counts) in blocks of rows, so that a large Φ is never in memory as a whole."""
-        for part, means, _ in self.parts():
-            yield np.asarray(means.T), part.y, None, part.counts
-
-    def _computed(self) -> Iterator[_Outputs]:
+    def _computed(self) -> Iterator[ScoredPart]:
         with np.errstate(over="ignore", invalid="ignore"):  # diverged networks are removed by their outputs
             for part in self.rows.blocks():
                 means, variances = self.networks.outputs(part.X)
-                yield part, np.asarray(means, dtype=np.float64), np.asarray(variances, dtype=np.float64)
+                yield part.y, part.counts, np.asarray(means, np.float64), np.asarray(variances, np.float64)
+
+    def chunks(self) -> Iterable[Chunk]:
+        """Return (Φ, y, None, counts) in blocks of rows, so that a large Φ is never in memory as a whole."""
+        chunks = ((np.asarray(means.T), y, None, counts) for y, counts, means, _ in self.parts())
+        return [*chunks] if self._kept else chunks

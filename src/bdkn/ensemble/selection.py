@@ -238,12 +238,6 @@ class CombinationOptions:
     tails: str = "loo"
     select_members: bool = True
 
-    @classmethod
-    def of(cls, params: Any) -> CombinationOptions:
-        """Return the options of a regressor."""
-        options: CombinationOptions = cls() if params.combination is None else params.combination
-        return options
-
     def combine(self, held_out: HeldOut) -> Combination:
         """Return the combination of all members, learned from their held-out predictions, for new rows.
 

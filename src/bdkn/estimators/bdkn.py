@@ -42,9 +42,9 @@ from bdkn.inference import Combination, WeightPosterior
 from bdkn.inference.combination import student_t_covariance
 from bdkn.metrics import Monitor, MonitorReport
 from bdkn.model.density import NeighbourDensity
-from bdkn.model.fitted import FittedModel, Updates, required_values
+from bdkn.model.extrapolation import SupportReport
+from bdkn.model.fitted import FittedModel, Updates
 from bdkn.model.guarantee import Shift, guaranteed_interval
-from bdkn.model.support_report import SupportReport
 from bdkn.model.updating import NEEDS_HELD_OUT, RowStatistics, absorb, forget, merge_statistics, statistics_of
 from bdkn.networks import Engine
 from bdkn.networks.settings import TrainingOptions
@@ -314,7 +314,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
                 found = cross_fit_estimators(self, X, y, sample_weight, groups, metadata, former)
 
             # The members with the best leave-one-out score together, and their combination
-            options = CombinationOptions.of(self)
+            options = self.combination or CombinationOptions()
             with stage("combine"):
                 chosen, combination = select_and_combine(found.held_out, found.finite, options, self.n_jobs)
             model = FittedModel.of(
@@ -330,10 +330,8 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
             )
 
             # Extra variance for extrapolation, densities of neighbours, and the posterior of all rows
-            model = model.with_extrapolation(found.X, found.numbers)
-            if self.density == "auto" and self.design == "cross-fit":
-                sets = found.sets if found.sets is None or found.numbers is None else found.sets[found.numbers]
-                model = model.with_density(found.X, found.numbers, sets, self.n_jobs)
+            density = self.density == "auto" and self.design == "cross-fit"
+            model = model.with_training_rows(found.X, found.numbers, found.sets, density=density, n_jobs=self.n_jobs)
             if found.all_rows is not None:
                 with stage("predict held-out rows"):
                     model = model.with_all_rows(found.all_rows(model), options.prior_variance)
@@ -493,7 +491,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
     def _options(self) -> CombinationOptions:
         """Return the checked options of the linear model."""
         check_parameters(self, {"combination": COMBINED["combination"]})
-        return CombinationOptions.of(self)
+        return self.combination or CombinationOptions()
 
     def _with_model(self, model: FittedModel, params: Self | None = None) -> Self:
         """Return a copy with another fitted model and, if they are given, other parameters."""
@@ -594,7 +592,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
             For each value, its probability in each row; ``pandas.DataFrame`` makes a table of it.
         """
         model = self._fitted()
-        required_values(model)
+        model.check_has_values()
         probabilities: dict[float, FloatArray] = model.predict(model.reader.read(X)).value_probabilities()
         return probabilities
 
@@ -618,7 +616,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
             Mean log probability. A value that a discrete target did not have in n training rows counts as 1 / (n + 1).
         """
         model = self._fitted()
-        required_values(model)
+        model.check_has_values()
         targets, rows = check_targets(y), model.reader.read(X)
         if len(targets) != len(rows):
             raise InvalidParameterError(

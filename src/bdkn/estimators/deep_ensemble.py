@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from bdkn.data.folds import Seed
 from bdkn.data.rows import as_frame
-from bdkn.data.training_data import TrainingData
 from bdkn.errors import check_choice, check_parameters
 from bdkn.estimators.base import ProbabilisticRegressor, Table, on_engine, with_inherited_docs
 from bdkn.estimators.paper import train_on_all_rows
@@ -104,8 +103,8 @@ class DeepEnsembleRegressor(ProbabilisticRegressor):
 
     def _fit(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None) -> FittedEnsemble:
         check_parameters(self, {**NETWORKS, "predictive": _PREDICTIVE})
-        reader, rows = TrainingData.read(self, X, y, sample_weight).encoded()
-        return FittedEnsemble(reader, train_on_all_rows(self, rows, combined=False)[0])
+        reader, members, *_ = train_on_all_rows(self, X, y, sample_weight, combined=False)
+        return FittedEnsemble(reader, members)
 
     def _fitted(self) -> FittedEnsemble:
         """Return the fitted model with the distribution that is to be predicted now."""

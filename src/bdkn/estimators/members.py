@@ -70,12 +70,12 @@ def check_estimators(given: list[Pair], validate_names: Callable[[list[str]], No
         raise InvalidParameterError(
             f"members must be 'networks', 'auto' or a list of (name, estimator) pairs; got {shown(given)}"
         )
-    validate_names([name for name, _ in given])
     if all(isinstance(model, str) and model == "drop" for _, model in given):
         raise InvalidParameterError("members must hold one that is not 'drop'; got only such")
     for name, model in given:
         if not (isinstance(model, str) and model == "drop"):
             check_model(model, name)
+    validate_names([name for name, _ in given])
 
 
 def check_model(model: Any, name: str) -> None:
@@ -143,7 +143,7 @@ def cross_fit_estimators(
     With a ``former`` model, ``params.members`` includes its members, and only the others are fitted.
     """
     # Rows; members that a user has chosen receive tables as they are
-    clock = None if params.time_limit is None else Clock.start(params.time_limit)
+    clock = None if params.time_limit in (None, np.inf) else Clock.start(params.time_limit)
     pairs, as_given, prefit = in_use(params.members), isinstance(params.members, list), isinstance(params.cv, str)
     data = TrainingData.read(
         params,
@@ -173,13 +173,13 @@ def cross_fit_estimators(
     candidates = params.members
     if not as_given:
         weighted = given.counts is not None
-        candidates = default_estimators(len(rows), rows.X.shape[1], weighted=weighted, effort=params.effort)
+        candidates = default_estimators(len(data.used), rows.X.shape[1], weighted=weighted, effort=params.effort)
         pairs = candidates
         if clock is not None:  # networks last
             pairs = sorted(pairs, key=lambda pair: isinstance(pair[1], DeepEnsembleRegressor))
         routed = route_parameters(params, pairs, given.counts, groups, metadata)
-    if len(rows) < len(given):
-        routed = take_parameters(routed, data.used, len(given))
+    if len(data.used) < len(given.y):
+        routed = take_parameters(routed, data.used, len(given.y))
 
     # Link and scale of the targets
     fixed = next((name for name, model in pairs if prefit or not is_refitted(model)), None)

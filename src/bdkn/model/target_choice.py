@@ -75,11 +75,6 @@ class TargetSettings:
         """Return the parameters of a regressor."""
         return cls(model.target, model.lower, model.upper)
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether the target is neither transformed nor bounded, unless ``target`` is "auto"."""
-        return self.target in ("auto", "identity") and self.lower is None and self.upper is None
-
     def link(self, rows: Rows) -> Link:
         """Return the link of the targets of some rows, chosen if ``target`` is "auto"."""
         self.check(rows.y)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bdkn.analysis.inspection import column_codes, fitted_parts, input_columns, input_names
+from bdkn.analysis.inspection import column_codes, input_columns, input_names
 from bdkn.model.description import NotDescribedError, describe_model
 from bdkn.report.evaluation import Evaluation, cell
 from bdkn.typing import FloatArray
@@ -44,7 +44,7 @@ class Payload:
 def payload_of(model: Any, *, most_bytes: int = MOST_BYTES) -> Payload:
     """Return a fitted model as JSON, if it consists of networks and is small enough."""
     try:
-        described = describe_model(fitted_parts(model))
+        described = describe_model(getattr(model, "model_", None))
     except NotDescribedError as reason:
         return Payload(
             None,
