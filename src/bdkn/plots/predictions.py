@@ -269,35 +269,31 @@ class CalibrationDisplay(PredictionDisplay[CalibrationData]):
         return cls(data).plot(ax, name=name)
 
     def _draw(self, name: str | None) -> None:
-        self._draw_background()
+        data, gid = self.data, f"chance, {self.data.rows} rows"
+        # The diagonal and the range of chance are drawn once for all models on these axes with this number of rows.
+        if all(artist.get_gid() != gid for artist in self.ax_.collections):
+            nominal = np.concatenate([[0.0], data.nominal, [1.0]])
+            lower, upper = (np.concatenate([[0.0], bound, [1.0]]) for bound in (data.lower, data.upper))
+            words = f"chance, {data.confidence:.0%} of {data.rows}-row samples"
+            self.ax_.fill_between(nominal, lower, upper, color=PALE, linewidth=0, label=words, gid=gid)
+            self.ax_.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--", label="calibrated")
+            self.ax_.set(xlim=(0, 1), ylim=(0, 1))
+            percent_axis(self.ax_.xaxis)
+            percent_axis(self.ax_.yaxis)
+            label_axes(self.ax_, "Nominal coverage of the central interval", "Observed coverage", None)
         before = sum(line.get_gid() == "model" for line in self.ax_.lines)
         self.ax_.plot(
-            self.data.nominal,
-            self.data.observed,
+            data.nominal,
+            data.observed,
             color=SERIES[before % len(SERIES)],
             marker=MARKERS[before % len(MARKERS)],
             markersize=4,
             linewidth=1.4,
-            label=f"{name or 'model'} (mean gap {self.data.error:.1%})",
+            label=f"{name or 'model'} (mean gap {data.error:.1%})",
             gid="model",
             clip_on=False,
         )
         draw_legend(self.ax_, columns=2)
-
-    def _draw_background(self) -> None:
-        """Draw the diagonal and the range of chance, once for all models on these axes with the same number of rows."""
-        gid = f"chance, {self.data.rows} rows"
-        if any(artist.get_gid() == gid for artist in self.ax_.collections):
-            return
-        data, ends = self.data, ([0.0], [1.0])
-        nominal, lower, upper = (np.concatenate([ends[0], a, ends[1]]) for a in (data.nominal, data.lower, data.upper))
-        words = f"chance, {data.confidence:.0%} of {data.rows}-row samples"
-        self.ax_.fill_between(nominal, lower, upper, color=PALE, linewidth=0, label=words, gid=gid)
-        self.ax_.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--", label="calibrated")
-        self.ax_.set(xlim=(0, 1), ylim=(0, 1))
-        percent_axis(self.ax_.xaxis)
-        percent_axis(self.ax_.yaxis)
-        label_axes(self.ax_, "Nominal coverage of the central interval", "Observed coverage", None)
 
 
 @dataclass(frozen=True, eq=False)
