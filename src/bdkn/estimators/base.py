@@ -307,30 +307,6 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """Return the distribution whose intervals ``predict_interval`` returns."""
         return Outcome(*self._predict(X).point_masses())
 
-    # For functions that predict checked rows of a frozen copy many times
-
-    def _rows(self, X: Table) -> Any:
-        return self._fitted().reader.read(X)
-
-    def _predictive(self, X: Any) -> Predictive:
-        dist: Predictive = self._fitted().predict(X).dist
-        return dist
-
-    def _outcome_of(self, X: Any) -> Outcome:
-        return Outcome(*self._fitted().predict(X).point_masses())
-
-    def _mean_and_variances(self, X: Any) -> dict[str, FloatArray]:
-        """Return "mean" and "variance" of checked rows, and the parts of the variance, if there are any."""
-        prediction = self._fitted().predict(X)
-        parts = prediction.variances()
-        return {"mean": prediction.dist.mean(), "variance": np.asarray(sum(parts.values())), **parts}
-
-    def _centres(self, X: Any) -> FloatArray:
-        """Return numbers in the order of the means of checked rows, or nearly so; perhaps cheaper than the means."""
-        model = self._fitted()
-        centers: FloatArray = model.centers(X) if hasattr(model, "centers") else model.predict(X).dist.mean()
-        return centers
-
     def explain(
         self,
         X: Table,
@@ -371,7 +347,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
             Values and their standard errors for each row; ``table()`` or ``to_frame()`` shows how much each column
             matters overall, ``row(i)`` what it adds in one row.
         """
-        return explain(self._frozen(), X, background, n_samples, max_rows, variance, random_state)
+        return explain(self._fitted(), X, background, n_samples, max_rows, variance, random_state)
 
     def partial_dependence(
         self,
@@ -407,7 +383,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
             For each value of the grid: the average mean, the average ends of the intervals of rows, and the interval
             of the target of a row drawn at random.
         """
-        return partial_dependence(self._frozen(), X, column, grid, coverage, max_rows, random_state)
+        return partial_dependence(self._fitted(), X, column, grid, coverage, max_rows, random_state)
 
     def sample_y(self, X: Table, n_samples: int = 1, random_state: Seed = 0) -> FloatArray:
         """Draw joint samples of the targets of all rows.

@@ -43,7 +43,7 @@ from bdkn.inference.combination import student_t_covariance
 from bdkn.metrics import Monitor, MonitorReport
 from bdkn.model.density import NeighbourDensity
 from bdkn.model.extrapolation import SupportReport
-from bdkn.model.fitted import FittedModel, Updates
+from bdkn.model.fitted import FittedModel, Updates, ValuePrediction
 from bdkn.model.guarantee import Shift, guaranteed_interval
 from bdkn.model.updating import NEEDS_HELD_OUT, RowStatistics, absorb, forget, merge_statistics, statistics_of
 from bdkn.networks import Engine
@@ -337,8 +337,9 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
                     model = model.with_all_rows(found.all_rows(model), options.prior_variance)
         return model
 
-    def _fitted(self) -> Any:
-        return on_engine(super()._fitted(), self.engine)
+    def _fitted(self) -> FittedModel:
+        model: FittedModel = on_engine(super()._fitted(), self.engine)
+        return model
 
     @property
     def has_networks(self) -> bool:
@@ -593,8 +594,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
         """
         model = self._fitted()
         model.check_has_values()
-        probabilities: dict[float, FloatArray] = model.predict(model.reader.read(X)).value_probabilities()
-        return probabilities
+        return cast(ValuePrediction, model.predict(model.reader.read(X))).value_probabilities()
 
     def value_log_score(self, X: Table, y: ArrayLike) -> float:
         """Return the mean log probability of the targets' values; greater is better.
@@ -622,8 +622,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
             raise InvalidParameterError(
                 f"y must hold one value for each of the {len(rows)} predicted rows; got shape {targets.shape}"
             )
-        score: float = model.predict(rows).value_log_score(targets)
-        return score
+        return cast(ValuePrediction, model.predict(rows)).value_log_score(targets)
 
     def support(self, X: Table) -> SupportReport:
         """Return how far each row is from the training rows.
@@ -641,8 +640,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
             "outside"; the ``column`` that is responsible; and ``inside``, from 1 for a row inside to 0 far away.
         """
         model = self._fitted()
-        report: SupportReport = model.support(model.reader.read(X))
-        return report
+        return model.support(model.reader.read(X))
 
     # Updates: rows join and leave the posterior of the weights; members never change
 
@@ -815,24 +813,24 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
     @property
     def combination_(self) -> Combination:
         """The linear model: posterior of (β, α, σ²), tempering τ and tails, in scaled units."""
-        return cast(Combination, self._fitted().combination)
+        return self._fitted().combination
 
     @property
     def held_out_(self) -> HeldOut | None:
         """Predictions of the members in use for held-out rows, and the targets; None if no rows were held out."""
         model = self._fitted()
         model.check_has_rows()
-        return cast("HeldOut | None", model.held_out)
+        return model.held_out
 
     @property
     def provenance_(self) -> FitProvenance | None:
         """The seed, the digest of the rows and the parameters of the fit; None if no rows were held out."""
-        return cast("FitProvenance | None", self._fitted().provenance)
+        return self._fitted().provenance
 
     @property
     def density_(self) -> NeighbourDensity | None:
         """Density of predictions as a mixture of the Student-t and components of neighbours; None: the Student-t."""
-        return cast("NeighbourDensity | None", self._fitted().density)
+        return self._fitted().density
 
     @property
     def weights_(self) -> FloatArray:
@@ -886,12 +884,12 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
     @property
     def link_(self) -> Link:
         """The link g, by which the target was transformed."""
-        return cast(Link, self._fitted().targets.link)
+        return self._fitted().targets.link
 
     @property
     def target_values_(self) -> TargetValues | None:
         """The values of a discrete target, or the point masses, with their shares of rows; None if there are none."""
-        return cast("TargetValues | None", self._fitted().targets.values)
+        return self._fitted().targets.values
 
     def weight_posterior(self) -> StudentT:
         """Return the posterior distribution of each member's weight.
@@ -908,7 +906,7 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
 
     def _weight_posterior(self) -> WeightPosterior:
         averaged = self._options().prior_variance == "evidence"
-        return cast(WeightPosterior, self._fitted().weight_posterior(averaged=averaged))
+        return self._fitted().weight_posterior(averaged=averaged)
 
     def member_table(self) -> dict[str, Any]:
         """Return each member's name, weight with its 95 % credible interval, fit, and contribution.
@@ -971,17 +969,17 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
     @property
     def n_trained_(self) -> int:
         """Number of members that were trained, in use or not."""
-        return cast(int, self._fitted().n_trained)
+        return self._fitted().n_trained
 
     @property
     def updates_(self) -> Updates | None:
         """Record of the rows absorbed since the fit; None if there are none."""
-        return cast("Updates | None", self._fitted().updates)
+        return self._fitted().updates
 
     @property
     def target_scaler_(self) -> TargetScaler:
         """The mean and the scale of the targets."""
-        return cast(TargetScaler, self._fitted().targets)
+        return self._fitted().targets
 
     # Members that are estimators
 
@@ -994,12 +992,12 @@ class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[m
     @property
     def candidates_(self) -> list[Pair]:
         """The members as they were given or, with ``members="auto"``, chosen."""
-        return cast("list[Pair]", self._fitted().estimators.candidates)
+        return self._fitted().estimators.candidates
 
     @property
     def folds_(self) -> Folds | OwnFolds:
         """The training rows and the held-out rows of each fold."""
-        return cast("Folds | OwnFolds", self._fitted().estimators.folds)
+        return self._fitted().estimators.folds
 
     @property
     def estimators_(self) -> list[Any]:
