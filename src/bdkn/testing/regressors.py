@@ -182,7 +182,7 @@ def check_parameters(case: Case) -> None:
 
 
 def check_fit(case: Case) -> None:
-    """Check what a fit returns and changes, that parameters and rows determine it, and that a failure changes nothing."""
+    """Check that parameters and rows determine a fit, and that a fit that fails changes nothing."""
     model = case.unfitted()
     before = model.get_params(deep=False)
     require(model.fit(case.X, case.y) is model, "fit returns self")
