@@ -24,15 +24,15 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "any machine"))
 
 @pytest.fixture(scope="module")
 def small_forests() -> Iterator[None]:
-    """Let the forests that choose a link and shape a density have 30 trees: they take most of the time of a small fit.
+    """Let the forests that choose a link and shape a density have 16 trees: they take most of the time of a small fit.
 
     For files whose tests are not about links and densities; see tests/regressors/conftest.py.
     """
     from bdkn.model import neighbours, target_choice
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(neighbours, "_MOST_TREES", 30)
-        patch.setattr(target_choice, "_TREES", 30)
+        patch.setattr(neighbours, "_MOST_TREES", 16)
+        patch.setattr(target_choice, "_TREES", 16)
         yield
 
 
