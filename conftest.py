@@ -36,7 +36,7 @@ def small_forests() -> Iterator[None]:
         yield
 
 
-_FOLLOWED_S = 0.1
+_FOLLOWED_S = 0.03
 """Seconds of the processor for which coverage follows one test function; its other cases run as fast as they can."""
 
 _followed: Counter[str] = Counter()

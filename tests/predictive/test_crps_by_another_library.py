@@ -23,6 +23,7 @@ def scoringrules():
     return scoringrules
 
 
+@pytest.mark.no_cover
 def test_gaussian(scoringrules):
     np.testing.assert_allclose(Gaussian(LOC, SCALE).crps(Y), scoringrules.crps_normal(Y, LOC, SCALE), rtol=1e-12)
 

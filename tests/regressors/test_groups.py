@@ -98,6 +98,7 @@ def test_groups_take_precedence_over_the_folds_of_a_cv():
     np.testing.assert_array_equal(sets(KFold(3), GROUPS), np.unique(GROUPS, return_inverse=True)[1])
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("make", [network, stack])
 def test_row_numbers_of_groups_leak_no_group_into_the_density(make):
     """Rows of a group have equal inputs, so that a forest of single rows knows the level of each training group."""
@@ -164,6 +165,7 @@ def test_members_are_added_with_the_same_groups_and_folds(cv, tmp_path):
     np.testing.assert_array_equal(again.add_members(1, X, y, groups=GROUPS).predict(NEW), all_at_once.predict(NEW))
 
 
+@pytest.mark.no_cover
 def test_a_stack_keeps_its_groups(tmp_path):
     inner = BayesianStackingRegressor([("one", network(n_members=1)), ("two", network(n_members=1))], random_state=0)
     inner.fit(X, y, groups=GROUPS).save(tmp_path / "model.bdkn")

@@ -88,6 +88,7 @@ def assert_same(found: Trained, expected: Trained, rows: Rows, tolerance: float 
         np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.no_cover
 @needs_compiler
 @pytest.mark.parametrize(("name", "check"), engine_checks(), ids=lambda value: value if isinstance(value, str) else "")
 def test_the_emulated_engine_conforms(name: str, check: Check) -> None:
@@ -120,6 +121,7 @@ def test_every_depth_is_that_of_the_reference(rows: Rows, seeds: Seeds, hidden: 
     assert_same(emulated().train(jobs, rows), ReferenceEngine().train(jobs, rows), rows, 1e-4)
 
 
+@pytest.mark.no_cover
 @needs_compiler
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("hidden", [(28,), (36, 36, 36), (50, 50)], ids=str)
@@ -325,6 +327,7 @@ def test_a_regressor_is_that_of_the_fused_engine_up_to_rounding(rows: Rows) -> N
     np.testing.assert_allclose(mine.predict(X), theirs.predict(X), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.no_cover
 @needs_compiler
 @pytest.mark.parametrize("unneeded", [{"density": "student-t"}, {"design": "hold-out"}], ids=str)
 def test_no_forest_is_grown_that_is_not_needed(unneeded: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,6 +375,7 @@ def test_calls_on_threads_share_a_device(rows: Rows, fake: Callable[..., FakeDri
     assert driver.free == free
 
 
+@pytest.mark.no_cover
 @needs_compiler
 def test_a_hook_that_raises_ends_the_training_and_frees_all_memory(
     rows: Rows, seeds: Seeds, fake: Callable[..., FakeDriver]

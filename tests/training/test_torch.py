@@ -180,6 +180,7 @@ class TwoHeads(nn.Module):  # type: ignore[misc, name-defined]
         return (mean[:, 0], raw[:, 0]) if self.flat else (mean, raw)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("make", [small, lambda n: TwoHeads(n, flat=True), lambda n: TwoHeads(n, flat=False)])
 def test_modules_train_and_lower_the_loss(rows: Rows, seeds: Seeds, make: Callable[[int], Any]) -> None:
     config = TrainingConfig(epochs=60, batch_size=16, learning_rate=1e-2)
