@@ -95,7 +95,7 @@ def test_the_page_is_up_to_date_and_its_paths_exist() -> None:
 @pytest.mark.no_cover
 def test_tables_out_of_date_are_found() -> None:
     text = PAGE["PAGE"].read_text("utf-8")
-    (old,) = PAGE["complaints"](text.replace("| `BDKNRegressor` |", "| `Regressor` |"), ["estimators", "functions"])
+    (old,) = PAGE["complaints"](text.replace("| `BDKNRegressor` |", "| `Regressor` |"), ["estimators"])
     assert "'estimators' is out of date" in old
     with pytest.raises(ValueError, match="one place for the table 'estimators', has 0"):
         PAGE["with_table"](text.replace("<!-- written: estimators -->", ""), "estimators", "")
