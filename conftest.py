@@ -28,10 +28,10 @@ def small_forests() -> Iterator[None]:
 
     For files whose tests are not about links and densities; see tests/regressors/conftest.py.
     """
-    from bdkn.model import neighbours, target_choice
+    from bdkn.model import density, target_choice
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(neighbours, "_MOST_TREES", 16)
+        patch.setattr(density, "_MOST_TREES", 16)
         patch.setattr(target_choice, "_TREES", 16)
         yield
 

@@ -27,9 +27,8 @@ import bdkn
 from bdkn.data.folds import FoldPlan, Splitting
 from bdkn.data.rows import Rows
 from bdkn.data.scaling import Standardizer, TargetScaler
-from bdkn.ensemble.cross_fitting import predict_held_out, train_folds
-from bdkn.ensemble.held_out import HeldOut
-from bdkn.ensemble.selection import CombinationOptions, select_and_combine
+from bdkn.ensemble.networks import predict_held_out
+from bdkn.ensemble.selection import CombinationOptions, HeldOut, select_and_combine
 from bdkn.inference import Forecast
 from bdkn.networks import NetworkSettings
 from development_sets import BENCHMARK, LARGER, SMALL, training_rows
@@ -83,13 +82,15 @@ def members(X: np.ndarray, y: np.ndarray, new: np.ndarray, n_bins: int) -> dict[
     settings = NetworkSettings.of(model)
     inputs = Standardizer.fit(Rows(X, y))
     rows = Rows(inputs.transform(X), TargetScaler.fit(y).transform(y))
-    plan = FoldPlan.of(model, Splitting.plain(rows), 1000 + n_bins, range(settings.size(len(y)).n_members))
+    plan = FoldPlan.of(
+        model, Splitting(rows, np.arange(len(rows))), 1000 + n_bins, range(settings.size(len(y)).n_members)
+    )
     began = time.process_time()
-    networks = train_folds(settings, rows, plan)
+    networks = settings.train(rows, plan.seeds, plan.members, plan.rows).networks
     took = time.process_time() - began
-    held_out, grid = predict_held_out(networks, rows, plan), networks.used.grid
-    outputs = networks.used.trained.networks.outputs(inputs.transform(new))
-    means, variances = (grid.arrange(np.asarray(part)).swapaxes(1, 2) for part in outputs)
+    held_out, by_fold = predict_held_out(networks, rows, plan), (-1, len(plan.names), len(new))
+    outputs = networks.outputs(inputs.transform(new))
+    means, variances = (np.asarray(part).reshape(by_fold).swapaxes(1, 2) for part in outputs)
     found = {"means": held_out.means, "variances": held_out.variances, "fold_variance": held_out.fold_variance}
     return {**found, "y": held_out.y, "new_means": means, "new_variances": variances, "seconds": np.array(took)}
 
@@ -101,7 +102,7 @@ def scores(trained: dict[int, dict[str, np.ndarray]], parts: list[Part], y: np.n
         return np.concatenate([trained[bins][name].take(numbers, axis=-1) for bins, numbers in parts], axis=-1)
 
     held_out = HeldOut(joined("means"), joined("variances"), joined("fold_variance"), trained[parts[0][0]]["y"])
-    settings = CombinationOptions.of(bdkn.BDKNRegressor())
+    settings = CombinationOptions()
     used, combination = select_and_combine(held_out, np.arange(held_out.means.shape[1]), settings)
     dist = combination.predictive(Forecast.of(joined("new_means")[..., used], joined("new_variances")[..., used]))
     seconds = sum(float(trained[bins]["seconds"]) * len(some) / trained[bins]["means"].shape[1] for bins, some in parts)

@@ -54,7 +54,8 @@ def with_shape(
     """Return a model that was fitted to these rows with the Student-t alone, with the shape of predictions learned."""
     mixed = copy.copy(alone).set_params(density="auto")
     data = TrainingData.read(alone, X, y, former=alone.model_.reader)
-    mixed.model_ = alone.model_.with_density(data.encoded()[1].X, None, data.sets_of(None), alone.n_jobs)
+    table = data.encoded.X
+    mixed.model_ = alone.model_.with_training_rows(table, None, data.sets, density=True, n_jobs=alone.n_jobs)
     return mixed
 
 

@@ -25,13 +25,14 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bdkn import BayesianStackingRegressor, BDKNRegressor, Gaussian
-from bdkn.data.encoder import TableEncoder
+from bdkn.data.encoder import CategoryColumn
 from mixed_sets import DEVELOPMENT, EVALUATION
 
 RECORDS = Path(__file__).parent / "records" / "mixed_tables.ndjson"
@@ -57,12 +58,12 @@ def bdkn_with(**given: Any) -> Callable[[Any, np.ndarray], Predict]:
     """Return the fit of BDKN with categories encoded in one way."""
 
     def fit(frame: Any, y: np.ndarray) -> Predict:
-        original = TableEncoder.fit
-        TableEncoder.fit = classmethod(lambda cls, X: original(X, **given))  # type: ignore[assignment, method-assign]
+        original = CategoryColumn.fit
+        CategoryColumn.fit = partial(original, **given)  # type: ignore[method-assign]
         try:
             return BDKNRegressor(random_state=0).fit(frame, y).predict_dist
         finally:
-            TableEncoder.fit = original  # type: ignore[method-assign]
+            CategoryColumn.fit = original  # type: ignore[method-assign]
 
     return fit
 

@@ -5,7 +5,7 @@
 
 Each set, at most 10 000 rows of it, is fitted once by ``BDKNRegressor`` and once by ``BayesianStackingRegressor`` with
 ``density="student-t"``, a fifth of its rows held back. For the same fit the shape of predictions is learned with each
-variant of the kinds of components (``bdkn.model.neighbours.KINDS``), as in benchmarks/density.py. The sets are
+variant of the kinds of components (``bdkn.model.density.KINDS``), as in benchmarks/density.py. The sets are
 development sets in which the mixture is chosen, and training rows of the first split of benchmark sets, whose test
 rows are not used.
 
@@ -30,7 +30,7 @@ import numpy as np
 
 from bdkn import BayesianStackingRegressor, BDKNRegressor
 from bdkn.model import density as module
-from bdkn.model.neighbours import KINDS, Kind
+from bdkn.model.density import KINDS, Kind
 from density import divide, scores, with_shape
 from development_sets import LARGER, SMALL, training_rows
 from recorded_fits import Record, run_missing

@@ -60,8 +60,11 @@ class Parts:
     def of(cls, model: bdkn.BDKNRegressor, X: np.ndarray) -> Parts:
         """Return the parts for new rows."""
         widening, combination, forecast = model.model_.extrapolation, model.combination_, model.model_.forecast(X)
-        ratio, change, _ = widening._far(X, np.ones(len(X), dtype=bool), joint=False)
-        spread, G = combination.spread(forecast), squared_changes(widening, X)
+        support = widening.support
+        table, Z = support.place(X)
+        _, ratio = support.nearest(Z)
+        change = np.square(support.columns.beyond(table) * widening.slopes).sum(axis=1)
+        spread, G = combination.spread(forecast), squared_changes(widening, Z)
         return cls(forecast, combination, ratio, gate(ratio), change, spread, G, widening.typical, widening.usual)
 
     def scores(self, variance: np.ndarray, y: np.ndarray) -> dict[str, float]:
@@ -70,9 +73,9 @@ class Parts:
         return {"nll": bdkn.nll(y, dist), "held": bdkn.coverage(y, dist, 0.9)}
 
 
-def squared_changes(widening: Widening, X: np.ndarray) -> np.ndarray:
+def squared_changes(widening: Widening, Z: np.ndarray) -> np.ndarray:
     """Return how much the square of Σ a²z², from the nearest prototype, exceeds what is usual among prototypes."""
-    known, new = (Z * widening.slopes for Z in (widening.support.prototypes, widening.support.nearest(X).Z))
+    known, new = (rows * widening.slopes for rows in (widening.support.prototypes, Z))
     between = cdist(known, known, "sqeuclidean")
     np.fill_diagonal(between, np.inf)
     usual = np.quantile(between.min(axis=1), 0.9)

@@ -19,11 +19,15 @@ class RuntimeDocstrings(griffe.Extension):
     """Replaces docstrings that have shared parts, written as ``<name>``, by those of the imported classes."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Replace shared parts of the docstring of ``obj``, and braces around choices."""
+        """Replace shared parts of the docstring of ``obj``, and braces around choices; give methods inherited ones."""
+        if obj.docstring is None and obj.parent is not None and obj.parent.is_class and not obj.name.startswith("_"):
+            owner = _runtime(obj.module.path, obj.parent.path)
+            if inspect.isfunction(vars(owner).get(obj.name)) or isinstance(vars(owner).get(obj.name), property):
+                obj.docstring = griffe.Docstring(inspect.getdoc(getattr(owner, obj.name)) or "", parent=obj)
         if obj.docstring is None:
             return
         text = inspect.cleandoc(obj.docstring.value)
-        if re.search(r"^<\w+>$", text, flags=re.MULTILINE):
+        if re.search(r"^<[\w ]+>$", text, flags=re.MULTILINE):
             text = inspect.getdoc(_runtime(obj.module.path, obj.path)) or ""
         obj.docstring.value = re.sub(r"^(\*{0,2}\w+ : .*?)\{(.*?)\}", r"\1\2", text, flags=re.MULTILINE)
 

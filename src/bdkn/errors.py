@@ -8,7 +8,7 @@ import math
 import numbers
 import reprlib
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
@@ -308,17 +308,95 @@ def check_flag(name: str, given: object) -> None:
         raise InvalidParameterError(f"{name} must be True or False; got {shown(given)}")
 
 
-def check_verbosity(verbose: object) -> None:
-    """Raise unless ``verbose`` is True, False or an integer >= 0."""
-    if not isinstance(verbose, bool):
-        check_number("verbose", verbose, low=0, whole=True)
+def check_verbosity(name: str, given: object) -> None:
+    """Raise unless ``given`` is True, False or an integer >= 0."""
+    if not isinstance(given, bool):
+        check_number(name, given, low=0, whole=True)
 
 
-def check_n_jobs(n_jobs: object) -> None:
-    """Raise unless ``n_jobs`` is None or an integer other than 0."""
-    whole = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool)
-    if n_jobs is not None and not (whole and 0 < abs(int(n_jobs)) <= MOST_WHOLE):  # type: ignore[call-overload]
-        raise InvalidParameterError(f"n_jobs must be None or an integer other than 0; got {shown(n_jobs)}")
+def check_n_jobs(name: str, given: Any) -> None:
+    """Raise unless ``given`` is None or an integer other than 0."""
+    whole = isinstance(given, numbers.Integral) and not isinstance(given, bool)
+    if given is not None and not (whole and 0 < abs(int(given)) <= MOST_WHOLE):
+        raise InvalidParameterError(f"{name} must be None or an integer other than 0; got {shown(given)}")
+
+
+Constraint = Callable[[str, Any], None]
+"""A check of a parameter by its name and its value, which raises ``InvalidParameterError``."""
+
+
+def check_parameters(given: object, constraints: Mapping[str, Constraint]) -> None:
+    """Raise unless the attributes of an object that are named have values that are allowed."""
+    for name, check in constraints.items():
+        check(name, getattr(given, name))
+
+
+def check_options(name: str, given: object, *, cls: type, constraints: Mapping[str, Constraint]) -> None:
+    """Raise unless ``given`` is None, or options of a class with values that are allowed."""
+    if given is None:
+        return
+    if not isinstance(given, cls):
+        raise InvalidParameterError(f"{name} must be None or bdkn.{cls.__name__}(...); got {shown(given)}")
+    check_parameters(given, constraints)
+
+
+def check_none_or(name: str, given: object, *, check: Constraint) -> None:
+    """Raise unless ``given`` is None or passes a check."""
+    if given is not None:
+        check(name, given)
+
+
+def check_auto_or(name: str, given: object, *, check: Constraint) -> None:
+    """Raise unless ``given`` is "auto" or, if it is no string, passes a check."""
+    if not isinstance(given, str):
+        check(name, given)
+    elif given != "auto":
+        raise InvalidParameterError(f"{name}, if a string, must be 'auto'; got {given!r}")
+
+
+def check_name_or(name: str, given: object, *, names: Iterable[str], check: Constraint) -> None:
+    """Raise unless ``given`` is one of some names or, if it is no string, passes a check."""
+    if isinstance(given, str):
+        check_choice(name, given, names)
+    else:
+        check(name, given)
+
+
+def check_each(name: str, given: Any, *, check: Constraint, each: str | None = None) -> None:
+    """Raise unless a value, or each of a list of values, passes a check, under the name ``each``."""
+    import numpy as np
+
+    several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
+    if several and (np.ndim(given) != 1 or not len(given)):
+        raise InvalidParameterError(f"{name} must be one value, or a list of values to take in turn; got {given!r}")
+    for value in given if several else [given]:
+        check(each or name, value)
+
+
+def check_layers(name: str, given: Any) -> None:
+    """Raise unless ``given`` is the number of units of a layer, or a list of them, which may be empty."""
+    import numpy as np
+
+    is_known = isinstance(given, int | np.integer | Sequence | np.ndarray)
+    if not is_known or np.ndim(given) > 1:
+        raise InvalidParameterError(f'{name} must be an integer, a list of them, or "auto"; got {given!r}')
+    for width in np.atleast_1d(np.asarray(given)).tolist():
+        check_number(f"each of {name}", width, low=1, whole=True)
+
+
+def check_trainer(name: str, given: object, *, names: Iterable[str]) -> None:
+    """Raise unless ``given`` is the name of an engine or an object that trains networks."""
+    if isinstance(given, str):
+        check_choice(name, given, names)
+    elif not hasattr(given, "train"):
+        raise InvalidParameterError(f"{name} must be a name or an object with a method train; got {given!r}")
+
+
+def check_bound(name: str, given: object) -> None:
+    """Raise unless ``given`` is None or a finite number."""
+    is_finite = isinstance(given, numbers.Real) and math.isfinite(_as_float(given))
+    if given is not None and not is_finite:
+        raise InvalidParameterError(f"{name} must be a finite number, or None for no bound; got {shown(given)}")
 
 
 _is_inner_model: ContextVar[bool] = ContextVar("_is_inner_model", default=False)

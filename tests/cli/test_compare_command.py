@@ -22,6 +22,7 @@ def test_methods_are_compared_on_the_same_folds(home, run, tmp_path):
     assert ridge["rmse"] == pytest.approx(np.mean(ridge["folds"]["rmse"]))
     assert len(ridge["folds"]["nll"]) == 3
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
+    assert [item.name for item in (tmp_path).iterdir()] == ["c.png"]
     assert "Bayesian ridge: fitting 3 folds" in result.stderr
 
 
@@ -110,3 +111,14 @@ def test_early_stopping_leaves_out_a_tenth_of_the_rows():
 def test_a_mean_far_beyond_the_others_does_not_stretch_the_picture():
     assert _limit([1.0, 1.2, 1.5, 1.6, 1.9]) == 1.9
     assert _limit([1.0, 1.2, 1.5, 1.6, 100.0]) < 2.0
+
+
+def test_paths_that_a_picture_cannot_have(home, run, tmp_path):
+    (tmp_path / "demo.png").mkdir()
+    for name, message in (
+        ("demo.jpg", "must be one of '.png', '.svg', '.pdf'; got '.jpg'"),
+        ("demo.png", "is a folder"),
+    ):
+        result = run("compare", home / "flats.csv", "--target", "price", "--picture", tmp_path / name)
+        assert result.exit_code == 2
+        assert message in result.stderr

@@ -7,7 +7,7 @@ from flats_table import mixed_table
 
 import bdkn
 from bdkn.cli.fit import Estimate, Training, held_out_estimate
-from bdkn.estimators import fitting
+from bdkn.estimators import members
 from bdkn.predictive import Gaussian
 
 
@@ -119,7 +119,7 @@ def test_a_stack_is_judged_by_its_held_out_rows(home, run, tmp_path, monkeypatch
 
     monkeypatch.setattr(Training, "regressor", regressor)
     few = [("ridge", Ridge()), ("strong", Ridge(100.0))]  # the default members take longer
-    monkeypatch.setattr(fitting, "default_estimators", lambda *_, **__: few)
+    monkeypatch.setattr(members, "default_estimators", lambda *_, **__: few)
     words = ("--target", "price", "--drop", "id,district", "--method", "stack", "--out", tmp_path / "m.bdkn")
     result = run("fit", home / "flats.csv", *words, "--time", "built", "--lower", 0, "--time-limit", 60, "-q")
     assert result.exit_code == 0, result.output

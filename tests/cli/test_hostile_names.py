@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 
 from bdkn.cli import app
 from bdkn.cli.terminal import print_table, printable
-from bdkn.report import Table
 from bdkn.table_files import read_table
 
 MARKUP, RED, SCRIPT, FORMULA = "[/bold]", "\x1b[31mred\x07", "<script>window.hacked = 1</script>", "=cmd|' /C calc'!A0"
@@ -104,7 +103,7 @@ def test_tables_show_cells_as_they_are():
     from rich.console import Console
 
     console = Console(record=True, width=80, force_terminal=True, highlight=False, file=io.StringIO())
-    print_table(console, Table("[/bold]\x1b", ("[red]", "b"), (("[/x]", "\x9b31m"),)), style=lambda row, column: "bold")
+    print_table(console, "[/bold]\x1b", ("[red]", "b"), [("[/x]", "\x9b31m")], style=lambda row, column: "bold")
     shown = console.export_text()
     assert all(text in shown for text in ("[/bold]\\x1b", "[red]", "[/x]", "\\x9b31m"))
     assert printable("a\tb\nc\r\u2028\ud800") == "a\tb\nc\\r\\u2028\\ud800"

@@ -1,5 +1,6 @@
 """Tasks of a fit on a cluster: pure functions, whose results do not depend on how rows are divided."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -8,17 +9,15 @@ import pytest
 
 from bdkn import ArrayRows
 from bdkn.data.rows import Rows
-from bdkn.data.sample import draw_sample, exact_sum, group_numbers, merged_in_tree, sample_of
+from bdkn.data.sample import Drawn, draw_sample, exact_sum, group_numbers, merged_in_tree
 from bdkn.data.scaling import Standardizer, TargetScaler
 from bdkn.data.sources import NamedColumns
-from bdkn.ensemble.chunks import KnownInputs, RowEncoding, write_chunks
+from bdkn.ensemble.chunks import KnownInputs, RowEncoding, ThisMachine
 from bdkn.ensemble.cluster import (
-    Drawn,
     Place,
     chunk_of_frame,
-    draw,
     drawn_rows,
-    encoded_frame,
+    encoded_rows,
     merged_draws,
     on_cluster,
 )
@@ -32,6 +31,17 @@ ROWS = Rows(
     np.repeat(np.arange(30), 3),
 )
 CUTS = [0, 17, 17, 60, 90]
+
+
+def partitions():
+    """Return the rows as data frames, with their places."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(ROWS.X, columns=list("abc")).assign(y=ROWS.y, weight=ROWS.counts, group=ROWS.groups)
+    columns = NamedColumns.of("the frame", list(frame.columns), "y", sample_weight="weight", groups="group")
+    return [
+        (frame[start:stop], Place(columns, number, start, stop - start))
+        for number, (start, stop) in enumerate(pairwise(CUTS))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -49,9 +59,9 @@ def test_a_sum_of_weights_is_exact_in_any_order():
 
 def test_partitions_draw_the_sample_of_one_pass():
     expected = draw_sample(ArrayRows(ROWS.X, ROWS.y, ROWS.counts, ROWS.groups), 20)
-    parts = [draw(ROWS[start:stop], start, 2**63, 20) for start, stop in pairwise(CUTS)]
+    parts = [drawn_rows(frame, place, 2**63, 20) for frame, place in partitions()]
     drawn = merged_in_tree(parts, lambda one, other: merged_draws(one, other, 20))
-    found = sample_of([drawn.part], drawn.tally, 20)
+    found = drawn.sample()
     assert np.array_equal(found.rows.X, expected.rows.X)
     assert np.array_equal(found.numbers, expected.numbers)
     assert np.array_equal(found.units, expected.units)
@@ -60,23 +70,24 @@ def test_partitions_draw_the_sample_of_one_pass():
 
 
 def test_partitions_without_counted_rows_draw_nothing():
-    none = draw(Rows(ROWS.X[:1], ROWS.y[:1], np.zeros(1)), 0, 2**64, 20)
-    assert none.part is None
+    frame, place = partitions()[0]
+    none = drawn_rows(frame[:1], replace(place, size=1), 2**64, 20)  # the weight of the first row is 0
+    assert none.rows is None
     assert isinstance(merged_draws(none, none, 20), Drawn)
-    assert merged_draws(none, none, 20).tally.n == 0
+    assert merged_draws(none, none, 20).n == 0
 
 
 def test_chunks_of_frames_have_the_rows_of_chunks_in_a_file():
     inputs, targets = Standardizer.fit(Rows(ROWS.X, ROWS.y)), TargetScaler.fit(ROWS.y)
-    encoding, sample = RowEncoding(None, 3, inputs, targets, 3), np.array([3, 20, 61], dtype=np.uint64)
-    known = KnownInputs(sample, np.full((3, 3), 0.5))
-    numbers = np.flatnonzero(ROWS.counts).astype(np.uint64)
-    counted = ROWS[numbers.astype(int)]
-    with write_chunks([encoding(numbers, counted, known)], np.array([90, 90]), 3, weighted=True) as file:
-        expected = list(file)
+    encoding, numbers = RowEncoding(None, 3, inputs, targets, 3), np.array([3, 20, 61], dtype=np.uint64)
+    known, source = KnownInputs(numbers, np.full((3, 3), 0.5)), ArrayRows(ROWS.X, ROWS.y, ROWS.counts, ROWS.groups)
+    with ThisMachine(source, 40) as place:
+        place.write(place.sample(), encoding, known)
+        expected = [place.chunk(number) for number in range(place.n_chunks)]
+    assert len(expected) == 2
     frames = [
-        encoded_frame(ROWS[start:stop], start, encoding, known.between(start, stop), 2)
-        for start, stop in pairwise(CUTS)
+        encoded_rows(frame, place, encoding, known.between(place.first, place.first + place.size), 2)
+        for frame, place in partitions()
     ]
     pd = pytest.importorskip("pandas")
     frame = pd.concat(frames[::-1])
@@ -86,7 +97,9 @@ def test_chunks_of_frames_have_the_rows_of_chunks_in_a_file():
         assert np.array_equal(found.rows.y, chunk.rows.y)
         assert np.array_equal(found.rows.counts, chunk.rows.counts)
         assert np.array_equal(found.units, chunk.units)
-    assert np.array_equal(np.sort(np.concatenate([c.units for c in expected])), np.sort(group_numbers(counted.groups)))
+    assert np.array_equal(
+        np.sort(np.concatenate([c.units for c in expected])), np.sort(group_numbers(ROWS.counted().groups))
+    )
 
 
 def test_a_frame_that_changes_between_passes_is_refused():

@@ -1,10 +1,10 @@
 """Fits give the numbers they gave when the stored files were written, and model files written then still load.
 
-On a machine like the one the files were written on, with the same libraries, every bit is the same. Elsewhere sums are
-taken in another order, and the rounding error of single precision, 6e-8, grows with the steps of training: TOLERANCE is
-more than what was seen with other vector widths. Networks trained by ``fused`` have the same bits at any width; without
-an instruction that multiplies and adds with one rounding, every number of a training differs, and variances that
-follow from 80 rows by a fifth: hence UNFUSED_TOLERANCE.
+With vectors of the same width as when the files were written (tests/on_avx2.py sets it) and the same libraries, every
+bit is the same. Elsewhere sums are taken in another order, and the rounding error of single precision, 6e-8, grows with
+the steps of training: TOLERANCE is more than what was seen with other vector widths. Networks trained by ``fused`` have
+the same bits at any width; without an instruction that multiplies and adds with one rounding, every number of a
+training differs, and variances that follow from 80 rows by a fifth: hence UNFUSED_TOLERANCE.
 """
 
 from __future__ import annotations

@@ -237,7 +237,7 @@ class TestWeights:
         weights = post.weights()
         for h in range(4):
             assert sp.kstest(β[:, h], lambda t, h=h: weights[h].cdf(t[None, :])[0]).pvalue > 0.001
-        low, high = post.weight_interval(0.8)
+        low, high = post.weights().interval(0.8)
         np.testing.assert_allclose(np.mean((β > low) & (β < high), axis=0), 0.8, atol=0.015)
 
     def test_covariance_and_scale_matrix(self):

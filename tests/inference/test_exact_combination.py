@@ -11,9 +11,8 @@ from scipy import stats as scipy_stats
 
 from bdkn.errors import ImproperPosteriorError, InvalidParameterError
 from bdkn.inference import Absorbed, Forecast, Outside, Prior, Statistics, Tails, combine, fit_tails, posterior
-from bdkn.inference.combination import Combination, features, student_t_covariance
+from bdkn.inference.combination import Combination, directions, features, student_t_covariance
 from bdkn.inference.conformal import FoldOutputs, HeldOutPredictors
-from bdkn.inference.forecast import directions
 from bdkn.inference.posterior import ROUNDING, Posterior, block_posterior, without_rounding
 from bdkn.inference.published import published_combination
 from bdkn.inference.rowwise import compiled, leverage, location_scale, whitened

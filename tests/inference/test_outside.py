@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import kstest
 
 from bdkn.inference import Forecast, Outside, combine
-from bdkn.inference.combination import features
-from bdkn.inference.forecast import directions
+from bdkn.inference.combination import directions, features
 
 
 def case(n=60, H=3, seed=0, noise=0.3):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from bdkn.inference.forecast import _mixed, interpolation, stack_densities
+from bdkn.model.density import _mixed, interpolation, stack_densities
 
 few = settings(max_examples=20, deadline=None)
 

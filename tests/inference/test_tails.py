@@ -138,8 +138,3 @@ def test_an_exact_fit_teaches_nothing(scale):
 
 def test_too_few_rows_teach_nothing():
     assert fit_tails(StudentT(2.0, np.zeros(3), np.ones(3)), np.array([1.0, -5.0, 2.0])) is None
-
-
-def test_tails_replace_those_of_a_distribution():
-    dist = Tails(4.0, 0.5).replace_in(StudentT(9.0, np.array([1.0, 2.0]), np.array([3.0, 4.0])))
-    np.testing.assert_allclose(dist.pdf([0.0, 1.0]), sp.t.pdf([0.0, 1.0], 4.0, [1.0, 2.0], [1.5, 2.0]))

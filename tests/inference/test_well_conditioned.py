@@ -134,9 +134,9 @@ class TestSlopeAt:
     def test_a_root_that_rounding_moved_out_of_its_cell_is_the_nearer_end(self):
         stats = Statistics.from_rows(*problem()[:2])
         spectrum, root = Spectrum.of(stats), np.log(choose_prior_variance(stats))
-        np.testing.assert_allclose(prior_variance._peak(spectrum, root - 0.1, root + 0.1), root, rtol=1e-12)
-        assert prior_variance._peak(spectrum, root + 0.1, root + 0.2) == root + 0.1
-        assert prior_variance._peak(spectrum, root - 0.2, root - 0.1) == root - 0.1
+        np.testing.assert_allclose(prior_variance._peak(spectrum.slope_at, root - 0.1, root + 0.1), root, rtol=1e-12)
+        assert prior_variance._peak(spectrum.slope_at, root + 0.1, root + 0.2) == root + 0.1
+        assert prior_variance._peak(spectrum.slope_at, root - 0.2, root - 0.1) == root - 0.1
 
 
 @given(st.integers(1, 6), st.integers(0, 2**32 - 1))

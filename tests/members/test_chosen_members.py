@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from bdkn.ensemble import selection as module
-from bdkn.ensemble.held_out import HeldOut
-from bdkn.ensemble.selection import CombinationOptions, select_and_combine
+from bdkn.ensemble.selection import CombinationOptions, HeldOut, select_and_combine
 
 N, H = 300, 5
 
@@ -35,7 +34,7 @@ def test_threads_give_the_same_bits(n_jobs, monkeypatch):
 def test_the_chosen_combination_is_that_of_its_members():
     members, found = select_and_combine(held_out(), np.arange(H), CombinationOptions())
     assert 3 not in members
-    alone = CombinationOptions().combine(held_out(), members)
+    alone = CombinationOptions().combine(held_out()[members])
     assert (found.score, found.averaging) == (alone.score, alone.averaging)
     assert found.averaging < 1.0
     np.testing.assert_array_equal(found.posterior.mean, alone.posterior.mean)
@@ -50,5 +49,5 @@ def test_no_subset_is_better_by_more_than_its_price():
     rows = held_out(1)
     members, found = select_and_combine(rows, np.arange(H), CombinationOptions())
     for subset in module.elimination(rows):
-        other = CombinationOptions().combine(rows, subset)
+        other = CombinationOptions().combine(rows[subset])
         assert N * (other.score - found.score) <= module.PRICE * abs(len(members) - len(subset))

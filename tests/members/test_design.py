@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from bdkn.data.rows import Rows
-from bdkn.ensemble.held_out import HeldOut, MemberScores, constant_variance
 from bdkn.ensemble.networks import Design
+from bdkn.ensemble.selection import HeldOut, MemberScores, constant_variance
 from bdkn.networks import MIN_VARIANCE, NetworkSpec, initial_networks
 
 rng = np.random.default_rng(0)
@@ -63,7 +63,7 @@ def test_few_outputs_are_stored_and_many_are_computed_again(monkeypatch, held, a
 
 @pytest.mark.usefixtures("chunk_rows")
 def test_in_sample_fit_against_repeated_rows_by_hand():
-    fit = MemberScores.of(Design(NETWORKS, Rows(X, y, COUNTS.astype(float))).scored())
+    fit = MemberScores.of(Design(NETWORKS, Rows(X, y, COUNTS.astype(float))).parts())
     means, variances = (np.repeat(part, COUNTS, axis=1) for part in NETWORKS.outputs(X))
     errors = means - np.repeat(y, COUNTS)
     np.testing.assert_allclose(fit.mse, (errors**2).mean(axis=1), rtol=1e-12)
@@ -73,7 +73,7 @@ def test_in_sample_fit_against_repeated_rows_by_hand():
 
 
 def test_without_a_variance_of_its_own_a_network_has_its_squared_error():
-    fit = MemberScores.of(Design(NETWORKS, Rows(X, y)).scored(), own_variance=False)
+    fit = MemberScores.of(Design(NETWORKS, Rows(X, y)).parts(), own_variance=False)
     np.testing.assert_allclose(fit.nll, np.log(2 * np.pi * fit.mse) / 2 + 0.5, rtol=1e-12)
 
 
@@ -85,7 +85,7 @@ def test_constant_variance_has_the_floor_of_a_network():
 def test_scores_do_not_depend_on_the_division_into_blocks(counts):
     means, variances = NETWORKS.outputs(X)
     whole = HeldOut(means.T, variances.T, means.T, y, counts).scores()
-    parts = MemberScores.of(Design(NETWORKS, Rows(X, y, counts)).scored())
+    parts = MemberScores.of(Design(NETWORKS, Rows(X, y, counts)).parts())
     np.testing.assert_allclose(whole.mse, parts.mse, rtol=1e-12)
     np.testing.assert_allclose(whole.nll, parts.nll, rtol=1e-12)
 

@@ -13,7 +13,7 @@ from scipy import stats
 from bdkn.data.rows import Rows
 from bdkn.data.scaling import Standardizer
 from bdkn.kernels import trees as kernel
-from bdkn.model.neighbours import Kind, Neighbours, grow_forest, joined, midpoints, ranked
+from bdkn.model.density import Kind, Neighbours, grow_forest, joined, midpoints, ranked
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(80, 3)).astype(np.float32), RNG.normal(size=80)
@@ -158,6 +158,16 @@ def test_targets_that_the_student_t_finds_likely_count_for_more():
     expected = before * stats.t.pdf(at, df[:, None]) ** 0.7
     np.testing.assert_array_equal(at, parts.position[:, 80:])
     np.testing.assert_allclose(after, expected / expected.sum(axis=1, keepdims=True), rtol=1e-6, atol=1e-12)
+
+
+def test_targets_whose_weight_is_too_small_for_a_number_have_no_component():
+    """Targets hundreds of scales away have a weight of zero; components without weight have a finite place."""
+    some = neighbours(Y, 0.0, Kind(False, True, 6, 0.1, 1.0))
+    parts = some.components(np.full(80, 1e3), np.full(80, Y.min()), np.full(80, 0.004), X)
+    assert (parts.mass == 0.0).any()
+    assert np.isfinite(parts.position).all()
+    assert np.isfinite(parts.width).all()
+    np.testing.assert_allclose(parts.mass.sum(axis=1), 1.0)
 
 
 def test_bandwidths_have_a_floor():

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bdkn.ensemble.held_out import HeldOut
+from bdkn.ensemble.selection import HeldOut
 from bdkn.inference import Forecast
 from bdkn.networks import MIN_VARIANCE
 

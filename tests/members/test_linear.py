@@ -9,7 +9,7 @@ from bdkn import BDKNRegressor, CombinationOptions, load
 from bdkn.data.folds import FoldPlan, Splitting
 from bdkn.data.rows import Rows
 from bdkn.data.scaling import Standardizer, TargetScaler
-from bdkn.ensemble.linear import fit_linear, needs_linear
+from bdkn.ensemble.networks import fit_linear, needs_linear
 
 SMALL = {"n_members": 3, "hidden_layer_sizes": (8,), "epochs": 30, "learning_rate": 0.01, "n_jobs": 1}
 
@@ -18,6 +18,11 @@ def scaled(rows):
     """Return the standardized inputs and targets of rows."""
     X = Standardizer.fit(rows).transform(rows.X)
     return Rows(X, TargetScaler.fit(rows.y, rows.counts).transform(rows.y), rows.counts)
+
+
+def splitting(rows):
+    """Return the splitting that uses every row."""
+    return Splitting(rows, np.arange(len(rows)))
 
 
 def sparse_rows(n=60, p=80, seed=0):
@@ -37,8 +42,8 @@ def lasso_of(X, y):
 def test_each_row_is_predicted_by_a_lasso_of_the_rows_that_its_fold_keeps(options):
     X, y = sparse_rows()
     encoded = scaled(Rows(X, y))
-    plan = FoldPlan.of(BDKNRegressor(**options), Splitting.plain(encoded), 0, range(3))
-    found = fit_linear(encoded, plan, own_variance=True)
+    plan = FoldPlan.of(BDKNRegressor(**options), splitting(encoded), 0, range(3))
+    found = fit_linear(encoded, plan)
     assert found.names == ("linear",)
     assert found.is_finite.all()
     left_out = np.arange(60) if plan.held_out is None else plan.held_out
@@ -48,15 +53,15 @@ def test_each_row_is_predicted_by_a_lasso_of_the_rows_that_its_fold_keeps(option
     expected = lasso_of(encoded.X[rows], encoded.y[rows]).predict(encoded.X)
     mine = plan.fold_of[left_out, 0] == fold
     np.testing.assert_allclose(held_out[mine], expected[left_out][mine], atol=1e-4)
-    assert len(found.networks.trained.networks) == (1 if options else 5)
+    assert len(found.trained.networks) == (1 if options else 5)
 
 
 def test_its_variance_is_constant_and_of_the_size_of_its_error():
     X, y = sparse_rows()
     encoded = scaled(Rows(X, y))
-    found = fit_linear(encoded, FoldPlan.of(BDKNRegressor(), Splitting.plain(encoded), 0, range(3)), own_variance=True)
+    found = fit_linear(encoded, FoldPlan.of(BDKNRegressor(), splitting(encoded), 0, range(3)))
     variances = found.held_out.variances
-    by_fold = found.networks.trained.networks.outputs(encoded.X)[1]
+    by_fold = found.trained.networks.outputs(encoded.X)[1]
     assert np.ptp(by_fold, axis=1) == pytest.approx(0.0, abs=1e-6)
     error = np.mean((found.held_out.means[:, 0] - encoded.y) ** 2)
     assert 0.3 < variances.mean() / error < 3.0
@@ -66,7 +71,7 @@ def test_counts_are_weights_of_rows():
     X, y = sparse_rows(40, 5)
     counts = np.random.default_rng(1).integers(1, 3, 40).astype(float)
     encoded = scaled(Rows(X, y, counts))
-    found = fit_linear(encoded, FoldPlan.of(BDKNRegressor(), Splitting.plain(encoded), 0, range(1)), own_variance=True)
+    found = fit_linear(encoded, FoldPlan.of(BDKNRegressor(), splitting(encoded), 0, range(1)))
     assert np.corrcoef(found.held_out.means[:, 0], y)[0, 1] > 0.95
     np.testing.assert_array_equal(found.held_out.counts, counts)
 
@@ -75,10 +80,10 @@ def test_counts_are_weights_of_rows():
 def test_it_is_the_mean_where_nothing_can_be_learned(y):
     X = np.random.default_rng(0).normal(size=(6, 20))
     encoded = scaled(Rows(X[:3], y[:3]))
-    plan = FoldPlan.of(BDKNRegressor(cv=3), Splitting.plain(encoded), 0, range(1))
-    found = fit_linear(encoded, plan, own_variance=True)
+    plan = FoldPlan.of(BDKNRegressor(cv=3), splitting(encoded), 0, range(1))
+    found = fit_linear(encoded, plan)
     assert np.isfinite(found.held_out.means).all()
-    for W, _b in found.networks.trained.networks.layers:
+    for W, _b in found.trained.networks.layers:
         assert not W[:, 0].any()
 
 

@@ -24,10 +24,9 @@ from bdkn.plots import (
     WidthDisplay,
     save_figure,
 )
-from bdkn.plots.calibration import calibration_data, pit_data
-from bdkn.plots.curve import curve_data, grid_over
-from bdkn.plots.display import BLUE, GREY, SERIES, VERMILION, as_steps, binomial_envelope, central_bands, tint
-from bdkn.plots.intervals import interval_data
+from bdkn.plots.curve import curve_data
+from bdkn.plots.display import BLUE, GREY, SERIES, VERMILION, central_bands, tint
+from bdkn.plots.predictions import as_steps, binomial_envelope, calibration_data, interval_data, pit_data
 from bdkn.plots.weights import weights_data
 from bdkn.predictive import Gaussian, StudentT
 
@@ -149,17 +148,17 @@ def test_curve_numbers_are_sorted_by_x() -> None:
 
 
 def test_grid_reaches_past_the_data() -> None:
-    grid = grid_over(np.array([[0.0], [10.0]]), 5, 0.1)
-    np.testing.assert_allclose(grid[:, 0], [-1, 2, 5, 8, 11])
+    display = CurveDisplay.from_estimator(Sine(), np.array([[0.0], [10.0]]), [0.0, 1.0], grid=5, margin=0.1)
+    np.testing.assert_allclose(display.data.x, [-1, 2, 5, 8, 11])
 
 
 @pytest.mark.parametrize("package", ["pandas", "polars"])
 def test_grid_keeps_column_names(package: str) -> None:
-    table = pytest.importorskip(package).DataFrame({"volt": [0.0, 1.0]})
-    grid = grid_over(table, 3, 0.0)
-    assert type(grid) is type(table)
-    assert list(grid.columns) == ["volt"]
-    np.testing.assert_allclose(np.asarray(grid)[:, 0], [0.0, 0.5, 1.0])
+    table, model = pytest.importorskip(package).DataFrame({"volt": [0.0, 1.0]}), Sine()
+    CurveDisplay.from_estimator(model, table, [0.0, 1.0], grid=3, margin=0.0)
+    assert type(model.seen) is type(table)
+    assert list(model.seen.columns) == ["volt"]
+    np.testing.assert_allclose(np.asarray(model.seen)[:, 0], [0.0, 0.5, 1.0])
 
 
 def test_tint_runs_from_white_to_the_colour() -> None:
@@ -252,6 +251,13 @@ def test_curve_artists() -> None:
     assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("volt (V)", "current (A)")
 
 
+def test_labels_can_be_replaced_and_are_kept_when_a_figure_is_drawn_again() -> None:
+    display = IntervalDisplay.from_predictions(Y, DIST, target="yield (mol/h)")
+    assert display.plot().ax_.get_ylabel() == "yield (mol/h)"
+    assert display.plot(labels=("row", "flow")).ax_.get_ylabel() == "flow"
+    assert display.ax_.get_xlabel() == "row"
+
+
 @pytest.mark.parametrize("display", [IntervalDisplay, CalibrationDisplay, PITDisplay])
 def test_estimators_are_drawn_as_their_predictions(display) -> None:
     X, model = RNG.normal(size=(50, 1)), Sine()
@@ -312,7 +318,7 @@ def test_impossible_figures_are_refused() -> None:
     with pytest.raises(InvalidParameterError, match=r"x must hold one value for each of the 80 predicted rows; got.*3"):
         curve_data([1, 2, 3], DIST)
     with pytest.raises(InvalidParameterError, match=r"a curve needs X with one column; got shape \(5, 2\)"):
-        grid_over(np.zeros((5, 2)), 10, 0.1)
+        CurveDisplay.from_estimator(Sine(), np.zeros((5, 2)), np.zeros(5))
     with pytest.raises(InvalidParameterError, match="bins must be an integer >= 1; got 0"):
         pit_data(Y, DIST, bins=0)
 

@@ -224,8 +224,8 @@ class Wrapped(Predictive):
     def var(self):
         return self.inner.var()
 
-    def affine(self, scale, shift):
-        return Wrapped(self.inner.affine(scale, shift))
+    def _affine(self, scale, shift):
+        return Wrapped(self.inner._affine(scale, shift))
 
     def _logpdf(self, y):
         return self.inner._logpdf(y)

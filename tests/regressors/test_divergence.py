@@ -6,9 +6,8 @@ from quick import EACH, QUICK, Stretched, grouped, table
 from sklearn.base import clone
 
 from bdkn.data.rows import Rows
-from bdkn.ensemble.held_out import MemberScores
 from bdkn.ensemble.networks import Design
-from bdkn.ensemble.selection import finite_members
+from bdkn.ensemble.selection import MemberScores, finite_members
 from bdkn.errors import DivergedError, DivergedMemberWarning
 from bdkn.estimators import BDKNRegressor, DeepEnsembleRegressor
 from bdkn.networks import Networks
@@ -84,7 +83,7 @@ class Told:
 def test_means_and_variances_must_be_finite_and_so_must_their_squares():
     networks = Told(np.array([0, np.nan, 0, 1e200, 1e30, 0]), np.array([1, 1, np.inf, 1, 1, np.nan]))
     rows = Rows(np.zeros((5, 1), np.float32), np.zeros(5))
-    scores = MemberScores.of(Design(networks, rows).scored())
+    scores = MemberScores.of(Design(networks, rows).parts())
     with pytest.warns(DivergedMemberWarning, match="left out network 2, network 3, network 4, network 6 of 6"):
         finite = finite_members(scores.is_finite, [f"network {h + 1}" for h in range(6)])
     np.testing.assert_array_equal(finite, [0, 4])

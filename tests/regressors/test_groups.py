@@ -16,8 +16,8 @@ from threadpoolctl import threadpool_info
 import bdkn
 from bdkn import BayesianStackingRegressor, BDKNRegressor, RowNumberFolds
 from bdkn.data.encoder import TableEncoder
-from bdkn.data.folds import FoldPlan, Splitting
-from bdkn.data.rows import Rows
+from bdkn.data.folds import FoldPlan
+from bdkn.data.training_data import TrainingData
 from bdkn.errors import ExtremeTargetWarning, InvalidParameterError, RepeatedRowsWarning
 from bdkn.threads import bounded_threads, one_blas_thread
 
@@ -41,7 +41,7 @@ def both(**settings):
 
 
 def plan(model, groups=None):
-    return FoldPlan.of(model, Splitting.of(Rows(X, y), groups, model.cv), 0, range(2))
+    return FoldPlan.of(model, TrainingData.read(model, X, y, groups=groups), 0, range(2))
 
 
 @pytest.mark.parametrize("settings", [{}, {"cv": GroupKFold(4)}, {"cv": 3}, {"design": "hold-out"}])
@@ -78,7 +78,7 @@ def test_a_random_splitter_gives_each_member_folds_of_its_own():
 
 
 def sets(cv, groups=None):
-    return Splitting.of(Rows(X, y), groups, cv).by_cv(cv).sets
+    return TrainingData.read(network(cv=cv), X, y, groups=groups).sets
 
 
 def test_folds_of_a_cv_are_sets_of_rows():
@@ -91,7 +91,7 @@ def test_folds_of_a_cv_are_sets_of_rows():
     "cv", [None, 3, KFold(3, shuffle=True), ShuffleSplit(1), StratifiedKFold(3, shuffle=True), RowNumberFolds(3)]
 )
 def test_folds_of_single_rows_are_no_sets(cv):
-    assert Splitting.of(Rows(X, y > 0), None, cv).by_cv(cv).sets is None
+    assert TrainingData.read(network(cv=cv), X, y > 0).sets is None
 
 
 def test_groups_take_precedence_over_the_folds_of_a_cv():

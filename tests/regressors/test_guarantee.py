@@ -130,6 +130,14 @@ def test_shift_makes_intervals_those_of_the_rows_that_matter(stacked):
     np.testing.assert_array_equal(same, stacked.predict_interval(NEW[:9], 0.9, guarantee=True))
 
 
+def test_a_shift_is_multiplied_by_the_weights_of_the_rows():
+    members = [MEMBERS[0], ("tree", DecisionTreeRegressor(max_depth=3))]
+    weighted = stack(members).fit(X, y, sample_weight=np.resize([1.0, 5.0], 200))
+    plain = weighted.predict_interval(NEW[:9], 0.9, guarantee=True)
+    same = weighted.predict_interval(NEW[:9], 0.9, guarantee=True, shift=(np.ones(200), np.ones(9)))
+    np.testing.assert_allclose(same, plain, rtol=1e-12)
+
+
 def test_it_survives_files_and_dropped_members(networks, tmp_path):
     networks.save(tmp_path / "model.bdkn")
     loaded = bdkn.load(tmp_path / "model.bdkn")

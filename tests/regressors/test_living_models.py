@@ -74,11 +74,12 @@ def batch_posterior(model, parts):
     Phi, targets, precision, counts = [forecast.means], [held_out.y], [forecast.variance**-fitted.tempering], []
     counts.append(np.ones(len(held_out.y)))
     for rows, values, c in parts:
-        new = fitted_model.extrapolation.for_members(held_out, fitted).widen(rows, model.model_.forecast(rows), fitted)
+        new = model.model_.forecast(rows)
+        outside = fitted_model.extrapolation_for(fitted).outside(rows, fitted.spread(new))
         unit = fitted.tails.scale**2 * fitted.posterior.b / fitted.posterior.a
         Phi.append(new.means)
         targets.append(fitted_model.targets.transform(values))
-        noise = fitted.averaging**2 * new.variance**fitted.tempering + new.outside.variance / unit
+        noise = fitted.averaging**2 * new.variance**fitted.tempering + outside.variance / unit
         precision.append(1.0 / noise)
         counts.append(np.broadcast_to(c, len(values)))
     joined = [np.concatenate(part) for part in (Phi, targets, precision, counts)]

@@ -9,7 +9,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bdkn import BayesianStackingRegressor, BDKNRegressor, CombinationOptions
+from bdkn import BayesianStackingRegressor, BDKNRegressor, CombinationOptions, StudentT
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import combine
 
@@ -39,7 +39,7 @@ def stack(members=MEMBERS, **params):
 def left_out_one(model, members):
     """Return the mean log density and the squared error of each row under a combination of all other rows."""
     held_out = model.held_out_[np.array(members)]
-    forecast, combined = held_out.forecast(), CombinationOptions.of(model).combine(held_out)
+    forecast, combined = held_out.forecast(), (model.combination or CombinationOptions()).combine(held_out)
     τ, t, n = combined.tempering, combined.prior_variance, len(held_out.y)
     densities, errors = [], []
     for i in range(n):
@@ -47,11 +47,9 @@ def left_out_one(model, members):
         others = type(forecast)(forecast.means[rest], forecast.noise[rest], forecast.disagreement[rest])
         alone = type(forecast)(forecast.means[[i]], forecast.noise[[i]], forecast.disagreement[[i]])
         refit = combine(others, held_out.y[rest], prior_variance=t, tempering=τ, tails="posterior")
-        dist = (
-            combined.tails.replace_in(refit.predictive(alone))
-            if CombinationOptions.of(model).tails == "loo"
-            else refit.predictive(alone)
-        )
+        dist = refit.predictive(alone)
+        if (model.combination or CombinationOptions()).tails == "loo":
+            dist = StudentT(combined.tails.df, dist.loc, combined.tails.scale * dist.scale)
         densities.append(dist.logpdf(held_out.y[[i]])[0])
         errors.append(dist.loc[0] - held_out.y[i])
     scale = model.target_scaler_.scale
@@ -79,7 +77,7 @@ def test_member_curve(model):
     np.testing.assert_array_equal(curve["n_members"], [1, 2, 3])
     expected = [left_out_one(model, list(range(size))) for size in (1, 2, 3)]
     np.testing.assert_allclose(np.stack([curve["log_score"], curve["rmse"]], axis=1), expected, rtol=1e-8)
-    if CombinationOptions.of(model).tails == "loo":
+    if (model.combination or CombinationOptions()).tails == "loo":
         np.testing.assert_allclose(
             curve["log_score"][-1], model.combination_.score - np.log(model.target_scaler_.scale)
         )

@@ -12,12 +12,11 @@ import bdkn
 from bdkn.errors import DivergedError, InvalidParameterError, ModelFileError
 from bdkn.estimators import BDKNRegressor
 from bdkn.inference.rowwise import leverage, location_scale, posterior_of_few, whitened
-from bdkn.model.neighbours import Forest
+from bdkn.model.density import Forest
 from bdkn.model.updating import RowStatistics
 from bdkn.networks import Networks, NetworkSpec
-from bdkn.networks.bins import Bins
-from bdkn.networks.compiled import outputs_of, pack
-from bdkn.predictive import StudentT
+from bdkn.networks.compiled import outputs_of, packing_of
+from bdkn.networks.spec import Bins
 from bdkn.storage.archive import read, write
 from bdkn.storage.fields import STORED, WrongContentError, schema_of
 
@@ -178,7 +177,7 @@ def test_a_model_that_is_damaged_in_an_unforeseen_way_is_refused_all_the_same(ke
     def fail(*_, **__):
         raise AttributeError("forgotten")
 
-    monkeypatch.setattr("bdkn.estimators.files._check_parameter", fail)
+    monkeypatch.setattr("bdkn.estimators.registry._check_parameter", fail)
     with pytest.raises(ModelFileError, match=r"does not fit this version, .* \(AttributeError: forgotten\)"):
         load_changed(kept, tmp_path, lambda *_: None)
 
@@ -230,11 +229,11 @@ class TestDoorsOfCompiledCode:
         Networks(spec, ((W1, b1), (W2, b2))).outputs(np.zeros((1, 2)))
         for layers in (((W1[:, :1], b1), (W2, b2)), ((W1, b1[:, :1]), (W2, b2)), ((W1, b1),), ()):
             with pytest.raises(InvalidParameterError, match="layers must have the shapes"):
-                pack(spec, layers)
+                packing_of(spec).packed(layers)
 
     def test_bins_are_of_columns_that_there_are(self):
         spec = NetworkSpec(n_inputs=3, hidden=())
-        weights = pack(spec, [(np.zeros((1, 2, 3), np.float32), np.zeros((1, 2), np.float32))])
+        weights = packing_of(spec).packed([(np.zeros((1, 2, 3), np.float32), np.zeros((1, 2), np.float32))])
         numbers = np.ones((4, 1), np.float32)
         outputs_of(spec, weights, np.zeros((1, 2)), Bins(np.array([1]), numbers))
         for column in (2, -1):
@@ -296,14 +295,14 @@ def test_densities_of_infinite_predictions_are_refused(shaped):
     density, rows = shaped.density_, np.zeros((1, 2))
     for loc, scale in ((1e300, 1e-10), (1e308, 1e-3), (1e39, 1.0), (0.0, 1e-39)):
         with pytest.raises(DivergedError, match="predictions are infinite, or so far from the training targets"):
-            density.mix(StudentT(5.0, np.array([loc]), np.array([scale])), rows)
+            density.mix(5.0, np.array([loc]), np.array([scale]), rows)
 
 
 @pytest.mark.parametrize("change", [{"unit": 1e300}, {"floor": 1e300}])
 def test_densities_as_wide_as_no_number_are_refused(shaped, change):
     density = replace(shaped.density_, neighbours=replace(shaped.density_.neighbours, **change))
     with pytest.raises(DivergedError, match="predictions are infinite, or so far from the training targets"):
-        density.mix(StudentT(5.0, np.zeros(1), np.ones(1)), np.zeros((1, 2)))
+        density.mix(5.0, np.zeros(1), np.ones(1), np.zeros((1, 2)))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from bdkn.ensemble.provenance import seed_sequence
+from bdkn.data.folds import seed_sequence
 from bdkn.errors import InvalidParameterError
 
 

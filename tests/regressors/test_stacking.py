@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import bdkn.estimators.fitting
+import bdkn.estimators.members
 from bdkn import BayesianStackingRegressor, BDKNRegressor, CombinationOptions, DeepEnsembleRegressor
 from bdkn.ensemble.estimators import predict_mean_std
 from bdkn.errors import DivergedError, DivergedMemberWarning, InvalidParameterError, ModelFileError
@@ -169,7 +169,7 @@ def test_noise_is_the_average_of_the_variances_known():
 
 def _with_all_members(model, rows, targets, **params):
     """Return the fit that uses all members."""
-    options = replace(CombinationOptions.of(model), select_members=False)
+    options = replace((model.combination or CombinationOptions()), select_members=False)
     return model.set_params(combination=options).fit(rows, targets, **params)
 
 
@@ -652,7 +652,7 @@ def test_the_default_members_depend_on_the_rows():
 def test_the_default_members_are_fitted(monkeypatch):
     members = dict(default_estimators(150, 3))
     quick = [("networks", members["silu 0.0"].set_params(**grouped(**QUICK))), ("process", members["process"])]
-    monkeypatch.setattr(bdkn.estimators.fitting, "default_estimators", lambda n, width, weighted, effort: quick)
+    monkeypatch.setattr(bdkn.estimators.members, "default_estimators", lambda n, width, weighted, effort: quick)
     model = BayesianStackingRegressor(cv=2, random_state=0).fit(X, y)  # no warning of bounds or of useless members
     assert {name for name, _ in model.candidates_} == {"networks", "process"} == set(model.named_estimators_)
     assert "process" in model.member_names_

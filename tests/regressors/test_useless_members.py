@@ -10,8 +10,7 @@ import pytest
 from quick import QUICK, Stretched, grouped, table
 
 from bdkn import BDKNRegressor, CombinationOptions
-from bdkn.ensemble.held_out import HeldOut
-from bdkn.ensemble.selection import PRICE, elimination
+from bdkn.ensemble.selection import PRICE, HeldOut, elimination
 from bdkn.networks import Networks
 from bdkn.networks.reference import ReferenceEngine
 
@@ -66,7 +65,7 @@ def test_the_members_in_use_have_the_best_score(options):
     scores = {}
     for kept in elimination(everyone.held_out_):
         names = tuple(everyone.member_names_[h] for h in kept)
-        scores[names] = CombinationOptions.of(everyone).combine(everyone.held_out_[kept]).score
+        scores[names] = (everyone.combination or CombinationOptions()).combine(everyone.held_out_[kept]).score
     n = len(everyone.held_out_.y)
     priced = {names: n * score - PRICE * (4 - len(names)) for names, score in scores.items()}
     assert best.member_names_ == max(priced, key=priced.get)

@@ -194,7 +194,7 @@ def stored_record(rng: random.Random, folder: Path) -> str:
 
 def _show(found: list[dict[str, object]]) -> None:
     """Make all tables of records; errors of this library are allowed."""
-    from bdkn.report.tables import to_markdown
+    from bdkn_paper.analysis.markdown import to_markdown
     from bdkn_paper.analysis.results import gather
     from bdkn_paper.analysis.runtimes import machine
     from bdkn_paper.tables.formats import grid_csv, grid_latex, grid_table

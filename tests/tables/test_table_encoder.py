@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bdkn import ColumnsWarning
-from bdkn.data.column_report import ColumnReport
-from bdkn.data.columns import FOLDS, TargetStatistics, normal_scores, parts_of_rows
-from bdkn.data.encoder import TableEncoder
+from bdkn.data.encoder import FOLDS, ColumnReport, TableEncoder, TargetStatistics, normal_scores, parts_of_rows
 from bdkn.data.reading import is_frame
 
 RNG = np.random.default_rng(0)

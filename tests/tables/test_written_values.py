@@ -8,8 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from bdkn.data.column_report import ColumnReport
-from bdkn.data.encoder import TableEncoder
+from bdkn.data.encoder import ColumnReport, TableEncoder
 from bdkn.data.reading import is_frame
 from bdkn.errors import ColumnsWarning, InvalidParameterError
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from bdkn.data.training_data import TableReader, counted_rows
-from bdkn.ensemble.provenance import seed_sequence
+from bdkn.data.folds import seed_sequence
+from bdkn.data.training_data import TableReader
 from bdkn.estimators import ProbabilisticRegressor
 from bdkn.model.prediction import Prediction
 from bdkn.predictive import Gaussian
@@ -54,8 +54,8 @@ class Line(ProbabilisticRegressor):
 
     def _fit(self, X, y, sample_weight):
         seed_sequence(self.random_state)
-        reader, table, targets = TableReader.fit(X, y, type(self).__name__)
-        rows = counted_rows(table, targets, sample_weight).counted()
+        reader, rows = TableReader.fit(X, y, sample_weight, owner=type(self).__name__)
+        rows = rows.counted()
         root = np.sqrt(np.ones(len(rows)) if rows.counts is None else rows.counts)
         weights = np.linalg.lstsq(_design(rows.X) * root[:, None], rows.y * root, rcond=None)[0]
         errors = rows.y - _design(rows.X) @ weights

@@ -4,7 +4,7 @@ import pytest
 from sine import EVERY
 
 from bdkn.errors import InvalidParameterError
-from bdkn.estimators.paper import SETS
+from bdkn.estimators.parameters import SETS
 from bdkn_paper import BLLRegressor, DKLRegressor, GPRegressor, LDBLLRegressor, MFVIRegressor, VBLLRegressor
 
 

@@ -6,12 +6,16 @@ import pytest
 from made_records import made
 
 from bdkn.errors import InvalidParameterError
-from bdkn.report.tables import Table, markdown_text, to_markdown
+from bdkn_paper.analysis.markdown import Table, markdown_text, to_markdown
 from bdkn_paper.analysis.outside import read_outside
 from bdkn_paper.pages.results_text import origin
 from bdkn_paper.tables.formats import latex_escape, to_csv, to_latex
 
 HOSTILE = "a | b\n# [x](javascript:alert(1)) **b** <img src=x onerror=alert(1)> `c` $d$ ~~e~~ \\|"
+
+
+def test_a_table_in_markdown():
+    assert to_markdown(Table("Title", ("name", "n"), (("a", "1"),))) == "| name | n |\n| :-- | --: |\n| a | 1 |\n"
 
 
 def test_a_cell_cannot_end_its_cell_or_its_line():

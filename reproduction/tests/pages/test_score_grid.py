@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from made_records import made
 
 from bdkn.errors import InvalidParameterError
-from bdkn.report.tables import Table
 from bdkn_paper import paper
+from bdkn_paper.analysis.markdown import Table
 from bdkn_paper.analysis.results import check_experiment, gather
 from bdkn_paper.analysis.sample import Sample
 from bdkn_paper.tables.formats import grid_csv, grid_latex, grid_markdown, latex_escape, to_csv, to_latex

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bdkn.arrays import read_numbers
-from bdkn.data.frames import as_frame
+from bdkn.data.rows import as_frame
 from bdkn.errors import InvalidParameterError, check_number
 from bdkn.model.value_model import quantiles_with_masses
 from bdkn.predictive import Predictive

@@ -40,37 +40,6 @@ class HeldOutPredictions:
     counts: FloatArray | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class FittedParts:
-    """The parts of a fitted regressor from which predictions are computed, as ``describe_model`` takes them."""
-
-    members: Any
-    targets: Any
-    combination: Any = None
-    extrapolation: Any = None
-    density: Any = None
-
-
-def fitted_parts(regressor: Any) -> FittedParts:
-    """Return the parts of a fitted regressor; ``members`` is None if these are not networks.
-
-    Parameters
-    ----------
-    regressor : BDKNRegressor, BayesianStackingRegressor or DeepEnsembleRegressor
-        The fitted regressor.
-
-    Returns
-    -------
-    parts : FittedParts
-        Members, target, combination, extrapolation and density.
-    """
-    members: Any = getattr(regressor, "ensemble_", None)
-    model: Any = getattr(regressor, "model_", None)
-    if not hasattr(model, "combination"):
-        return FittedParts(members, None if members is None else members.targets)
-    return FittedParts(members, model.targets, model.combination, model.extrapolation, model.density)
-
-
 def held_out_targets(regressor: Any) -> FloatArray | None:
     """Return the targets of the rows that were held out of training, in turn or once.
 
@@ -95,7 +64,7 @@ def held_out_targets(regressor: Any) -> FloatArray | None:
     True
     """
     held_out = getattr(regressor, "held_out_", None)
-    return None if held_out is None else np.asarray(fitted_parts(regressor).targets.inverse(held_out.y))
+    return None if held_out is None else np.asarray(regressor.model_.targets.inverse(held_out.y))
 
 
 def held_out_predictions(regressor: Any) -> HeldOutPredictions | None:
@@ -128,9 +97,9 @@ def held_out_predictions(regressor: Any) -> HeldOutPredictions | None:
     held_out, y = getattr(regressor, "held_out_", None), held_out_targets(regressor)
     if held_out is None or y is None or len(y) < 2:
         return None
-    parts = fitted_parts(regressor)
-    scaled = parts.combination.leave_one_out(held_out.forecast(), held_out.y, held_out.counts)
-    dist = parts.targets.restore(scaled.affine(parts.targets.scale, parts.targets.mean))
+    model = regressor.model_
+    scaled = model.combination.leave_one_out(held_out.forecast(), held_out.y, held_out.counts)
+    dist = model.targets.restore(scaled.affine(model.targets.scale, model.targets.mean))
     return HeldOutPredictions(y, dist, held_out.counts)
 
 
@@ -156,7 +125,7 @@ def n_prototypes(regressor: Any) -> int:
     >>> n_prototypes(BayesianStackingRegressor([("line", lambda X: X[:, 0])], random_state=0).fit(X, X[:, 0] ** 3))
     60
     """
-    extrapolation = fitted_parts(regressor).extrapolation
+    extrapolation = getattr(getattr(regressor, "model_", None), "extrapolation", None)
     return 0 if extrapolation is None else len(extrapolation.support.prototypes)
 
 

@@ -7,17 +7,21 @@ from typing import Annotated
 import typer
 
 from bdkn.cli import compare, demo, evaluate, explain, fit, inspect, predict, report, update
+from bdkn.cli.terminal import errors_as_messages
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
-app.command(help=fit.HELP)(fit.fit)
-app.command(help=predict.HELP)(predict.predict)
-app.command(help=evaluate.HELP)(evaluate.evaluate)
-app.command(help=report.HELP)(report.report)
-app.command(help=explain.HELP)(explain.explain)
-app.command(help=inspect.HELP)(inspect.inspect)
-app.command(help=update.HELP)(update.update)
-app.command(help=compare.HELP)(compare.compare)
-app.command(help=demo.HELP)(demo.demo)
+for _verb in (
+    fit.fit,
+    predict.predict,
+    evaluate.evaluate,
+    report.report,
+    explain.explain,
+    inspect.inspect,
+    update.update,
+    compare.compare,
+    demo.demo,
+):
+    app.command()(errors_as_messages()(_verb))
 
 
 def _print_version(is_given: bool) -> None:

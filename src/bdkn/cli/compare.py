@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import typer
 
 from bdkn.cli.fit import EFFORTS, Estimate, Training
-from bdkn.cli.labelled import Labelled, Roles, read_labelled
+from bdkn.cli.inputs import Labelled, Roles, read_labelled
 from bdkn.cli.terminal import (
     AsJson,
     Coverage,
     Data,
+    Drop,
+    Features,
+    Groups,
     Quiet,
     Screen,
     Seed,
     Target,
-    errors_as_messages,
+    Time,
     names_of,
     number,
     printable,
@@ -29,7 +32,6 @@ from bdkn.cli.terminal import (
 from bdkn.errors import InvalidParameterError, check_choice
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from bdkn.predictive import Gaussian
@@ -107,6 +109,25 @@ class QuantileBoosting:
         return self.mean.predict(X), (upper - lower) / _STANDARD_INTERVAL
 
 
+class TargetMean:
+    """The same Gaussian for every row: mean and standard deviation of the training targets."""
+
+    def fit(self, X: Any, y: FloatArray) -> Self:
+        """Compute the mean and the standard deviation of ``y``; ``X`` is ignored."""
+        import numpy as np
+
+        self.mean, self.std = float(np.mean(y)), float(np.std(y))
+        return self
+
+    def predict_dist(self, X: Any) -> Gaussian:
+        """Return the same Gaussian for each row of ``X``."""
+        import numpy as np
+
+        from bdkn.predictive import Gaussian
+
+        return Gaussian(np.full(len(X), self.mean), self.std)
+
+
 def plain_frame(X: Any) -> Any:
     """Return a data frame in which dates and booleans are numbers, and everything else but numbers is text."""
     import numpy as np
@@ -178,10 +199,6 @@ def _catboost(seed: int, effort: str) -> Any:
     return EncodedPeer(model, moments, stop)
 
 
-def _boosting(seed: int, effort: str) -> Any:
-    return EncodedPeer(QuantileBoosting(seed), lambda model, X: model.moments(X))
-
-
 def _process(seed: int, effort: str) -> Any:
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -195,12 +212,6 @@ def _ridge(seed: int, effort: str) -> Any:
     from sklearn.linear_model import BayesianRidge
 
     return EncodedPeer(BayesianRidge(), lambda model, X: model.predict(X, return_std=True))
-
-
-def _mean(seed: int, effort: str) -> Any:
-    from bdkn.report import ConstantGaussian
-
-    return ConstantGaussian()
 
 
 @dataclass(frozen=True)
@@ -219,118 +230,84 @@ METHODS = {
     "deep-ensemble": Method("Deep ensemble", _own("deep-ensemble")),
     "catboost": Method("CatBoost", _catboost, "catboost"),
     "ngboost": Method("NGBoost", _ngboost, "ngboost"),
-    "boosting": Method("HistGradientBoosting, quantiles", _boosting, "sklearn"),
+    "boosting": Method(
+        "HistGradientBoosting, quantiles",
+        lambda seed, effort: EncodedPeer(QuantileBoosting(seed), QuantileBoosting.moments),
+        "sklearn",
+    ),
     "process": Method("Gaussian process", _process, "sklearn", most_rows=2000),
     "ridge": Method("Bayesian ridge", _ridge, "sklearn"),
-    "mean": Method("Mean of the target", _mean),
+    "mean": Method("Mean of the target", lambda seed, effort: TargetMean()),
 }
 
 
-def chosen_methods(names: tuple[str, ...], n_rows: int) -> dict[str, Method]:
-    """Return the named methods (without names, all that can be used); raise if one cannot be used."""
-    installed = {name: method for name, method in METHODS.items() if find_spec(method.package) is not None}
+def chosen_methods(names: tuple[str, ...], n_rows: int) -> list[str]:
+    """Return the names of the methods (none given: all that can be used); raise if one cannot be used."""
+    installed = [name for name, method in METHODS.items() if find_spec(method.package) is not None]
     for name in names:
         check_choice("each of --methods", name, METHODS)
         if name not in installed:
             raise InvalidParameterError(f"method {name!r} needs {METHODS[name].package}; run: pip install {name}")
-    if names:
-        return {name: METHODS[name] for name in names}
-    return {name: one for name, one in installed.items() if one.most_rows is None or n_rows <= one.most_rows}
+    limits = {name: METHODS[name].most_rows for name in installed}
+    return list(names) or [name for name, most in limits.items() if most is None or n_rows <= most]
 
 
 TITLES = {"nll": "NLL", "crps": "CRPS", "rmse": "RMSE", "coverage": "coverage", "seconds": "seconds"}
 """Titles of the metrics."""
 
 
-@dataclass(frozen=True)
-class Compared:
-    """The scores of one method by metric, one per fold."""
-
-    name: str
-    title: str
-    scores: Mapping[str, list[float]]
-
-    def mean(self, metric: str) -> float:
-        """Return the average of a metric over the folds."""
-        return sum(self.scores[metric]) / len(self.scores[metric])
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the averages and the scores of every fold, for JSON."""
-        return {"method": self.name, **{metric: self.mean(metric) for metric in TITLES}, "folds": self.scores}
-
-
-def compare_method(
-    name: str,
-    method: Method,
-    rows: Labelled,
-    splits: Sequence[tuple[Any, Any]],
-    *,
-    seed: int,
-    effort: str,
-    coverage: float,
-) -> Compared:
-    """Return the scores of a method that is fitted to each fold with the same seed."""
+def score_method(
+    name: str, rows: Labelled, splits: Sequence[tuple[Any, Any]], *, seed: int, effort: str, coverage: float
+) -> dict[str, Any]:
+    """Fit a method to each fold with the same seed; return its name, the mean of each metric, and those of folds."""
+    method = METHODS[name]
     scores: dict[str, list[float]] = {metric: [] for metric in TITLES}
     for train, test in ((rows[train], rows[test]) for train, test in splits):
         start = clock.perf_counter()
         model = method.make(seed, effort)
         has_groups = method.package == "bdkn" and train.groups is not None and hasattr(model, "cv")
         model.fit(train.X, train.y, **({"groups": train.groups} if has_groups else {}))
-        estimate = Estimate.of(test.y, model.predict_dist(test.X), coverage, method.title).as_dict()
+        estimate = asdict(Estimate.of(test.y, model.predict_dist(test.X), coverage, method.title))
         estimate["seconds"] = clock.perf_counter() - start
         for metric, found in scores.items():
             found.append(estimate[metric])
-    return Compared(name, method.title, scores)
+    return {"method": name, **{metric: sum(found) / len(found) for metric, found in scores.items()}, "folds": scores}
 
 
-def folds_of(rows: Labelled, count: int, seed: int, *, ordered: bool) -> list[tuple[Any, Any]]:
-    """Return numbers of training rows and held-out rows: random, by group, or by time."""
-    from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
+def draw_comparison(found: Sequence[dict[str, Any]], target: str, coverage: float) -> Figure:
+    """Draw a panel per metric, with a large dot for the mean of each method, and small ones for its folds.
 
-    if ordered:
-        return list(TimeSeriesSplit(count).split(rows.X))
-    if rows.groups is not None:
-        return list(GroupKFold(count).split(rows.X, groups=rows.groups))
-    return list(KFold(count, shuffle=True, random_state=seed).split(rows.X))
-
-
-def draw_comparison(found: Sequence[Compared], target: str, coverage: float) -> Figure:
-    """Return a figure with a panel per metric: a large dot for the mean of each method, small ones for its folds."""
+    A mean far beyond the others is an arrow with its number. The best mean has another colour.
+    """
     from matplotlib.figure import Figure
 
-    from bdkn.plots.display import GREY, label_axes, literal, prepare_axes
+    from bdkn.plots.display import BLUE, GREY, PALE, VERMILION, label_axes, literal, prepare_axes
 
     metrics = [metric for metric in TITLES if metric != "seconds"]
     figure = Figure(figsize=(3.0 * len(metrics) + 1.5, 0.42 * len(found) + 1.4), layout="constrained")
     for metric, ax in zip(metrics, figure.subplots(1, len(metrics), sharey=True), strict=True):
-        means = [one.mean(metric) for one in found]
+        means = [one[metric] for one in found]
+        limit, best = _limit(means), min(means) if metric != "coverage" else None
         prepare_axes(ax)
         for place, one in enumerate(reversed(found)):
-            is_best = metric != "coverage" and one.mean(metric) == min(means)
-            _draw_scores(ax, place, one.scores[metric], _limit(means), is_best=is_best)
+            mean, colour = one[metric], VERMILION if one[metric] == best else BLUE
+            ax.axhline(place, color=PALE, lw=0.8, zorder=0)
+            if mean > limit:
+                ax.plot(limit, place, ">", ms=8, color=colour)
+                ax.annotate(f"{mean:.3g}", (limit, place), (-8, -3), textcoords="offset points", ha="right", fontsize=8)
+                continue
+            near = [score for score in one["folds"][metric] if score <= limit]
+            ax.plot(near, [place] * len(near), "o", ms=3.5, color=GREY, alpha=0.6)
+            ax.plot(mean, place, "o", ms=8, color=colour)
         if metric == "coverage":
             ax.axvline(coverage, color=GREY, lw=1, ls="--")
         label = f"{coverage:.0%} coverage" if metric == "coverage" else f"{TITLES[metric]} (smaller is better)"
         label_axes(ax, label, "", None)
-        ax.set_yticks(range(len(found)), [one.title for one in reversed(found)])
-    title = f"Predictions of {literal(printable(target))}, {len(found[0].scores['crps'])} folds held out in turn"
+        ax.set_yticks(range(len(found)), [METHODS[one["method"]].title for one in reversed(found)])
+    folds = len(found[0]["folds"]["crps"])
+    title = f"Predictions of {literal(printable(target))}, {folds} folds held out in turn"
     figure.suptitle(title, x=0.01, ha="left", fontsize=12)
     return figure
-
-
-def _draw_scores(ax: Axes, place: int, scores: list[float], limit: float, *, is_best: bool) -> None:
-    """Draw the scores of one method at a height; a mean beyond the limit is an arrow with its number."""
-    from bdkn.plots.display import BLUE, GREY, PALE, VERMILION
-
-    mean, colour = sum(scores) / len(scores), VERMILION if is_best else BLUE
-    ax.axhline(place, color=PALE, lw=0.8, zorder=0)
-    if mean > limit:
-        ax.plot(limit, place, ">", ms=8, color=colour)
-        ax.annotate(f"{mean:.3g}", (limit, place), (-8, -3), textcoords="offset points", ha="right", fontsize=8)
-        return
-    near = [score for score in scores if score <= limit]
-    ax.plot(near, [place] * len(near), "o", ms=3.5, color=GREY, alpha=0.6)
-    ax.plot(mean, place, "o", ms=8, color=colour)
 
 
 def _limit(means: list[float]) -> float:
@@ -341,29 +318,15 @@ def _limit(means: list[float]) -> float:
     return near[-1] if len(near) == len(ordered) else near[-1] + 0.1 * (near[-1] - ordered[0])
 
 
-HELP = """Compare methods on a table: those of bdkn, and those of other libraries that are installed.
-
-All are fitted with their defaults to the same folds and predict the held-out rows. Other methods get the table with the
-usual encoders; CatBoost and NGBoost stop early, by a tenth of the rows that is held out for this. The best CRPS comes
-first.
-
-Methods: bdkn, stack, deep-ensemble, catboost, ngboost, boosting, process, ridge, mean.
-
-Example:
-
-    bdkn compare flats.csv --target price --methods bdkn,boosting,ridge --picture compared.png
-"""
-
-
 def compare(
     data: Data,
     target: Target,
     methods: Annotated[str | None, typer.Option(help="Methods: a,b,c. All that are installed if not given.")] = None,
     folds: Annotated[int, typer.Option(min=2, help="Number of folds.")] = 5,
-    features: Annotated[str | None, typer.Option(help="Input columns: a,b,c. All others if not given.")] = None,
-    drop: Annotated[str | None, typer.Option(help="Columns that are no inputs: x,y.")] = None,
-    groups: Annotated[str | None, typer.Option(help="Column of labels; same labels are held out together.")] = None,
-    time: Annotated[str | None, typer.Option(help="Column of dates or numbers; later rows are held out.")] = None,
+    features: Features = None,
+    drop: Drop = None,
+    groups: Groups = None,
+    time: Time = None,
     effort: Annotated[str, typer.Option(help="fast, balanced or best; for the methods of bdkn.")] = "balanced",
     coverage: Coverage = 0.9,
     picture: Annotated[Path | None, typer.Option(help="Picture to write: .png, .svg or .pdf.")] = None,
@@ -371,30 +334,46 @@ def compare(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare methods on a table."""
-    with errors_as_messages():
-        from bdkn.report import check_picture, write_picture
-        from bdkn.table_files import check_output
+    """Compare methods on a table: those of bdkn, and those of other libraries that are installed.
 
-        screen = Screen(json=as_json, quiet=quiet)
-        check_choice("--effort", effort, EFFORTS)
-        if picture is not None:
-            check_output(check_picture(picture), data)
-        chosen_methods(names_of(methods), 0)
-        rows = read_labelled(data, Roles(target, names_of(features), names_of(drop), groups, time), screen)
-        if len(rows) < 2 * folds:
-            raise InvalidParameterError(f"{folds} folds need at least {2 * folds} rows with a target; got {len(rows)}")
-        splits = folds_of(rows, folds, seed, ordered=time is not None)
-        found = []
-        with screen.noting_warnings():
-            for name, method in chosen_methods(names_of(methods), len(rows)).items():
-                screen.progress(f"{method.title}: fitting {len(splits)} folds")
-                found.append(compare_method(name, method, rows, splits, seed=seed, effort=effort, coverage=coverage))
-        found.sort(key=lambda one: one.mean("crps"))
-        cells = [(one.title, *(number(one.mean(metric)) for metric in TITLES)) for one in found]
-        title = f"Predictions of {target!r} for held-out rows, averages of {folds} folds"
-        screen.table(title, ("method", *TITLES.values()), cells)
-        if picture is not None:
-            write_picture(picture, draw_comparison(found, target, coverage))
-            screen.say(f"Picture: {picture}")
-        screen.finish({"methods": [one.as_dict() for one in found], "picture": picture and str(picture)})
+    All are fitted with their defaults to the same folds and predict the held-out rows. Other methods get the table with
+    the usual encoders; CatBoost and NGBoost stop early, by a tenth of the rows that is held out for this. The best CRPS
+    comes first.
+
+    Methods: bdkn, stack, deep-ensemble, catboost, ngboost, boosting, process, ridge, mean.
+
+    Example:
+
+        bdkn compare flats.csv --target price --methods bdkn,boosting,ridge --picture compared.png
+    """
+    from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
+
+    from bdkn.table_files import check_output
+
+    screen = Screen(json=as_json, quiet=quiet)
+    check_choice("--effort", effort, EFFORTS)
+    if picture is not None:
+        check_choice("the extension of a picture's name", picture.suffix, (".png", ".svg", ".pdf"))
+        check_output(picture, data)
+    chosen_methods(names_of(methods), 0)
+    rows = read_labelled(data, Roles(target, names_of(features), names_of(drop), groups, time), screen)
+    if len(rows) < 2 * folds:
+        raise InvalidParameterError(f"{folds} folds need at least {2 * folds} rows with a target; got {len(rows)}")
+    splitter = KFold(folds, shuffle=True, random_state=seed) if groups is None else GroupKFold(folds)
+    splits = list((splitter if time is None else TimeSeriesSplit(folds)).split(rows.X, groups=rows.groups))
+    found = []
+    with screen.noting_warnings():
+        for name in chosen_methods(names_of(methods), len(rows)):
+            screen.progress(f"{METHODS[name].title}: fitting {len(splits)} folds")
+            found.append(score_method(name, rows, splits, seed=seed, effort=effort, coverage=coverage))
+    found.sort(key=lambda one: one["crps"])
+    cells = [(METHODS[one["method"]].title, *(number(one[metric]) for metric in TITLES)) for one in found]
+    title = f"Predictions of {target!r} for held-out rows, averages of {folds} folds"
+    screen.table(title, ("method", *TITLES.values()), cells)
+    if picture is not None:
+        from bdkn.plots import save_figure
+
+        figure = draw_comparison(found, target, coverage)
+        save_figure(figure, picture.parent, picture.stem, [picture.suffix[1:]], dpi=100)
+        screen.say(f"Picture: {picture}")
+    screen.finish({"methods": found, "picture": picture and str(picture)})

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bdkn.cli.terminal import MOST_SEED, cell, errors_as_messages
+from bdkn.cli.terminal import MOST_SEED, Screen, cell
 from bdkn.errors import require
 
 DISTRICTS = {
@@ -50,16 +50,7 @@ def make_flats(n: int, seed: int = 0) -> Any:
             "renovated": np.where(rng.random(n) < 0.45, rng.integers(1995, 2024, n), np.nan),
         }
     )
-    frame["price"] = _prices(frame, rng)
-    frame.loc[rng.random(n) < 0.08, "heating"] = None
-    frame.loc[rng.random(n) < 0.05, "distance"] = np.nan
-    return frame
-
-
-def _prices(frame: Any, rng: Any) -> Any:
-    """Return prices: by area, district, age, floor and heating, with noise that is larger for large, old flats."""
-    import numpy as np
-
+    # Prices depend on area, district, age, floor and heating; the noise is larger for large, old flats.
     age = 2024 - frame["built"].dt.year.to_numpy()
     known = frame["renovated"].to_numpy()
     wear = np.where(np.isnan(known), age, np.minimum(age, 2024 - np.nan_to_num(known, nan=1900.0) + 15))
@@ -69,18 +60,11 @@ def _prices(frame: Any, rng: Any) -> Any:
     heating = frame["heating"].map({"gas": 0.0, "district heating": 0.02, "heat pump": 0.06, "oil": -0.05}).to_numpy()
     expected = frame["area"].to_numpy() * metre * (1 + climb + heating)
     spread = 0.05 + 0.05 * np.tanh(age / 80) + 0.02 * (frame["area"].to_numpy() > 90)
-    return np.round(expected * np.exp(spread * rng.standard_t(6, len(frame))), -2)
+    frame["price"] = np.round(expected * np.exp(spread * rng.standard_t(6, n)), -2)
+    frame.loc[rng.random(n) < 0.08, "heating"] = None
+    frame.loc[rng.random(n) < 0.05, "distance"] = np.nan
+    return frame
 
-
-HELP = """Show what bdkn does with a table of flats: fit, predict, evaluate, report.
-
-Writes a table of invented flats, then runs the commands that you would type, each printed above its output. The first
-run compiles the training code, which takes about 10 seconds.
-
-Example:
-
-    bdkn demo --out report
-"""
 
 FILES = ("flats.csv", "sold.csv", "offers.csv", "flats.bdkn", "predicted.csv", "index.html")
 """Files that the demo writes."""
@@ -96,24 +80,43 @@ def demo(
     effort: Annotated[str, typer.Option(help="fast, balanced or best.")] = "balanced",
     seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Seed of the table and of the networks.")] = 0,
 ) -> None:
-    """Show what bdkn does with a table of flats."""
-    with errors_as_messages():
-        from bdkn.report import prepare_folder
-        from bdkn.table_files import check_output
+    """Show what bdkn does with a table of flats: fit, predict, evaluate, report.
 
-        require("pyarrow", "pandas", extra="files")
-        require("matplotlib", "jinja2", extra="report")
-        folder = prepare_folder(out)
-        for name in FILES:  # before anything is computed
-            check_output(folder / name)
-        write_tables(folder, rows, seed)
-        show_table(folder / "flats.csv")
-        for comment, words in steps(folder, effort, seed):
-            typer.echo(f"\n# {comment}\n$ bdkn {shlex.join(words)}")
-            run_verb(context.find_root().command, words)
-            if words[0] == "predict":
-                show_table(folder / "predicted.csv")
-        typer.echo(f"\nOpen {folder / 'index.html'} in a browser.")
+    Writes a table of invented flats, then runs the commands that you would type, each printed above its output. The
+    first run compiles the training code, which takes about 10 seconds.
+
+    Example:
+
+        bdkn demo --out report
+    """
+    from bdkn.report import prepare_folder
+    from bdkn.table_files import check_output
+
+    require("pyarrow", "pandas", extra="files")
+    require("matplotlib", "jinja2", extra="report")
+    folder = prepare_folder(out)
+    for name in FILES:  # before anything is computed
+        check_output(folder / name)
+    write_tables(folder, rows, seed)
+    show_table(folder / "flats.csv")
+    flats, sold, offers, model = (str(folder / name) for name in ("flats.csv", "sold.csv", "offers.csv", "flats.bdkn"))
+    common = [] if effort == "balanced" else ["--effort", effort]
+    common += [] if seed == 0 else ["--seed", str(seed)]
+    steps = [
+        ("Learn to predict the price.", ["fit", flats, "--target", "price", "--out", model, *common]),
+        (
+            "What will the flats on offer cost, and which will cost more than 400 000?",
+            ["predict", model, offers, "--id", "id", "--above", "400000", "--out", str(folder / "predicted.csv")],
+        ),
+        ("Were the flats sold since then predicted well?", ["evaluate", model, sold, "--worst", "3"]),
+        ("Write the page.", ["report", model, sold, "--out", str(folder / "index.html")]),
+    ]
+    for comment, words in steps:
+        typer.echo(f"\n# {comment}\n$ bdkn {shlex.join(words)}")
+        run_verb(context.find_root().command, words)
+        if words[0] == "predict":
+            show_table(folder / "predicted.csv")
+    typer.echo(f"\nOpen {folder / 'index.html'} in a browser.")
 
 
 def write_tables(folder: Path, rows: int, seed: int) -> None:
@@ -135,22 +138,6 @@ def write_tables(folder: Path, rows: int, seed: int) -> None:
             file.write(table.set_column(table.column_names.index("built"), "built", days))
 
 
-def steps(folder: Path, effort: str, seed: int) -> list[tuple[str, list[str]]]:
-    """Return the commands of the demo, each with a comment."""
-    flats, sold, offers, model = (str(folder / name) for name in ("flats.csv", "sold.csv", "offers.csv", "flats.bdkn"))
-    common = [] if effort == "balanced" else ["--effort", effort]
-    common += [] if seed == 0 else ["--seed", str(seed)]
-    return [
-        ("Learn to predict the price.", ["fit", flats, "--target", "price", "--out", model, *common]),
-        (
-            "What will the flats on offer cost, and which will cost more than 400 000?",
-            ["predict", model, offers, "--id", "id", "--above", "400000", "--out", str(folder / "predicted.csv")],
-        ),
-        ("Were the flats sold since then predicted well?", ["evaluate", model, sold, "--worst", "3"]),
-        ("Write the page.", ["report", model, sold, "--out", str(folder / "index.html")]),
-    ]
-
-
 def run_verb(command: Any, words: list[str]) -> None:
     """Run a verb of the command in this process; exit as it does if it fails."""
     code = command.main(args=words, prog_name="bdkn", standalone_mode=False)
@@ -160,11 +147,9 @@ def run_verb(command: Any, words: list[str]) -> None:
 
 def show_table(path: Path, lines: int = 6) -> None:
     """Print the first rows of a table."""
-    from bdkn.cli.terminal import plain_console, print_table
-    from bdkn.report import Table
     from bdkn.table_files import read_table
 
     frame = read_table(path)
     rows = [tuple(map(cell, row)) for row in frame.head(lines).itertuples(index=False)]
     title = f"\n{path}, the first of {len(frame):,} rows" if len(frame) > lines else f"\n{path}"
-    print_table(plain_console(), Table(title, tuple(frame.columns), tuple(rows)))
+    Screen().table(title, tuple(frame.columns), rows)

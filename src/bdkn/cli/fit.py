@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bdkn.cli.labelled import Labelled, Roles, read_labelled
-from bdkn.cli.model_files import record_making
+from bdkn.cli.inputs import Labelled, Roles, read_labelled, record_making
 from bdkn.cli.terminal import (
     AsJson,
     Coverage,
     Data,
+    Drop,
+    Features,
+    Groups,
     Jobs,
     Quiet,
     Screen,
     Seed,
     Target,
-    errors_as_messages,
+    Time,
     names_of,
     number,
 )
@@ -85,15 +87,11 @@ class Estimate:
         if self.r2 != self.r2:
             gain = "All rows have the same target, so there is nothing to explain."
         elif self.r2 > 0.0:
-            gain = (
-                f"The squared error is {self.r2:.0%} smaller than that of predicting the mean for every row "
-                f"(R² = {self.r2:.3f})."
-            )
+            gain = f"The squared error is {self.r2:.0%} smaller than that of predicting the mean for every row"
+            gain += f" (R² = {self.r2:.3f})."
         else:
-            gain = (
-                "The inputs are of no use for these rows: predicting the mean for every row is as good "
-                f"(R² = {self.r2:.3f})."
-            )
+            gain = "The inputs are of no use for these rows: predicting the mean for every row is as good"
+            gain += f" (R² = {self.r2:.3f})."
         return [
             f"{self.how} ({self.rows:,} rows):",
             f"  Half of the predictions of {target!r} are off by less than {number(self.typical_error)}; "
@@ -104,10 +102,6 @@ class Estimate:
             f"  To compare models on the same rows; smaller is better: NLL {number(self.nll)}, "
             f"CRPS {number(self.crps)}.",
         ]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the estimate by names, for JSON."""
-        return asdict(self)
 
 
 def held_out_estimate(model: Any, level: float) -> Estimate | None:
@@ -202,31 +196,15 @@ class Training:
         return rows[order[few:]], rows[order[:few]]
 
 
-HELP = """Learn to predict a column of a table, and write the model to a file.
-
-Columns may hold numbers, true/false, dates and text, with missing values. The fit ends with an estimate of the errors
-of predictions for new rows, from held-out rows.
-
-Example:
-
-    bdkn fit flats.csv --target price --drop id --out flats.bdkn
-"""
-
-
 def fit(
     data: Data,
     target: Target,
     out: Annotated[Path, typer.Option(help="Model file to write.", show_default=False)],
     method: Annotated[str, typer.Option(help="bdkn, stack or deep-ensemble.")] = "bdkn",
-    features: Annotated[str | None, typer.Option(help="Input columns: a,b,c. All others if not given.")] = None,
-    drop: Annotated[str | None, typer.Option(help="Columns that are no inputs: x,y.")] = None,
-    groups: Annotated[
-        str | None,
-        typer.Option(help="Column of labels; rows with the same label, as of one patient, are held out together."),
-    ] = None,
-    time: Annotated[
-        str | None, typer.Option(help="Column of dates or numbers; later rows are predicted from earlier ones.")
-    ] = None,
+    features: Features = None,
+    drop: Drop = None,
+    groups: Groups = None,
+    time: Time = None,
     weights: Annotated[str | None, typer.Option(help="Column with the number of times each row counts.")] = None,
     effort: Annotated[str, typer.Option(help="fast, balanced or best.")] = "balanced",
     coverage: Coverage = 0.9,
@@ -238,27 +216,34 @@ def fit(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Learn to predict a column of a table, and write the model to a file."""
-    with errors_as_messages():
-        from bdkn.table_files import check_output, format_of
+    """Learn to predict a column of a table, and write the model to a file.
 
-        screen = Screen(json=as_json, quiet=quiet)
-        verbose = int(not quiet and sys.stderr.isatty())
-        training = Training(method, effort, coverage, seed, time_limit, lower, upper, jobs, time is not None, verbose)
-        if time is not None and groups is not None:
-            raise InvalidParameterError("--time and --groups cannot both divide the rows; give one of them")
-        check_output(out, data)
-        format_of(data)
-        roles = Roles(target, names_of(features), names_of(drop), groups, time, weights)
-        rows = read_labelled(data, roles, screen)
-        screen.progress(f"Fitting {method} to {len(rows):,} rows and {rows.X.shape[1]} columns of {data}")
-        with screen.noting_warnings():
-            model, estimate = training.fit(rows)
-        for row in model.columns_.rows:
-            if row["kind"] in ("constant", "identifier", "copy", "empty"):
-                screen.note(f"column {row['name']!r} is not used: {row['why']}")
-        record_making(model, data=data.name, target=target, rows=len(rows), estimate=estimate.as_dict())
-        model.save(out)
-        screen.say(*estimate.sentences(target), f"Model: {out}")
-        inputs = list(rows.X.columns)
-        screen.finish({"model": str(out), "target": target, "inputs": inputs, "estimate": estimate.as_dict()})
+    Columns may hold numbers, true/false, dates and text, with missing values. The fit ends with an estimate of the
+    errors of predictions for new rows, from held-out rows.
+
+    Example:
+
+        bdkn fit flats.csv --target price --drop id --out flats.bdkn
+    """
+    from bdkn.table_files import check_output, format_of
+
+    screen = Screen(json=as_json, quiet=quiet)
+    verbose = int(not quiet and sys.stderr.isatty())
+    training = Training(method, effort, coverage, seed, time_limit, lower, upper, jobs, time is not None, verbose)
+    if time is not None and groups is not None:
+        raise InvalidParameterError("--time and --groups cannot both divide the rows; give one of them")
+    check_output(out, data)
+    format_of(data)
+    roles = Roles(target, names_of(features), names_of(drop), groups, time, weights)
+    rows = read_labelled(data, roles, screen)
+    screen.progress(f"Fitting {method} to {len(rows):,} rows and {rows.X.shape[1]} columns of {data}")
+    with screen.noting_warnings():
+        model, estimate = training.fit(rows)
+    for row in model.columns_.rows:
+        if row["kind"] in ("constant", "identifier", "copy", "empty"):
+            screen.note(f"column {row['name']!r} is not used: {row['why']}")
+    record_making(model, data=data.name, target=target, rows=len(rows), estimate=asdict(estimate))
+    model.save(out)
+    screen.say(*estimate.sentences(target), f"Model: {out}")
+    inputs = list(rows.X.columns)
+    screen.finish({"model": str(out), "target": target, "inputs": inputs, "estimate": asdict(estimate)})

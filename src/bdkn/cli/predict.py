@@ -14,8 +14,8 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from bdkn.cli.model_files import load_model, used_names
-from bdkn.cli.terminal import AsJson, Coverage, Density, Jobs, Model, Quiet, Screen, errors_as_messages, names_of
+from bdkn.cli.inputs import load_model, used_names
+from bdkn.cli.terminal import AsJson, Coverage, Density, Jobs, Model, Quiet, Screen, names_of
 from bdkn.errors import InvalidParameterError, OutsideDataWarning, check_number
 from bdkn.lazy import lazy
 
@@ -146,18 +146,6 @@ def in_order(work: Callable[[Part], Result], parts: Iterable[Part], workers: int
             yield waiting.popleft().result()
 
 
-HELP = """Predict the rows of a table.
-
-Writes one line per row, in the order of the table: mean, standard deviation and interval; on request quantiles and the
-probability to exceed a threshold; and whether the row lies inside the training data ("inside", "gap", "outside"), with
-the column that is responsible. Files are read and written by their ending; "-" is standard input or output, as CSV.
-
-Example:
-
-    bdkn predict flats.bdkn new.csv --id id --above 500000 --out predicted.csv
-"""
-
-
 def predict(
     model: Model,
     data: Annotated[str, typer.Argument(help="Table to predict, or - for CSV on standard input.", show_default=False)],
@@ -178,58 +166,67 @@ def predict(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Predict the rows of a table."""
-    with errors_as_messages():
-        from bdkn.analysis.inspection import n_prototypes
-        from bdkn.table_files import STREAM, check_output, format_of, open_blocks, writing
-        from bdkn.threads import one_blas_thread
+    """Predict the rows of a table.
 
-        if as_json and out == STREAM:
-            raise InvalidParameterError("--json prints a summary on standard output; name a file for the table: --out")
-        screen = Screen(json=as_json, quiet=quiet)
-        format_of(out)
-        if out != STREAM:
-            check_output(out, *(() if data == STREAM else (data,)), model)
-        fitted = load_model(model, density)
-        predictor = Predictor(
-            fitted,
-            copied=tuple(dict.fromkeys([*names_of(id), *names_of(keep)])),
-            coverage=coverage,
-            quantiles=_numbers("--quantiles", quantiles),
-            above=_numbers("--above", above),
-            support=support and n_prototypes(fitted) > 0,
+    Writes one line per row, in the order of the table: mean, standard deviation and interval; on request quantiles and
+    the probability to exceed a threshold; and whether the row lies inside the training data ("inside", "gap",
+    "outside"), with the column that is responsible. Files are read and written by their ending; "-" is standard input
+    or output, as CSV.
+
+    Example:
+
+        bdkn predict flats.bdkn new.csv --id id --above 500000 --out predicted.csv
+    """
+    from bdkn.analysis.inspection import n_prototypes
+    from bdkn.table_files import STREAM, check_output, format_of, open_blocks, writing
+    from bdkn.threads import one_blas_thread
+
+    if as_json and out == STREAM:
+        raise InvalidParameterError("--json prints a summary on standard output; name a file for the table: --out")
+    screen = Screen(json=as_json, quiet=quiet)
+    format_of(out)
+    if out != STREAM:
+        check_output(out, *(() if data == STREAM else (data,)), model)
+    fitted = load_model(model, density)
+    predictor = Predictor(
+        fitted,
+        copied=tuple(dict.fromkeys([*names_of(id), *names_of(keep)])),
+        coverage=coverage,
+        quantiles=_numbers("--quantiles", quantiles),
+        above=_numbers("--above", above),
+        support=support and n_prototypes(fitted) > 0,
+    )
+    # Copied columns are read as they stand. More than two threads per core would only need memory.
+    kinds = {**predictor.input_kinds, **dict.fromkeys(predictor.copied, "text")}
+    cores = os.cpu_count() or 1
+    workers = min(jobs, 2 * cores) if jobs > 0 else cores
+    n_rows, status = 0, Counter[str]()
+    with screen.noting_warnings(), warnings.catch_warnings(), one_blas_thread():
+        warnings.simplefilter("ignore", OutsideDataWarning)
+        blocks = open_blocks(data, kinds, screen.note)
+        with writing(out, formulas=formulas) as file:
+            for table in in_order(predictor.predict, blocks, workers):
+                n_rows += table.num_rows
+                if predictor.support:
+                    for found in table["support"].value_counts().to_pylist():
+                        status[found["values"]] += found["counts"]
+                file.write(table)
+            if not n_rows:
+                raise InvalidParameterError(f"the table must have at least one row to predict; {data} has none")
+    far = status["gap"] + status["outside"]
+    if far:
+        screen.note(
+            f"{far:,} of {n_rows:,} rows of {Path(data).name} are unlike the training rows ({status['outside']:,} "
+            "beyond the range of a column): their predictions are extrapolations, with wide intervals"
         )
-        # Copied columns are read as they stand. More than two threads per core would only need memory.
-        kinds = {**predictor.input_kinds, **dict.fromkeys(predictor.copied, "text")}
-        cores = os.cpu_count() or 1
-        workers = min(jobs, 2 * cores) if jobs > 0 else cores
-        n_rows, status = 0, Counter[str]()
-        with screen.noting_warnings(), warnings.catch_warnings(), one_blas_thread():
-            warnings.simplefilter("ignore", OutsideDataWarning)
-            blocks = open_blocks(data, kinds, screen.note)
-            with writing(out, formulas=formulas) as file:
-                for table in in_order(predictor.predict, blocks, workers):
-                    n_rows += table.num_rows
-                    if predictor.support:
-                        for found in table["support"].value_counts().to_pylist():
-                            status[found["values"]] += found["counts"]
-                    file.write(table)
-                if not n_rows:
-                    raise InvalidParameterError(f"the table must have at least one row to predict; {data} has none")
-        far = status["gap"] + status["outside"]
-        if far:
-            screen.note(
-                f"{far:,} of {n_rows:,} rows of {Path(data).name} are unlike the training rows ({status['outside']:,} "
-                "beyond the range of a column): their predictions are extrapolations, with wide intervals"
-            )
-        if file.marked:
-            screen.note(
-                f"{file.marked:,} copied texts would be computed by a spreadsheet, as they begin with =, +, - or @; "
-                "they have a ' in front of them now. --formulas copies them as they stand"
-            )
-        written = "" if out == STREAM else f": {out}"
-        screen.progress(f"{n_rows:,} row{'s' if n_rows != 1 else ''} predicted{written}")
-        screen.finish({"rows": n_rows, "support": status, "out": out})
+    if file.marked:
+        screen.note(
+            f"{file.marked:,} copied texts would be computed by a spreadsheet, as they begin with =, +, - or @; "
+            "they have a ' in front of them now. --formulas copies them as they stand"
+        )
+    written = "" if out == STREAM else f": {out}"
+    screen.progress(f"{n_rows:,} row{'s' if n_rows != 1 else ''} predicted{written}")
+    screen.finish({"rows": n_rows, "support": status, "out": out})
 
 
 def _numbers(option: str, text: str | None) -> tuple[float, ...]:

@@ -7,19 +7,9 @@ from typing import Annotated
 
 import typer
 
-from bdkn.cli.labelled import labelled_for
-from bdkn.cli.model_files import load_model, target_of
-from bdkn.cli.terminal import AsJson, Data, KnownTarget, Model, Quiet, Screen, errors_as_messages
+from bdkn.cli.inputs import labelled_for, load_model
+from bdkn.cli.terminal import AsJson, Data, KnownTarget, Model, Quiet, Screen
 from bdkn.errors import check_choice, require
-
-HELP = """Write one HTML page about a model: its errors, its calibration, what drives it, and where it is not certain.
-
-The page needs no network and no other file. The rows should be new to the model.
-
-Example:
-
-    bdkn report flats.bdkn sold.csv --target price --out flats.html
-"""
 
 
 def report(
@@ -31,20 +21,25 @@ def report(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write one HTML page about a model."""
-    with errors_as_messages():
-        require("matplotlib", "jinja2", extra="report")
-        from bdkn.report import write_page
-        from bdkn.table_files import check_output
+    """Write one HTML page about a model: its errors, its calibration, what drives it, and where it is not certain.
 
-        screen = Screen(json=as_json, quiet=quiet)
-        check_choice("the ending of --out", out.suffix.lower(), (".html", ".htm"))
-        check_output(out, model, data)
-        fitted = load_model(model)
-        name = target_of(fitted, target)
-        rows = labelled_for(fitted, data, name, screen)
-        screen.progress(f"Writing the page about {len(rows):,} rows of {data}")
-        with screen.noting_warnings():
-            write_page(fitted, rows.X, rows.y, out, title=title, target_name=name)
-        screen.say(f"Page: {out}")
-        screen.finish({"page": str(out), "rows": len(rows)})
+    The page needs no network and no other file. The rows should be new to the model.
+
+    Example:
+
+        bdkn report flats.bdkn sold.csv --target price --out flats.html
+    """
+    require("matplotlib", "jinja2", extra="report")
+    from bdkn.report import write_page
+    from bdkn.table_files import check_output
+
+    screen = Screen(json=as_json, quiet=quiet)
+    check_choice("the ending of --out", out.suffix.lower(), (".html", ".htm"))
+    check_output(out, model, data)
+    fitted = load_model(model)
+    name, rows = labelled_for(fitted, data, target, screen)
+    screen.progress(f"Writing the page about {len(rows):,} rows of {data}")
+    with screen.noting_warnings():
+        write_page(fitted, rows.X, rows.y, out, title=title, target_name=name)
+    screen.say(f"Page: {out}")
+    screen.finish({"page": str(out), "rows": len(rows)})

@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,8 +27,6 @@ from bdkn.errors import BDKNError
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from bdkn.report import Table
 
 
 def number(value: float, *, sign: bool = False) -> str:
@@ -55,6 +53,15 @@ Model = Annotated[Path, typer.Argument(help="Model file that `bdkn fit` wrote.",
 Target = Annotated[str, typer.Option(help="Column to predict; it must hold numbers.", show_default=False)]
 KnownTarget = Annotated[
     str | None, typer.Option(help="Column with the true values; the one that the model was fitted to if not given.")
+]
+Features = Annotated[str | None, typer.Option(help="Input columns: a,b,c. All others if not given.")]
+Drop = Annotated[str | None, typer.Option(help="Columns that are no inputs: x,y.")]
+Groups = Annotated[
+    str | None,
+    typer.Option(help="Column of labels; rows with the same label, as of one patient, are held out together."),
+]
+Time = Annotated[
+    str | None, typer.Option(help="Column of dates or numbers; later rows are predicted from earlier ones.")
 ]
 Coverage = Annotated[float, typer.Option(min=0.01, max=0.999, help="Probability of each interval.")]
 MOST_SEED = 2**32 - 1
@@ -178,11 +185,12 @@ class Screen:
 
     def table(self, title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]], *, texts: bool = False) -> None:
         """Print a table of the result, unless the result is JSON; ``texts`` if its cells are not numbers."""
-        if self.json:
-            return
-        from bdkn.report import Table
+        if not self.json:
+            from rich.console import Console
 
-        print_table(plain_console(), Table(title, columns, tuple(rows)), texts=texts)
+            # As wide as the terminal, or 140 columns wide without one.
+            console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 140)
+            print_table(console, title, columns, rows, texts=texts)
 
     def finish(self, result: Mapping[str, Any]) -> None:
         """Print the result with the notes if the result is JSON."""
@@ -205,15 +213,14 @@ class Screen:
                     self.note(str(warning.message))
 
 
-def plain_console() -> Console:
-    """Return a console for tables on standard output, as wide as the terminal, or 140 columns wide without one."""
-    from rich.console import Console
-
-    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 140)
-
-
 def print_table(
-    console: Console, table: Table, *, texts: bool = False, style: Callable[[int, int], str] = lambda row, column: ""
+    console: Console,
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    texts: bool = False,
+    style: Callable[[int, int], str] = lambda row, column: "",
 ) -> None:
     """Print a table, names aligned left and numbers aligned right; ``texts`` if all columns are texts.
 
@@ -223,11 +230,11 @@ def print_table(
     from rich.table import Table as Grid
     from rich.text import Text
 
-    title = Text(printable(table.title), style="bold")
-    grid = Grid(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for place, column in enumerate(table.columns):
+    heading = Text(printable(title), style="bold")
+    grid = Grid(title=heading, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for place, column in enumerate(columns):
         grid.add_column(Text(printable(column)), justify="right" if place and not texts else "left")
-    for i, row in enumerate(table.rows):
+    for i, row in enumerate(rows):
         grid.add_row(*(Text(printable(cell), style=style(i, j)) for j, cell in enumerate(row)))
     console.print(grid)
 

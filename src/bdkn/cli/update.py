@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from bdkn.cli.fit import Estimate
-from bdkn.cli.labelled import labelled_for
-from bdkn.cli.model_files import load_model, making, record_making, target_of
-from bdkn.cli.terminal import AsJson, Coverage, Data, KnownTarget, Model, Quiet, Screen, errors_as_messages, number
+from bdkn.cli.inputs import labelled_for, load_model, making, record_making
+from bdkn.cli.terminal import AsJson, Coverage, Data, KnownTarget, Model, Quiet, Screen, number
 from bdkn.errors import InvalidParameterError
-
-HELP = """Update a model with new rows whose targets are known, and write the updated model.
-
-The members stay as they are; their weights and the noise are learned from all rows, exactly as if these had been known
-at once. The new rows are used to judge the model before it learns from them.
-
-Example:
-
-    bdkn update flats.bdkn sold.csv --target price --out flats2.bdkn
-"""
 
 
 def update(
@@ -38,37 +28,42 @@ def update(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Update a model with new rows whose targets are known."""
-    with errors_as_messages():
-        from bdkn.table_files import check_output
+    """Update a model with new rows whose targets are known, and write the updated model.
 
-        screen = Screen(json=as_json, quiet=quiet)
-        check_output(out, data)
-        with changing(model, out, screen):
-            fitted = load_model(model)
-            if not hasattr(fitted, "partial_fit"):
-                raise InvalidParameterError(
-                    f"bdkn update needs a model that can absorb rows; a {type(fitted).__name__} cannot: make one by "
-                    "`bdkn fit --method bdkn`, or fit again to all rows"
-                )
-            name = target_of(fitted, target)
-            rows = labelled_for(fitted, data, name, screen)
-            with screen.noting_warnings():
-                dist = fitted.predict_dist(rows.X)
-                before = Estimate.of(rows.y, dist, coverage, "The new rows, before the model learned from them")
-                former = state_of(fitted)
-                fitted.partial_fit(rows.X, rows.y, forgetting=forgetting)
-            new = state_of(fitted)
-            made = making(fitted)
-            absorbed = [*made.get("absorbed", []), f"{len(rows)} rows of {data.name}"]
-            record_making(fitted, **{**made, "absorbed": absorbed})
-            fitted.save(out)
-        screen.say(*before.sentences(name), "")
-        changes = {key: (former[key], new[key]) for key in former}
-        cells = [(key, *map(number, numbers)) for key, numbers in changes.items()]
-        screen.table("What changed", ("", "before", "after"), cells)
-        screen.say(f"Model: {out}")
-        screen.finish({"model": str(out), "rows": len(rows), "before": before.as_dict(), "changes": changes})
+    The members stay as they are; their weights and the noise are learned from all rows, exactly as if these had been
+    known at once. The new rows are used to judge the model before it learns from them.
+
+    Example:
+
+        bdkn update flats.bdkn sold.csv --target price --out flats2.bdkn
+    """
+    from bdkn.table_files import check_output
+
+    screen = Screen(json=as_json, quiet=quiet)
+    check_output(out, data)
+    with changing(model, out, screen):
+        fitted = load_model(model)
+        if not hasattr(fitted, "partial_fit"):
+            raise InvalidParameterError(
+                f"bdkn update needs a model that can absorb rows; a {type(fitted).__name__} cannot: make one by "
+                "`bdkn fit --method bdkn`, or fit again to all rows"
+            )
+        name, rows = labelled_for(fitted, data, target, screen)
+        with screen.noting_warnings():
+            dist = fitted.predict_dist(rows.X)
+            before = Estimate.of(rows.y, dist, coverage, "The new rows, before the model learned from them")
+            former = state_of(fitted)
+            fitted.partial_fit(rows.X, rows.y, forgetting=forgetting)
+        made, new = making(fitted), state_of(fitted)
+        absorbed = [*made.get("absorbed", []), f"{len(rows)} rows of {data.name}"]
+        record_making(fitted, **{**made, "absorbed": absorbed})
+        fitted.save(out)
+    screen.say(*before.sentences(name), "")
+    changes = {key: (former[key], new[key]) for key in former}
+    cells = [(key, *map(number, numbers)) for key, numbers in changes.items()]
+    screen.table("What changed", ("", "before", "after"), cells)
+    screen.say(f"Model: {out}")
+    screen.finish({"model": str(out), "rows": len(rows), "before": asdict(before), "changes": changes})
 
 
 def changing(model: Path, out: Path, screen: Screen) -> AbstractContextManager[None]:

@@ -7,6 +7,7 @@ import hashlib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -14,10 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
 from sklearn.model_selection._split import GroupsConsumerMixin
 
-from bdkn.data.repeated_rows import find_repeated_rows
-from bdkn.data.rows import Rows, RowSelection, RowsWithout, missing_labels
+from bdkn.data.rows import Rows, RowSelection, RowsWithout
 from bdkn.data.sample import MemberFolds, Numbers, fold_of, group_numbers
-from bdkn.errors import InvalidParameterError, RepeatedRowsWarning, check_choice, check_number, shown, warn_user
+from bdkn.errors import InvalidParameterError, check_number, shown
 from bdkn.storage.fields import Entropy, Number, integers, must, sizes, stored
 from bdkn.typing import IndexArray
 
@@ -52,13 +52,21 @@ class Folds:
     def cross(cls, n: int, folds: int, generator: np.random.Generator, sets: IndexArray | None = None) -> Self:
         """Return random folds of nearly equal size, each row in one of them; not more folds than rows.
 
-        Rows with the same number in ``sets`` are in the same fold.
+        Rows with the same number in ``sets`` are in the same fold: sets are dealt out from the largest to the smallest,
+        forwards and backwards.
         """
         _check_rows(n)
-        if sets is not None:
-            fold_of = _deal_sets(sets, folds, generator)
-            return cls(n, tuple(np.flatnonzero(fold_of == k) for k in range(fold_of.max() + 1)))
-        return cls(n, tuple(_sorted(part, n) for part in np.array_split(generator.permutation(n), min(folds, n))))
+        if sets is None:
+            return cls(n, tuple(_sorted(part, n) for part in np.array_split(generator.permutation(n), min(folds, n))))
+        sizes = np.bincount(sets)
+        order = generator.permutation(len(sizes))
+        order = order[np.argsort(-sizes[order], kind="stable")]
+        count = min(folds, len(sizes))
+        turn, place = np.divmod(np.arange(len(sizes)), count)
+        fold = np.empty(len(sizes), dtype=np.intp)
+        fold[order] = np.where(turn % 2, count - 1 - place, place)
+        fold_of = fold[sets]
+        return cls(n, tuple(np.flatnonzero(fold_of == k) for k in range(fold_of.max() + 1)))
 
     @classmethod
     def single(cls, n: int, fraction: float, generator: np.random.Generator, sets: IndexArray | None = None) -> Self:
@@ -67,24 +75,41 @@ class Folds:
         Rows with the same number in ``sets`` are held out together.
         """
         _check_rows(n)
-        if sets is not None:
-            return cls(n, (_draw_sets(sets, fraction, generator),))
-        held = min(max(1, round(n * fraction)), n - 1)
-        return cls(n, (_sorted(generator.permutation(n)[:held], n),))
+        if sets is None:
+            held = min(max(1, round(n * fraction)), n - 1)
+            return cls(n, (_sorted(generator.permutation(n)[:held], n),))
+        sizes = np.bincount(sets)
+        order = generator.permutation(len(sizes))
+        before = np.cumsum(sizes[order]) - sizes[order] / 2
+        held = min(max(1, int((before < fraction * n).sum())), len(sizes) - 1)
+        return cls(n, (np.flatnonzero(np.isin(sets, order[:held])),))
 
     @classmethod
     def of(cls, n: int, splits: Iterable[object]) -> Self:
         """Return the folds of a cross-validation, given as pairs of training rows and held-out rows."""
-        pairs = [_row_numbers(n, split) for split in splits]
-        if not any(len(part) for _, part in pairs):
+        kept, left_out = [], []
+        for split in splits:
+            parts = [np.asarray(part) for part in split] if isinstance(split, tuple | list) else []
+            parts = [part if part.size else np.arange(0) for part in parts]
+            if len(parts) != 2 or not all(part.ndim == 1 and part.dtype.kind in "iu" for part in parts):
+                raise InvalidParameterError(
+                    "cv must be a number, a splitter, or pairs of lists of row numbers: those to train on and those to "
+                    "leave out; got something else in place of a pair"
+                )
+            if not all(0 <= row < n for part in parts for row in (part.min(initial=0), part.max(initial=0))):
+                raise InvalidParameterError(
+                    f"cv must give row numbers from 0 to {n - 1}; got others: split the rows of X"
+                )
+            kept.append(parts[0].astype(np.intp))
+            left_out.append(np.sort(parts[1].astype(np.intp)))
+        if not any(map(len, left_out)):
             raise InvalidParameterError("cv must leave out rows, on which members are compared; it leaves out none")
-        kept, left_out = zip(*pairs, strict=True)
         if np.bincount(np.concatenate(left_out)).max() > 1:
             raise InvalidParameterError(
                 "cv must leave no row out twice, as every row is predicted once; its parts overlap: try KFold in place "
                 "of repeated or random splits"
             )
-        return cls(n, left_out, kept)
+        return cls(n, tuple(left_out), tuple(kept))
 
     @classmethod
     def everything(cls, n: int) -> Self:
@@ -109,13 +134,6 @@ class Folds:
         """The numbers of the rows that are held out once, sorted."""
         return _sorted(np.concatenate(self.left_out), self.n)
 
-    def fold_of_rows(self) -> IndexArray:
-        """Return the number of the fold that holds out each row, and -1 for rows that no fold does."""
-        fold_of = np.full(self.n, -1)
-        for fold, left_out in enumerate(self.left_out):
-            fold_of[left_out] = fold
-        return fold_of
-
     @property
     def trains_on_few(self) -> bool:
         """Whether some fold trains on fewer than half of the rows, as when only the past is used."""
@@ -127,16 +145,10 @@ class Folds:
     def __iter__(self) -> Iterator[tuple[IndexArray, IndexArray]]:
         """Yield the training rows and the held-out rows of each fold."""
         for fold, left_out in enumerate(self.left_out):
-            yield self.trained_on(fold), left_out
-
-    def trained_on(self, fold: int) -> IndexArray:
-        """Return the rows to train on in a fold; computed on each call, as those of all folds need much memory."""
-        if self.kept is not None:
-            return self.kept[fold]
-        return np.asarray(RowsWithout(self.n, self.left_out[fold]))
+            yield np.asarray(self.selection(fold)), left_out
 
     def selection(self, fold: int) -> RowSelection:
-        """Return the rows to train on in a fold, as a training job receives them."""
+        """Return the rows to train on in a fold; the arrays of all folds need much memory."""
         return RowsWithout(self.n, self.left_out[fold]) if self.kept is None else self.kept[fold]
 
 
@@ -177,41 +189,6 @@ class OwnFolds:
         return np.arange(self.n)
 
 
-def _row_numbers(n: int, split: object) -> tuple[IndexArray, IndexArray]:
-    """Return the training rows and the sorted held-out rows of a split; raise if it is not such a pair."""
-    parts = [np.asarray(part) for part in split] if isinstance(split, tuple | list) else []
-    parts = [part if part.size else np.arange(0) for part in parts]
-    if len(parts) != 2 or not all(part.ndim == 1 and part.dtype.kind in "iu" for part in parts):
-        raise InvalidParameterError(
-            "cv must be a number, a splitter, or pairs of lists of row numbers: those to train on and those to leave "
-            "out; got something else in place of a pair"
-        )
-    if not all(0 <= row < n for part in parts for row in (part.min(initial=0), part.max(initial=0))):
-        raise InvalidParameterError(f"cv must give row numbers from 0 to {n - 1}; got others: split the rows of X")
-    return parts[0].astype(np.intp), np.sort(parts[1].astype(np.intp))
-
-
-def _deal_sets(sets: IndexArray, folds: int, generator: np.random.Generator) -> IndexArray:
-    """Return the fold of each row; sets are dealt out from the largest to the smallest, forwards and backwards."""
-    sizes = np.bincount(sets)
-    order = generator.permutation(len(sizes))
-    order = order[np.argsort(-sizes[order], kind="stable")]
-    count = min(folds, len(sizes))
-    turn, place = np.divmod(np.arange(len(sizes)), count)
-    fold = np.empty(len(sizes), dtype=np.intp)
-    fold[order] = np.where(turn % 2, count - 1 - place, place)
-    return np.asarray(fold[sets])
-
-
-def _draw_sets(sets: IndexArray, fraction: float, generator: np.random.Generator) -> IndexArray:
-    """Return the rows of random sets that hold about a fraction of the rows: at least one set, and not all."""
-    sizes = np.bincount(sets)
-    order = generator.permutation(len(sizes))
-    before = np.cumsum(sizes[order]) - sizes[order] / 2
-    held = min(max(1, int((before < fraction * len(sets)).sum())), len(sizes) - 1)
-    return np.flatnonzero(np.isin(sets, order[:held]))
-
-
 def name_key(name: str) -> tuple[int]:
     """Return a spawn key for the random numbers of a member, which differs between names."""
     return (zlib.crc32(name.encode()),)
@@ -249,31 +226,13 @@ class Splitting:
     sets: IndexArray | None = None
     groups: NDArray[Any] | None = None
 
-    @classmethod
-    def of(cls, rows: Rows, groups: ArrayLike | None = None, cv: Any = None, *, warn: bool = True) -> Splitting:
-        """Return the splitting of a table: by ``groups`` or, without them, by rows that repeat others.
-
-        Rows that are counted zero times are not used, and rows that repeat another are used once, unless the user
-        specifies which rows belong together: by groups, or by row numbers as ``cv``.
-        """
-        plain = cls.plain(rows)
-        if groups is None:
-            return plain if _is_row_numbers(cv) else plain._without_copies(warn)
-        labels = _labels(groups, len(rows))
-        return cls(rows, plain.used, np.unique(labels[plain.used], return_inverse=True)[1], labels)
-
-    @classmethod
-    def plain(cls, rows: Rows) -> Splitting:
-        """Return the splitting that uses every row that is counted, each as a set of its own."""
-        return cls(rows, np.arange(len(rows)) if rows.counts is None else np.flatnonzero(rows.counts))
-
-    def by_cv(self, cv: Any) -> Splitting:
+    def by_cv(self, cv: Any) -> Self:
         """Return the splitting ``by_folds`` of ``cv``, this one for a number of folds or a splitter lacking groups."""
         if self.groups is not None or cv is None or is_fold_count(cv) or isinstance(cv, GroupsConsumerMixin):
             return self
         return self.by_folds(self.cross(cv, np.random.default_rng(0)), cv)
 
-    def by_folds(self, folds: Folds | OwnFolds, cv: Any) -> Splitting:
+    def by_folds(self, folds: Folds | OwnFolds, cv: Any) -> Self:
         """Return the splitting whose sets are ``folds``, if ``cv`` chose them and no groups are given.
 
         A fold may hold whole groups, places or periods, which only ``cv`` defines. If the forest of a density or target
@@ -284,17 +243,10 @@ class Splitting:
         """
         if self.groups is not None or isinstance(folds, OwnFolds) or folds.kept is None or _shuffles_rows(cv):
             return self
-        return replace(self, sets=np.unique(folds.fold_of_rows(), return_inverse=True)[1])
-
-    def sets_of(self, numbers: IndexArray) -> IndexArray | None:
-        """Return the numbers of the sets of some of the rows that are used."""
-        return None if self.sets is None else self.sets[numbers]
-
-    def used_rows(self) -> Rows:
-        """Return the rows that are used, of a table of any kind."""
-        if len(self.used) == len(self.rows):
-            return self.rows
-        return self.rows[self.used]
+        fold_of = np.full(folds.n, -1)
+        for fold, left_out in enumerate(folds.left_out):
+            fold_of[left_out] = fold
+        return replace(self, sets=np.unique(fold_of, return_inverse=True)[1])
 
     def split(self, cv: Any, given: Mapping[str, Any] | None = None) -> Folds:
         """Return the folds of the used rows by a splitter, which receives what is ``given``, or by row numbers."""
@@ -307,6 +259,21 @@ class Splitting:
             splits = cv.split(self.rows.X, self.rows.y, **groups)
         return Folds.of(len(self.rows), splits).only(self.used)
 
+    def digest(self, cv: Any = None) -> str:
+        """Return a hash of the groups and of ``cv``; empty without groups if ``cv`` is None or a number."""
+        if self.groups is None and (cv is None or is_fold_count(cv)):
+            return ""
+        seen = hashlib.sha256()
+        if self.groups is not None:
+            seen.update(np.unique(self.groups, return_inverse=True)[1].astype(np.int64).tobytes())
+        if isinstance(cv, Iterable) and not isinstance(cv, str):
+            for split in cv:
+                parts = split if isinstance(split, Iterable) else [split]  # others are refused later
+                seen.update(repr([np.asarray(part).tolist() for part in parts]).encode())
+        else:
+            seen.update(repr(cv).encode())
+        return seen.hexdigest()
+
     def cross(self, cv: Any, generator: np.random.Generator) -> Folds:
         """Return folds: ``cv`` random ones, or those of a splitter, at random if its ``random_state`` is None."""
         if is_fold_count(cv):
@@ -315,37 +282,6 @@ class Splitting:
             cv = copy.copy(cv)
             cv.random_state = int(generator.integers(2**31))
         return self.split(cv)
-
-    def digest(self, cv: Any = None) -> str:
-        """Return a hash of the groups and of ``cv``; empty without groups if ``cv`` is None or a number."""
-        if self.groups is None and (cv is None or is_fold_count(cv)):
-            return ""
-        seen = hashlib.sha256()
-        if self.groups is not None:
-            seen.update(np.unique(self.groups, return_inverse=True)[1].astype(np.int64).tobytes())
-        if _is_row_numbers(cv):
-            for split in cv:
-                parts = split if isinstance(split, Iterable) else [split]  # others are refused later
-                seen.update(repr([np.asarray(part).tolist() for part in parts]).encode())
-        else:
-            seen.update(repr(cv).encode())
-        return seen.hexdigest()
-
-    def _without_copies(self, warn: bool) -> Splitting:
-        """Return the splitting that uses one row of each set of copies."""
-        rows = self.used_rows()
-        found = find_repeated_rows(rows.X, rows.y)
-        if found is None:
-            return self
-        if warn and found.copies.any():
-            warn_user(
-                f"{found.copies.sum()} of {len(rows)} rows repeat another row, inputs and target, and count once; "
-                "if they are observations of their own, pass groups=np.arange(len(y)); if rows belong together in "
-                "another way, pass their groups",
-                RepeatedRowsWarning,
-            )
-        sets = None if found.sets is None else found.sets[~found.copies]
-        return replace(self, used=self.used[~found.copies], sets=sets)
 
 
 def is_fold_count(cv: Any) -> bool:
@@ -360,60 +296,12 @@ def _shuffles_rows(cv: Any) -> bool:
     return isinstance(cv, ShuffleSplit | ShuffledRows)
 
 
-def _is_row_numbers(cv: Any) -> bool:
-    return isinstance(cv, Iterable) and not isinstance(cv, str)
-
-
-def check_design(design: str, cv: Any) -> None:
-    """Raise unless ``cv`` is a value that the design allows."""
-    check_choice("design", design, DESIGNS)
-    if design == "hold-out" and cv is not None:
-        check_number("cv, the fraction of the rows that design='hold-out' holds out,", cv, low=0, high=0.9, strict=True)
-    elif design == "cross-fit":
-        check_cv(cv)
-
-
-def check_cv(cv: Any) -> None:
-    """Raise unless ``cv`` is None, a number of folds, a splitter, or pairs of row numbers."""
-    if isinstance(cv, str | bytes) or (isinstance(cv, np.ndarray) and cv.ndim == 0):
-        raise InvalidParameterError(
-            f"cv must be a number, a splitter or pairs of lists of row numbers; got {shown(cv)}"
-        )
-    if is_fold_count(cv):
-        check_number("cv", cv, low=2, whole=True)
-
-
-def _labels(groups: ArrayLike, n: int) -> NDArray[Any]:
-    """Return the checked labels of n rows."""
-    try:
-        labels = np.asarray(groups)
-    except ValueError as error:
-        raise InvalidParameterError(f"groups must hold one label per row; got {shown(groups)}") from error
-    if labels.shape != (n,):
-        got = (
-            f"{shown(groups)}: if this is a column, X[{groups!r}]"
-            if isinstance(groups, str)
-            else f"shape {labels.shape}"
-        )
-        raise InvalidParameterError(f"groups must hold one label per row, shape ({n},); got {got}")
-    if (isinstance(groups, np.ma.MaskedArray) and np.ma.getmaskarray(groups).any()) or missing_labels(labels).any():
-        raise InvalidParameterError(
-            "groups must hold a label for every row; got nan, None or masked ones: give such rows their own"
-        )
-    labels = labels.astype(str) if labels.dtype.kind == "O" else labels
-    if len(np.unique(labels)) < 2:
-        raise InvalidParameterError(
-            "groups must hold at least 2 labels, as members are compared on groups left out of training; got 1"
-        )
-    return labels
-
-
 Seeds = Sequence[np.random.SeedSequence]
 
 
 @dataclass(frozen=True, eq=False)
 class FoldPlan:
-    """The networks to train, in the order of a ``FoldGrid``, and the rows that each fold holds out.
+    """The networks to train, fold by fold, and the rows that each fold holds out.
 
     Of each network: ``seeds``, ``members`` (the number of its member), and ``rows`` (None: all rows). ``member_seeds``
     has one seed per member. ``fold_of``, of shape (n, H), is the fold that holds out a row, for each member, and -1 if
@@ -434,72 +322,65 @@ class FoldPlan:
     by_number: MemberFolds | None = None
 
     @classmethod
-    def of(cls, params: Any, splitting: Splitting, entropy: Any, members: range) -> FoldPlan:
+    def of(
+        cls, params: Any, splitting: Splitting, entropy: Any, members: range, *, units: Numbers | None = None
+    ) -> FoldPlan:
         """Return the plan of a regressor with these parameters for the members with these numbers.
 
         With ``design="hold-out"`` all members hold the same rows out, else each has folds of its own, if they are
-        random. A member whose folds train on few rows, such as the past only, predicts with a refit.
+        random. A member whose folds train on few rows, such as the past only, predicts with a refit. ``units`` are the
+        numbers that folds are functions of, for rows in blocks.
         """
-        root, n_rows = np.random.SeedSequence(entropy), len(splitting.used)
+        root, n, hold_out = np.random.SeedSequence(entropy), len(splitting.used), params.design == "hold-out"
         seeds = root.spawn(members.stop)[members.start :]
-        if params.design == "hold-out":
-            fraction = HOLDOUT_FRACTION if params.cv is None else params.cv
-            folds = [Folds.single(n_rows, fraction, fold_generator(root), splitting.sets)] * len(seeds)
+        H, refit, by_number = len(seeds), params.predict_with == "refit", None
+        fraction = HOLDOUT_FRACTION if params.cv is None else params.cv
+        generators = [fold_generator(seed) for seed in ([root] if hold_out else seeds)]
+        rows: list[RowSelection | None]
+        if units is not None:
+            fold_seeds = tuple(int(generator.integers(2**31)) for generator in generators)
+            if hold_out:
+                by_number = MemberFolds(1, fold_seeds * H, float(fraction))
+            else:
+                cv = params.cv
+                if isinstance(cv, RowNumberFolds):
+                    cv = cv.n_folds
+                elif cv is not None and not is_fold_count(cv):
+                    raise InvalidParameterError(
+                        "the folds of rows in blocks are functions of their numbers, or of their groups; got "
+                        f"cv={cv!r}: leave cv out, or give the number of folds, and name a column of groups if rows "
+                        "belong together"
+                    )
+                by_number = MemberFolds(N_FOLDS if cv is None else int(cv), fold_seeds)
+            fold_of: NDArray[np.signedinteger] = by_number.of(units)
+            K, held_out = by_number.n_folds, np.flatnonzero(fold_of[:, 0] >= 0)
+            rows = [RowsWithout(n, np.flatnonzero(fold_of[:, h] == k)) for k, h in np.ndindex(K, H)]
         else:
-            cv = N_FOLDS if params.cv is None else params.cv
-            folds = [splitting.cross(cv, fold_generator(seed)) for seed in seeds]
-        refit, held_out, K = params.predict_with == "refit" or folds[0].trains_on_few, folds[0].held_out, len(folds[0])
-        if any(len(one) != K or not np.array_equal(one.held_out, held_out) for one in folds[1:]):
-            raise InvalidParameterError(
-                "cv must leave out the same rows, in as many folds, for every member; got others for another "
-                "random_state: give the splitter a random_state, for the same folds for all members"
-            )
-        fold_of = np.full((n_rows, len(seeds)), -1, dtype=np.int16 if K < 2**15 else np.int32)
-        rows: list[RowSelection | None] = []
-        for k, h in np.ndindex(K, len(folds)):
-            fold_of[folds[h].left_out[k], h] = k
-            rows.append(folds[h].selection(k))
-        return cls._with_seeds(members, seeds, rows, fold_of, held_out if len(held_out) < n_rows else None, K, refit)
-
-    @classmethod
-    def of_numbers(cls, params: Any, units: Numbers, entropy: Any, members: range) -> FoldPlan:
-        """Return the plan of a regressor for rows in blocks; ``units`` are the numbers of those in memory."""
-        root, n = np.random.SeedSequence(entropy), len(units)
-        seeds = root.spawn(members.stop)[members.start :]
-        if params.design == "hold-out":
-            fraction = HOLDOUT_FRACTION if params.cv is None else float(params.cv)
-            folds = MemberFolds(1, (int(fold_generator(root).integers(2**31)),) * len(seeds), fraction)
-        else:
-            fold_seeds = tuple(int(fold_generator(seed).integers(2**31)) for seed in seeds)
-            folds = MemberFolds(_number_of_folds(params.cv), fold_seeds)
-        fold_of, K = folds.of(units), folds.n_folds
-        left_out = [np.flatnonzero(fold_of[:, h] == k) for k in range(K) for h in range(len(seeds))]
-        rows: list[RowSelection | None] = [RowsWithout(n, some) for some in left_out]
-        held_out = np.flatnonzero(fold_of[:, 0] >= 0)
-        refit = params.predict_with == "refit"
-        plan = cls._with_seeds(members, seeds, rows, fold_of, held_out if len(held_out) < n else None, K, refit)
-        return replace(plan, by_number=folds)
-
-    @classmethod
-    def _with_seeds(
-        cls,
-        members: range,
-        seeds: Seeds,
-        rows: list[RowSelection | None],
-        fold_of: NDArray[np.signedinteger],
-        held_out: IndexArray | None,
-        n_folds: int,
-        refit: bool,
-    ) -> FoldPlan:
+            if hold_out:
+                folds = [Folds.single(n, fraction, generators[0], splitting.sets)] * H
+            else:
+                cv = N_FOLDS if params.cv is None else params.cv
+                folds = [splitting.cross(cv, generator) for generator in generators]
+            refit, K, held_out = refit or folds[0].trains_on_few, len(folds[0]), folds[0].held_out
+            if any(len(one) != K or not np.array_equal(one.held_out, held_out) for one in folds[1:]):
+                raise InvalidParameterError(
+                    "cv must leave out the same rows, in as many folds, for every member; got others for another "
+                    "random_state: give the splitter a random_state, for the same folds for all members"
+                )
+            fold_of = np.full((n, H), -1, dtype=np.int16 if K < 2**15 else np.int32)
+            for k, h in np.ndindex(K, H):
+                fold_of[folds[h].left_out[k], h] = k
+            rows = [folds[h].selection(k) for k, h in np.ndindex(K, H)]
         return cls(
             names=tuple(f"network {h + 1}" for h in members),
             member_seeds=seeds,
-            seeds=[child_seed(seed, k) for k in range(n_folds) for seed in seeds] + [*seeds] * refit,
-            members=[*members] * (n_folds + refit),
-            rows=rows + [None] * (len(seeds) * refit),
+            seeds=[child_seed(seed, k) for k in range(K) for seed in seeds] + [*seeds] * refit,
+            members=[*members] * (K + refit),
+            rows=rows + [None] * (H * refit),
             fold_of=fold_of,
-            held_out=held_out,
+            held_out=held_out if len(held_out) < n else None,
             refit=refit,
+            by_number=by_number,
         )
 
     @property
@@ -530,21 +411,6 @@ class FoldPlan:
         left_out = fold_of[:, 0] >= 0
         held_out = None if left_out.all() else np.flatnonzero(left_out)
         return FoldPlan(names, [], [], [], [], fold_of, held_out, self.refit, self.by_number)
-
-
-def _number_of_folds(cv: Any) -> int:
-    """Return the number of folds of rows in blocks; raise if ``cv`` requires other folds than those of row numbers."""
-    if cv is None:
-        return N_FOLDS
-    if isinstance(cv, RowNumberFolds):
-        return cv.n_folds
-    if not is_fold_count(cv):
-        raise InvalidParameterError(
-            f"the folds of rows in blocks are functions of their numbers, or of their groups; got cv={cv!r}: leave cv "
-            "out, or give the number of folds, and name a column of groups if rows belong together"
-        )
-    check_number("cv", cv, low=2, whole=True)
-    return int(cv)
 
 
 @dataclass
@@ -597,3 +463,26 @@ def fold_generator(seed: np.random.SeedSequence) -> np.random.Generator:
 def child_seed(seed: np.random.SeedSequence, number: int) -> np.random.SeedSequence:
     """Return the child of that number, which does not depend on what else was spawned from the seed."""
     return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number))
+
+
+Seed = int | np.random.RandomState | np.random.Generator | None
+
+
+def seed_sequence(random_state: Seed) -> np.random.SeedSequence:
+    """Return the seed sequence of a random state.
+
+    The same integer always gives the same sequence. Of a generator the next numbers are used, so that a second call
+    differs; None uses new entropy of the operating system.
+    """
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.SeedSequence(random_state.randint(0, 2**32, size=4, dtype=np.uint32).tolist())
+    if isinstance(random_state, np.random.Generator):
+        return np.random.SeedSequence(random_state.integers(0, 2**32, size=4, dtype=np.uint32).tolist())
+    if random_state is None:
+        return np.random.SeedSequence()
+    if isinstance(random_state, Integral) and not isinstance(random_state, bool) and random_state >= 0:
+        return np.random.SeedSequence(int(random_state))
+    raise InvalidParameterError(
+        "random_state must be None, an integer >= 0, a numpy.random.Generator or a numpy.random.RandomState; "
+        f"got {shown(random_state)}"
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Real
@@ -261,31 +261,43 @@ def read_text(column: RawColumn) -> RawColumn:
 
 def as_numbers(column: RawColumn, kind: str) -> RawColumn:
     """Return a column of text in the format ``form`` as numbers of a kind; raise, naming the first invalid row."""
-    read, found = _reader(kind, column.form), dict[str | None, float]()
+    form = column.form
+
+    def read(text: str) -> float:
+        if kind == "date":
+            return float(_days(np.array([_moment(_read_moment(text, form or "iso"))]))[0])
+        if kind == "boolean":
+            word = text.strip().casefold()
+            if word not in _TRUE | _FALSE:
+                raise ValueError(text)
+            return float(word in _TRUE)
+        if form == "clock":  # seconds since midnight
+            clock = _CLOCK.fullmatch(text.strip())
+            if clock is None:
+                raise ValueError(text)
+            hours, minutes, seconds = clock.groups()
+            return 3600.0 * int(hours) + 60.0 * int(minutes) + float(seconds or 0)
+        bare = _without_unit(text)
+        if form == "decimal comma" and _NUMBERS[form].fullmatch(bare):
+            return float(re.sub(r"[^\d,+-]", "", bare).replace(",", "."))
+        if form != "decimal comma" and _NUMBERS["thousands"].fullmatch(bare):
+            return float(re.sub(_THOUSANDS, "", bare))
+        return float(bare)
+
+    found = dict[str | None, float]()
     for row, text in enumerate(column.values):
         if text in found:
             continue
         try:
             found[text] = np.nan if text is None or text.casefold() in _MISSING_WORDS else read(text)
         except ValueError:
-            how = f", written as {_date_pattern(column.form)}" if kind == "date" and column.form else ""
+            how = f", written as {_date_pattern(form)}" if kind == "date" and form else ""
             raise InvalidParameterError(
                 f"column {column.name!r} held {kind}s in training{how}; row {row} is {text!r}: correct it, or leave it "
                 "missing"
             ) from None
     values = np.array([found[text] for text in column.values], dtype=np.float64)
-    return RawColumn(column.name, kind, values, note=column.note, form=column.form)
-
-
-def _reader(kind: str, form: str) -> Callable[[str], float]:
-    """Return the function that converts a text of a kind and a format to a number."""
-    if kind == "date":
-        return lambda text: float(_days(np.array([_moment(_read_moment(text, form or "iso"))]))[0])
-    if kind == "boolean":
-        return _read_boolean
-    if form == "clock":
-        return _read_clock
-    return lambda text: _read_number(text, form)
+    return RawColumn(column.name, kind, values, note=column.note, form=form)
 
 
 def _number_format(texts: set[str]) -> str:
@@ -295,15 +307,6 @@ def _number_format(texts: set[str]) -> str:
             with_units = any(text.strip() != _without_unit(text) for text in texts)
             return "thousands" if with_units and form == "plain" else form
     return ""
-
-
-def _read_number(text: str, form: str) -> float:
-    bare = _without_unit(text)
-    if form == "decimal comma" and _NUMBERS[form].fullmatch(bare):
-        return float(re.sub(r"[^\d,+-]", "", bare).replace(",", "."))
-    if form != "decimal comma" and _NUMBERS["thousands"].fullmatch(bare):
-        return float(re.sub(_THOUSANDS, "", bare))
-    return float(bare)
 
 
 def _without_unit(text: str) -> str:
@@ -346,19 +349,3 @@ def _read_moment(text: str, form: str) -> datetime.datetime:
             raise ValueError(text)
         return datetime.datetime.fromisoformat(text.strip())
     return datetime.datetime.strptime(text.strip(), form)
-
-
-def _read_clock(text: str) -> float:
-    """Return a time of day in seconds since midnight."""
-    found = _CLOCK.fullmatch(text.strip())
-    if found is None:
-        raise ValueError(text)
-    hours, minutes, seconds = found.groups()
-    return 3600.0 * int(hours) + 60.0 * int(minutes) + float(seconds or 0)
-
-
-def _read_boolean(text: str) -> float:
-    word = text.strip().casefold()
-    if word not in _TRUE | _FALSE:
-        raise ValueError(text)
-    return float(word in _TRUE)

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
-from bdkn.data.sample import mixed_bits
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 _NEAR = 1e-3
@@ -43,6 +42,13 @@ _SHIFT = 0.381966
 
 Keys = NDArray[np.uint64]
 """One number for each row, equal for equal rows."""
+
+
+def mixed_bits(numbers: Keys) -> Keys:
+    """Return the numbers with their bits mixed, by the last step of the hash function SplitMix64."""
+    z = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(z ^ (z >> np.uint64(31)))
 
 
 @dataclass(frozen=True, eq=False)

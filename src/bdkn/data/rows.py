@@ -1,9 +1,9 @@
-"""Rows of a table with their targets: taken by number, joined, and read in blocks."""
+"""Tables of any kind, and rows of a table with their targets: taken by number, joined, and read in blocks."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,8 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing
 
-from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
-from bdkn.errors import InvalidParameterError
+from bdkn.errors import InvalidParameterError, missing_extra
 from bdkn.typing import BoolArray, FloatArray, IndexArray
 
 BLOCK_ROWS = 1 << 13
@@ -64,14 +63,13 @@ def join_tables(tables: Sequence[Any]) -> Any:
         ) from error
 
 
-def table_blocks(X: Any) -> Iterator[Any]:
-    """Yield the rows of a table of any kind in blocks that fit into the cache; at least one, which may be empty."""
-    slices = row_slices(X.shape[0], rows_within(CACHED_CELLS, X.shape[1]))
-    if len(slices) == 1:
-        yield X
-        return
-    for some in slices:
-        yield take_rows(X, some)
+def as_frame(columns: Mapping[str, Any] | list[dict[str, Any]]) -> Any:
+    """Return columns, or rows, as a pandas data frame."""
+    try:
+        from pandas import DataFrame
+    except ImportError as error:
+        raise missing_extra("pandas", "frames") from error
+    return DataFrame(columns)
 
 
 def missing_labels(labels: NDArray[Any]) -> BoolArray:
@@ -143,16 +141,6 @@ class Rows:
             yield self[start : start + step]
 
 
-class RowSelection(Protocol):
-    """Row numbers: an array, or an object that NumPy converts to one."""
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-
-    def __array__(self) -> NDArray[Any]:
-        """Return the row numbers."""
-
-
 @dataclass(frozen=True, eq=False)
 class RowsWithout:
     """The numbers of all of ``n`` rows but those in ``held_out``.
@@ -170,3 +158,7 @@ class RowsWithout:
         others = np.ones(self.n, dtype=bool)
         others[self.held_out] = False
         return np.flatnonzero(others).astype(np.int32 if dtype is None else dtype)
+
+
+RowSelection = NDArray[Any] | RowsWithout
+"""Row numbers."""

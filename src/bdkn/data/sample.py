@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import inf
 from typing import Any, TypeVar
@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bdkn.data.repeated_rows import mixed_bits
 from bdkn.data.rows import Rows, RowSource
 from bdkn.errors import InvalidParameterError
 from bdkn.typing import BoolArray, FloatArray, IndexArray
@@ -44,13 +45,6 @@ def mixed(numbers: Numbers, *salts: int) -> Numbers:
         for salt in salts:
             z = mixed_bits((z ^ mixed_bits(np.asarray(salt % 2**64, dtype=np.uint64) + step)) + step)
     return z
-
-
-def mixed_bits(numbers: Numbers) -> Numbers:
-    """Return the numbers with their bits mixed, by the last step of SplitMix64."""
-    z = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(z ^ (z >> np.uint64(31)))
 
 
 def chunk_of(numbers: Numbers, n_chunks: int) -> NDArray[np.intp]:
@@ -120,27 +114,6 @@ class Sample:
         return len(self.numbers) == self.n
 
 
-@dataclass(frozen=True)
-class Tally:
-    """Totals of rows that are counted at least once, as in ``Sample``; tallies of different rows are added."""
-
-    n: int = 0
-    n_read: int = 0
-    total: Fraction = Fraction(0)
-    low: float = inf
-    high: float = -inf
-
-    @classmethod
-    def of(cls, numbers: Numbers, rows: Rows) -> Tally:
-        """Return the tally of at least one row."""
-        total = Fraction(len(rows)) if rows.counts is None else exact_sum(rows.counts)
-        return cls(len(rows), int(numbers[-1]) + 1, total, float(rows.y.min()), float(rows.y.max()))
-
-    def __add__(self, other: Tally) -> Tally:
-        low, high = min(self.low, other.low), max(self.high, other.high)
-        return Tally(self.n + other.n, max(self.n_read, other.n_read), self.total + other.total, low, high)
-
-
 def exact_sum(values: FloatArray) -> Fraction:
     """Return a sum without rounding, so that it does not depend on the order of the values."""
     mantissas, exponents = np.frexp(values)
@@ -152,75 +125,89 @@ def exact_sum(values: FloatArray) -> Fraction:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """Candidates for the sample: rows in their order, their numbers, and their random keys.
+class Drawn:
+    """Candidates for the sample among some rows, in their order, and totals of all these rows as in ``Sample``.
 
-    The rows with the smallest keys are the sample.
+    ``rows`` (None: there are none) have the smallest random ``keys``; the sample has the smallest keys of all rows.
     """
 
-    rows: Rows
-    numbers: Numbers
-    keys: Numbers
+    rows: Rows | None = None
+    numbers: Numbers = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+    keys: Numbers = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+    n: int = 0
+    n_read: int = 0
+    total: Fraction = Fraction(0)
+    low: float = inf
+    high: float = -inf
 
     @classmethod
-    def of(cls, numbers: Numbers, rows: Rows) -> Part:
-        """Return all of some rows."""
-        return cls(rows, numbers, mixed(numbers, _SAMPLE))
+    def of(cls, numbers: Numbers, rows: Rows, size: int, bound: int = 2**64) -> Drawn:
+        """Return at most ``size`` candidates, with keys below a bound, among rows that are counted at least once."""
+        if not len(rows):
+            return cls()
+        keys, total = mixed(numbers, _SAMPLE), Fraction(len(rows)) if rows.counts is None else exact_sum(rows.counts)
+        low, high = float(rows.y.min()), float(rows.y.max())
+        drawn = cls(rows, numbers, keys, len(rows), int(numbers[-1]) + 1, total, low, high)
+        if bound < 2**64:
+            drawn = drawn._at(np.flatnonzero(keys < np.uint64(bound)))
+        return drawn._smallest(size)
 
     @classmethod
-    def join(cls, parts: Sequence[Part]) -> Part:
-        """Return the rows of all parts, which follow one another."""
+    def join(cls, parts: Sequence[Drawn], size: int) -> Drawn:
+        """Return at most ``size`` candidates of all parts, which follow one another."""
+        rows = [part.rows for part in parts if part.rows is not None]
         return cls(
-            Rows.join([part.rows for part in parts]),
+            Rows.join(rows) if rows else None,
             np.concatenate([part.numbers for part in parts]),
             np.concatenate([part.keys for part in parts]),
+            sum(part.n for part in parts),
+            max(part.n_read for part in parts),
+            sum((part.total for part in parts), Fraction(0)),
+            min(part.low for part in parts),
+            max(part.high for part in parts),
+        )._smallest(size)
+
+    def _smallest(self, size: int) -> Drawn:
+        return self if len(self.keys) <= size else self._at(np.sort(np.argpartition(self.keys, size)[:size]))
+
+    def _at(self, places: IndexArray) -> Drawn:
+        rows = self.rows[places] if self.rows is not None and len(places) else None
+        return replace(self, rows=rows, numbers=self.numbers[places], keys=self.keys[places])
+
+    def sample(self) -> Sample:
+        """Return the candidates as the sample."""
+        if self.rows is None:
+            raise InvalidParameterError("a row source must have at least one row that counts; got none")
+        groups = self.rows.groups
+        return Sample(
+            rows=replace(self.rows, groups=None),
+            numbers=self.numbers,
+            units=self.numbers if groups is None else group_numbers(groups),
+            n=self.n,
+            n_read=self.n_read,
+            total=float(self.total),
+            targets_between=(self.low, self.high),
         )
 
-    def below(self, bound: int) -> Part:
-        """Return the rows whose keys are less than a bound."""
-        return self if bound >= 2**64 else self[np.flatnonzero(self.keys < np.uint64(bound))]
+    def __sizeof__(self) -> int:  # by which Dask decides what to move
+        from dask.sizeof import sizeof
 
-    def smallest(self, size: int) -> Part:
-        """Return the rows with the smallest keys, in their order."""
-        if len(self.keys) <= size:
-            return self
-        return self[np.sort(np.argpartition(self.keys, size)[:size])]
-
-    def __getitem__(self, places: IndexArray) -> Part:
-        return Part(self.rows[places], self.numbers[places], self.keys[places])
+        return 200 if self.rows is None else int(sizeof(self.rows.X)) + 40 * len(self.keys)
 
 
 def draw_sample(source: RowSource, size: int = CHUNK_ROWS) -> Sample:
     """Return a random sample of the rows that are counted at least once, by one pass over a source."""
-    parts: list[Part] = []
-    n_kept, tally = 0, Tally()
+    parts: list[Drawn] = []
+    n_kept = 0
     for numbers, rows in counted_blocks(source):
-        tally, found = tally + Tally.of(numbers, rows), Part.of(numbers, rows)
-        if parts and len(parts[0].keys) == size:  # its largest key bounds the keys that can still enter the sample
-            found = found.below(int(parts[0].keys.max()))
-        parts.append(found.smallest(size))
+        # The largest key of a part of the size of the sample bounds the keys that can still enter the sample
+        bound = int(parts[0].keys.max()) if parts and len(parts[0].keys) == size else 2**64
+        parts.append(Drawn.of(numbers, rows, size, bound))
         n_kept += len(parts[-1].keys)
         if n_kept > 2 * size:
-            parts = [Part.join(parts).smallest(size)]
+            parts = [Drawn.join(parts, size)]
             n_kept = len(parts[0].keys)
-    return sample_of(parts, tally, size)
-
-
-def sample_of(parts: Sequence[Part], tally: Tally, size: int) -> Sample:
-    """Return the sample of all rows, from parts that hold the rows with the smallest keys."""
-    if not tally.n:
-        raise InvalidParameterError("a row source must have at least one row that counts; got none")
-    drawn = Part.join(parts).smallest(size)
-    groups = drawn.rows.groups
-    return Sample(
-        rows=replace(drawn.rows, groups=None),
-        numbers=drawn.numbers,
-        units=drawn.numbers if groups is None else group_numbers(groups),
-        n=tally.n,
-        n_read=tally.n_read,
-        total=float(tally.total),
-        targets_between=(tally.low, tally.high),
-    )
+    return Drawn.join(parts or [Drawn()], size).sample()
 
 
 def counted_blocks(source: RowSource) -> Iterator[tuple[Numbers, Rows]]:

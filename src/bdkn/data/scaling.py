@@ -15,11 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
 from bdkn.data.rows import BLOCK_ROWS, Rows, RowSource
-from bdkn.data.target_values import TargetValues
-from bdkn.errors import InvalidParameterError
+from bdkn.errors import ExtremeTargetWarning, InvalidParameterError, warn_user
 from bdkn.predictive import Predictive, Transformed
 from bdkn.predictive.links import IDENTITY, Link
-from bdkn.storage.fields import Positive, flags, floats, stored
+from bdkn.storage.fields import Positive, flags, floats, must, stored
 from bdkn.typing import BoolArray, Float32Array, FloatArray
 
 _SAMPLE = 4096
@@ -27,6 +26,10 @@ _SAMPLE = 4096
 
 _NORMAL = 1.4826
 """Ratio of the standard deviation of a normal distribution to its median absolute deviation."""
+
+
+_EXTREME = 1e6
+"""Distance from the median at which a target is extreme, in robust standard deviations."""
 
 
 def robust_scale(table: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -44,6 +47,24 @@ def robust_scale(table: FloatArray) -> tuple[FloatArray, FloatArray]:
         spread[column] = np.median(moved / 2) * 2 if len(moved) else 0.0
     with np.errstate(over="ignore"):
         return np.asarray(centre), np.minimum(_NORMAL * spread, np.finfo(np.float64).max)
+
+
+def warn_of_extreme_targets(y: FloatArray, counts: FloatArray | None) -> None:
+    """Warn of targets that are so far from all others that they determine the scale of all predictions."""
+    counted = np.arange(len(y)) if counts is None else np.flatnonzero(counts)
+    if not len(counted):
+        return
+    centre, spread = (float(part[0]) for part in robust_scale(y[counted, None]))
+    with np.errstate(over="ignore"):
+        extreme = counted[np.abs(y[counted] - centre) / _EXTREME > spread] if spread > 0 else counted[:0]
+    if 0 < len(extreme) <= max(1, len(counted) // 100):
+        named = ", ".join(f"y[{row}] = {y[row]:.6g}" for row in extreme[:5])
+        warn_user(
+            f"{len(extreme)} of {len(counted)} targets {'is' if len(extreme) == 1 else 'are'} extreme: {named}"
+            f"{', ..' if len(extreme) > 5 else ''}; all others lie about {spread:.3g} around {centre:.3g}, which "
+            "predictions cannot resolve beside such numbers: correct or drop these rows, or fit to a logarithm of y",
+            ExtremeTargetWarning,
+        )
 
 
 LIMIT = 1e18
@@ -153,7 +174,7 @@ class Standardizer:
         """Return the scaled rows, C-contiguous in single precision and finite for every finite input."""
         table = np.asarray(X)
         scaled = np.empty(table.shape, dtype=np.float32)
-        for part in row_slices(len(table), rows_within(CACHED_CELLS, table.shape[1])):
+        for part in row_slices(len(table), rows_within(CACHED_CELLS, self.n_columns)):
             with np.errstate(over="ignore"):
                 inputs = table[part] - self.mean
                 inputs /= self.scale
@@ -164,6 +185,61 @@ class Standardizer:
                     inputs[:, self.wild] = np.where(size > BEND, tails, given)
                 scaled[part] = np.clip(inputs, -LIMIT, LIMIT, out=inputs)
         return scaled
+
+
+_MAX_VALUES = 60
+"""Maximum number of distinct values of a discrete target."""
+
+_ROWS_PER_VALUE = 8
+"""Minimum average number of rows for each value of a discrete target."""
+
+_MIN_SHARE = 0.05
+"""Minimum share of the rows for a single value to be a point mass."""
+
+_MIN_ROWS = 20
+"""Minimum number of rows of a point mass."""
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class TargetValues:
+    """Values that many targets share.
+
+    Parameters
+    ----------
+    values : array (k,)
+        The values, ascending.
+    shares : array (k,)
+        The share of the training rows with each value.
+    is_lattice : bool
+        Whether the target is discrete, that is, all targets have one of the values; otherwise the other targets are
+        spread over a range.
+    """
+
+    values: Annotated[FloatArray, floats("k")]
+    shares: Annotated[FloatArray, floats("k", low=0.0)]
+    is_lattice: bool
+
+    def check(self) -> None:
+        """Raise unless the values are in order and the shares at most one."""
+        must(bool((np.diff(self.values) > 0.0).all()), "values must be in increasing order")
+        must(bool((self.shares <= 1.0).all()), "shares must not exceed one")
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def find_values(y: FloatArray, counts: FloatArray | None = None) -> TargetValues | None:
+    """Return the values that many targets share, None if there are none."""
+    values, places = np.unique(y, return_inverse=True)
+    if len(values) == 1:
+        return None
+    total = np.bincount(places, weights=counts)
+    shares = total / total.sum()
+    if len(values) <= min(_MAX_VALUES, len(y) / _ROWS_PER_VALUE):
+        return TargetValues(values, shares, is_lattice=True)
+    heavy = (shares >= _MIN_SHARE) & (np.bincount(places) >= _MIN_ROWS)
+    return TargetValues(values[heavy], shares[heavy], is_lattice=False) if heavy.any() else None
 
 
 @stored
@@ -228,3 +304,11 @@ class TargetScaler:
         """Return the logarithm of the derivative of the scaled target by y, at numbers in scaled units."""
         slope = 0.0 if self.is_linear else self.link.log_derivative(self.inverse(scaled))
         return np.asarray(slope - np.log(self.scale))
+
+
+def fit_targets(rows: Rows, link: Link, *, standardize_y: bool) -> TargetScaler:
+    """Return the link and the scale of the targets, and the values that many of them share."""
+    values = find_values(rows.y, rows.counts)
+    if standardize_y:
+        return TargetScaler.fit(rows.y, rows.counts, link, values)
+    return TargetScaler(0.0, 1.0, link, values)

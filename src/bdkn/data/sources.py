@@ -24,6 +24,9 @@ _MIN_ROWS = 1 << 8
 _Columns = tuple[Any, ...] | int
 """The names of the columns of a data frame, or the number of columns of an array."""
 
+RoleNames = tuple[str, str, str]
+"""Names of targets, weights and groups in messages."""
+
 
 @dataclass(frozen=True, eq=False)
 class Piece:
@@ -36,24 +39,14 @@ class Piece:
     place: str = ""
 
 
-@dataclass(frozen=True)
-class RoleNames:
-    """Names of targets, weights and groups in messages."""
-
-    y: str = "y"
-    sample_weight: str = "sample_weight"
-    groups: str = "groups"
-
-
 class BlockSource(ABC):
     """Base class of row sources: a subclass yields pieces, which are checked and joined or divided to blocks.
 
     The number of rows and the columns must be the same in every pass over the source.
     """
 
-    def __init__(self, names: RoleNames | None = None, n_rows: int | None = None) -> None:
-        self._role_names = names or RoleNames()
-        self._n_rows = n_rows
+    def __init__(self, names: RoleNames = ("y", "sample_weight", "groups"), n_rows: int | None = None) -> None:
+        self._role_names, self._n_rows = names, n_rows
         self._columns: _Columns | None = None
 
     @abstractmethod
@@ -150,16 +143,17 @@ def _in_blocks(parts: Iterable[Rows], size: int | None) -> Iterator[Rows]:
 
 def check_piece(piece: Piece, first: int, names: RoleNames) -> Rows:
     """Return the rows of a piece, numbered from ``first``; raise unless they are training rows."""
+    y_name, weight_name, group_name = names
     try:
         if piece.y is None:
-            raise InvalidParameterError(f"every block must have targets; {names.y} is None")
-        X, y = _table(piece.X), _single_column(read_numbers(names.y, piece.y))
+            raise InvalidParameterError(f"every block must have targets; {y_name} is None")
+        X, y = _table(piece.X), _single_column(read_numbers(y_name, piece.y))
         weights = piece.sample_weight
-        counts = None if weights is None else _single_column(read_numbers(names.sample_weight, weights))
+        counts = None if weights is None else _single_column(read_numbers(weight_name, weights))
     except InvalidParameterError as error:
         raise InvalidParameterError(f"{error} (counted from {_where(piece, first)})") from error
     groups = None if piece.groups is None else _single_column(np.asarray(piece.groups))
-    for name, values in ((names.y, y), (names.sample_weight, counts), (names.groups, groups)):
+    for name, values in ((y_name, y), (weight_name, counts), (group_name, groups)):
         if values is not None and values.shape != (len(X),):
             raise InvalidParameterError(
                 f"{name} must hold one value per row of X, shape ({len(X)},); got {values.shape} in the block that "
@@ -173,12 +167,12 @@ def check_piece(piece: Piece, first: int, names: RoleNames) -> Rows:
                 f"{rule}; {_where(piece, first + row)} is {values[row]}: leave out such rows where they are read"
             )
 
-    check(np.isfinite(y), y, f"{names.y} must hold a finite number for every row")
+    check(np.isfinite(y), y, f"{y_name} must hold a finite number for every row")
     if counts is not None:
-        rule = f"{names.sample_weight} must hold a finite number >= 0 for every row, as it counts rows"
+        rule = f"{weight_name} must hold a finite number >= 0 for every row, as it counts rows"
         check(np.isfinite(counts) & (counts >= 0), counts, rule)
     if groups is not None:
-        check(~missing_labels(groups), groups, f"{names.groups} must hold a label for every row")
+        check(~missing_labels(groups), groups, f"{group_name} must hold a label for every row")
         groups = groups.astype(str) if groups.dtype.kind == "O" else groups
     return Rows(X, y, counts, groups)
 
@@ -277,7 +271,7 @@ class NamedColumns:
     @property
     def role_names(self) -> RoleNames:
         """The names of targets, weights and groups in messages."""
-        return RoleNames(*(f"column {name!r}" for name in (self.target, self.sample_weight, self.groups)))
+        return f"column {self.target!r}", f"column {self.sample_weight!r}", f"column {self.groups!r}"
 
 
 def not_numeric(name: Any, kind: object, place: str) -> InvalidParameterError:

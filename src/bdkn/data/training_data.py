@@ -6,47 +6,47 @@ Later tables are read as the training table was.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
 from bdkn.arrays import check_readable, read_numbers
-from bdkn.data.column_report import warn_of_target_copies
 from bdkn.data.dask_rows import DaskRows
-from bdkn.data.encoder import TableEncoder
-from bdkn.data.folds import Folds, OwnFolds, Splitting
-from bdkn.data.frames import as_table
+from bdkn.data.encoder import TableEncoder, warn_of_target_copies
+from bdkn.data.folds import Splitting
 from bdkn.data.parquet import ParquetRows
 from bdkn.data.reading import column_names, is_frame
-from bdkn.data.rows import Rows, RowSource
+from bdkn.data.repeated_rows import find_repeated_rows
+from bdkn.data.rows import Rows, RowSource, missing_labels
 from bdkn.data.sample import Sample
-from bdkn.data.scaling import TargetScaler, robust_scale
-from bdkn.data.target_values import find_values
-from bdkn.errors import ExtremeTargetWarning, InvalidParameterError, shown, warn_user
+from bdkn.data.scaling import warn_of_extreme_targets
+from bdkn.errors import InvalidParameterError, RepeatedRowsWarning, shown, warn_user
 from bdkn.metrics.scores import row_weights
-from bdkn.predictive.links import Link
 from bdkn.storage.fields import Array as ArrayContent
 from bdkn.storage.fields import Number, must, stored
 from bdkn.typing import Array, FloatArray, IndexArray
 
+DTYPES = (np.float64, np.float32)
+"""Arrays of these types are used as they are; all others are converted to double precision."""
 
-@dataclass(frozen=True, eq=False)
-class TrainingData:
-    """Rows of a fit.
 
-    ``splitting`` has all rows as they were read, the numbers of those that are used, and the sets of rows that belong
-    together. ``sample`` is that of rows in blocks, None for rows in memory.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TrainingData(Splitting):
+    """Checked rows of a fit: all of them, with a data frame as codes, and those that are used as inputs, ``encoded``.
+
+    ``sample`` is that of rows in blocks, None for rows in memory; ``is_new`` is False for the rows of a former fit.
     """
 
     reader: TableReader
-    splitting: Splitting
+    encoded: Rows
     is_new: bool = True
     sample: Sample | None = None
 
@@ -60,78 +60,95 @@ class TrainingData:
         groups: Any = None,
         *,
         former: TableReader | None = None,
+        sample: Sample | None = None,
         as_given: bool = False,
         allow_nan: bool = False,
+        by_cv: bool = True,
     ) -> TrainingData:
-        """Return the checked rows of a fit in memory; ``former`` is the reader of a fit that had the same rows."""
-        y = check_not_none(y)
+        """Return the checked rows of a fit with these parameters; ``former`` read the same rows in an earlier fit.
+
+        Rows that are counted zero times are not used. Rows that repeat another are used once, unless the user specifies
+        which rows belong together, by groups or by row numbers as ``cv``, or they are a ``sample`` of rows in blocks.
+        Without ``by_cv`` it remains to divide the data ``by_folds``, and to use what is ``learned``.
+        """
         if former is None:
             owner = type(params).__name__
-            reader, table, targets = TableReader.fit(X, y, owner, as_given=as_given, allow_nan=allow_nan)
+            reader, rows = TableReader.fit(X, y, sample_weight, owner=owner, as_given=as_given, allow_nan=allow_nan)
+            warn_of_extreme_targets(rows.y, rows.counts)
         else:
-            reader, (table, targets) = former, former.read_training(X, y)
-        rows = counted_rows(table, targets, sample_weight)
-        if former is None:
-            warn_of_extreme_targets(rows)
-        if params.design == "in-sample":
-            if groups is not None:
+            reader, rows = former.checked(X, y, sample_weight, is_new=False)
+        used = np.arange(len(rows.y)) if rows.counts is None else np.flatnonzero(rows.counts)
+        encoded = rows if len(used) == len(rows.y) else rows[used]
+        sets, labels, design, cv = None, None, getattr(params, "design", "in-sample"), getattr(params, "cv", None)
+        by_row_numbers = design == "cross-fit" and isinstance(cv, Iterable) and not isinstance(cv, str)
+        if sample is not None:
+            sets = None if sample.units is sample.numbers else _numbered(sample.units)
+        elif groups is not None:
+            if design == "in-sample":
                 raise InvalidParameterError(
                     "groups divide rows into folds, of which design='in-sample' has none; got some"
                 )
-            return cls(reader, Splitting.plain(rows), former is None)
-        cv = None if params.design == "hold-out" else params.cv
-        return cls(reader, Splitting.of(rows, groups, cv, warn=former is None), former is None)
+            labels = _labels(groups, len(rows))
+            sets = _numbered(labels[used])
+        elif design != "in-sample" and not by_row_numbers:
+            # One row of each set of copies is used, and rows with equal inputs are a set
+            found = find_repeated_rows(encoded.X, encoded.y)
+            if found is not None and found.copies.any():
+                if former is None:
+                    warn_user(
+                        f"{found.copies.sum()} of {len(used)} rows repeat another row, inputs and target, and count "
+                        "once; if they are observations of their own, pass groups=np.arange(len(y)); if rows belong "
+                        "together in another way, pass their groups",
+                        RepeatedRowsWarning,
+                    )
+                kept = np.flatnonzero(~found.copies)
+                used, encoded = used[kept], encoded[kept]
+                sets = None if found.sets is None else found.sets[kept]
+            elif found is not None:
+                sets = found.sets
+        data = cls(rows, used, sets, labels, reader=reader, encoded=encoded, is_new=former is None, sample=sample)
+        if by_cv and sample is None and design == "cross-fit" and cv is not None:
+            data = data.by_cv(cv)
+        return data.learned() if by_cv and reader.encoder is not None else data
 
-    @classmethod
-    def of_sample(cls, params: Any, sample: Sample) -> TrainingData:
-        """Return the data of a sample of rows in blocks."""
-        rows = sample.rows
-        reader, table, targets = TableReader.fit(rows.X, rows.y, type(params).__name__)
-        given = counted_rows(table, targets, rows.counts)
-        warn_of_extreme_targets(given)
-        sets = None if sample.units is sample.numbers else np.unique(sample.units, return_inverse=True)[1]
-        return cls(reader, Splitting(given, np.arange(len(given)), sets), sample=sample)
-
-    def by_cv(self, cv: Any) -> TrainingData:
-        """Return the data whose sets of rows are the folds of ``cv``, if it defines which rows belong together."""
-        return replace(self, splitting=self.splitting.by_cv(cv))
-
-    def by_folds(self, folds: Folds | OwnFolds, cv: Any) -> TrainingData:
-        """Return the data whose sets of rows are these folds, if ``cv`` defines which rows belong together."""
-        return replace(self, splitting=self.splitting.by_folds(folds, cv))
-
-    def encoded(self) -> tuple[TableReader, Rows]:
-        """Return the reader with statistics of targets, and the rows that are used, as numbers.
-
-        Statistics for a row are those of rows of other sets.
-        """
-        rows, encoder = self.splitting.used_rows(), self.reader.encoder
+    def learned(self) -> TrainingData:
+        """Return the data whose encoder has statistics of targets; those for a row are of rows of other sets."""
+        rows, encoder = self.encoded, self.reader.encoder
         if encoder is None:
-            return self.reader, rows
-        encoder, inputs = encoder.learn(rows.X, rows.y, rows.counts, self.splitting.sets)
+            return self
+        encoder, inputs = encoder.learn(rows.X, rows.y, rows.counts, self.sets)
+        data = replace(self, encoded=replace(rows, X=inputs))
         if not self.is_new:
-            return self.reader, replace(rows, X=inputs)
+            return data
         warn_of_target_copies(encoder, inputs, rows.y)
-        return replace(self.reader, encoder=encoder), replace(rows, X=inputs)
-
-    def sets_of(self, numbers: IndexArray | None) -> IndexArray | None:
-        """Return the numbers of the sets of some of the rows that are used (None: of all)."""
-        sets = self.splitting.sets
-        return sets if sets is None or numbers is None else sets[numbers]
+        return replace(data, reader=replace(self.reader, encoder=encoder))
 
 
-def fit_targets(rows: Rows, link: Link, *, standardize_y: bool) -> TargetScaler:
-    """Return the link and the scale of the targets, and the values that many of them share."""
-    values = find_values(rows.y, rows.counts)
-    if standardize_y:
-        return TargetScaler.fit(rows.y, rows.counts, link, values)
-    return TargetScaler(0.0, 1.0, link, values)
+def _numbered(labels: NDArray[Any]) -> IndexArray:
+    """Return the number of each label among the different labels."""
+    return np.unique(labels, return_inverse=True)[1]
 
 
-# Tables of numbers and data frames
-
-DTYPES = (np.float64, np.float32)
-"""Arrays of these types are used as they are; all others are converted to double precision."""
+def _labels(groups: ArrayLike, n: int) -> NDArray[Any]:
+    """Return the checked labels of n rows."""
+    try:
+        labels = np.asarray(groups)
+    except ValueError as error:
+        raise InvalidParameterError(f"groups must hold one label per row; got {shown(groups)}") from error
+    if labels.shape != (n,):
+        is_name = isinstance(groups, str)
+        got = f"{shown(groups)}: if this is a column, X[{groups!r}]" if is_name else f"shape {labels.shape}"
+        raise InvalidParameterError(f"groups must hold one label per row, shape ({n},); got {got}")
+    if (isinstance(groups, np.ma.MaskedArray) and np.ma.getmaskarray(groups).any()) or missing_labels(labels).any():
+        raise InvalidParameterError(
+            "groups must hold a label for every row; got nan, None or masked ones: give such rows their own"
+        )
+    labels = labels.astype(str) if labels.dtype.kind == "O" else labels
+    if len(np.unique(labels)) < 2:
+        raise InvalidParameterError(
+            "groups must hold at least 2 labels, as members are compared on groups left out of training; got 1"
+        )
+    return labels
 
 
 @stored
@@ -162,21 +179,83 @@ class TableReader:
 
     @classmethod
     def fit(
-        cls, X: Any, y: ArrayLike, owner: str, *, as_given: bool = False, allow_nan: bool = False
-    ) -> tuple[TableReader, Any, FloatArray]:
-        """Return the reader of a training table, the table itself (a data frame as codes), and the targets."""
-        check_single_output(y)
-        stand_in = _stand_in(owner)()
-        if is_frame(X) and not as_given:
-            targets = check_targets_of_frame(y)
+        cls,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        owner: str,
+        as_given: bool = False,
+        allow_nan: bool = False,
+    ) -> tuple[TableReader, Rows]:
+        """Return the reader of a training table, and its checked rows, a data frame as codes; counts may be zero."""
+        return cls(owner, 0, as_given=as_given, allow_nan=allow_nan).checked(X, y, sample_weight, is_new=True)
+
+    def read_rows(self, X: Any, y: Any, sample_weight: Any = None) -> Rows:
+        """Return later rows as inputs, with targets and counts."""
+        rows = self.checked(X, y, sample_weight, is_new=False)[1]
+        return rows if self.encoder is None else replace(rows, X=self.encoder.expand(rows.X))
+
+    def checked(self, X: Any, y: Any, sample_weight: Any, *, is_new: bool) -> tuple[TableReader, Rows]:
+        """Return the reader, with the columns of a training table if that ``is_new``, and checked rows."""
+        # One target per row
+        if y is None:
+            raise InvalidParameterError("this regressor requires y to be passed, but the target y is None")
+        check_readable("y", y)
+        shape = np.asarray(y).shape
+        if len(shape) > 1 and shape[1] != 1:
+            raise InvalidParameterError(
+                f"y must hold one target per row, shape (n_samples,); got shape {shape}: fit one regressor per target, "
+                "for example with sklearn.multioutput.MultiOutputRegressor"
+            )
+
+        # A data frame to encode, a table of any library, or an array; scikit-learn sums all numbers first, to find NaN
+        reader, columns = self, _stand_in(self.owner)() if is_new else self._known_columns()
+        if (is_frame(X) and not self.as_given) if is_new else self.takes_frame(X):
+            targets = column_or_1d(read_numbers("y", y), warn=True)
+            wrong = np.flatnonzero(~np.isfinite(targets))
+            if len(wrong):
+                raise InvalidParameterError(
+                    f"y must hold a finite number for every row; {len(wrong)} of {len(targets)} are missing or "
+                    f"infinite, the first in row {wrong[0]}: leave out such rows, known = numpy.isfinite(y), "
+                    "fit(X[known], y[known])"
+                )
             check_consistent_length(X, targets)
-            encoder = TableEncoder.fit(X)
-            named = all(isinstance(name, str) for name in encoder.names)
-            names = np.array(encoder.names, dtype=object) if named else None
-            return cls(owner, len(encoder.names), names, encoder), encoder.code(X), targets
-        table, targets = _check_array_and_targets(stand_in, X, y, reset=True, as_given=as_given)
-        names = getattr(stand_in, "feature_names_in_", None)
-        return cls(owner, stand_in.n_features_in_, names, None, as_given, allow_nan), table, targets
+            if is_new:
+                encoder = TableEncoder.fit(X)
+                named = all(isinstance(name, str) for name in encoder.names)
+                names = np.array(encoder.names, dtype=object) if named else None
+                reader = replace(self, n_columns=len(encoder.names), names=names, encoder=encoder)
+            table = reader._required_encoder.code(X)
+        elif self.as_given:
+            table = as_table(X)
+            validate_data(columns, table, y, reset=is_new, skip_check_array=True)
+            with np.errstate(over="ignore", invalid="ignore"):
+                targets = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True)
+            check_consistent_length(table, targets)
+        else:
+            check_readable("X", X)
+            if not is_new and is_frame(X):
+                column_names(X)  # raises if some are equal
+            with np.errstate(over="ignore", invalid="ignore"):
+                table, targets = validate_data(columns, X, y, reset=is_new, dtype=DTYPES, y_numeric=True)
+        if is_new and reader is self:
+            names = getattr(columns, "feature_names_in_", None)
+            reader = replace(self, n_columns=columns.n_features_in_, names=names)
+
+        # Counts, and targets around which predictions are in the range of floats
+        counts = None if sample_weight is None else check_counts(sample_weight, len(targets))
+        with np.errstate(over="ignore"):  # long doubles may be infinite in double precision, which is refused as such
+            targets = np.asarray(targets, dtype=np.float64)
+        peak = np.abs(targets).max(initial=0.0)
+        if peak > LARGEST_TARGET:
+            row = int(np.argmax(np.abs(targets)))
+            example = f", as y / {peak:.0e}" if np.isfinite(peak) else ""
+            raise InvalidParameterError(
+                f"y must be within ±{LARGEST_TARGET:g}; row {row} is {targets[row]:g}: fit to targets in other "
+                f"units{example}"
+            )
+        return reader, Rows(table, targets, counts)
 
     @property
     def n_inputs(self) -> int:
@@ -206,24 +285,12 @@ class TableReader:
                 with np.errstate(over="ignore", invalid="ignore"):
                     assert_all_finite(table, input_name="X")  # the members in use may all ignore such a column
             return table
-        check_plain_table(X)
+        check_readable("X", X)
+        if is_frame(X):
+            column_names(X)  # raises if some are equal
         with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn sums all numbers first, to find NaN
             rows: Array = validate_data(self._known_columns(), X, reset=False, dtype=DTYPES)
         return rows
-
-    def read_training(self, X: Any, y: ArrayLike) -> tuple[Any, FloatArray]:
-        """Return rows (a data frame as codes) and targets that come after those of the fit."""
-        check_single_output(y)
-        if self.takes_frame(X):
-            targets = check_targets_of_frame(y)
-            check_consistent_length(X, targets)
-            return self._required_encoder.code(X), targets
-        return _check_array_and_targets(self._known_columns(), X, y, reset=False, as_given=self.as_given)
-
-    def read_rows(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Rows:
-        """Return later rows as inputs, with targets and counts."""
-        rows = counted_rows(*self.read_training(X, y), sample_weight)
-        return rows if self.encoder is None else replace(rows, X=self.encoder.expand(rows.X))
 
     @property
     def _required_encoder(self) -> TableEncoder:
@@ -255,44 +322,39 @@ def _stand_in(owner: str) -> Callable[[], Any]:
     return type(owner, (BaseEstimator,), {})
 
 
-def counted_rows(table: Any, targets: FloatArray, sample_weight: ArrayLike | None) -> Rows:
-    """Return checked rows with counts, which may be zero."""
-    counts = None if sample_weight is None else check_counts(sample_weight, len(targets))
-    with np.errstate(over="ignore"):  # long doubles may be infinite in double precision, which is refused as such
-        rows = Rows(table, np.asarray(targets, dtype=np.float64), counts)
-    check_size(rows.y)
-    return rows
+def as_table(X: Any) -> Any:
+    """Return a table for members of a stack, unchanged if its rows can be selected by number.
 
-
-def check_plain_table(X: Any) -> None:
-    """Raise if a table, which is not encoded, has values that would be taken for other numbers, or equal names."""
-    check_readable("X", X)
+    Arrays of floating-point numbers are converted to double precision and C order, since members that compute in the
+    precision and memory order of their input would otherwise predict different numbers for equal rows.
+    """
+    if isinstance(X, np.ma.MaskedArray):
+        check_readable("X", X)
+        X = np.asarray(X)
     if hasattr(X, "columns") and is_frame(X):
-        column_names(X)
-
-
-def _check_array_and_targets(
-    stand_in: Any, X: Any, y: ArrayLike, *, reset: bool, as_given: bool
-) -> tuple[Any, FloatArray]:
-    """Return a checked table that is not encoded, and its targets; ``stand_in`` keeps the columns on ``reset``."""
-    check_not_none(y)
-    if as_given:
-        table = as_table(X)
-        validate_data(stand_in, table, y, reset=reset, skip_check_array=True)
-        with np.errstate(over="ignore", invalid="ignore"):
-            targets = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True)
-        check_consistent_length(table, targets)
-        return table, targets
-    check_plain_table(X)
-    with np.errstate(over="ignore", invalid="ignore"):
-        rows, targets = validate_data(stand_in, X, y, reset=reset, dtype=DTYPES, y_numeric=True)
-    return rows, targets
+        column_names(X)  # raises if some are equal
+    if hasattr(X, "column_names") and hasattr(X, "to_pandas"):
+        X = X.to_pandas()  # members do not accept tables of pyarrow
+    table = X.tocsr() if issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
+    if isinstance(table, np.ndarray) and table.dtype.kind == "c":
+        raise InvalidParameterError(
+            "Complex data not supported: X must hold real numbers; take two columns of their parts"
+        )
+    if isinstance(table, np.ndarray) and table.dtype.kind in "mMVO":
+        check_readable("X", table)
+    if len(table.shape) != 2:
+        raise InvalidParameterError(
+            f"X must be a table, shape (n_samples, n_features); got shape {table.shape}. Reshape your data: "
+            "X.reshape(-1, 1) is a single column, X.reshape(1, -1) a single row"
+        )
+    if not isinstance(table, np.ndarray) and not issparse(table):
+        return table
+    dtype = np.float64 if table.dtype.kind == "f" else table.dtype
+    with np.errstate(over="ignore"):  # long doubles may become infinite, which is refused later
+        return table.astype(dtype, copy=False) if issparse(table) else np.asarray(table, dtype=dtype, order="C")
 
 
 # Targets and weights
-
-_EXTREME = 1e6
-"""Distance from the median at which a target is extreme, in robust standard deviations."""
 
 LARGEST_TARGET = 1e305
 """Largest absolute value of a target: intervals around a larger one would exceed the range of floats."""
@@ -302,55 +364,6 @@ _LEAST_COUNTED, _MOST_COUNTED = 1e-6, 1e15
 
 _SQUARED = 1e120
 """Sums of squares of larger numbers may overflow, and those of their inverses underflow."""
-
-
-def check_targets_of_frame(y: ArrayLike) -> FloatArray:
-    """Return the targets of the rows of a data frame; raise, naming the first row whose target is no number."""
-    check_not_none(y)
-    targets: FloatArray = column_or_1d(read_numbers("y", y), warn=True)
-    wrong = np.flatnonzero(~np.isfinite(targets))
-    if len(wrong):
-        raise InvalidParameterError(
-            f"y must hold a finite number for every row; {len(wrong)} of {len(targets)} are missing or infinite, the "
-            f"first in row {wrong[0]}: leave out such rows, known = numpy.isfinite(y), fit(X[known], y[known])"
-        )
-    return targets
-
-
-def check_not_none(y: ArrayLike | None) -> ArrayLike:
-    """Return the targets; raise if there are none at all."""
-    if y is None:
-        raise InvalidParameterError("this regressor requires y to be passed, but the target y is None")
-    return y
-
-
-def check_single_output(y: ArrayLike) -> None:
-    """Raise if there are several targets per row."""
-    check_readable("y", y)
-    shape = np.asarray(y).shape
-    if len(shape) > 1 and shape[1] != 1:
-        raise InvalidParameterError(
-            f"y must hold one target per row, shape (n_samples,); got shape {shape}: fit one regressor per target, "
-            "for example with sklearn.multioutput.MultiOutputRegressor"
-        )
-
-
-def warn_of_extreme_targets(rows: Rows) -> None:
-    """Warn of targets that are so far from all others that they determine the scale of all predictions."""
-    counted = np.arange(len(rows)) if rows.counts is None else np.flatnonzero(rows.counts)
-    if not len(counted):
-        return
-    centre, spread = (float(part[0]) for part in robust_scale(rows.y[counted, None]))
-    with np.errstate(over="ignore"):
-        extreme = counted[np.abs(rows.y[counted] - centre) / _EXTREME > spread] if spread > 0 else counted[:0]
-    if 0 < len(extreme) <= max(1, len(counted) // 100):
-        named = ", ".join(f"y[{row}] = {rows.y[row]:.6g}" for row in extreme[:5])
-        warn_user(
-            f"{len(extreme)} of {len(counted)} targets {'is' if len(extreme) == 1 else 'are'} extreme: {named}"
-            f"{', ..' if len(extreme) > 5 else ''}; all others lie about {spread:.3g} around {centre:.3g}, which "
-            "predictions cannot resolve beside such numbers: correct or drop these rows, or fit to a logarithm of y",
-            ExtremeTargetWarning,
-        )
 
 
 def check_counts(sample_weight: ArrayLike, n: int) -> FloatArray:
@@ -392,21 +405,11 @@ def check_counts(sample_weight: ArrayLike, n: int) -> FloatArray:
 
 def check_targets(y: ArrayLike) -> FloatArray:
     """Return the targets in double precision; raise unless they are one finite number per row."""
-    check_not_none(y)
+    if y is None:
+        raise InvalidParameterError("this regressor requires y to be passed, but the target y is None")
     with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn sums all numbers first, to see if one is nan
         targets: FloatArray = column_or_1d(check_array(read_numbers("y", y), ensure_2d=False, input_name="y"))
     return targets
-
-
-def check_size(y: FloatArray) -> None:
-    """Raise if predictions around a target would exceed the range of floats."""
-    peak = np.abs(y).max(initial=0.0)
-    if peak > LARGEST_TARGET:
-        row = int(np.argmax(np.abs(y)))
-        example = f", as y / {peak:.0e}" if np.isfinite(peak) else ""
-        raise InvalidParameterError(
-            f"y must be within ±{LARGEST_TARGET:g}; row {row} is {y[row]:g}: fit to targets in other units{example}"
-        )
 
 
 def r2(y: FloatArray, mean: FloatArray, sample_weight: ArrayLike | None) -> float:
@@ -438,43 +441,29 @@ def as_row_source(X: Any, y: Any = None, sample_weight: Any = None, groups: Any 
     source : RowSource or None
         The rows; None for a table.
     """
-    given = {"y": y, "sample_weight": sample_weight, "groups": groups}
-    if is_row_source(X):
-        _check_none(type(X).__name__, given)
+    if callable(getattr(type(X), "blocks", None)) and hasattr(type(X), "__len__"):
+        given = {"y": y, "sample_weight": sample_weight, "groups": groups}
+        named = [name for name, value in given.items() if value is not None]
+        if named:
+            raise InvalidParameterError(
+                f"a row source has its own targets, weights and groups; got {' and '.join(named)} beside it: give them "
+                f"to {type(X).__name__}(...), and then fit(source)"
+            )
         source: RowSource = X
         return source
-    if _is_a(X, "pyarrow.dataset", "Dataset"):
-        _check_names("a pyarrow Dataset", given)
+    modules = sys.modules  # a library of which there is an object has been imported
+    if "pyarrow.dataset" in modules and isinstance(X, modules["pyarrow.dataset"].Dataset):
+        _check_names("a pyarrow Dataset", y, sample_weight, groups)
         return ParquetRows(X, y, sample_weight=sample_weight, groups=groups)
-    if _is_a(X, "dask.dataframe", "DataFrame"):
-        _check_names("a Dask data frame", given)
+    if "dask.dataframe" in modules and isinstance(X, modules["dask.dataframe"].DataFrame):
+        _check_names("a Dask data frame", y, sample_weight, groups)
         return DaskRows(X, y, sample_weight=sample_weight, groups=groups)
     return None
 
 
-def is_row_source(X: Any) -> bool:
-    """Return whether an object is a row source: its class has the method ``blocks`` and a length."""
-    return callable(getattr(type(X), "blocks", None)) and hasattr(type(X), "__len__")
-
-
-def _is_a(X: Any, module: str, name: str) -> bool:
-    """Return whether ``X`` is of a class of a library; which has been imported, if there is such an object."""
-    return module in sys.modules and isinstance(X, getattr(sys.modules[module], name))
-
-
-def _check_none(kind: str, given: dict[str, Any]) -> None:
-    named = [name for name, value in given.items() if value is not None]
-    if named:
-        raise InvalidParameterError(
-            f"a row source has its own targets, weights and groups; got {' and '.join(named)} beside it: give them to "
-            f"{kind}(...), and then fit(source)"
-        )
-
-
-def _check_names(kind: str, given: dict[str, Any]) -> None:
+def _check_names(kind: str, y: Any, sample_weight: Any, groups: Any) -> None:
     """Raise unless targets, weights and groups are names of columns; there must be targets."""
-    for name, value in given.items():
-        wrong = value is None if name == "y" else False
-        if wrong or not (value is None or isinstance(value, str | int)):
+    for name, value in (("y", y), ("sample_weight", sample_weight), ("groups", groups)):
+        if not isinstance(value, str | int) and (name == "y" or value is not None):
             what = "the name of its column of targets" if name == "y" else "the name of one of its columns"
             raise InvalidParameterError(f"with {kind}, {name} must be {what}; got {shown(value)}: fit(X, 'price')")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import sqrt
@@ -14,33 +14,44 @@ from typing import Any
 import numpy as np
 
 from bdkn.data.dask_rows import DaskRows, partition_rows
-from bdkn.data.folds import FoldPlan
 from bdkn.data.rows import Rows, RowSource
-from bdkn.data.sample import Part, Sample, Tally, chunk_of, counted_rows, merged_in_tree, sample_of
+from bdkn.data.sample import Drawn, Sample, chunk_of, counted_rows, merged_in_tree
 from bdkn.data.sources import NamedColumns
 from bdkn.ensemble.chunks import (
     Chunk,
     HeldOutStatistics,
-    KeptChunks,
     KnownInputs,
     MemberTraining,
     OnPass,
     RowEncoding,
+    RowPlace,
     Summary,
-    beginning,
-    in_grid_order,
+    ThisMachine,
     merged_statistics,
     number_of_chunks,
 )
 from bdkn.errors import BDKNError, ClusterError, InvalidParameterError
-from bdkn.networks import NetworkSettings, Trained
-from bdkn.typing import IndexArray
 
 RETRIES = 2
 """Number of times that a task is repeated after an error, as of a file system; lost workers are not counted."""
 
 _LARGE_GRAPH = "1 GB"
 """Size of a task graph above which Dask warns; the graph of a fit holds the inputs of the sample on purpose."""
+
+
+PASSES_AT_ONCE = 16
+"""Number of passes of a network that are submitted at once. After them its state is sent to the client. The scheduler
+can then drop these tasks, so that the loss of a worker repeats at most this number of passes."""
+
+ENOUGH = 1.0
+"""Members per thread that keep a cluster busy. If there are fewer, the networks of a member go separate ways: then bins
+of inputs are computed for each of them, which is up to twice the work."""
+
+
+def place_of(source: RowSource, chunk_rows: int) -> RowPlace:
+    """Return the place of the rows: for a Dask data frame the cluster whose client is active, else this machine."""
+    client = active_client() if isinstance(source, DaskRows) else None
+    return ThisMachine(source, chunk_rows) if client is None else Cluster(source, chunk_rows, client)
 
 
 def active_client() -> Any | None:
@@ -51,10 +62,9 @@ def active_client() -> Any | None:
 
     try:
         get_worker()
+        return None
     except ValueError:  # not in a task
         pass
-    else:
-        return None
     try:
         client = Client.current()
     except ValueError:
@@ -67,6 +77,117 @@ def active_client() -> Any | None:
     return client
 
 
+class Cluster(RowPlace):
+    """The rows of a Dask data frame on a cluster, and chunks as futures; a worker that trains on a chunk has it."""
+
+    source: DaskRows
+
+    def __init__(self, source: RowSource, chunk_rows: int, client: Any) -> None:
+        super().__init__(source, chunk_rows)
+        self.client = client
+        self._chunks: list[Any] = []
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        cancel(self.client, self._chunks)
+
+    @cached_property
+    def _partitions(self) -> tuple[list[tuple[Any, Place]], int]:
+        """The partitions, delayed objects that become data frames, with their places, and the number of counted rows.
+
+        Of the partitions the target, and weights, alone are read.
+        """
+        from dask.delayed import delayed
+
+        columns, task = self.source.columns, delayed(partition_size)
+        frame = self.source.frame[list(columns.numeric)]
+        sizes = results_of(self.client, [task(part, columns.sample_weight) for part in frame.to_delayed()])
+        found, first = [], 0
+        for number, (part, (size, _)) in enumerate(zip(self.source.frame.to_delayed(), sizes, strict=True)):
+            found.append((part, Place(columns, number, first, size)))
+            first += size
+        return found, sum(counted for _, counted in sizes)
+
+    def sample(self) -> Sample:
+        """Return a sample of the rows: candidates of each partition are merged in a tree."""
+        from dask.delayed import delayed
+
+        task, merge = delayed(drawn_rows), delayed(partial(merged_draws, size=self.chunk_rows))
+        (partitions, n), expected = self._partitions, self.chunk_rows
+        while True:
+            # At least the expected number of keys are below the bound, except with probability 1e-9
+            bound = int(min(1.0, (expected + 6 * sqrt(expected) + 36) / max(n, 1)) * 2.0**64)
+            parts = [task(part, place, bound, self.chunk_rows) for part, place in partitions]
+            drawn: Drawn = results_of(self.client, [merged_in_tree(parts, merge)])[0]
+            if len(drawn.keys) >= min(self.chunk_rows, drawn.n):
+                return drawn.sample()
+            expected *= 2
+
+    def write(self, sample: Sample, encoding: RowEncoding, known: KnownInputs) -> None:
+        """Keep all rows, encoded, in chunks on the workers: Dask's shuffle brings the rows of a chunk together."""
+        import dask.dataframe as dd
+        from dask.delayed import delayed
+        from distributed import wait
+
+        self.n_chunks, weighted = number_of_chunks(sample.n, self.chunk_rows), sample.rows.counts is not None
+        task, shared = delayed(encoded_rows), delayed(encoding)
+        parts = [
+            task(part, place, shared, known.between(place.first, place.first + place.size), self.n_chunks)
+            for part, place in self._partitions[0]
+        ]
+        frame = dd.from_delayed(parts, meta=_frame_of_none(encoding, weighted), verify_meta=False)
+        frame = frame.set_index("chunk", divisions=list(range(self.n_chunks + 1)))
+        self._chunks = started(self.client, [delayed(chunk_of_frame)(part, weighted) for part in frame.to_delayed()])
+        with on_cluster(self.client, self._chunks):
+            wait(self._chunks)
+            for future in self._chunks:
+                if future.status == "error":
+                    future.result()
+
+    def _train(self, members: list[MemberTraining], n_jobs: int | None, on_pass: OnPass | None) -> list[MemberTraining]:
+        """Return the members after all their passes, which are submitted a few at a time."""
+        from dask.delayed import delayed
+        from distributed import as_completed
+
+        few = len(members) < ENOUGH * sum(self.client.nthreads().values())
+        divided = [member.by_fold() if few else [member] for member in members]
+        states, task = [part for parts in divided for part in parts], delayed(after_pass)
+
+        def some_passes(state: MemberTraining) -> Any:
+            """Return the future of a part of a member after some more passes."""
+            after = delayed(state)
+            for number in state.next_chunks(PASSES_AT_ONCE):
+                after = task(after, self._chunks[number])
+            return started(self.client, [after])[0]
+
+        running = {some_passes(state): number for number, state in enumerate(states)}
+        with on_cluster(self.client, running):
+            waiting = as_completed(list(running), with_results=True)
+            for future, state in waiting:
+                number = running.pop(future)
+                if on_pass is not None:
+                    on_pass((state.n_passes - states[number].n_passes) / len(divided[0]))
+                states[number] = state
+                if not state.is_done:
+                    following = some_passes(state)
+                    running[following] = number
+                    waiting.add(following)
+        rest = iter(states)
+        return [MemberTraining.joined([next(rest) for _ in parts]) for parts in divided]
+
+    def statistics(self, summary: Summary) -> HeldOutStatistics:
+        """Return the statistics of all held-out rows."""
+        from dask.delayed import delayed
+
+        shared, task = delayed(summary), delayed(summary_of)
+        parts = [task(shared, chunk) for chunk in self._chunks]
+        [found] = results_of(self.client, [merged_in_tree(parts, delayed(merged_statistics))])
+        merged: HeldOutStatistics = found
+        return merged
+
+
+# Calls of the cluster
+
+
 def started(client: Any, tasks: Sequence[Any]) -> list[Any]:
     """Return futures of tasks, delayed objects, which begin to be computed."""
     import dask
@@ -74,11 +195,6 @@ def started(client: Any, tasks: Sequence[Any]) -> list[Any]:
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": _LARGE_GRAPH}):
         futures: list[Any] = client.compute(list(tasks), retries=RETRIES)
     return futures
-
-
-def result_of(client: Any, task: Any) -> Any:
-    """Return the result of a task, a delayed object."""
-    return results_of(client, [task])[0]
 
 
 def results_of(client: Any, tasks: Sequence[Any]) -> list[Any]:
@@ -130,179 +246,7 @@ def _own(error: BaseException) -> BDKNError | None:
     return cause if not isinstance(error, BDKNError) else None
 
 
-PASSES_AT_ONCE = 16
-"""Number of passes of a network that are submitted at once. After them its state is sent to the client. The scheduler
-can then drop these tasks, so that the loss of a worker repeats at most this number of passes."""
-
-ENOUGH = 1.0
-"""Members per thread that keep a cluster busy. If there are fewer, the networks of a member go separate ways: then bins
-of inputs are computed for each of them, which is up to twice the work."""
-
-
-@dataclass(frozen=True, eq=False)
-class ClusterChunks(AbstractContextManager["KeptChunks"]):
-    """Chunks as futures; a worker that trains on a chunk is one that has it."""
-
-    client: Any
-    futures: list[Any]
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        cancel(self.client, self.futures)
-
-    def __len__(self) -> int:
-        return len(self.futures)
-
-    def train(
-        self, settings: NetworkSettings, sample: Rows, plan: FoldPlan, mean_count: float, on_pass: OnPass | None
-    ) -> Trained:
-        """Return the networks of a plan, trained on all chunks; each goes its own way through them."""
-        members = beginning(settings, sample, plan, len(self), mean_count)
-        threads = sum(self.client.nthreads().values())
-        divided = [member.by_fold() if len(members) < ENOUGH * threads else [member] for member in members]
-        done = _trained(self, [part for parts in divided for part in parts], on_pass, 1 / len(divided[0]))
-        joined = []
-        for parts in divided:
-            joined.append(MemberTraining.joined(done[: len(parts)]))
-            done = done[len(parts) :]
-        return in_grid_order([member.trained() for member in joined])
-
-    def statistics(self, summary: Summary) -> HeldOutStatistics:
-        """Return the statistics of all held-out rows: those of each chunk, merged in a tree."""
-        from dask.delayed import delayed
-
-        shared, task = delayed(summary), delayed(summary_of)
-        merged = merged_in_tree([task(shared, future) for future in self.futures], delayed(merged_statistics))
-        found: HeldOutStatistics = result_of(self.client, merged)
-        return found
-
-
-def _trained(
-    chunks: ClusterChunks, parts: Sequence[MemberTraining], on_pass: OnPass | None, weight: float
-) -> list[MemberTraining]:
-    """Return parts of members after all their passes, which are submitted a few at a time; each counts ``weight``."""
-    from distributed import as_completed
-
-    states, client = list(parts), chunks.client
-    running = {_some_passes(chunks, state): number for number, state in enumerate(states)}
-    with on_cluster(client, running):
-        waiting = as_completed(list(running), with_results=True)
-        for future, state in waiting:
-            number = running.pop(future)
-            if on_pass is not None:
-                on_pass((state.n_passes - states[number].n_passes) * weight)
-            states[number] = state
-            if not state.is_done:
-                following = _some_passes(chunks, state)
-                running[following] = number
-                waiting.add(following)
-    return states
-
-
-def _some_passes(chunks: ClusterChunks, state: MemberTraining) -> Any:
-    """Return the future of a member after some more passes over chunks."""
-    from dask.delayed import delayed
-
-    task, after = delayed(after_pass), delayed(state)
-    for number in state.next_chunks(PASSES_AT_ONCE):
-        after = task(after, chunks.futures[number])
-    return started(chunks.client, [after])[0]
-
-
-def after_pass(state: MemberTraining, chunk: Chunk) -> MemberTraining:
-    """Return the networks of a member after a pass over a chunk."""
-    from bdkn.networks.fused import prepare
-
-    prepare()
-    return state.after(writeable(chunk))
-
-
-def summary_of(summary: Summary, chunk: Chunk) -> HeldOutStatistics | None:
-    """Return the statistics of the held-out rows of a chunk."""
-    return summary.of(writeable(chunk))
-
-
-def writeable(chunk: Chunk) -> Chunk:
-    """Return a chunk whose arrays can be written, as compiled code requires it; those that came by wire cannot."""
-    return replace(chunk, rows=replace(chunk.rows, X=np.require(chunk.rows.X, requirements="W")))
-
-
-def cluster_of(source: RowSource, chunk_rows: int) -> ClusterRows | None:
-    """Return the rows of a Dask data frame on the cluster whose client is active; None if there is no such thing."""
-    client = active_client() if isinstance(source, DaskRows) else None
-    return None if client is None else ClusterRows(source, client, chunk_rows)  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True, eq=False)
-class ClusterRows:
-    """The rows of a Dask data frame on a cluster; chunks, and the sample, have about ``chunk_rows`` rows."""
-
-    source: DaskRows
-    client: Any
-    chunk_rows: int
-
-    def sample(self) -> Sample:
-        """Return a sample of the rows: candidates of each partition are merged in a tree."""
-        from dask.delayed import delayed
-
-        task, n = delayed(drawn_rows), int(self._sizes.counted.sum())
-        expected = self.chunk_rows
-        while True:
-            bound = _bound(expected, n)
-            parts = [task(part, place, bound, self.chunk_rows) for part, place in self._partitions()]
-            drawn = result_of(self.client, merged_in_tree(parts, delayed(partial(merged_draws, size=self.chunk_rows))))
-            if drawn.part is not None and len(drawn.part.keys) >= min(self.chunk_rows, drawn.tally.n):
-                return sample_of([drawn.part], drawn.tally, self.chunk_rows)
-            if not drawn.tally.n:
-                return sample_of([], drawn.tally, self.chunk_rows)
-            expected *= 2  # by chance, fewer keys than expected are below the bound
-
-    def chunks(self, sample: Sample, encoding: RowEncoding, known: KnownInputs) -> KeptChunks:
-        """Return all rows, encoded, in chunks on the workers: Dask's shuffle brings the rows of a chunk together."""
-        import dask.dataframe as dd
-        from dask.delayed import delayed
-        from distributed import wait
-
-        n_chunks, weighted = number_of_chunks(sample.n, self.chunk_rows), sample.rows.counts is not None
-        task, shared = delayed(encoded_rows), delayed(encoding)
-        parts = [
-            task(part, place, shared, known.between(place.first, place.first + place.size), n_chunks)
-            for part, place in self._partitions()
-        ]
-        frame = dd.from_delayed(parts, meta=_frame_of_none(encoding, weighted), verify_meta=False)
-        frame = frame.set_index("chunk", divisions=list(range(n_chunks + 1)))
-        futures = started(self.client, [delayed(chunk_of_frame)(part, weighted) for part in frame.to_delayed()])
-        with on_cluster(self.client, futures):
-            wait(futures)
-            for future in futures:
-                if future.status == "error":
-                    future.result()
-        return ClusterChunks(self.client, futures)
-
-    def _partitions(self) -> Iterator[tuple[Any, Place]]:
-        """Yield the partitions, delayed objects that become data frames, and their places."""
-        first, read = self._sizes.first.tolist(), self._sizes.read.tolist()
-        for number, part in enumerate(self.source.frame.to_delayed()):
-            yield part, Place(self.source.columns, number, first[number], read[number])
-
-    @cached_property
-    def _sizes(self) -> Sizes:
-        """The numbers of rows of all partitions, for which the target, and weights, alone are read."""
-        from dask.delayed import delayed
-
-        columns, weights = self.source.columns, self.source.columns.sample_weight
-        frame = self.source.frame[[columns.target] if weights is None else [columns.target, weights]]
-        sizes = results_of(self.client, [delayed(partition_size)(part, weights) for part in frame.to_delayed()])
-        read, counted = np.array(sizes, dtype=np.int64).reshape(-1, 2).T
-        return Sizes(np.concatenate([[0], np.cumsum(read)[:-1]]), read, counted)
-
-
-@dataclass(frozen=True, eq=False)
-class Sizes:
-    """Of each partition the number of its first row, how many rows it has, and how many of them are counted."""
-
-    first: IndexArray
-    read: IndexArray
-    counted: IndexArray
+# Tasks
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,56 +269,29 @@ class Place:
         return rows
 
 
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """Rows of some partitions that may be in the sample (None: there are none), and the tally of all their rows."""
-
-    part: Part | None
-    tally: Tally
-
-    def __sizeof__(self) -> int:  # by which Dask decides what to move
-        from dask.sizeof import sizeof
-
-        return 200 if self.part is None else int(sizeof(self.part.rows.X)) + 40 * len(self.part.keys)
-
-
 def partition_size(frame: Any, weights: Any) -> tuple[int, int]:
     """Return how many rows a partition has, and how many of them are counted at least once."""
     return len(frame), len(frame) if weights is None else int((frame[weights] != 0).sum())
 
 
 def drawn_rows(frame: Any, place: Place, bound: int, most: int) -> Drawn:
-    """Return the rows of a partition whose keys are below a bound, at most ``most``."""
-    return draw(place.rows(frame), place.first, bound, most)
-
-
-def draw(rows: Rows, first: int, bound: int, most: int) -> Drawn:
-    """Return at most ``most`` rows whose keys are below a bound; the number of the first row is ``first``."""
-    numbers, counted = counted_rows(first, rows)
-    if not len(counted):
-        return Drawn(None, Tally())
-    part = Part.of(numbers, counted).below(bound).smallest(most)
-    return Drawn(part if len(part.keys) else None, Tally.of(numbers, counted))
+    """Return at most ``most`` rows of a partition whose keys are below a bound."""
+    return Drawn.of(*counted_rows(place.first, place.rows(frame)), most, bound)
 
 
 def merged_draws(one: Drawn, other: Drawn, size: int) -> Drawn:
     """Return the samples and totals of two consecutive parts of the rows as one, of at most ``size`` rows."""
-    parts = [drawn.part for drawn in (one, other) if drawn.part is not None]
-    return Drawn(Part.join(parts).smallest(size) if parts else None, one.tally + other.tally)
+    return Drawn.join([one, other], size)
 
 
 def encoded_rows(frame: Any, place: Place, encoding: RowEncoding, known: KnownInputs, n_chunks: int) -> Any:
-    """Return the encoded rows of a partition as a data frame."""
-    return encoded_frame(place.rows(frame), place.first, encoding, known, n_chunks)
-
-
-def encoded_frame(rows: Rows, first: int, encoding: RowEncoding, known: KnownInputs, n_chunks: int) -> Any:
-    """Return encoded rows as a data frame with a column that names their chunks."""
-    numbers, counted = counted_rows(first, rows)
+    """Return the encoded rows of a partition as a data frame with a column of the numbers of their chunks."""
+    rows = place.rows(frame)
+    numbers, counted = counted_rows(place.first, rows)
     if not len(counted):
         return _frame_of_none(encoding, rows.counts is not None)
-    numbers, units, found = encoding(numbers, counted, known)
-    return _frame(chunk_of(numbers, n_chunks), numbers, units, found)
+    encoded = encoding(numbers, counted, known)
+    return _frame(chunk_of(numbers, n_chunks), numbers, encoded.units, encoded.rows)
 
 
 def chunk_of_frame(frame: Any, weighted: bool) -> Chunk:
@@ -400,6 +317,19 @@ def _frame_of_none(encoding: RowEncoding, weighted: bool) -> Any:
     return _frame(none, none, none, Rows(X, np.empty(0), np.empty(0) if weighted else None))
 
 
-def _bound(expected: int, n: int) -> int:
-    """Return a bound of keys below which at least ``expected`` of n rows lie, except with probability 1e-9."""
-    return int(min(1.0, (expected + 6 * sqrt(expected) + 36) / max(n, 1)) * 2.0**64)
+def after_pass(state: MemberTraining, chunk: Chunk) -> MemberTraining:
+    """Return the networks of a member after a pass over a chunk."""
+    from bdkn.networks.fused import prepare
+
+    prepare()
+    return state.after(writeable(chunk))
+
+
+def summary_of(summary: Summary, chunk: Chunk) -> HeldOutStatistics | None:
+    """Return the statistics of the held-out rows of a chunk."""
+    return summary.of(writeable(chunk))
+
+
+def writeable(chunk: Chunk) -> Chunk:
+    """Return a chunk whose arrays can be written, as compiled code requires it; those that came by wire cannot."""
+    return replace(chunk, rows=replace(chunk.rows, X=np.require(chunk.rows.X, requirements="W")))

@@ -10,7 +10,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, Protocol, Self, runtime_checkable
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,20 @@ from sklearn.utils import check_array
 from bdkn.blocks import LARGE_CELLS, row_slices, rows_within
 from bdkn.errors import InvalidParameterError, ModelFileError
 from bdkn.lazy import lazy
-from bdkn.storage.archive import Arrays, pack, unpack
-from bdkn.storage.fields import Choice, Either, Named, NonNegative, Number, Part, flags, floats, integers, must, stored
+from bdkn.storage.fields import (
+    Choice,
+    Either,
+    Maybe,
+    Named,
+    NonNegative,
+    Number,
+    Part,
+    flags,
+    floats,
+    integers,
+    must,
+    stored,
+)
 from bdkn.threads import run_on_threads
 from bdkn.typing import BoolArray, FloatArray
 
@@ -51,16 +63,17 @@ OUTPUT_FUNCTIONS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
 """Functions, by name, that map the output of a model to a prediction."""
 
 Count = Annotated[int, Number(low=1, high=MOST_COLUMNS)]
-Output = Annotated[str, Choice(tuple(OUTPUT_FUNCTIONS))]
 
 
 class CopiedModel:
-    """A fitted regressor as data."""
+    """A fitted regressor as data; ``n_features`` is the number of columns of the array of the name ``_by_column``."""
+
+    _by_column: ClassVar[str]
 
     @property
     def n_features(self) -> int | None:
         """Number of columns of X, which are taken in the order of fit; None if the model itself checks X."""
-        raise NotImplementedError
+        return int(getattr(self, self._by_column).shape[-1])
 
     def predict(self, X: Any) -> FloatArray:
         """Return the prediction of each sample.
@@ -75,14 +88,10 @@ class CopiedModel:
         mean : ndarray of shape (n_samples,)
             Predictions.
         """
-        return self._predict(X, with_std=False)[0]
+        return self.predict_mean_std(X, with_std=False)[0]
 
-    def predict_mean_std(self, X: Any) -> MeanStd:
+    def predict_mean_std(self, X: Any, with_std: bool = True) -> MeanStd:
         """Return predictions and their standard deviations (None if the model has none), each (n_samples,)."""
-        return self._predict(X, with_std=True)
-
-    def _predict(self, X: Any, with_std: bool) -> MeanStd:
-        """Predict with dense blocks of a sparse table."""
         if not issparse(X):
             return self._compute(X, with_std)
         rows = X.tocsr()
@@ -108,56 +117,40 @@ def _blocks(n_rows: int, n_columns: int) -> list[slice]:
     return row_slices(n_rows, rows_within(LARGE_CELLS, n_columns))
 
 
-# Linear models
-
-
-@stored
-@dataclass(frozen=True, eq=False)
-class Linear(CopiedModel):
-    """A linear function of the columns, mapped by the function ``output``."""
-
-    coefficients: Annotated[FloatArray, floats("p")]
-    intercept: float
-    output: Output = "identity"
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return len(self.coefficients)
-
-    def _compute(self, X: Any, with_std: bool) -> MeanStd:
-        return OUTPUT_FUNCTIONS[self.output](self._read(X) @ self.coefficients + self.intercept), None
-
-
 @stored(may_be_empty=("q",))
 @dataclass(frozen=True, eq=False)
-class BayesianLinear(CopiedModel):
-    """A linear function with a Gaussian posterior of the weights of ``columns``, which are centered at ``center``."""
+class GaussianWeights:
+    """A Gaussian posterior of the weights of ``columns``, which are centered at ``center``, and the noise."""
 
-    coefficients: Annotated[FloatArray, floats("p")]
-    intercept: float
     columns: Annotated[NDArray[np.int64], integers("q", types=("i8",))]
     center: Annotated[FloatArray, floats("q")]
     covariance: Annotated[FloatArray, floats("q", "q")]
     noise_variance: NonNegative
 
+
+@stored
+@dataclass(frozen=True, eq=False)
+class Linear(CopiedModel):
+    """A linear function of the columns, with standard deviations if there is a posterior of the weights."""
+
+    coefficients: Annotated[FloatArray, floats("p")]
+    intercept: float
+    posterior: GaussianWeights | None = None
+    _by_column = "coefficients"
+
     def check(self) -> None:
         """Raise unless the columns with a posterior are among all columns."""
-        must((self.columns < self.n_features).all(), f"columns must be from 0 to {self.n_features - 1}")
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return len(self.coefficients)
+        last = len(self.coefficients) - 1
+        must(self.posterior is None or (self.posterior.columns <= last).all(), f"columns must be from 0 to {last}")
 
     def _compute(self, X: Any, with_std: bool) -> MeanStd:
         table = self._read(X)
         mean = table @ self.coefficients + self.intercept
-        if not with_std:
+        if not with_std or self.posterior is None:
             return mean, None
-        centered = table[:, self.columns] - self.center
-        variance = np.maximum(((centered @ self.covariance) * centered).sum(axis=1), 0.0)
-        return mean, np.sqrt(variance + self.noise_variance)
+        centered = table[:, self.posterior.columns] - self.posterior.center
+        variance = np.maximum(((centered @ self.posterior.covariance) * centered).sum(axis=1), 0.0)
+        return mean, np.sqrt(variance + self.posterior.noise_variance)
 
 
 # Trees
@@ -185,7 +178,7 @@ def check_nodes(feature: Ints, right: Ints, roots: Ints) -> None:
 @stored(may_be_empty=("c",))
 @dataclass(frozen=True, eq=False)
 class Trees(CopiedModel):
-    """``base`` plus the sum of regression trees, or their average, mapped by the function ``output``.
+    """``base`` plus the sum of regression trees, or their average.
 
     Nodes of all trees follow one another in depth-first order: the left child of a node is the next node. At a leaf,
     ``feature`` is -1 and ``number`` the value; at a split, samples up to the threshold ``number`` go left, and missing
@@ -204,7 +197,6 @@ class Trees(CopiedModel):
     average: bool = False
     single: bool = False
     allow_nan: bool = False
-    output: Output = "identity"
     categorical: Annotated[Ints, integers("c", types=("i4",))] = field(
         default_factory=lambda: np.empty(0, dtype=np.int32)
     )
@@ -222,9 +214,8 @@ class Trees(CopiedModel):
         must(np.isfinite(self.number[~is_split]).all(), "values of leaves must be finite")
         must(not np.isnan(self.number).any(), "thresholds must be numbers")
         columns = self.categorical
-        must(
-            (columns < self.n_columns).all() and len(np.unique(columns)) == len(columns), "a column is categorical once"
-        )
+        is_once = (columns < self.n_columns).all() and len(np.unique(columns)) == len(columns)
+        must(is_once, "a column is categorical once")
         must(len(self.categories) == len(columns), "each categorical column must have categories")
         for values in self.categories:
             must(len(values) <= MOST_CATEGORIES, f"must have at most {MOST_CATEGORIES} categories; got {len(values)}")
@@ -253,7 +244,13 @@ class Trees(CopiedModel):
         from bdkn.kernels.trees import add_leaf_values
 
         finite = ("allow-nan" if self.allow_nan else True) if self.single else not self.allow_nan
-        table = self._with_codes(self._read(X, finite=finite, single=self.single))
+        table = self._read(X, finite=finite, single=self.single)
+        if len(self.categorical):
+            table = table.copy()
+        for column, values in zip(self.categorical, self.categories, strict=True):  # unknown categories are missing
+            place = np.searchsorted(values, table[:, column])
+            is_known = np.append(values, np.nan)[place] == table[:, column]
+            table[:, column] = np.where(is_known, place, np.nan)
         total = np.full(len(table), self.base)
 
         def add(start: int) -> None:
@@ -261,18 +258,7 @@ class Trees(CopiedModel):
             add_leaf_values(*self._nodes, np.require(table[block], requirements="W"), total[block])
 
         run_on_threads(add, range(0, len(table), ROWS_PER_BLOCK))
-        return OUTPUT_FUNCTIONS[self.output](total / len(self.roots) if self.average else total), None
-
-    def _with_codes(self, table: FloatArray) -> FloatArray:
-        """Return samples with codes in place of categories; unknown categories become missing."""
-        if not len(self.categorical):
-            return table
-        coded = table.copy()
-        for column, values in zip(self.categorical, self.categories, strict=True):
-            place = np.searchsorted(values, table[:, column])
-            is_known = np.append(values, np.nan)[place] == table[:, column]
-            coded[:, column] = np.where(is_known, place, np.nan)
-        return coded
+        return total / len(self.roots) if self.average else total, None
 
 
 # Kernels
@@ -286,18 +272,26 @@ KERNELS: Mapping[str, tuple[str, ...]] = {
     "Matern": ("nu", "length_scale"),
     "RationalQuadratic": ("alpha", "length_scale"),
     "ExpSineSquared": ("periodicity", "length_scale"),
-    "Exponentiation": ("exponent",),
-    "Sum": (),
-    "Product": (),
-}
-"""Parameters of covariance functions, by the name of their class in scikit-learn; a length scale may be a vector."""
-
-KERNEL_PARTS: Mapping[str, tuple[str, ...]] = {
-    "Exponentiation": ("kernel",),
+    "Exponentiation": ("exponent", "kernel"),
     "Sum": ("k1", "k2"),
     "Product": ("k1", "k2"),
+    "linear": (),
+    "rbf": ("_gamma",),
+    "sigmoid": ("_gamma", "coef0"),
+    "poly": ("_gamma", "degree", "coef0"),
 }
+"""Parameters of covariance functions of Gaussian processes, by the name of their class in scikit-learn, and of kernels
+of support vectors; a length scale may be a vector."""
+
+KERNEL_PARTS = ("kernel", "k1", "k2")
 """Parameters that are covariance functions themselves."""
+
+_OF_SUPPORT_VECTORS: Mapping[str, Callable[..., FloatArray]] = {
+    "linear": lambda rows, vectors: rows @ vectors.T,
+    "rbf": lambda rows, vectors, gamma: np.exp(-gamma * cdist(rows, vectors, "sqeuclidean")),
+    "sigmoid": lambda rows, vectors, gamma, coef0: np.tanh(gamma * (rows @ vectors.T) + coef0),
+    "poly": lambda rows, vectors, gamma, degree, coef0: (gamma * (rows @ vectors.T) + coef0) ** degree,
+}
 
 
 @stored
@@ -306,60 +300,72 @@ class Kernel:
     """A covariance function: the values of its parameters in the order of ``KERNELS``, and its parts."""
 
     name: Annotated[str, Choice(tuple(KERNELS))]
-    values: Annotated[FloatArray, floats("*", finite=False, low=0.0)]
+    values: Annotated[FloatArray, floats("*", finite=False)]
     parts: tuple[Kernel, ...] = ()
 
     def check(self) -> None:
         """Raise unless there are values of all parameters; only the order of a Matérn covariance may be infinite."""
-        n, known = len(self.values), len(KERNELS[self.name])
-        must(n == known or (n > known and self.has_length_scale), f"must have {known} values; got {n}")
+        n, names = len(self.values), self.names
+        has_scale = "length_scale" in names
+        must(n == len(names) or (n > len(names) and has_scale), f"must have {len(names)} values; got {n}")
         must(np.isfinite(self.values[self.name == "Matern" :]).all(), "values must be finite")
-        must(not self.has_length_scale or (self.values > 0.0).all(), "values must be above zero")
-        must(len(self.parts) == len(KERNEL_PARTS.get(self.name, ())), "must have all parts")
+        must(not has_scale or (self.values > 0.0).all(), "values must be above zero")
+        must((self.values[: n - ("coef0" in names)] >= 0.0).all(), "values must not be below zero")
+        must(len(self.parts) == len(KERNELS[self.name]) - len(names), "must have all parts")
+        must(not any(part.name in _OF_SUPPORT_VECTORS for part in self.parts), "parts must be of Gaussian processes")
 
     @property
-    def has_length_scale(self) -> bool:
-        """Whether the last parameter is a length scale."""
-        return "length_scale" in KERNELS[self.name]
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters that are numbers."""
+        return tuple(name for name in KERNELS[self.name] if name not in KERNEL_PARTS)
 
     def length_scales(self) -> set[int]:
         """Return the numbers of length scales of the covariance and its parts."""
-        own = {len(self.values) - len(KERNELS[self.name]) + 1} if self.has_length_scale else set()
+        own = {len(self.values) - len(self.names) + 1} if "length_scale" in self.names else set()
         return own.union(*(part.length_scales() for part in self.parts))
 
-    def make(self) -> Any:
-        """Return the kernel of scikit-learn."""
+    def make(self) -> Callable[..., FloatArray]:
+        """Return the function of two tables of samples: a kernel of scikit-learn, or one of support vectors."""
         from sklearn.gaussian_process import kernels
 
-        names, values = KERNELS[self.name], self.values.tolist()
+        names, values = self.names, self.values.tolist()
+        if self.name in _OF_SUPPORT_VECTORS:
+            return lambda rows, vectors: _OF_SUPPORT_VECTORS[self.name](rows, vectors, *values)
         arguments = dict(zip(names, values, strict=False))
         if len(values) > len(names):
             arguments["length_scale"] = np.array(values[len(names) - 1 :])
-        parts = {name: part.make() for name, part in zip(KERNEL_PARTS.get(self.name, ()), self.parts, strict=True)}
-        return getattr(kernels, self.name)(**arguments, **parts)
+        parts = zip(KERNELS[self.name][len(names) :], self.parts, strict=True)
+        made: Callable[..., FloatArray] = getattr(kernels, self.name)(
+            **arguments, **{name: part.make() for name, part in parts}
+        )
+        return made
 
 
-@stored
+@stored(may_be_empty=("n",))
 @dataclass(frozen=True, eq=False)
-class GaussianProcess(CopiedModel):
-    """A Gaussian process: training samples, weights of their covariances, and the Cholesky factor ``L``."""
+class KernelModel(CopiedModel):
+    """``scale`` times a weighted sum of covariances with the samples ``X``, plus ``offset``.
+
+    These are the training samples of a Gaussian process, which also has the Cholesky factor ``L`` of their covariances,
+    or support vectors.
+    """
 
     kernel: Kernel
     X: Annotated[FloatArray, floats("n", "p")]
-    alpha: Annotated[FloatArray, floats("n")]
-    L: Annotated[FloatArray, floats("n", "n")]
-    y_mean: float
-    y_std: NonNegative
+    weights: Annotated[FloatArray, floats("n")]
+    offset: float
+    scale: NonNegative = 1.0
+    L: Annotated[FloatArray | None, floats("n", "n")] = None
+    _by_column = "X"
 
     def check(self) -> None:
         """Raise unless length scales belong to the columns, and the Cholesky factor has an inverse."""
         must(self.kernel.length_scales() <= {1, self.n_features}, "must have one length scale, or one for each column")
-        must((np.diag(self.L) > 0.0).all(), "the diagonal of L must be above zero")
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return int(self.X.shape[1])
+        must(
+            (self.L is None) == (self.kernel.name in _OF_SUPPORT_VECTORS), "must have L, or a kernel of support vectors"
+        )
+        is_positive = self.L is None or (len(self.L) > 0 and (np.diag(self.L) > 0.0).all())
+        must(is_positive, "the diagonal of L must be above zero")
 
     @lazy
     def _covariance(self) -> Any:
@@ -370,46 +376,11 @@ class GaussianProcess(CopiedModel):
         mean, variance = np.empty(len(table)), np.empty(len(table))
         for block in _blocks(len(table), len(self.X)):
             covariance = self._covariance(table[block], self.X)
-            mean[block] = self.y_std * (covariance @ self.alpha) + self.y_mean
-            if with_std:
+            mean[block] = self.scale * (covariance @ self.weights) + self.offset
+            if with_std and self.L is not None:
                 explained = solve_triangular(self.L, covariance.T, lower=True, check_finite=False)
                 variance[block] = self._covariance.diag(table[block]) - np.einsum("ij,ij->j", explained, explained)
-        return mean, self.y_std * np.sqrt(np.maximum(variance, 0.0)) if with_std else None
-
-
-@stored(may_be_empty=("n",))
-@dataclass(frozen=True, eq=False)
-class SupportVectors(CopiedModel):
-    """A weighted sum of kernels at support vectors."""
-
-    kernel: Literal["rbf", "linear", "poly", "sigmoid"]
-    vectors: Annotated[FloatArray, floats("n", "p")]
-    weights: Annotated[FloatArray, floats("n")]
-    intercept: float
-    gamma: NonNegative
-    coef0: float
-    degree: Annotated[int, Number(low=0)]
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return int(self.vectors.shape[1])
-
-    def _compute(self, X: Any, with_std: bool) -> MeanStd:
-        table = self._read(X)
-        mean = np.empty(len(table))
-        for block in _blocks(len(table), len(self.vectors)):
-            mean[block] = self._kernel_matrix(table[block]) @ self.weights + self.intercept
-        return mean, None
-
-    def _kernel_matrix(self, rows: FloatArray) -> FloatArray:
-        if self.kernel == "rbf":
-            return np.asarray(np.exp(-self.gamma * cdist(rows, self.vectors, "sqeuclidean")))
-        products: FloatArray = rows @ self.vectors.T
-        if self.kernel == "linear":
-            return products
-        inner = self.gamma * products + self.coef0
-        return np.asarray(np.tanh(inner) if self.kernel == "sigmoid" else inner**self.degree)
+        return mean, self.scale * np.sqrt(np.maximum(variance, 0.0)) if with_std and self.L is not None else None
 
 
 METRICS = ("minkowski", "euclidean", "l2", "manhattan", "cityblock", "l1", "chebyshev")
@@ -421,7 +392,7 @@ METRICS = ("minkowski", "euclidean", "l2", "manhattan", "cityblock", "l1", "cheb
 class NearestNeighbors(CopiedModel):
     """The training samples of a ``KNeighborsRegressor``, which is made again to predict: its fit only stores them."""
 
-    X: Annotated[FloatArray, floats("n", "q")]
+    X: Annotated[FloatArray, floats("n", "p")]
     y: Annotated[FloatArray, floats("n")]
     n_neighbors: Count
     weights: Literal["uniform", "distance"]
@@ -429,15 +400,11 @@ class NearestNeighbors(CopiedModel):
     p: Annotated[float, Number(low=1.0)]
     algorithm: Literal["auto", "ball_tree", "kd_tree", "brute"]
     leaf_size: Count
+    _by_column = "X"
 
     def check(self) -> None:
         """Raise unless there are enough samples."""
         must(self.n_neighbors <= len(self.y), f"n_neighbors must be at most {len(self.y)}; got {self.n_neighbors}")
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return int(self.X.shape[1])
 
     @lazy
     def _estimator(self) -> Any:
@@ -456,7 +423,10 @@ class NearestNeighbors(CopiedModel):
 @stored
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """Columns as ``(x - center) / divisor * factor + offset``, clipped to ``low`` and ``high``."""
+    """Columns as ``(x - center) / divisor * factor + offset``, clipped to ``low`` and ``high``.
+
+    Before that, missing values are replaced by ``fill`` (None: they stay missing).
+    """
 
     center: Annotated[FloatArray, floats("p")]
     divisor: Annotated[FloatArray, floats("p")]
@@ -464,6 +434,7 @@ class Scale:
     offset: Annotated[FloatArray, floats("p")]
     low: Annotated[float, Number(infinite=True)] = -math.inf
     high: Annotated[float, Number(infinite=True)] = math.inf
+    fill: Annotated[FloatArray | None, floats("p")] = None
 
     def check(self) -> None:
         """Raise unless columns can be divided and clipped."""
@@ -477,31 +448,18 @@ class Scale:
 
     def __call__(self, table: FloatArray) -> FloatArray:
         """Return the scaled columns."""
-        scaled: FloatArray = (table - self.center) / self.divisor * self.factor + self.offset
+        known = table if self.fill is None else np.where(np.isnan(table), self.fill, table)
+        scaled: FloatArray = (known - self.center) / self.divisor * self.factor + self.offset
         return scaled if math.isinf(self.low) and math.isinf(self.high) else np.clip(scaled, self.low, self.high)
 
 
 @stored
 @dataclass(frozen=True, eq=False)
-class Impute:
-    """Columns with ``values`` in place of missing ones."""
-
-    values: Annotated[FloatArray, floats("p")]
-
-    @property
-    def columns(self) -> tuple[int, int]:
-        """Number of columns that are given, and that are returned."""
-        return len(self.values), len(self.values)
-
-    def __call__(self, table: FloatArray) -> FloatArray:
-        """Return the completed columns."""
-        return np.where(np.isnan(table), self.values, table)
-
-
-@stored
-@dataclass(frozen=True, eq=False)
 class Products:
-    """Products of columns: ``factors`` (outputs, degree) has their numbers, -1 in place of a factor of one."""
+    """Products of columns: ``factors`` (outputs, degree) has their numbers, -1 in place of a factor of one.
+
+    With degree 1 these are some of the columns.
+    """
 
     n_columns: Count
     factors: Annotated[Ints, integers("q", "*", types=("i4",), low=-1)]
@@ -524,55 +482,41 @@ class Products:
         return product
 
 
-Transform = Scale | Impute | Products
+Transform = Scale | Products
 
 
 @stored
 @dataclass(frozen=True, eq=False)
-class Steps(CopiedModel):
-    """A model of transformed columns."""
+class Composed(CopiedModel):
+    """A model of transformed columns and, unless ``inverse`` is None, of a transformed target.
 
-    transforms: tuple[Transform, ...]
+    A function or a scaling transforms predictions of the target back; they have no standard deviations then.
+    """
+
     model: CopiedModel
+    transforms: tuple[Transform, ...] = ()
+    inverse: Annotated[str | Scale | None, Either(str, Choice(tuple(OUTPUT_FUNCTIONS)), Maybe(Part(Scale)))] = None
 
     def check(self) -> None:
-        """Raise unless each step takes the columns of the step before."""
-        must(len(self.transforms) > 0, "transforms must not be empty")
+        """Raise unless each step takes the columns of the step before, and the target is one column."""
         taken = [*(part.columns[0] for part in self.transforms[1:]), self.model.n_features]
-        for transform, n_columns in zip(self.transforms, taken, strict=True):
+        for transform, n_columns in zip(self.transforms, taken, strict=bool(self.transforms)):
             must(n_columns in (None, transform.columns[1]), "each step must take the columns of the step before")
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return self.transforms[0].columns[0]
-
-    def _compute(self, X: Any, with_std: bool) -> MeanStd:
-        table = self._read(X, finite="allow-nan")
-        for transform in self.transforms:
-            table = transform(table)
-        return self.model._compute(table, with_std)
-
-
-@stored
-@dataclass(frozen=True, eq=False)
-class TransformedTarget(CopiedModel):
-    """A model of a transformed target, whose predictions a function or a scaling transforms back."""
-
-    model: CopiedModel
-    inverse: Annotated[str | Scale, Either(str, Choice(tuple(OUTPUT_FUNCTIONS)), Part(Scale))]
-
-    def check(self) -> None:
-        """Raise unless a scaling is one of a single column."""
-        must(isinstance(self.inverse, str) or self.inverse.columns == (1, 1), "the inverse must have one column")
+        is_single = not isinstance(self.inverse, Scale) or self.inverse.columns == (1, 1)
+        must(is_single, "the inverse must have one column")
 
     @property
     def n_features(self) -> int | None:
         """Number of columns."""
-        return self.model.n_features
+        return self.transforms[0].columns[0] if self.transforms else self.model.n_features
 
     def _compute(self, X: Any, with_std: bool) -> MeanStd:
-        mean = self.model._compute(X, with_std=False)[0]
+        table = self._read(X, finite=False) if self.transforms else X  # the model checks what it receives
+        for transform in self.transforms:
+            table = transform(table)
+        mean, std = self.model._compute(table, with_std and self.inverse is None)
+        if self.inverse is None:
+            return mean, std
         if isinstance(self.inverse, str):
             return OUTPUT_FUNCTIONS[self.inverse](mean), None
         return self.inverse(mean[:, None])[:, 0], None
@@ -581,37 +525,26 @@ class TransformedTarget(CopiedModel):
 @stored
 @dataclass(frozen=True, eq=False)
 class Average(CopiedModel):
-    """The weighted average of models, each of some of ``n_columns`` columns (None: each receives X as it is)."""
+    """The weighted average of models of the same columns."""
 
     models: tuple[CopiedModel, ...]
     weights: Annotated[FloatArray, floats("H", low=0.0)]
-    n_columns: Count | None = None
-    columns: tuple[Annotated[NDArray[np.int64], integers("*", types=("i8",))], ...] | None = None
 
     def check(self) -> None:
-        """Raise unless each model has a weight, and columns that it takes."""
+        """Raise unless each model has a weight, and all take the same columns."""
         must(len(self.models) == len(self.weights), "each model must have a weight")
         must(self.weights.sum() > 0.0, "a weight must be above zero")
-        must((self.columns is None) == (self.n_columns is None), "n_columns must be that of columns")
-        if self.columns is None or self.n_columns is None:
-            must(len({model.n_features for model in self.models} - {None}) < 2, "models must take the same columns")
-            return
-        must(len(self.columns) == len(self.models), "each model must have columns")
-        for model, own in zip(self.models, self.columns, strict=True):
-            must((own < self.n_columns).all(), f"columns must be from 0 to {self.n_columns - 1}")
-            must(model.n_features in (None, len(own)), "columns must be as many as the model takes")
+        must(len({model.n_features for model in self.models} - {None}) < 2, "models must take the same columns")
 
     @property
     def n_features(self) -> int | None:
         """Number of columns."""
-        return self.n_columns or next((n for model in self.models if (n := model.n_features)), None)
+        return next((n for model in self.models if (n := model.n_features)), None)
 
     def _compute(self, X: Any, with_std: bool) -> MeanStd:
-        table = X if self.columns is None else self._read(X, finite=False)
         total: FloatArray = np.zeros(1)
-        for h, model in enumerate(self.models):
-            own = table if self.columns is None else table[:, self.columns[h]]
-            total = total + self.weights[h] * model._compute(own, with_std=False)[0]
+        for weight, model in zip(self.weights, self.models, strict=True):
+            total = total + weight * model._compute(X, with_std=False)[0]
         return total / self.weights.sum(), None
 
 
@@ -624,32 +557,6 @@ class StorableEstimator(Protocol):
 
     A file contains the name of the class and the arrays, but no code. The class itself is given to load it, as in
     ``bdkn.load(path, member_classes=[MyRegressor])``: nothing is imported by its name.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.base import BaseEstimator, RegressorMixin
-    >>> class Median(RegressorMixin, BaseEstimator):
-    ...     def fit(self, X, y):
-    ...         self.median_ = np.median(y)
-    ...         return self
-    ...
-    ...     def predict(self, X):
-    ...         return np.full(len(X), self.median_)
-    ...
-    ...     def to_arrays(self):
-    ...         return {"median": np.array(self.median_)}
-    ...
-    ...     @classmethod
-    ...     def from_arrays(cls, arrays):
-    ...         model = cls()
-    ...         model.median_ = float(arrays["median"])
-    ...         return model
-    >>> from bdkn.ensemble.copied_models import from_stored, to_stored
-    >>> from bdkn.ensemble.scikit_learn import copy_estimator
-    >>> copied = copy_estimator(Median().fit(np.zeros((3, 1)), np.arange(3.0)))
-    >>> from_stored(*to_stored(copied), member_classes=[Median]).predict(np.zeros((2, 1)))
-    array([1., 1.])
     """
 
     def predict(self, X: Any) -> Any:
@@ -726,8 +633,9 @@ class UserModel(CopiedModel):
         object.__setattr__(made, "estimator", estimator)
         return made
 
-    def _predict(self, X: Any, with_std: bool) -> MeanStd:
-        return self._compute(X, with_std)  # as it is, sparse or not
+    def predict_mean_std(self, X: Any, with_std: bool = True) -> MeanStd:
+        """Return predictions and standard deviations of the estimator, which takes X as it is, sparse or not."""
+        return self._compute(X, with_std)
 
     def _compute(self, X: Any, with_std: bool) -> MeanStd:
         if self.estimator is None:
@@ -745,58 +653,8 @@ def make_estimators(model: CopiedModel, member_classes: Sequence[type]) -> Copie
     """Return a loaded model with the estimators of a user's own classes; raise if a class is missing."""
     if isinstance(model, UserModel):
         return model.made_by(member_classes)
-    if isinstance(model, Steps | TransformedTarget):
+    if isinstance(model, Composed):
         return replace(model, model=make_estimators(model.model, member_classes))
     if isinstance(model, Average):
         return replace(model, models=tuple(make_estimators(part, member_classes) for part in model.models))
-    return model
-
-
-# Stored form
-
-
-def to_stored(model: CopiedModel, name: str = "model") -> tuple[Any, Arrays]:
-    """Return a model as JSON and arrays, whose names begin with ``name``."""
-    arrays: Arrays = {}
-    return pack(model, arrays, name), arrays
-
-
-def from_stored(
-    tree: Any, arrays: Mapping[str, NDArray[Any]], name: str = "model", *, member_classes: Sequence[type] = ()
-) -> CopiedModel:
-    """Return the model that ``to_stored`` converted; raise ``ModelFileError`` if its content is not valid.
-
-    Parameters
-    ----------
-    tree : JSON value
-        Result of ``to_stored``.
-    arrays : mapping of str to ndarray
-        Result of ``to_stored``; the mapping does not change.
-    name : str
-        Beginning of the names of the arrays.
-    member_classes : sequence of classes
-        A user's own classes, each with ``from_arrays``, of estimators in the model.
-
-    Returns
-    -------
-    model : CopiedModel
-        The model.
-    """
-    return make_estimators(_unpacked(tree, arrays, name), member_classes)
-
-
-def is_storable(model: CopiedModel) -> bool:
-    """Return whether a stored model could be loaded again, which needs finite numbers, for instance."""
-    try:
-        _unpacked(*to_stored(model), "model")
-    except ModelFileError:
-        return False
-    return True
-
-
-def _unpacked(tree: Any, arrays: Mapping[str, NDArray[Any]], name: str) -> CopiedModel:
-    left = dict(arrays)
-    model = unpack(tree, left, name)
-    if not isinstance(model, CopiedModel) or left:
-        raise ModelFileError(f"{name}: the content must be one model and its arrays; it is damaged: save it again")
     return model

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 
 from bdkn.data.folds import Folds, OwnFolds
 from bdkn.data.scaling import TargetScaler
-from bdkn.ensemble.copied_models import CopiedModel
-from bdkn.ensemble.held_out import HeldOut
+from bdkn.ensemble.copied_models import CopiedModel, MeanStd
 from bdkn.ensemble.scikit_learn import copy_estimator
+from bdkn.ensemble.selection import HeldOut
 from bdkn.errors import DivergedError, InvalidParameterError, no_extrapolation_warnings
 from bdkn.inference import Forecast
 from bdkn.networks.spec import MIN_VARIANCE
 from bdkn.predictive import Gaussian, IdentityLink, Transformed
 from bdkn.predictive.links import IDENTITY, Link
-from bdkn.stages import stage
 from bdkn.storage.fields import (
     STORED,
     Either,
@@ -53,9 +50,6 @@ _MODEL = Part("SavedModel", *(name for name, kind in STORED.items() if issubclas
 _LARGEST = 1e140
 """Largest prediction of a member, in standard deviations of the targets: the square of a larger one would overflow."""
 
-MeanStd = tuple[FloatArray, FloatArray | None]
-"""Means and, if the model has them, standard deviations; their squares may overflow."""
-
 
 class Member(Protocol):
     """Anything that predicts, for rows of the user's table, means and perhaps variances in the units of the target."""
@@ -81,13 +75,13 @@ class EstimatorMember:
     originals: Annotated[Any, Maybe(Fixed())] = None
 
     @classmethod
-    def of(cls, name: str, models: Sequence[Any]) -> EstimatorMember:
+    def of(cls, name: str, models: Sequence[Any], std_factor: float, link: Link) -> EstimatorMember:
         """Return the member of fitted models, copied as arrays where that is possible."""
         copies = [copy_estimator(model) for model in models]
         if all(copied is None for copied in copies):
-            return cls(name, tuple(models))
+            return cls(name, tuple(models), std_factor, link)
         used = (model if copied is None else copied for model, copied in zip(models, copies, strict=True))
-        return cls(name, tuple(used), originals=tuple(models))
+        return cls(name, tuple(used), std_factor, link, originals=tuple(models))
 
     def predict(self, X: Any) -> tuple[FloatArray, FloatArray | None]:
         """Return the mean of each row and, if the models have one, its variance.
@@ -157,7 +151,7 @@ class EstimatorMembers:
 
     def by_fold(self, X: Any, targets: TargetScaler) -> tuple[FloatArray, FloatArray]:
         """Return means and variances (folds, n, H) of all fits in scaled units, nan where a member has no variance."""
-        with stage("predict members"), bounded_threads(X.shape[0]):
+        with bounded_threads(X.shape[0]):
             predicted = [member.by_fold(X) for member in self.members]
         K = max(len(means) for means, _ in predicted)
         means, stds = np.full((2, K, X.shape[0], len(predicted)), np.nan)
@@ -169,7 +163,8 @@ class EstimatorMembers:
                     f"member {self.names[h]!r} must predict finite numbers; it does not on one of these rows: "
                     "check them, or use drop_members"
                 )
-        means, variances = scale_predictions(means, stds, targets)
+        with np.errstate(over="ignore", under="ignore"):
+            means, variances = targets.standardize(means), np.maximum((stds / targets.scale) ** 2, MIN_VARIANCE)
         for h, name in enumerate(self.names):
             if np.abs(means[..., h]).max(initial=0.0) > _LARGEST:
                 raise DivergedError(
@@ -185,21 +180,11 @@ class EstimatorMembers:
         return {"rmse": targets.scale * scores.rmse, "nll": scores.nll + np.log(targets.scale)}
 
 
-def scale_predictions(
-    means: FloatArray, stds: FloatArray, targets: TargetScaler, least: float = MIN_VARIANCE
-) -> tuple[FloatArray, FloatArray]:
-    """Return means and variances in scaled units; variances are at least ``least``."""
-    with np.errstate(over="ignore", under="ignore"):
-        return targets.standardize(means), np.maximum((stds / targets.scale) ** 2, least)
-
-
 def predict_mean_std(model: Any, X: Any, name: str = "a member") -> MeanStd:
     """Return the means that a fitted model predicts and, if it has them, standard deviations."""
     try:
         with no_extrapolation_warnings(), np.errstate(over="ignore", invalid="ignore"):  # checked later
-            if isinstance(model, CopiedModel):
-                return model.predict_mean_std(X)
-            answer = _predict_function(model)(X)
+            answer = model.predict_mean_std(X) if isinstance(model, CopiedModel) else _predict(model, X)
     except Exception as error:
         error.add_note(f"raised by member {name!r}, predicting {X.shape[0]} rows")
         raise
@@ -208,67 +193,30 @@ def predict_mean_std(model: Any, X: Any, name: str = "a member") -> MeanStd:
     return _one_per_row(mean, n, name), None if std is None else _one_per_row(std, n, name)
 
 
-def is_fixed(model: Any) -> bool:
-    """Return whether a model can only be used as it is: a function, a PyTorch module, anything without ``fit``."""
-    return not (hasattr(model, "fit") and hasattr(model, "predict"))
-
-
-def is_refitted(model: Any) -> bool:
-    """Return whether a model is fitted to each fold: it has ``fit`` and is not frozen (``clone`` copies it)."""
-    return not is_fixed(model) and clone(model) is not model
-
-
-def check_model(model: Any, name: str) -> None:
-    """Raise unless the model can be a member."""
-    if isinstance(model, type):
-        raise InvalidParameterError(f"member {name!r} must be an object; got the class: write {model.__name__}()")
-    if isinstance(model, str):
-        raise InvalidParameterError(
-            f"member {name!r} must be a regressor with fit and predict, a function, or 'drop'; got the text {model!r}: "
-            "a file describes estimators and does not hold them, so give them again before another fit"
-        )
-    if not (hasattr(model, "predict") or callable(model)):
-        raise InvalidParameterError(
-            f"member {name!r} must be a regressor with fit and predict, a PyTorch module, or a function from rows to "
-            f"means or to (means, standard deviations); got {model!r}"
-        )
-
-
-def _predict_function(model: Any) -> Callable[[Any], Any]:
-    if is_fixed(model) and _is_torch_module(model):
-        return partial(_forward, model)
+def _predict(model: Any, X: Any) -> Any:
+    """Return means, or means and standard deviations, of a model, a PyTorch module or a function."""
+    classes = [(cls.__module__, cls.__name__) for cls in type(model).__mro__]
+    if ("torch.nn.modules.module", "Module") in classes and not (hasattr(model, "fit") and hasattr(model, "predict")):
+        return _forward(model, X)
     if not hasattr(model, "predict"):
-        return partial(model)
+        return model(X)
     found = getattr(model, "best_estimator_", model)  # the signature of a search or pipeline does not show return_std
     last = found[-1] if hasattr(found, "steps") else found
-    if not _has_std(last):
-        return partial(model.predict)
-    if last is found or len(found) == 1:
-        return partial(_predict_std, last)
-    return lambda X: _predict_std(last, found[:-1].transform(X))
-
-
-def _predict_std(model: Any, X: Any) -> Any:
-    """Return means and standard deviations; a model that fails on a polars frame itself receives an array."""
     try:
-        return model.predict(X, return_std=True)
-    except Exception:
-        if not type(X).__module__.startswith("polars"):
+        has_std = "return_std" in inspect.signature(last.predict).parameters
+    except ValueError:  # compiled code may have no signature
+        has_std = False
+    if not has_std:
+        return model.predict(X)
+    rows = X if last is found or len(found) == 1 else found[:-1].transform(X)
+    try:
+        return last.predict(rows, return_std=True)
+    except Exception:  # some models fail on a polars frame
+        if not type(rows).__module__.startswith("polars"):
             raise
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")  # they were checked
-        return model.predict(X.to_numpy(), return_std=True)
-
-
-def _has_std(model: Any) -> bool:
-    try:
-        return "return_std" in inspect.signature(model.predict).parameters
-    except ValueError:  # compiled code may have no signature
-        return False
-
-
-def _is_torch_module(model: Any) -> bool:
-    return any((cls.__module__, cls.__name__) == ("torch.nn.modules.module", "Module") for cls in type(model).__mro__)
+        return last.predict(rows.to_numpy(), return_std=True)
 
 
 def _forward(module: Any, X: Any) -> Any:

@@ -1,8 +1,9 @@
-"""Networks as members of an ensemble."""
+"""Networks as members of an ensemble, and their fit: cross-fitted networks, a linear member, held-out predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
@@ -11,19 +12,27 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bdkn.blocks import PREDICTED_ROWS, row_slices
+from bdkn.data.folds import FoldPlan
 from bdkn.data.rows import Rows
 from bdkn.data.scaling import Standardizer, TargetScaler
-from bdkn.ensemble.cross_fitting import Candidates, FoldGrid, Members, NetworkGrid
-from bdkn.ensemble.held_out import HeldOut, MemberScores, ScoredPart, constant_variance
+from bdkn.ensemble.selection import HeldOut, MemberScores, ScoredPart, constant_variance
 from bdkn.errors import DivergedError
 from bdkn.inference import Forecast
-from bdkn.networks import EncodedNetworks, MixedNetworks, Networks, Predictor, Trained
-from bdkn.networks.engines import prediction_device
+from bdkn.networks import EncodedNetworks, MixedNetworks, Networks, NetworkSpec, Predictor, Trained
 from bdkn.networks.gpu import predict_on
+from bdkn.networks.job import prediction_device
+from bdkn.networks.spec import MIN_VARIANCE
 from bdkn.predictive import Gaussian
 from bdkn.stages import stage
 from bdkn.storage.fields import Part, Text, floats, integers, must, sizes, stored
-from bdkn.typing import Array, BoolArray, FloatArray, IndexArray
+from bdkn.typing import Array, BoolArray, Float32Array, FloatArray, IndexArray
+
+Members = Sequence[int] | IndexArray
+
+
+def numbers_of(members: Members, H: int, n_folds: int) -> IndexArray:
+    """Return the numbers of the networks of some of H members, fold by fold."""
+    return (np.arange(n_folds)[:, None] * H + np.asarray(members, dtype=np.intp)).ravel()
 
 
 @dataclass(frozen=True)
@@ -50,8 +59,8 @@ class NetworkMember:
 class NetworkEnsemble:
     """H members with the same encoders, each one network or the average of one network per fold.
 
-    ``networks`` are in the order of a ``FoldGrid``. ``variances`` (H,), if given, replace the networks' own variances,
-    which are not trained by the squared error. They are in scaled units, as are ``outputs``.
+    ``networks`` are in the order of folds, and of members in a fold. ``variances`` (H,), if given, replace the
+    networks' own variances, which are not trained by the squared error. They are in scaled units, as are ``outputs``.
     """
 
     names: Annotated[tuple[str, ...], sizes(H=len)]
@@ -69,15 +78,15 @@ class NetworkEnsemble:
         return len(self.names)
 
     @property
-    def grid(self) -> FoldGrid:
-        """The order of the networks by fold and member."""
-        return FoldGrid.of(len(self.networks), len(self))
+    def n_folds(self) -> int:
+        """Number of networks of each member."""
+        return len(self.networks) // len(self)
 
     def __getitem__(self, members: Members) -> NetworkEnsemble:
         return replace(
             self,
             names=tuple(self.names[h] for h in members),
-            networks=self.networks[self.grid.numbers(members).ravel()],
+            networks=self.networks[numbers_of(members, len(self), self.n_folds)],
             variances=None if self.variances is None else self.variances[members],
         )
 
@@ -133,7 +142,7 @@ _Curve = Annotated[Array, floats("*", types=("f4", "f8"), finite=False)]
 class NetworkMembers:
     """Networks as members of a model: the ensemble, its scores in scaled units, and the course of training.
 
-    There is one curve and one best epoch per network, in the order of ``ensemble.grid``. Many rows are predicted where
+    There is one curve and one best epoch per network, in the order of the ensemble. Many rows are predicted where
     the ``engine`` trains, which a regressor sets when it predicts; it is not in a file.
     """
 
@@ -144,19 +153,19 @@ class NetworkMembers:
     best_epochs: Annotated[IndexArray, integers("N", low=-1)]
     engine: Annotated[Any, Text()] = "fused"
 
-    @classmethod
-    def of(
-        cls, ensemble: NetworkEnsemble, scores: MemberScores, trained: Trained, engine: Any = "fused"
-    ) -> NetworkMembers:
-        """Return the members whose networks were trained in the order of the ensemble."""
-        epochs = np.array(trained.best_epochs)
-        return cls(ensemble, scores, trained.loss_curves, trained.validation_curves, epochs, engine)
-
     def __len__(self) -> int:
         return len(self.ensemble)
 
     def __getitem__(self, members: IndexArray) -> NetworkMembers:
-        return self.of(self.ensemble[members], self.scores[members], self.networks[members].trained, self.engine)
+        numbers = numbers_of(members, len(self), self.ensemble.n_folds)
+        return replace(
+            self,
+            ensemble=self.ensemble[members],
+            scores=self.scores[members],
+            loss_curves=tuple(self.loss_curves[number] for number in numbers),
+            validation_curves=tuple(self.validation_curves[number] for number in numbers),
+            best_epochs=self.best_epochs[numbers],
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -164,11 +173,10 @@ class NetworkMembers:
         return self.ensemble.names
 
     @property
-    def networks(self) -> NetworkGrid:
+    def trained(self) -> Trained:
         """The networks with the course of their training."""
         epochs = tuple(self.best_epochs.tolist())
-        trained = Trained(self.ensemble.networks, self.loss_curves, self.validation_curves, epochs)
-        return NetworkGrid(trained, self.ensemble.grid)
+        return Trained(self.ensemble.networks, self.loss_curves, self.validation_curves, epochs)
 
     @property
     def input_sizes(self) -> set[int]:
@@ -178,7 +186,7 @@ class NetworkMembers:
     def check_held_out(self, held_out: HeldOut | None) -> None:
         """Raise unless held-out rows are of folds that there are."""
         if held_out is not None and held_out.fold_of is not None:
-            must(held_out.fold_of.max() < self.ensemble.grid.n_folds, "fold_of must be one of the folds")
+            must(held_out.fold_of.max() < self.ensemble.n_folds, "fold_of must be one of the folds")
 
     def on_device(self) -> AbstractContextManager[None]:
         """Return the context in which networks predict many rows on the GPU, if the engine is for one."""
@@ -186,7 +194,7 @@ class NetworkMembers:
 
     def forecast(self, X: Any, targets: TargetScaler, held_out: HeldOut | None) -> Forecast:
         """Return the forecast of all members for checked rows, in scaled units."""
-        with stage("predict members"), self.on_device():
+        with self.on_device():
             return self.ensemble.forecast(X)
 
     def by_fold(self, X: Any, targets: TargetScaler) -> tuple[FloatArray, FloatArray]:
@@ -209,14 +217,14 @@ class NetworkMembers:
 
     def table(self, targets: TargetScaler | None = None, held_out: HeldOut | None = None) -> dict[str, Any]:
         """Return one column per key: each member's name, RMSE and NLL in the units of the target, and epochs."""
-        scale, grid = self.ensemble.targets.scale, self.ensemble.grid
+        scale, by_fold = self.ensemble.targets.scale, (self.ensemble.n_folds, len(self))
         epochs = np.array([len(curve) for curve in self.loss_curves])
         return {
             "member": list(self.names),
             "rmse": scale * self.scores.rmse,
             "nll": self.scores.nll + np.log(scale),
-            "epochs": grid.arrange(epochs).max(axis=0),
-            "best_epoch": grid.arrange(self.best_epochs).max(axis=0) + 1,
+            "epochs": epochs.reshape(by_fold).max(axis=0),
+            "best_epoch": self.best_epochs.reshape(by_fold).max(axis=0) + 1,
         }
 
 
@@ -225,63 +233,193 @@ def on_device_of(engine: object) -> AbstractContextManager[None]:
     return nullcontext() if engine == "fused" else predict_on(prediction_device(engine))
 
 
-def network_members(
-    candidates: Candidates, inputs: Standardizer, targets: TargetScaler
-) -> tuple[NetworkMembers, HeldOut, BoolArray]:
-    """Return candidates as members, their held-out predictions, and which of them did not diverge.
+# Cross-fitting: each network is trained on part of the rows and predicts the held-out rows
 
-    Where the objective did not train variances, the variance of a member is its squared error on held-out rows.
+
+def predict_held_out(networks: Predictor, rows: Rows, plan: FoldPlan) -> HeldOut:
+    """Return the predictions of each member for the rows that its folds hold out, by the networks of the folds.
+
+    Each member has folds of its own, so that members differ on a held-out row by the rows they were trained on as well
+    as by their seeds. The error of their mean is then as on new rows, where each member is also an average over folds.
     """
-    held_out, own_variance, constant = candidates.held_out, candidates.own_variance, None
-    scores = held_out.scores(own_variance=own_variance)
-    is_finite = candidates.is_finite & scores.is_finite
-    if not own_variance:
-        constant = constant_variance(scores.mse)
-        held_out = replace(held_out, variances=np.broadcast_to(constant, held_out.means.shape))
-    trained = candidates.networks.trained
-    ensemble = NetworkEnsemble(candidates.names, trained.networks, inputs, targets, constant)
-    members = NetworkMembers.of(ensemble, scores, trained)
-    return members, held_out, is_finite
+    H = len(plan.names)
+    means, variances, fold_variance = np.full((3, len(rows), H), np.nan)
+    with stage("predict held-out rows"), np.errstate(over="ignore", invalid="ignore"):  # see finite_members
+        for h in range(H):
+            member = networks[numbers_of([h], H, len(networks) // H)]
+            for block in row_slices(len(rows), PREDICTED_ROWS):
+                by_fold, own = member.outputs(rows.X[block])
+                left_out = plan.fold_of[block, h], np.arange(by_fold.shape[1])
+                means[block, h], variances[block, h] = by_fold[left_out], own[left_out]
+                fold_variance[block, h] = 0.0 if plan.refit else by_fold.var(axis=0)
+    found = HeldOut(means, variances, fold_variance, rows.y, rows.counts, None if plan.refit else plan.fold_of)
+    return found if plan.held_out is None else found.rows(plan.held_out)
 
 
-_KEPT_NUMBERS = 2**21
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Members to select from: the networks that they predict with, and their predictions for held-out rows.
 
-_Outputs = tuple[Rows, FloatArray, FloatArray]
-"""Some rows, and the means and variances of all networks for them, each (H, rows)."""
+    ``is_finite`` (H,) is True for a member whose networks, those of the folds too, have finite weights.
+    """
+
+    names: tuple[str, ...]
+    trained: Trained
+    is_finite: BoolArray
+    held_out: HeldOut
+
+    @classmethod
+    def of(cls, trained: Trained, is_finite: BoolArray, rows: Rows, plan: FoldPlan) -> Candidates:
+        """Return the members of a plan, of whose networks these are finite.
+
+        After a refit, members predict with the networks of all rows, which are the last ones.
+        """
+        H, networks, used = len(plan.names), trained.networks, trained
+        of_members = np.asarray(is_finite.reshape(-1, H).all(axis=0))
+        if plan.refit:
+            last = len(networks) - H
+            networks, used = networks[range(last)], trained[range(last, last + H)]
+        return cls(plan.names, used, of_members, predict_held_out(networks, rows, plan))
+
+    def join(self, other: Candidates) -> Candidates:
+        """Return the members of both: in each fold first the networks of these, then of the others."""
+        H, H_other = len(self.names), len(other.names)
+        n_folds = len(self.trained.networks) // H
+        ours, theirs = (np.arange(n_folds * each).reshape(n_folds, each) for each in (H, H_other))
+        trained = Trained.join([self.trained, other.trained])[np.hstack([ours, ours.size + theirs]).ravel()]
+        is_finite = np.append(self.is_finite, other.is_finite)
+        return Candidates((*self.names, *other.names), trained, is_finite, self.held_out.join(other.held_out))
+
+    def as_members(
+        self, inputs: Standardizer, targets: TargetScaler, *, own_variance: bool
+    ) -> tuple[NetworkMembers, HeldOut, BoolArray]:
+        """Return the members, their held-out predictions, and which of them did not diverge.
+
+        Where the objective did not train variances, the variance of a member is its squared error on held-out rows.
+        """
+        held_out, scores, constant = self.held_out, self.held_out.scores(own_variance=own_variance), None
+        is_finite = self.is_finite & scores.is_finite
+        if not own_variance:
+            constant = constant_variance(scores.mse)
+            held_out = replace(held_out, variances=np.broadcast_to(constant, held_out.means.shape))
+        ensemble = NetworkEnsemble(self.names, self.trained.networks, inputs, targets, constant)
+        return members_of(ensemble, scores, self.trained), held_out, is_finite
+
+
+def members_of(ensemble: NetworkEnsemble, scores: MemberScores, trained: Trained) -> NetworkMembers:
+    """Return the members whose networks were trained in the order of the ensemble."""
+    epochs = np.array(trained.best_epochs)
+    return NetworkMembers(ensemble, scores, trained.loss_curves, trained.validation_curves, epochs)
+
+
+# A linear member: the lasso as networks without hidden layers, cross-fitted as other networks are. In tables with more
+# columns than rows, few of which matter, networks fit the noise; a sparse linear function does not. The first output of
+# such a network is the linear function, the second, the raw variance, is constant.
+
+LINEAR = "linear"
+"""The name of the linear member."""
+
+_FEWEST = 4
+"""Rows below which the penalty cannot be chosen; the function is then the mean."""
+
+_PENALTIES = 40
+"""Number of penalties to choose from."""
+
+_ROWS, _COLUMNS_PER_ROW = 10, 0.5
+"""Rows, and columns per row, from which a linear member is added by default."""
+
+
+def needs_linear(n_rows: int, n_columns: int) -> bool:
+    """Return whether a table is so wide that a linear member is added by default."""
+    return n_rows >= _ROWS and n_columns >= _COLUMNS_PER_ROW * n_rows
+
+
+def fit_linear(rows: Rows, plan: FoldPlan) -> Candidates:
+    """Return the linear member as a candidate, with the folds of the first member of ``plan``.
+
+    The predictions of its fits for a row differ mostly by whether the row was among their training rows. No variance
+    is assumed to be removed by averaging over the fits: the fold variance is zero.
+    """
+    own = plan.first_member(LINEAR)
+    with stage("train"):
+        trained = Trained.join([_fit(rows, None if some is None else np.asarray(some)) for some in own.rows])
+    found = Candidates.of(trained, trained.networks.is_finite(), rows, own)
+    return replace(found, held_out=replace(found.held_out, fold_variance=np.zeros_like(found.held_out.means)))
+
+
+def _fit(rows: Rows, numbers: IndexArray | None) -> Trained:
+    """Return the lasso of some of the rows (None: all) as a network; its only loss is its NLL on held-out rows.
+
+    Where all inputs are average, it predicts the mean of all targets. The mean of a fold's training rows is high where
+    that of its held-out rows is low, so that weights fitted to held-out predictions would be biased.
+    """
+    chosen = slice(None) if numbers is None else numbers
+    counts = None if rows.counts is None else rows.counts[chosen]
+    mean = float(np.average(rows.y, weights=rows.counts))
+    slope, error = _lasso(rows.X[chosen], np.asarray(rows.y[chosen], dtype=np.float64) - mean, counts)
+    loss = np.array([(np.log(2.0 * np.pi * error) + 1.0) / 2.0])
+    return Trained(_network(slope, mean, error), (loss,), (np.empty(0),), (0,))
+
+
+def _network(slope: FloatArray, intercept: float, variance: float) -> Networks:
+    """Return a network without hidden layers that predicts a linear function with a constant variance."""
+    raw = variance - MIN_VARIANCE
+    W = np.zeros((1, 2, len(slope)), dtype=np.float32)
+    W[0, 0] = slope
+    # The inverse of softplus, log(exp(v) - 1), without overflow.
+    b = np.array([[intercept, raw + np.log(-np.expm1(-raw))]], dtype=np.float32)
+    return Networks(NetworkSpec(n_inputs=len(slope), hidden=()), ((W, b),))
+
+
+def _lasso(X: Float32Array, y: FloatArray, counts: FloatArray | None) -> tuple[FloatArray, float]:
+    """Return the slope, and the squared error on held-out rows, of the lasso whose penalty has the smallest."""
+    spread = float(np.average(y**2, weights=counts))
+    if len(y) < _FEWEST or spread <= MIN_VARIANCE:
+        return np.zeros(X.shape[1]), max(spread, 2.0 * MIN_VARIANCE)
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LassoCV
+
+    model = LassoCV(cv=min(5, len(y) // 2), alphas=_PENALTIES, tol=1e-3, fit_intercept=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X.astype(np.float64), y, counts)
+    return model.coef_, max(float(model.mse_path_.mean(axis=1).min()), 2.0 * MIN_VARIANCE)
+
+
+# The published method: networks are trained on the rows that the linear model is fitted to
 
 Chunk = tuple[FloatArray, FloatArray, None, FloatArray | None]
+"""Φ (rows, H), targets, no precisions, and counts."""
+
+_KEPT_NUMBERS = 2**21
+"""Outputs of all networks, at most, that are kept in memory."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Design:
     """Networks and their training rows. Few outputs are stored; many are computed again each time they are needed."""
 
     networks: Predictor
     rows: Rows
-    _kept: list[_Outputs] = field(default_factory=list)
+    _kept: list[ScoredPart] = field(default_factory=list)
 
     def __getitem__(self, chosen: IndexArray) -> Design:
-        kept = [(part, means[chosen], variances[chosen]) for part, means, variances in self._kept]
+        kept = [(y, counts, means[chosen], variances[chosen]) for y, counts, means, variances in self._kept]
         return Design(self.networks[chosen], self.rows, kept)
 
-    def parts(self) -> Iterator[_Outputs]:
-        """Yield blocks of rows with the means and variances that the networks predict for them."""
+    def parts(self) -> Iterable[ScoredPart]:
+        """Return targets and counts in blocks of rows, with the means and variances (H, rows) of the networks."""
         if not self._kept and len(self.networks) * len(self.rows) <= _KEPT_NUMBERS:
             self._kept.extend(self._computed())
-        yield from self._kept or self._computed()
+        return self._kept or self._computed()
 
-    def scored(self) -> Iterator[ScoredPart]:
-        """Yield the rows in blocks, in the form that ``MemberScores.of`` expects."""
-        for part, means, variances in self.parts():
-            yield part.y, part.counts, means, variances
-
-    def chunks(self) -> Iterator[Chunk]:
-        """Yield (Φ, y, None, counts) in blocks of rows, so that a large Φ is never in memory as a whole."""
-        for part, means, _ in self.parts():
-            yield np.asarray(means.T), part.y, None, part.counts
-
-    def _computed(self) -> Iterator[_Outputs]:
+    def _computed(self) -> Iterator[ScoredPart]:
         with np.errstate(over="ignore", invalid="ignore"):  # diverged networks are removed by their outputs
             for part in self.rows.blocks():
                 means, variances = self.networks.outputs(part.X)
-                yield part, np.asarray(means, dtype=np.float64), np.asarray(variances, dtype=np.float64)
+                yield part.y, part.counts, np.asarray(means, np.float64), np.asarray(variances, np.float64)
+
+    def chunks(self) -> Iterable[Chunk]:
+        """Return (Φ, y, None, counts) in blocks of rows, so that a large Φ is never in memory as a whole."""
+        chunks = ((np.asarray(means.T), y, None, counts) for y, counts, means, _ in self.parts())
+        return [*chunks] if self._kept else chunks

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from bdkn.data.rows import BLOCK_ROWS, Rows
-from bdkn.errors import InvalidParameterError, shown
+from bdkn.errors import InvalidParameterError
 from bdkn.storage.fields import Entropy, Named, Plain, stored
 
 _ENGINE_NAMES = {
@@ -31,8 +30,6 @@ _FREE = {"combination", "density", "members", "n_members", "random_state", "n_jo
 OPTIONS = ("training", "combination")
 """Parameters that are objects with options."""
 
-Seed = int | np.random.RandomState | np.random.Generator | None
-
 
 @stored
 @dataclass(frozen=True)
@@ -48,14 +45,11 @@ class FitProvenance:
     folds: str = ""
 
     @classmethod
-    def of(cls, model: BaseEstimator, rows: Rows, folds: str = "") -> FitProvenance:
+    def of(
+        cls, model: BaseEstimator, entropy: int | Sequence[int] | None, rows: Rows, folds: str = ""
+    ) -> FitProvenance:
         """Return the provenance of a fit of a regressor to these rows, with folds of that digest."""
-        return cls(seed_sequence(model.random_state).entropy, digest(rows), member_parameters(model), folds)
-
-    @property
-    def seed(self) -> np.random.SeedSequence:
-        """The seed of the fit."""
-        return np.random.SeedSequence(self.entropy)
+        return cls(entropy, digest(rows), member_parameters(model), folds)
 
     def with_parameters(self, **chosen: Any) -> FitProvenance:
         """Return the provenance with the values that a fit chose itself for some of its parameters."""
@@ -80,26 +74,6 @@ class FitProvenance:
                     f"new members must have the parameters of the others; the fit had {name}={value!r}, which is now "
                     f"{parameters[name]!r}: set it back, or fit again"
                 )
-
-
-def seed_sequence(random_state: Seed) -> np.random.SeedSequence:
-    """Return the seed sequence of a random state.
-
-    The same integer always gives the same sequence. Of a generator the next numbers are used, so that a second call
-    differs; None uses new entropy of the operating system.
-    """
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.SeedSequence(random_state.randint(0, 2**32, size=4, dtype=np.uint32).tolist())
-    if isinstance(random_state, np.random.Generator):
-        return np.random.SeedSequence(random_state.integers(0, 2**32, size=4, dtype=np.uint32).tolist())
-    if random_state is None:
-        return np.random.SeedSequence()
-    if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool) and random_state >= 0:
-        return np.random.SeedSequence(int(random_state))
-    raise InvalidParameterError(
-        "random_state must be None, an integer >= 0, a numpy.random.Generator or a numpy.random.RandomState; "
-        f"got {shown(random_state)}"
-    )
 
 
 def member_parameters(model: BaseEstimator) -> dict[str, Any]:

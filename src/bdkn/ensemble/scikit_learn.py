@@ -13,32 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.ensemble.copied_models import (
-    KERNEL_PARTS,
-    KERNELS,
-    METRICS,
-    MOST_CATEGORIES,
-    MOST_NODES,
-    OUTPUT_FUNCTIONS,
-    Average,
-    BayesianLinear,
-    CopiedModel,
-    GaussianProcess,
-    Impute,
-    Kernel,
-    Linear,
-    NearestNeighbors,
-    Products,
-    Scale,
-    Steps,
-    StorableEstimator,
-    SupportVectors,
-    Transform,
-    TransformedTarget,
-    Trees,
-    UserModel,
-    is_storable,
-)
+from bdkn.ensemble import copied_models as copied
+from bdkn.ensemble.copied_models import CopiedModel, Linear, Scale, Trees
+from bdkn.errors import ModelFileError
+from bdkn.storage.archive import Arrays, pack, unpack
 from bdkn.typing import FloatArray, IndexArray
 
 _MOST_FACTORS = 1 << 20
@@ -71,14 +49,19 @@ def copy_estimator(estimator: Any) -> CopiedModel | None:
         model = _copy(estimator)
     except (_NotCopiedError, AttributeError, LookupError):  # attributes differ in other versions
         return None
-    return model if is_storable(model) else None
+    arrays: Arrays = {}
+    try:
+        unpack(pack(model, arrays, "model"), arrays, "model")  # a file is checked, and must have finite numbers
+    except ModelFileError:
+        return None
+    return model
 
 
 def _copy(estimator: Any) -> CopiedModel:
     if _is_scikit_learn(estimator):
         return _COPIES[type(estimator).__name__](estimator)
-    _require(isinstance(estimator, StorableEstimator) and not isinstance(estimator, type))
-    return UserModel.of(estimator)
+    _require(isinstance(estimator, copied.StorableEstimator) and not isinstance(estimator, type))
+    return copied.UserModel.of(estimator)
 
 
 def _is_scikit_learn(estimator: Any) -> bool:
@@ -96,51 +79,50 @@ def _doubles(values: Any) -> FloatArray:
     return np.array(values, dtype=np.float64, order="C")
 
 
-def _output(loss: Any) -> str:
-    """Return the name of the inverse link of a loss."""
-    return {"IdentityLink": "identity", "LogLink": "exp"}[type(loss.link).__name__]
-
-
 # Linear models
 
 
-def _copy_linear(estimator: Any) -> Linear:
+def _copy_linear(estimator: Any) -> CopiedModel:
     _require(np.ndim(estimator.coef_) == 1 and np.size(estimator.intercept_) == 1)
+    linear = Linear(_doubles(estimator.coef_), float(np.ravel(estimator.intercept_)[0]))
     loss = getattr(estimator, "_base_loss", None)
-    output = "identity" if loss is None else _output(loss)
-    return Linear(_doubles(estimator.coef_), float(np.ravel(estimator.intercept_)[0]), output)
+    return linear if loss is None else _inverse_link(linear, loss)
 
 
-def _copy_bayesian(estimator: Any) -> BayesianLinear:
-    linear = _copy_linear(estimator)
-    used = np.ones(linear.n_features, dtype=np.bool_)
-    if type(estimator).__name__ == "ARDRegression":
-        used = estimator.lambda_ < estimator.threshold_lambda
-    columns, noise_variance = np.flatnonzero(used).astype(np.int64), float(1.0 / estimator.alpha_)
-    center, covariance = _doubles(np.broadcast_to(estimator.X_offset_, used.shape))[used], _doubles(estimator.sigma_)
-    centered = BayesianLinear(linear.coefficients, linear.intercept, columns, center, covariance, noise_variance)
+def _inverse_link(model: CopiedModel, loss: Any) -> CopiedModel:
+    """Return a model whose output is mapped by the inverse link of a loss."""
+    output = {"IdentityLink": "identity", "LogLink": "exp"}[type(loss.link).__name__]
+    return model if output == "identity" else copied.Composed(model, inverse=output)
+
+
+def _copy_bayesian(estimator: Any) -> Linear:
+    _require(np.ndim(estimator.coef_) == 1)
+    n_columns, is_selective = len(estimator.coef_), type(estimator).__name__ == "ARDRegression"
+    used = estimator.lambda_ < estimator.threshold_lambda if is_selective else np.ones(n_columns, dtype=np.bool_)
+    noise_variance = float(1.0 / estimator.alpha_)
     # Earlier versions do not center the samples. The standard deviation of the mean sample shows which this one does.
-    mean_sample = np.broadcast_to(estimator.X_offset_, (1, len(used)))
+    mean_sample = np.broadcast_to(estimator.X_offset_, (1, n_columns))
     without_names = copy.copy(estimator)
     vars(without_names).pop("feature_names_in_", None)  # scikit-learn would warn of samples without names
     variance = without_names.predict(mean_sample, return_std=True)[1][0] ** 2
-    if np.isclose(variance, noise_variance, rtol=1e-9, atol=0.0):
-        return centered
-    return BayesianLinear(
-        linear.coefficients, linear.intercept, columns, np.zeros_like(center), covariance, noise_variance
+    is_centered = np.isclose(variance, noise_variance, rtol=1e-9, atol=0.0)
+    posterior = copied.GaussianWeights(
+        np.flatnonzero(used).astype(np.int64),
+        _doubles(mean_sample[0] if is_centered else np.zeros(n_columns))[used],
+        _doubles(estimator.sigma_),
+        noise_variance,
     )
+    return Linear(_doubles(estimator.coef_), float(estimator.intercept_), posterior)
 
 
 # Trees
 
 
-def _copy_tree(estimator: Any) -> Trees:
-    return _join([estimator.tree_], estimator, allow_nan=_allows_nan(estimator))
-
-
 def _copy_forest(estimator: Any) -> Trees:
-    trees = [tree.tree_ for tree in estimator.estimators_]
-    return _join(trees, estimator, average=True, allow_nan=_allows_nan(estimator.estimators_[0]))
+    trees = getattr(estimator, "estimators_", [estimator])
+    # Versions differ in whether trees with monotonic constraints predict samples with missing values
+    allow_nan = bool(trees[0]._support_missing_values(np.empty((1, 1))))
+    return _join([tree.tree_ for tree in trees], estimator, average=True, allow_nan=allow_nan)
 
 
 def _copy_boosting(estimator: Any) -> Trees:
@@ -150,11 +132,6 @@ def _copy_boosting(estimator: Any) -> Trees:
     base = float(np.ravel(init.constant_)[0]) if is_constant else 0.0
     trees = [tree.tree_ for tree in estimator.estimators_[:, 0]]
     return _join(trees, estimator, base=base, factor=estimator.learning_rate)
-
-
-def _allows_nan(tree: Any) -> bool:
-    """Return whether a tree predicts samples with missing values; versions differ for monotonic constraints."""
-    return bool(tree._support_missing_values(np.empty((1, 1))))
 
 
 def _join(trees: Sequence[Any], estimator: Any, factor: float = 1.0, **fields: Any) -> Trees:
@@ -173,7 +150,7 @@ def _join(trees: Sequence[Any], estimator: Any, factor: float = 1.0, **fields: A
     return Trees(estimator.n_features_in_, **_depth_first(nodes), single=True, **fields)
 
 
-def _copy_hist_boosting(estimator: Any) -> Trees:
+def _copy_hist_boosting(estimator: Any) -> CopiedModel:
     """Copy boosted trees of binned columns; at its splits, a categorical column comes before all others."""
     trees = [tree for (tree,) in estimator._predictors]
     is_categorical = estimator.is_categorical_
@@ -192,16 +169,16 @@ def _copy_hist_boosting(estimator: Any) -> Trees:
         nodes.append((left, found["right"].astype(np.int64), feature, number, found["missing_go_to_left"]))
         first_row += len(tree.raw_left_cat_bitsets)
     sets = [np.ascontiguousarray(tree.raw_left_cat_bitsets, dtype="<u4") for tree in trees]
-    return Trees(
+    model = Trees(
         estimator.n_features_in_,
         **_depth_first(nodes),
         base=float(np.ravel(estimator._baseline_prediction)[0]),
         allow_nan=True,
-        output=_output(estimator._loss),
         categorical=np.flatnonzero(is_categorical).astype(np.int32),
         categories=_categories(estimator) if is_categorical.any() else (),
-        bitsets=np.concatenate(sets).reshape(-1, MOST_CATEGORIES // 32).view(np.uint8),
+        bitsets=np.concatenate(sets).reshape(-1, copied.MOST_CATEGORIES // 32).view(np.uint8),
     )
+    return _inverse_link(model, estimator._loss)
 
 
 def _categories(estimator: Any) -> tuple[FloatArray, ...]:
@@ -217,7 +194,7 @@ def _depth_first(trees: Sequence[tuple[NDArray[Any], ...]]) -> dict[str, Any]:
     A tree is a tuple of left (-1 at a leaf) and right children, features, numbers, and the sides of missing values.
     """
     first = np.cumsum([0, *(len(tree[0]) for tree in trees)])
-    _require(0 < first[-1] < MOST_NODES)
+    _require(0 < first[-1] < copied.MOST_NODES)
     roots, (left, right, feature, number, missing_left) = first[:-1], map(np.concatenate, zip(*trees, strict=True))
     tree_of = np.repeat(np.arange(len(trees)), np.diff(first))
     splits = np.flatnonzero(left >= 0)
@@ -226,17 +203,16 @@ def _depth_first(trees: Sequence[tuple[NDArray[Any], ...]]) -> dict[str, Any]:
     place = np.arange(first[-1])
     if not np.array_equal(left[splits], splits + 1):  # trees that were grown best split first
         place = _places(left, right, roots)
-    out = {
-        "feature": np.full(first[-1], -1, dtype=np.int32),
-        "number": np.empty(first[-1]),
-        "right": np.zeros(first[-1], dtype=np.int32),
-        "missing_left": np.zeros(first[-1], dtype=np.bool_),
+    order = np.empty_like(place)
+    order[place] = np.arange(len(place))
+    is_split = left[order] >= 0
+    return {
+        "feature": np.where(is_split, feature[order], -1).astype(np.int32),
+        "number": number[order],
+        "right": np.where(is_split, place[right[order]], 0).astype(np.int32),
+        "missing_left": is_split & (missing_left[order] != 0),
+        "roots": roots.astype(np.int32),
     }
-    out["number"][place] = number
-    out["feature"][place[splits]] = feature[splits]
-    out["right"][place[splits]] = place[right[splits]]
-    out["missing_left"][place[splits]] = missing_left[splits] != 0
-    return {**out, "roots": roots.astype(np.int32)}
 
 
 def _places(left: IndexArray, right: IndexArray, roots: IndexArray) -> IndexArray:
@@ -260,45 +236,43 @@ def _places(left: IndexArray, right: IndexArray, roots: IndexArray) -> IndexArra
 # Kernels
 
 
-def _copy_process(estimator: Any) -> GaussianProcess:
+def _copy_process(estimator: Any) -> copied.KernelModel:
     _require(np.ndim(estimator.alpha_) == 1 or np.shape(estimator.alpha_)[1] == 1)
-    return GaussianProcess(
-        _copy_kernel(estimator.kernel_),
+    return copied.KernelModel(
+        _copy_kernel(estimator.kernel_, type(estimator.kernel_).__name__),
         _doubles(estimator.X_train_),
         _doubles(np.ravel(estimator.alpha_)),
-        _doubles(np.tril(estimator.L_)),
         float(np.ravel(estimator._y_train_mean)[0]),
         float(np.ravel(estimator._y_train_std)[0]),
+        _doubles(np.tril(estimator.L_)),
     )
 
 
-def _copy_kernel(kernel: Any) -> Kernel:
-    name = type(kernel).__name__
-    _require(_is_scikit_learn(kernel) and name in KERNELS)
-    values = [np.ravel(getattr(kernel, parameter)) for parameter in KERNELS[name]]
-    parts = tuple(_copy_kernel(getattr(kernel, part)) for part in KERNEL_PARTS.get(name, ()))
-    return Kernel(name, _doubles(np.concatenate([np.empty(0), *values])), parts)
-
-
-def _copy_support_vectors(estimator: Any) -> SupportVectors:
-    _require(isinstance(estimator.kernel, str) and estimator.kernel in ("rbf", "linear", "poly", "sigmoid"))
-    _require(not estimator._sparse)
-    return SupportVectors(
-        estimator.kernel,
-        _doubles(estimator.support_vectors_),
-        _doubles(np.ravel(estimator.dual_coef_)),
-        float(estimator.intercept_[0]),
-        float(estimator._gamma),
-        float(estimator.coef0),
-        int(estimator.degree),
+def _copy_kernel(owner: Any, name: str) -> copied.Kernel:
+    """Return a kernel whose parameters are attributes of an object of scikit-learn."""
+    _require(_is_scikit_learn(owner))
+    given = {parameter: getattr(owner, parameter) for parameter in copied.KERNELS[name]}
+    parts = [given.pop(parameter) for parameter in copied.KERNEL_PARTS if parameter in given]
+    return copied.Kernel(
+        name,
+        _doubles(np.concatenate([np.empty(0), *map(np.ravel, given.values())])),
+        tuple(_copy_kernel(part, type(part).__name__) for part in parts),
     )
 
 
-def _copy_neighbors(estimator: Any) -> NearestNeighbors:
+def _copy_support_vectors(estimator: Any) -> copied.KernelModel:
+    _require(isinstance(estimator.kernel, str) and not estimator._sparse)
+    kernel, vectors = _copy_kernel(estimator, estimator.kernel), _doubles(estimator.support_vectors_)
+    return copied.KernelModel(kernel, vectors, _doubles(np.ravel(estimator.dual_coef_)), float(estimator.intercept_[0]))
+
+
+def _copy_neighbors(estimator: Any) -> copied.NearestNeighbors:
     plain = isinstance(estimator._fit_X, np.ndarray) and estimator._fit_X.dtype.kind in "biuf"
     _require(plain and np.ndim(estimator._y) == 1 and not estimator.metric_params)
-    _require(isinstance(estimator.weights, str) and isinstance(estimator.metric, str) and estimator.metric in METRICS)
-    return NearestNeighbors(
+    _require(
+        isinstance(estimator.weights, str) and isinstance(estimator.metric, str) and estimator.metric in copied.METRICS
+    )
+    return copied.NearestNeighbors(
         _doubles(estimator._fit_X),
         _doubles(estimator._y),
         int(estimator.n_neighbors),
@@ -318,20 +292,20 @@ def _copy_pipeline(estimator: Any) -> CopiedModel:
     used = [step for _, step in steps if not (step is None or isinstance(step, str))]
     transforms = tuple(_copy_transform(step) for step in used)
     model = _copy(last)
-    return Steps(transforms, model) if transforms else model
+    return copied.Composed(model, transforms) if transforms else model
 
 
-def _copy_transform(step: Any) -> Transform:
+def _copy_transform(step: Any) -> copied.Transform:
     _require(_is_scikit_learn(step))
     return _TRANSFORMS[type(step).__name__](step)
 
 
 def _scale(n: int, **parts: Any) -> Scale:
     """Return the scaling of n columns; parts that are None change nothing."""
-    neutral = {"center": 0.0, "divisor": 1.0, "factor": 1.0, "offset": 0.0}
-    given: dict[str, Any] = {name: float(parts[name]) for name in ("low", "high") if name in parts}
-    for name, value in neutral.items():
-        given[name] = _doubles(np.broadcast_to(value if parts.get(name) is None else parts[name], n))
+    given: dict[str, Any] = {"center": 0.0, "divisor": 1.0, "factor": 1.0, "offset": 0.0}
+    given |= {name: part for name, part in parts.items() if part is not None}
+    for name, part in given.items():
+        given[name] = float(part) if name in ("low", "high") else _doubles(np.broadcast_to(part, n))
     return Scale(**given)
 
 
@@ -340,45 +314,46 @@ def _min_max(step: Any) -> Scale:
     return _scale(step.n_features_in_, factor=step.scale_, offset=step.min_, **limits)
 
 
-def _impute(step: Any) -> Impute:
+def _impute(step: Any) -> Scale:
     is_missing_nan = isinstance(step.missing_values, float) and np.isnan(step.missing_values)
     _require(is_missing_nan and not step.add_indicator and step.statistics_.dtype.kind == "f")
     _require(not np.isnan(step.statistics_).any())  # columns without a value are dropped, or kept as zeros
-    return Impute(_doubles(step.statistics_))
+    return _scale(len(step.statistics_), fill=step.statistics_)
 
 
-def _products(step: Any) -> Products:
+def _products(step: Any) -> copied.Products:
     powers = np.asarray(step.powers_)
     degree = int(powers.sum(axis=1).max())
     _require(len(powers) * degree <= _MOST_FACTORS)
     factors = np.full((len(powers), degree), -1, dtype=np.int32)
     for own, power in zip(factors, powers, strict=True):
         own[: power.sum()] = np.repeat(np.arange(powers.shape[1]), power)
-    return Products(powers.shape[1], factors)
+    return copied.Products(powers.shape[1], factors)
 
 
-def _copy_transformed_target(estimator: Any) -> TransformedTarget:
+def _copy_transformed_target(estimator: Any) -> copied.Composed:
     _require(estimator._training_dim == 1)
     model, transformer = _copy(estimator.regressor_), estimator.transformer_
     _require(_is_scikit_learn(transformer))
     if type(transformer).__name__ != "FunctionTransformer":
-        return TransformedTarget(model, _INVERSES[type(transformer).__name__](transformer))
+        return copied.Composed(model, inverse=_INVERSES[type(transformer).__name__](transformer))
     if transformer.inverse_func is None:  # scikit-learn then returns what it is given
-        return TransformedTarget(model, "identity")
-    names = [name for name, function in OUTPUT_FUNCTIONS.items() if function is transformer.inverse_func]
-    return TransformedTarget(model, names[0])
+        return copied.Composed(model, inverse="identity")
+    names = [name for name, function in copied.OUTPUT_FUNCTIONS.items() if function is transformer.inverse_func]
+    return copied.Composed(model, inverse=names[0])
 
 
-def _copy_bagging(estimator: Any) -> Average:
-    models = tuple(map(_copy, estimator.estimators_))
-    columns = tuple(np.array(own, dtype=np.int64) for own in estimator.estimators_features_)
-    return Average(models, np.ones(len(models)), estimator.n_features_in_, columns)
+def _copy_bagging(estimator: Any) -> copied.Average:
+    parts = []
+    for model, columns in zip(estimator.estimators_, estimator.estimators_features_, strict=True):
+        chosen = copied.Products(estimator.n_features_in_, np.array(columns, dtype=np.int32)[:, None])
+        parts.append(copied.Composed(_copy(model), (chosen,)))
+    return copied.Average(tuple(parts), np.ones(len(parts)))
 
 
-def _copy_voting(estimator: Any) -> Average:
-    models = tuple(map(_copy, estimator.estimators_))
-    weights = estimator._weights_not_none
-    return Average(models, np.ones(len(models)) if weights is None else _doubles(weights))
+def _copy_voting(estimator: Any) -> copied.Average:
+    models, weights = tuple(map(_copy, estimator.estimators_)), estimator._weights_not_none
+    return copied.Average(models, np.ones(len(models)) if weights is None else _doubles(weights))
 
 
 _LINEAR = (
@@ -392,8 +367,9 @@ _LINEAR = (
 _COPIES: Mapping[str, Callable[[Any], CopiedModel]] = {
     **dict.fromkeys(_LINEAR, _copy_linear),
     **dict.fromkeys(("BayesianRidge", "ARDRegression"), _copy_bayesian),
-    **dict.fromkeys(("DecisionTreeRegressor", "ExtraTreeRegressor"), _copy_tree),
-    **dict.fromkeys(("RandomForestRegressor", "ExtraTreesRegressor"), _copy_forest),
+    **dict.fromkeys(
+        ("DecisionTreeRegressor", "ExtraTreeRegressor", "RandomForestRegressor", "ExtraTreesRegressor"), _copy_forest
+    ),
     "GradientBoostingRegressor": _copy_boosting,
     "HistGradientBoostingRegressor": _copy_hist_boosting,
     "GaussianProcessRegressor": _copy_process,
@@ -411,7 +387,7 @@ _COPIES: Mapping[str, Callable[[Any], CopiedModel]] = {
 }
 """Copies by the name of the class, which scikit-learn itself must define."""
 
-_TRANSFORMS: Mapping[str, Callable[[Any], Transform]] = {
+_TRANSFORMS: Mapping[str, Callable[[Any], copied.Transform]] = {
     "StandardScaler": lambda step: _scale(
         step.n_features_in_, center=step.mean_ if step.with_mean else None, divisor=step.scale_
     ),

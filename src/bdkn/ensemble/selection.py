@@ -1,31 +1,184 @@
-"""Selection of the members to combine: those that did not diverge and have the best leave-one-out score together."""
+"""Held-out predictions of members, their scores, and selection of the members to combine.
+
+Held-out predictions are means and variances that members predict for rows they were not trained on. Used are the
+members that did not diverge and have the best leave-one-out score together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs
+from numpy.typing import NDArray
 
-from bdkn.ensemble.held_out import HeldOut
-from bdkn.errors import (
-    DivergedError,
-    DivergedMemberWarning,
-    FewRowsWarning,
-    InvalidParameterError,
-    check_choice,
-    check_flag,
-    check_number,
-    shown,
-    warn_user,
-)
-from bdkn.inference import Combination, combine
-from bdkn.inference.combination import MAX_TEMPERING
-from bdkn.storage.fields import Either, Number, Text, stored
+from bdkn.errors import DivergedError, DivergedMemberWarning, FewRowsWarning, warn_user
+from bdkn.inference import Combination, Forecast, combine
+from bdkn.networks import MIN_VARIANCE
+from bdkn.storage.fields import Either, Number, Text, floats, integers, must, stored
 from bdkn.threads import one_blas_thread, run_on_threads
 from bdkn.typing import BoolArray, FloatArray, IndexArray
+
+_BY_MEMBER = ("means", "variances", "fold_variance", "fold_of")
+"""Arrays (n, H); the last one is None if it is not known."""
+
+ScoredPart = tuple[FloatArray, FloatArray | None, FloatArray, FloatArray]
+"""Targets (n,), counts (None: once each), and the members' means and variances, each (H, n)."""
+
+
+@stored
+@dataclass(frozen=True)
+class MemberScores:
+    """Mean squared error and negative log likelihood of each member, in scaled units; not finite after an overflow."""
+
+    mse: Annotated[FloatArray, floats("H", finite=False)]
+    nll: Annotated[FloatArray, floats("H", finite=False)]
+
+    @classmethod
+    def of(cls, parts: Iterable[ScoredPart], *, own_variance: bool = True) -> Self:
+        """Return the scores on rows given in parts; without ``own_variance``, with each one's ``constant_variance``."""
+        squared = scored = np.zeros(1)
+        total = 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            for y, counts, means, variances in parts:
+                share = np.ones(len(y)) if counts is None else counts
+                errors = (means - y) ** 2
+                squared = squared + errors @ share
+                scored = scored + (np.log(variances) + errors / variances) @ share
+                total += float(share.sum())
+            mse, score = squared / total, scored / total
+            if not own_variance:
+                score = np.log(constant_variance(mse)) + mse / constant_variance(mse)
+        return cls(mse, (np.log(2 * np.pi) + score) / 2)
+
+    def __getitem__(self, members: BoolArray | IndexArray) -> Self:
+        return type(self)(self.mse[members], self.nll[members])
+
+    @property
+    def rmse(self) -> FloatArray:
+        """Root mean squared errors."""
+        return np.sqrt(self.mse)
+
+    @property
+    def is_finite(self) -> BoolArray:
+        """Whether both scores of a member are finite."""
+        return np.isfinite(self.mse) & np.isfinite(self.nll)
+
+
+def constant_variance(mse: FloatArray) -> FloatArray:
+    """Return the variance of members without one of their own: their squared error, at least MIN_VARIANCE."""
+    return np.maximum(mse, MIN_VARIANCE)
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Means and variances (n, H) of held-out rows, the targets (n,) and counts of these rows.
+
+    Variances are nan for a member that has none of its own. ``fold_variance`` (n, H) is the variance, over folds, of
+    the means that a member's fits give a row; it is zero for a member that predicts with a single fit. ``fold_of``
+    (n, H) is the number of the fit, among those that a member predicts with, that was made without a row; None if
+    members predict with other fits.
+    """
+
+    means: Annotated[FloatArray, floats("n", "H")]
+    variances: Annotated[FloatArray, floats("n", "H", finite=False)]
+    fold_variance: Annotated[FloatArray, floats("n", "H", low=0.0)]
+    y: Annotated[FloatArray, floats("n")]
+    counts: Annotated[FloatArray | None, floats("n", low=0.0)] = None
+    fold_of: Annotated[NDArray[np.signedinteger] | None, integers("n", "H", types=("i1", "i2", "i4", "i8"), low=-1)] = (
+        None
+    )
+
+    def check(self) -> None:
+        """Raise unless variances are above zero or, for all rows of a member, unknown, and some row counts."""
+        known = ~np.isnan(self.variances)
+        must(bool((known.all(axis=0) | ~known.any(axis=0)).all()), "a member must have all variances, or none")
+        variances = self.variances[known]
+        must(bool((np.isfinite(variances) & (variances > 0.0)).all()), "variances must be finite and above zero")
+        must(self.counts is None or self.counts.sum() > 0.0, "some row must count")
+
+    @property
+    def n_members(self) -> int:
+        """H."""
+        return int(self.means.shape[1])
+
+    def __getitem__(self, members: IndexArray) -> Self:
+        if np.array_equal(members, np.arange(self.means.shape[1])):
+            return self  # tables of a million rows are not copied in vain
+        # The memory layout is always the same, so that the same members give the same bits.
+        parts = {name: getattr(self, name) for name in _BY_MEMBER}
+        return replace(self, **{name: part.take(members, axis=1) for name, part in parts.items() if part is not None})
+
+    def rows(self, numbers: IndexArray) -> Self:
+        """Return the predictions for some of the rows."""
+        parts = {name: getattr(self, name) for name in (*_BY_MEMBER, "y", "counts")}
+        return replace(self, **{name: part[numbers] for name, part in parts.items() if part is not None})
+
+    def join(self, other: Self) -> Self:
+        """Return the predictions of the members of both for the same rows."""
+        pairs = {name: (getattr(self, name), getattr(other, name)) for name in _BY_MEMBER}
+        joined: dict[str, Any] = {
+            name: None if b is None or a is None else np.hstack([a, b]) for name, (a, b) in pairs.items()
+        }
+        return replace(self, **joined)
+
+    def forecast(self) -> Forecast:
+        """Return the forecast of all members together for the held-out rows."""
+        return self.pool(self.means, self.variances)
+
+    def pool(self, means: FloatArray, variances: FloatArray) -> Forecast:
+        """Return the forecast for any rows from means and variances (.., n, H); leading axes are averaged over.
+
+        The noise is the average of the variances of those members that have one. If none has, it is the squared error
+        of the equally weighted ensemble on the held-out rows.
+        """
+        return Forecast.of(means, self.pooled_variances(means, variances))
+
+    def pooled_variances(self, means: FloatArray, variances: FloatArray) -> FloatArray:
+        """Return the variances (.., n, V) whose average is the noise: those of the members that have one, or one."""
+        known = self.has_variance
+        if known.all():
+            return variances
+        if known.any():
+            return variances[..., known]
+        error = self._average((self.means.mean(axis=1) - self.y) ** 2)
+        return np.full((*means.shape[:-1], 1), float(constant_variance(error)))
+
+    @property
+    def has_variance(self) -> BoolArray:
+        """Whether each member has a variance of its own."""
+        return np.asarray(~np.isnan(self.variances).any(axis=0))
+
+    def variance_factors(self) -> FloatArray:
+        """Return the factor for each member's variances, nan if they are not to be used.
+
+        Multiplied by its factor, a member's mean variance equals its mean squared error. Its variances are used if
+        the correlation of absolute errors and log variances is more than two standard errors above zero.
+        """
+        with np.errstate(all="ignore"):  # a correlation that is not finite is not above chance
+            errors, logs = np.abs(self.means - self.y[:, None]), np.log(self.variances)
+            errors, logs = errors - self._average(errors), logs - self._average(logs)
+            chance = np.sqrt(self._average(errors**2) * self._average(logs**2) / len(self.y))
+            factor = self._average((self.means - self.y[:, None]) ** 2) / self._average(self.variances)
+            return np.where(self._average(errors * logs) > 2.0 * chance, factor, np.nan)
+
+    def scores(self, *, own_variance: bool = True) -> MemberScores:
+        """Return the members' scores on these rows; without ``own_variance``, with each one's ``constant_variance``."""
+        return MemberScores.of([(self.y, self.counts, self.means.T, self.variances.T)], own_variance=own_variance)
+
+    def filled(self) -> Self:
+        """Return the predictions with the ``constant_variance`` of each member in place of missing variances."""
+        constant = constant_variance(self.scores().mse)
+        return replace(self, variances=np.where(np.isnan(self.variances), constant, self.variances))
+
+    def _average(self, numbers: FloatArray) -> FloatArray:
+        return np.asarray(np.average(numbers, axis=0, weights=self.counts))
+
+
+# Selection of members, and their combination
 
 WEIGHTS_NOT_FINITE = (
     "weights or outputs are not finite; try a lower learning_rate, standardize_y=True, or objective='beta_nll' with "
@@ -80,80 +233,61 @@ class CombinationOptions:
     tails: str = "loo"
     select_members: bool = True
 
-    @classmethod
-    def of(cls, params: Any) -> CombinationOptions:
-        """Return the checked options of a regressor."""
-        options = cls() if params.combination is None else params.combination
-        if not isinstance(options, cls):
-            raise InvalidParameterError(
-                f"combination must be None or bdkn.CombinationOptions(...); got {shown(options)}"
-            )
-        options.check_values()
-        return options
+    def combine(self, held_out: HeldOut) -> Combination:
+        """Return the combination of all members, learned from their held-out predictions, for new rows.
 
-    def check_values(self) -> None:
-        """Raise unless all options have values that are allowed."""
-        if isinstance(self.prior_variance, str):
-            check_choice("prior_variance", self.prior_variance, ("evidence", "paper"))
-        else:
-            check_number("prior_variance", self.prior_variance, low=1e-100, high=1e100)
-        if isinstance(self.tempering, str):
-            check_choice("tempering", self.tempering, ("evidence",))
-        else:
-            check_number("tempering", self.tempering, low=0.0, high=MAX_TEMPERING)
-        check_choice("tails", self.tails, ("loo", "posterior"))
-        check_flag("select_members", self.select_members)
-
-    def combine(self, held_out: HeldOut, members: IndexArray | None = None) -> Combination:
-        """Return the combination of some of the members (None: all), learned from their held-out predictions."""
-        held_out = held_out if members is None else held_out[members]
-        return self.finish(_combine(held_out, self), held_out)
-
-    def finish(self, fitted: Combination, held_out: HeldOut) -> Combination:
-        """Return the combination for predictions of new rows, in which each member is the mean of its fits."""
+        Each member predicts a new row by the mean of its fits.
+        """
+        found = _combine(held_out, self)
         if self.tails != "loo":
-            return fitted
-        averaged = fitted.averaged(held_out.forecast(), held_out.fold_variance, held_out.counts)
+            return found
+        averaged = found.averaged(held_out.forecast(), held_out.fold_variance, held_out.counts)
         return averaged.for_new_rows(held_out.y, held_out.counts)
 
 
 def select_and_combine(
-    held_out: HeldOut, sound: IndexArray, settings: CombinationOptions, n_jobs: int | None = 1
+    held_out: HeldOut, finite: IndexArray, options: CombinationOptions, n_jobs: int | None = 1
 ) -> tuple[IndexArray, Combination]:
-    """Return the positions in ``sound`` (numbers of finite members) of the members to use, and their combination.
+    """Return the numbers of the members to use, out of the ``finite`` ones, and their combination.
 
     Compared are all members, all but the most harmful one, and so on; the subset with the best leave-one-out score is
     used, with a penalty of ``PRICE`` per member that is not. Subsets with as many weights, the constant included, as
     there are rows are not considered: they reproduce every row, and their scores are rounding error.
     """
-    _warn_of_few_rows(len(held_out.y))
-    held_out = held_out if len(sound) == held_out.means.shape[1] else held_out[sound]
-    subsets = list(elimination(held_out)) if settings.select_members else [np.arange(len(sound))]
-    too_many = max(0, len(subsets) + 2 - len(held_out.y))
-    subsets = subsets[min(too_many, len(subsets) - 1) :]
-    fitted = _fit_subsets(held_out, subsets, settings, n_jobs)
-    best, combination = subsets[0], fitted[0]
-    for members, other in zip(subsets[1:], fitted[1:], strict=True):
-        if other.n * (other.score - combination.score) > PRICE * (len(best) - len(members)):
-            best, combination = members, other
-    return best, settings.finish(combination, held_out[best])
+    n = len(held_out.y)
+    if n < FEW_ROWS:
+        warn_user(
+            f"only {n} rows were left out of training, which is too few to learn the size of errors from: intervals "
+            f"are wide, and may still be wrong by far; add rows, until {FEW_ROWS} or more can be left out",
+            FewRowsWarning,
+        )
+    held_out = held_out if len(finite) == held_out.means.shape[1] else held_out[finite]
+    subsets = list(elimination(held_out)) if options.select_members else [np.arange(len(finite))]
+    subsets = subsets[min(max(0, len(subsets) + 2 - n), len(subsets) - 1) :]
 
-
-def _fit_subsets(
-    held_out: HeldOut, subsets: Sequence[IndexArray], settings: CombinationOptions, n_jobs: int | None
-) -> list[Combination]:
-    """Return the combination of each subset of the members; of many rows several at once, with the same bits."""
-    predicted = held_out.without_folds()
-    if len(subsets) == 1 or held_out.means.size < _MANY_PREDICTIONS:
-        return [_combine(predicted[members], settings) for members in subsets]
+    # The combination of each subset, for predictions by one fit of each member; of many rows several at once
+    predicted = replace(held_out, fold_variance=held_out.fold_variance[:0], fold_of=None)
     found: list[Any] = [None] * len(subsets)
 
     def fit(number: int) -> None:
-        found[number] = _combine(predicted[subsets[number]], settings)
+        found[number] = _combine(predicted[subsets[number]], options)
 
-    with one_blas_thread():
-        run_on_threads(fit, range(len(subsets)), min(_AT_ONCE, int(effective_n_jobs(n_jobs))))
-    return found
+    if len(subsets) == 1 or held_out.means.size < _MANY_PREDICTIONS:
+        for number in range(len(subsets)):
+            fit(number)
+    else:
+        with one_blas_thread():
+            run_on_threads(fit, range(len(subsets)), min(_AT_ONCE, int(effective_n_jobs(n_jobs))))
+
+    best, combination = subsets[0], found[0]
+    for members, other in zip(subsets[1:], found[1:], strict=True):
+        if other.n * (other.score - combination.score) > PRICE * (len(best) - len(members)):
+            best, combination = members, other
+    if options.tails == "loo":  # each member predicts a new row by the mean of its fits
+        held_out = held_out[best]
+        averaged = combination.averaged(held_out.forecast(), held_out.fold_variance, held_out.counts)
+        combination = averaged.for_new_rows(held_out.y, held_out.counts)
+    return finite[best], combination
 
 
 def _combine(held_out: HeldOut, settings: CombinationOptions) -> Combination:
@@ -179,30 +313,17 @@ def elimination(held_out: HeldOut) -> Iterator[IndexArray]:
     kept = np.arange(len(products))
     yield kept
     while len(kept) > 1:
-        kept = min((np.delete(kept, h) for h in range(len(kept))), key=lambda some: _mean_squared(products, some))
+        without = (np.delete(kept, h) for h in range(len(kept)))
+        kept = min(without, key=lambda some: float(products[np.ix_(some, some)].mean()))
         yield kept
 
 
-def finite_members(sound: BoolArray, names: Sequence[str], reason: str = WEIGHTS_NOT_FINITE) -> IndexArray:
-    """Return the numbers of the members that did not diverge (``sound``); warn about the others, raise if all did."""
-    lost = [name for name, is_sound in zip(names, sound, strict=True) if not is_sound]
+def finite_members(is_finite: BoolArray, names: Sequence[str], reason: str = WEIGHTS_NOT_FINITE) -> IndexArray:
+    """Return the numbers of the members that did not diverge; warn about the others, raise if all did."""
+    lost = [name for name, finite in zip(names, is_finite, strict=True) if not finite]
     if len(lost) == len(names):
         kind = "networks" if reason == WEIGHTS_NOT_FINITE else "members"
         raise DivergedError(f"all {len(names)} {kind} diverged: {reason}")
     if lost:
         warn_user(f"left out {', '.join(lost)} of {len(names)}, which diverged: {reason}", DivergedMemberWarning)
-    return np.flatnonzero(sound)
-
-
-def _warn_of_few_rows(n: int) -> None:
-    if n < FEW_ROWS:
-        warn_user(
-            f"only {n} rows were left out of training, which is too few to learn the size of errors from: intervals "
-            f"are wide, and may still be wrong by far; add rows, until {FEW_ROWS} or more can be left out",
-            FewRowsWarning,
-        )
-
-
-def _mean_squared(products: FloatArray, members: IndexArray) -> float:
-    """Return the squared error of the mean of some members, from the products of all members' errors."""
-    return float(products[np.ix_(members, members)].mean())
+    return np.flatnonzero(is_finite)

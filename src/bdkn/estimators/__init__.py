@@ -9,7 +9,7 @@ from bdkn.estimators.base import ProbabilisticRegressor
 from bdkn.estimators.bdkn import BayesianStackingRegressor, BDKNRegressor
 from bdkn.estimators.deep_ensemble import DeepEnsembleRegressor
 from bdkn.estimators.registry import REGRESSORS, load
-from bdkn.model.support_report import SupportReport
+from bdkn.model.extrapolation import SupportReport
 
 __all__ = [
     "REGRESSORS",

@@ -8,7 +8,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, ClassVar, Literal, Self, TypeVar, overload
 
@@ -28,18 +28,16 @@ from bdkn.analysis.decisions import (
 )
 from bdkn.analysis.explanation import Explanation, explain
 from bdkn.analysis.partial_dependence import PartialDependence, partial_dependence
-from bdkn.data.column_report import ColumnReport
-from bdkn.data.encoder import TableEncoder
+from bdkn.data.encoder import ColumnReport, TableEncoder
+from bdkn.data.folds import Seed, seed_sequence
 from bdkn.data.training_data import check_targets, r2
-from bdkn.ensemble.held_out import MemberScores
 from bdkn.ensemble.networks import NetworkEnsemble, NetworkMember, NetworkMembers
-from bdkn.ensemble.provenance import Seed, seed_sequence
+from bdkn.ensemble.selection import MemberScores
 from bdkn.errors import InvalidParameterError, check_flag, check_number
 from bdkn.estimators.files import save_model
-from bdkn.estimators.paper import paper_parameters
+from bdkn.estimators.parameters import NETWORK_DOCS, paper_parameters
 from bdkn.metrics import crps, nll
 from bdkn.networks import Engine
-from bdkn.networks.settings import TrainingOptions
 from bdkn.predictive import Predictive
 from bdkn.predictive.base import check_draws
 from bdkn.typing import Array, FloatArray, IndexArray
@@ -57,6 +55,8 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
     """
 
     model_: Any
+    _published: ClassVar[Mapping[str, Any] | None] = None
+    """Parameters in the experiments of the paper, beside those of networks; None: the paper has no such method."""
 
     @abstractmethod
     def _fit(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None) -> object:
@@ -307,30 +307,6 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
         """Return the distribution whose intervals ``predict_interval`` returns."""
         return Outcome(*self._predict(X).point_masses())
 
-    # For functions that predict checked rows of a frozen copy many times
-
-    def _rows(self, X: Table) -> Any:
-        return self._fitted().reader.read(X)
-
-    def _predictive(self, X: Any) -> Predictive:
-        dist: Predictive = self._fitted().predict(X).dist
-        return dist
-
-    def _outcome_of(self, X: Any) -> Outcome:
-        return Outcome(*self._fitted().predict(X).point_masses())
-
-    def _mean_and_variances(self, X: Any) -> dict[str, FloatArray]:
-        """Return "mean" and "variance" of checked rows, and the parts of the variance, if there are any."""
-        prediction = self._fitted().predict(X)
-        parts = prediction.variances()
-        return {"mean": prediction.dist.mean(), "variance": np.asarray(sum(parts.values())), **parts}
-
-    def _centres(self, X: Any) -> FloatArray:
-        """Return numbers in the order of the means of checked rows, or nearly so; perhaps cheaper than the means."""
-        model = self._fitted()
-        centers: FloatArray = model.centers(X) if hasattr(model, "centers") else model.predict(X).dist.mean()
-        return centers
-
     def explain(
         self,
         X: Table,
@@ -371,7 +347,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
             Values and their standard errors for each row; ``table()`` or ``to_frame()`` shows how much each column
             matters overall, ``row(i)`` what it adds in one row.
         """
-        return explain(self._frozen(), X, background, n_samples, max_rows, variance, random_state)
+        return explain(self._fitted(), X, background, n_samples, max_rows, variance, random_state)
 
     def partial_dependence(
         self,
@@ -407,7 +383,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
             For each value of the grid: the average mean, the average ends of the intervals of rows, and the interval
             of the target of a row drawn at random.
         """
-        return partial_dependence(self._frozen(), X, column, grid, coverage, max_rows, random_state)
+        return partial_dependence(self._fitted(), X, column, grid, coverage, max_rows, random_state)
 
     def sample_y(self, X: Table, n_samples: int = 1, random_state: Seed = 0) -> FloatArray:
         """Draw joint samples of the targets of all rows.
@@ -510,104 +486,7 @@ class ProbabilisticRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignor
             model.model_ = model.model_.without_rows()
         save_model(model, path)
 
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class NetworkRegressor(ProbabilisticRegressor):
-    """Base class of regressors whose members are networks.
-
-    Parameters
-    ----------
-    n_members : int or "auto", default="auto"
-        Number of members of the ensemble, H. "auto" is 11 and, for more than 4000 rows, 8.
-    hidden_layer_sizes : int, sequence of int or "auto", default="auto"
-        Units of each hidden layer; ``()`` is a linear model. "auto" is two layers of 50 units and, for more than 4000
-        rows, five of 36, or of 28 in networks whose inputs are divided into bins.
-    activation : {"relu", "leaky_relu", "tanh", "silu"} or a sequence of them, default=("silu", "relu")
-        Activation of the hidden layers. Members take several values in turn.
-    objective : {"nll", "beta_nll", "mse"} or Objective, default="nll"
-        The loss that a network minimises: the Gaussian negative log likelihood with a variance for each row; the same
-        with each row's gradient scaled by its variance to the power ``beta`` of ``training``; or the squared error.
-        With "mse" the variance of a network is its mean squared error, the same for every row.
-    epochs : int or "auto", default="auto"
-        Maximum number of passes over the rows. "auto" is 500; for more than 1000 rows, 500 times the square root of
-        1000 over their number; for more than 4000, 250 times the fourth root of 4000 over their number.
-    learning_rate : float, default=0.003
-        Learning rate of Adam.
-    weight_decay : float or sequence of float, default=(0.0, 0.0, 0.3, 0.0, 1.0, 0.0)
-        Decoupled weight decay, as in AdamW. Members take several values in turn, each value once with every activation:
-        without decay networks fit data nearly free of noise, with much decay they do not fit the noise.
-    n_bins : int, sequence of int or "auto", default="auto"
-        Number of bins into which each column is divided. In addition to the inputs, a network then sees for each bin
-        how far a value lies through it, from 0 to 1, so that it can bend where the data do. 0: the network sees the
-        inputs only. Members take several values in turn, as for ``weight_decay``. "auto" is (0, 4, 0, 8, 0, 16) and,
-        for more than 4000 rows, (0, 16, 0, 0). There are fewer bins, or none, if columns are many (the bins of all
-        columns add at most 128 inputs and, for more than 4000 rows, 256) or rows few (less than 12 per bin).
-    training : TrainingOptions or None, default=None
-        Options that are rarely set: batch size, learning-rate schedule, early stopping, warm-up, scaling of targets.
-        None: their defaults.
-    engine : {"fused", "auto", "gpu", "reference", "torch"} or Engine, default="fused"
-        The code that trains the networks: compiled code on the CPU, the fastest that is there, programs for a GPU of
-        NVIDIA, plain NumPy, PyTorch, or an object with options of its own, such as ``bdkn.TorchEngine(device="cuda")``
-        or ``bdkn.TorchEngine(module=factory)`` for your own ``nn.Module``. "auto" takes a GPU if there is one and the
-        fit is large, else it is "fused". "gpu" takes the CPU, with a warning, where no GPU can be used.
-    n_jobs : int or None, default=-1
-        Number of threads for training, -1 for all cores. The result does not depend on it. Inside a parallel search, 1
-        is best.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed. More members with the same integer begin with the same networks.
-    verbose : int, default=0
-        1 shows a progress bar on standard error.
-    effort : {"fast", "balanced", "best"}, default="balanced"
-        What "auto" means: "balanced" as given above; "fast" a third of the members and half of the epochs, which takes
-        about as long as CatBoost; "best" twice as many members. Parameters that are set to numbers are not changed.
-
-    Attributes
-    ----------
-    ensemble_ : NetworkEnsemble
-        All networks in use with the encoders they were trained under.
-    members_ : list of NetworkMember
-        The members in use, each with ``predict(X) -> (mean, variance)``.
-    member_names_ : tuple of str
-        Names of the members in use. Members that diverged or were not selected are missing; the others keep their
-        numbers.
-    member_scores_ : MemberScores
-        Mean squared error and NLL of each member in scaled units, on held-out rows or, if there are none, on the
-        training rows.
-    loss_curves_ : tuple of ndarray
-        Training loss per epoch of each network in use, fold by fold.
-    loss_curve_ : ndarray
-        Their mean.
-    validation_curves_ : tuple of ndarray
-        Loss per epoch on the rows that a network held out; empty without early stopping.
-    best_epochs_ : ndarray of int
-        The epoch, from 0, whose weights each network kept.
-    n_iter_ : int
-        Number of epochs run by the network that ran longest.
-    n_features_in_ : int
-        Number of columns of ``X``.
-    feature_names_in_ : ndarray of str
-        Their names, if ``X`` had names.
-    model_ : object
-        The fitted model, which never changes: an update or another fit replaces it.
-    """
-
-    n_members: int | str = "auto"
-    hidden_layer_sizes: int | Sequence[int] | str = "auto"
-    activation: str | Sequence[str] = ("silu", "relu")
-    objective: Any = "nll"
-    epochs: int | str = "auto"
-    learning_rate: float = 3e-3
-    weight_decay: float | Sequence[float] = (0.0, 0.0, 0.3, 0.0, 1.0, 0.0)
-    n_bins: int | Sequence[int] | str = "auto"
-    training: TrainingOptions | None = None
-    engine: str | Engine = "fused"
-    n_jobs: int | None = -1
-    random_state: Seed = None
-    verbose: int = 0
-    effort: str = "balanced"
-
-    _published: ClassVar[Mapping[str, Any]] = {}
-    """Parameters of the class in the paper's experiments, beside those of the networks."""
+    # Regressors whose members are networks
 
     @classmethod
     def from_paper(cls, setting: int = 1, dataset: str | None = None, **overrides: Any) -> Self:
@@ -633,6 +512,8 @@ class NetworkRegressor(ProbabilisticRegressor):
         >>> BDKNRegressor.from_paper(setting=1).learning_rate, DeepEnsembleRegressor.from_paper(setting=2).epochs
         (0.1, 500)
         """
+        if cls._published is None:
+            raise InvalidParameterError(f"from_paper needs a regressor of the paper's experiments; got {cls.__name__}")
         return cls(**{**paper_parameters(setting, dataset), **cls._published, **overrides})
 
     def report(self, X: Table, y: ArrayLike, path: str | os.PathLike[str] | None = None, **options: Any) -> Any:
@@ -661,15 +542,6 @@ class NetworkRegressor(ProbabilisticRegressor):
         if path is not None:
             page.save(path)
         return page
-
-    def _fitted(self) -> Any:
-        return self._on_engine(super()._fitted())
-
-    def _on_engine(self, model: Any) -> Any:
-        """Return the fitted model, whose networks predict where the engine that is set now trains."""
-        if self.engine == "fused" or not isinstance(model.members, NetworkMembers):
-            return model
-        return replace(model, members=replace(model.members, engine=self.engine))
 
     @property
     def _networks(self) -> NetworkMembers:
@@ -723,6 +595,13 @@ class NetworkRegressor(ProbabilisticRegressor):
         return self._networks.n_iter
 
 
+def on_engine(model: Any, engine: str | Engine) -> Any:
+    """Return the fitted model, whose networks predict where the engine that is set now trains."""
+    if engine == "fused" or not isinstance(model.members, NetworkMembers):
+        return model
+    return replace(model, members=replace(model.members, engine=engine))
+
+
 Class = TypeVar("Class", bound=type)
 
 
@@ -730,10 +609,10 @@ def with_inherited_docs(cls: Class) -> Class:
     """Replace lines such as ``<Parameters of Base>`` in a docstring by that section, with defaults of the class."""
 
     def section(found: re.Match[str]) -> str:
-        base = next(base for base in cls.__mro__ if base.__name__ == found[3])
-        text = inspect.cleandoc(base.__doc__ or "")
+        base = next((base for base in cls.__mro__ if base.__name__ == found[3]), None)
+        text = NETWORK_DOCS if base is None else inspect.cleandoc(base.__doc__ or "")
         part = re.search(rf"^{found[2]}\n-+\n(.*?)(?=\n\n\w[\w ]*\n-+\n|\Z)", text, flags=re.MULTILINE | re.DOTALL)
-        assert part is not None, f"{base.__name__} has a section {found[2]}"
+        assert part is not None, f"{found[3]} has a section {found[2]}"
         return "\n".join(found[1] + line if line else line for line in part[1].rstrip().splitlines())
 
     text = re.sub(r"^( *)<(Parameters|Attributes) of (\w+)>$", section, cls.__doc__ or "", flags=re.MULTILINE)

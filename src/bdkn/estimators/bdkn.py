@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self, TypeVar, cast, overload
 
 import numpy as np
@@ -16,36 +17,41 @@ from sklearn.utils.metadata_routing import UNUSED, MetadataRouter
 from sklearn.utils.metaestimators import _BaseComposition, available_if
 from sklearn.utils.validation import check_is_fitted
 
-from bdkn.data.folds import Folds, OwnFolds, check_design
-from bdkn.data.frames import as_frame
-from bdkn.data.rows import RowSource
-from bdkn.data.scaling import TargetScaler
-from bdkn.data.target_values import TargetValues
+from bdkn.data.folds import Folds, OwnFolds, Seed
+from bdkn.data.rows import RowSource, as_frame
+from bdkn.data.scaling import TargetScaler, TargetValues
 from bdkn.data.training_data import check_targets
 from bdkn.ensemble.estimators import EstimatorMembers, Pair
-from bdkn.ensemble.held_out import HeldOut
 from bdkn.ensemble.provenance import FitProvenance
-from bdkn.ensemble.selection import CombinationOptions
-from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_number, no_extrapolation_warnings, shown
-from bdkn.estimators.base import NetworkRegressor, Table, with_inherited_docs
-from bdkn.estimators.fitting import combine, cross_fit_estimators, cross_fit_networks
-from bdkn.estimators.members import check_estimators, in_use, route_metadata, set_input_tags
+from bdkn.ensemble.selection import CombinationOptions, HeldOut, select_and_combine
+from bdkn.errors import (
+    InvalidParameterError,
+    check_choice,
+    check_flag,
+    check_number,
+    check_parameters,
+    no_extrapolation_warnings,
+    shown,
+)
+from bdkn.estimators.base import ProbabilisticRegressor, Table, on_engine, with_inherited_docs
+from bdkn.estimators.fitting import cross_fit_networks
+from bdkn.estimators.members import accepted_inputs, check_estimators, cross_fit_estimators, in_use, route_metadata
 from bdkn.estimators.paper import fit_published
+from bdkn.estimators.parameters import COMBINED, NETWORKS
 from bdkn.inference import Combination, WeightPosterior
 from bdkn.inference.combination import student_t_covariance
 from bdkn.metrics import Monitor, MonitorReport
 from bdkn.model.density import NeighbourDensity
-from bdkn.model.fitted import FittedModel, Updates, required_values
+from bdkn.model.extrapolation import SupportReport
+from bdkn.model.fitted import FittedModel, Updates, ValuePrediction
 from bdkn.model.guarantee import Shift, guaranteed_interval
-from bdkn.model.support_report import SupportReport
 from bdkn.model.updating import NEEDS_HELD_OUT, RowStatistics, absorb, forget, merge_statistics, statistics_of
-from bdkn.networks import NetworkSettings
-from bdkn.networks.settings import check_time_limit, get_effort
+from bdkn.networks import Engine
+from bdkn.networks.settings import TrainingOptions
 from bdkn.predictive import StudentT
 from bdkn.predictive.links import Link
+from bdkn.stages import stage
 from bdkn.typing import FloatArray
-
-DENSITIES = ("auto", "student-t")
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -71,7 +77,7 @@ def _if_rows_are_held_out(method: Method) -> Method:
 
 @with_inherited_docs
 @dataclass(kw_only=True, eq=False, repr=False)
-class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
+class BDKNRegressor(ProbabilisticRegressor, _BaseComposition):  # type: ignore[misc]
     """Bayesian deep kernel network: Student-t predictions in closed form, learned on rows no network has seen.
 
     H networks are trained independently. Their predictions φ(x) = (φ₁(x), .., φ_H(x)) are the basis of a Bayesian
@@ -91,7 +97,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         it is for every fold, a fitted ``torch.nn.Module`` or a function from rows to means, or to a tuple of means and
         standard deviations. If the ``predict`` of a regressor takes ``return_std``, its standard deviations are used,
         at the end of a pipeline too. Parameters of networks matter for networks only.
-    <Parameters of NetworkRegressor>
+    <Parameters of networks>
     time_limit : float or None, default=None
         Seconds that a fit should take. The time of all training is estimated from that of a few epochs. If it is too
         long, fewer members are trained, but not fewer than 4, then fewer epochs, but not less than a tenth; a warning
@@ -182,7 +188,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         The mean and the scale of the targets, in whose units members are combined.
     n_trained_ : int
         Number of networks that were trained as members, in use or not.
-    <Attributes of NetworkRegressor>
+    <Attributes of networks>
 
     See Also
     --------
@@ -209,6 +215,20 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
     """
 
     members: str | Sequence[str] | list[Pair] = field(default="networks", kw_only=False)
+    n_members: int | str = "auto"
+    hidden_layer_sizes: int | Sequence[int] | str = "auto"
+    activation: str | Sequence[str] = ("silu", "relu")
+    objective: Any = "nll"
+    epochs: int | str = "auto"
+    learning_rate: float = 3e-3
+    weight_decay: float | Sequence[float] = (0.0, 0.0, 0.3, 0.0, 1.0, 0.0)
+    n_bins: int | Sequence[int] | str = "auto"
+    training: TrainingOptions | None = None
+    engine: str | Engine = "fused"
+    n_jobs: int | None = -1
+    random_state: Seed = None
+    verbose: int = 0
+    effort: str = "balanced"
     time_limit: float | None = None
     design: str = "cross-fit"
     cv: Any = None
@@ -269,19 +289,56 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         params = self._checked()
         if metadata and params.has_networks:
             raise InvalidParameterError(f"fit has no parameter {next(iter(metadata))!r} for networks")
-        if params.design == "in-sample":
-            self.model_ = fit_published(params, X, y, sample_weight, groups)
-            return self
-        with ExitStack() as files:  # of encoded rows, if not all of them fit into memory
-            if params.has_networks:
-                found = cross_fit_networks(params, X, y, sample_weight, groups, files)
-            else:
-                found = cross_fit_estimators(params, X, y, sample_weight, groups, metadata)
-            self.model_ = combine(found, params)
+        self.model_ = params._fit_checked(X, y, sample_weight, groups, metadata)
         return self
 
     def _fit(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None) -> FittedModel:
-        model: FittedModel = copy.copy(self).fit(X, y, sample_weight).model_
+        return self._checked()._fit_checked(X, y, sample_weight)
+
+    def _fit_checked(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        groups: Any = None,
+        metadata: Mapping[str, Any] = MappingProxyType({}),
+        former: FittedModel | None = None,
+    ) -> FittedModel:
+        """Return the model of a fit with these parameters; with a ``former`` one, members are added to it."""
+        if self.design == "in-sample":
+            return fit_published(self, X, y, sample_weight, groups)
+        with ExitStack() as files:  # of encoded rows, if not all of them fit into memory
+            if self.has_networks:
+                found = cross_fit_networks(self, X, y, sample_weight, groups, files, former)
+            else:
+                found = cross_fit_estimators(self, X, y, sample_weight, groups, metadata, former)
+
+            # The members with the best leave-one-out score together, and their combination
+            options = self.combination or CombinationOptions()
+            with stage("combine"):
+                chosen, combination = select_and_combine(found.held_out, found.finite, options, self.n_jobs)
+            model = FittedModel.of(
+                found.reader,
+                found.members,
+                chosen,
+                combination,
+                found.held_out,
+                found.targets,
+                options,
+                found.provenance,
+                found.n_trained,
+            )
+
+            # Extra variance for extrapolation, densities of neighbours, and the posterior of all rows
+            density = self.density == "auto" and self.design == "cross-fit"
+            model = model.with_training_rows(found.X, found.numbers, found.sets, density=density, n_jobs=self.n_jobs)
+            if found.all_rows is not None:
+                with stage("predict held-out rows"):
+                    model = model.with_all_rows(found.all_rows(model), options.prior_variance)
+        return model
+
+    def _fitted(self) -> FittedModel:
+        model: FittedModel = on_engine(super()._fitted(), self.engine)
         return model
 
     @property
@@ -295,42 +352,41 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         params = copy.copy(self)
         if isinstance(params.cv, Iterator):  # an iterator can be read only once
             params.cv = list(params.cv)
+        check_parameters(params, {**COMBINED, **NETWORKS} if params.has_networks else COMBINED)
+        design, cv, names = params.design, params.cv, params.members
+        if params.lower is not None and params.upper is not None and not params.lower < params.upper:
+            raise InvalidParameterError(f"lower must be < upper; got lower={params.lower} and upper={params.upper}")
         if params.has_networks:
-            NetworkSettings.of(params)
-        CombinationOptions.of(params)
-        check_choice("predict_with", params.predict_with, ("folds", "refit"))
-        check_choice("density", params.density, DENSITIES)
-        check_time_limit(params.time_limit)
-        if params.has_networks:
-            if not isinstance(params.members, str) or params.members != "networks":
-                self._check_names_of_members()
-            check_design(params.design, params.cv)
-            return params
-        if isinstance(params.members, list):
-            check_estimators(params.members, self._validate_names)
-        get_effort(params.effort)
-        if params.design == "in-sample":
-            raise InvalidParameterError(
-                "design='in-sample' is the published method, for networks; other members are combined by rows held out "
-                "of their training: use design='cross-fit' or 'hold-out'"
-            )
-        if isinstance(params.cv, str):
-            check_choice("cv", params.cv, ("prefit",))
-            if params.members == "auto":
-                raise InvalidParameterError("cv='prefit' combines fitted members: give them, or let cv be None")
+            known = isinstance(names, tuple) and all(name in ("networks", "linear") for name in names)
+            if not (isinstance(names, str) and names == "networks") and not (known and "networks" in names):
+                raise InvalidParameterError(
+                    "members must be 'networks', 'auto', ('networks',), ('networks', 'linear'), or a list of (name, "
+                    f"estimator) pairs; got {names!r:.200}"
+                )
         else:
-            check_design(params.design, params.cv)
+            if isinstance(names, list):
+                check_estimators(names, self._validate_names)
+            if design == "in-sample":
+                raise InvalidParameterError(
+                    "design='in-sample' is the published method, for networks; other members are combined by rows held "
+                    "out of their training: use design='cross-fit' or 'hold-out'"
+                )
+            if isinstance(cv, str):
+                check_choice("cv", cv, ("prefit",))
+                if names == "auto":
+                    raise InvalidParameterError("cv='prefit' combines fitted members: give them, or let cv be None")
+                return params
+        if design == "hold-out" and cv is not None:
+            name = "cv, the fraction of the rows that design='hold-out' holds out,"
+            check_number(name, cv, low=0, high=0.9, strict=True)
+        elif design == "cross-fit" and cv is not None:
+            if isinstance(cv, str | bytes) or (isinstance(cv, np.ndarray) and cv.ndim == 0):
+                raise InvalidParameterError(
+                    f"cv must be a number, a splitter or pairs of lists of row numbers; got {shown(cv)}"
+                )
+            if not (hasattr(cv, "split") or isinstance(cv, Iterable)):
+                check_number("cv", cv, low=2, whole=True)
         return params
-
-    def _check_names_of_members(self) -> None:
-        """Raise unless members are named as those that a fit can make."""
-        names = self.members
-        known = isinstance(names, tuple) and all(name in ("networks", "linear") for name in names)
-        if not (known and "networks" in names):
-            raise InvalidParameterError(
-                "members must be 'networks', 'auto', ('networks',), ('networks', 'linear'), or a list of (name, "
-                f"estimator) pairs; got {self.members!r:.200}"
-            )
 
     def add_members(
         self,
@@ -376,13 +432,11 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
             params = params._checked()
             params.members = [*former.members.candidates, *new]  # the former are texts in a model from a file
             params._validate_names([name for name, _ in params.members])
-            found = cross_fit_estimators(params, X, y, sample_weight, groups, metadata, former)
         else:
             check_number("n", new, low=1, whole=True)
             params.n_members = former.n_trained + cast(int, new)
             params = params._checked()
-            found = cross_fit_networks(params, X, y, sample_weight, groups, ExitStack(), former)
-        return self._with_model(combine(found, params), params)
+        return self._with_model(params._fit_checked(X, y, sample_weight, groups, metadata, former), params)
 
     def drop_members(self, names: str | Sequence[str]) -> Self:
         """Return the regressor without some of its members; this one does not change.
@@ -412,7 +466,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
             raise InvalidParameterError(
                 f"at least one member must be left of {len(all_names)}; got all of them to drop"
             )
-        fewer = model.keep(kept, CombinationOptions.of(self))
+        fewer = model.keep(kept, self._options())
         if not isinstance(fewer.members, EstimatorMembers):
             return self._with_model(fewer)
         unused = {*all_names} - {*fewer.members.names}
@@ -434,6 +488,11 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         new = self._with_model(replace(self._fitted(), density=None))
         new.density = "student-t"
         return new
+
+    def _options(self) -> CombinationOptions:
+        """Return the checked options of the linear model."""
+        check_parameters(self, {"combination": COMBINED["combination"]})
+        return self.combination or CombinationOptions()
 
     def _with_model(self, model: FittedModel, params: Self | None = None) -> Self:
         """Return a copy with another fitted model and, if they are given, other parameters."""
@@ -534,9 +593,8 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
             For each value, its probability in each row; ``pandas.DataFrame`` makes a table of it.
         """
         model = self._fitted()
-        required_values(model)
-        probabilities: dict[float, FloatArray] = model.predict(model.reader.read(X)).value_probabilities()
-        return probabilities
+        model.check_has_values()
+        return cast(ValuePrediction, model.predict(model.reader.read(X))).value_probabilities()
 
     def value_log_score(self, X: Table, y: ArrayLike) -> float:
         """Return the mean log probability of the targets' values; greater is better.
@@ -558,14 +616,13 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
             Mean log probability. A value that a discrete target did not have in n training rows counts as 1 / (n + 1).
         """
         model = self._fitted()
-        required_values(model)
+        model.check_has_values()
         targets, rows = check_targets(y), model.reader.read(X)
         if len(targets) != len(rows):
             raise InvalidParameterError(
                 f"y must hold one value for each of the {len(rows)} predicted rows; got shape {targets.shape}"
             )
-        score: float = model.predict(rows).value_log_score(targets)
-        return score
+        return cast(ValuePrediction, model.predict(rows)).value_log_score(targets)
 
     def support(self, X: Table) -> SupportReport:
         """Return how far each row is from the training rows.
@@ -583,8 +640,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
             "outside"; the ``column`` that is responsible; and ``inside``, from 1 for a row inside to 0 far away.
         """
         model = self._fitted()
-        report: SupportReport = model.support(model.reader.read(X))
-        return report
+        return model.support(model.reader.read(X))
 
     # Updates: rows join and leave the posterior of the weights; members never change
 
@@ -593,7 +649,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         check_is_fitted(self)
         while True:
             before: FittedModel = self.model_
-            after = replace(change(self._on_engine(before)), members=before.members)
+            after = replace(change(on_engine(before, self.engine)), members=before.members)
             with _REPLACING:
                 if self.model_ is before:
                     self.model_ = after
@@ -645,7 +701,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
                 if not self.__sklearn_is_fitted__():  # by another thread, meanwhile
                     self.model_ = model
                     return self
-        prior_variance = CombinationOptions.of(self).prior_variance if refit_prior else None
+        prior_variance = self._options().prior_variance if refit_prior else None
 
         def absorbed(model: FittedModel) -> FittedModel:
             rows = model.reader.read_rows(X, y, sample_weight).counted()
@@ -757,24 +813,24 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
     @property
     def combination_(self) -> Combination:
         """The linear model: posterior of (β, α, σ²), tempering τ and tails, in scaled units."""
-        return cast(Combination, self._fitted().combination)
+        return self._fitted().combination
 
     @property
     def held_out_(self) -> HeldOut | None:
         """Predictions of the members in use for held-out rows, and the targets; None if no rows were held out."""
         model = self._fitted()
         model.check_has_rows()
-        return cast("HeldOut | None", model.held_out)
+        return model.held_out
 
     @property
     def provenance_(self) -> FitProvenance | None:
         """The seed, the digest of the rows and the parameters of the fit; None if no rows were held out."""
-        return cast("FitProvenance | None", self._fitted().provenance)
+        return self._fitted().provenance
 
     @property
     def density_(self) -> NeighbourDensity | None:
         """Density of predictions as a mixture of the Student-t and components of neighbours; None: the Student-t."""
-        return cast("NeighbourDensity | None", self._fitted().density)
+        return self._fitted().density
 
     @property
     def weights_(self) -> FloatArray:
@@ -828,12 +884,12 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
     @property
     def link_(self) -> Link:
         """The link g, by which the target was transformed."""
-        return cast(Link, self._fitted().targets.link)
+        return self._fitted().targets.link
 
     @property
     def target_values_(self) -> TargetValues | None:
         """The values of a discrete target, or the point masses, with their shares of rows; None if there are none."""
-        return cast("TargetValues | None", self._fitted().targets.values)
+        return self._fitted().targets.values
 
     def weight_posterior(self) -> StudentT:
         """Return the posterior distribution of each member's weight.
@@ -849,8 +905,8 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         return self._weight_posterior().marginals()
 
     def _weight_posterior(self) -> WeightPosterior:
-        averaged = CombinationOptions.of(self).prior_variance == "evidence"
-        return cast(WeightPosterior, self._fitted().weight_posterior(averaged=averaged))
+        averaged = self._options().prior_variance == "evidence"
+        return self._fitted().weight_posterior(averaged=averaged)
 
     def member_table(self) -> dict[str, Any]:
         """Return each member's name, weight with its 95 % credible interval, fit, and contribution.
@@ -865,7 +921,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         """
         frozen = self._frozen()
         model = frozen._fitted()
-        H, options = len(model.members), CombinationOptions.of(self)
+        H, options = len(model.members), self._options()
         lower, upper = frozen.weight_posterior().interval(0.95)
         without = np.full(H, np.nan)
         if model.held_out is not None and H > 1 and not np.isnan(model.combination.score):
@@ -898,7 +954,7 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
         curve : dict of str to ndarray
             Columns ``n_members``, ``log_score`` and ``rmse``.
         """
-        model, options = self._fitted(), CombinationOptions.of(self)
+        model, options = self._fitted(), self._options()
         held_out = model.required_held_out()
         if np.isnan(model.combination.score):
             raise InvalidParameterError(
@@ -913,17 +969,17 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
     @property
     def n_trained_(self) -> int:
         """Number of members that were trained, in use or not."""
-        return cast(int, self._fitted().n_trained)
+        return self._fitted().n_trained
 
     @property
     def updates_(self) -> Updates | None:
         """Record of the rows absorbed since the fit; None if there are none."""
-        return cast("Updates | None", self._fitted().updates)
+        return self._fitted().updates
 
     @property
     def target_scaler_(self) -> TargetScaler:
         """The mean and the scale of the targets."""
-        return cast(TargetScaler, self._fitted().targets)
+        return self._fitted().targets
 
     # Members that are estimators
 
@@ -936,12 +992,12 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
     @property
     def candidates_(self) -> list[Pair]:
         """The members as they were given or, with ``members="auto"``, chosen."""
-        return cast("list[Pair]", self._fitted().estimators.candidates)
+        return self._fitted().estimators.candidates
 
     @property
     def folds_(self) -> Folds | OwnFolds:
         """The training rows and the held-out rows of each fold."""
-        return cast("Folds | OwnFolds", self._fitted().estimators.folds)
+        return self._fitted().estimators.folds
 
     @property
     def estimators_(self) -> list[Any]:
@@ -1011,7 +1067,9 @@ class BDKNRegressor(NetworkRegressor, _BaseComposition):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        return set_input_tags(tags, in_use(self.members)) if isinstance(self.members, list) else tags
+        if isinstance(self.members, list):
+            tags.input_tags.allow_nan, tags.input_tags.sparse = accepted_inputs(in_use(self.members))
+        return tags
 
     def __sklearn_clone__(self) -> Self:
         new: Self = super().__sklearn_clone__()

@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
-from bdkn.data.folds import Splitting
-from bdkn.data.frames import as_frame
-from bdkn.data.training_data import TableReader, TrainingData, check_not_none, counted_rows, warn_of_extreme_targets
-from bdkn.errors import check_choice
-from bdkn.estimators.base import NetworkRegressor, Table, with_inherited_docs
+from bdkn.data.folds import Seed
+from bdkn.data.rows import as_frame
+from bdkn.errors import check_choice, check_parameters
+from bdkn.estimators.base import ProbabilisticRegressor, Table, on_engine, with_inherited_docs
 from bdkn.estimators.paper import train_on_all_rows
+from bdkn.estimators.parameters import NETWORKS
 from bdkn.model.fitted import FittedEnsemble
+from bdkn.networks import Engine
+from bdkn.networks.settings import TrainingOptions
 
-PREDICTIVES = ("mixture", "gaussian")
+_PREDICTIVE = partial(check_choice, allowed=("mixture", "gaussian"))
+"""Constraint of the parameter ``predictive``."""
 
 
 @with_inherited_docs
 @dataclass(kw_only=True, eq=False, repr=False)
-class DeepEnsembleRegressor(NetworkRegressor):
+class DeepEnsembleRegressor(ProbabilisticRegressor):
     """Deep ensemble: an equally weighted mixture of Gaussians.
 
     H networks are trained independently, each to predict a mean and a variance (Lakshminarayanan et al., 2017).
 
     Parameters
     ----------
-    <Parameters of NetworkRegressor>
+    <Parameters of networks>
     predictive : {"mixture", "gaussian"}, default="mixture"
         Predict the mixture itself, or the Gaussian of the same mean and variance, which the literature scores.
 
     Attributes
     ----------
-    <Attributes of NetworkRegressor>
+    <Attributes of networks>
 
     See Also
     --------
@@ -58,6 +62,20 @@ class DeepEnsembleRegressor(NetworkRegressor):
     True
     """
 
+    n_members: int | str = "auto"
+    hidden_layer_sizes: int | Sequence[int] | str = "auto"
+    activation: str | Sequence[str] = ("silu", "relu")
+    objective: Any = "nll"
+    epochs: int | str = "auto"
+    learning_rate: float = 3e-3
+    weight_decay: float | Sequence[float] = (0.0, 0.0, 0.3, 0.0, 1.0, 0.0)
+    n_bins: int | Sequence[int] | str = "auto"
+    training: TrainingOptions | None = None
+    engine: str | Engine = "fused"
+    n_jobs: int | None = -1
+    random_state: Seed = None
+    verbose: int = 0
+    effort: str = "balanced"
     predictive: str = "mixture"
 
     _published: ClassVar[Mapping[str, Any]] = {"predictive": "gaussian"}
@@ -84,16 +102,13 @@ class DeepEnsembleRegressor(NetworkRegressor):
         return as_frame(self.member_table())
 
     def _fit(self, X: Table, y: ArrayLike, sample_weight: ArrayLike | None) -> FittedEnsemble:
-        check_choice("predictive", self.predictive, PREDICTIVES)
-        reader, table, targets = TableReader.fit(X, check_not_none(y), type(self).__name__)
-        given = counted_rows(table, targets, sample_weight)
-        warn_of_extreme_targets(given)
-        reader, rows = TrainingData(reader, Splitting.plain(given)).encoded()
-        return FittedEnsemble(reader, train_on_all_rows(self, rows, combined=False)[0])
+        check_parameters(self, {**NETWORKS, "predictive": _PREDICTIVE})
+        reader, members, *_ = train_on_all_rows(self, X, y, sample_weight, combined=False)
+        return FittedEnsemble(reader, members)
 
     def _fitted(self) -> FittedEnsemble:
         """Return the fitted model with the distribution that is to be predicted now."""
-        model: FittedEnsemble = super()._fitted()
-        check_choice("predictive", self.predictive, PREDICTIVES)  # it may have been set since the fit
+        model: FittedEnsemble = on_engine(super()._fitted(), self.engine)
+        check_parameters(self, {"predictive": _PREDICTIVE})  # it may have been set since the fit
         is_mixture = self.predictive == "mixture"
         return model if model.is_mixture == is_mixture else replace(model, is_mixture=is_mixture)

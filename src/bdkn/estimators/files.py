@@ -1,40 +1,22 @@
-"""Model files: fitted regressors as arrays and JSON, and back, with a check of everything that a file holds."""
+"""Model files: fitted regressors as arrays and JSON."""
 
 from __future__ import annotations
 
-import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 from importlib.metadata import version
 from typing import Annotated, Any
 
-import numpy as np
 from sklearn.base import BaseEstimator
 
-from bdkn.ensemble.copied_models import CopiedModel, make_estimators
-from bdkn.ensemble.estimators import PAIRS, EstimatorMember, EstimatorMembers
+from bdkn.ensemble.copied_models import CopiedModel
+from bdkn.ensemble.estimators import EstimatorMember, EstimatorMembers
 from bdkn.ensemble.provenance import OPTIONS, is_nested, plain_parameter
-from bdkn.ensemble.selection import CombinationOptions
-from bdkn.errors import InvalidParameterError, ModelFileError
+from bdkn.errors import InvalidParameterError
 from bdkn.model.fitted import FittedEnsemble, FittedModel
-from bdkn.networks.settings import TrainingOptions
-from bdkn.storage.archive import Arrays, Document, pack, unpack, write
-from bdkn.storage.fields import (
-    Content,
-    Items,
-    Maybe,
-    Named,
-    Number,
-    Part,
-    Plain,
-    Text,
-    WrongContentError,
-    must,
-    stored,
-    with_place,
-)
+from bdkn.storage.archive import Arrays, pack, write
+from bdkn.storage.fields import Content, Items, Maybe, Named, Number, Part, Plain, Text, must, stored, with_place
 
 _FACTS: dict[str, Content] = {
     "when": Text(),
@@ -88,73 +70,12 @@ def save_model(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
         )
     arrays: Arrays = {}
     saved = _to_saved(model)
-    document = {"model": saved.model, "bdkn": version("bdkn"), "saved": pack(saved, arrays, "saved")}
-    write(path, arrays, document)
-
-
-def restore_model(
-    classes: Mapping[str, type[BaseEstimator]],
-    arrays: Arrays,
-    document: Document,
-    member_classes: Sequence[type] = (),
-) -> Any:
-    """Return the regressor that ``save_model`` wrote; it and its members are of one of these classes.
-
-    Everything is checked before anything computes with it; raise ``ModelFileError`` if something is wrong.
-    """
-
-    def restored(value: Any) -> Any:
-        if isinstance(value, CopiedModel):
-            return make_estimators(value, member_classes)
-        if not isinstance(value, SavedModel):
-            made = _map_parts(restored, value)
-            if isinstance(made, EstimatorMember):
-                own = (model for model in made.models if isinstance(model, BaseEstimator))
-                must(all("model_" in vars(model) for model in own), "a member is not fitted")
-            return made
-        must(value.model in classes, f"there is no regressor {value.model!r:.80}")
-        cls, parameters = classes[value.model], _with_tuples(value.parameters)
-        for name, parameter in parameters.items():
-            _check_parameter(cls, name, parameter)
-        for name, part in value.objects.items():
-            must(name in _declared(cls), f"{value.model} has no parameter {name!r:.80}")  # type: ignore[arg-type]
-            options = {"training": TrainingOptions, "combination": CombinationOptions}.get(name)
-            if options is not None:
-                must(isinstance(part, options), f"{name} must be {options.__name__}")
-            elif name == "members":
-                with_place(name, PAIRS, [tuple(pair) for pair in part], {})
-            else:
-                _check_numbers(name, part)
-        state = FittedEnsemble if value.model == "DeepEnsembleRegressor" else FittedModel
-        must(value.fitted is None or isinstance(value.fitted, state), f"{cls.__name__} has another fitted model")
-        model = cls(**parameters, **{name: _map_parts(restored, part) for name, part in value.objects.items()})
-        if value.fitted is not None:
-            model.model_ = restored(value.fitted)
-        if value.made is not None:
-            model.made_ = value.made
-        return model
-
-    try:
-        with_place("bdkn", Text(), document.get("bdkn"), {})
-        must(document.keys() == {"model", "bdkn", "saved"}, "must have model, bdkn and saved")
-        left = dict(arrays)
-        saved = unpack(document["saved"], left, "saved")
-        must(not left, f"the array {next(iter(left), '')!r:.80} belongs nowhere")
-        must(isinstance(saved, SavedModel) and saved.model == document["model"], "must hold that model")
-        model = restored(saved)
-        must("model_" in vars(model), "the model is not fitted")
-        return model
-    except WrongContentError as error:
-        raise ModelFileError(str(error)) from error
+    write(path, arrays, {"model": saved.model, "bdkn": version("bdkn"), "saved": pack(saved, arrays, "saved")})
 
 
 def _is_own(model: Any) -> bool:
     """Return whether the class of a model is defined in this library."""
     return isinstance(model, BaseEstimator) and type(model).__module__.partition(".")[0] == "bdkn"
-
-
-def _with_tuples(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in parameters.items()}
 
 
 def _to_saved(value: Any) -> Any:
@@ -166,7 +87,7 @@ def _to_saved(value: Any) -> Any:
         )
         return replace(value, members=members, candidates=_saved_pairs(value.candidates))
     if not _is_own(value):
-        return _map_parts(_to_saved, value)
+        return map_parts(_to_saved, value)
     names = value.get_params(deep=False)
     given = {name: getattr(value, name) for name in names}
     objects = {name: part for name, part in given.items() if (name in OPTIONS and part is not None) or is_nested(part)}
@@ -201,7 +122,7 @@ def _saved_pairs(pairs: Any) -> list[tuple[str, Any]]:
     ]
 
 
-def _map_parts(change: Callable[[Any], Any], value: Any) -> Any:
+def map_parts(change: Callable[[Any], Any], value: Any) -> Any:
     """Return the value with ``change`` applied to those parts that can contain regressors."""
     if isinstance(value, list | tuple):
         return type(value)(change(part) for part in value)
@@ -211,48 +132,3 @@ def _map_parts(change: Callable[[Any], Any], value: Any) -> Any:
         members, candidates = (change(part) for part in (value.members, value.candidates))
         return replace(value, members=members, candidates=candidates)
     return replace(value, models=change(value.models)) if isinstance(value, EstimatorMember) else value
-
-
-def _check_numbers(name: str, value: Any) -> None:
-    """Raise unless a parameter consists of numbers, text and arrays, such as pairs of row numbers."""
-    if isinstance(value, list | tuple):
-        for part in value:
-            _check_numbers(name, part)
-    else:
-        plain = value is None or isinstance(value, bool | int | float | str | np.ndarray)
-        must(plain, f"{name} must hold numbers; got a {type(value).__name__}")
-
-
-_ANNOTATED: Mapping[str, tuple[type, ...]] = {
-    "int": (int,),
-    "float": (int, float),
-    "str": (str,),
-    "bool": (bool,),
-    "None": (type(None),),
-    "int or None": (int, type(None)),
-}
-_FORMS = {"Seed": "int or None", "Engine": "str"}
-"""Types of parameters in a file that have other types in the constructor."""
-
-
-def _check_parameter(cls: type, name: str, value: Any) -> None:
-    """Raise unless a value is of the type that a parameter of a class has by its annotation."""
-    declared = _declared(cls)
-    must(name in declared, f"{cls.__name__} has no parameter {name!r:.80}")
-    allowed = declared[name]
-    if "Any" not in allowed and not any(_conforms(value, each) for each in allowed):
-        raise WrongContentError(f"{name} must be {' or '.join(allowed)}; got {value!r:.80}")
-
-
-@cache
-def _declared(cls: Any) -> dict[str, tuple[str, ...]]:
-    """Return the types that each parameter of a class may have, in a file."""
-    annotations = {name: str(each.annotation) for name, each in inspect.signature(cls).parameters.items()}
-    return {name: tuple(_FORMS.get(part, part) for part in text.split(" | ")) for name, text in annotations.items()}
-
-
-def _conforms(value: Any, annotation: str) -> bool:
-    if annotation.startswith(("Sequence[", "list[", "tuple[")):
-        inner = annotation.partition("[")[2].removesuffix("]").split(",")[0]
-        return isinstance(value, list | tuple) and all(_conforms(part, inner) for part in value)
-    return type(value) in _ANNOTATED.get(annotation, ())

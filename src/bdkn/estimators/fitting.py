@@ -6,46 +6,30 @@ encodings, link, selection and density are learned; all rows train the networks 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
-from math import inf
 from typing import Any
 
 import numpy as np
 
-from bdkn.data.folds import N_FOLDS, FoldPlan
+from bdkn.data.folds import N_FOLDS, FoldPlan, seed_sequence
 from bdkn.data.rows import Rows
 from bdkn.data.sample import CHUNK_ROWS, Sample
-from bdkn.data.scaling import Standardizer, TargetScaler
-from bdkn.data.training_data import LARGEST_TARGET, TableReader, TrainingData, as_row_source, fit_targets
+from bdkn.data.scaling import Standardizer, TargetScaler, fit_targets
+from bdkn.data.training_data import LARGEST_TARGET, TableReader, TrainingData, as_row_source
 from bdkn.ensemble.chunks import (
     HeldOutStatistics,
     KnownInputs,
     RowEncoding,
-    RowPlace,
     Summary,
-    ThisMachine,
 )
-from bdkn.ensemble.cluster import cluster_of
-from bdkn.ensemble.cross_fitting import Candidates, FoldNetworks, fold_networks, predict_held_out, train_folds
-from bdkn.ensemble.estimator_fitting import FoldFitter, calibrate, make_folds, take_parameters
+from bdkn.ensemble.cluster import place_of
 from bdkn.ensemble.estimators import EstimatorMembers
-from bdkn.ensemble.held_out import HeldOut
-from bdkn.ensemble.linear import fit_linear, needs_linear
-from bdkn.ensemble.networks import NetworkMembers, network_members, on_device_of
+from bdkn.ensemble.networks import Candidates, NetworkMembers, fit_linear, needs_linear, numbers_of, on_device_of
 from bdkn.ensemble.provenance import FitProvenance
-from bdkn.ensemble.selection import CombinationOptions, finite_members
+from bdkn.ensemble.selection import HeldOut, finite_members
 from bdkn.errors import InvalidParameterError
-from bdkn.estimators.members import (
-    check_refitted,
-    default_estimators,
-    fixed_member,
-    in_use,
-    route_parameters,
-    slowest_last,
-)
 from bdkn.model.fitted import FittedModel
 from bdkn.model.target_choice import TargetSettings
 from bdkn.networks import NetworkSettings
@@ -55,16 +39,14 @@ from bdkn.predictive.links import Link
 from bdkn.stages import stage
 from bdkn.typing import IndexArray
 
-_NOT_FINITE = "predictions for held-out rows are not finite; look at what it predicts, or drop it"
-
 
 @dataclass(frozen=True, eq=False)
 class CrossFit:
     """Cross-fitted members and their held-out predictions, before they are selected and combined.
 
     ``finite`` are the numbers of the members that did not diverge. ``X`` is the table of the rows in memory as members
-    see it; ``numbers`` are those of its rows that are held out (None: all), ``sets`` those of the sets of held-out rows
-    that belong together (None: each row is one). ``all_rows`` returns the statistics of all held-out rows for a model,
+    see it; ``numbers`` are those of its rows that are held out (None: all), ``sets`` those of the sets of its rows that
+    belong together (None: each row is one). ``all_rows`` returns the statistics of all held-out rows for a model,
     where not all rows are in memory.
     """
 
@@ -81,32 +63,6 @@ class CrossFit:
     all_rows: Callable[[FittedModel], HeldOutStatistics] | None = None
 
 
-def combine(found: CrossFit, params: Any) -> FittedModel:
-    """Return the model of cross-fitted members: selected, combined, and what is learned from their combination."""
-    options = CombinationOptions.of(params)
-    model = FittedModel.combine(
-        found.reader,
-        found.members,
-        found.finite,
-        found.held_out,
-        found.targets,
-        options,
-        found.provenance,
-        n_trained=found.n_trained,
-        n_jobs=params.n_jobs,
-    )
-    model = model.with_extrapolation(found.X, found.numbers)
-    if params.density == "auto" and params.design == "cross-fit":
-        model = model.with_density(found.X, found.numbers, found.sets, params.n_jobs)
-    if found.all_rows is not None:
-        with stage("predict held-out rows"):
-            model = model.with_all_rows(found.all_rows(model), options.prior_variance)
-    return model
-
-
-# Networks
-
-
 def cross_fit_networks(
     params: Any,
     X: Any,
@@ -120,7 +76,6 @@ def cross_fit_networks(
 
     With a ``former`` model, ``params.n_members`` includes its members, and only the others are trained.
     """
-    settings = NetworkSettings.of(params)
     clock = None if params.time_limit is None else Clock.start(params.time_limit)
 
     # Rows: all of them, or a sample of those of a source
@@ -128,17 +83,16 @@ def cross_fit_networks(
     if source is None:
         known = None if former is None else former.reader
         data = TrainingData.read(params, X, y, sample_weight, groups, former=known)
-        if params.design == "cross-fit" and params.cv is not None:
-            data = data.by_cv(params.cv)
     else:
-        place: RowPlace = cluster_of(source, CHUNK_ROWS) or ThisMachine(source, CHUNK_ROWS)
+        place = files.enter_context(place_of(source, CHUNK_ROWS))
         with stage("sample"):
-            data = TrainingData.of_sample(params, place.sample())
-    n_rows = len(data.splitting.used) if data.sample is None else data.sample.n
-    digest = data.splitting.digest(None if params.design == "hold-out" else params.cv) if source is None else "blocks"
-    reader, rows = data.encoded()
+            some = place.sample()
+            data = TrainingData.read(params, some.rows.X, some.rows.y, some.rows.counts, sample=some)
+    n_rows = len(data.used) if data.sample is None else data.sample.n
+    reader, rows = data.reader, data.encoded
 
     # Members, and whether there is memory for them
+    settings = NetworkSettings.of(params)
     own_variance = settings.trains_variance(n_rows)
     first, size = 0 if former is None else former.n_trained, settings.size(n_rows)
     n_fits = 1 if params.design == "hold-out" else N_FOLDS if params.cv is None else params.cv
@@ -159,62 +113,69 @@ def cross_fit_networks(
     encoded = Rows(inputs.transform(rows.X), targets.transform(rows.y), rows.counts)
 
     # Which network is trained on which rows, within the time limit
-    if data.sample is None:
-        plan_of = partial(FoldPlan.of, params, data.splitting)
-    else:
+    digest = data.digest(None if params.design == "hold-out" else params.cv) if source is None else "blocks"
+    provenance = None if former is None else former.joined(params, encoded, digest)
+    entropy = seed_sequence(params.random_state).entropy if provenance is None else provenance.entropy
+    units = None if data.sample is None else data.sample.units
+    plan = FoldPlan.of(params, data, entropy, range(first, size.n_members), units=units)
+    if units is not None:
         settings = settings.with_params(epochs=size.epochs)
-        plan_of = partial(FoldPlan.of_numbers, params, data.sample.units)
-    provenance = FitProvenance.of(params, encoded, digest) if former is None else former.joined(params, encoded, digest)
-    plan = plan_of(provenance.entropy, range(first, size.n_members))
+    chosen = {}
     if clock is not None:
         limited = within_limit(settings, encoded, clock, plan.rows_per_member * n_rows / len(encoded))
         if limited is not settings:
-            settings, provenance = limited, provenance.with_parameters(epochs=limited.params.epochs)
-            plan = plan_of(provenance.entropy, range(first, settings.size(n_rows).n_members))
+            settings, chosen = limited, {"epochs": limited.params.epochs}
+            plan = FoldPlan.of(params, data, entropy, range(first, settings.size(n_rows).n_members), units=units)
 
-    # Training, in memory or on chunks of all rows
+    # Training of all networks in one call, in memory or on chunks of all rows
     all_rows = None
     if data.sample is None or data.sample.is_complete:
-        networks = train_folds(settings, encoded, plan)
+        trained = settings.train(encoded, plan.seeds, plan.members, plan.rows)
     else:
         _check_trains_on_chunks(settings)
         encoding = RowEncoding(reader.encoder, reader.n_columns, inputs, targets, encoded.X.shape[1])
         with stage("write chunks"):
-            known_inputs = KnownInputs(data.sample.numbers, rows.X)
-            chunks = files.enter_context(place.chunks(data.sample, encoding, known_inputs))
-        passes = len(plan.names) * len(chunks) * size.epochs
+            place.write(data.sample, encoding, KnownInputs(data.sample.numbers, rows.X))
+        passes = len(plan.names) * place.n_chunks * size.epochs
         with stage("train"), _bar(passes) if params.verbose else nullcontext() as on_pass:
-            trained = chunks.train(settings, encoded, plan, data.sample.total / n_rows, on_pass)
-        networks = fold_networks(trained, plan, own_variance=own_variance)
+            trained = place.train(settings, encoded, plan, data.sample.total / n_rows, on_pass)
 
         def all_rows(model: FittedModel) -> HeldOutStatistics:
-            return chunks.statistics(_summary(model, networks, plan))
+            names, ensemble, H = model.members.names, model.networks.ensemble, len(plan.names)
+            members = tuple(plan.names.index(name) for name in names)
+            networks = trained.networks[numbers_of(members, H, len(trained.networks) // H - plan.refit)]
+            tempering, slopes = model.combination.tempering, model.targets.log_derivative
+            return place.statistics(Summary(names, members, networks, plan, tempering, ensemble.variances, slopes))
+
+    is_finite = trained.networks.is_finite()
 
     # Predictions for held-out rows, and the variance that is used for each member
     with on_device_of(params.engine):
-        held_out = predict_held_out(networks, encoded, plan)
-    candidates = Candidates(plan.names, networks.used, networks.is_finite, held_out, own_variance)
+        candidates = Candidates.of(trained, is_finite, encoded, plan)
     if former is not None:
-        candidates = Candidates.in_use(former.networks, former.required_held_out()).join(candidates)
+        in_use, all_finite = former.networks, np.ones(len(former.members), dtype=bool)
+        earlier = Candidates(in_use.names, in_use.trained, all_finite, former.required_held_out())
+        candidates = earlier.join(candidates)
     elif needs_linear(*rows.X.shape) if isinstance(params.members, str) else "linear" in params.members:
         if all_rows is not None:
             raise InvalidParameterError(
                 f"a linear member is fitted to at most {CHUNK_ROWS} rows, those that are kept in memory; got "
                 f"members={params.members!r} and {n_rows} rows: use members='networks'"
             )
-        candidates = fit_linear(encoded, plan, own_variance=own_variance).join(candidates)
-    members, held_out, is_finite = network_members(candidates, inputs, targets)
+        candidates = fit_linear(encoded, plan).join(candidates)
+    members, held_out, is_finite = candidates.as_members(inputs, targets, own_variance=own_variance)
+    finite = finite_members(is_finite, candidates.names)
     return CrossFit(
         reader,
         members,
-        finite_members(is_finite, candidates.names),
+        finite,
         held_out,
         targets,
-        provenance,
+        (provenance or FitProvenance.of(params, entropy, encoded, digest)).with_parameters(**chosen),
         first + len(plan.names),
         rows.X,
         plan.held_out,
-        data.splitting.sets if plan.held_out is None else data.sets_of(plan.held_out),
+        data.sets,
         all_rows,
     )
 
@@ -251,106 +212,8 @@ def _check_trains_on_chunks(settings: NetworkSettings) -> None:
         )
 
 
-def _summary(model: FittedModel, networks: FoldNetworks, plan: FoldPlan) -> Summary:
-    """Return how chunks are summarized for the members in use."""
-    ensemble = model.networks.ensemble
-    members = [plan.names.index(name) for name in ensemble.names]
-    chosen = FoldNetworks(
-        networks.crossed[members], networks.used[members], networks.is_finite[members], networks.own_variance
-    )
-    tempering, slopes = model.combination.tempering, model.targets.log_derivative
-    return Summary(ensemble.names, tuple(members), chosen, plan, tempering, ensemble.variances, slopes)
-
-
 @contextmanager
 def _bar(passes: int) -> Iterator[Callable[[float], None]]:
     with progress_bar() as progress:
         task = progress.add_task("training on chunks of rows", total=passes)
         yield lambda made: progress.update(task, advance=made)
-
-
-# Estimators of any kind
-
-
-def cross_fit_estimators(
-    params: Any,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    groups: Any,
-    metadata: Mapping[str, Any],
-    former: FittedModel | None = None,
-) -> CrossFit:
-    """Fit estimators to folds of the rows, and predict held-out rows.
-
-    With a ``former`` model, ``params.members`` includes its members, and only the others are fitted.
-    """
-    # Rows, and folds of them; members that a user has chosen receive tables as they are
-    clock, as_given = Clock.start(params.time_limit or inf), isinstance(params.members, list)
-    data = TrainingData.read(
-        params,
-        X,
-        y,
-        sample_weight,
-        groups,
-        former=None if former is None else former.reader,
-        as_given=as_given,
-        allow_nan=bool(as_given and params.__sklearn_tags__().input_tags.allow_nan),
-    )
-    given, pairs, digest = data.splitting.rows, in_use(params.members), data.splitting.digest()
-    if former is None:
-        provenance = FitProvenance.of(params, given, digest)
-        routed = route_parameters(params, pairs, given.counts, groups, metadata)
-        folds = make_folds(params, data.splitting, routed, provenance.seed)
-    else:
-        provenance = former.joined(params, given, digest)
-        pairs = [pair for pair in pairs if pair[0] not in dict(former.estimators.candidates)]
-        routed = route_parameters(params, pairs, given.counts, groups, metadata)
-        folds = former.estimators.folds
-    data = data.by_folds(folds, params.cv)
-    reader, rows = data.encoded()
-
-    # The default members, if none were chosen
-    candidates = params.members
-    if not isinstance(candidates, list):
-        weighted = given.counts is not None
-        candidates = default_estimators(len(rows), rows.X.shape[1], weighted=weighted, effort=params.effort)
-        pairs = slowest_last(candidates) if clock.seconds < inf else candidates
-        routed = route_parameters(params, pairs, given.counts, groups, metadata)
-    if len(rows) < len(given):
-        routed = take_parameters(routed, data.splitting.used, len(given))
-
-    # Link and scale of the targets
-    if former is None:
-        with stage("choose link"):
-            settings = TargetSettings.of(params)
-            if settings.target == "auto" and fixed_member(pairs, params.cv):
-                settings = replace(settings, target="identity")
-            targets = fit_targets(rows, settings.link(rows), standardize_y=True)
-    else:
-        reader, targets = former.reader, former.targets
-    check_refitted(pairs, params.cv, targets.link)
-    rows = replace(rows, y=targets.link.forward(rows.y))
-
-    # Fits, and predictions for held-out rows
-    with stage("train"):
-        refit, prefit = params.predict_with == "refit" or folds.trains_on_few, isinstance(params.cv, str)
-        fitter = FoldFitter(rows, routed, folds, provenance.seed, prefit=prefit, refit=refit)
-        fits = fitter.fit(pairs, clock, n_jobs=params.n_jobs, verbose=params.verbose)
-    members, held_out = calibrate(fits, rows, folds, targets, candidates)
-    if former is not None:
-        members = replace(members, members=(*former.estimators.members, *members.members))
-        held_out = former.required_held_out().join(held_out)
-    finite = finite_members(held_out.filled().scores().is_finite, members.names, _NOT_FINITE)
-    return CrossFit(
-        reader,
-        members,
-        finite,
-        held_out,
-        targets,
-        provenance,
-        len(members),
-        rows.X,
-        folds.held_out,
-        data.sets_of(folds.held_out),
-    )

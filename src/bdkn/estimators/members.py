@@ -1,31 +1,116 @@
-"""Estimators as members: the parameter ``members``, and the default members of a stack."""
+"""Estimators of any kind as members: the parameter ``members``, their cross-fitting, and the default members."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn import get_config
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import Bunch, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
-from bdkn.ensemble.estimators import Pair, check_model, is_refitted
-from bdkn.errors import InvalidParameterError, shown
+from bdkn.data.folds import (
+    HOLDOUT_FRACTION,
+    N_FOLDS,
+    Folds,
+    OwnFolds,
+    fold_generator,
+    is_fold_count,
+    name_key,
+    seed_sequence,
+)
+from bdkn.data.reading import column_names, is_frame, read_column
+from bdkn.data.rows import Rows, take_rows
+from bdkn.data.scaling import TargetScaler, fit_targets
+from bdkn.data.training_data import TrainingData
+from bdkn.ensemble.copied_models import MeanStd
+from bdkn.ensemble.estimators import (
+    EstimatorMember,
+    EstimatorMembers,
+    Pair,
+    predict_mean_std,
+)
+from bdkn.ensemble.provenance import FitProvenance
+from bdkn.ensemble.selection import HeldOut, finite_members
+from bdkn.errors import InvalidParameterError, shown, warn_user
 from bdkn.estimators.deep_ensemble import DeepEnsembleRegressor
+from bdkn.estimators.fitting import CrossFit
+from bdkn.model.fitted import FittedModel
+from bdkn.model.target_choice import TargetSettings
+from bdkn.networks import MIN_VARIANCE
+from bdkn.networks.settings import Clock
 from bdkn.predictive import IdentityLink
-from bdkn.predictive.links import Link
-from bdkn.typing import FloatArray
+from bdkn.stages import stage
+from bdkn.threads import bounded_threads
+from bdkn.typing import FloatArray, IndexArray
+
+_NOT_FINITE = "predictions for held-out rows are not finite; look at what it predicts, or drop it"
+
+Parameters = Mapping[str, Mapping[str, Any]]
+"""Arguments of the ``fit`` of each member, and under "cv" of the splitter, besides rows and targets."""
+
+# The parameter ``members``
+
+
+def check_estimators(given: list[Pair], validate_names: Callable[[list[str]], None]) -> None:
+    """Raise unless the estimators can be members, each under a name of its own."""
+    pairs = isinstance(given, list) and all(isinstance(p, tuple | list) and len(p) == 2 for p in given)
+    if not (pairs and given and all(isinstance(name, str) for name, _ in given)):
+        raise InvalidParameterError(
+            f"members must be 'networks', 'auto' or a list of (name, estimator) pairs; got {shown(given)}"
+        )
+    if all(isinstance(model, str) and model == "drop" for _, model in given):
+        raise InvalidParameterError("members must hold one that is not 'drop'; got only such")
+    for name, model in given:
+        if not (isinstance(model, str) and model == "drop"):
+            check_model(model, name)
+    validate_names([name for name, _ in given])
+
+
+def check_model(model: Any, name: str) -> None:
+    """Raise unless the model can be a member."""
+    if isinstance(model, type):
+        raise InvalidParameterError(f"member {name!r} must be an object; got the class: write {model.__name__}()")
+    if isinstance(model, str):
+        raise InvalidParameterError(
+            f"member {name!r} must be a regressor with fit and predict, a function, or 'drop'; got the text {model!r}: "
+            "a file describes estimators and does not hold them, so give them again before another fit"
+        )
+    if not (hasattr(model, "predict") or callable(model)):
+        raise InvalidParameterError(
+            f"member {name!r} must be a regressor with fit and predict, a PyTorch module, or a function from rows to "
+            f"means or to (means, standard deviations); got {model!r}"
+        )
+    if hasattr(model, "__sklearn_tags__") and is_classifier(model):
+        raise InvalidParameterError(f"member {name!r} must predict numbers; got the classifier {model!r}")
 
 
 def in_use(estimators: Any) -> list[Pair]:
     """Return the pairs that are not dropped."""
     pairs = estimators if isinstance(estimators, list) else []
     return [pair for pair in pairs if not isinstance(pair[1], str)]
+
+
+def is_refitted(model: Any) -> bool:
+    """Return whether a model is fitted to each fold: it has ``fit`` and is not frozen (``clone`` copies it)."""
+    return hasattr(model, "fit") and hasattr(model, "predict") and clone(model) is not model
+
+
+def accepted_inputs(pairs: list[Pair]) -> tuple[bool, bool]:
+    """Return whether all estimators accept missing values, and whether all accept sparse tables."""
+    inputs = [get_tags(model).input_tags for _, model in pairs if hasattr(model, "__sklearn_tags__")]
+    return bool(inputs) and all(one.allow_nan for one in inputs), bool(inputs) and all(one.sparse for one in inputs)
 
 
 def route_metadata(model: Any, pairs: list[Pair], cv: Any) -> MetadataRouter:
@@ -41,9 +126,106 @@ def route_metadata(model: Any, pairs: list[Pair], cv: Any) -> MetadataRouter:
     return router
 
 
+# Cross-fitting
+
+
+def cross_fit_estimators(
+    params: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    groups: Any,
+    metadata: Mapping[str, Any],
+    former: FittedModel | None = None,
+) -> CrossFit:
+    """Fit estimators to folds of the rows, and predict held-out rows.
+
+    With a ``former`` model, ``params.members`` includes its members, and only the others are fitted.
+    """
+    # Rows; members that a user has chosen receive tables as they are
+    clock = None if params.time_limit in (None, np.inf) else Clock.start(params.time_limit)
+    pairs, as_given, prefit = in_use(params.members), isinstance(params.members, list), isinstance(params.cv, str)
+    data = TrainingData.read(
+        params,
+        X,
+        y,
+        sample_weight,
+        groups,
+        former=None if former is None else former.reader,
+        as_given=as_given,
+        allow_nan=accepted_inputs(pairs)[0],
+        by_cv=False,
+    )
+    given, digest = data.rows, data.digest()
+    if former is None:
+        provenance = FitProvenance.of(params, seed_sequence(params.random_state).entropy, given, digest)
+    else:
+        provenance = former.joined(params, given, digest)
+        pairs = [pair for pair in pairs if pair[0] not in dict(former.estimators.candidates)]
+
+    # Folds of the rows, and the rows as numbers
+    routed = route_parameters(params, pairs, given.counts, groups, metadata)
+    folds = _folds(params, data, routed, provenance.entropy) if former is None else former.estimators.folds
+    refit, held_out_rows = params.predict_with == "refit" or folds.trains_on_few, folds.held_out
+    data = data.by_folds(folds, params.cv).learned()
+    reader, rows = data.reader, data.encoded
+
+    # The default members, if none were chosen
+    candidates = params.members
+    if not as_given:
+        weighted = given.counts is not None
+        candidates = default_estimators(len(data.used), rows.X.shape[1], weighted=weighted, effort=params.effort)
+        pairs = candidates
+        if clock is not None:  # networks last
+            pairs = sorted(pairs, key=lambda pair: isinstance(pair[1], DeepEnsembleRegressor))
+        routed = route_parameters(params, pairs, given.counts, groups, metadata)
+    if len(data.used) < len(given.y):
+        routed = take_parameters(routed, data.used, len(given.y))
+
+    # Link and scale of the targets
+    fixed = next((name for name, model in pairs if prefit or not is_refitted(model)), None)
+    if former is None:
+        with stage("choose link"):
+            settings = TargetSettings.of(params)
+            if settings.target == "auto" and fixed is not None:
+                settings = replace(settings, target="identity")
+            targets = fit_targets(rows, settings.link(rows), standardize_y=True)
+    else:
+        reader, targets = former.reader, former.targets
+    if fixed is not None and not isinstance(targets.link, IdentityLink):
+        raise InvalidParameterError(
+            f"member {fixed!r} is used as it is and predicts the target itself, but the members are to predict a "
+            "transformed one: use target='identity', or members that fit can fit"
+        )
+    rows = replace(rows, y=targets.link.forward(rows.y))
+
+    # Fits, and predictions for held-out rows
+    with stage("train"):
+        fitter = FoldFitter(
+            rows, routed, folds, held_out_rows, provenance.entropy, prefit, refit, params.n_jobs, params.verbose
+        )
+        fitted, held_out = fitter.fit(pairs, clock, targets)
+    if former is not None:
+        fitted = [*former.estimators.members, *fitted]
+        held_out = former.required_held_out().join(held_out)
+    is_finite, names = held_out.filled().scores().is_finite, [member.name for member in fitted]
+    return CrossFit(
+        reader,
+        EstimatorMembers(tuple(fitted), candidates, folds),
+        finite_members(is_finite, names, _NOT_FINITE),
+        held_out,
+        targets,
+        provenance,
+        len(fitted),
+        rows.X,
+        held_out_rows,
+        data.sets,
+    )
+
+
 def route_parameters(
     model: Any, pairs: Sequence[Pair], counts: FloatArray | None, groups: Any, metadata: Mapping[str, Any]
-) -> Mapping[str, Mapping[str, Any]]:
+) -> Parameters:
     """Return what each estimator's ``fit`` and, under "cv", the splitter receives besides rows and targets."""
     if get_config()["enable_metadata_routing"] and isinstance(model.members, list):
         given = {**metadata} if counts is None else {"sample_weight": counts, **metadata}
@@ -73,48 +255,220 @@ def route_parameters(
     return {name: {"sample_weight": counts} for name, _ in fitted}
 
 
-def fixed_member(pairs: Sequence[Pair], cv: Any) -> str | None:
-    """Return the name of the first member that is used as it is."""
-    return next((name for name, model in pairs if isinstance(cv, str) or not is_refitted(model)), None)
+def take_parameters(given: Parameters, numbers: IndexArray, n: int) -> Parameters:
+    """Return the parameters of ``fit`` for some of n rows, where they hold one value per row."""
+
+    def part(value: Any) -> Any:
+        per_row = hasattr(value, "__len__") and not isinstance(value, str | dict) and len(value) == n
+        return take_rows(value, numbers) if per_row else value
+
+    return {name: {key: part(value) for key, value in values.items()} for name, values in given.items()}
 
 
-def check_refitted(pairs: Sequence[Pair], cv: Any, link: Link) -> None:
-    """Raise if members that are used as they are would have to predict a transformed target."""
-    name = fixed_member(pairs, cv)
-    if name is not None and not isinstance(link, IdentityLink):
+def _folds(params: Any, data: TrainingData, routed: Parameters, entropy: Any) -> Folds | OwnFolds:
+    """Return the folds of the rows that are used."""
+    n, cv = len(data.used), params.cv
+    if isinstance(cv, str):
+        return Folds.everything(n)
+    if n < 2:
         raise InvalidParameterError(
-            f"member {name!r} is used as it is and predicts the target itself, but the members are to predict a "
-            "transformed one: use target='identity', or members that fit can fit"
+            "members are compared on rows left out of their training, which takes at least 2 rows; got "
+            f"n_samples={n}: add rows, or give fitted members and cv='prefit'"
         )
+    if params.design == "hold-out":
+        fraction = HOLDOUT_FRACTION if cv is None else cv
+        return Folds.single(n, fraction, fold_generator(np.random.SeedSequence(entropy)), data.sets)
+    if cv is None or is_fold_count(cv):
+        return OwnFolds(n, N_FOLDS if cv is None else cv, entropy, data.sets)
+    return data.split(cv, routed.get("cv"))
 
 
-def set_input_tags(tags: Any, pairs: list[Pair]) -> Any:
-    """Return scikit-learn's tags: missing values and sparse tables are allowed if all estimators allow them."""
-    models = [model for _, model in pairs if hasattr(model, "__sklearn_tags__")]
-    inputs = [get_tags(model).input_tags for model in models]
-    tags.input_tags.allow_nan = bool(inputs) and all(one.allow_nan for one in inputs)
-    tags.input_tags.sparse = bool(inputs) and all(one.sparse for one in inputs)
-    return tags
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """A model, the rows to fit it to (None: it is fitted already), and the held-out rows that it predicts."""
+
+    name: str
+    model: Any
+    kept: IndexArray | None
+    held_out: IndexArray
+    is_used: bool = True
 
 
-def check_estimators(given: list[Pair] | None, validate_names: Callable[[list[str]], None]) -> None:
-    """Raise unless the estimators can be members, each under a name of its own."""
-    if given is None:
-        return
-    pairs = isinstance(given, list) and all(isinstance(p, tuple | list) and len(p) == 2 for p in given)
-    if not (pairs and given and all(isinstance(name, str) for name, _ in given)):
-        raise InvalidParameterError(
-            f"members must be 'networks', 'auto' or a list of (name, estimator) pairs; got {shown(given)}"
-        )
-    validate_names([name for name, _ in given])
-    if all(isinstance(model, str) and model == "drop" for _, model in given):
-        raise InvalidParameterError("members must hold one that is not 'drop'; got only such")
-    for name, model in given:
-        if not (isinstance(model, str) and model == "drop"):
-            check_model(model, name)
-        if hasattr(model, "__sklearn_tags__") and is_classifier(model):
-            raise InvalidParameterError(f"member {name!r} must predict numbers; got the classifier {model!r}")
+_Done = tuple[_Job, Any, MeanStd]
+"""A job, the fitted model, and its predictions for all rows."""
 
+
+@dataclass(frozen=True, eq=False)
+class FoldFitter:
+    """The rows, with transformed targets, the parameters of ``fit`` and the folds to fit members with."""
+
+    rows: Rows
+    parameters: Parameters
+    folds: Folds | OwnFolds
+    held_out: IndexArray
+    entropy: Any
+    prefit: bool
+    refit: bool
+    n_jobs: int | None
+    verbose: int
+
+    def fit(
+        self, pairs: Sequence[Pair], clock: Clock | None, targets: TargetScaler
+    ) -> tuple[list[EstimatorMember], HeldOut]:
+        """Return the fitted members and their held-out predictions.
+
+        With a time limit, one member is fitted after the other, without those whose first fit shows that there is no
+        time for the others; a warning names them. The first member is fitted whatever its time, and no fit is begun
+        after the limit.
+        """
+        if clock is None:
+            jobs = [job for name, model in pairs for job in self._jobs(name, model)]
+            return self._calibrated(self._run_all(jobs, self.n_jobs), targets)
+        done: list[_Done] = []
+        for name, model in pairs:
+            if done and clock.left <= 0:
+                break
+            first, *others = self._jobs(name, model)
+            began = clock.left
+            result = self._run_all([first], None)
+            waves = -(-len(others) // effective_n_jobs(self.n_jobs))
+            if not done or waves * (began - clock.left) <= clock.left:
+                done += result + self._run_all(others, self.n_jobs)
+        omitted = {name for name, _ in pairs} - {job.name for job, *_ in done}
+        if omitted:
+            warn_user(
+                f"time_limit={clock.seconds:g}: no time for the members {', '.join(map(repr, sorted(omitted)))}, "
+                "which are left out; which these are depends on the machine's speed",
+                UserWarning,
+            )
+        return self._calibrated(done, targets)
+
+    def _jobs(self, name: str, model: Any) -> list[_Job]:
+        """Return one job per fold and, with a refit, one for all rows; a single one for a model that is not refitted.
+
+        Seed and folds follow from a member's name, so that they do not depend on the other members.
+        """
+        if self.prefit or not is_refitted(model):
+            return [_Job(name, model, None, self.held_out)]
+        seed, folds = np.random.SeedSequence(self.entropy, spawn_key=name_key(name)), self.folds.of_member(name)
+        jobs = [
+            _Job(name, _seeded(model, child), kept, held_out, is_used=not self.refit)
+            for child, (kept, held_out) in zip(seed.spawn(len(folds)), folds, strict=True)
+        ]
+        nothing = np.arange(0)
+        return [*jobs, _Job(name, _seeded(model, seed), np.arange(len(self.rows)), nothing)] if self.refit else jobs
+
+    def _run_all(self, jobs: Sequence[_Job], n_jobs: int | None) -> list[_Done]:
+        at_once = effective_n_jobs(n_jobs)
+        done = Parallel(n_jobs=n_jobs, verbose=self.verbose)(delayed(self._run)(job, at_once) for job in jobs)
+        return [(job, *result) for job, result in zip(jobs, done, strict=True)]
+
+    def _run(self, job: _Job, at_once: int) -> tuple[Any, MeanStd]:
+        """Return the fitted model and its predictions for all rows; ``at_once`` models are fitted at a time."""
+        if job.kept is not None:
+            with bounded_threads(len(job.kept), at_once), nullcontext() if at_once == 1 else _on_one_core(job.model):
+                self._fit_model(job.model, job.name, job.kept)
+        try:
+            with bounded_threads(len(self.rows), at_once):
+                return job.model, predict_mean_std(job.model, self.rows.X, job.name)
+        except NotFittedError as error:
+            raise NotFittedError(f"cv='prefit' takes fitted members; fit {job.name!r} first, or let cv be 5") from error
+
+    def _fit_model(self, model: Any, name: str, numbers: IndexArray) -> None:
+        """Fit a model to some of the rows."""
+        given = {name: self.parameters.get(name, {})}
+        rows, parameters = self.rows[numbers], take_parameters(given, numbers, len(self.rows))
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # finite_members warns about members that overflow
+                model.fit(rows.X, rows.y, **parameters[name])
+        except Exception as error:
+            odd = _odd_column(rows.X) if isinstance(error, TypeError | ValueError) else None
+            if odd is not None:
+                raise InvalidParameterError(
+                    f"member {name!r} cannot be fitted to column {odd[0]!r}, which holds {odd[1]} ({error}): give it a "
+                    "pipeline that encodes such columns, or members='auto', which take any column"
+                ) from error
+            error.add_note(f"raised by member {name!r}, fitted to {len(rows)} rows")
+            raise
+
+    def _calibrated(self, done: Sequence[_Done], targets: TargetScaler) -> tuple[list[EstimatorMember], HeldOut]:
+        """Return the members and their held-out predictions in scaled units, by which variances are calibrated.
+
+        ``fold_of`` is the number of the fit that was made without a row, None if some member predicts with other fits.
+        """
+        ours: dict[str, list[_Done]] = {}
+        for each in done:
+            ours.setdefault(each[0].name, []).append(each)
+        found = np.full((3, len(self.rows), len(ours)), np.nan)
+        fold_of = np.full(found.shape[1:], -1, dtype=np.int16)
+        for h, fits in enumerate(ours.values()):
+            for k, (job, _, (mean, std)) in enumerate(fits):
+                fold_of[job.held_out, h] = k
+                found[0, job.held_out, h] = mean[job.held_out]
+                found[1, job.held_out, h] = np.nan if std is None else std[job.held_out]
+            found[2, :, h] = _std(np.array([mean for job, _, (mean, _) in fits if job.is_used]))
+        numbers, counts = self.held_out, self.rows.counts
+        is_known, (means, stds, fold_std) = all(job.is_used for job, *_ in done), found[:, numbers]
+        with np.errstate(over="ignore", under="ignore"):
+            held_out = HeldOut(
+                targets.standardize(means),
+                (stds / targets.scale) ** 2,
+                (fold_std / targets.scale) ** 2,
+                targets.standardize(self.rows.y)[numbers],
+                None if counts is None else counts[numbers],
+                fold_of[numbers] if is_known else None,
+            )
+        factors = held_out.variance_factors()
+        members = [
+            EstimatorMember.of(name, [model for job, model, _ in fits if job.is_used], float(np.sqrt(f)), targets.link)
+            for (name, fits), f in zip(ours.items(), factors, strict=True)
+        ]
+        return members, replace(held_out, variances=np.maximum(factors * held_out.variances, MIN_VARIANCE))
+
+
+def _odd_column(X: Any) -> tuple[Any, str] | None:
+    """Return the name of the first column of a frame that many models cannot use, and its content; None if none."""
+    if not (hasattr(X, "columns") and is_frame(X)):
+        return None
+    for name in column_names(X):
+        column = read_column(X, name)
+        if column.kind not in ("number", "boolean"):
+            return name, f"{column.kind}s" if column.kind != "text" else "text"
+        if column.missing.any():
+            return name, "missing values"
+    return None
+
+
+def _std(means: FloatArray) -> FloatArray:
+    """Return the standard deviation over fits, whose square may overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):  # see finite_members
+        apart = means - means.mean(axis=0)
+        unit = float(np.abs(apart).max(initial=0.0)) or 1.0
+        return np.asarray(unit * np.std(apart / unit, axis=0))
+
+
+@contextmanager
+def _on_one_core(model: Any) -> Iterator[None]:
+    """Set ``n_jobs`` of a model that would use several cores to 1, as other models are fitted at the same time."""
+    named = {name: value for name, value in model.get_params().items() if name.split("__")[-1] == "n_jobs"}
+    greedy = {name: value for name, value in named.items() if value is not None and value < 0}
+    model.set_params(**dict.fromkeys(greedy, 1))
+    try:
+        yield
+    finally:
+        model.set_params(**greedy)
+
+
+def _seeded(model: Any, seed: np.random.SeedSequence) -> Any:
+    """Return an unfitted copy in which each random state that was None is an integer."""
+    copy = clone(model)
+    params = copy.get_params(deep=True)
+    states = [name for name in sorted(params) if name.split("__")[-1] == "random_state" and params[name] is None]
+    seeds = seed.generate_state(len(states)) % 2**31
+    return copy.set_params(**dict(zip(states, seeds.tolist(), strict=True)))
+
+
+# Default members
 
 MOST_ROWS = 500
 """Largest number of rows for which an exact Gaussian process is fast enough to be a member."""
@@ -136,77 +490,47 @@ def default_estimators(n_rows: int, n_features: int, *, weighted: bool = False, 
     With ``effort="fast"`` there are two networks for each of two weight decays, one boosting and a third of the trees;
     with "best" twice as many networks and trees, and the process up to twice as many rows.
     """
+    from sklearn.ensemble import ExtraTreesRegressor, GradientBoostingRegressor, HistGradientBoostingRegressor
+
     few, fast, more = n_rows <= MANY_ROWS, effort == "fast", 2 if effort == "best" else 1
-    boosting = _slow_boosting() if few else _fast_boosting()
-    networks = _few_networks() if fast else _networks(few, more)
-    trees = (300 if few else 100) * more // (3 if fast else 1)
-    members = [*networks, *boosting[: 1 if fast else 2], _trees(trees, 0.5 if few else 1.0)]
+    net = partial(DeepEnsembleRegressor, predictive="gaussian")
+    members: list[Pair] = []
+    if fast:
+        for decay in (0.0, 0.3):
+            both = net(n_members=2, activation=("silu", "relu"), weight_decay=decay, effort="fast")
+            members.append((f"networks {decay}", both))
+    else:
+        for decay, n in ({0.0: 2, 0.3: 2, 1.0: 2} if few else {0.0: 2, 0.3: 1}).items():
+            for activation in ("silu", "relu"):
+                plain = net(n_members=more * n, activation=activation, weight_decay=decay, n_bins=0)
+                members.append((f"{activation} {decay}", plain))
+        bins = (4, 8, 16, 4, 8, 16) if few else (16, 16)
+        for activation in ("silu", "relu"):
+            binned = net(n_members=more * len(bins), activation=activation, weight_decay=0.0, n_bins=bins)
+            members.append((f"{activation} bins", binned))
+
+    boosting: list[Pair]
+    if few:  # small trees, which use part of the columns and, in one model, part of the rows
+        small = {"max_leaf_nodes": 8, "min_samples_leaf": 5, "max_features": 0.3, "l2_regularization": 1.0}
+        part = {"max_depth": 4, "min_samples_leaf": 3, "max_features": 0.5, "subsample": 0.7}
+        boosting = [
+            ("boosting", HistGradientBoostingRegressor(learning_rate=0.05, max_iter=800, **small)),
+            ("stochastic boosting", GradientBoostingRegressor(learning_rate=0.05, n_estimators=800, **part)),
+        ]
+    else:
+        common = {"learning_rate": 0.05, "max_features": 0.5}
+        large = {"max_leaf_nodes": 127, "min_samples_leaf": 5, "max_iter": 600}
+        boosting = [
+            ("boosting", HistGradientBoostingRegressor(max_leaf_nodes=63, max_iter=800, **common)),
+            ("deep boosting", HistGradientBoostingRegressor(**large, **common)),
+        ]
+    members += boosting[: 1 if fast else 2]
+
+    n_trees = (300 if few else 100) * more // (3 if fast else 1)
+    members.append(("trees", ExtraTreesRegressor(n_estimators=n_trees, max_features=0.5 if few else 1.0)))
     if n_rows <= MOST_ROWS * more and not (weighted or fast):
         members.append(("process", _process(n_features)))
     return members
-
-
-def slowest_last(members: list[Pair]) -> list[Pair]:
-    """Return the default members in the order in which they are fitted within a time limit: networks last."""
-    return sorted(members, key=lambda pair: isinstance(pair[1], DeepEnsembleRegressor))
-
-
-def _networks(few_rows: bool, more: int) -> list[Pair]:
-    """Return one network per activation and weight decay, and networks whose inputs are divided into bins."""
-    decays = {0.0: 2, 0.3: 2, 1.0: 2} if few_rows else {0.0: 2, 0.3: 1}
-    bins = (4, 8, 16, 4, 8, 16) if few_rows else (16, 16)
-    plain = [
-        (f"{activation} {decay}", _ensemble(more * n, activation, weight_decay=decay, n_bins=0))
-        for decay, n in decays.items()
-        for activation in ("silu", "relu")
-    ]
-    binned = [
-        (f"{activation} bins", _ensemble(more * len(bins), activation, weight_decay=0.0, n_bins=bins))
-        for activation in ("silu", "relu")
-    ]
-    return [*plain, *binned]
-
-
-def _ensemble(n_members: int, activation: str, **parameters: Any) -> DeepEnsembleRegressor:
-    return DeepEnsembleRegressor(n_members=n_members, activation=activation, predictive="gaussian", **parameters)
-
-
-def _few_networks() -> list[Pair]:
-    common: dict[str, Any] = {"activation": ("silu", "relu"), "predictive": "gaussian", "effort": "fast"}
-    return [
-        (f"networks {decay}", DeepEnsembleRegressor(n_members=2, weight_decay=decay, **common)) for decay in (0.0, 0.3)
-    ]
-
-
-def _slow_boosting() -> list[Pair]:
-    """Return two models of boosted small trees, which use part of the columns and, in one model, part of the rows."""
-    from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
-
-    small = {"max_leaf_nodes": 8, "min_samples_leaf": 5, "max_features": 0.3, "l2_regularization": 1.0}
-    binned = HistGradientBoostingRegressor(learning_rate=0.05, max_iter=800, **small)
-    part = {"max_depth": 4, "min_samples_leaf": 3, "max_features": 0.5, "subsample": 0.7}
-    return [
-        ("boosting", binned),
-        ("stochastic boosting", GradientBoostingRegressor(learning_rate=0.05, n_estimators=800, **part)),
-    ]
-
-
-def _fast_boosting() -> list[Pair]:
-    """Return two models of boosted larger trees, for many rows."""
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
-    common = {"learning_rate": 0.05, "max_features": 0.5}
-    large = {"max_leaf_nodes": 127, "min_samples_leaf": 5, "max_iter": 600}
-    return [
-        ("boosting", HistGradientBoostingRegressor(max_leaf_nodes=63, max_iter=800, **common)),
-        ("deep boosting", HistGradientBoostingRegressor(**large, **common)),
-    ]
-
-
-def _trees(count: int, share_of_columns: float) -> Pair:
-    from sklearn.ensemble import ExtraTreesRegressor
-
-    return "trees", ExtraTreesRegressor(n_estimators=count, max_features=share_of_columns)
 
 
 def _process(n_features: int) -> Any:

@@ -1,113 +1,88 @@
-"""The method as published: Algorithm 1 of the paper, and the parameters of its experiments.
+"""The method as published: Algorithm 1 of the paper.
 
-Networks are trained on all rows; their means on the same rows are the features Φ of a Bayesian linear model, which
-``bdkn.inference.published_combination`` fits in closed form.
+Step 1 trains networks on all rows, each by itself. Step 2 fits a Bayesian linear model to their means on the same rows,
+the features Φ, in closed form: ``bdkn.inference.published_combination``.
 """
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from bdkn.data.folds import seed_sequence
 from bdkn.data.rows import Rows
-from bdkn.data.scaling import Standardizer, TargetScaler
-from bdkn.data.training_data import TrainingData, as_row_source, fit_targets
-from bdkn.ensemble.held_out import MemberScores, constant_variance
-from bdkn.ensemble.networks import Design, NetworkEnsemble, NetworkMembers, on_device_of
-from bdkn.ensemble.provenance import seed_sequence
-from bdkn.ensemble.selection import CombinationOptions, finite_members
-from bdkn.errors import InvalidParameterError, check_choice
+from bdkn.data.scaling import Standardizer, fit_targets
+from bdkn.data.training_data import TableReader, TrainingData, as_row_source
+from bdkn.ensemble.networks import Design, NetworkEnsemble, NetworkMembers, members_of, on_device_of
+from bdkn.ensemble.selection import CombinationOptions, MemberScores, constant_variance, finite_members
+from bdkn.errors import InvalidParameterError
 from bdkn.inference import published_combination
 from bdkn.model.fitted import FittedModel
-from bdkn.model.target_choice import TargetSettings
 from bdkn.networks import NetworkSettings
-from bdkn.networks.settings import Clock, TrainingOptions, within_limit
+from bdkn.networks.settings import Clock, within_limit
 from bdkn.predictive.links import IDENTITY
 from bdkn.stages import stage
-
-SETTINGS = MappingProxyType({1: {"learning_rate": 0.1, "epochs": 40}, 2: {"learning_rate": 1e-3, "epochs": 500}})
-"""Parameters in which the two settings of the paper differ."""
-
-SHARED = MappingProxyType(
-    {
-        "n_members": 5,
-        "hidden_layer_sizes": (50, 50),
-        "activation": "relu",
-        "objective": "nll",
-        "weight_decay": 0.0,
-        "n_bins": 0,
-        "training": TrainingOptions(schedule="constant", standardize_y=False),
-    }
-)
-"""Parameters that both settings share; the optimiser is Adam, as everywhere in this library."""
-
-SETS = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "sarcos", "song", "wine", "yacht")
-
-
-def paper_parameters(setting: int, dataset: str | None = None) -> dict[str, Any]:
-    """Return the parameters of BDKN and the deep ensemble in a setting; they are the same for every data set."""
-    if dataset is not None:
-        check_choice("dataset", dataset.removesuffix("-clean"), SETS)
-    if not isinstance(setting, int) or setting not in SETTINGS:
-        raise InvalidParameterError(
-            f"setting must be 1 (rate 0.1, 40 epochs) or 2 (rate 0.001, 500 epochs); got {setting!r}"
-        )
-    return {**SHARED, **SETTINGS[setting]}
 
 
 def fit_published(params: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> FittedModel:
     """Fit the published method: networks and linear model are fitted to the same rows."""
-    if as_row_source(X, y, sample_weight, groups) is not None:
-        raise InvalidParameterError(
-            "rows in blocks are fitted by what networks predict for rows left out; got design='in-sample', which "
-            "leaves out none: use design='cross-fit' or 'hold-out'"
-        )
-    target = TargetSettings.of(params)
-    if not target.is_plain:
+    if params.target not in ("auto", "identity") or params.lower is not None or params.upper is not None:
         raise InvalidParameterError(
             "design='in-sample' is the published method, which predicts the target itself; got "
             f"target={params.target!r}, lower={params.lower}, upper={params.upper}: use another design, or none of them"
         )
-    reader, rows = TrainingData.read(params, X, y, sample_weight, groups).encoded()
-    members, design, targets, n_trained = train_on_all_rows(params, rows, combined=True)
+    # Step 1: H networks are trained on all rows
+    reader, members, design, H = train_on_all_rows(params, X, y, sample_weight, groups, combined=True)
+
+    # Step 2: Φ, σ_β² by the evidence (10), μₙ, Λₙ, aₙ and bₙ by (6) to (9), which predict by (5)
+    options = params.combination or CombinationOptions()
     with stage("combine"):
-        combination = published_combination(design.chunks(), CombinationOptions.of(params).prior_variance)
-    return FittedModel(reader, members, targets, combination, n_trained=n_trained)
+        combination = published_combination(design.chunks(), options.prior_variance)
+    return FittedModel(reader, members, members.ensemble.targets, combination, n_trained=H)
 
 
-def train_on_all_rows(params: Any, rows: Rows, *, combined: bool) -> tuple[NetworkMembers, Design, TargetScaler, int]:
-    """Train every network on all rows; return those that did not diverge, their outputs, and the scale of targets.
-
-    The last one is the number of networks that were trained.
+def train_on_all_rows(
+    params: Any, X: Any, y: Any, sample_weight: Any, groups: Any = None, *, combined: bool
+) -> tuple[TableReader, NetworkMembers, Design, int]:
+    """Train every network on all rows; return those that did not diverge, with their outputs, and how many there were.
 
     A network diverged if a weight, or an output on any training row, is not finite, or its square is not.
     """
-    settings, clock = NetworkSettings.of(params), Clock.start(getattr(params, "time_limit", None) or np.inf)
-    size = settings.size(len(rows))
-    settings.check_memory(len(rows), rows.X.shape[1], n_members=size.n_members, fits=1, combined=combined)
+    clock = None if not combined or params.time_limit is None else Clock.start(params.time_limit)
     with stage("encode"):
-        targets = fit_targets(rows, IDENTITY, standardize_y=settings.training.standardize_y)
+        if combined and as_row_source(X, y, sample_weight, groups) is not None:
+            raise InvalidParameterError(
+                "rows in blocks are fitted by what networks predict for rows left out; got design='in-sample', which "
+                "leaves out none: use design='cross-fit' or 'hold-out'"
+            )
+        data = TrainingData.read(params, X, y, sample_weight, groups)
+        reader, rows = data.reader, data.encoded
         inputs = Standardizer.fit(rows)
+        targets = fit_targets(rows, IDENTITY, standardize_y=params.training is None or params.training.standardize_y)
         encoded = Rows(inputs.transform(rows.X), targets.transform(rows.y), rows.counts)
-    if getattr(params, "time_limit", None) is not None:
-        settings = within_limit(settings, encoded, clock, len(rows))
+        seed = seed_sequence(params.random_state)
 
-    H, own_variance = settings.size(len(rows)).n_members, settings.trains_variance(len(rows))
-    trained = settings.train(encoded, seed_sequence(params.random_state).spawn(H), range(H))
-
+    settings, n = NetworkSettings.of(params), len(rows)
+    n_members = settings.size(n).n_members
+    settings.check_memory(n, rows.X.shape[1], n_members=n_members, fits=1, combined=combined)
+    if clock is not None:
+        settings = within_limit(settings, encoded, clock, n)
+    H, own_variance = settings.size(n).n_members, settings.trains_variance(n)
+    names = [f"network {h + 1}" for h in range(H)]
+    trained = settings.train(encoded, seed.spawn(H), range(H))
     is_finite = trained.networks.is_finite()
+
+    # Networks that did not diverge
     candidates = np.flatnonzero(is_finite)
     design = Design(trained.networks[candidates], encoded)
     with stage("predict members"), on_device_of(params.engine):
-        scores = MemberScores.of(design.scored(), own_variance=own_variance)
+        scores = MemberScores.of(design.parts(), own_variance=own_variance)
     is_finite[candidates] = scores.is_finite
-    finite = finite_members(is_finite, [f"network {h + 1}" for h in range(H)])
-    places = np.searchsorted(candidates, finite)
-    scores, design = scores[places], design[places]
-
+    finite = finite_members(is_finite, names)
+    if len(finite) < H:
+        places = np.searchsorted(candidates, finite)
+        scores, design, trained = scores[places], design[places], trained[finite]
     variances = None if own_variance else constant_variance(scores.mse)
-    names = tuple(f"network {h + 1}" for h in finite)
-    ensemble = NetworkEnsemble(names, design.networks, inputs, targets, variances)
-    return NetworkMembers.of(ensemble, scores, trained[finite]), design, targets, H
+    ensemble = NetworkEnsemble(tuple(names[h] for h in finite), design.networks, inputs, targets, variances)
+    return reader, members_of(ensemble, scores, trained), design, H

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from bdkn.inference.combination import Combination, Tails, combine, fit_tails
+from bdkn.inference.combination import Combination, Forecast, Outside, Tails, combine, fit_tails
 from bdkn.inference.evidence import Spectrum, choose_prior_variance
-from bdkn.inference.forecast import Forecast, Outside
 from bdkn.inference.posterior import (
     BlockPosterior,
     Posterior,

@@ -10,13 +10,19 @@ adds no noise of its own. τ = 0 is the paper's constant noise; τ = 1 with β =
 The posterior's own degrees of freedom, 2aₙ, describe how precisely σ² is determined. Residuals of real data have
 heavier tails than that, so degrees of freedom and a factor on the scale are chosen by the leave-one-out score, and the
 predictive stays a Student-t.
+
+Outside of the training rows a prediction has one term more, y(x) = φ(x)ᵀβ + α + √u(x) δ(x) + ε with δ ~ GP(0, k) and
+k(x, x) = 1, where u(x) ≥ 0 is zero on the training rows. So the data do not depend on δ: the posterior of β, α and σ²
+is that of the model without δ, and δ keeps its prior. A predictive keeps its centre and its degrees of freedom, and its
+squared scale grows by u(x), jointly too: the covariance of two rows grows by √(u(x) u(x′)) k(x, x′).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Annotated
+from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,9 +30,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, stdtr, stdtrit
 
 from bdkn.errors import check_choice, check_number
-from bdkn.inference.evidence import choose_prior_variance
+from bdkn.inference.evidence import Spectrum, best_variance
 from bdkn.inference.few_rows import FewRows
-from bdkn.inference.forecast import Forecast
 from bdkn.inference.posterior import Posterior, Prior, leave_out, log_evidence, posterior, without_rounding
 from bdkn.inference.rowwise import leverage, location_scale
 from bdkn.inference.statistics import Statistics
@@ -52,6 +57,9 @@ _EXACT = 1e100
 _HEAVIEST = 2.1
 """Smallest degrees of freedom: with two, predictions would have no variance."""
 
+_PAIRS = 64
+"""Half of the number of directions that a random function is made of."""
+
 _STEPS = 50
 """Maximum number of Newton steps for the scale of a Student-t."""
 
@@ -60,6 +68,121 @@ _SPREAD_ROWS = 81.0
 
 _MOST_SAVED = 0.8
 """Largest share of a row's squared error that averaging over fits may save: that of five fits."""
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """Predictions of the members for n rows, pooled.
+
+    Parameters
+    ----------
+    means : array (n, H)
+        Mean of each member.
+    noise : array (n,)
+        Noise variance, averaged over the members.
+    disagreement : array (n,)
+        Variance among the members' means.
+    fold_variance : array (n, H), optional
+        Variance, over folds, of the means that each member's fits predict; None if each member is a single fit.
+    outside : Outside, optional
+        Additional variance of rows outside of the training rows; None adds nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.inference import Forecast
+    >>> forecast = Forecast.of(np.array([[1.0, 3.0], [2.0, 2.0]]), np.array([[0.1, 0.3], [0.2, 0.2]]))
+    >>> print(forecast.noise, forecast.disagreement, forecast.variance)
+    [0.2 0.2] [1. 0.] [1.2 0.2]
+    """
+
+    means: FloatArray
+    noise: FloatArray
+    disagreement: FloatArray
+    fold_variance: FloatArray | None = None
+    outside: Outside | None = None
+
+    @classmethod
+    def of(cls, means: FloatArray, variances: FloatArray) -> Self:
+        """Return the forecast of H members with means (.., n, H); leading axes are averaged over.
+
+        ``variances`` (.., n, any) are those of the members that have any.
+        """
+        lead = tuple(range(means.ndim - 2))
+        disagreement, by_fold = means.var(axis=-1).mean(axis=lead), means.var(axis=lead) if lead else None
+        return cls(means.mean(axis=lead), variances.mean(axis=(*lead, -1)), disagreement, by_fold)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """Return the forecast of the rows of all parts."""
+        if len(parts) == 1:
+            return parts[0]
+        means, noise, disagreement = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("means", "noise", "disagreement")
+        )
+        by_fold = [part.fold_variance for part in parts if part.fold_variance is not None]
+        return cls(means, noise, disagreement, np.concatenate(by_fold) if by_fold else None)
+
+    @property
+    def variance(self) -> FloatArray:
+        """The predictive variance v of the equally weighted ensemble."""
+        return self.noise + self.disagreement
+
+    def __len__(self) -> int:
+        return len(self.means)
+
+
+@dataclass(frozen=True, eq=False)
+class Outside:
+    """Additional variance of rows outside of the training rows.
+
+    Parameters
+    ----------
+    variance : array (n,)
+        The variance u that is added to the squared scale of a row, in scaled units; zero near training rows.
+    directions : array (n, R) or None, default=None
+        A unit vector for each row. The correlation k of the additional errors of two rows is the product of their
+        vectors. None if rows are predicted one by one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.inference import Outside
+    >>> outside = Outside(np.array([0.0, 4.0]), np.eye(2))
+    >>> print(outside.std)
+    [0. 2.]
+    """
+
+    variance: FloatArray
+    directions: FloatArray | None = None
+
+    @property
+    def std(self) -> FloatArray:
+        """The square root of the variance."""
+        return np.sqrt(self.variance)
+
+    @property
+    def root(self) -> FloatArray:
+        """The matrix (n, R) whose product with its transpose is the covariance that is added."""
+        assert self.directions is not None, "rows of a joint prediction have directions"
+        return self.std[:, None] * self.directions
+
+    def draw(self, size: int, generator: np.random.Generator) -> FloatArray:
+        """Return draws (n, size) of √u δ, each column one function."""
+        return np.asarray(self.root @ generator.standard_normal((self.root.shape[1], size)))
+
+
+def directions(Z: FloatArray) -> FloatArray:
+    """Return one unit vector (n, R) for each standardized row.
+
+    k(z, z′) is a finite sum for the arc-cosine kernel of order one (Cho and Saul, 2009) of (z, 1), normalized: it
+    depends on the angle only. Far away, rows on the same ray from the origin have a correlation near 1, so that a
+    function drawn there continues in a straight line, and rows on opposite rays are independent.
+    """
+    drawn = np.random.default_rng(0).standard_normal((Z.shape[1] + 1, _PAIRS))
+    along = Z @ drawn[:-1] + drawn[-1]
+    found = np.maximum(np.hstack([along, -along]), 0.0)
+    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True))
 
 
 def combine(
@@ -115,37 +238,35 @@ def combine(
     v = forecast.noise + forecast.disagreement
     share = None if counts is None else np.asarray(counts, dtype=np.float64)
     H = Phi.shape[1] - 1
-    μ0, weight = equal_weights(H), 1.0 / H
+    μ0 = equal_weights(H)
     few = FewRows.of(Phi, target, μ0) if len(Phi) <= H else None
 
-    def quick_fit(τ: float) -> tuple[float, float] | None:
-        """Return the prior variance and the log evidence if weights are many and more than the rows."""
-        return few.evidence(v**-τ, share, prior_variance, MAX_WEIGHT_VARIANCE, weight) if few else None
-
     @cache
-    def fit(τ: float) -> tuple[Posterior, float, float]:
-        """Return the posterior, the prior variance and the log evidence for a given τ."""
+    def fit(τ: float) -> tuple[float, float, Posterior | None]:
+        """Return prior variance, log evidence and posterior for a given τ, without the posterior if rows are few."""
         w = v**-τ
-        if few and (found := quick_fit(τ)):
-            prior = Prior.shrinking(μ0, found[0])
-            return Posterior(*few.condition(w, share, prior), prior), *found
+        if few and (found := few.evidence(w, share, prior_variance, MAX_WEIGHT_VARIANCE, 1.0 / H)):
+            return *found, None
         stats = Statistics.from_rows(Phi, target, precision=w, counts=share)
-        t = choose_prior_variance(stats, prior_variance, mean=μ0, widest=MAX_WEIGHT_VARIANCE, size=weight)
-        prior = Prior.shrinking(μ0, t)
-        post = without_rounding(posterior(stats, prior), stats)
-        return post, t, log_evidence(stats, post)
+        spectrum = Spectrum.of_directions(stats.directions(μ0), stats)
+        t = best_variance(spectrum, prior_variance, MAX_WEIGHT_VARIANCE, 1.0 / H)
+        post = without_rounding(posterior(stats, Prior.shrinking(μ0, t)), stats)
+        return t, log_evidence(stats, post), post
 
     def log_posterior(τ: float) -> float:
         """Return the log evidence of τ plus its log prior."""
-        found = quick_fit(τ)
-        return min(found[1] if found else fit(τ)[2], _EXACT) - _TEMPERING_RATE * τ
+        return min(fit(τ)[1], _EXACT) - _TEMPERING_RATE * τ
 
     if isinstance(tempering, str):  # an end of the range is chosen if it is as good as the best τ between
         bounds, options = (0.0, MAX_TEMPERING), {"xatol": 1e-3}
         best = minimize_scalar(lambda τ: -log_posterior(τ), bounds=bounds, method="bounded", options=options)
         tempering = max((0.0, float(best.x), MAX_TEMPERING), key=log_posterior)
     τ = float(tempering)
-    post, t, evidence = fit(τ)
+    t, evidence, post = fit(τ)
+    if few and post is None:
+        prior = Prior.shrinking(μ0, t)
+        post = Posterior(*few.condition(v**-τ, share, prior), prior)
+    assert post is not None, "few rows have a posterior of their own"
 
     chosen, score = Tails(2.0 * post.a, 1.0), np.nan
     if post.a > 0.5:  # a single observation has no others to be predicted by
@@ -244,7 +365,8 @@ class Combination:
     @property
     def noise_std(self) -> float:
         """The scale of the noise for rows whose variance by the members is the average."""
-        return float(self._tails.scale * np.sqrt(self.posterior.b / self.posterior.a * self.noise_level))
+        κ = self.averaging * self.tails.scale
+        return float(κ * np.sqrt(self.posterior.b / self.posterior.a * self.noise_level))
 
     def averaged(self, forecast: Forecast, fold_variance: FloatArray, counts: FloatArray | None = None) -> Combination:
         """Return the combination for members that in predictions are each the mean of several fits.
@@ -253,11 +375,9 @@ class Combination:
         member's fits there. Fits chosen for each member at random have a mean squared error that exceeds that of their
         means by Σₕ βₕ² fold_varianceₕ. The scale is reduced by the average share of that in its square.
         """
-        post = self.posterior
-        h = leverage(post.root, self._features(forecast))
-        scale = self.tails.scale * (np.sqrt(post.b / post.a) * np.sqrt(self._noise(forecast) + h))
+        weights, (_, _, scale) = self.weights, self.parameters(forecast)
         with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 where the posterior is certain
-            saved = np.nan_to_num(fold_variance @ self.weights**2 / scale**2, posinf=_MOST_SAVED)
+            saved = np.nan_to_num(fold_variance @ weights**2 / scale**2, posinf=_MOST_SAVED)
         share = float(np.average(np.minimum(saved, _MOST_SAVED), weights=counts))
         return replace(self, averaging=self.averaging * float(np.sqrt(1.0 - share)))
 
@@ -282,21 +402,28 @@ class Combination:
 
         u is the variance outside of the training rows. Where it is zero, the scale is the same to the last bit.
         """
-        return StudentT(*self.parameters(forecast, unit, shift))
+        df, loc, scale = self.parameters(forecast, unit, shift)
+        return StudentT.unchecked(np.broadcast_to(df, loc.shape), loc, scale)
 
     def parameters(
         self, forecast: Forecast, unit: float = 1.0, shift: float = 0.0
     ) -> tuple[float, FloatArray, FloatArray]:
         """Return degrees of freedom, centres (n,) and scales (n,) of ``predictive``."""
         loc, scale = self._location_scale(forecast)
-        scale = unit * self._tails.scale * scale
+        scale = unit * (self.averaging * self.tails.scale) * scale
         if forecast.outside is not None:
-            scale = np.hypot(scale, unit * forecast.outside.std)
-        return self._tails.df, shift + unit * loc, scale
+            scale = np.hypot(scale, unit * np.sqrt(forecast.outside.variance))
+        return self.tails.df, shift + unit * loc, scale
+
+    def _location_scale(self, forecast: Forecast) -> tuple[FloatArray, FloatArray]:
+        """Return centres and scales under the posterior's own tails, without the variance outside."""
+        post = self.posterior
+        return location_scale(post.root, post.mean, self._features(forecast), self._noise(forecast), post.b / post.a)
 
     def leave_one_out(self, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None) -> StudentT:
         """Return the predictive of each row given the others, of the rows the combination was fitted to."""
-        return StudentT(*self.leave_one_out_parameters(forecast, y, counts))
+        df, loc, scale = self.leave_one_out_parameters(forecast, y, counts)
+        return StudentT.unchecked(np.broadcast_to(df, loc.shape), loc, scale)
 
     def leave_one_out_parameters(
         self, forecast: Forecast, y: FloatArray, counts: FloatArray | None = None
@@ -304,7 +431,8 @@ class Combination:
         """Return degrees of freedom, centres (n,) and scales (n,) of ``leave_one_out``."""
         post, tails = self.posterior, self.tails
         df, loc, scale = leave_out(post, self._features(forecast), y, 1.0 / self._noise(forecast), counts)
-        return (df, loc, scale) if tails == Tails(post.df, 1.0) else (tails.df, loc, tails.scale * scale)
+        is_own = (tails.df, tails.scale) == (2.0 * post.a, 1.0)
+        return (df, loc, scale) if is_own else (tails.df, loc, tails.scale * scale)
 
     def variance(self, forecast: Forecast) -> dict[str, FloatArray]:
         """Return the predictive variance as its parts: noise, disagreement of the members, uncertain weights, outside.
@@ -313,7 +441,7 @@ class Combination:
         two degrees of freedom or fewer.
         """
         post, v = self.posterior, forecast.variance
-        unit, noise = self._tails.scale**2 * post.b / post.a, self._noise(forecast)
+        unit, noise = (self.averaging * self.tails.scale) ** 2 * post.b / post.a, self._noise(forecast)
         share = forecast.disagreement / v if self.tempering else np.zeros_like(v)
         parts = {
             "noise": unit * (noise * (1.0 - share)),
@@ -321,7 +449,7 @@ class Combination:
             "weights": unit * leverage(post.root, self._features(forecast)),
             "outside": np.zeros_like(v) if forecast.outside is None else forecast.outside.variance,
         }
-        return {name: student_t_covariance(self._tails.df, part) for name, part in parts.items()}
+        return {name: student_t_covariance(self.tails.df, part) for name, part in parts.items()}
 
     def spread(self, forecast: Forecast) -> FloatArray:
         """Return D = H Σₕ βₕ² meanₖ(φₕₖ - φ̄)², with φ̄ the weighted mean of all fits k of all members h.
@@ -340,10 +468,10 @@ class Combination:
     def covariance(self, forecast: Forecast) -> FloatArray:
         """Return the covariance of all rows together, which share β and the function outside."""
         joint = self.posterior.joint(self._features(forecast), self._noise(forecast))
-        shape = self._tails.scale**2 * joint.shape
+        shape = (self.averaging * self.tails.scale) ** 2 * joint.shape
         if forecast.outside is not None:
             shape = shape + forecast.outside.root @ forecast.outside.root.T
-        return student_t_covariance(self._tails.df, shape)
+        return student_t_covariance(self.tails.df, shape)
 
     def draw(self, forecast: Forecast, size: int, generator: np.random.Generator) -> FloatArray:
         """Return joint draws (n, size) of targets: the rows share β, σ² and the function outside.
@@ -351,7 +479,7 @@ class Combination:
         Draws of the conjugate model are mapped row by row to the chosen tails, quantile by quantile, so that each row
         has exactly its own predictive.
         """
-        post, κ = self.posterior, self._tails.scale
+        post, ν, κ = self.posterior, self.tails.df, self.averaging * self.tails.scale
         β, σ2 = post.draw(size, generator)
         noise = np.sqrt(np.outer(self._noise(forecast), σ2)) * generator.standard_normal((len(forecast), size))
         drawn: FloatArray = self._features(forecast) @ β.T + noise
@@ -363,21 +491,11 @@ class Combination:
             scale = np.hypot(scale, forecast.outside.std[:, None] / κ)
         elif post.b == 0.0:  # a point mass has no tails
             return drawn
-        if self._tails == Tails(post.df, 1.0):
+        if (ν, κ) == (post.df, 1.0):
             return drawn
         z = (drawn - loc) / np.where(scale > 0.0, scale, 1.0)
-        z = -np.sign(z) * stdtrit(self._tails.df, stdtr(post.df, -np.abs(z)))
+        z = -np.sign(z) * stdtrit(ν, stdtr(post.df, -np.abs(z)))
         return np.asarray(loc + κ * scale * z)
-
-    @property
-    def _tails(self) -> Tails:
-        """The tails of predictions."""
-        return Tails(self.tails.df, self.averaging * self.tails.scale)
-
-    def _location_scale(self, forecast: Forecast) -> tuple[FloatArray, FloatArray]:
-        """Return centres and scales under the posterior's own tails."""
-        post = self.posterior
-        return location_scale(post.root, post.mean, self._features(forecast), self._noise(forecast), post.b / post.a)
 
     def _features(self, forecast: Forecast) -> FloatArray:
         return features(forecast.means) if self.intercept else np.ascontiguousarray(forecast.means, dtype=np.float64)
@@ -406,18 +524,12 @@ class Tails:
     Examples
     --------
     >>> from bdkn.inference import Tails
-    >>> from bdkn.predictive import StudentT
-    >>> heavier = Tails(df=4.0, scale=0.9).replace_in(StudentT(100.0, [0.0], [2.0]))
-    >>> print(heavier.df, heavier.scale)
-    [4.] [1.8]
+    >>> Tails(df=4.0, scale=0.9)
+    Tails(df=4.0, scale=0.9)
     """
 
     df: Annotated[float, Number(above=0.0, infinite=True)]
     scale: NonNegative
-
-    def replace_in(self, dist: StudentT) -> StudentT:
-        """Return the distribution with these tails in place of its own."""
-        return StudentT(self.df, dist.loc, self.scale * dist.scale)
 
 
 def fit_tails(predicted: StudentT, y: ArrayLike, counts: ArrayLike | None = None) -> Tails | None:

@@ -15,7 +15,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import xlogy
 
 from bdkn.errors import check_choice, check_number
-from bdkn.inference.statistics import EPS, Statistics
+from bdkn.inference.statistics import EPS, Directions, Statistics
 from bdkn.typing import FloatArray
 
 _LEAST_SHRINKING, _MOST_SHRINKING = 1e-8, 1e20
@@ -75,7 +75,12 @@ class Spectrum(NamedTuple):
     @classmethod
     def of(cls, stats: Statistics, mean: ArrayLike = 0.0, a0: float = 0.0, b0: float = 0.0) -> Self:
         """Return the spectrum of ``stats`` about the prior mean."""
-        s, c, residual = _singular_directions(stats, mean)
+        return cls.of_directions(stats.directions(mean), stats, a0, b0)
+
+    @classmethod
+    def of_directions(cls, found: Directions, stats: Statistics, a0: float = 0.0, b0: float = 0.0) -> Self:
+        """Return the spectrum of ``stats`` given its ``directions``."""
+        s, c, residual = found
         constant = constant_part(stats.n, stats.sum_log_w, 1, a0, b0)
         return cls(s, c, float(residual[-1]) ** 2, a0 + stats.n / 2.0, b0, constant)
 
@@ -149,7 +154,7 @@ class BlockSpectrum(NamedTuple):
     @classmethod
     def of(cls, stats: Statistics, mean: ArrayLike = 0.0, a0: float = 0.0, b0: ArrayLike = 0.0) -> Self:
         """Return the spectrum of ``stats`` about the prior mean; a number ``b0`` stands for that times the identity."""
-        s, c, residual = _singular_directions(stats, mean)
+        s, c, residual = stats.directions(mean)
         q, scale = c.shape[1], np.asarray(b0, dtype=np.float64)
         scale = scale if scale.ndim else scale * np.eye(q)
         constant = constant_part(stats.n, stats.sum_log_w, q, a0, scale)
@@ -191,15 +196,6 @@ class BlockSpectrum(NamedTuple):
 
     def _x(self, t: ArrayLike) -> FloatArray:
         return np.asarray(t, dtype=np.float64)[..., None] * self.s**2
-
-
-def _singular_directions(stats: Statistics, mean: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return s and c of a spectrum, and the last rows of the factor, the residuals of the targets."""
-    factor, order, U, s = stats.factor.denoised
-    μ0 = np.empty_like(factor.ref)
-    μ0[:] = mean
-    z = factor.observations.targets_from(μ0[order])
-    return s, U.T.dot(z[: len(s)]), z[len(μ0) :]
 
 
 def constant_part(n: float, sum_log_w: float, q: int, a0: float, b0: float | FloatArray) -> float:
@@ -276,91 +272,66 @@ def choose_prior_variance(
     >>> round(choose_prior_variance(stats, "paper"), 3)
     1.647
     """
-    if not isinstance(method, str):
-        return checked_variance(method)
     one = stats.factor.ref.ndim == 1
     return best_variance((Spectrum if one else BlockSpectrum).of(stats, mean, a0, b0), method, widest, size)
 
 
-def checked_variance(given: float) -> float:
-    """Return a prior variance that a user gives; raise unless it and its inverse are positive numbers."""
-    check_number("prior variance", given, low=0.0, strict=True)
-    check_number("1 / prior variance", 1.0 / given, low=0.0)
-    return float(given)
-
-
-def best_variance(spectrum: Spectrum | BlockSpectrum, method: str, widest: float, size: float) -> float:
-    """Return ``choose_prior_variance`` of rows with this spectrum, by "evidence" or "paper"."""
+def best_variance(spectrum: Spectrum | BlockSpectrum, method: str | float, widest: float, size: float) -> float:
+    """Return ``choose_prior_variance`` of rows with this spectrum."""
+    if not isinstance(method, str):
+        check_number("prior variance", method, low=0.0, strict=True)
+        check_number("1 / prior variance", 1.0 / method, low=0.0)
+        return float(method)
     check_choice("method", method, ["evidence", "paper"])
     if len(spectrum.s) == 0 or spectrum.is_exact:
         return 1.0
     if method == "paper":
-        return math.exp(_five_adam_steps(spectrum))
-    best = _best(spectrum, widest)
-    return math.exp(best if size == np.inf else _most_probable(spectrum, best, size))
+        u = m = v = 0.0  # u is log t; Adam with its usual constants
+        for k in range(1, 6):
+            slope = spectrum.slope_at(u)
+            m, v = 0.9 * m + (1 - 0.9) * slope, 0.999 * v + (1 - 0.999) * slope * slope
+            u += 0.1 * (m / (1 - 0.9**k)) / (math.sqrt(v / (1 - 0.999**k)) + 1e-8)
+        return math.exp(u)
 
+    # The ends of the search: t bₙ(t)/aₙ, which rises with t, must not exceed ``widest``.
+    def excess(log_t: float) -> float:
+        return float(log_t + np.log(spectrum.largest_b(np.exp(log_t)) / spectrum.a / widest))
 
-def _best(spectrum: Spectrum | BlockSpectrum, widest: float) -> float:
-    """Return the log t of the highest evidence: the best of its peaks, or an end of the search if it rises to it."""
     low = np.log(_LEAST_SHRINKING) - 2.0 * np.log(spectrum.s[0])
-    high = _narrowed(spectrum, low, np.log(_MOST_SHRINKING) - 2.0 * np.log(spectrum.s[-1]), widest)
+    high = np.log(_MOST_SHRINKING) - 2.0 * np.log(spectrum.s[-1])
+    if widest < np.inf and excess(high) > 0.0:
+        high = low if excess(low) >= 0.0 else float(brentq(excess, low, high))
+
+    # The highest evidence: at the best of its peaks, or at an end if it rises towards that.
     grid = np.linspace(low, high, 1 + int(np.ceil((high - low) * _POINTS)))
-    rises = spectrum.slope(grid) > 0.0
+    rises, slope_at = spectrum.slope(grid) > 0.0, spectrum.slope_at
     turns = (rises[:-1] & ~rises[1:]).nonzero()[0]
-    peaks = [_peak(spectrum, grid[i], grid[i + 1]) for i in turns]
+    peaks = [_peak(slope_at, grid[i], grid[i + 1]) for i in turns]
     candidates = [*([] if rises[0] else [low]), *peaks, *([high] if rises[-1] else [])]
-    if len(candidates) == 1:
-        return float(candidates[0])
-    return float(candidates[spectrum.log_evidence(np.exp(candidates)).argmax()])
+    best = candidates[0]
+    if len(candidates) > 1:
+        best = candidates[spectrum.log_evidence(np.exp(candidates)).argmax()]
+    if size == np.inf:
+        return math.exp(best)
 
-
-def _most_probable(spectrum: Spectrum | BlockSpectrum, best: float, size: float) -> float:
-    """Return the log t of the highest posterior density, which is not above that of the highest evidence.
-
-    The prior falls with t. As the evidence can have several peaks, the search starts at the highest point of a grid.
-    """
-
+    # The highest posterior density, which is not above that t, as the prior falls with t. The evidence can have several
+    # peaks: the search starts at the highest point of a grid.
     def log_posterior(log_t: FloatArray | float) -> FloatArray:
         t = np.exp(log_t)
         squared = t * spectrum.largest_b(t) / spectrum.a / size**2
         return np.asarray(spectrum.log_evidence(t) - 2.0 * np.log1p(squared))
 
-    low = np.log(_LEAST_SHRINKING) - 2.0 * np.log(spectrum.s[0])
     grid = np.linspace(low, max(best, low), 1 + int(np.ceil(max(best - low, 0.0) * _POINTS_OF_DENSITY)))
     top = int(log_posterior(grid).argmax())
     if top == 0:
-        return float(low)
+        return math.exp(low)
     bounds = grid[top - 1], grid[min(top + 1, len(grid) - 1)]
     found = minimize_scalar(lambda log_t: -float(log_posterior(log_t)), bounds=bounds, method="bounded")
-    return max((float(found.x), float(grid[top])), key=log_posterior)
+    return math.exp(max((float(found.x), float(grid[top])), key=log_posterior))
 
 
-def _narrowed(spectrum: Spectrum | BlockSpectrum, low: float, high: float, widest: float) -> float:
-    """Return the largest log t from low to high with t bₙ(t)/aₙ, which rises with t, at most ``widest``, or low."""
-
-    def excess(log_t: float) -> float:
-        return float(log_t + np.log(spectrum.largest_b(np.exp(log_t)) / spectrum.a / widest))
-
-    if widest == np.inf or excess(high) <= 0.0:
-        return high
-    return low if excess(low) >= 0.0 else float(brentq(excess, low, high))
-
-
-def _peak(spectrum: Spectrum | BlockSpectrum, low: float, high: float) -> float:
+def _peak(slope: Callable[[float], float], low: float, high: float) -> float:
     """Return the root of the falling slope; an end that is a root itself may have the wrong sign by rounding."""
-    slope = spectrum.slope_at
     if slope(low) <= 0.0:
         return low
-    if slope(high) >= 0.0:
-        return high
-    return float(brentq(slope, low, high, xtol=1e-13))
-
-
-def _five_adam_steps(spectrum: Spectrum | BlockSpectrum) -> float:
-    """Return log t after five Adam steps up the slope from log t = 0, at rate 0.1 with Adam's usual constants."""
-    u = m = v = 0.0
-    for k in range(1, 6):
-        slope = spectrum.slope_at(u)
-        m, v = 0.9 * m + (1 - 0.9) * slope, 0.999 * v + (1 - 0.999) * slope * slope
-        u += 0.1 * (m / (1 - 0.9**k)) / (math.sqrt(v / (1 - 0.999**k)) + 1e-8)
-    return u
+    return high if slope(high) >= 0.0 else float(brentq(slope, low, high, xtol=1e-13))

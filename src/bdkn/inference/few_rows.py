@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import lapack, qr
 from scipy.linalg.lapack import dtrtrs
 
-from bdkn.inference.evidence import Spectrum, best_variance, checked_variance, constant_part
+from bdkn.inference.evidence import Spectrum, best_variance, constant_part
 from bdkn.inference.posterior import ROUNDING, Prior
 from bdkn.inference.statistics import NOISE, WELL_CONDITIONED, Factor, checked_root, read_chunk, residual
 from bdkn.typing import FloatArray
@@ -53,10 +53,7 @@ class FewRows:
         spectrum = self.spectrum(w, counts)
         if spectrum is None:
             return None
-        if isinstance(prior_variance, str):
-            t = best_variance(spectrum, prior_variance, widest, size)
-        else:
-            t = checked_variance(prior_variance)
+        t = best_variance(spectrum, prior_variance, widest, size)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             squares = float(np.sum(np.square(self.y) * w * (1.0 if counts is None else counts)))
         is_exact = spectrum.b(t) <= ROUNDING * (squares if np.isfinite(squares) else 0.0)

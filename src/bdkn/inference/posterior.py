@@ -158,12 +158,26 @@ def condition(stats: Statistics, prior: Prior) -> tuple[FloatArray, FloatArray, 
     small row of the prior keeps its digits where the members are equal and the prior alone decides.
     """
     rows, order, _, _ = stats.factor.denoised
-    shape = rows.ref.shape  # (H,), or (H, q) for a block
-    μ0 = prior.mean if prior.mean.shape == shape else _mean_of_block(prior.mean, shape)
+    shape, μ0 = rows.ref.shape, prior.mean  # (H,), or (H, q) for a block
     H, is_block = shape[0], len(shape) > 1
+    if len(μ0) != H:
+        raise InvalidParameterError(f"prior must have {H} weights; got {len(μ0)}")
+    if μ0.shape != shape:
+        if μ0.ndim > 1:
+            raise InvalidParameterError(f"the prior mean must be (H,) or, for these targets, {shape}; got {μ0.shape}")
+        μ0 = np.broadcast_to(μ0[:, None], shape)
     factor = rows.add(Observations(prior.root[:, order], np.zeros(shape), μ0[order]))
     R, a = factor.root[:H, :H], prior.a0 + stats.n / 2.0
-    _check_proper(R, a, prior)
+    if a <= 0:
+        raise ImproperPosteriorError(
+            f"a0 + n/2 must exceed zero, or the noise level is undetermined; got {a:g}: add rows, or give a0 > 0"
+        )
+    pivots = np.abs(R.diagonal())  # under a definite prior only underflow can leave a pivot of zero
+    if (pivots <= (0.0 if prior.is_definite else H * EPS * np.linalg.norm(R, axis=0))).any():
+        raise ImproperPosteriorError(
+            "Λ₀ + ΦᵀΦ must be invertible; the members are linearly dependent on these rows, and the prior precision "
+            "does not separate them: give a positive definite prior, such as Prior.isotropic"
+        )
     root, μ = np.empty((H, H)), np.empty(shape)
     z = factor.root[:H, H:] if is_block else factor.root[:H, H]
     root[:, order], μ[order] = R, factor.ref + dtrtrs(R, z)[0]
@@ -317,10 +331,6 @@ class Posterior:
     def weights(self) -> StudentT:
         """Return the marginal distribution of each weight."""
         return StudentT(self.df, self.mean, np.sqrt(np.diag(self.scale_matrix)))
-
-    def weight_interval(self, coverage: float = 0.9) -> tuple[FloatArray, FloatArray]:
-        """Return the ends of the central interval of each weight."""
-        return self.weights().interval(coverage)
 
     def noise(self) -> Any:
         """Return the distribution Inv-Gamma(a, b) of σ², as a frozen ``scipy.stats`` distribution."""
@@ -526,8 +536,18 @@ class BlockPosterior:
         if targets.shape != (len(phi), self.n_targets):
             raise InvalidParameterError(f"Y must be ({len(phi)}, {self.n_targets}); got shape {targets.shape}")
         w = np.broadcast_to(np.asarray(precision, dtype=np.float64), len(phi))
-        c = None if counts is None else np.asarray(counts, dtype=np.float64)
-        return VectorT(*_leave_out_of_block(self, phi, targets, w, c))
+        c, a, e, h, left = _without_each_row(
+            self, phi, targets, w, None if counts is None else np.asarray(counts, dtype=np.float64)
+        )
+        u = e * np.sqrt(c * w / left / 2.0)[:, None]  # b₋ᵢ = b - uuᵀ
+        size = np.sqrt(self.b.diagonal())
+        size = np.where(size > 0.0, size, 1.0)  # so that the units of the targets do not matter
+        inverse = np.linalg.pinv(self.b / np.outer(size, size), hermitian=True)
+        share = np.einsum("np,pq,nq->n", u / size, inverse, u / size)
+        u *= np.sqrt(np.minimum(1.0, (1.0 - EPS) / np.maximum(share, EPS)))[:, None]  # at most all of b is taken out
+        b = self.b - u[:, :, None] * u[:, None, :]
+        shape = b * (1.0 / a * (1.0 / w + h / left))[:, None, None]
+        return VectorT(2.0 * a, targets - e / left[:, None], shape)
 
     def weights(self) -> VectorT:
         """Return the distribution of each member's weights for the q targets."""
@@ -602,21 +622,6 @@ def block_posterior(stats: Statistics, prior: Prior) -> BlockPosterior:
     return BlockPosterior(*condition(stats, prior), prior)
 
 
-def _leave_out_of_block(
-    post: BlockPosterior, phi: FloatArray, Y: FloatArray, w: FloatArray, counts: FloatArray | None
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return degrees of freedom (n,), centres (n, q) and shapes (n, q, q) of ``leave_out`` for a block of targets."""
-    c, a, e, h, left = _without_each_row(post, phi, Y, w, counts)
-    u = e * np.sqrt(c * w / left / 2.0)[:, None]  # b₋ᵢ = b - uuᵀ
-    size = np.sqrt(post.b.diagonal())
-    size = np.where(size > 0.0, size, 1.0)  # so that the units of the targets do not matter
-    inverse = np.linalg.pinv(post.b / np.outer(size, size), hermitian=True)
-    share = np.einsum("np,pq,nq->n", u / size, inverse, u / size)
-    u *= np.sqrt(np.minimum(1.0, (1.0 - EPS) / np.maximum(share, EPS)))[:, None]  # at most all of b is taken out
-    b = post.b - u[:, :, None] * u[:, None, :]
-    return 2.0 * a, Y - e / left[:, None], b * (1.0 / a * (1.0 / w + h / left))[:, None, None]
-
-
 def _without_each_row(
     post: Posterior | BlockPosterior, phi: FloatArray, y: FloatArray, w: FloatArray, counts: FloatArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -645,32 +650,6 @@ def _square_root(name: str, Λ0: FloatArray) -> tuple[FloatArray, bool]:
     if λ[0] < -len(λ) * EPS * abs(λ[-1]) * 10:
         raise InvalidParameterError(f"{name} must be positive semi-definite; its smallest eigenvalue is {λ[0]:g}")
     return np.sqrt(np.maximum(λ, 0.0))[:, None] * V.T, False
-
-
-def _mean_of_block(mean: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """Return a mean (H,) as that of every target of a block; raise if it is of other weights or targets."""
-    if len(mean) != shape[0]:
-        raise InvalidParameterError(f"prior must have {shape[0]} weights; got {len(mean)}")
-    if mean.ndim > 1:
-        raise InvalidParameterError(f"the prior mean must be (H,) or, for these targets, {shape}; got {mean.shape}")
-    return np.broadcast_to(mean[:, None], shape)
-
-
-def _check_proper(R: FloatArray, a: float, prior: Prior) -> None:
-    """Raise unless prior and data together determine the noise level and every weight."""
-    if a <= 0:
-        raise ImproperPosteriorError(
-            f"a0 + n/2 must exceed zero, or the noise level is undetermined; got {a:g}: add rows, or give a0 > 0"
-        )
-    if prior.is_definite:  # only underflow can leave a pivot of zero
-        is_singular = 0.0 in R.diagonal().tolist()
-    else:
-        is_singular = bool((np.abs(R.diagonal()) <= len(R) * EPS * np.linalg.norm(R, axis=0)).any())
-    if is_singular:
-        raise ImproperPosteriorError(
-            "Λ₀ + ΦᵀΦ must be invertible; the members are linearly dependent on these rows, and the prior precision "
-            "does not separate them: give a positive definite prior, such as Prior.isotropic"
-        )
 
 
 def _log_volume(root: FloatArray) -> float:

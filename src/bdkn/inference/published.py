@@ -46,40 +46,25 @@ def published_combination(chunks: Iterable[Chunk], prior_variance: str | float =
     >>> print(combination.weights.round(3), round(combination.prior_variance, 3))
     [0.824 1.343] 1.647
     """
-    if prior_variance == "paper":  # few rows are fitted in one compiled step
-        found, chunks = _few_rows(iter(chunks))
-        if found is not None:
-            return found
-    stats = Statistics.from_chunks(chunks)  # Φ and y, as a triangle
+    start: list[Chunk] = []
+    if prior_variance == "paper":  # a fit to few rows takes less than a millisecond, if the interpreter does little
+        chunks = iter(chunks)
+        start = list(islice(chunks, 1))
+        Phi, y, *weights = start[0] if start else (np.empty(0), np.empty(0))
+        Phi, y = np.asarray(Phi), np.asarray(y)
+        is_table = Phi.ndim == 2 and y.shape == Phi.shape[:1] and all(part is None for part in weights)
+        if is_table and 0 < Phi.shape[1] <= _MOST_MEMBERS and 0 < Phi.size + y.size <= _MOST_NUMBERS:
+            # Copied, for the arrays of a chunk may be used again for the next one; Φ by column.
+            Phi, y = np.array(Phi.T, np.float64, order="C").T, np.array(y, np.float64)
+            start = [(Phi, y), *islice(chunks, 1)]
+            if len(start) == 1 and (found := posterior_of_few(Phi, y)) is not None:
+                t, root, μ, b, evidence = found
+                n = float(len(y))
+                post = Posterior(μ, root, n / 2.0, b, Prior.shrinking(np.zeros(len(μ)), t))
+                return Combination(post, t, evidence, n, 0.0, 1.0, Tails(n, 1.0), intercept=False)
+    stats = Statistics.from_chunks(chain(start, chunks))  # Φ and y, as a triangle
     t = choose_prior_variance(stats, prior_variance)  # σ_β², of the highest evidence (10) or after five steps to it
     prior = Prior.shrinking(np.zeros(stats.n_weights), t)  # μ₀ = 0, Λ₀ = I/σ_β², a₀ = b₀ = 0
     post = posterior(stats, prior)  # μₙ, Λₙ, aₙ, bₙ: (6) to (9)
-    return _with_constant_noise(post, t, log_evidence(stats, post), stats.n)  # predicts by (5)
-
-
-def _with_constant_noise(post: Posterior, t: float, evidence: float, n: float) -> Combination:
-    """Return the combination whose noise and tails are those of the posterior."""
-    return Combination(post, t, evidence, n, 0.0, 1.0, Tails(post.df, 1.0), intercept=False)
-
-
-def _few_rows(chunks: Iterable[Chunk]) -> tuple[Combination | None, Iterable[Chunk]]:
-    """Return the model by one compiled step, None if rows are many or need more careful code, and the chunks.
-
-    A fit to few rows takes less than a millisecond, of which the interpreter would take more than LAPACK.
-    """
-    start = list(islice(chunks, 1))
-    if not start:
-        return None, ()
-    Phi, y, *weights = start[0]
-    Phi, y = np.asarray(Phi), np.asarray(y)
-    is_table = Phi.ndim == 2 and y.shape == Phi.shape[:1] and all(part is None for part in weights)
-    if not (is_table and 0 < Phi.shape[1] <= _MOST_MEMBERS and 0 < Phi.size + y.size <= _MOST_NUMBERS):
-        return None, chain(start, chunks)
-    # Copied, for the arrays of a chunk may be used again for the next one; Φ by column.
-    Phi, y = np.array(Phi.T, np.float64, order="C").T, np.array(y, np.float64)
-    start = [(Phi, y), *islice(chunks, 1)]
-    if len(start) > 1 or (found := posterior_of_few(Phi, y)) is None:
-        return None, chain(start, chunks)
-    t, root, μ, b, evidence = found
-    post = Posterior(μ, root, len(y) / 2.0, b, Prior.shrinking(np.zeros(len(μ)), t))
-    return _with_constant_noise(post, t, evidence, float(len(y))), ()
+    evidence, tails = log_evidence(stats, post), Tails(post.df, 1.0)
+    return Combination(post, t, evidence, stats.n, 0.0, 1.0, tails, intercept=False)  # predicts by (5)

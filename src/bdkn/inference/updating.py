@@ -19,9 +19,8 @@ from typing import Annotated, Self
 import numpy as np
 
 from bdkn.errors import check_number
-from bdkn.inference.combination import MAX_WEIGHT_VARIANCE, Combination, Tails, equal_weights, features
+from bdkn.inference.combination import MAX_WEIGHT_VARIANCE, Combination, Forecast, Tails, equal_weights, features
 from bdkn.inference.evidence import choose_prior_variance
-from bdkn.inference.forecast import Forecast
 from bdkn.inference.posterior import Prior, log_evidence, posterior, without_rounding
 from bdkn.inference.statistics import Statistics
 from bdkn.storage.fields import Number, must, sizes, stored

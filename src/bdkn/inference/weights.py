@@ -17,9 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bdkn.inference.combination import MAX_WEIGHT_VARIANCE, Combination, equal_weights, features
+from bdkn.inference.combination import MAX_WEIGHT_VARIANCE, Combination, Forecast, equal_weights, features
 from bdkn.inference.evidence import Spectrum
-from bdkn.inference.forecast import Forecast
 from bdkn.inference.posterior import Prior, posterior
 from bdkn.inference.statistics import Statistics
 from bdkn.predictive import StudentT

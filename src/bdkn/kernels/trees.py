@@ -306,9 +306,10 @@ def _merge(
         else:
             c = kept + min(int((at[j] - low) / step), cells - 1)
             mass[c] += weights[j]
-            gap = at[j] - place[c]
-            place[c] += gap * weights[j] / mass[c]
-            spread[c] += weights[j] * gap * (at[j] - place[c])
+            if weights[j] > 0.0:  # it may be too small for a number
+                gap = at[j] - place[c]
+                place[c] += gap * weights[j] / mass[c]
+                spread[c] += weights[j] * gap * (at[j] - place[c])
     for c in range(kept, slots):
         if mass[c] > 0.0:
             spread[c] = np.sqrt(max(spread[c] / mass[c], 0.0))

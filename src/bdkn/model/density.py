@@ -1,8 +1,9 @@
 """Densities of neighbouring training rows, mixed with the Student-t.
 
-A row's prediction is a mixture of a Student-t and of Gaussian components around the targets and errors of its
-neighbours. Training rows are predicted by trees that have not drawn them, so that one forest is enough: the weights of
-the mixture maximise the mean log density of held-out rows.
+The neighbours of a row are the training rows that share leaves of a forest with it. Their targets, and their errors in
+units of the scale predicted for them, are smoothed by Gaussians of a few bandwidths; a row's prediction is a mixture of
+these and the Student-t. Training rows are predicted by trees that have not drawn them, so that one forest is enough:
+the weights of the mixture maximise the mean log density of held-out rows.
 """
 
 from __future__ import annotations
@@ -10,30 +11,35 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from functools import cache
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betaln
 
 from bdkn.blocks import THREAD_ROWS, row_slices
 from bdkn.data.rows import Rows
-from bdkn.data.scaling import Standardizer
-from bdkn.inference.forecast import interpolation, stack_densities
-from bdkn.model.neighbours import (
-    KINDS,
-    Components,
-    Neighbours,
-    encode_inputs,
-    equal_rows,
-    filled,
-    grow_forest,
-    least_bandwidth,
-)
+from bdkn.data.scaling import LIMIT, Standardizer
+from bdkn.ensemble.copied_models import check_nodes
+from bdkn.errors import DivergedError, InvalidParameterError
+from bdkn.lazy import lazy
 from bdkn.predictive import StudentT, StudentTMixture
 from bdkn.predictive.location_scale import student_t_logpdf
-from bdkn.storage.fields import NonNegative, Number, floats, must, sizes, stored
+from bdkn.storage.fields import NonNegative, Number, Positive, floats, integers, must, singles, sizes, stored
 from bdkn.threads import run_on_threads
-from bdkn.typing import Float32Array, FloatArray, IndexArray
+from bdkn.typing import Array, BoolArray, Float32Array, FloatArray, IndexArray
+
+Ints = NDArray[np.int32]
+
+StudentParameters = tuple[float | FloatArray, FloatArray, FloatArray]
+"""Degrees of freedom, one number or (n,), locations (n,) and scales (n,) of a Student-t."""
+
+MixtureArrays = tuple[FloatArray, Float32Array, Float32Array, Float32Array]
+"""Share of the Student-t (n,), and positions, widths and masses (n, slots) of the components."""
+
+MixtureParameters = tuple[FloatArray, FloatArray, FloatArray, FloatArray, Float32Array, Float32Array, Float32Array]
+"""Parameters of a ``StudentTMixture``: those of the Student-t, then ``MixtureArrays``."""
 
 FEWEST_ROWS = 100
 """Minimum number of rows; with fewer, no gain of a mixture is significant."""
@@ -65,6 +71,9 @@ _KNOTS = (0.05, 0.5, 0.95)
 _PRIOR_ROWS = 10.0
 """Prior number of rows of the Student-t, and of the weights common to all knots at each knot."""
 
+_STACKING_STEPS = 300
+"""Steps of expectation and maximisation for the weights of a mixture."""
+
 _LITTLE = 0.05
 """Weight that a kind of component must reach at some knot to be used."""
 
@@ -78,10 +87,75 @@ _TILTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
 _NARROWINGS = (1.0, 0.9, 0.8, 0.7, 0.6)
 """Tilts and narrowings that are compared."""
 
-MixtureArrays = tuple[FloatArray, Float32Array, Float32Array, Float32Array]
-"""Share of the Student-t (n,), and positions, widths and masses (n, slots) of the components."""
+_SHARE_OF_INPUTS = 0.7
+"""Fraction of the inputs that are tried for a split."""
+
+_MOST_INPUTS = 12
+"""Maximum number of inputs that are tried for a split."""
+
+_MOST_TREES, _FEWEST_TREES = 100, 20
+"""Maximum and minimum number of trees of a forest."""
+
+_MOST_DRAWN = 2_000_000
+"""Maximum number of rows that all trees draw together, as long as there are 20 trees; a forest then has some 60 MB."""
 
 
+_FLOOR = 0.6
+"""Minimum bandwidth, in units of the median gap between neighbouring values of the target."""
+
+_BROAD = 4
+"""Minimum number of training rows of a broad node."""
+
+_MOST_SLOTS = 1 << 16
+"""Maximum number of components of a row."""
+
+_FARTHEST = 1e37
+"""Maximum distance of a component, in scales of a prediction, that single precision represents."""
+
+_LEAST_AGREEMENT = 1e-3
+"""Minimum agreement of trees; smaller values count as this."""
+
+
+class Kind(NamedTuple):
+    """Components of one source and bandwidth: targets or errors of neighbours, in leaves or broad nodes.
+
+    A row has at most ``slots`` of them. The bandwidth is in units of a typical scale of predictions. Targets are
+    weighted by their density under the Student-t to the power of ``power``, which gives likely targets more weight.
+    """
+
+    of_errors: bool
+    is_broad: bool
+    slots: int
+    bandwidth: float
+    power: float
+
+
+KINDS = (
+    Kind(False, False, 32, 0.02, 0.3),
+    Kind(False, False, 32, 0.1, 0.3),
+    Kind(False, False, 12, 0.5, 0.3),
+    Kind(False, True, 32, 0.1, 1.0),
+    Kind(False, True, 12, 0.5, 1.0),
+    Kind(True, True, 32, 0.1, 0.0),
+    Kind(True, True, 12, 0.5, 0.0),
+)
+"""Kinds of components from which a mixture is learned."""
+
+
+class Components(NamedTuple):
+    """Gaussian components of rows around a Student-t, in units of its scale, by kind.
+
+    Positions, widths and masses are (n, slots); masses sum to one in each kind. ``log_agreement`` (n,) is the logarithm
+    of the mean product of the shares that two trees give to the same training rows.
+    """
+
+    position: FloatArray
+    width: FloatArray
+    mass: FloatArray
+    log_agreement: FloatArray
+
+
+@stored
 @stored
 @dataclass(frozen=True, eq=False)
 class NeighbourDensity:
@@ -107,40 +181,52 @@ class NeighbourDensity:
         p = self.neighbours.inputs.n_columns
         must(self.columns is None or len(self.columns) == p, f"must have the names of {p} columns")
 
-    def mix(self, student: StudentT, table: Any, inside: FloatArray | None = None) -> StudentTMixture:
-        """Return the mixture for rows of a table, in scaled units.
+    def mix(
+        self, df: float, loc: FloatArray, scale: FloatArray, X: Any, inside: FloatArray | None = None
+    ) -> MixtureParameters:
+        """Return the parameters of the mixtures of rows with this Student-t, in scaled units.
 
         ``inside`` (n,), from 0 to 1, is a factor of the weights of neighbours: where it is 0, outside of the training
-        rows, the Student-t stays as it is (None: 1 everywhere).
+        rows, the Student-t stays as it is (None: 1 everywhere). A point mass stays one.
         """
-        inputs, is_wide = encode_inputs(self.neighbours.inputs, table), student.scale > 0.0
-        inside = np.where(is_wide, 1.0 if inside is None else inside, 0.0)  # a point mass stays one
-        scale, out = np.where(is_wide, student.scale, 1.0), self.empty(len(student))
+        from bdkn.kernels.trees import weigh
+
+        table, _ = numeric_table(X, self.columns)
+        n, p = len(loc), len(self.neighbours.inputs.mean)
+        if table is None or table.shape != (n, p):
+            raise InvalidParameterError(f"rows must be ({n}, {p}); got {None if table is None else table.shape}")
+        inputs, is_wide, dfs = encode_inputs(self.neighbours.inputs, table), scale > 0.0, np.full(n, df)
+        inside = np.where(is_wide, 1.0 if inside is None else inside, 0.0)
+        unit, out, calibration = np.where(is_wide, scale, 1.0), self.empty(n), self.calibration
+        slots = self.neighbours.kind_arrays[2:4]
 
         def compute(rows: slice) -> None:
-            parts = self.neighbours.components(student.df[rows], student.loc[rows], scale[rows], inputs[rows])
-            self.weigh(parts, inside[rows], (out[0][rows], out[1][rows], out[2][rows], out[3][rows]))
+            parts = self.neighbours.components(dfs[rows], loc[rows], unit[rows], inputs[rows])
+            some = out[0][rows], out[1][rows], out[2][rows], out[3][rows]
+            weigh((*parts,), slots, self.knots, self.shares, inside[rows], calibration, some)
 
-        run_on_threads(compute, row_slices(len(student), THREAD_ROWS))
-        return StudentTMixture(student.df, student.loc, student.scale * (1.0 - inside * (1.0 - self.narrowing)), *out)
+        run_on_threads(compute, row_slices(n, THREAD_ROWS))
+        kept, position, width, mass = out
+        return dfs, loc, scale * (1.0 - inside * (1.0 - self.narrowing)), with_rest(kept, mass), position, width, mass
 
     def empty(self, n: int) -> MixtureArrays:
-        """Return the arrays of the mixtures of n rows, to be written by ``weigh``."""
+        """Return the arrays of the mixtures of n rows, to be written by compiled code."""
         position, width, mass = (np.empty((n, self.neighbours.kind_arrays[3][-1]), np.float32) for _ in range(3))
         return np.empty(n), position, width, mass
 
-    def weigh(
-        self, parts: Components, inside: FloatArray | None = None, out: MixtureArrays | None = None
-    ) -> MixtureArrays:
-        """Return the mixtures of rows with these components, written to ``out``; ``inside`` is that of ``mix``."""
+    @property
+    def calibration(self) -> tuple[float, float, float]:
+        """Tilt, its mean weight (that of a density which is calibrated) and narrowing."""
+        return self.tilt, math.exp(self.tilt * math.log(4.0) + betaln(1.0 + self.tilt, 1.0 + self.tilt)), self.narrowing
+
+    def weigh(self, parts: Components) -> MixtureArrays:
+        """Return the mixtures of training rows with these components."""
         from bdkn.kernels.trees import weigh
 
-        inside = np.ones(len(parts.position)) if inside is None else inside
-        out = self.empty(len(inside)) if out is None else out
-        mean_tilt = math.exp(self.tilt * math.log(4.0) + float(betaln(1.0 + self.tilt, 1.0 + self.tilt)))
-        calibration = (self.tilt, mean_tilt, self.narrowing)
-        weigh((*parts,), self.neighbours.kind_arrays[2:4], self.knots, self.shares, inside, calibration, out)
-        return out
+        n, slots = len(parts.position), self.neighbours.kind_arrays[2:4]
+        kept, position, width, mass = out = self.empty(n)
+        weigh((*parts,), slots, self.knots, self.shares, np.ones(n), self.calibration, out)
+        return with_rest(kept, mass), position, width, mass
 
     def with_errors(self, errors: FloatArray) -> NeighbourDensity:
         """Return the density with other standardised errors of the training rows."""
@@ -148,67 +234,217 @@ class NeighbourDensity:
         return replace(self, neighbours=replace(self.neighbours, errors=errors if rows is None else errors[rows]))
 
 
-def carry(student: StudentT, mixture: StudentT | StudentTMixture, drawn: FloatArray) -> FloatArray:
-    """Return draws (n, size) of the Student-t carried to the mixture, row by row and quantile to quantile."""
-    if isinstance(mixture, StudentT):
-        return drawn
-    return mixture.carry(np.clip(student.cdf(drawn), 1e-300, 1.0 - 1e-16))
+def with_rest(kept: FloatArray, mass: Float32Array) -> FloatArray:
+    """Return the share of the Student-t with that which masses, in single precision, lack for a sum of one."""
+    return np.asarray(np.clip(kept + (1.0 - (kept + mass.sum(axis=1, dtype=np.float64))), 0.0, 1.0))
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """A forest over training rows, with their targets and standardised errors, in scaled units.
+
+    ``unit`` is a typical scale of predictions, ``floor`` the least bandwidth. ``kinds`` (K, 5) are the numbers of each
+    ``Kind``. ``rows`` are the numbers of the training rows if not all are used.
+    """
+
+    inputs: Standardizer
+    forest: Forest
+    targets: Annotated[FloatArray, floats("n")]
+    errors: Annotated[FloatArray, floats("n")]
+    unit: Positive
+    floor: NonNegative
+    kinds: Annotated[FloatArray, floats("K", 5)]
+    rows: Annotated[IndexArray | None, integers("n")] = None
+
+    def check(self) -> None:
+        """Raise unless the forest, its rows and the kinds of components belong together.
+
+        Compiled code does not check indices.
+        """
+        rows, p = self.forest.rows, self.inputs.n_columns
+        must(bool(rows.min() >= 0 and rows.max() < len(self.targets)), "rows of the forest must be training rows")
+        must(bool(self.forest.feature.max() < p), f"features of the forest must be from 0 to {p - 1}")
+        flags, slots, numbers = self.kinds[:, :2], self.kinds[:, 2], self.kinds[:, 3:]
+        must(bool(np.isin(flags, (0.0, 1.0)).all()), "flags of kinds must be 0 or 1")
+        must(bool(((slots >= 1.0) & (slots == np.floor(slots))).all()), "slots must be whole numbers")
+        must(bool(slots.sum() <= _MOST_SLOTS), f"kinds must have at most {_MOST_SLOTS} slots")
+        must(bool((numbers[:, 0] > 0.0).all() and (numbers >= 0.0).all()), "bandwidths must be > 0, and powers >= 0")
+
+    @lazy
+    def kind_arrays(self) -> tuple[IndexArray, IndexArray, IndexArray, IndexArray, FloatArray, FloatArray]:
+        """For each kind: whether it is of errors and of broad nodes, first and last slot, bandwidth and power."""
+        of_errors, is_broad, slots, bandwidth, power = self.kinds.T
+        last = np.cumsum(slots.astype(np.intp))
+        width = np.where(of_errors > 0.0, bandwidth, bandwidth * self.unit)
+        first = last - slots.astype(np.intp)
+        return of_errors.astype(np.intp), is_broad.astype(np.intp), first, last, width, np.ascontiguousarray(power)
+
+    @lazy
+    def _largest(self) -> tuple[float, float]:
+        """The largest target or bandwidth, and the largest error or bandwidth of errors, in scales of a prediction."""
+        of_errors, width = self.kind_arrays[0] > 0, self.kind_arrays[4]
+        values = np.concatenate([np.abs(self.targets), width[~of_errors], [self.floor]])
+        return float(values.max()), float(np.concatenate([np.abs(self.errors), width[of_errors]]).max())
+
+    def components(
+        self, df: FloatArray, loc: FloatArray, scale: FloatArray, inputs: Float32Array, usable: BoolArray | None = None
+    ) -> Components:
+        """Return the components of rows around a Student-t whose scales are above zero.
+
+        ``inputs`` (n, p) are those of ``encode_inputs``; ``usable`` (n, trees) is whether a row may use a tree (None:
+        all of them).
+        """
+        from bdkn.kernels import trees as kernel
+
+        n, forest, kinds, (largest, relative) = len(loc), self.forest, self.kind_arrays, self._largest
+        with np.errstate(all="ignore"):
+            farthest = (np.abs(loc).max(initial=0.0) + largest) / scale.min(initial=np.inf)
+        if not max(farthest, relative) < _FARTHEST:
+            raise DivergedError(
+                "predictions are infinite, or so far from the training targets that their distance is no number: check "
+                "the rows, or fit again with targets in other units"
+            )
+        usable = np.ones((n, len(forest.roots)), dtype=np.bool_) if usable is None else usable
+        nodes = kernel.find_nodes(forest.nodes, forest.roots, inputs, _BROAD)[: 1 + kinds[1].max()]
+        drawn = (forest.start, forest.stop, forest.rows, forest.copies)
+        position, width, mass = (np.empty((n, kinds[3][-1])) for _ in range(3))
+        agreement, student = np.empty(n), (df, loc, scale)
+        out = (position, width, mass, agreement)
+        kernel.components(nodes, usable, drawn, self.targets, self.errors, student, kinds, self.floor, out)
+        return Components(position, width, mass, np.log(np.maximum(agreement, _LEAST_AGREEMENT)))
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """Regression trees, each grown on draws of the training rows with replacement.
+
+    The nodes of all trees are in depth-first order: the left child of a node is the next one. ``feature`` is -1 in a
+    leaf; rows with inputs up to ``threshold`` go left. ``rows[start:stop]`` are the numbers of the training rows below
+    a node, drawn ``copies`` times.
+    """
+
+    feature: Annotated[Ints, integers("N", types=("i4",), low=-1)]
+    threshold: Annotated[Float32Array, singles("N")]
+    right: Annotated[Ints, integers("N", types=("i4",))]
+    start: Annotated[Ints, integers("N", types=("i4",))]
+    stop: Annotated[Ints, integers("N", types=("i4",))]
+    roots: Annotated[Ints, integers("T", types=("i4",))]
+    rows: Annotated[Ints, integers("D", types=("i4",))]
+    copies: Annotated[Float32Array, singles("D", above=0.0)]
+
+    def check(self) -> None:
+        """Raise unless every path from a root ends in a leaf of its tree, and every node has training rows.
+
+        Compiled code does not check indices.
+        """
+        n, drawn = len(self.feature), len(self.rows)
+        lengths = {len(part) for part in (self.threshold, self.right, self.start, self.stop)}
+        must(lengths == {n} and len(self.copies) == drawn, "arrays of nodes, and those of rows, must have one length")
+        check_nodes(self.feature, self.right, self.roots)
+        must(bool(((self.start >= 0) & (self.start < self.stop) & (self.stop <= drawn)).all()), "nodes must have rows")
+        first, last = self.start[self.roots], self.stop[self.roots]
+        must(np.array_equal(np.append(first, drawn), np.append(0, last)), "rows must be in the order of the trees")
+
+    @lazy
+    def nodes(self) -> NDArray[Any]:
+        """Nodes as compiled code reads them."""
+        from bdkn.kernels.trees import FOREST_NODE
+
+        nodes = np.empty(len(self.feature), dtype=FOREST_NODE)
+        nodes["feature"], nodes["threshold"], nodes["right"] = self.feature, self.threshold, self.right
+        nodes["size"] = self.stop - self.start
+        return nodes
+
+    def absent(self, n: int) -> BoolArray:
+        """Return which trees have not drawn each of n training rows, (n, trees)."""
+        absent = np.ones((n, len(self.roots)), dtype=np.bool_)
+        for tree, root in enumerate(self.roots):
+            absent[self.rows[self.start[root] : self.stop[root]], tree] = False
+        return absent
+
+
+def numeric_table(X: Any, names: tuple[Any, ...] | None = None) -> tuple[Array | None, tuple[Any, ...] | None]:
+    """Return an array, or columns of a data frame (None: all of numbers), as numbers, and the names of the columns.
+
+    The table is None if there are no numbers; a sparse matrix is not converted.
+    """
+    if hasattr(X, "indptr"):
+        return None, None
+    if not hasattr(X, "columns"):
+        return X if isinstance(X, np.ndarray) and X.dtype in (np.float32, np.float64) else _numbers(X), None
+    columns = {name: _numbers(X[name]) for name in (X.columns if names is None else names)}
+    known = {name: column for name, column in columns.items() if column is not None}
+    return np.column_stack([*known.values()]) if known else None, tuple(known)
+
+
+def _numbers(values: Any) -> FloatArray | None:
+    """Return values in double precision, None if they are not numbers."""
+    array: NDArray[Any] = np.asarray(values)
+    try:
+        return None if array.dtype.kind in "SUmM" else array.astype(np.float64)
+    except (TypeError, ValueError):
+        return None
+
+
+def encode_inputs(inputs: Standardizer, table: Any) -> Float32Array:
+    """Return the inputs of a forest; missing values become larger than all others."""
+    scaled = inputs.transform(table)
+    return scaled if np.isfinite(scaled).all() else np.nan_to_num(scaled, nan=LIMIT)
+
+
+# Learning
+
+
+@cache
+def _announce() -> None:
+    from bdkn.kernels.code_cache import announce
+    from bdkn.kernels.trees import components
+
+    announce(components, "the neighbours of rows", 10)
 
 
 def fit_density(
-    table: Any,
+    X: Any,
     y: FloatArray,
     counts: FloatArray | None,
-    student: StudentT,
+    student: StudentParameters,
     seed: np.random.SeedSequence,
     n_jobs: int | None = 1,
     groups: IndexArray | None = None,
 ) -> NeighbourDensity | None:
     """Fit the mixture that predicts best; return None if the Student-t alone does about as well.
 
-    Parameters
-    ----------
-    table : array (n, p)
-        Columns of the training rows.
-    y : array (n,)
-        Targets, in scaled units.
-    counts : array (n,) or None
-        How often each row is counted.
-    student : StudentT
-        Prediction of each row from the others.
-    seed : SeedSequence
-        Seed of the forest.
-    n_jobs : int or None, default=1
-        Number of threads.
-    groups : array (n,), optional
-        Rows with the same number are held out together. By default rows that are equal, targets included.
-
-    Returns
-    -------
-    density : NeighbourDensity or None
-        The mixture. Its mean log score is higher than that of the Student-t by clearly more than chance, and its mean
-        CRPS is not worse.
+    The mean log score of the mixture is higher than that of the Student-t by clearly more than chance, and its mean
+    CRPS is not worse. ``student`` are the predictions (n,) of each row of the table X from the others, and ``y`` the
+    targets, both in scaled units. Rows with the same number in ``groups`` are held out together (None: rows that are
+    equal, targets included). The forest is the same for any number of threads.
     """
-    from bdkn.kernels.code_cache import announce
-    from bdkn.kernels.trees import component_densities, components
-
-    df, loc, scale = student.df, student.loc, student.scale
-    if len(y) < FEWEST_ROWS or np.ptp(y) == 0.0 or not (scale > 0.0).all() or df.min() <= 2.0:
+    table, names = numeric_table(X)
+    df, loc, scale = student
+    if table is None or len(y) < FEWEST_ROWS or np.ptp(y) == 0.0 or not (scale > 0.0).all() or np.min(df) <= 2.0:
         return None
-    announce(components, "the neighbours of rows", 10)
-    used = None
+    from bdkn.kernels.trees import component_densities
+
+    _announce()
+    used, df = None, np.broadcast_to(df, loc.shape)
     if len(y) > _MOST_ROWS:
         used = _sample(np.arange(len(y)), _MOST_ROWS, seed)
         table, y, df, loc, scale = table[used], y[used], df[used], loc[used], scale[used]
         counts, groups = None if counts is None else counts[used], None if groups is None else groups[used]
 
-    standardizer = Standardizer.fit(Rows(filled(table), y, counts))
+    # Neighbours: a forest, whose inputs are scaled without the missing numbers
+    known = np.isfinite(table)
+    means = np.where(known, table, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    standardizer = Standardizer.fit(Rows(table if known.all() else np.where(known, table, means), y, counts))
     inputs = encode_inputs(standardizer, table)
     groups = equal_rows(inputs, y) if groups is None else np.unique(groups, return_inverse=True)[1]
     forest = grow_forest(inputs, y, counts, seed, groups=groups, n_jobs=n_jobs)
     errors, unit, kinds = (y - loc) / scale, float(np.median(scale)), np.array(KINDS, dtype=np.float64)
     neighbours = Neighbours(standardizer, forest, y, errors, unit, least_bandwidth(y), kinds, used)
 
+    # Components of the rows that enough trees have not drawn, by these trees
     absent = forest.absent(len(y))
     scored = _sample(np.flatnonzero(absent.sum(axis=1) >= _FEWEST_OTHER_TREES), _MOST_SCORED, seed)
     if len(scored) < FEWEST_ROWS:
@@ -229,22 +465,107 @@ def fit_density(
     log_density = np.column_stack([student_t_logpdf(y, df, loc, scale), of_kinds - np.log(scale)[:, None]])
     rows = ScoredRows(y, df, loc, scale, counts, groups, log_density, parts)
 
-    # If the mixture of all kinds with weight is not better, those kinds are tried that are errors around the
-    # prediction, and leave its centre nearly as it is.
+    # Weights by stacking. If the mixture of all kinds with weight is not better, those kinds are tried that are errors
+    # around the prediction, and leave its centre nearly as it is.
     has_weight = stacked(neighbours, rows).shares[:, 1:].max(axis=0) >= _LITTLE
     for chosen in (has_weight, has_weight & (kinds[:, 0] > 0.0)):
         if chosen.any():
             own = rows.only(neighbours, np.flatnonzero(chosen))
-            fewer = replace(neighbours, kinds=kinds[chosen])
-            density = calibrated(stacked(fewer, own), own, n_jobs)
+            density = calibrated(stacked(replace(neighbours, kinds=kinds[chosen]), own), own, n_jobs)
             if is_better(density, own, n_jobs):
-                return density
+                return replace(density, columns=names)
     return None
 
 
 def _sample(rows: IndexArray, most: int, seed: np.random.SeedSequence) -> IndexArray:
     """Return a random sample of at most this number of rows, in order."""
     return rows if len(rows) <= most else np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
+
+
+def grow_forest(
+    X: Float32Array,
+    y: FloatArray,
+    counts: FloatArray | None,
+    seed: np.random.SeedSequence,
+    *,
+    groups: IndexArray | None = None,
+    n_trees: int | None = None,
+    n_jobs: int | None = 1,
+) -> Forest:
+    """Grow a forest on rows that are drawn in proportion to their counts; rows of one group are drawn together.
+
+    Groups are numbered from 0 without gaps (None: each row is one). There are 100 trees, and fewer for more than 20 000
+    rows. The forest is the same for any number of threads.
+    """
+    from bdkn.kernels.trees import grow_tree
+
+    n, p = X.shape
+    n_trees = n_trees or int(np.clip(_MOST_DRAWN // n, _FEWEST_TREES, _MOST_TREES))
+    tried = max(1, min(round(_SHARE_OF_INPUTS * p), _MOST_INPUTS))
+    weights = np.ones(n) if counts is None else counts
+    total = weights if groups is None else np.bincount(groups, weights)
+    probabilities = total / total.sum()
+    share = None if groups is None else weights * np.bincount(groups)[groups] / total[groups]  # in its group
+    ranks, values, first = ranked(X)
+    trees: list[Any] = [None] * n_trees
+
+    def grow(k: int) -> None:
+        rng = np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, k)))
+        drawn = rng.multinomial(len(probabilities), probabilities).astype(np.float64)
+        if share is not None:
+            drawn = drawn[groups] * share
+        rows = np.flatnonzero(drawn).astype(np.int32)
+        feature, below, above, right, start, stop = grow_tree(ranks, y, drawn, rows, tried, int(rng.integers(2**31))).T
+        threshold = midpoints(values[first[feature] + below], values[first[feature] + above])  # unused in leaves
+        trees[k] = feature, threshold, right, start, stop, rows, drawn[rows].astype(np.float32)
+
+    run_on_threads(grow, range(n_trees), n_jobs)
+    return joined(trees)
+
+
+def ranked(X: Float32Array) -> tuple[Ints, Float32Array, IndexArray]:
+    """Return the ranks (n, p) of inputs, the distinct values of all columns, and where those of each column begin."""
+    values, ranks = [], np.empty(X.shape, dtype=np.int32)
+    for j, column in enumerate(X.T):
+        distinct, ranks[:, j] = np.unique(column, return_inverse=True)
+        values.append(distinct)
+    return ranks, np.concatenate(values), np.cumsum([0, *map(len, values[:-1])])
+
+
+def midpoints(below: Float32Array, above: Float32Array) -> Float32Array:
+    """Return the midpoints between numbers, rounded down so that each is less than the one above."""
+    middle = (below.astype(np.float64) + above.astype(np.float64)) / 2.0
+    rounded = middle.astype(np.float32)
+    return np.asarray(np.where(rounded > middle, np.nextafter(rounded, np.float32(-np.inf)), rounded))
+
+
+def joined(trees: list[tuple[Any, ...]]) -> Forest:
+    """Return the forest of trees, each a tuple of feature, threshold, right, start, stop, rows and copies."""
+    node, place = (np.cumsum([0, *(len(tree[part]) for tree in trees)], dtype=np.int32) for part in (0, 5))
+    moved = [
+        (feature, threshold, right + node[k], start + place[k], stop + place[k], rows, copies)
+        for k, (feature, threshold, right, start, stop, rows, copies) in enumerate(trees)
+    ]
+    feature, threshold, right, start, stop, rows, copies = map(np.concatenate, zip(*moved, strict=True))
+    return Forest(feature, threshold, right, start, stop, node[:-1].copy(), rows, copies)
+
+
+def equal_rows(inputs: Float32Array, y: FloatArray) -> IndexArray:
+    """Return a number for each row that it shares with the rows whose inputs and targets are equal to its own."""
+    odd = np.random.default_rng(0).integers(2**62, size=inputs.shape[1] + 1, dtype=np.uint64) * np.uint64(2)
+    odd += np.uint64(1)
+    keys = (inputs + np.float32(0.0)).view(np.int32)  # -0 becomes 0
+    keys ^= (keys >> 31) & np.int32(0x7FFFFFFF)  # in the order of the inputs
+    code = (y + 0.0).view(np.uint64) * odd[-1]
+    for column, factor in zip(keys.T, odd, strict=False):
+        code = (code ^ (code >> np.uint64(29))) * factor + column.astype(np.uint64)
+    return np.asarray(np.unique(code, return_inverse=True)[1])
+
+
+def least_bandwidth(y: FloatArray) -> float:
+    """Return the minimum bandwidth, by the gaps between targets: a discrete target has no spikes at its values."""
+    values = np.unique(y)
+    return _FLOOR * float(np.median(np.diff(values))) if len(values) > 1 else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,6 +621,64 @@ class ScoredRows:
         return found
 
 
+def interpolation(g: FloatArray, knots: FloatArray) -> FloatArray:
+    """Return u (n, J), the share of each knot in the weights of rows; beyond the last knot its share is one."""
+    unit = np.eye(len(knots))
+    return np.column_stack([np.interp(g, knots, unit[j]) for j in range(len(knots))])
+
+
+def stack_densities(
+    log_density: FloatArray, shares: FloatArray, prior: FloatArray, counts: FloatArray | None = None
+) -> FloatArray:
+    """Return the weights (J, K) of maximal posterior density, by expectation and maximisation.
+
+    Weights of the highest mean log density of held-out rows are those of Yao et al. (2018), a concave problem. Here the
+    weights of a row are interpolated between those at a few knots, Σ_j u_j w_j with u_j ≥ 0 and Σ_j u_j = 1, which
+    keeps the problem concave.
+
+    Parameters
+    ----------
+    log_density : array (n, K)
+        Log densities of the targets under each of K components that were made without them.
+    shares : array (n, J)
+        Share of each knot in the weights of a row, as from ``interpolation``.
+    prior : array (J, K)
+        Rows that each component is given in advance, at each knot: a Dirichlet prior with these numbers plus one.
+    counts : array (n,), optional
+        How often each row is counted.
+
+    Returns
+    -------
+    array (J, K)
+        Weights, not negative, with the sum one at each knot.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn.model.density import stack_densities
+    >>> log_density = np.log([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]])
+    >>> print(stack_densities(log_density, np.ones((3, 1)), np.zeros((1, 2))).round(2))
+    [[0.71 0.29]]
+    """
+    density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
+    total = np.ones(len(density)) if counts is None else counts
+    J, K = shares.shape[1], density.shape[1]
+    weights = np.full((J, K), 1.0 / K)
+    for _ in range(_STACKING_STEPS):
+        mixed = _mixed(shares, weights, density)
+        weights = weights * ((shares * (total / mixed)[:, None]).T @ density) + prior
+        weights /= weights.sum(axis=1, keepdims=True)
+    return weights
+
+
+def _mixed(shares: FloatArray, weights: FloatArray, density: FloatArray) -> FloatArray:
+    """Return the density of the mixture of each row, Σ_jk u_j w_jk p_k: the shorter of j and k is summed over last."""
+    J, K = weights.shape
+    if K > J:
+        return np.asarray(np.vecdot(density @ weights.T, shares))
+    return np.asarray(np.vecdot((weights.T @ shares.T).T, density))
+
+
 def stacked(neighbours: Neighbours, rows: ScoredRows) -> NeighbourDensity:
     """Return the density with weights by stacking: first those for all rows, which are the prior of those at knots."""
     g, log_density = rows.parts.log_agreement, rows.log_density
@@ -307,9 +686,8 @@ def stacked(neighbours: Neighbours, rows: ScoredRows) -> NeighbourDensity:
     on_student = _PRIOR_ROWS * np.eye(log_density.shape[1])[:1]
     common = stack_densities(log_density, np.ones((len(g), 1)), on_student, rows.counts)
     prior = _PRIOR_ROWS * np.repeat(common, len(knots), axis=0)
-    return NeighbourDensity(
-        neighbours, knots, stack_densities(log_density, interpolation(g, knots), prior, rows.counts)
-    )
+    shares = stack_densities(log_density, interpolation(g, knots), prior, rows.counts)
+    return NeighbourDensity(neighbours, knots, shares)
 
 
 def calibrated(density: NeighbourDensity, rows: ScoredRows, n_jobs: int | None) -> NeighbourDensity:
@@ -338,8 +716,9 @@ def is_better(density: NeighbourDensity, rows: ScoredRows, n_jobs: int | None) -
     if not mean - price > _CLEARLY * error:
         return False
     some = rows.spaced(_MOST_CRPS)
-    own = StudentT(some.df, some.loc, some.scale).crps(some.y)
-    mean, error = some.mean_and_error(some.on_threads(lambda part: crps(density, part), n_jobs) - own)
+    of_mixture = some.on_threads(lambda part: crps(density, part), n_jobs)
+    own = StudentT.unchecked(some.df, some.loc, some.scale)._crps(some.y[:, None])[:, 0]
+    mean, error = some.mean_and_error(of_mixture - own)
     return mean <= _BY_CHANCE * error
 
 
@@ -347,14 +726,13 @@ def log_scores(density: NeighbourDensity, rows: ScoredRows) -> FloatArray:
     """Return the log density of the mixture at each target, as ``StudentTMixture.logpdf`` does."""
     from bdkn.kernels.student_mixture import log_density
 
-    kept, position, width, mass = density.weigh(rows.parts)
-    kept = np.clip(kept + (1.0 - (kept + mass.sum(axis=1, dtype=np.float64))), 0.0, 1.0)
     scale = density.narrowing * rows.scale
     u = (rows.y - rows.loc) / scale
-    return log_density((rows.df, kept, position, width, mass), u[:, None])[:, 0] - np.log(scale)
+    return log_density((rows.df, *density.weigh(rows.parts)), u[:, None])[:, 0] - np.log(scale)
 
 
 def crps(density: NeighbourDensity, rows: ScoredRows) -> FloatArray:
     """Return the CRPS of the mixture at each target."""
-    mixture = StudentTMixture(rows.df, rows.loc, density.narrowing * rows.scale, *density.weigh(rows.parts))
-    return mixture.crps(rows.y)
+    scale = density.narrowing * rows.scale
+    mixture = StudentTMixture.unchecked(rows.df, rows.loc, scale, *density.weigh(rows.parts))
+    return mixture._crps(rows.y[:, None])[:, 0]

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.special import betaln
 
-from bdkn.data.columns import CategoryColumn, DateColumn, NumberColumn, UnusedColumn
-from bdkn.data.encoder import TableEncoder
+from bdkn.data.encoder import CategoryColumn, DateColumn, NumberColumn, TableEncoder, UnusedColumn
 from bdkn.data.scaling import BEND, LIMIT, Standardizer, TargetScaler
-from bdkn.ensemble.networks import NetworkEnsemble
+from bdkn.ensemble.networks import NetworkEnsemble, NetworkMembers
 from bdkn.errors import BDKNError
 from bdkn.inference import Combination
 from bdkn.inference.rowwise import triangular_order
@@ -34,16 +33,14 @@ def describe_model(model: Any) -> Described:
 
     Parameters
     ----------
-    model : FittedModel
-        A fitted model: an object with the attributes ``members``, networks of this library, ``targets``, their scale
-        and link, ``combination``, None for equal weights, ``extrapolation``, the extra variance for extrapolation, and
-        ``density``, the mixture with densities of neighbours; each of the last two may be None.
+    model : FittedModel or FittedEnsemble
+        The fitted model of a regressor, ``model_``.
 
     Returns
     -------
     description : dict
-        ``networks``, ``targets``, ``combination``, ``extrapolation`` and ``density``; each of the last three is None
-        where the model has no such part. Inputs of the networks are those of an array, or the encoded columns of
+        ``networks``, ``targets``, ``combination`` (None: equal weights), ``extrapolation`` and ``density`` (None: the
+        model has no such part). Inputs of the networks are those of an array, or the encoded columns of
         ``describe_columns``.
 
     Raises
@@ -51,12 +48,13 @@ def describe_model(model: Any) -> Described:
     NotDescribedError
         If members are not networks of this library, or a part of the model is an object of a class of your own.
     """
-    if not isinstance(model.members, NetworkEnsemble):
+    if not isinstance(getattr(model, "members", None), NetworkMembers):
         raise NotDescribedError("its members are not networks of this package")
-    combination, extrapolation, density = model.combination, model.extrapolation, model.density
+    names, ensemble = ("combination", "extrapolation", "density"), model.members.ensemble
+    combination, extrapolation, density = (getattr(model, name, None) for name in names)
     return {
-        "networks": _describe_ensemble(model.members),
-        "targets": _describe_targets(model.targets),
+        "networks": _describe_ensemble(ensemble),
+        "targets": _describe_targets(ensemble.targets),
         "combination": None if combination is None else _describe_combination(combination),
         "extrapolation": None if extrapolation is None else _describe_extrapolation(extrapolation),
         "density": None if density is None else _describe_density(density),
@@ -108,7 +106,7 @@ def _describe_ensemble(ensemble: NetworkEnsemble) -> Described:
         "inputs": _describe_standardizer(ensemble.inputs),
         "stacks": [_describe_stack(stack) for stack in stacks],
         "order": order.tolist(),
-        "folds": ensemble.grid.n_folds,
+        "folds": ensemble.n_folds,
         "members": len(ensemble),
         "variances": None if ensemble.variances is None else ensemble.variances.tolist(),
     }

@@ -14,21 +14,21 @@ along every ray.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing
 
 from bdkn.blocks import CACHED_CELLS, row_slices, rows_within
-from bdkn.data.rows import table_blocks, take_rows
+from bdkn.data.rows import as_frame, take_rows
 from bdkn.data.scaling import LIMIT, ROUNDINGS
-from bdkn.ensemble.held_out import HeldOut
 from bdkn.errors import OutsideDataWarning, warn_user, warns_of_extrapolation
-from bdkn.inference import Combination, Forecast, Outside
-from bdkn.inference.forecast import directions
+from bdkn.inference import Outside
+from bdkn.inference.combination import directions
 from bdkn.lazy import lazy
 from bdkn.storage.fields import NonNegative, Positive, floats, must, sizes, stored
 from bdkn.typing import BoolArray, FloatArray, IndexArray
@@ -57,26 +57,18 @@ _ALL_ROWS, _SOME_ROWS = 128, 512
 _SOME = (64, 256)
 """Numbers of prototypes, about, that are compared first: one that is near enough shows that a row is inside."""
 
-
-@dataclass(frozen=True, eq=False)
-class Nearest:
-    """Rows and the prototype nearest to each.
-
-    ``table`` (n, p) are the rows as numbers, ``Z`` (n, p) the same standardized, ``step`` (n, p) the differences to the
-    nearest prototype, and ``ratio`` (n,) their lengths in typical distances.
-    """
-
-    table: FloatArray
-    Z: FloatArray
-    step: FloatArray
-    ratio: FloatArray
-
-
 _TRIMMED = 0.01
 """Fraction of the smallest, and of the largest, numbers of a column that its scale ignores."""
 
 _ROUNDING = 2e-6
 """Maximum relative change of a value in a constant column that may be due to rounding in single precision."""
+
+
+def table_blocks(X: Any) -> Iterator[tuple[slice, Any]]:
+    """Yield the rows of a table of any kind in blocks that fit into the cache, after their places; one may be empty."""
+    slices = row_slices(X.shape[0], rows_within(CACHED_CELLS, X.shape[1]))
+    for rows in slices:
+        yield rows, X if len(slices) == 1 else take_rows(X, rows)
 
 
 @stored
@@ -105,7 +97,7 @@ class Columns:
         """Compute ranges from all rows, and centers and scales from the different ones among the rows ``some``."""
         known = _known_values(X)
         low, high = np.full((2, X.shape[1]), np.nan)
-        for block in table_blocks(X):
+        for _, block in table_blocks(X):
             table = _numbers(block, known)
             low = np.fmin(low, np.fmin.reduce(table, axis=0))
             high = np.fmax(high, np.fmax.reduce(table, axis=0))
@@ -231,16 +223,15 @@ class Support:
         prototypes = np.unique(np.vstack([chosen, far]), axis=0)
         return cls(columns, prototypes, max(float(distances[-1]), _typical(prototypes)))
 
-    def nearest(self, X: Any) -> Nearest:
-        """Return the distance of rows to predict to the nearest prototype."""
-        table, Z = self.place(X)
-        step = self._step(Z)
-        return Nearest(table, Z, step, np.linalg.norm(step, axis=1) / self.typical)
-
     def place(self, X: Any) -> tuple[FloatArray, FloatArray]:
         """Return rows to predict as numbers, in units of the columns and standardized."""
         table = self.columns.numbers(X)
         return table, self.columns.standardize(table, _JUMP * self.typical)
+
+    def nearest(self, Z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the differences (n, p) of standardized rows to the nearest prototype, and their ratios (n,)."""
+        step = self._step(Z)
+        return step, np.linalg.norm(step, axis=1) / self.typical
 
     def ratio(self, Z: FloatArray, exact: BoolArray) -> FloatArray:
         """Return the ratio of standardized rows (n, p), or a bound on it that is at most 1 where ``exact`` (n,) is not.
@@ -291,7 +282,7 @@ class Support:
             distances = distances_of(rows)
         else:
             few, *more = self._some_similarities
-            bounds = np.concatenate([distance_bounds(self.standardize(block), few) for block in table_blocks(X)])
+            bounds = np.concatenate([distance_bounds(self.standardize(block), few) for _, block in table_blocks(X)])
             first = np.sort(np.argpartition(-bounds, 2 * count)[: 2 * count])
             distances = distances_of(first)
             least = np.partition(distances, -count)[-count]
@@ -390,55 +381,55 @@ class Widening:
     usual: NonNegative
 
     @classmethod
-    def fit(cls, X: Any, numbers: IndexArray | None, held_out: HeldOut, combination: Combination) -> Widening:
-        """Return the widening for members whose held-out predictions are of the rows ``numbers`` of X (None: all)."""
-        support = Support.fit(X)
-        predictions = combination.predictive(held_out.forecast()).loc
-        slopes = _slopes(support, X, np.arange(X.shape[0]) if numbers is None else numbers, predictions)
-        return cls(support, slopes, 0.0, 0.0).for_members(held_out, combination)
+    def fit(
+        cls,
+        X: Any,
+        numbers: IndexArray | None,
+        predictions: FloatArray,
+        spread: FloatArray,
+        counts: FloatArray | None,
+    ) -> Widening:
+        """Return the widening for the rows of a table of any kind.
 
-    def for_members(self, held_out: HeldOut, combination: Combination) -> Widening:
-        """Return the widening for other members, by their held-out predictions."""
-        spread = combination.spread(replace(held_out.forecast(), fold_variance=held_out.fold_variance))
+        The rows ``numbers`` (None: all) are held out, with ``predictions`` by a combination and the ``spread`` of its
+        members.
+        """
+        support = Support.fit(X)
+        slopes = _slopes(support, X, np.arange(X.shape[0]) if numbers is None else numbers, predictions)
+        return cls(support, slopes, 0.0, 0.0).with_spread(spread, counts)
+
+    def with_spread(self, spread: FloatArray, counts: FloatArray | None) -> Widening:
+        """Return the widening for members of which the ``spread`` on held-out rows is known."""
         order = np.argsort(spread)
-        total = np.cumsum(np.ones(len(order)) if held_out.counts is None else held_out.counts[order])
+        total = np.cumsum(np.ones(len(order)) if counts is None else counts[order])
         levels = np.array([_TYPICAL_DISAGREEMENT, _USUAL]) * total[-1] * (1 - 1e-12)
         typical, usual = spread[order[np.searchsorted(total, levels)]]
         return replace(self, typical=float(typical), usual=float(usual))
 
-    def widen(self, X: Any, forecast: Forecast, combination: Combination, *, joint: bool = False) -> Forecast:
-        """Return the forecast of rows with the variance outside of the training rows; warn if many are far away."""
-        D = combination.spread(forecast)
-        ratio, change, paths = self._far(X, np.greater(D, self.usual), joint=joint)
-        far = int(np.count_nonzero(ratio > 1.0))
-        is_many = far >= _MANY_ROWS and far > _MANY_SHARE * len(ratio)
-        if is_many and len(self.support.prototypes) >= _FEW_PROTOTYPES and warns_of_extrapolation():
+    def outside(self, X: Any, spread: FloatArray, *, joint: bool = False) -> Outside:
+        """Return the extra variance of rows with this ``spread`` of the members; warn if many rows are far away."""
+        support, n = self.support, X.shape[0]
+        ratio, change, paths = np.empty(n), np.zeros(n), []
+        for rows, block in table_blocks(X):
+            table, Z = support.place(block)
+            ratio[rows] = support.ratio(Z, np.greater(spread[rows], self.usual))
+            far = np.flatnonzero(ratio[rows] > 1.0)
+            change[rows][far] = np.square(support.columns.beyond(table[far]) * self.slopes).sum(axis=1)
+            if joint:
+                paths.append(directions(Z))
+        n_far = int(np.count_nonzero(ratio > 1.0))
+        is_many = n_far >= _MANY_ROWS and n_far > _MANY_SHARE * n
+        if is_many and len(support.prototypes) >= _FEW_PROTOTYPES and warns_of_extrapolation():
             warn_user(
-                f"{far} of {len(ratio)} rows are farther from all training rows than those are from each other, so "
-                "their predictions are extrapolations with wide intervals; support(X) shows which rows and why",
+                f"{n_far} of {n} rows are farther from all training rows than those are from each other, so their "
+                "predictions are extrapolations with wide intervals; support(X) shows which rows and why",
                 OutsideDataWarning,
             )
-        w = gate(ratio)
+        w, D = gate(ratio), spread
         excess = (1.0 + _EXCESS * w) * (D - self.usual) + _EXTREME * np.maximum(D - _EXTREME * self.usual, 0.0)
         excess *= np.minimum(_SUDDEN * ratio, 1.0)
         variance = np.maximum(np.maximum(excess, w * (D - self.typical)), _BEYOND * w * change)
-        return replace(forecast, outside=Outside(variance, paths if joint else None))
-
-    def _far(self, X: Any, excessive: BoolArray, *, joint: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the ratio of rows, Σⱼ aⱼ²Bⱼ² (0 of rows inside) and, for joint predictions, directions.
-
-        Ratios up to 1 are exact for rows with ``excessive`` disagreement; of others they are bounds.
-        """
-        parts, start = [], 0
-        for block in table_blocks(X):
-            table, Z = self.support.place(block)
-            ratio = self.support.ratio(Z, excessive[start : start + len(Z)])
-            change, far = np.zeros(len(ratio)), np.flatnonzero(ratio > 1.0)
-            change[far] = np.square(self.support.columns.beyond(table[far]) * self.slopes).sum(axis=1)
-            parts.append((ratio, change, directions(Z) if joint else np.empty((0, 0))))
-            start += len(Z)
-        ratio, change, paths = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
-        return ratio, change, paths
+        return Outside(variance, np.concatenate(paths) if joint else None)
 
 
 def gate(ratio: FloatArray) -> FloatArray:
@@ -475,3 +466,80 @@ def _nonnegative_solution(A: FloatArray, b: FloatArray) -> FloatArray:
     for _ in range(_UPDATES):
         x = x * aims / np.maximum(products @ x, np.finfo(np.float64).tiny)
     return np.asarray(x / unit)
+
+
+@dataclass(frozen=True, eq=False)
+class SupportReport:
+    """Distance of each row from the training rows. Made by ``support``.
+
+    Parameters
+    ----------
+    ratio : array (n,)
+        Distance to the nearest training row, over the distance that is typical between training rows.
+    status : array (n,) of str
+        "inside" with a ratio of at most 1; "gap" within the range of every column; "outside" beyond that of a column.
+    column : array (n,) of str or int
+        Name, or number from 0, of the column that is responsible: the one farthest beyond its range or, in a gap, the
+        one that differs most from the nearest training row. None for rows inside.
+    inside : array (n,)
+        1 with a ratio of at most 1, falling to 0 with a ratio of 2 and more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn import BayesianStackingRegressor
+    >>> X = np.linspace(-1.0, 1.0, 60)[:, None]
+    >>> model = BayesianStackingRegressor([("line", lambda X: X[:, 0])], random_state=0).fit(X, X[:, 0] ** 3)
+    >>> report = model.support([[0.5], [3.0]])
+    >>> report.status.tolist(), report.column.tolist(), report.inside.tolist()
+    (['inside', 'outside'], [None, 0], [1.0, 0.0])
+    """
+
+    ratio: FloatArray
+    status: NDArray[np.str_]
+    column: NDArray[np.object_]
+    inside: FloatArray
+
+    @classmethod
+    def of(cls, support: Support, X: Any, names: Any = None) -> SupportReport:
+        """Return the report about rows of a table of any kind, with the ``names`` of its columns, if it has any.
+
+        Parameters
+        ----------
+        support : Support
+            Where the training rows lie.
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        names : sequence of str, optional
+            Names of the columns.
+
+        Returns
+        -------
+        report : SupportReport
+            One entry per row.
+        """
+        parts = []
+        for _, block in table_blocks(X):
+            table, Z = support.place(block)
+            step, ratio = support.nearest(Z)
+            beyond = support.columns.beyond(table)
+            is_beyond = np.asarray(beyond.any(axis=1))
+            status = np.where(ratio <= 1.0, "inside", np.where(is_beyond, "outside", "gap"))
+            parts.append((ratio, status, np.argmax(np.where(is_beyond[:, None], beyond, np.abs(step)), axis=1)))
+        ratio, status, number = (np.concatenate(part) for part in zip(*parts, strict=True))
+        column = (number if names is None else np.asarray(names, dtype=object)[number]).astype(object)
+        column[status == "inside"] = None
+        return cls(ratio, status, column, 1.0 - gate(ratio))
+
+    def to_frame(self) -> Any:
+        """Return the report as a pandas data frame.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            One row per row, with the columns ``ratio``, ``status``, ``column`` and ``inside``.
+        """
+        return as_frame(vars(self))
+
+    def __len__(self) -> int:
+        return len(self.ratio)

@@ -10,30 +10,31 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from bdkn.data.folds import name_key
-from bdkn.data.frames import numeric_names, numeric_table
 from bdkn.data.rows import Rows, take_rows
 from bdkn.data.scaling import TargetScaler
 from bdkn.data.training_data import TableReader
 from bdkn.ensemble.chunks import HeldOutStatistics
 from bdkn.ensemble.estimators import EstimatorMembers
-from bdkn.ensemble.held_out import HeldOut
 from bdkn.ensemble.networks import NetworkMembers
 from bdkn.ensemble.provenance import FitProvenance
-from bdkn.ensemble.selection import CombinationOptions, select_and_combine
+from bdkn.ensemble.selection import CombinationOptions, HeldOut, select_and_combine
 from bdkn.errors import InvalidParameterError
 from bdkn.inference import Absorbed, Combination, Forecast, Statistics, WeightPosterior, average_weights
 from bdkn.inference.weights import weights_given
 from bdkn.lazy import lazy
-from bdkn.model.density import NeighbourDensity, carry, fit_density
-from bdkn.model.extrapolation import Widening
+from bdkn.model.density import MixtureParameters, NeighbourDensity, fit_density
+from bdkn.model.extrapolation import SupportReport, Widening
 from bdkn.model.prediction import Prediction
 from bdkn.model.row_memory import RowMemory
-from bdkn.model.support_report import SupportReport
-from bdkn.model.value_model import ValueModel, learn_values
+from bdkn.model.value_model import ValueModel, learn_values, quantiles_with_masses
 from bdkn.predictive import Gaussian, GaussianMixture, Predictive, StudentT, StudentTMixture, Transformed
+from bdkn.predictive.location_scale import check_location_scale
 from bdkn.stages import stage
 from bdkn.storage.fields import Number, must, sizes, stored
 from bdkn.typing import FloatArray, IndexArray
+
+_DENSITY_KEY = name_key("density")
+"""Spawn key of the seed of the density's forest."""
 
 
 @stored
@@ -93,53 +94,49 @@ class FittedModel:
     # Learning, after the members are trained
 
     @classmethod
-    def combine(
+    def of(
         cls,
         reader: TableReader,
         members: NetworkMembers | EstimatorMembers,
-        candidates: IndexArray,
+        chosen: IndexArray,
+        combination: Combination,
         held_out: HeldOut,
         targets: TargetScaler,
         options: CombinationOptions,
         provenance: FitProvenance | None,
-        *,
         n_trained: int,
-        n_jobs: int | None = 1,
     ) -> Self:
-        """Return the model with the best subset of the ``candidates``, by held-out rows."""
-        with stage("combine"):
-            useful, combination = select_and_combine(held_out, candidates, options, n_jobs)
-        chosen, values = candidates[useful], None
+        """Return the model of the ``chosen`` members with their combination."""
         if len(chosen) < held_out.means.shape[1]:
             members, held_out = members[chosen], held_out[chosen]
-        if targets.values is not None:
-            values = learn_values(options, combination, targets, held_out)
+        found = targets.values
+        values = None if found is None else learn_values(found, options, combination, targets, held_out)
         return cls(reader, members, targets, combination, held_out, provenance, values, n_trained=n_trained)
 
-    def with_extrapolation(self, X: Any, numbers: IndexArray | None) -> Self:
-        """Return the model with extra variance away from the training rows X; ``numbers`` of them are held out."""
-        with stage("support"):
-            found = Widening.fit(X, numbers, self.required_held_out(), self.combination)
-        return replace(self, extrapolation=found)
+    def with_training_rows(
+        self, X: Any, numbers: IndexArray | None, sets: IndexArray | None = None, *, density: bool, n_jobs: int | None
+    ) -> Self:
+        """Return the model with extra variance away from the training rows X and, if wanted, densities of neighbours.
 
-    def with_density(self, X: Any, numbers: IndexArray | None, sets: IndexArray | None, n_jobs: int | None) -> Self:
-        """Return the model with densities of neighbours, if held-out rows are predicted better by them.
-
-        Held-out rows are the rows ``numbers`` of X (None: all); ``sets`` are the numbers of the sets of held-out rows
-        that belong together (None: each row is one).
+        Densities are used if held-out rows, the rows ``numbers`` of X (None: all), are predicted better by them;
+        ``sets`` are the numbers of the sets of rows that belong together (None: each row is one).
         """
-        X = X if numbers is None else take_rows(X, numbers)
-        held_out, table = self.held_out, numeric_table(X)
-        if table is None or held_out is None or self.provenance is None or np.isnan(self.combination.score):
-            return self
-        seed = np.random.SeedSequence(self.provenance.entropy, spawn_key=name_key("density"))
-        with stage("shape"):
-            density = fit_density(
-                table, held_out.y, held_out.counts, self._leave_one_out(), seed, int(effective_n_jobs(n_jobs)), sets
-            )
-        if density is not None and hasattr(X, "columns"):
-            density = replace(density, columns=numeric_names(X))
-        return replace(self, density=density)
+        held_out, combination = self.required_held_out(), self.combination
+        forecast, y, counts = held_out.forecast(), held_out.y, held_out.counts
+        _, predictions, _ = combination.parameters(forecast)
+        spread = combination.spread(replace(forecast, fold_variance=held_out.fold_variance))
+        density = density and self.provenance is not None and not np.isnan(combination.score)
+        student = combination.leave_one_out_parameters(forecast, y, counts) if density else None
+        with stage("support"):
+            extrapolation = Widening.fit(X, numbers, predictions, spread, counts)
+        found = None
+        if student is not None and self.provenance is not None:
+            seed = np.random.SeedSequence(self.provenance.entropy, spawn_key=_DENSITY_KEY)
+            with stage("shape"):
+                rows = X if numbers is None else take_rows(X, numbers)
+                sets = sets if sets is None or numbers is None else sets[numbers]
+                found = fit_density(rows, y, counts, student, seed, int(effective_n_jobs(n_jobs)), sets)
+        return replace(self, extrapolation=extrapolation, density=found)
 
     def with_all_rows(self, found: HeldOutStatistics, prior_variance: str | float) -> Self:
         """Return the model with the posterior of all held-out rows in place of that of the sample."""
@@ -151,47 +148,48 @@ class FittedModel:
 
     def keep(self, members: IndexArray, options: CombinationOptions) -> Self:
         """Return the model with the best subset of some members; the weights of the density stay."""
-        fewer = type(self).combine(
-            self.reader,
-            self.members,
-            members,
-            self.required_held_out(),
-            self.targets,
-            options,
-            self.provenance,
-            n_trained=self.n_trained,
-        )
-        if self.extrapolation is not None:
-            found = self.extrapolation.for_members(fewer.required_held_out(), fewer.combination)
-            fewer = replace(fewer, extrapolation=found)
-        if self.density is not None:
-            student, y = fewer._leave_one_out(), fewer.required_held_out().y
-            errors = (y - student.loc) / np.where(student.scale > 0.0, student.scale, 1.0)
-            fewer = replace(fewer, density=self.density.with_errors(errors))
-        return fewer
+        held_out, targets, density = self.required_held_out(), self.targets, self.density
+        with stage("combine"):
+            found = select_and_combine(held_out, members, options)
+        fewer = self.of(self.reader, self.members, *found, held_out, targets, options, self.provenance, self.n_trained)
+        fewer = replace(fewer, extrapolation=self.extrapolation)
+        held_out, combination = fewer.required_held_out(), fewer.combination
+        if density is not None:
+            student = combination.leave_one_out_parameters(held_out.forecast(), held_out.y, held_out.counts)
+            _, loc, scale = student
+            density = density.with_errors((held_out.y - loc) / np.where(scale > 0.0, scale, 1.0))
+        return replace(fewer, extrapolation=fewer.extrapolation_for(combination), density=density)
 
     def extrapolation_for(self, combination: Combination) -> Widening | None:
         """Return the extrapolation with the thresholds of another combination; where training rows lie stays."""
         if self.extrapolation is None or self.held_out is None:
             return self.extrapolation
-        return self.extrapolation.for_members(self.held_out, combination)
+        forecast = replace(self.held_out.forecast(), fold_variance=self.held_out.fold_variance)
+        return self.extrapolation.with_spread(combination.spread(forecast), self.held_out.counts)
 
     # Prediction of checked rows
 
     def forecast(self, X: Any) -> Forecast:
         """Return the members' forecast for checked rows, in scaled units."""
-        return self.members.forecast(X, self.targets, self.held_out)
+        with stage("predict members"):
+            return self.members.forecast(X, self.targets, self.held_out)
 
     def predict(self, X: Any, *, joint: bool = False) -> CombinedPrediction:
         """Return the prediction of checked rows; ``joint`` for all together, as moments and draws need it."""
-        forecast = self.forecast(X)
+        forecast, unit, shift = self.forecast(X), self.targets.scale, self.targets.mean
+        if self.density is not None:  # which is a density in scaled units
+            unit, shift = 1.0, 0.0
+        df, loc, scale = self.combination.parameters(forecast, unit, shift)
         if self.extrapolation is not None:
-            forecast = self.extrapolation.widen(X, forecast, self.combination, joint=joint)
-        return CombinedPrediction(self, forecast, X)
+            outside = self.extrapolation.outside(X, self.combination.spread(forecast), joint=joint)
+            forecast, scale = replace(forecast, outside=outside), np.hypot(scale, unit * np.sqrt(outside.variance))
+        if self.values is not None:
+            return ValuePrediction(self, X, forecast, (df, loc, scale), self.values)
+        return CombinedPrediction(self, X, forecast, (df, loc, scale))
 
     def centers(self, X: Any) -> FloatArray:
         """Return numbers in the order of the predicted means, or nearly so, at the price of a Student-t."""
-        return self.combination.predictive(self.forecast(X)).loc
+        return self.combination.parameters(self.forecast(X))[1]
 
     def support(self, X: Any) -> SupportReport:
         """Return how far checked rows are from the training rows."""
@@ -221,6 +219,14 @@ class FittedModel:
                 "design='in-sample' leaves out none: fit with design='cross-fit' or 'hold-out'"
             )
         return self.held_out
+
+    def check_has_values(self) -> None:
+        """Raise if there are no values that many targets share."""
+        if self.values is None:
+            raise InvalidParameterError(
+                "probabilities of values need targets on a lattice, or a value that many of them share, and rows left "
+                "out of training; there are none: use predict_dist, predict_interval or predict_quantiles"
+            )
 
     @property
     def networks(self) -> NetworkMembers:
@@ -336,49 +342,54 @@ class FittedModel:
             seen.update(b"" if part is None else np.ascontiguousarray(part).tobytes())
         return seen.hexdigest()
 
-    def _leave_one_out(self) -> StudentT:
-        """Return the prediction of each held-out row from the others, in scaled units."""
-        held_out = self.required_held_out()
-        return self.combination.leave_one_out(held_out.forecast(), held_out.y, held_out.counts)
-
 
 @dataclass(frozen=True, eq=False)
 class CombinedPrediction(Prediction):
-    """The prediction of checked rows X by a combination of members; the forecast is joint for moments and draws."""
+    """The prediction of checked rows X by a combination of members; the forecast is joint for moments and draws.
+
+    ``student`` are the degrees of freedom, locations and scales of the Student-t: in scaled units if there are
+    densities of neighbours, else in units of the linked target.
+    """
 
     model: FittedModel
-    forecast: Forecast
     X: Any
+    forecast: Forecast
+    student: tuple[float, FloatArray, FloatArray]
 
     @lazy
     def dist(self) -> Predictive:
         """The distribution of each row."""
-        model, targets = self.model, self.model.targets
+        targets = self.model.targets
         with stage("predict"):
-            if model.density is None:
-                found = model.combination.predictive(self.forecast, targets.scale, targets.mean)
-                return targets.restore(found)
-            return targets.restore(self._scaled[1].affine(targets.scale, targets.mean))
+            found: StudentT | StudentTMixture
+            if self.mixture is None:
+                df, loc, scale = self.student
+                found = StudentT.unchecked(np.broadcast_to(df, loc.shape), loc, scale)
+            else:
+                dfs, loc, scale, *neighbours = self.mixture
+                with np.errstate(over="ignore"):
+                    loc, scale = targets.mean + targets.scale * loc, targets.scale * scale
+                found = StudentTMixture.unchecked(dfs, loc, scale, *neighbours)
+            found._check()  # numbers that overflow are refused
+            return targets.restore(found)
 
     @lazy
-    def _scaled(self) -> tuple[StudentT, StudentT | StudentTMixture]:
-        """The Student-t and the mixture with neighbours, if there is one, in scaled units."""
-        student, density = self.model.combination.predictive(self.forecast), self.model.density
-        if density is None:
-            return student, student
-        outside, inside = self.forecast.outside, None
+    def mixture(self) -> MixtureParameters | None:
+        """The parameters of the mixture with neighbours in scaled units; None if there is none."""
+        if self.model.density is None:
+            return None
+        (df, loc, scale), outside, inside = self.student, self.forecast.outside, None
         if outside is not None:  # the share of each row's squared scale that is not due to extrapolation
             with np.errstate(divide="ignore", invalid="ignore"):
-                inside = np.clip(1.0 - np.nan_to_num(outside.variance / student.scale**2), 0.0, 1.0)
-        return student, density.mix(student, numeric_table(self.X, density.columns), inside)
+                inside = np.clip(1.0 - np.nan_to_num(outside.variance / scale**2), 0.0, 1.0)
+        return self.model.density.mix(df, loc, scale, self.X, inside)
 
     def variances(self) -> dict[str, FloatArray]:
         """Return the parts of the variance of each row, which add up to it."""
         targets = self.model.targets
         parts = self.model.combination.variance(self.forecast)
-        if self.model.density is not None:
-            student, mixture = self._scaled
-            parts["shape"] = mixture.var() - student.var()
+        if self.mixture is not None:
+            parts["shape"] = StudentTMixture.unchecked(*self.mixture).var() - StudentT(*self.student).var()
         unit: float | FloatArray = targets.squared
         if not targets.is_linear:
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -387,87 +398,81 @@ class CombinedPrediction(Prediction):
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Return the mean of each row, and the covariance of all rows of a joint prediction."""
-        combination, targets = self.model.combination, self.model.targets
-        covariance = combination.covariance(self.forecast)
-        if targets.is_linear and self.model.density is None:
-            mean = combination.predictive(self.forecast, targets.scale, targets.mean).loc
-            return mean, targets.squared * covariance
+        targets, covariance = self.model.targets, self.model.combination.covariance(self.forecast)
+        if targets.is_linear and self.mixture is None:
+            return self.student[1], targets.squared * covariance
         with np.errstate(divide="ignore", invalid="ignore"):
             slope = np.nan_to_num(self.dist.std() / np.sqrt(np.diag(covariance)), nan=0.0)
         return self.dist.mean(), np.asarray(slope[:, None] * covariance * slope)
 
     def draws(self, size: int, generator: np.random.Generator) -> FloatArray:
-        """Return draws (n, size) of a joint prediction; each column is one of all rows together."""
+        """Return draws (n, size) of a joint prediction; each column is one of all rows together.
+
+        Draws of the Student-t are carried to the mixture, row by row and quantile to quantile.
+        """
         targets = self.model.targets
-        student, mixture = self._scaled
-        drawn = carry(student, mixture, self.model.combination.draw(self.forecast, size, generator))
+        drawn = self.model.combination.draw(self.forecast, size, generator)
+        if self.mixture is not None:
+            levels = np.clip(StudentT(*self.student).cdf(drawn), 1e-300, 1.0 - 1e-16)
+            drawn = StudentTMixture.unchecked(*self.mixture).carry(levels)
         drawn = targets.mean + targets.scale * drawn
-        dist = targets.restore(mixture.affine(targets.scale, targets.mean))
-        return dist.carry(drawn) if isinstance(dist, Transformed) else drawn
+        return self.dist.carry(drawn) if isinstance(self.dist, Transformed) else drawn
 
-    # Discrete targets, and point masses: values that many targets share
 
-    @property
-    def value_model(self) -> ValueModel:
-        """The model of the probabilities of values; raise if there is none."""
-        return required_values(self.model)
+@dataclass(frozen=True, eq=False)
+class ValuePrediction(CombinedPrediction):
+    """A prediction of a discrete target, or of one with point masses: values that many targets share."""
+
+    values: ValueModel
 
     @lazy
     def value_logs(self) -> FloatArray:
         """Log probabilities (n, k) of the values and, with point masses, of any other value."""
         student = self.model.combination.predictive(self.forecast)
-        return self.value_model.log_probabilities(student, self.model.targets)
+        return self.values.log_probabilities(student, self.model.targets)
 
     @lazy
     def rest(self) -> Predictive | None:
         """The distribution of targets without a point mass; None if all values are known."""
-        rest, targets = self.value_model.rest, self.model.targets
+        rest, targets = self.values.rest, self.model.targets
         if rest is None:
             return None
         return targets.restore(rest.predictive(self.forecast, targets.scale, targets.mean))
 
     def point_masses(self) -> tuple[FloatArray, FloatArray, Predictive | None]:
         """Return values (k,) that many targets share, their probabilities (n, k), and the distribution of the rest."""
-        if self.model.values is None:
-            return super().point_masses()
-        found = self.value_model.found
+        found = self.values.found
         return found.values, np.exp(self.value_logs)[:, : len(found)], self.rest
 
     def value_probabilities(self) -> dict[float, FloatArray]:
         """Return the probability of each value in each row."""
-        shares = np.exp(self.value_logs)
-        return {float(value): shares[:, k] for k, value in enumerate(self.value_model.found.values)}
+        values, shares, _ = self.point_masses()
+        return dict(zip(values.tolist(), shares.T, strict=True))
 
     def quantiles(self, levels: FloatArray) -> FloatArray:
-        """Return the quantiles (n, k) of each row, of the distribution of values if many targets share some."""
-        if self.model.values is None:
-            return super().quantiles(levels)
-        return self.value_model.quantiles(levels, self.value_logs, self.rest)
+        """Return the quantiles (n, k) of each row, of the distribution of values and, between them, of the rest."""
+        return quantiles_with_masses(levels, self.values.found.values, np.exp(self.value_logs), self.rest)
 
     def interval(self, coverage: float) -> FloatArray:
         """Return the ends (n, 2) of the central interval of each row."""
-        if self.model.values is None:
-            return super().interval(coverage)
         ends = self.quantiles(np.array([1.0 - coverage, 1.0 + coverage]) / 2.0)
         return np.stack(self.rest.to_bounds(*ends.T), axis=1) if isinstance(self.rest, Transformed) else ends
 
     def value_log_score(self, y: FloatArray) -> float:
         """Return the mean log probability of the targets' values."""
-        logs, rest, numbers = self.value_logs, self.rest, self.value_model.numbers(y, self.model.targets)
+        logs, rest, numbers = self.value_logs, self.rest, self.values.numbers(y, self.model.targets)
         if rest is None:
             logs = np.hstack([logs, np.full((len(logs), 1), -np.log(1.0 + self.model.combination.n))])
         scores = logs[np.arange(len(numbers)), numbers]
-        others = numbers == len(self.value_model.found)
+        others = numbers == len(self.values.found)
         if rest is not None and others.any():
             scores[others] += rest[others].logpdf(y[others])
         return float(scores.mean())
 
     def pit(self, y: FloatArray, generator: np.random.Generator) -> FloatArray:
         """Return P(Y < y) plus a random share of P(Y = y), which is uniform if predictions are calibrated."""
-        if self.model.values is None:
-            return super().pit(y, generator)
-        shares, found = np.exp(self.value_logs), self.value_model.found.values
-        numbers = self.value_model.numbers(y, self.model.targets)
+        shares, found = np.exp(self.value_logs), self.values.found.values
+        numbers = self.values.numbers(y, self.model.targets)
         is_value, place = numbers < len(found), np.minimum(numbers, len(found) - 1)
         own = np.where(is_value, found[place], y)
         below = np.sum(shares[:, : len(found)] * (found < own[:, None]), axis=1)
@@ -475,16 +480,6 @@ class CombinedPrediction(Prediction):
             below = below + shares[:, -1] * self.rest.cdf(own)
         at = np.where(is_value, shares[np.arange(len(y)), place], 0.0)
         return np.asarray(np.clip(below + generator.uniform(size=len(y)) * at, 0.0, 1.0))
-
-
-def required_values(model: FittedModel) -> ValueModel:
-    """Return the model of the probabilities of values; raise if there is none."""
-    if model.values is None:
-        raise InvalidParameterError(
-            "probabilities of values need targets on a lattice, or a value that many of them share, and rows left "
-            "out of training; there are none: use predict_dist, predict_interval or predict_quantiles"
-        )
-    return model.values
 
 
 @stored
@@ -528,7 +523,9 @@ class EnsemblePrediction(Prediction):
     @lazy
     def dist(self) -> GaussianMixture | Gaussian:
         """The distribution of each row."""
-        mixture = GaussianMixture(*self._outputs())
+        loc, scale = self._outputs()
+        check_location_scale(loc, scale)
+        mixture = GaussianMixture.unchecked(loc, scale, np.broadcast_to(1 / loc.shape[1], loc.shape))
         return mixture if self.is_mixture else mixture.moment_matched()
 
     def variances(self) -> dict[str, FloatArray]:

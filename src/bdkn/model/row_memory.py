@@ -8,7 +8,7 @@ from typing import Annotated, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bdkn.data.sample import mixed_bits
+from bdkn.data.repeated_rows import mixed_bits
 from bdkn.errors import InvalidParameterError
 from bdkn.storage.fields import floats, integers, stored
 from bdkn.typing import FloatArray

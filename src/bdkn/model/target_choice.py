@@ -8,11 +8,9 @@ clearly more than the standard error of the difference.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -21,14 +19,11 @@ from scipy.special import stdtr
 from scipy.stats import skew
 
 from bdkn.data.rows import Rows
-from bdkn.errors import InvalidParameterError, check_choice, shown
+from bdkn.errors import InvalidParameterError
 from bdkn.predictive import ContinuedLink, IdentityLink, LogitLink, LogLink, MirroredLink, YeoJohnsonLink
 from bdkn.predictive.links import Link
 from bdkn.predictive.location_scale import student_t_logpdf
 from bdkn.typing import BoolArray, FloatArray
-
-_MOST_FLOAT = sys.float_info.max
-"""Largest finite number in double precision."""
 
 TARGETS = ("auto", "identity", "log", "logit", "yeo-johnson")
 
@@ -79,19 +74,6 @@ class TargetSettings:
     def of(cls, model: Any) -> Self:
         """Return the parameters of a regressor."""
         return cls(model.target, model.lower, model.upper)
-
-    def __post_init__(self) -> None:
-        check_choice("target", self.target, TARGETS)
-        for name, bound in (("lower", self.lower), ("upper", self.upper)):
-            if bound is not None and not (isinstance(bound, Real) and -_MOST_FLOAT <= bound <= _MOST_FLOAT):
-                raise InvalidParameterError(f"{name} must be a finite number, or None for no bound; got {shown(bound)}")
-        if self.lower is not None and self.upper is not None and not self.lower < self.upper:
-            raise InvalidParameterError(f"lower must be < upper; got lower={self.lower} and upper={self.upper}")
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the target is neither transformed nor bounded, unless ``target`` is "auto"."""
-        return self.target in ("auto", "identity") and self.lower is None and self.upper is None
 
     def link(self, rows: Rows) -> Link:
         """Return the link of the targets of some rows, chosen if ``target`` is "auto"."""

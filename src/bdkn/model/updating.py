@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self
 
 import numpy as np
 
-from bdkn.data.rows import Rows, table_blocks
+from bdkn.data.rows import Rows
 from bdkn.errors import InvalidParameterError, ModelFileError, no_extrapolation_warnings
-from bdkn.inference import Absorbed, Forecast, Statistics
+from bdkn.inference import Absorbed, Statistics
+from bdkn.model.extrapolation import table_blocks
 from bdkn.model.fitted import FittedModel, Updates
 from bdkn.model.row_memory import Keys, row_keys
 from bdkn.storage.archive import pack, read, unpack, write
@@ -121,15 +124,15 @@ def absorb(model: FittedModel, rows: Rows, forgetting: float, prior_variance: st
     With a ``prior_variance`` that of the weights is chosen again.
     """
     updates = updates_of(model)
-    later = _LaterRows.of(model, updates, rows)
-    absorbed = updates.absorbed.discount(forgetting).add(later.statistics(updates, rows.counts))
+    slopes, keys, counts, statistics = _read(model, updates, rows)
+    absorbed = updates.absorbed.discount(forgetting).add(statistics(rows.counts))
     if prior_variance is not None:
         absorbed = absorbed.with_prior(prior_variance)
     updates = replace(
         updates,
         absorbed=absorbed,
-        log_slopes=forgetting * updates.log_slopes + float(later.slopes @ later.counts),
-        memory=updates.memory.discount(forgetting).add(later.keys, later.counts),
+        log_slopes=forgetting * updates.log_slopes + float(slopes @ counts),
+        memory=updates.memory.discount(forgetting).add(keys, counts),
     )
     return _with_updates(model, updates)
 
@@ -148,12 +151,12 @@ def forget(model: FittedModel, rows: Rows | None) -> FittedModel:
             "rows to remove them from a fit"
         )
     updates = model.updates
-    later = _LaterRows.of(model, updates, rows)
-    counts, memory = updates.memory.take(later.keys, later.counts)
+    slopes, keys, counts, statistics = _read(model, updates, rows)
+    counts, memory = updates.memory.take(keys, counts)
     updates = replace(
         updates,
-        absorbed=updates.absorbed.remove(later.statistics(updates, counts)),
-        log_slopes=updates.log_slopes - float(later.slopes @ counts),
+        absorbed=updates.absorbed.remove(statistics(counts)),
+        log_slopes=updates.log_slopes - float(slopes @ counts),
         memory=memory,
     )
     return _with_updates(model, updates)
@@ -217,45 +220,31 @@ def _with_updates(model: FittedModel, updates: Updates) -> FittedModel:
     return replace(model, combination=combination, extrapolation=extrapolation, updates=updates)
 
 
-@dataclass(frozen=True, eq=False)
-class _LaterRows:
-    """Rows to absorb or to remove: the members' forecast, targets in scaled units, log g′(y), keys and counts."""
-
-    forecast: Forecast
-    y: FloatArray
-    slopes: FloatArray
-    keys: Keys
-    counts: FloatArray
-
-    @classmethod
-    def of(cls, model: FittedModel, updates: Updates, rows: Rows) -> Self:
-        y, counts = _scaled_targets(model, rows.y), np.ones(len(rows)) if rows.counts is None else rows.counts
-        slopes = np.broadcast_to(model.targets.log_derivative(y), y.shape)
-        forecast, fitted = model.forecast(rows.X), updates.absorbed.fitted
-        extrapolation, numbers = model.extrapolation_for(fitted), rows.X
-        if extrapolation is not None:
-            columns = extrapolation.support.columns
-            numbers = np.concatenate([columns.numbers(block) for block in table_blocks(rows.X)])
-            with no_extrapolation_warnings():
-                forecast = extrapolation.widen(rows.X, forecast, fitted)
-        keys = row_keys(np.asarray(numbers, dtype=np.float64), rows.y, counts)
-        return cls(forecast, y, slopes, keys, counts)
-
-    def statistics(self, updates: Updates, counts: FloatArray | None) -> Statistics:
-        """Return the sufficient statistics of the rows."""
-        return updates.absorbed.statistics_of(self.forecast, self.y, counts)
+_LaterRows = tuple[FloatArray, Keys, FloatArray, Callable[[FloatArray | None], Statistics]]
+"""Log derivatives log g′(y) of rows, their keys and counts, and their statistics as a function of counts."""
 
 
-def _scaled_targets(model: FittedModel, y: FloatArray) -> FloatArray:
-    """Return targets in scaled units; raise if the link has no value for one of them."""
+def _read(model: FittedModel, updates: Updates, rows: Rows) -> _LaterRows:
+    """Return what is known of rows to absorb or to remove; raise if the link has no value for a target."""
     low, high = model.targets.link.support
     with np.errstate(invalid="ignore", divide="ignore"):
-        scaled = model.targets.transform(y)
-    wrong = ~np.isfinite(scaled) | (y < low) | (y > high)
+        y = model.targets.transform(rows.y)
+    wrong = ~np.isfinite(y) | (rows.y < low) | (rows.y > high)
     if wrong.any():
         row = int(np.argmax(wrong))
         raise InvalidParameterError(
             f"the model was fitted to targets between {low:g} and {high:g}, which its predictions do not leave; got "
-            f"y[{row}] = {y[row]:g}: check this row, or fit again with other bounds"
+            f"y[{row}] = {rows.y[row]:g}: check this row, or fit again with other bounds"
         )
-    return scaled
+    slopes = np.broadcast_to(model.targets.log_derivative(y), y.shape)
+    forecast, absorbed, numbers = model.forecast(rows.X), updates.absorbed, rows.X
+    extrapolation = model.extrapolation_for(absorbed.fitted)
+    if extrapolation is not None:
+        columns = extrapolation.support.columns
+        numbers = np.concatenate([columns.numbers(block) for _, block in table_blocks(rows.X)])
+        with no_extrapolation_warnings():
+            outside = extrapolation.outside(rows.X, absorbed.fitted.spread(forecast))
+        forecast = replace(forecast, outside=outside)
+    counts = np.ones(len(rows)) if rows.counts is None else rows.counts
+    keys = row_keys(np.asarray(numbers, dtype=np.float64), rows.y, counts)
+    return slopes, keys, counts, partial(absorbed.statistics_of, forecast, y)

@@ -16,10 +16,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-from bdkn.data.scaling import TargetScaler
-from bdkn.data.target_values import TargetValues
-from bdkn.ensemble.held_out import HeldOut
-from bdkn.ensemble.selection import CombinationOptions
+from bdkn.data.scaling import TargetScaler, TargetValues
+from bdkn.ensemble.selection import CombinationOptions, HeldOut
 from bdkn.inference import Combination
 from bdkn.predictive import Predictive, StudentT
 from bdkn.predictive.transformed import row_quantiles
@@ -70,10 +68,6 @@ class ValueModel:
         """Return the number of the value of each target; k for any other target."""
         return value_numbers(self.found, targets.transform(y), targets)
 
-    def quantiles(self, levels: FloatArray, log_probabilities: FloatArray, rest: Predictive | None) -> FloatArray:
-        """Return the quantiles (n, k) of the distribution of values and, between them, of the other targets."""
-        return quantiles_with_masses(levels, self.found.values, np.exp(log_probabilities), rest)
-
 
 def quantiles_with_masses(
     levels: FloatArray, values: FloatArray, shares: FloatArray, rest: Predictive | None
@@ -100,12 +94,13 @@ def quantiles_with_masses(
 
 
 def learn_values(
-    settings: CombinationOptions, combination: Combination, targets: TargetScaler, held_out: HeldOut
-) -> ValueModel | None:
-    """Fit the probabilities of the values that many targets share; return None if there are no such values."""
-    found = targets.values
-    if found is None:
-        return None
+    found: TargetValues,
+    options: CombinationOptions,
+    combination: Combination,
+    targets: TargetScaler,
+    held_out: HeldOut,
+) -> ValueModel:
+    """Fit the probabilities of the values that many targets share."""
     numbers = value_numbers(found, held_out.y, targets)
     dist = combination.leave_one_out(held_out.forecast(), held_out.y, held_out.counts)
     some = np.random.default_rng(0).permutation(len(numbers))[:_MOST_ROWS]
@@ -114,7 +109,7 @@ def learn_values(
     if found.is_lattice:
         return ValueModel(found, coefficients)
     others = np.flatnonzero(numbers == len(found))
-    rest = settings.combine(held_out.rows(others)) if len(others) >= _FEWEST_ROWS else combination
+    rest = options.combine(held_out.rows(others)) if len(others) >= _FEWEST_ROWS else combination
     return ValueModel(found, coefficients, rest)
 
 

@@ -8,154 +8,39 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from bdkn.data.rows import Rows, RowSelection
-from bdkn.errors import (
-    InvalidParameterError,
-    check_choice,
-    check_flag,
-    check_n_jobs,
-    check_number,
-    check_verbosity,
-    shown,
-    warn_user,
-)
+from bdkn.errors import warn_user
 from bdkn.memory import check_memory
-from bdkn.networks.bins import PiecewiseLinear, n_binned_columns
-from bdkn.networks.engines import ENGINES, engine_for
-from bdkn.networks.job import (
-    Job,
-    Task,
-    Trained,
-    TrainingConfig,
-    renumbered,
-    train_tasks,
-    training_progress,
-)
-from bdkn.networks.mlp import with_encoding
+from bdkn.networks.job import Job, Task, TrainingConfig, engine_for, renumbered, train_tasks, training_progress
+from bdkn.networks.mlp import Trained, with_encoding
 from bdkn.networks.objective import get_objective
-from bdkn.networks.spec import NetworkSpec
+from bdkn.networks.spec import NetworkSpec, PiecewiseLinear, n_binned_columns
 from bdkn.stages import stage
 from bdkn.storage.fields import stored
 
-LEAST_MEMBERS = 4
-"""Minimum number of members that are trained within any time limit; all members if there are fewer."""
-
-LEAST_EPOCHS = 0.1
-"""Share of the epochs that are trained within any time limit."""
-
-_TRAINING = 0.85
-"""Share of the remaining time that training may take; the rest is for held-out predictions and the combination."""
-
-_PIECE = 0.02
-"""Share of the time limit for the short training by which the time of the whole training is estimated."""
-
-
-@dataclass(frozen=True)
-class Effort:
-    """A preset: the factors by which it changes the default numbers of members and of epochs."""
-
-    members: float
-    epochs: float
-
-    def n_members(self, balanced: int) -> int:
-        """Return the number of members where the default is ``balanced``; at least two unless that is one."""
-        return max(min(2, balanced), round(self.members * balanced))
-
-    def n_epochs(self, balanced: int) -> int:
-        """Return the number of epochs where the default is ``balanced``."""
-        return max(1, round(self.epochs * balanced))
-
-
-EFFORTS = {"fast": Effort(1 / 3, 0.5), "balanced": Effort(1.0, 1.0), "best": Effort(2.0, 1.0)}
-
-
-def get_effort(name: str) -> Effort:
-    """Return the preset of that name."""
-    check_choice("effort", name, EFFORTS)
-    return EFFORTS[name]
-
-
-def check_time_limit(time_limit: object) -> None:
-    """Raise unless ``time_limit`` is None or a positive number of seconds."""
-    if time_limit is not None:
-        check_number("time_limit", time_limit, low=0, strict=True, infinite=True)
-
-
-@dataclass(frozen=True)
-class Clock:
-    """The time a fit began, and the seconds it may take."""
-
-    began: float
-    seconds: float
-
-    @classmethod
-    def start(cls, seconds: float) -> Clock:
-        """Return a clock that starts now."""
-        return cls(time.monotonic(), seconds)
-
-    @property
-    def left(self) -> float:
-        """Seconds that are left, negative after the limit."""
-        return self.began + self.seconds - time.monotonic()
-
-    def share(self, train: Callable[[int], object], epochs: int, work: float) -> float:
-        """Return the share of all training for which there is time.
-
-        ``train`` trains some networks for a number of epochs; all training is ``work`` times that for ``epochs``.
-        """
-        _seconds(train, 1)  # compiled code is loaded
-        piece = 1
-        while (took := _seconds(train, piece)) < _PIECE * self.seconds and 8 * piece < epochs:
-            piece = min(4 * piece, math.ceil(epochs / 8))
-        return max(0.0, _TRAINING * self.left) / max(work * epochs * took / piece, 1e-9)
-
-
-def reduced(n_members: int, epochs: int, share: float) -> tuple[int, int]:
-    """Return numbers of members and of epochs that take ``share`` of the time: fewer members, then fewer epochs.
-
-    At least ``LEAST_MEMBERS`` members and ``LEAST_EPOCHS`` of the epochs remain, whatever the share.
-    """
-    if share >= 1:
-        return n_members, epochs
-    members = max(min(LEAST_MEMBERS, n_members), math.floor(share * n_members))
-    left = min(1.0, share * n_members / members)
-    return members, max(1, math.ceil(LEAST_EPOCHS * epochs), math.floor(left * epochs))
-
-
-def _seconds(train: Callable[[int], object], epochs: int) -> float:
-    began = time.monotonic()
-    train(epochs)
-    return time.monotonic() - began
-
-
-Seeds = Sequence[np.random.SeedSequence]
-
-AUTO = "auto"
-"""The value of a parameter that follows from the number of rows."""
+EFFORTS = {"fast": (1 / 3, 0.5), "balanced": (1.0, 1.0), "best": (2.0, 1.0)}
+"""Presets: the factors by which they change the default numbers of members and of epochs."""
 
 _SOME_ROWS, _MANY_ROWS = 1000, 4000
 """Rows above which fewer epochs suffice, and rows above which depth improves more than further networks."""
-
 
 _ENOUGH_STEPS_ROWS = 500_000
 """Rows from which on the number of steps, and with it the time of training, stays the same."""
 
 _ROWS_PER_BIN = 12
-"""Rows that a bin of the piecewise-linear encoding holds at least."""
+"""Minimum rows of a bin of the piecewise-linear encoding."""
 
 _ADDED_INPUTS, _ADDED_INPUTS_MANY_ROWS = 128, 256
-"""The largest number of inputs that bins add to a network, by which the time of a fit is bounded."""
-_PIECE_ROWS = 4096
-"""Maximum rows of the short training by which the time of the whole training is estimated."""
-
+"""Maximum number of inputs that bins add to a network, by which the time of a fit is bounded."""
 
 _COPIES, _OBJECTS, _MATRICES = 4, 2048, 4
 """Minimum memory of training: copies of a network's weights, bytes of a network's objects, matrices of members."""
+
+Seeds = Sequence[np.random.SeedSequence]
 
 
 class Size(NamedTuple):
@@ -242,32 +127,8 @@ class NetworkSettings:
 
     @classmethod
     def of(cls, params: Any) -> Self:
-        """Return the settings of a regressor, after checking its parameters."""
-        training = TrainingOptions() if params.training is None else params.training
-        if not isinstance(training, TrainingOptions):
-            raise InvalidParameterError(f"training must be None or bdkn.TrainingOptions(...); got {shown(training)}")
-        settings = cls(params, training)
-        size = settings.size(1)
-        check_number("n_members", size.n_members, low=1, whole=True)
-        check_number("epochs", size.epochs, low=1, whole=True)
-        check_number("warmup_epochs", training.warmup_epochs, low=0, whole=True)
-        check_number("validation_fraction", training.validation_fraction, low=0, high=0.9, strict=True)
-        check_flag("early_stopping", training.early_stopping)
-        check_flag("standardize_y", training.standardize_y)
-        for width in size.hidden:
-            check_number("each of hidden_layer_sizes", width, low=1, whole=True)
-        for n_bins in size.n_bins:
-            check_number("each of n_bins", n_bins, low=0, whole=True)
-        check_verbosity(params.verbose)
-        check_n_jobs(params.n_jobs)
-        check_time_limit(getattr(params, "time_limit", None))
-        if isinstance(params.engine, str):
-            check_choice("engine", params.engine, ENGINES)
-        elif not hasattr(params.engine, "train"):
-            raise InvalidParameterError(
-                f"engine must be a name or an object with a method train; got {params.engine!r}"
-            )
-        return settings
+        """Return the settings of a regressor, whose parameters have been checked."""
+        return cls(params, TrainingOptions() if params.training is None else params.training)
 
     def with_params(self, **changed: Any) -> Self:
         """Return the settings with other values of some parameters."""
@@ -278,16 +139,18 @@ class NetworkSettings:
 
     def size(self, n_rows: int) -> Size:
         """Return the size of the ensemble for ``n_rows`` rows."""
-        default, effort = default_size(n_rows), get_effort(self.params.effort)
-        auto_members, auto_epochs = effort.n_members(default.n_members), effort.n_epochs(default.epochs)
-        own_hidden = None if _is_auto("hidden_layer_sizes", self.params.hidden_layer_sizes) else self._hidden()
-        return Size(
-            auto_members if _is_auto("n_members", self.params.n_members) else self.params.n_members,
-            default.hidden if own_hidden is None else own_hidden,
-            auto_epochs if _is_auto("epochs", self.params.epochs) else self.params.epochs,
-            default.n_bins if _is_auto("n_bins", self.params.n_bins) else tuple(_in_turn("n_bins", self.params.n_bins)),
-            default.hidden_encoded if own_hidden is None else own_hidden,
-        )
+        params, default = self.params, default_size(n_rows)
+        more_members, more_epochs = EFFORTS[params.effort]
+        n_members, epochs, hidden, n_bins = params.n_members, params.epochs, params.hidden_layer_sizes, params.n_bins
+        if isinstance(n_members, str):  # "auto": at least two, unless the default is one
+            n_members = max(min(2, default.n_members), round(more_members * default.n_members))
+        if isinstance(epochs, str):
+            epochs = max(1, round(more_epochs * default.epochs))
+        n_bins = default.n_bins if isinstance(n_bins, str) else tuple(_in_turn(n_bins))
+        if isinstance(hidden, str):
+            return Size(n_members, default.hidden, epochs, n_bins, default.hidden_encoded)
+        hidden = tuple(np.atleast_1d(np.asarray(hidden)).tolist()) if np.size(hidden) else ()
+        return Size(n_members, hidden, epochs, n_bins, hidden)
 
     def check_memory(self, n_rows: int, n_columns: int, *, n_members: int, fits: int, combined: bool) -> None:
         """Raise if networks, each of ``n_members`` trained ``fits`` times, need more memory than there is.
@@ -304,23 +167,6 @@ class NetworkSettings:
             n_members * fits * one + 16.0 * n_rows * n_members + combination,
             "use fewer members, smaller hidden layers or fewer epochs; tens of members suffice",
         )
-
-    def within(self, clock: Clock, rows: Rows, rows_per_member: float) -> Self:
-        """Return the settings with the members and epochs that fit into the time, estimated by training a few networks.
-
-        ``rows_per_member`` is the number of rows that the networks of a member are trained on, all together.
-        """
-        size, part = self.size(len(rows)), np.arange(min(len(rows), _PIECE_ROWS))
-        seeds = np.random.SeedSequence(0).spawn(size.n_members)
-
-        def train(epochs: int) -> Trained:
-            short = self.with_params(epochs=epochs, verbose=0)
-            short = replace(short, training=replace(self.training, early_stopping=False, warmup_epochs=0))
-            return short.train(rows, seeds, range(size.n_members), [part] * size.n_members)
-
-        share = clock.share(train, size.epochs, rows_per_member / len(part))
-        n_members, epochs = reduced(size.n_members, size.epochs, share)
-        return self if share >= 1 else self.with_params(n_members=n_members, epochs=epochs)
 
     def train(
         self,
@@ -340,17 +186,13 @@ class NetworkSettings:
         for number, h in enumerate(members):
             numbers_of.setdefault(encodings[h], []).append(number)
         tasks = [
-            Task(
-                self._jobs(
-                    size,
-                    rows.X.shape[1],
-                    encoding,
-                    [seeds[number] for number in numbers],
-                    [members[number] for number in numbers],
-                    [None if row_numbers is None else row_numbers[number] for number in numbers],
-                ),
-                len(rows),
-                partial(_rows_for, rows, encoding),
+            self._task(
+                size,
+                rows,
+                encoding,
+                [seeds[number] for number in numbers],
+                [members[number] for number in numbers],
+                [None if row_numbers is None else row_numbers[number] for number in numbers],
             )
             for encoding, numbers in numbers_of.items()
         ]
@@ -369,12 +211,12 @@ class NetworkSettings:
         """Return the encoding of a member's inputs, learned from these rows, and a job for each of its networks."""
         size = self.size(len(rows))
         encoding = self._encodings(size, rows, [member])[member]
-        jobs = self._jobs(size, rows.X.shape[1], encoding, seeds, [member] * len(seeds), [None] * len(seeds))
-        return encoding, jobs
+        task = self._task(size, rows, encoding, seeds, [member] * len(seeds), [None] * len(seeds))
+        return encoding, list(task.jobs)
 
     def _encodings(self, size: Size, rows: Rows, members: Sequence[int]) -> dict[int, PiecewiseLinear | None]:
         """Return the encoding of each member's inputs: None where it sees the inputs as they are."""
-        n_activations = len(_in_turn("activation", self.params.activation))
+        n_activations = len(_in_turn(self.params.activation))
         turn = {h: size.n_bins[h // n_activations % len(size.n_bins)] for h in {*members}}
         columns = n_binned_columns(rows.X) if any(turn.values()) else 0
         n_rows = len(rows) if rows.counts is None else int(rows.counts.sum())
@@ -384,17 +226,17 @@ class NetworkSettings:
         made = {k: PiecewiseLinear.fit(rows.X, k, rows.counts) for k in {*bins.values()} if k > 1}
         return {h: made.get(k) for h, k in bins.items()}
 
-    def _jobs(
+    def _task(
         self,
         size: Size,
-        n_columns: int,
+        rows: Rows,
         encoding: PiecewiseLinear | None,
         seeds: Seeds,
         members: Sequence[int],
         row_numbers: Sequence[RowSelection | None],
-    ) -> list[Job]:
+    ) -> Task:
         """Return one job per seed, for networks that see their inputs through an encoding (None: as they are)."""
-        n_inputs = n_columns + (0 if encoding is None else len(encoding))
+        n_inputs = rows.X.shape[1] + (0 if encoding is None else encoding.columns.size)
         hidden = size.hidden if encoding is None else size.hidden_encoded
         training = self.training
         configs = [
@@ -411,17 +253,18 @@ class NetworkSettings:
                 patience=training.patience,
                 tol=training.tol,
             )
-            for decay in _in_turn("weight_decay", self.params.weight_decay)
+            for decay in _in_turn(self.params.weight_decay)
         ]
         specs = [
             NetworkSpec(n_inputs=n_inputs, hidden=hidden, activation=activation)
-            for activation in _in_turn("activation", self.params.activation)
+            for activation in _in_turn(self.params.activation)
         ]
-        return [
+        jobs = [
             # Activations change fastest, so that every weight decay is used with each of them.
             Job(specs[h % len(specs)], configs[h // len(specs) % len(configs)], seed, numbers)
             for seed, h, numbers in zip(seeds, members, row_numbers, strict=True)
         ]
+        return Task(jobs, len(rows), lambda: rows if encoding is None else replace(rows, X=encoding.transform(rows.X)))
 
     def trains_variance(self, n_rows: int) -> bool:
         """Return whether networks are trained to predict variances: not if on squared error alone."""
@@ -430,48 +273,99 @@ class NetworkSettings:
             and self.training.warmup_epochs < self.size(n_rows).epochs
         )
 
-    def _hidden(self) -> tuple[int, ...]:
-        return layer_sizes(self.params.hidden_layer_sizes, 'an integer, a list of them, or "auto"')
+
+def _in_turn(given: Any) -> list[Any]:
+    """Return the values that members take in turn, one or several."""
+    several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
+    return list(given) if several else [given]
+
+
+LEAST_MEMBERS = 4
+"""Minimum number of members that are trained within any time limit; all members if there are fewer."""
+
+LEAST_EPOCHS = 0.1
+"""Share of the epochs that are trained within any time limit."""
+
+_TRAINING = 0.85
+"""Share of the remaining time that training may take; the rest is for held-out predictions and the combination."""
+
+_PIECE = 0.02
+"""Share of the time limit for the short training by which the time of the whole training is estimated."""
+
+_PIECE_ROWS = 4096
+"""Maximum rows of the short training."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The time a fit began, and the seconds it may take."""
+
+    began: float
+    seconds: float
+
+    @classmethod
+    def start(cls, seconds: float) -> Clock:
+        """Return a clock that starts now."""
+        return cls(time.monotonic(), seconds)
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left, negative after the limit."""
+        return self.began + self.seconds - time.monotonic()
+
+    def share(self, train: Callable[[int], object], epochs: int, work: float) -> float:
+        """Return the share of all training for which there is time.
+
+        ``train`` trains some networks for a number of epochs; all training is ``work`` times that for ``epochs``.
+        """
+
+        def seconds(epochs: int) -> float:
+            began = time.monotonic()
+            train(epochs)
+            return time.monotonic() - began
+
+        seconds(1)  # compiled code is loaded
+        piece = 1
+        while (took := seconds(piece)) < _PIECE * self.seconds and 8 * piece < epochs:
+            piece = min(4 * piece, math.ceil(epochs / 8))
+        return max(0.0, _TRAINING * self.left) / max(work * epochs * took / piece, 1e-9)
+
+
+def reduced(n_members: int, epochs: int, share: float) -> tuple[int, int]:
+    """Return numbers of members and of epochs that take ``share`` of the time: fewer members, then fewer epochs.
+
+    At least ``LEAST_MEMBERS`` members and ``LEAST_EPOCHS`` of the epochs remain, whatever the share.
+    """
+    if share >= 1:
+        return n_members, epochs
+    members = max(min(LEAST_MEMBERS, n_members), math.floor(share * n_members))
+    left = min(1.0, share * n_members / members)
+    return members, max(1, math.ceil(LEAST_EPOCHS * epochs), math.floor(left * epochs))
 
 
 def within_limit(settings: NetworkSettings, rows: Rows, clock: Clock, rows_per_member: float) -> NetworkSettings:
-    """Return the settings, with fewer members or epochs if there is no time for all; warn if so."""
+    """Return the settings, with fewer members or epochs if there is no time for all; warn if so.
+
+    The time is estimated by training a few networks. ``rows_per_member`` is the number of rows that the networks of a
+    member are trained on, all together.
+    """
     if clock.seconds == math.inf:
         return settings
-    limited = settings.within(clock, rows, rows_per_member)
-    if limited is not settings:
-        full, size = settings.size(len(rows)), limited.size(len(rows))
-        warn_user(
-            f"time_limit={clock.seconds:g}: {size.n_members} of {full.n_members} members are trained, for "
-            f"{size.epochs} of {full.epochs} epochs; results depend on the machine's speed",
-            UserWarning,
-        )
-    return limited
+    size, part = settings.size(len(rows)), np.arange(min(len(rows), _PIECE_ROWS))
+    seeds = np.random.SeedSequence(0).spawn(size.n_members)
+    options = replace(settings.training, early_stopping=False, warmup_epochs=0)
 
+    def train(epochs: int) -> None:
+        short = replace(settings.with_params(epochs=epochs, verbose=0), training=options)
+        short.train(rows, seeds, range(size.n_members), [part] * size.n_members)
 
-def _rows_for(rows: Rows, encoding: PiecewiseLinear | None) -> Rows:
-    """Return rows with the inputs that networks with an encoding are trained on."""
-    return rows if encoding is None else replace(rows, X=encoding.transform(rows.X))
-
-
-def layer_sizes(given: Any, allowed: str) -> tuple[int, ...]:
-    """Return ``hidden_layer_sizes`` as a tuple; raise, naming what is allowed, if it is none."""
-    known = isinstance(given, int | np.integer | Sequence | np.ndarray) and not isinstance(given, str)
-    if not known or np.ndim(given) > 1:
-        raise InvalidParameterError(f"hidden_layer_sizes must be {allowed}; got {given!r}")
-    return tuple(np.atleast_1d(np.asarray(given)).tolist()) if np.size(given) else ()
-
-
-def _is_auto(name: str, given: Any) -> bool:
-    """Return whether a parameter follows from the number of rows; no other string is allowed."""
-    if isinstance(given, str) and given != AUTO:
-        raise InvalidParameterError(f"{name}, if a string, must be {AUTO!r}; got {given!r}")
-    return isinstance(given, str)
-
-
-def _in_turn(name: str, given: Any) -> list[Any]:
-    """Return the values that members take in turn, one or several."""
-    several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
-    if several and (np.ndim(given) != 1 or not len(given)):
-        raise InvalidParameterError(f"{name} must be one value, or a list of values to take in turn; got {given!r}")
-    return list(given) if several else [given]
+    share = clock.share(train, size.epochs, rows_per_member / len(part))
+    if share >= 1:
+        return settings
+    n_members, epochs = reduced(size.n_members, size.epochs, share)
+    warn_user(
+        f"time_limit={clock.seconds:g}: {n_members} of {size.n_members} members are trained, for "
+        f"{epochs} of {size.epochs} epochs; results depend on the machine's speed",
+        UserWarning,
+    )
+    return settings.with_params(n_members=n_members, epochs=epochs)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from bdkn.plots.calibration import CalibrationDisplay, PITDisplay
-from bdkn.plots.curve import CurveDisplay
-from bdkn.plots.dependence import DependenceDisplay
+from bdkn.plots.curve import CurveDisplay, WidthDisplay
 from bdkn.plots.display import save_figure
-from bdkn.plots.explanation import ExplanationDisplay
-from bdkn.plots.intervals import IntervalDisplay, WidthDisplay
+from bdkn.plots.explanation import DependenceDisplay, ExplanationDisplay
 from bdkn.plots.monitor import MonitorDisplay
+from bdkn.plots.predictions import CalibrationDisplay, IntervalDisplay, PITDisplay
 from bdkn.plots.weights import WeightsDisplay
 
 __all__ = [

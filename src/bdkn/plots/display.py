@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from bdkn.errors import InvalidParameterError, OutsideDataWarning, check_choice, check_number, require
-from bdkn.metrics import predictive_of
+from bdkn.errors import check_choice, require
 from bdkn.metrics.scores import check_levels
 from bdkn.predictive.base import Predictive
 from bdkn.storage.atomic import replace_file
@@ -22,6 +18,7 @@ from bdkn.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 
@@ -89,11 +86,10 @@ def draw_legend(ax: Axes, columns: int) -> None:
     )
 
 
-def percent_axis(ax: Axes, which: Literal["x", "y"]) -> None:
-    """Label the ``x`` or ``y`` axis, from 0 to 1, in per cent."""
+def percent_axis(axis: Axis) -> None:
+    """Label an axis from 0 to 1 in per cent."""
     from matplotlib.ticker import PercentFormatter
 
-    axis = ax.xaxis if which == "x" else ax.yaxis
     axis.set_major_formatter(PercentFormatter(xmax=1.0, decimals=0))
 
 
@@ -157,38 +153,6 @@ def save_figure(
     return paths
 
 
-def spaced_over(columns: FloatArray, points: int, margin: float) -> FloatArray:
-    """Return evenly spaced values (points, p) over the range of each column, extended by a share of its length."""
-    check_number("grid", points, low=2, high=1e6, whole=True)
-    check_number("margin", margin, low=0.0, high=1e6)
-    if not np.isfinite(columns).all() or not len(columns):
-        raise InvalidParameterError("X must hold finite numbers and a row at least, to draw a grid over them")
-    low, high = columns.min(axis=0), columns.max(axis=0)
-    return np.linspace(low - margin * (high - low), high + margin * (high - low), points)
-
-
-def table_like(X: Any, values: FloatArray) -> Any:
-    """Return values (n, p) as a table of the type of ``X``, with its column names, as the estimator was fitted."""
-    return type(X)(dict(zip(X.columns, values.T, strict=True))) if hasattr(X, "columns") else values
-
-
-def predict_beyond(estimator: Any, table: Any) -> Predictive:
-    """Return the predictions for rows of which some lie outside the data, without a warning of extrapolation."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OutsideDataWarning)
-        return predictive_of(estimator, table)
-
-
-def binomial_envelope(rows: int, probability: ArrayLike, confidence: float) -> tuple[FloatArray, FloatArray]:
-    """Return the central range of the share of successes in ``rows`` trials, of probability ``confidence``."""
-    from scipy.stats import binom
-
-    check_number("confidence", confidence, low=0.0, high=1.0)
-    tail = (1 - float(confidence)) / 2
-    p = np.asarray(probability, dtype=np.float64)
-    return np.asarray(binom.ppf(tail, rows, p) / rows), np.asarray(binom.ppf(1 - tail, rows, p) / rows)
-
-
 @dataclass(frozen=True, eq=False)
 class Band:
     """The central interval of probability ``level`` of each row."""
@@ -214,20 +178,25 @@ def draw_bands(ax: Axes, x: FloatArray, bands: Sequence[Band]) -> None:
         ax.fill_between(x, band.lower, band.upper, color=colour, linewidth=0, label=words)
 
 
-def as_steps(x: FloatArray, bands: Sequence[Band]) -> tuple[FloatArray, tuple[Band, ...]]:
-    """Return x and bands by which each row is drawn as a horizontal line that ends half-way to its neighbours."""
-    edges = np.concatenate([[x[0] - 0.5], (x[1:] + x[:-1]) / 2, [x[-1] + 0.5]])
-    flat = tuple(Band(band.level, np.repeat(band.lower, 2), np.repeat(band.upper, 2)) for band in bands)
-    return np.repeat(edges, 2)[1:-1], flat
-
-
 Data = TypeVar("Data")
 
 
 class Display(Generic[Data]):
-    """Base class of displays of ``data``: ``ax_`` are the axes it drew on, ``figure_`` is the figure with them.
+    """Base class of displays.
 
-    A subclass defines ``_draw``, and ``_size`` if that depends on the data.
+    A subclass defines ``_draw``, and ``_size`` if a figure of its own has another size.
+
+    Parameters
+    ----------
+    data : Data
+        Data of the figure.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The axes that the display drew on.
+    figure_ : matplotlib Figure
+        The figure that contains them.
     """
 
     ax_: Axes
@@ -236,7 +205,7 @@ class Display(Generic[Data]):
     def __init__(self, data: Data) -> None:
         self.data = data
 
-    def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:
+    def plot(self, ax: Axes | None = None, *, name: str | None = None, labels: tuple[str, str] | None = None) -> Self:
         """Draw the figure.
 
         Parameters
@@ -245,15 +214,22 @@ class Display(Generic[Data]):
             Axes to draw on; a new figure by default.
         name : str, optional
             Name of the model: the title of the figure or, where models are compared, its label in the legend.
+        labels : tuple of two str, optional
+            Labels of the axes, with units, in place of those of the figure.
 
         Returns
         -------
         display : Display
             The display, with the axes in ``ax_`` and the figure in ``figure_``.
         """
-        self.ax_ = prepare_axes(ax, self._size)
+        self.ax_ = self._prepare(ax)
         self._draw(name)
+        if labels is not None:
+            label_axes(self.ax_, *labels, None)
         return self
+
+    def _prepare(self, ax: Axes | None) -> Axes:
+        return prepare_axes(ax, self._size)
 
     def _draw(self, name: str | None) -> None:
         """Draw the data on ``ax_``."""
@@ -290,50 +266,3 @@ class Display(Generic[Data]):
         buffer = BytesIO()
         self.figure_.savefig(buffer, format="png", dpi=110)
         return buffer.getvalue()
-
-
-class PredictionDisplay(Display[Data], ABC):
-    """Base class of displays of observed targets and their predicted distributions."""
-
-    @classmethod
-    @abstractmethod
-    def from_predictions(cls, *args: Any, **options: Any) -> Self:
-        """Draw the figure for observed targets and predicted distributions.
-
-        Parameters
-        ----------
-        *args
-            Observed targets and predicted distributions.
-        **options
-            Parameters of the figure.
-
-        Returns
-        -------
-        display : PredictionDisplay
-            The display, with the axes in ``ax_`` and the figure in ``figure_``.
-        """
-
-    @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, name: str | None = None, **options: Any) -> Self:
-        """Draw the figure for the predictions of a fitted regressor.
-
-        Parameters
-        ----------
-        estimator : estimator
-            A fitted regressor with ``predict_dist``, or a pipeline, search or transformed target that ends with one.
-        X : array-like or data frame of shape (n_samples, n_features)
-            Rows to predict.
-        y : array-like of shape (n_samples,)
-            Observed targets of these rows.
-        name : str, optional
-            Name of the model in the figure; the name of the class by default.
-        **options
-            Other parameters of ``from_predictions``.
-
-        Returns
-        -------
-        display : PredictionDisplay
-            The display, with the axes in ``ax_`` and the figure in ``figure_``.
-        """
-        require("matplotlib", extra="plots")
-        return cls.from_predictions(y, predictive_of(estimator, X), name=name or type(estimator).__name__, **options)

@@ -1,4 +1,4 @@
-"""The explanation figure: what each column adds to a prediction, or how much it matters overall."""
+"""Displays of what drives predictions: contributions of columns, and partial dependence on one column."""
 
 from __future__ import annotations
 
@@ -9,21 +9,14 @@ import numpy as np
 
 from bdkn.errors import check_number, require
 from bdkn.metrics.estimators import plain_route_of
-from bdkn.plots.display import (
-    BLUE,
-    GREY,
-    INK,
-    VERMILION,
-    Display,
-    label_axes,
-    literal,
-)
+from bdkn.plots.display import BLUE, GREY, INK, PALE, VERMILION, Display, draw_legend, label_axes, literal, tint
 from bdkn.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from bdkn.analysis.explanation import Explanation
+    from bdkn.analysis.partial_dependence import PartialDependence
 
 
 _ERRORS = 2.0
@@ -51,25 +44,20 @@ def explanation_data(
 ) -> ExplanationData:
     """Compute the data of the explanation figure, for the ``row``-th explained row, or overall."""
     check_number("max_columns", max_columns, low=1, whole=True)
-    k = explanation.number_of(part)
+    k, base, prediction = explanation.number_of(part), None, None
     if row is None:
         values, errors = explanation.importance()[:, k], explanation.importance_error()[:, k]
-        return ExplanationData(*_largest(explanation.columns, values, errors, max_columns), part)
-    check_number("row", row, low=0, high=len(explanation.rows) - 1, whole=True)
-    values, errors = explanation.values[row, :, k], explanation.standard_error[row, :, k]
-    shown = _largest(explanation.columns, values, errors, max_columns)
-    return ExplanationData(*shown, part, float(explanation.base[k]), float(explanation.prediction[row, k]))
-
-
-def _largest(
-    columns: tuple[str, ...], values: FloatArray, errors: FloatArray, most: int
-) -> tuple[list[str], FloatArray, FloatArray]:
+    else:
+        check_number("row", row, low=0, high=len(explanation.rows) - 1, whole=True)
+        values, errors = explanation.values[row, :, k], explanation.standard_error[row, :, k]
+        base, prediction = float(explanation.base[k]), float(explanation.prediction[row, k])
     order = np.argsort(-np.abs(values), kind="stable")
-    if len(order) <= most:
-        return [columns[j] for j in order], values[order], errors[order]
-    first, rest = order[:most], order[most:]
-    names = [*(columns[j] for j in first), f"{len(rest)} other columns"]
-    return names, np.append(values[first], values[rest].sum()), np.append(errors[first], np.hypot.reduce(errors[rest]))
+    first, rest = order[:max_columns], order[max_columns:]
+    columns, shown, reach = [explanation.columns[j] for j in first], values[first], errors[first]
+    if len(rest):
+        columns.append(f"{len(rest)} other columns")
+        shown, reach = np.append(shown, values[rest].sum()), np.append(reach, np.hypot.reduce(errors[rest]))
+    return ExplanationData(columns, shown, reach, part, base, prediction)
 
 
 class ExplanationDisplay(Display[ExplanationData]):
@@ -82,13 +70,6 @@ class ExplanationDisplay(Display[ExplanationData]):
     ----------
     data : ExplanationData
         Data of the figure. Use ``from_explanation`` or ``from_estimator`` to compute it.
-
-    Attributes
-    ----------
-    ax_ : matplotlib Axes
-        The axes that the display drew on.
-    figure_ : matplotlib Figure
-        The figure that contains them.
 
     Examples
     --------
@@ -184,3 +165,99 @@ class ExplanationDisplay(Display[ExplanationData]):
         if data.base is not None and data.prediction is not None:
             label = f"Contribution to the {data.part}: from {data.base:.4g} on average to {data.prediction:.4g}"
         label_axes(self.ax_, label, "", name)
+
+
+class DependenceDisplay(Display["PartialDependence"]):
+    """Average prediction as a function of one column, with the average interval of rows and that of all rows together.
+
+    Parameters
+    ----------
+    data : PartialDependence
+        Data of the figure. Use ``from_estimator`` or ``from_dependence`` to draw it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bdkn import BayesianStackingRegressor
+    >>> from bdkn.plots import DependenceDisplay
+    >>> X = np.random.default_rng(0).normal(size=(80, 2))
+    >>> model = BayesianStackingRegressor([("sum", lambda X: X @ [3.0, 1.0])], random_state=0).fit(X, X @ [3.0, 1.0])
+    >>> DependenceDisplay.from_estimator(model, X, 0).data.column
+    '0'
+    """
+
+    @classmethod
+    def from_dependence(cls, dependence: PartialDependence, *, ax: Axes | None = None, name: str | None = None) -> Self:
+        """Draw a partial dependence.
+
+        Parameters
+        ----------
+        dependence : PartialDependence
+            What ``partial_dependence`` returned.
+        ax : matplotlib Axes, optional
+            Axes to draw on; a new figure by default.
+        name : str, optional
+            Title of the figure.
+
+        Returns
+        -------
+        display : DependenceDisplay
+            The display, with the axes in ``ax_`` and the figure in ``figure_``.
+        """
+        return cls(dependence).plot(ax, name=name)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        column: str | int,
+        *,
+        ax: Axes | None = None,
+        name: str | None = None,
+        **options: Any,
+    ) -> Self:
+        """Draw the partial dependence of a fitted regressor of this library.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted regressor with ``partial_dependence``, or a pipeline or search that ends with one; columns are
+            those that the regressor receives.
+        X : array-like or data frame of shape (n_samples, n_features)
+            Rows whose other columns stay as they are.
+        column : str or int
+            Name of the column, or its number from 0.
+        ax : matplotlib Axes, optional
+            Axes to draw on; a new figure by default.
+        name : str, optional
+            Title of the figure; the name of the class by default.
+        **options
+            Other parameters of ``partial_dependence``.
+
+        Returns
+        -------
+        display : DependenceDisplay
+            The display, with the axes in ``ax_`` and the figure in ``figure_``.
+        """
+        require("matplotlib", extra="plots")
+        route = plain_route_of(estimator, X)
+        dependence = route.regressor.partial_dependence(route.X, column, **options)
+        return cls(dependence).plot(ax, name=name or type(route.regressor).__name__)
+
+    def _draw(self, name: str | None) -> None:
+        data, place = self.data, np.arange(len(self.data.grid))
+        words = f"{data.coverage:.0%} interval"
+        labels = [f"{words} of all rows", f"{words} of a row, average", "average prediction"]
+        ax, blue = self.ax_, tint(BLUE, 0.3)
+        if data.grid.dtype.kind in "fiumM":  # numbers or dates
+            ax.fill_between(data.grid, data.all_lower, data.all_upper, color=PALE, label=labels[0], linewidth=0)
+            ax.fill_between(data.grid, data.lower, data.upper, color=blue, label=labels[1], linewidth=0)
+            ax.plot(data.grid, data.mean, color=BLUE, linewidth=1.8, label=labels[2])
+        else:
+            ax.vlines(place, data.all_lower, data.all_upper, color=PALE, linewidth=9, label=labels[0])
+            ax.vlines(place, data.lower, data.upper, color=blue, linewidth=5, label=labels[1])
+            ax.scatter(place, data.mean, s=26, color=BLUE, zorder=3, label=labels[2])
+            ax.set_xticks(place, [literal(str(value)) for value in data.grid])
+        label_axes(ax, literal(data.column), "Prediction", name)
+        draw_legend(ax, columns=2)

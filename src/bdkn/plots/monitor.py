@@ -112,31 +112,27 @@ class MonitorDisplay(Display[MonitorData]):
         """
         return cls(monitor_data(monitor)).plot(ax, name=name)
 
-    def plot(self, ax: Axes | None = None, *, name: str | None = None) -> Self:
-        """Draw the figure.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Axes for the evidence alone; by default a new figure with the coverage above it.
-        name : str, optional
-            Name of the model, which is the title of the figure.
-
-        Returns
-        -------
-        display : MonitorDisplay
-            The display, with the axes in ``ax_`` and the figure in ``figure_``.
-        """
-        require("matplotlib", extra="plots")
+    def _prepare(self, ax: Axes | None) -> Axes:
+        self.coverage_ax_ = None
         if ax is None:
-            from matplotlib import pyplot as plt
+            require("matplotlib", extra="plots")
+            from matplotlib.figure import Figure
 
-            _, (above, below) = plt.subplots(2, 1, figsize=(6.4, 5.6), sharex=True, layout="constrained")
-            self.coverage_ax_, ax = prepare_axes(above), below
+            above, ax = Figure(figsize=(6.4, 5.6), layout="constrained").subplots(2, 1, sharex=True)
+            self.coverage_ax_ = prepare_axes(above)
+        return prepare_axes(ax)
+
+    def _draw(self, name: str | None) -> None:
+        data = self.data
+        if self.coverage_ax_ is not None:
             self._draw_coverage(self.coverage_ax_, name)
-        self.ax_ = prepare_axes(ax)
-        self._draw_wealth(None if self.coverage_ax_ is not None else name)
-        return self
+        self.ax_.plot(np.r_[0.0, data.rows], np.r_[0.0, data.wealth], color=BLUE, label="evidence")
+        self.ax_.axhline(data.threshold, color=VERMILION, linewidth=1, linestyle="--", label="alarm")
+        if data.alarm_row is not None:
+            self.ax_.axvline(data.alarm_row, color=VERMILION, linewidth=1)
+        title = name if self.coverage_ax_ is None else None
+        label_axes(self.ax_, "Rows watched", "log₁₀ evidence of a change", title)
+        draw_legend(self.ax_, columns=2)
 
     def _draw_coverage(self, ax: Axes, name: str | None) -> None:
         for colour, (level, shares) in zip(SERIES, self.data.coverage.items(), strict=False):
@@ -145,15 +141,6 @@ class MonitorDisplay(Display[MonitorData]):
         if np.isfinite(self.data.outside).all():
             ax.plot(self.data.rows, self.data.outside, color=GREY, marker="s", markersize=4, label="outside the data")
         ax.set(ylim=(-0.03, 1.03))
-        percent_axis(ax, "y")
+        percent_axis(ax.yaxis)
         label_axes(ax, "", "Share of rows", name)
         ax.legend(loc="upper left", bbox_to_anchor=(0.0, -0.04), ncols=4, frameon=False, **_SMALL)
-
-    def _draw_wealth(self, name: str | None) -> None:
-        data = self.data
-        self.ax_.plot(np.r_[0.0, data.rows], np.r_[0.0, data.wealth], color=BLUE, label="evidence")
-        self.ax_.axhline(data.threshold, color=VERMILION, linewidth=1, linestyle="--", label="alarm")
-        if data.alarm_row is not None:
-            self.ax_.axvline(data.alarm_row, color=VERMILION, linewidth=1)
-        label_axes(self.ax_, "Rows watched", "log₁₀ evidence of a change", name)
-        draw_legend(self.ax_, columns=2)

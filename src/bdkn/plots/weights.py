@@ -11,17 +11,7 @@ from numpy.typing import NDArray
 
 from bdkn.errors import InvalidParameterError, require
 from bdkn.metrics.estimators import regressor_of
-from bdkn.plots.display import (
-    BLUE,
-    GREY,
-    ORANGE,
-    Band,
-    Display,
-    central_bands,
-    draw_legend,
-    label_axes,
-    literal,
-)
+from bdkn.plots.display import BLUE, GREY, ORANGE, Band, Display, central_bands, draw_legend, label_axes, literal
 from bdkn.predictive.base import Predictive
 from bdkn.typing import FloatArray
 
@@ -69,13 +59,6 @@ class WeightsDisplay(Display[WeightsData]):
     ----------
     data : WeightsData
         Data of the figure. Use ``from_posterior`` or ``from_estimator`` to compute it.
-
-    Attributes
-    ----------
-    ax_ : matplotlib Axes
-        The axes that the display drew on.
-    figure_ : matplotlib Figure
-        The figure that contains them.
 
     Examples
     --------

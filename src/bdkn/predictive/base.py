@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,14 +21,13 @@ Components = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 """Weights, degrees of freedom (infinite for a Gaussian), centres and scales (n, k) of components."""
 
 
-@dataclass(frozen=True, eq=False)
 class Predictive(ABC):
     """Base class of predicted distributions, one for each of n rows.
 
-    Every field of a subclass is an array with one entry or row per prediction. In all methods ``y`` may be a number,
-    one value per row ``(n,)``, or several values per row ``(n, k)``; the result has the shape of ``y``, or ``(n,)`` for
-    a number. A row of scale zero is a point mass: its ``cdf`` is a step, its ``ppf`` the point, its ``logpdf`` infinite
-    at the point and minus infinity elsewhere, its ``crps`` the absolute error.
+    A subclass is a frozen dataclass, each field of which is an array with one entry or row per prediction. In all
+    methods ``y`` may be a number, one value per row ``(n,)``, or several values per row ``(n, k)``; the result has the
+    shape of ``y``, or ``(n,)`` for a number. A row of scale zero is a point mass: its ``cdf`` is a step, its ``ppf``
+    the point, its ``logpdf`` infinite at the point and minus infinity elsewhere, its ``crps`` the absolute error.
 
     ``bdkn.testing.check_predictive`` checks a class of your own.
 
@@ -47,13 +45,28 @@ class Predictive(ABC):
     """
 
     scale: FloatArray
+    __match_args__: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def unchecked(cls, *parameters: Any) -> Self:
+        """Return the distributions with these parameters of the class, arrays of the library, without checks."""
+        dist = cls.__new__(cls)
+        dist.__dict__.update(zip(cls.__match_args__, parameters, strict=True))
+        return dist
+
+    def _with(self, **changed: Any) -> Self:
+        """Return ``dataclasses.replace`` without checks."""
+        return self.unchecked(*[changed.get(name, getattr(self, name)) for name in self.__match_args__])
+
+    def _check(self) -> None:  # noqa: B027, not abstract: a family without such parameters has nothing to check
+        """Raise unless parameters that a user gives, or that ``affine`` computes, are valid."""
 
     @abstractmethod
     def __len__(self) -> int: ...
 
     def __getitem__(self, rows: Index) -> Self:
         index = [rows] if isinstance(rows, (int, np.integer)) else rows
-        return replace(self, **{field.name: getattr(self, field.name)[index] for field in fields(self)})
+        return type(self)(*[getattr(self, name)[index] for name in self.__match_args__])
 
     @abstractmethod
     def mean(self) -> FloatArray:
@@ -63,9 +76,15 @@ class Predictive(ABC):
     def var(self) -> FloatArray:
         """Return the variance of each row, infinite where it does not exist."""
 
-    @abstractmethod
     def affine(self, scale: float, shift: float) -> Self:
         """Return the distribution of ``scale * Y + shift``, for ``scale > 0``."""
+        moved = self._affine(*check_affine(scale, shift))
+        moved._check()  # parameters that overflow are refused
+        return moved
+
+    @abstractmethod
+    def _affine(self, scale: float, shift: float) -> Self:
+        """Return ``affine`` without checks."""
 
     @abstractmethod
     def _logpdf(self, y: FloatArray) -> FloatArray:
@@ -179,7 +198,7 @@ def check_draws(name: str, rows: int, size: int) -> None:
 
 
 def check_affine(scale: float, shift: float) -> tuple[float, float]:
-    """Return the factor and the shift of an affine map; raise unless they are finite, and the factor > 0."""
+    """Return factor and shift of an affine map; raise unless they are finite, and the factor is above zero."""
     check_number("scale", scale, low=0.0, strict=True)
     check_number("shift", shift, low=-float(np.finfo(np.float64).max))
     return float(scale), float(shift)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -51,25 +51,21 @@ class JoinedPredictive(Predictive):
         index: Any = [rows] if isinstance(rows, (int, np.integer)) else rows
         return type(self)(self.parts, self.part[index], self.row[index])
 
-    @lazy  # type: ignore[misc]
+    @lazy
     def scale(self) -> FloatArray:
         """Scale of each row; of a mixture, that of its widest component."""
         return self._of_rows(lambda dist: dist.scale if dist.scale.ndim == 1 else dist.scale.max(axis=1))
 
     def mean(self) -> FloatArray:
-        """Return the centre of each row, the point prediction."""
         return self._of_rows(lambda dist: dist.mean())
 
     def var(self) -> FloatArray:
-        """Return the variance of each row, infinite where it does not exist."""
         return self._of_rows(lambda dist: dist.var())
 
     def std(self) -> FloatArray:
-        """Return the standard deviation of each row, infinite where it does not exist."""
         return self._of_rows(lambda dist: dist.std())
 
     def median(self) -> FloatArray:
-        """Return the median of each row."""
         return self._of_rows(lambda dist: dist.median())
 
     def interval(self, coverage: float = 0.9) -> tuple[FloatArray, FloatArray]:
@@ -77,8 +73,7 @@ class JoinedPredictive(Predictive):
         ends = self._of_rows(lambda dist: np.stack(dist.interval(coverage), axis=1), (2,))
         return ends[:, 0], ends[:, 1]
 
-    def affine(self, scale: float, shift: float) -> Self:
-        """Return the distribution of ``scale * Y + shift``, for ``scale > 0``."""
+    def _affine(self, scale: float, shift: float) -> Self:
         return type(self)([dist.affine(scale, shift) for dist in self.parts], self.part, self.row)
 
     def _of_rows(self, function: Callable[[Predictive], FloatArray], shape: tuple[int, ...] = ()) -> FloatArray:
@@ -153,8 +148,8 @@ def join(parts: Sequence[Predictive], rows: Sequence[IndexArray]) -> Predictive:
     kinds = {type(dist) for dist in parts}
     if kinds in ({Gaussian}, {StudentT}):
         kind = kinds.pop()
-        names = [field.name for field in fields(kind)]
-        return kind(**{name: np.concatenate([getattr(dist, name) for dist in parts])[order] for name in names})
+        names = kind.__match_args__
+        return kind.unchecked(*[np.concatenate([getattr(dist, name) for dist in parts])[order] for name in names])
     part = np.repeat(np.arange(len(parts)), [len(dist) for dist in parts])
     row = np.concatenate([np.arange(len(dist)) for dist in parts])
     return JoinedPredictive(parts, part[order], row[order])

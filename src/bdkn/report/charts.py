@@ -86,7 +86,8 @@ class Chart:
     ) -> None:
         """Draw horizontal grid lines, the labels of both axes, and their ticks."""
         for value in ticks(*self.y_range, _TICKS):
-            self._line((self.left, self.y(value)), (self.width - self.right, self.y(value)), "grid")
+            ends = f'x1="{self.left:.1f}" y1="{self.y(value):.1f}" x2="{self.width - self.right:.1f}"'
+            self.marks.append(f'<line class="grid" {ends} y2="{self.y(value):.1f}"/>')
             self._text(self.left - 7, self.y(value) + 3.5, y_format(value), "tick end")
         for value, label in x_ticks:
             kind = "tick end" if value == self.x_range[1] else "tick middle"
@@ -118,10 +119,6 @@ class Chart:
         self.marks.append(
             f'<rect class="{kind}" x="{left + 1:.1f}" y="{top:.1f}" {size} rx="1.5" data-tip="{escape(tip)}"/>'
         )
-
-    def _line(self, start: Range, stop: Range, kind: str) -> None:
-        ends = f'x1="{start[0]:.1f}" y1="{start[1]:.1f}" x2="{stop[0]:.1f}" y2="{stop[1]:.1f}"'
-        self.marks.append(f'<line class="{kind}" {ends}/>')
 
     def _text(self, x: float, y: float, text: str, kind: str, move: str = "") -> None:
         place = f'x="{x:.1f}" y="{y:.1f}"' + (f' transform="{move}"' if move else "")
@@ -292,8 +289,6 @@ def member_lines(model: Any) -> Lines:
 
 _SHARES = tuple((share, percent(share)) for share in (0.0, 0.25, 0.5, 0.75, 1.0))
 
-Cells = tuple[tuple[str, ...], ...]
-
 
 @dataclass(frozen=True)
 class Figure:
@@ -301,7 +296,7 @@ class Figure:
 
     drawings: tuple[str, ...]
     columns: tuple[str, ...]
-    rows: Cells
+    rows: tuple[tuple[str, ...], ...]
 
 
 def draw_predictions(evaluation: Evaluation, target: str) -> Figure:
@@ -354,7 +349,7 @@ def draw_reliability(evaluation: Evaluation) -> Figure:
     n, covered = len(evaluation.y), evaluation.covered
     chance = np.array([chance_of(n, float(level)) for level in LEVELS])
     chart = Chart(NARROW, 300.0, (0.0, 1.0), (0.0, 1.0), left=40.0)
-    chart.axes("probability of the interval", "share of rows inside, %", _SHARES, _plain_percent)
+    chart.axes("probability of the interval", "share of rows inside, %", _SHARES, lambda share: f"{100 * share:g}")
     ends = np.array([0.0, *LEVELS, 1.0])
     chart.area(ends, np.array([0.0, *chance[:, 0], 1.0]), np.array([0.0, *chance[:, 1], 1.0]), "chance")
     chart.line((0, 1), (0, 1), "ideal")
@@ -377,7 +372,7 @@ def draw_pit(evaluation: Evaluation) -> Figure:
     shares = np.histogram(np.clip(evaluation.pit, 0.0, 1.0), bins=_BINS, range=(0.0, 1.0))[0] / n
     low, high = chance_of(n, 1.0 / _BINS, 1.0 - (1.0 - CHANCE) / _BINS)  # of all bars together
     chart = Chart(NARROW, 300.0, (0.0, 1.0), (0.0, max(1.15 * float(shares.max()), 1.3 * high)), left=40.0)
-    chart.axes("probability predicted below the target", "share of rows, %", _SHARES, _plain_percent)
+    chart.axes("probability predicted below the target", "share of rows, %", _SHARES, lambda share: f"{100 * share:g}")
     for k, share in enumerate(shares):
         inside, ends = low <= share <= high, (k / _BINS, (k + 1) / _BINS)
         tip = f"{percent(ends[0])} to {percent(ends[1])}: {percent(share, 1)} of the rows"
@@ -387,7 +382,3 @@ def draw_pit(evaluation: Evaluation) -> Figure:
     rows = tuple((f"{percent(k / _BINS)} to {percent((k + 1) / _BINS)}", percent(s, 1)) for k, s in enumerate(shares))
     about = f"Histogram of the probability predicted below each of {n} targets; flat is perfect calibration."
     return Figure((chart.render("pit", "Probability integral transform", about),), ("range", "share of rows"), rows)
-
-
-def _plain_percent(share: float) -> str:
-    return f"{100 * share:g}"

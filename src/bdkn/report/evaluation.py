@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from bdkn.analysis.inspection import held_out_targets, n_prototypes
 from bdkn.analysis.tables import RawColumn, TableView
-from bdkn.arrays import read_numbers
+from bdkn.errors import no_extrapolation_warnings
 from bdkn.estimators import SupportReport
-from bdkn.lazy import lazy
 from bdkn.predictive import Gaussian, Predictive
 from bdkn.report.wording import number
 from bdkn.typing import BoolArray, FloatArray
@@ -43,113 +41,49 @@ _LEAST_ROWS = 5
 """Minimum number of rows of a range or a value."""
 
 
-class ConstantGaussian:
-    """Regressor that predicts the same Gaussian for every row: mean and standard deviation of the training targets."""
-
-    mean_: float
-    std_: float
-
-    def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Compute the mean and the standard deviation of ``y``; ``X`` is ignored."""
-        targets = read_numbers("y", y)
-        self.mean_, self.std_ = float(targets.mean()), float(targets.std())
-        return self
-
-    def predict_dist(self, X: Any) -> Gaussian:
-        """Return the same Gaussian for each row of ``X``."""
-        return Gaussian(np.full(len(X), self.mean_), self.std_)
-
-    def __repr__(self) -> str:
-        return "ConstantGaussian()"
-
-
-@dataclass(frozen=True, eq=False)
 class Evaluation:
-    """A model, rows and their targets; everything else is computed from these when it is first used."""
+    """A model, rows with their targets, and all that the page shows about the predictions of these rows.
 
-    model: Any
-    view: TableView
-    y: FloatArray
+    Arrays have one element per row; ``interval`` and ``half`` hold the ends (n, 2) of the 90 % and the 50 % intervals.
+    """
 
-    @lazy
-    def dist(self) -> Predictive:
-        """The predictive distribution of each row."""
-        found: Predictive = self.model.predict_dist(self.view.table)
-        return found
+    def __init__(self, model: Any, view: TableView, y: FloatArray) -> None:
+        self.model, self.view, self.y = model, view, y
+        with no_extrapolation_warnings():  # distances from the training rows are part of the page
+            self.dist: Predictive = model.predict_dist(view.table)
+            self.interval: FloatArray = np.asarray(model.predict_interval(view.table, LEVEL))
+            # None if the model has no summary of the training rows.
+            self.support: SupportReport | None = model.support(view.table) if n_prototypes(model) else None
+            parts = model.predict_var(view.table, decompose=True) if hasattr(model, "predict_var") else {}
+        # The parts of the variance; none if the model does not divide it, or if some are infinite.
+        self.parts: dict[str, FloatArray] = parts if all(np.isfinite(part).all() for part in parts.values()) else {}
+        lower, upper = self.interval.T
+        self.mean, std = self.dist.mean(), self.dist.std()
+        self.std = std if np.isfinite(std).all() else (upper - lower) / 3.3
+        self.half: FloatArray = np.stack(self.dist.interval(0.5), axis=1)
+        self.held: BoolArray = (lower <= y) & (y <= upper)
+        self.pit = self.dist.cdf(y)
+        # The share of the targets in central intervals of each of ``LEVELS``.
+        self.covered: FloatArray = (np.abs(2.0 * self.pit - 1.0)[:, None] <= LEVELS).mean(axis=0)
+        self.own_scores = scores_of(self.dist, y, lower, upper)
+        # The same for one Gaussian, with the moments of the training targets, if they are known.
+        known = held_out_targets(model)
+        targets = y if known is None else known
+        baseline = Gaussian(np.full(len(y), targets.mean()), float(targets.std()) or 1.0)
+        self.baseline_scores = scores_of(baseline, y, *baseline.interval(LEVEL))
 
-    @lazy
-    def mean(self) -> FloatArray:
-        """The predicted mean of each row."""
-        return self.dist.mean()
 
-    @lazy
-    def std(self) -> FloatArray:
-        """The predicted standard deviation of each row; one from the width of intervals where some are infinite."""
-        std = self.dist.std()
-        return std if np.isfinite(std).all() else np.asarray(self.interval[:, 1] - self.interval[:, 0]) / 3.3
-
-    @lazy
-    def interval(self) -> FloatArray:
-        """The ends (n, 2) of the 90 % interval of each row."""
-        return np.asarray(self.model.predict_interval(self.view.table, LEVEL))
-
-    @lazy
-    def half(self) -> FloatArray:
-        """The ends (n, 2) of the 50 % interval of each row."""
-        return np.stack(self.dist.interval(0.5), axis=1)
-
-    @lazy
-    def held(self) -> Any:
-        """Whether the 90 % interval of each row contains its target."""
-        return (self.interval[:, 0] <= self.y) & (self.y <= self.interval[:, 1])
-
-    @lazy
-    def pit(self) -> FloatArray:
-        """The probability that is predicted below each target."""
-        return self.dist.cdf(self.y)
-
-    @lazy
-    def covered(self) -> FloatArray:
-        """The share of the targets in central intervals of each of ``LEVELS``."""
-        return np.asarray((np.abs(2.0 * self.pit - 1.0)[:, None] <= LEVELS).mean(axis=0))
-
-    @lazy
-    def support(self) -> SupportReport | None:
-        """The distances of the rows from the training rows; None if the model has no summary of these."""
-        return self.model.support(self.view.table) if n_prototypes(self.model) else None
-
-    @lazy
-    def parts(self) -> dict[str, FloatArray]:
-        """The parts of the variance of each row; none if the model does not divide it, or if some are infinite."""
-        if not hasattr(self.model, "predict_var"):
-            return {}
-        parts = self.model.predict_var(self.view.table, decompose=True)
-        return parts if all(np.isfinite(part).all() for part in parts.values()) else {}
-
-    @lazy
-    def own_scores(self) -> dict[str, FloatArray]:
-        """The scores of the predictions of each row."""
-        return self._scores(self.dist, self.interval[:, 0], self.interval[:, 1])
-
-    @lazy
-    def baseline_scores(self) -> dict[str, FloatArray]:
-        """The scores of one Gaussian for all rows, with the moments of the training targets, if they are known."""
-        known = held_out_targets(self.model)
-        y = self.y if known is None else known
-        baseline = Gaussian(np.full(len(self.y), y.mean()), float(y.std()) or 1.0)
-        return self._scores(baseline, *baseline.interval(LEVEL))
-
-    def _scores(self, dist: Predictive, lower: FloatArray, upper: FloatArray) -> dict[str, FloatArray]:
-        """Return the score of each row under each measure."""
-        error = dist.mean() - self.y
-        return {
-            "absolute": np.abs(error),
-            "squared": error**2,
-            "crps": dist.crps(self.y),
-            "nll": -dist.logpdf(self.y),
-            "held": ((lower <= self.y) & (self.y <= upper)).astype(np.float64),
-            "width": upper - lower,
-        }
+def scores_of(dist: Predictive, y: FloatArray, lower: FloatArray, upper: FloatArray) -> dict[str, FloatArray]:
+    """Return the score of each row under each measure, for predictions with intervals."""
+    error = dist.mean() - y
+    return {
+        "absolute": np.abs(error),
+        "squared": error**2,
+        "crps": dist.crps(y),
+        "nll": -dist.logpdf(y),
+        "held": ((lower <= y) & (y <= upper)).astype(np.float64),
+        "width": upper - lower,
+    }
 
 
 def resample(n: int) -> FloatArray:
@@ -230,24 +164,18 @@ def errors_by_column(evaluation: Evaluation) -> list[ColumnErrors]:
         if len(groups) < 2:
             continue
         parts = [size[at] for _, at in groups]
-        errors = ColumnErrors(
-            name=str(name),
-            labels=tuple(label for label, _ in groups),
-            rows=tuple(len(part) for part in parts),
-            error=np.array([part.mean() for part in parts]),
-            spread=np.array([part.std() / np.sqrt(len(part)) for part in parts]),
-            held=np.array([evaluation.held[at].mean() for _, at in groups]),
-            chance=float(stats.kruskal(*parts).pvalue) if np.ptp(size) > 0 else 1.0,
+        found.append(
+            ColumnErrors(
+                name=str(name),
+                labels=tuple(label for label, _ in groups),
+                rows=tuple(len(part) for part in parts),
+                error=np.array([part.mean() for part in parts]),
+                spread=np.array([part.std() / np.sqrt(len(part)) for part in parts]),
+                held=np.array([evaluation.held[at].mean() for _, at in groups]),
+                chance=float(stats.kruskal(*parts).pvalue) if np.ptp(size) > 0 else 1.0,
+            )
         )
-        found.append(errors)
     return sorted(found, key=lambda errors: errors.chance)
-
-
-def divide(column: RawColumn) -> list[tuple[str, BoolArray]]:
-    """Return groups of rows with their labels: the most frequent values, or ranges of numbers and dates."""
-    if column.kind in ("text", "boolean"):
-        return _by_value(np.array([cell(column, i) for i in range(len(column.values))]))
-    return _ranges(column)
 
 
 def cell(column: RawColumn, i: int) -> str:
@@ -262,16 +190,18 @@ def cell(column: RawColumn, i: int) -> str:
     return str(value) if column.kind == "text" else number(float(value))
 
 
-def _by_value(text: NDArray[np.str_]) -> list[tuple[str, BoolArray]]:
-    found, counts = np.unique(text, return_counts=True)
-    first = found[np.argsort(-counts, kind="stable")][:_MOST_VALUES]
-    groups = [(str(value), np.asarray(text == value)) for value in first]
-    others = ~np.isin(text, first)
-    return [*groups, ("others", others)] if others.any() else groups
+def divide(column: RawColumn) -> list[tuple[str, BoolArray]]:
+    """Return groups of rows with their labels: frequent values, or ranges of numbers and dates with as many rows each.
 
-
-def _ranges(column: RawColumn) -> list[tuple[str, BoolArray]]:
-    """Return ranges with equal numbers of rows, or single values if there are few; missing numbers form one group."""
+    Few distinct numbers are groups of their own; missing values form one group.
+    """
+    if column.kind in ("text", "boolean"):
+        text = np.array([cell(column, i) for i in range(len(column.values))])
+        found, counts = np.unique(text, return_counts=True)
+        first = found[np.argsort(-counts, kind="stable")][:_MOST_VALUES]
+        groups = [(str(value), np.asarray(text == value)) for value in first]
+        others = ~np.isin(text, first)
+        return [*groups, ("others", others)] if others.any() else groups
     numbers, known = column.values, ~column.missing
     distinct = np.unique(numbers[known])
     if len(distinct) <= _MOST_VALUES:
@@ -284,6 +214,6 @@ def _ranges(column: RawColumn) -> list[tuple[str, BoolArray]]:
             rows = np.flatnonzero(known & (bins == k))
             if len(rows):
                 ends = rows[numbers[rows].argmin()], rows[numbers[rows].argmax()]
-                first, last = (cell(column, int(i)) for i in ends)
-                groups.append((first if first == last else f"{first} to {last}", known & (bins == k)))
+                least, most = (cell(column, int(i)) for i in ends)
+                groups.append((least if least == most else f"{least} to {most}", known & (bins == k)))
     return groups if known.all() else [*groups, ("missing", ~known)]

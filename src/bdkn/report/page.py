@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,13 +18,11 @@ from bdkn.analysis.tables import TableView
 from bdkn.arrays import read_numbers
 from bdkn.errors import (
     InvalidParameterError,
-    check_choice,
     check_flag,
     check_number,
     no_extrapolation_warnings,
     require,
 )
-from bdkn.plots import save_figure
 from bdkn.report.charts import (
     draw_pit,
     draw_predictions,
@@ -39,20 +34,10 @@ from bdkn.report.charts import (
     variance_lines,
 )
 from bdkn.report.evaluation import Evaluation, drivers_of, errors_by_column
-from bdkn.report.verdict import how_made, key_numbers, least_sure, members_alike, tiles, verdict_of, warnings_of
+from bdkn.report.verdict import how_made, key_numbers, least_sure, tiles, verdict_of, warnings_of
 from bdkn.report.what_if import Payload, describe_inputs, payload_of
 from bdkn.storage.atomic import replace_file
 from bdkn.table_files.formats import check_name, check_output
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-def write_picture(path: str | Path, figure: Figure) -> Path:
-    """Write a figure in the format given by the extension of ``path``."""
-    target = check_picture(path)
-    save_figure(figure, prepare_folder(target.parent), target.stem, formats=[target.suffix[1:]], dpi=100)
-    return target
 
 
 def prepare_folder(path: str | Path) -> Path:
@@ -65,24 +50,6 @@ def prepare_folder(path: str | Path) -> Path:
             f"the report must be written to a folder; got {folder}, which is a file or below one: name another folder"
         ) from error
     return folder
-
-
-def check_picture(path: str | Path) -> Path:
-    """Return ``path``; raise unless a picture can be written there."""
-    picture = Path(path)
-    check_choice("the extension of a picture's name", picture.suffix, (".png", ".svg", ".pdf"))
-    if picture.is_dir():
-        raise InvalidParameterError(f"a picture must be a file; got {picture}, which is a folder: name a file in it")
-    return picture
-
-
-@contextmanager
-def drafts(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder; at the end of the block its files replace those of the same name in ``folder``."""
-    with TemporaryDirectory(prefix="bdkn-") as name:
-        yield Path(name)
-        for draft in sorted(Path(name).iterdir()):
-            replace_file(folder / draft.name, draft.read_bytes())
 
 
 _LARGEST = 1e150
@@ -222,7 +189,7 @@ def make_page(
             "variance": variance_lines(evaluation.parts, evaluation.std),
             "support": support_lines(evaluation),
             "members": member_lines(model),
-            "alike": members_alike(model),
+            "are_alike": not getattr(model, "members_told_apart_", True),
             "least_sure": least_sure(evaluation, order),
             "warnings": warnings_of(evaluation),
             "made": how_made(evaluation, n_given),

@@ -95,31 +95,18 @@ def least_sure(evaluation: Evaluation, columns: Sequence[Any]) -> tuple[tuple[st
     shown = list(columns)[:3]
     values = [evaluation.view.column(name) for name in shown]
     head = ("row", "predicted", f"{percent(LEVEL)} interval", "observed", "why", *map(str, shown))
-    rows = []
+    rows, support, parts = [], evaluation.support, evaluation.parts
     for i in np.argsort(-evaluation.std, kind="stable")[:_LISTED_ROWS].tolist():
+        if support is not None and support.status[i] != "inside":
+            where = "outside the range of" if support.status[i] == "outside" else "in a gap of"
+            why = f"{where} {support.column[i]}"
+        else:  # the largest part of the variance
+            largest = max(parts, key=lambda name: float(parts[name][i])) if parts else "–"
+            why = {"disagreement": "members disagree", "shape": "neighbours differ"}.get(largest, largest)
         ends = f"{number(evaluation.interval[i, 0])} to {number(evaluation.interval[i, 1])}"
-        cells = (str(i), number(evaluation.mean[i]), ends, number(evaluation.y[i]), _reason(evaluation, i))
+        cells = (str(i), number(evaluation.mean[i]), ends, number(evaluation.y[i]), why)
         rows.append((*cells, *(cell(column, i) for column in values)))
     return head, rows
-
-
-def _reason(evaluation: Evaluation, i: int) -> str:
-    """Return why the variance of a row is large: its distance from the training rows, or its largest part."""
-    support = evaluation.support
-    if support is not None and support.status[i] != "inside":
-        where = "outside the range of" if support.status[i] == "outside" else "in a gap of"
-        return f"{where} {support.column[i]}"
-    if not evaluation.parts:
-        return "–"
-    largest = max(evaluation.parts, key=lambda name: float(evaluation.parts[name][i]))
-    return {"disagreement": "members disagree", "shape": "neighbours differ"}.get(largest, largest)
-
-
-def members_alike(model: Any) -> str:
-    """Return a sentence if unequal weights of the members are no more likely than equal ones."""
-    if getattr(model, "members_told_apart_", True):
-        return ""
-    return "Here equal weights are as likely as these, so read nothing into their order."
 
 
 def how_made(evaluation: Evaluation, n_given: int) -> list[tuple[str, str]]:
@@ -240,25 +227,22 @@ _MEASURES: tuple[tuple[str, str, str], ...] = (
 def key_numbers(evaluation: Evaluation) -> list[KeyNumber]:
     """Return each measure with its bootstrap standard error, of the model and of predicting the mean."""
     weights = resample(len(evaluation.y))
-    found = []
-    for name, key, meaning in _MEASURES:
-        both = (evaluation.own_scores[key], evaluation.baseline_scores[key])
-        own, baseline = (_with_bootstrap_error(key, scores, weights) for scores in both)
-        found.append(KeyNumber(name, own, baseline, meaning))
-    return found
 
+    def with_bootstrap_error(key: str, scores: FloatArray) -> str:
+        if key == "width":
+            return number(float(np.median(scores)))
+        with np.errstate(invalid="ignore"):
+            value, draws = float(np.mean(scores)), weights @ scores
+            if key == "squared":
+                value, draws = float(np.sqrt(value)), np.sqrt(draws)
+            error = float(np.std(draws))
+        return f"{percent(value, 1)} ± {percent(error, 1)}" if key == "held" else with_error(value, error)
 
-def _with_bootstrap_error(key: str, scores: FloatArray, weights: FloatArray) -> str:
-    if key == "width":
-        return number(float(np.median(scores)))
-    with np.errstate(invalid="ignore"):
-        value, draws = float(np.mean(scores)), weights @ scores
-        if key == "squared":
-            value, draws = float(np.sqrt(value)), np.sqrt(draws)
-        error = float(np.std(draws))
-    if key == "held":
-        return f"{percent(value, 1)} ± {percent(error, 1)}"
-    return with_error(value, error)
+    own, baseline = evaluation.own_scores, evaluation.baseline_scores
+    return [
+        KeyNumber(name, with_bootstrap_error(key, own[key]), with_bootstrap_error(key, baseline[key]), meaning)
+        for name, key, meaning in _MEASURES
+    ]
 
 
 def tiles(evaluation: Evaluation) -> list[dict[str, str]]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bdkn.analysis.inspection import column_codes, fitted_parts, input_columns, input_names
+from bdkn.analysis.inspection import column_codes, input_columns, input_names
 from bdkn.model.description import NotDescribedError, describe_model
 from bdkn.report.evaluation import Evaluation, cell
 from bdkn.typing import FloatArray
@@ -25,6 +25,9 @@ _SECONDS_PER_DAY = 86_400.0
 
 _STEPS = 200
 """Steps of a slider."""
+
+_ENCODED = ("kind", "fill", "missing", "cycles", "inputs")
+"""Keys of a described column that the page needs."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Payload:
 def payload_of(model: Any, *, most_bytes: int = MOST_BYTES) -> Payload:
     """Return a fitted model as JSON, if it consists of networks and is small enough."""
     try:
-        described = describe_model(fitted_parts(model))
+        described = describe_model(getattr(model, "model_", None))
     except NotDescribedError as reason:
         return Payload(
             None,
@@ -54,13 +57,13 @@ def payload_of(model: Any, *, most_bytes: int = MOST_BYTES) -> Payload:
     if described["combination"] is None:
         described["ensemble"] = model.predictive
     plain, limit, notes = as_json(described), f"the limit is {most_bytes / 1e6:g} MB", []
-    size = size_of(plain)
+    size, more = (len(json.dumps(part)) for part in (plain, density))
     if size > most_bytes:
         return Payload(None, f"The what-if is omitted: the model has {size / 1e6:.1f} MB, and {limit}.")
-    if density is not None and size + size_of(density) > most_bytes:
+    if density is not None and size + more > most_bytes:
         notes.append(
             "The what-if shows the Student-t distribution alone. The model itself mixes it with densities of "
-            f"neighbours, but with these the model has {(size + size_of(density)) / 1e6:.1f} MB, and {limit}."
+            f"neighbours, but with these the model has {(size + more) / 1e6:.1f} MB, and {limit}."
         )
     elif density is not None:
         plain["density"] = density
@@ -96,15 +99,6 @@ def as_json(value: Any) -> Any:
     return {_NAMES[code]: base64.b64encode(data).decode("ascii")}
 
 
-def size_of(data: Any) -> int:
-    """Return about how many bytes data has as JSON."""
-    if isinstance(data, dict):
-        return sum(size_of(key) + size_of(value) for key, value in data.items())
-    if isinstance(data, list | tuple):
-        return sum(size_of(part) + 1 for part in data)
-    return len(data) + 2 if isinstance(data, str) else 20
-
-
 def describe_inputs(evaluation: Evaluation, order: Sequence[Any]) -> dict[str, Any]:
     """Return one input per column, the encoder of the columns, the names of the model's inputs, and rows to start from.
 
@@ -121,18 +115,12 @@ def describe_inputs(evaluation: Evaluation, order: Sequence[Any]) -> dict[str, A
     for name, field in zip(view.names, fields, strict=True):
         field.update(name=str(name), place=order.index(name))
     rows = [{**row, "values": values_of(evaluation, codes, row["row"])} for row in _starting_rows(evaluation)]
-    encoders = None if columns is None else [_encoder(column) for column in columns]
-    return {"columns": fields, "table": encoders, "features": features, "rows": rows}
-
-
-def _encoder(column: dict[str, Any]) -> dict[str, Any]:
-    """Return what the page needs to compute the inputs of a column."""
-    names = ("kind", "fill", "missing", "cycles", "inputs")
-    needed: dict[str, Any] = {name: column[name] for name in names if name in column}
-    if "inputs" in needed:
-        needed["width"] = needed["inputs"].shape[1]
-    encoder: dict[str, Any] = as_json(needed)
-    return encoder
+    # What the page needs to compute the inputs of each column.
+    encoders = None if columns is None else [{k: column[k] for k in _ENCODED if k in column} for column in columns]
+    for encoder in encoders or ():
+        if "inputs" in encoder:
+            encoder["width"] = encoder["inputs"].shape[1]
+    return {"columns": fields, "table": as_json(encoders), "features": features, "rows": rows}
 
 
 def codes_of(evaluation: Evaluation) -> list[FloatArray]:
@@ -168,14 +156,13 @@ def _slider(known: FloatArray) -> dict[str, Any]:
     are_whole = bool((known == np.round(known)).all())
     if low == high:
         low, high = low - 1.0, high + 1.0
-    step = 1.0 if are_whole and high - low >= 1.0 else _round_step((high - low) / _STEPS)
-    return {"kind": "number", "low": low, "high": high, "step": step, "missing": False}
-
-
-def _round_step(step: float) -> float:
-    """Return the largest of 1, 2, 5 times a power of ten that is not larger."""
+    step = (high - low) / _STEPS
     unit = 10.0 ** np.floor(np.log10(step))
-    return float(f"{unit * max(factor for factor in (1, 2, 5) if factor * unit <= step * 1.0000001):.3g}")
+    # The largest of 1, 2 and 5 times a power of ten that is not larger.
+    step = float(f"{unit * max(factor for factor in (1, 2, 5) if factor * unit <= step * 1.0000001):.3g}")
+    if are_whole and high - low >= 1.0:
+        step = 1.0
+    return {"kind": "number", "low": low, "high": high, "step": step, "missing": False}
 
 
 def values_of(evaluation: Evaluation, codes: Sequence[FloatArray], i: int) -> list[Any]:
@@ -200,8 +187,9 @@ def values_of(evaluation: Evaluation, codes: Sequence[FloatArray], i: int) -> li
 def _starting_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
     """Return rows to start from: a typical one, and those with the most extreme predictions and errors."""
     mean, std = evaluation.mean, evaluation.std
+    ranks = [np.argsort(np.argsort(values, kind="stable"), kind="stable") for values in (mean, std)]
     chosen = {
-        "a typical row": np.argmin(_ranks_from_middle(mean) + _ranks_from_middle(std)),
+        "a typical row": np.argmin(sum(np.abs(rank - (len(mean) - 1) / 2.0) for rank in ranks)),
         "the surest row": np.argmin(std),
         "the least sure row": np.argmax(std),
         "the lowest prediction": np.argmin(mean),
@@ -209,9 +197,3 @@ def _starting_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
         "the largest error": np.argmax(np.abs(evaluation.y - mean)),
     }
     return [{"label": label, "row": int(i), "observed": float(evaluation.y[i])} for label, i in chosen.items()]
-
-
-def _ranks_from_middle(values: FloatArray) -> NDArray[np.float64]:
-    """Return the distance of each value from the median, in ranks."""
-    ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable")
-    return np.asarray(np.abs(ranks - (len(values) - 1) / 2.0))

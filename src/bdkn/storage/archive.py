@@ -227,49 +227,37 @@ def unpack(tree: Any, arrays: Arrays, name: str) -> Any:
         if not isinstance(tree, dict):
             raise _wrong(place, f"a {type(tree).__name__} stands where a value should be")
         if tree.keys() == {"type", "arguments"}:
-            return stored_object(tree["type"], tree["arguments"], place, depth)
+            cls = tree["type"]
+            if not isinstance(cls, str):
+                raise _wrong(place, "the name of a class must be a text")
+            if cls not in STORED:
+                raise _wrong(place, f"there is no class {cls!r:.80}")
+            values = fields(tree["arguments"], place, depth)
+            try:
+                return schema_of(STORED[cls]).make(values)
+            except WrongContentError as error:
+                raise _wrong(place, f"{cls}: {error}") from error
         form, content = next(iter(tree.items())) if len(tree) == 1 else (None, None)
         if form == "array":
-            return array(content, place)
+            if not isinstance(content, str) or content not in arrays:
+                raise _wrong(place, f"there is no array {content!r:.80}")
+            if content != place:
+                raise _wrong(place, f"the array {content!r:.80} belongs elsewhere")
+            return arrays.pop(content)
         if form == "texts":
-            return texts(content, place)
-        if form == "list":
-            return items(content, place, depth)
-        if form == "tuple":
-            return tuple(items(content, place, depth))
+            if not isinstance(content, list) or not all(isinstance(text, str) for text in content):
+                raise _wrong(place, "texts must be a list of texts")
+            found = np.empty(len(content), dtype=object)
+            found[:] = content
+            return found
+        if form in ("list", "tuple"):
+            if not isinstance(content, list):
+                raise _wrong(place, f"a {type(content).__name__} stands where a list should be")
+            parts = [value(part, f"{place}.{i}", depth + 1) for i, part in enumerate(content)]
+            return parts if form == "list" else tuple(parts)
         if form == "dict":
             return fields(content, place, depth)
         raise _wrong(place, f"a value of an unknown kind, {', '.join(map(repr, list(tree)[:3]))}")
-
-    def stored_object(cls: Any, arguments: Any, place: str, depth: int) -> Any:
-        if not isinstance(cls, str):
-            raise _wrong(place, "the name of a class must be a text")
-        if cls not in STORED:
-            raise _wrong(place, f"there is no class {cls!r:.80}")
-        values = fields(arguments, place, depth)
-        try:
-            return schema_of(STORED[cls]).make(values)
-        except WrongContentError as error:
-            raise _wrong(place, f"{cls}: {error}") from error
-
-    def array(name: Any, place: str) -> NDArray[Any]:
-        if not isinstance(name, str) or name not in arrays:
-            raise _wrong(place, f"there is no array {name!r:.80}")
-        if name != place:
-            raise _wrong(place, f"the array {name!r:.80} belongs elsewhere")
-        return arrays.pop(name)
-
-    def texts(parts: Any, place: str) -> NDArray[Any]:
-        if not isinstance(parts, list) or not all(isinstance(text, str) for text in parts):
-            raise _wrong(place, "texts must be a list of texts")
-        found = np.empty(len(parts), dtype=object)
-        found[:] = parts
-        return found
-
-    def items(parts: Any, place: str, depth: int) -> list[Any]:
-        if not isinstance(parts, list):
-            raise _wrong(place, f"a {type(parts).__name__} stands where a list should be")
-        return [value(part, f"{place}.{i}", depth + 1) for i, part in enumerate(parts)]
 
     def fields(parts: Any, place: str, depth: int) -> dict[str, Any]:
         if not isinstance(parts, dict):

@@ -15,7 +15,7 @@ from bdkn.ensemble.estimators import Member
 from bdkn.typing import FloatArray
 
 
-def require(holds: bool, statement: str) -> None:
+def require(holds: bool | np.bool_, statement: str) -> None:
     """Raise AssertionError unless the statement holds."""
     if not holds:
         raise AssertionError(f"this must hold: {statement}")
@@ -66,8 +66,8 @@ def check_encoder(fit: Callable[[RowSource], Encoder], *, X: FloatArray | None =
         found = encoder.transform(part)
         require(found.dtype == np.float32, "inputs are in single precision")
         require(found.ndim == 2 and len(found) == len(part), "there is one row of inputs per row of the table")
-        require(bool(found.flags.c_contiguous), "inputs are C-contiguous")
-        require(bool(np.isfinite(found).all()), "inputs are finite")
+        require(found.flags.c_contiguous, "inputs are C-contiguous")
+        require(np.isfinite(found).all(), "inputs are finite")
     require_equal(encoder.transform(table), inputs, "the same rows give the same inputs each time")
     require_equal(encoder.transform(table[::-1]), inputs[::-1], "the inputs of a row depend on that row alone")
     require_equal(fit(rows).transform(table), inputs, "fitting to the same rows gives the same encoder")
@@ -124,7 +124,7 @@ def check_member(member: Member, X: Any) -> None:
     _check_column("means", mean, n)
     if variance is not None:
         _check_column("variances", variance, n)
-        require(bool((np.asarray(variance) >= 0).all()), "variances are not negative")
+        require((np.asarray(variance) >= 0).all(), "variances are not negative")
     again = member.predict(X)
     require_equal(again[0], mean, "the same rows give the same means each time")
     require((again[1] is None) == (variance is None), "a member has variances always or never")
@@ -138,4 +138,4 @@ def _check_column(name: str, values: Any, n: int) -> None:
     column = np.asarray(values)
     require(column.shape == (n,), f"{name} are of shape (n,)")
     require(column.dtype == np.float64, f"{name} are in double precision")
-    require(bool(np.isfinite(column).all()), f"{name} are finite for rows like the training rows")
+    require(np.isfinite(column).all(), f"{name} are finite for rows like the training rows")

@@ -206,7 +206,7 @@ def check_networks(engine: Engine, tolerance: float) -> None:
     networks = engine.train(_different_jobs(), rows).networks
     means, variances = networks.outputs(rows.X)
     require(means.shape == variances.shape == (len(networks), _N_ROWS), "outputs are of shape (networks, rows)")
-    require(bool((variances > 0).all()), "variances are positive")
+    require((variances > 0).all(), "variances are positive")
     some, expected = networks[np.array([2, 0])], [means[[2, 0], 5:9], variances[[2, 0], 5:9]]
     _require_close(some.outputs(rows.X[5:9]), expected, tolerance, "a row's outputs depend on network and row alone")
     require(networks.is_finite().tolist() == [True] * len(networks), "networks that do not diverge are finite")

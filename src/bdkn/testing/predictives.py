@@ -43,24 +43,36 @@ def check_predictive(dist: Predictive, *, n_draws: int = 20_000, random_state: i
     >>> from bdkn.testing import check_predictive
     >>> check_predictive(StudentT(5.0, [0.0, 10.0], [1.0, 2.0]))
     """
-    require(len(dist) >= 2, "a predictive to check has at least two rows")
-    _check_shapes(dist)
-    _check_indexing(dist)
+    n = len(dist)
+    require(n >= 2, "a predictive to check has at least two rows")
+    _check_interface(dist)
     _check_affine(dist)
-    _check_refusals(dist)
+    calls: dict[str, Callable[[], object]] = {
+        "y has one row per prediction": lambda: dist.cdf(np.zeros(n + 1)),
+        "levels of quantiles are probabilities": lambda: dist.ppf(1.5),
+        "coverage is a probability": lambda: dist.interval(-0.1),
+        "the scale of affine is positive": lambda: dist.affine(0.0, 1.0),
+        "the number of draws is not negative": lambda: dist.rvs(-1),
+    }
+    for statement, call in calls.items():
+        try:
+            call()
+        except ValueError:
+            continue
+        require(False, f"{statement}, or there is a ValueError")
     certain = dist.std() == 0.0
     if certain.any():
         _check_point_masses(dist[certain])
     if not certain.all():
-        _check_quantiles(dist[~certain])
-        _check_quadrature(dist[~certain])
+        _check_functions(dist[~certain])
         _check_moments(dist[~certain])
         _check_draws(dist[~certain], n_draws, random_state)
         _check_units(dist[~certain])
 
 
-def _check_shapes(dist: Predictive) -> None:
-    n = len(dist)
+def _check_interface(dist: Predictive) -> None:
+    """Check shapes and indexing."""
+    n, y = len(dist), dist.median()
     for name in ("mean", "var", "std", "median"):
         found = getattr(dist, name)()
         require(found.shape == (n,) and found.dtype == np.float64, f"{name}() is an array (n,) of floats")
@@ -80,10 +92,6 @@ def _check_shapes(dist: Predictive) -> None:
         dist.rvs(3, random_state=0),
         "random_state is a seed or a generator",
     )
-
-
-def _check_indexing(dist: Predictive) -> None:
-    y, n = dist.median(), len(dist)
     expected = dist.cdf(y), dist.ppf(0.9), dist.mean()
     for index in (slice(0, 1), slice(None, None, -1), [1, 0], np.arange(n) % 2 == 0, np.array([n - 1])):
         part = dist[index]
@@ -109,23 +117,6 @@ def _check_affine(dist: Predictive) -> None:
     require_close(moved.logpdf(at)[wide], expected, "affine divides the density", rtol=1e-6, atol=1e-6)
 
 
-def _check_refusals(dist: Predictive) -> None:
-    n = len(dist)
-    calls: dict[str, Callable[[], object]] = {
-        "y has one row per prediction": lambda: dist.cdf(np.zeros(n + 1)),
-        "levels of quantiles are probabilities": lambda: dist.ppf(1.5),
-        "coverage is a probability": lambda: dist.interval(-0.1),
-        "the scale of affine is positive": lambda: dist.affine(0.0, 1.0),
-        "the number of draws is not negative": lambda: dist.rvs(-1),
-    }
-    for statement, call in calls.items():
-        try:
-            call()
-        except ValueError:
-            continue
-        require(False, f"{statement}, or there is a ValueError")
-
-
 def _check_point_masses(dist: Predictive) -> None:
     point = dist.mean()
     beside = point + np.maximum(1.0, np.abs(point))
@@ -138,9 +129,10 @@ def _check_point_masses(dist: Predictive) -> None:
     require_close(dist.crps(beside), beside - point, "the CRPS of a point mass is the absolute error", rtol=1e-9)
 
 
-def _check_quantiles(dist: Predictive) -> None:
+def _check_functions(dist: Predictive) -> None:
+    """Check quantiles, distribution function, density and CRPS against each other, by quadrature."""
     y = dist.ppf(_LEVELS)
-    require(bool(np.all(np.diff(y, axis=1) > 0)), "quantiles rise with their level")
+    require(np.all(np.diff(y, axis=1) > 0), "quantiles rise with their level")
     require_close(dist.cdf(y), np.broadcast_to(_LEVELS, y.shape), "cdf(ppf(q)) is q", rtol=1e-6, atol=1e-9)
     require_close(dist.median(), dist.ppf(0.5), "median() is the quantile of level 0.5", rtol=1e-9, atol=_small(dist))
     lower, upper = dist.interval(0.8)
@@ -150,12 +142,8 @@ def _check_quantiles(dist: Predictive) -> None:
     message = "interval(0.8) goes from 10 % to 90 %, or to a bound"
     require_close(np.column_stack([lower, upper]), ends, message, rtol=1e-9)
     cdf = dist.cdf(np.column_stack([y[:, :1] - 1e3 * (y[:, -1:] - y[:, :1]), y, np.full(len(y), np.inf)]))
-    require(bool(np.all((cdf >= 0.0) & (cdf <= 1.0)) and np.all(np.diff(cdf) >= 0)), "the cdf rises from 0 to 1")
+    require(np.all((cdf >= 0.0) & (cdf <= 1.0)) and np.all(np.diff(cdf) >= 0), "the cdf rises from 0 to 1")
     require_close(cdf[:, -1], np.ones(len(y)), "the cdf at infinity is one")
-
-
-def _check_quadrature(dist: Predictive) -> None:
-    y = dist.ppf(_LEVELS)
     require_close(dist.pdf(y), np.exp(dist.logpdf(y)), "pdf is the exponential of logpdf", rtol=1e-9)
     mass = _integral(dist.pdf, y[:, 0], y[:, -1])
     require_close(mass, np.full(len(dist), 0.998), "the integral of the density is the probability", rtol=1e-5)
@@ -163,7 +151,7 @@ def _check_quadrature(dist: Predictive) -> None:
     if np.isfinite(score).all():
         rise = _integral(lambda x: 2.0 * dist.cdf(x) - 1.0, y[:, 4], y[:, -1])
         require_close(score[:, 1] - score[:, 0], rise, "the derivative of the CRPS is 2 cdf - 1", rtol=1e-5)
-        require(bool(np.all(score > 0.0)), "the CRPS is positive")
+        require(np.all(score > 0.0), "the CRPS is positive")
 
 
 def _check_moments(dist: Predictive) -> None:
@@ -177,7 +165,7 @@ def _check_moments(dist: Predictive) -> None:
         total, size = parts.sum(axis=1), np.abs(parts).sum(axis=1)
         known = (np.abs(parts[:, [0, -1]]).max(axis=1) < 1e-9 * size) & np.isfinite(found)
         gap = np.abs(total - found)[known] / size[known]  # quantiles may jump, where the sum has few digits
-        require(bool(np.all(gap < 0.01)), f"the {name} is that of the quantiles")
+        require(np.all(gap < 0.01), f"the {name} is that of the quantiles")
     with np.errstate(over="ignore"):
         require_close(dist.std() ** 2, dist.var(), "var() is the square of std()", rtol=1e-9)
 
@@ -187,7 +175,7 @@ def _check_draws(dist: Predictive, n_draws: int, random_state: int) -> None:
     pit = np.sort(dist.cdf(draws), axis=1)
     steps = (np.arange(n_draws) + 0.5) / n_draws
     distance = np.abs(pit - steps).max(axis=1) * np.sqrt(n_draws)
-    require(bool(np.all(distance < 2.5)), "draws have the distribution function cdf (Kolmogorov-Smirnov)")
+    require(np.all(distance < 2.5), "draws have the distribution function cdf (Kolmogorov-Smirnov)")
     if len(dist) > 1:
         first, last = dist.cdf(draws)[[0, -1]] - 0.5
         tied = float(np.mean(first * last)) * 12.0 * np.sqrt(n_draws)

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from bdkn.plots.calibration import calibration_data, pit_data
 from bdkn.plots.curve import curve_data
-from bdkn.plots.intervals import interval_data
+from bdkn.plots.predictions import calibration_data, interval_data, pit_data
 from sent.judge import Judge
 from sent.predictives import FAMILIES, distribution, kinds, numbers, scalars, seeds
 from sent.regressors import fitted, ordinary

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import isfinite
 
-from bdkn.report.tables import Table
+from bdkn_paper.analysis.markdown import Table
 from bdkn_paper.analysis.peer_results import OURS, PEERS, TITLES, PeerResults
 from bdkn_paper.analysis.results import dataset_title
 from bdkn_paper.analysis.runtimes import TEN

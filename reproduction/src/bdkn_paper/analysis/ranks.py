@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import rankdata
 
-from bdkn.report.tables import Table
 from bdkn_paper import paper
+from bdkn_paper.analysis.markdown import Table
 from bdkn_paper.analysis.results import Results, dataset_title, method_title
 from bdkn_paper.paper import METRICS
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from bdkn.errors import InvalidParameterError
-from bdkn.estimators.paper import SETS
+from bdkn.estimators.parameters import SETS
 from bdkn_paper import paper
 from bdkn_paper.analysis.miss_notes import Notes
 from bdkn_paper.analysis.results import Results, dataset_title, method_title

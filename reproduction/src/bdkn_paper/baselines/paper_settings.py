@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bdkn.errors import InvalidParameterError, check_choice
-from bdkn.estimators.paper import SETS, SETTINGS
+from bdkn.estimators.parameters import SETS, SETTINGS
 
 _EPOCHS = {
     "bll": (3000, 3000, 8000, 3000, 8000, 5000, 2000, 30000, 500, 1000, 8000),

@@ -19,9 +19,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import bdkn
+from bdkn.data.folds import Seed, seed_sequence
 from bdkn.data.rows import Rows
 from bdkn.data.scaling import Standardizer, TargetScaler
-from bdkn.ensemble.provenance import Seed, seed_sequence
 from bdkn.errors import InvalidParameterError, check_choice, check_flag, check_n_jobs, check_number, check_verbosity
 from bdkn.networks import ACTIVATIONS
 from bdkn.predictive import Predictive
@@ -292,8 +292,8 @@ class TorchRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def _trained(self, rows: Rows, watch: Callable[[Self], None] | None) -> FittedBaseline:
         """Check the parameters, scale the rows, train, and return the fitted state."""
         check_flag("standardize_y", self.standardize_y)
-        check_verbosity(self.verbose)
-        check_n_jobs(self.n_jobs)
+        check_verbosity("verbose", self.verbose)
+        check_n_jobs("n_jobs", self.n_jobs)
         plan = self._plan()
         self.check_device(self.device)
         from bdkn_paper.baselines.learners.descent import train

@@ -165,6 +165,4 @@ def _leave(failed: int, total: int, what: str) -> None:
 def _print(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     from rich.console import Console
 
-    from bdkn.report import Table
-
-    print_table(Console(highlight=False), Table(title, columns, tuple(rows)))
+    print_table(Console(highlight=False), title, columns, rows)

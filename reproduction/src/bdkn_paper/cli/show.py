@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from bdkn.report import Table
+    from bdkn_paper.analysis.markdown import Table
     from bdkn_paper.analysis.results import Results
     from bdkn_paper.tables.score_grid import Grid
 
@@ -155,14 +155,15 @@ def _print_grid(grid: Grid) -> None:
     def style(row: int, column: int) -> str:
         return styles[grid.entries[row][column - 1].mark] if column else ""
 
-    print_table(console, grid_table(grid), style=style)
+    table = grid_table(grid)
+    print_table(console, table.title, table.columns, table.rows, style=style)
     legend = ["Bold: best; underlined: second best."] if console.is_terminal else []
     console.print(*legend, *map(printable, grid.notes), sep="\n", markup=False, soft_wrap=True)
 
 
 def _print_tables(tables: Iterable[Table], form: str, notes: Iterable[str]) -> None:
     from bdkn.errors import check_choice
-    from bdkn.report.tables import to_markdown
+    from bdkn_paper.analysis.markdown import to_markdown
     from bdkn_paper.tables.formats import FORMATS, to_csv, to_latex
 
     check_choice("--format", form, FORMATS)
@@ -172,7 +173,7 @@ def _print_tables(tables: Iterable[Table], form: str, notes: Iterable[str]) -> N
         return
     console = _console()
     for table in tables:
-        print_table(console, table)
+        print_table(console, table.title, table.columns, table.rows)
     console.print(*map(printable, notes), sep="\n", markup=False, soft_wrap=True)
 
 

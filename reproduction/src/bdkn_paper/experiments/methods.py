@@ -10,7 +10,7 @@ import numpy as np
 
 from bdkn.errors import check_choice
 from bdkn.estimators import REGRESSORS, BayesianStackingRegressor, BDKNRegressor
-from bdkn.estimators.paper import SETS
+from bdkn.estimators.parameters import SETS
 from bdkn_paper.baselines import BASELINES, TorchRegressor
 from bdkn_paper.peers import PEERS, Peer
 from bdkn_paper.rivals import Rival

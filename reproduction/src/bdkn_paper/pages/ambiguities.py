@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import exp, log
 
-from bdkn.report.tables import Table
 from bdkn_paper import paper
 from bdkn_paper.analysis.comparison import Comparison, impossible
+from bdkn_paper.analysis.markdown import Table
 from bdkn_paper.analysis.nll_floor import CONSTANT, CONSTANT_VARIANCE, floor
 from bdkn_paper.analysis.results import Results, dataset_title, gather, method_title
 from bdkn_paper.analysis.sample import shown

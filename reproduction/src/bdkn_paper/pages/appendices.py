@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bdkn.report.tables import markdown_text, to_markdown
 from bdkn_paper import paper
 from bdkn_paper.analysis.comparison import NEAR, Comparison
+from bdkn_paper.analysis.markdown import markdown_text, to_markdown
 from bdkn_paper.analysis.ranks import rank_table
 from bdkn_paper.analysis.reduced_runs import describe_reduced_runs
 from bdkn_paper.analysis.results import Results, dataset_title, gather, method_title

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bdkn.report.tables import Table
 from bdkn_paper import paper
 from bdkn_paper.analysis.curves import QuartileCurve, setting_curves
+from bdkn_paper.analysis.markdown import Table
 from bdkn_paper.analysis.paired import TEST, compare_records
 from bdkn_paper.analysis.ranks import mean_ranks
 from bdkn_paper.analysis.results import Results, dataset_title, gather, method_title

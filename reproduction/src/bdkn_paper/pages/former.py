@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bdkn.report.tables import to_markdown
 from bdkn_paper.analysis.criteria import METRICS
 from bdkn_paper.analysis.former import FORMER, FormerResults
+from bdkn_paper.analysis.markdown import to_markdown
 from bdkn_paper.analysis.peer_results import OURS, TITLES
 from bdkn_paper.analysis.results import dataset_title
 from bdkn_paper.analysis.runtimes import TEN

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bdkn.errors import InvalidParameterError
-from bdkn.report.page import drafts, prepare_folder
-from bdkn.report.tables import to_markdown
+from bdkn.report.page import prepare_folder
+from bdkn_paper.analysis.markdown import to_markdown
 from bdkn_paper.analysis.outside import KINDS, LEVELS, METHOD_TITLES, Outside
-from bdkn_paper.pages.section import join_blocks
+from bdkn_paper.pages.section import drafts, join_blocks
 from bdkn_paper.tables.outside import coverage_table, score_table, summary_table
 
 PAGE = "outside.md"

@@ -8,13 +8,13 @@ from string import ascii_uppercase
 from typing import TYPE_CHECKING
 
 from bdkn.errors import InvalidParameterError
-from bdkn.report.page import drafts, prepare_folder
+from bdkn.report.page import prepare_folder
 from bdkn_paper import paper
 from bdkn_paper.analysis.miss_notes import Notes, read_notes
 from bdkn_paper.analysis.results import gather
 from bdkn_paper.pages.appendices import CAPTIONS, appendices
 from bdkn_paper.pages.evidence import Evidence
-from bdkn_paper.pages.section import join_blocks
+from bdkn_paper.pages.section import drafts, join_blocks
 from bdkn_paper.pages.summary import heading, summary
 from bdkn_paper.store import Record
 from bdkn_paper.store.packed import DEFAULT_RESULTS

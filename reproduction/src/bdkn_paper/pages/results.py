@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bdkn.errors import InvalidParameterError
-from bdkn.report.page import drafts, prepare_folder
-from bdkn.report.tables import to_markdown
+from bdkn.report.page import prepare_folder
 from bdkn_paper.analysis.criteria import METRICS, criteria_table
 from bdkn_paper.analysis.former import former_results
+from bdkn_paper.analysis.markdown import to_markdown
 from bdkn_paper.analysis.outside import Outside, outside_results
 from bdkn_paper.analysis.peer_results import DATASETS, OURS, PEERS, TITLES, PeerResults, peer_results
 from bdkn_paper.analysis.results import dataset_title
@@ -20,7 +20,7 @@ from bdkn_paper.pages import results_text as texts
 from bdkn_paper.pages.former import former_section
 from bdkn_paper.pages.outside import PAGE, outside_page, outside_section
 from bdkn_paper.pages.rivals import rivals_section
-from bdkn_paper.pages.section import join_blocks
+from bdkn_paper.pages.section import drafts, join_blocks
 from bdkn_paper.pages.shape import shape_section
 from bdkn_paper.store import Record
 from bdkn_paper.tables.peers import (

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from math import isfinite
 
-from bdkn.report.tables import markdown_text
 from bdkn_paper.analysis.criteria import METRICS, Criterion, below_best_peer, criteria, lowest
+from bdkn_paper.analysis.markdown import markdown_text
 from bdkn_paper.analysis.paired import TEST as TEST
 from bdkn_paper.analysis.peer_results import DATASETS, ENOUGH, OURS, TITLES, PeerResults
 from bdkn_paper.analysis.results import dataset_title

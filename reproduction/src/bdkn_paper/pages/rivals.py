@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bdkn.report.tables import markdown_text, to_markdown
 from bdkn_paper.analysis.criteria import METRICS
+from bdkn_paper.analysis.markdown import markdown_text, to_markdown
 from bdkn_paper.analysis.peer_results import OURS, TITLES
 from bdkn_paper.analysis.results import dataset_title
 from bdkn_paper.analysis.rivals import RIVAL_TITLES, RivalResults

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import nan
 
-from bdkn.report.tables import to_markdown
 from bdkn_paper.analysis.criteria import METRICS
+from bdkn_paper.analysis.markdown import to_markdown
 from bdkn_paper.analysis.peer_results import OURS, TITLES, PeerResults
 from bdkn_paper.analysis.runtimes import TEN
 from bdkn_paper.analysis.shape import Shapes, has_mixtures, shapes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bdkn.report.tables import Table, to_markdown
+from bdkn_paper.analysis.markdown import Table, to_markdown
 from bdkn_paper.analysis.results import gather
 from bdkn_paper.analysis.runtimes import TEN, runtimes, total
 from bdkn_paper.pages.ambiguities import ambiguities

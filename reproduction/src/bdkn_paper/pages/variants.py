@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bdkn.report.tables import Table
 from bdkn_paper import paper
+from bdkn_paper.analysis.markdown import Table
 from bdkn_paper.analysis.results import Results, dataset_title, gather, method_title
 from bdkn_paper.analysis.sample import shown
 from bdkn_paper.analysis.variants import VARIANTS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
-from bdkn.report.tables import Table
 from bdkn_paper.analysis.comparison import Comparison, Floors, hits
+from bdkn_paper.analysis.markdown import Table
 from bdkn_paper.analysis.results import dataset_title, method_title
 from bdkn_paper.analysis.runtimes import Runtime, runtimes, total
 from bdkn_paper.analysis.sample import shown

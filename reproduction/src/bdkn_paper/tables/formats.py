@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from io import StringIO
 
-from bdkn.report.tables import Table, to_markdown
 from bdkn.table_files.writing import no_formula
+from bdkn_paper.analysis.markdown import Table, to_markdown
 from bdkn_paper.analysis.results import dataset_title, method_title
 from bdkn_paper.tables.score_grid import Entry, Grid, Mark
 

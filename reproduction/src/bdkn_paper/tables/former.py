@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isnan
 
-from bdkn.report.tables import Table
 from bdkn_paper.analysis.former import Change, FormerResults
+from bdkn_paper.analysis.markdown import Table
 from bdkn_paper.analysis.peer_results import DATASETS, OURS, TITLES, expected
 from bdkn_paper.analysis.results import dataset_title
 from bdkn_paper.tables.cells import NONE, decimals, fixed

@@ -7,7 +7,7 @@ from math import isfinite, nan
 
 import numpy as np
 
-from bdkn.report.tables import Table
+from bdkn_paper.analysis.markdown import Table
 from bdkn_paper.analysis.outside import KINDS, METHOD_TITLES, OTHERS, OURS, SETS, Outside
 from bdkn_paper.analysis.results import dataset_title
 from bdkn_paper.tables.cells import NONE, bold, decimals, fixed, printed

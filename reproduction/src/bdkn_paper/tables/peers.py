@@ -7,7 +7,7 @@ from math import isfinite, nan
 
 import numpy as np
 
-from bdkn.report.tables import Table
+from bdkn_paper.analysis.markdown import Table
 from bdkn_paper.analysis.peer_results import DATASETS, OURS, TITLES, PeerResults, expected
 from bdkn_paper.analysis.results import dataset_title
 from bdkn_paper.analysis.runtimes import TEN

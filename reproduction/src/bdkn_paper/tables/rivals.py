@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isfinite, nan
 
-from bdkn.report.tables import Table
+from bdkn_paper.analysis.markdown import Table
 from bdkn_paper.analysis.peer_results import expected
 from bdkn_paper.analysis.results import dataset_title
 from bdkn_paper.analysis.rivals import RivalResults, RivalRow

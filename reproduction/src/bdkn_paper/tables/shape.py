@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bdkn.report.tables import Table
+from bdkn_paper.analysis.markdown import Table
 from bdkn_paper.analysis.peer_results import DATASETS, OURS, TITLES, PeerResults, expected
 from bdkn_paper.analysis.results import dataset_title
 from bdkn_paper.analysis.sample import Sample

@@ -1,17 +1,70 @@
-"""Rows of a table with their targets, as the commands use them."""
+"""Model files, and rows of table files with their targets, as the commands read them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bdkn.cli.model_files import input_names, read_inputs
 from bdkn.cli.terminal import Screen
 from bdkn.errors import InvalidParameterError, check_choice
 
 if TYPE_CHECKING:
     from bdkn.typing import FloatArray
+
+
+def load_model(path: Path, density: str | None = None) -> Any:
+    """Return the model in a file, with the requested ``density``; nothing in the file is executed."""
+    from bdkn.estimators import load
+
+    if not path.exists():
+        raise InvalidParameterError(
+            f"there is no model file {path}; make one: bdkn fit DATA --target COLUMN --out MODEL"
+        )
+    model = load(path)
+    if density is not None:
+        check_choice("--density", density, ("auto", "student-t"))
+    return model.without_shape() if density == "student-t" and hasattr(model, "without_shape") else model
+
+
+def record_making(model: Any, **facts: Any) -> None:
+    """Add to a model when and from what it was made; this becomes part of its file."""
+    from bdkn.environment import versions
+
+    made = {**facts, "when": datetime.now(UTC).isoformat(timespec="seconds"), "versions": versions()}
+    model.made_ = {name: value for name, value in made.items() if value is not None}
+
+
+def making(model: Any) -> Mapping[str, Any]:
+    """Return how a model was made; empty if it was made in Python."""
+    made: Mapping[str, Any] = getattr(model, "made_", {})
+    return made
+
+
+def input_names(model: Any) -> tuple[str, ...]:
+    """Return the names of a model's input columns; none if it was fitted to an array without names."""
+    return tuple(map(str, getattr(model, "feature_names_in_", ())))
+
+
+def used_names(model: Any) -> tuple[str, ...]:
+    """Return the names of the input columns that predictions depend on; those of a fit may be empty or constant."""
+    from bdkn.analysis.inspection import input_columns
+
+    unused = {str(column["name"]) for column in input_columns(model) or () if not column["n_codes"]}
+    return tuple(name for name in input_names(model) if name not in unused)
+
+
+def read_inputs(model: Any, data: Path, screen: Screen) -> Any:
+    """Return a table file as a data frame with all input columns of a model, of which unused ones may be empty."""
+    from bdkn.table_files import read_table
+    from bdkn.table_files.reading import check_columns
+
+    frame = read_table(data, screen.note)
+    check_columns(used_names(model), list(frame.columns), data)
+    missing = [name for name in input_names(model) if name not in frame.columns]
+    return frame.assign(**dict.fromkeys(missing)) if missing else frame
 
 
 @dataclass(frozen=True)
@@ -79,19 +132,31 @@ def read_labelled(data: Path, roles: Roles, screen: Screen) -> Labelled:
     return _labelled(frame, roles, screen)
 
 
-def labelled_for(model: Any, data: Path, target: str, screen: Screen) -> Labelled:
-    """Return the rows of a table file that have a target, with the columns of a model."""
-    return _labelled(read_inputs(model, data, screen.note), Roles(target, features=input_names(model)), screen)
+def labelled_for(model: Any, data: Path, target: str | None, screen: Screen) -> tuple[str, Labelled]:
+    """Return the target, the one given or that of the fit, and the rows of a table file that have one."""
+    name = target or making(model).get("target")
+    if name is None:
+        raise InvalidParameterError("--target must be given: the model file does not name the column it was fitted to")
+    return name, _labelled(read_inputs(model, data, screen), Roles(name, features=input_names(model)), screen)
 
 
 def _labelled(frame: Any, roles: Roles, screen: Screen) -> Labelled:
     import numpy as np
-    from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
+    from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype, is_object_dtype, is_string_dtype
+
+    from bdkn.analysis.tables import read_column, read_text
 
     inputs = roles.inputs(list(frame.columns))
     if not len(frame):
         raise InvalidParameterError("the table must have at least one row; it has a line of names only")
-    y = _targets(frame[roles.target], screen)
+    column, y = frame[roles.target], None
+    if is_object_dtype(column.dtype) or is_string_dtype(column.dtype):  # numbers such as "1,234" and "CHF 1'234"
+        read = read_text(read_column(column.to_frame(), column.name))
+        if read.kind == "number":
+            screen.note(f"column {column.name!r} is {read.note}; row 1 of it is read as {read.values[0]:g}")
+            y = read.values
+    if y is None:
+        y = _numbers(column, "--target")
     known = ~np.isnan(y)
     if not known.any():
         raise InvalidParameterError(f"--target must have values; column {roles.target!r} is empty in all {len(y)} rows")
@@ -120,20 +185,6 @@ def _check_complete(column: Any, rule: str) -> None:
     if column.isna().any():
         row = int(column.isna().to_numpy().argmax()) + 1
         raise InvalidParameterError(f"{rule}; column {column.name!r} lacks one in row {row}")
-
-
-def _targets(column: Any, screen: Screen) -> FloatArray:
-    """Return the targets, nan where missing; text such as "1,234" and "CHF 1'234" is read as numbers, with a note."""
-    from pandas.api.types import is_object_dtype, is_string_dtype
-
-    from bdkn.analysis.tables import read_column, read_text
-
-    if is_object_dtype(column.dtype) or is_string_dtype(column.dtype):
-        read = read_text(read_column(column.to_frame(), column.name))
-        if read.kind == "number":
-            screen.note(f"column {column.name!r} is {read.note}; row 1 of it is read as {read.values[0]:g}")
-            return read.values
-    return _numbers(column, "--target")
 
 
 def _numbers(column: Any, option: str) -> FloatArray:

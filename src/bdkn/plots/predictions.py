@@ -1,23 +1,31 @@
-"""Displays of calibration: coverage and probability integral transform."""
+"""Displays of observed targets and their predicted distributions: intervals, coverage, and the PIT."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from bdkn.errors import check_number
-from bdkn.metrics import calibration_curve, pit
+from bdkn.errors import check_number, require
+from bdkn.metrics import calibration_curve, pit, predictive_of
+from bdkn.metrics.scores import check_levels, observed
 from bdkn.plots.display import (
     BLUE,
     GREY,
+    INK,
     MARKERS,
     PALE,
     SERIES,
-    PredictionDisplay,
-    binomial_envelope,
+    VERMILION,
+    Band,
+    Data,
+    Display,
+    central_bands,
+    draw_bands,
     draw_legend,
     label_axes,
     percent_axis,
@@ -28,6 +36,162 @@ from bdkn.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+class PredictionDisplay(Display[Data], ABC):
+    """Base class of displays of observed targets and their predicted distributions."""
+
+    @classmethod
+    @abstractmethod
+    def from_predictions(cls, *args: Any, **options: Any) -> Self:
+        """Draw the figure for observed targets and predicted distributions, with parameters of the figure."""
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, name: str | None = None, **options: Any) -> Self:
+        """Draw the figure for the predictions of a fitted regressor.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted regressor with ``predict_dist``, or a pipeline, search or transformed target that ends with one.
+        X : array-like or data frame of shape (n_samples, n_features)
+            Rows to predict.
+        y : array-like of shape (n_samples,)
+            Observed targets of these rows.
+        name : str, optional
+            Name of the model in the figure; the name of the class by default.
+        **options
+            Other parameters of ``from_predictions``.
+
+        Returns
+        -------
+        display : PredictionDisplay
+            The display, with the axes in ``ax_`` and the figure in ``figure_``.
+        """
+        require("matplotlib", extra="plots")
+        return cls.from_predictions(y, predictive_of(estimator, X), name=name or type(estimator).__name__, **options)
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalData:
+    """Data of the interval figure: some of the rows, in the order of their predicted means.
+
+    ``rank`` is the position of a row among all rows. ``inside`` is True where the widest interval contains
+    the observation; ``share`` is the share of all rows for which it does. ``target`` is the label of the vertical axis.
+    """
+
+    rank: NDArray[np.int64]
+    y: FloatArray
+    mean: FloatArray
+    bands: tuple[Band, ...]
+    inside: NDArray[np.bool_]
+    share: float
+    target: str
+
+
+def interval_data(
+    y: ArrayLike, dist: Predictive, levels: Sequence[float] = (0.5, 0.9), max_rows: int = 300, target: str = "target"
+) -> IntervalData:
+    """Compute the data of the interval figure: at most ``max_rows`` rows, evenly spaced in the order of the means."""
+    check_number("max_rows", max_rows, low=1, whole=True)
+    values, mean = observed(y, dist), dist.mean()
+    share = float(np.mean(central_bands(dist, [check_levels(levels).max()])[0].holds(values)))
+    kept = np.unique(np.linspace(0, len(values) - 1, min(max_rows, len(values))).round().astype(np.int64))
+    rows = np.argsort(mean, kind="stable")[kept]
+    bands = central_bands(dist[rows], levels)
+    return IntervalData(kept + 1, values[rows], mean[rows], bands, bands[0].holds(values[rows]), share, target)
+
+
+def as_steps(x: FloatArray, bands: Sequence[Band]) -> tuple[FloatArray, tuple[Band, ...]]:
+    """Return x and bands by which each row is drawn as a horizontal line that ends half-way to its neighbours."""
+    edges = np.concatenate([[x[0] - 0.5], (x[1:] + x[:-1]) / 2, [x[-1] + 0.5]])
+    flat = tuple(Band(band.level, np.repeat(band.lower, 2), np.repeat(band.upper, 2)) for band in bands)
+    return np.repeat(edges, 2)[1:-1], flat
+
+
+class IntervalDisplay(PredictionDisplay[IntervalData]):
+    """Prediction intervals and observed targets of rows, in the order of the predicted mean.
+
+    Observations outside the widest interval have another colour and shape.
+
+    Parameters
+    ----------
+    data : IntervalData
+        Data of the figure. Use ``from_predictions`` or ``from_estimator`` to compute it.
+
+    Examples
+    --------
+    >>> from bdkn import Gaussian
+    >>> from bdkn.plots import IntervalDisplay
+    >>> display = IntervalDisplay.from_predictions([0.1, 5.0], Gaussian([0.0, 2.0], [1.0, 1.0]))
+    >>> display.data.share
+    0.5
+    """
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: ArrayLike,
+        dist: Predictive,
+        *,
+        ax: Axes | None = None,
+        name: str | None = None,
+        target: str = "target",
+        levels: Sequence[float] = (0.5, 0.9),
+        max_rows: int = 300,
+    ) -> Self:
+        """Draw prediction intervals and observed targets.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,)
+            Observed targets.
+        dist : Predictive
+            Predicted distributions of the same rows.
+        ax : matplotlib Axes, optional
+            Axes to draw on; a new figure by default.
+        name : str, optional
+            Name of the model, which is the title of the figure.
+        target : str, default="target"
+            Label of the vertical axis: what was measured, with its unit.
+        levels : sequence of float, default=(0.5, 0.9)
+            Probabilities of the intervals.
+        max_rows : int, default=300
+            Number of rows to draw at most; they are evenly spaced in the order of the predicted mean.
+
+        Returns
+        -------
+        display : IntervalDisplay
+            The display, with the axes in ``ax_`` and the figure in ``figure_``.
+        """
+        return cls(interval_data(y, dist, levels, max_rows, target)).plot(ax, name=name)
+
+    def _draw(self, name: str | None) -> None:
+        data = self.data
+        draw_bands(self.ax_, *as_steps(data.rank.astype(np.float64), data.bands))
+        self.ax_.plot(data.rank, data.mean, color=BLUE, linewidth=1.2, label="predicted mean")
+        level = f"{data.bands[0].level:.0%}"
+        for hit, colour, marker, size, words in (
+            (True, INK, "o", 9, f"observed, inside {level} ({data.share:.0%} of rows)"),
+            (False, VERMILION, "D", 16, f"observed, outside {level} ({1 - data.share:.0%})"),
+        ):
+            rows = data.inside == hit
+            self.ax_.scatter(
+                data.rank[rows], data.y[rows], s=size, c=colour, marker=marker, linewidths=0, label=words, zorder=3
+            )
+        self.ax_.margins(x=0.01)
+        label_axes(self.ax_, "Row, in the order of the predicted mean", data.target, name)
+        draw_legend(self.ax_, columns=2)
+
+
+def binomial_envelope(rows: int, probability: ArrayLike, confidence: float) -> tuple[FloatArray, FloatArray]:
+    """Return the central range of the share of successes in ``rows`` trials, of probability ``confidence``."""
+    from scipy.stats import binom
+
+    check_number("confidence", confidence, low=0.0, high=1.0)
+    tail = (1 - float(confidence)) / 2
+    p = np.asarray(probability, dtype=np.float64)
+    return np.asarray(binom.ppf(tail, rows, p) / rows), np.asarray(binom.ppf(1 - tail, rows, p) / rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,13 +233,6 @@ class CalibrationDisplay(PredictionDisplay[CalibrationData]):
     ----------
     data : CalibrationData
         Data of the figure. Use ``from_predictions`` or ``from_estimator`` to compute it.
-
-    Attributes
-    ----------
-    ax_ : matplotlib Axes
-        The axes that the display drew on.
-    figure_ : matplotlib Figure
-        The figure that contains them.
 
     Examples
     --------
@@ -148,8 +305,8 @@ class CalibrationDisplay(PredictionDisplay[CalibrationData]):
         self.ax_.fill_between(nominal, lower, upper, color=PALE, linewidth=0, label=words, gid=gid)
         self.ax_.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--", label="calibrated")
         self.ax_.set(xlim=(0, 1), ylim=(0, 1))
-        percent_axis(self.ax_, "x")
-        percent_axis(self.ax_, "y")
+        percent_axis(self.ax_.xaxis)
+        percent_axis(self.ax_.yaxis)
         label_axes(self.ax_, "Nominal coverage of the central interval", "Observed coverage", None)
 
 
@@ -186,13 +343,6 @@ class PITDisplay(PredictionDisplay[PITData]):
     ----------
     data : PITData
         Data of the figure. Use ``from_predictions`` or ``from_estimator`` to compute it.
-
-    Attributes
-    ----------
-    ax_ : matplotlib Axes
-        The axes that the display drew on.
-    figure_ : matplotlib Figure
-        The figure that contains them.
 
     Examples
     --------

@@ -1,0 +1,196 @@
+"""Parameters that regressors share: their documentation, the values that are allowed, and those of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from bdkn.data.folds import DESIGNS
+from bdkn.ensemble.selection import CombinationOptions
+from bdkn.errors import (
+    Constraint,
+    InvalidParameterError,
+    check_auto_or,
+    check_bound,
+    check_choice,
+    check_each,
+    check_flag,
+    check_layers,
+    check_n_jobs,
+    check_name_or,
+    check_none_or,
+    check_number,
+    check_options,
+    check_trainer,
+    check_verbosity,
+)
+from bdkn.inference.combination import MAX_TEMPERING
+from bdkn.model.target_choice import TARGETS
+from bdkn.networks.job import ENGINES, SCHEDULES
+from bdkn.networks.settings import EFFORTS, TrainingOptions
+from bdkn.networks.spec import ACTIVATIONS
+
+NETWORK_DOCS = """
+Parameters
+----------
+n_members : int or "auto", default="auto"
+    Number of members of the ensemble, H. "auto" is 11 and, for more than 4000 rows, 8.
+hidden_layer_sizes : int, sequence of int or "auto", default="auto"
+    Units of each hidden layer; ``()`` is a linear model. "auto" is two layers of 50 units and, for more than 4000
+    rows, five of 36, or of 28 in networks whose inputs are divided into bins.
+activation : {"relu", "leaky_relu", "tanh", "silu"} or a sequence of them, default=("silu", "relu")
+    Activation of the hidden layers. Members take several values in turn.
+objective : {"nll", "beta_nll", "mse"} or Objective, default="nll"
+    The loss that a network minimises: the Gaussian negative log likelihood with a variance for each row; the same
+    with each row's gradient scaled by its variance to the power ``beta`` of ``training``; or the squared error.
+    With "mse" the variance of a network is its mean squared error, the same for every row.
+epochs : int or "auto", default="auto"
+    Maximum number of passes over the rows. "auto" is 500; for more than 1000 rows, 500 times the square root of
+    1000 over their number; for more than 4000, 250 times the fourth root of 4000 over their number.
+learning_rate : float, default=0.003
+    Learning rate of Adam.
+weight_decay : float or sequence of float, default=(0.0, 0.0, 0.3, 0.0, 1.0, 0.0)
+    Decoupled weight decay, as in AdamW. Members take several values in turn, each value once with every activation:
+    without decay networks fit data nearly free of noise, with much decay they do not fit the noise.
+n_bins : int, sequence of int or "auto", default="auto"
+    Number of bins into which each column is divided. In addition to the inputs, a network then sees for each bin
+    how far a value lies through it, from 0 to 1, so that it can bend where the data do. 0: the network sees the
+    inputs only. Members take several values in turn, as for ``weight_decay``. "auto" is (0, 4, 0, 8, 0, 16) and,
+    for more than 4000 rows, (0, 16, 0, 0). There are fewer bins, or none, if columns are many (the bins of all
+    columns add at most 128 inputs and, for more than 4000 rows, 256) or rows few (less than 12 per bin).
+training : TrainingOptions or None, default=None
+    Options that are rarely set: batch size, learning-rate schedule, early stopping, warm-up, scaling of targets.
+    None: their defaults.
+engine : {"fused", "auto", "gpu", "reference", "torch"} or Engine, default="fused"
+    The code that trains the networks: compiled code on the CPU, the fastest that is there, programs for a GPU of
+    NVIDIA, plain NumPy, PyTorch, or an object with options of its own, such as ``bdkn.TorchEngine(device="cuda")``
+    or ``bdkn.TorchEngine(module=factory)`` for your own ``nn.Module``. "auto" takes a GPU if there is one and the
+    fit is large, else it is "fused". "gpu" takes the CPU, with a warning, where no GPU can be used.
+n_jobs : int or None, default=-1
+    Number of threads for training, -1 for all cores. The result does not depend on it. Inside a parallel search, 1
+    is best.
+random_state : int, Generator, RandomState or None, default=None
+    Seed. More members with the same integer begin with the same networks.
+verbose : int, default=0
+    1 shows a progress bar on standard error.
+effort : {"fast", "balanced", "best"}, default="balanced"
+    What "auto" means: "balanced" as given above; "fast" a third of the members and half of the epochs, which takes
+    about as long as CatBoost; "best" twice as many members. Parameters that are set to numbers are not changed.
+
+Attributes
+----------
+ensemble_ : NetworkEnsemble
+    All networks in use with the encoders they were trained under.
+members_ : list of NetworkMember
+    The members in use, each with ``predict(X) -> (mean, variance)``.
+member_names_ : tuple of str
+    Names of the members in use. Members that diverged or were not selected are missing; the others keep their
+    numbers.
+member_scores_ : MemberScores
+    Mean squared error and NLL of each member in scaled units, on held-out rows or, if there are none, on the
+    training rows.
+loss_curves_ : tuple of ndarray
+    Training loss per epoch of each network in use, fold by fold.
+loss_curve_ : ndarray
+    Their mean.
+validation_curves_ : tuple of ndarray
+    Loss per epoch on the rows that a network held out; empty without early stopping.
+best_epochs_ : ndarray of int
+    The epoch, from 0, whose weights each network kept.
+n_iter_ : int
+    Number of epochs run by the network that ran longest.
+n_features_in_ : int
+    Number of columns of ``X``.
+feature_names_in_ : ndarray of str
+    Their names, if ``X`` had names.
+model_ : object
+    The fitted model, which never changes: an update or another fit replaces it.
+"""
+"""Sections of the docstrings of regressors whose members are networks, for ``with_inherited_docs``."""
+
+_COUNT = partial(check_number, low=1, whole=True)
+"""Constraint of a number of at least one."""
+
+_TRAINING: Mapping[str, Constraint] = {
+    "batch_size": _COUNT,
+    "schedule": partial(check_choice, allowed=SCHEDULES),
+    "beta": partial(check_number, low=0, high=1),
+    "warmup_epochs": partial(check_number, low=0, whole=True),
+    "early_stopping": check_flag,
+    "validation_fraction": partial(check_number, low=0, high=0.9, strict=True),
+    "patience": _COUNT,
+    "tol": partial(check_number, low=0),
+    "standardize_y": check_flag,
+}
+
+_COMBINATION: Mapping[str, Constraint] = {
+    "prior_variance": partial(
+        check_name_or, names=("evidence", "paper"), check=partial(check_number, low=1e-100, high=1e100)
+    ),
+    "tempering": partial(check_name_or, names=("evidence",), check=partial(check_number, low=0.0, high=MAX_TEMPERING)),
+    "tails": partial(check_choice, allowed=("loo", "posterior")),
+    "select_members": check_flag,
+}
+
+NETWORKS: Mapping[str, Constraint] = {
+    "n_members": partial(check_auto_or, check=_COUNT),
+    "hidden_layer_sizes": partial(check_auto_or, check=check_layers),
+    "activation": partial(check_each, check=partial(check_choice, allowed=ACTIVATIONS)),
+    "epochs": partial(check_auto_or, check=_COUNT),
+    "learning_rate": partial(check_number, low=0, strict=True),
+    "weight_decay": partial(check_each, check=partial(check_number, low=0)),
+    "n_bins": partial(
+        check_auto_or,
+        check=partial(check_each, check=partial(check_number, low=0, whole=True), each="each of n_bins"),
+    ),
+    "training": partial(check_options, cls=TrainingOptions, constraints=_TRAINING),
+    "engine": partial(check_trainer, names=ENGINES),
+    "n_jobs": check_n_jobs,
+    "verbose": check_verbosity,
+    "effort": partial(check_choice, allowed=EFFORTS),
+}
+"""Constraints of the parameters of networks, beside ``objective`` and ``random_state``, which their users check."""
+
+COMBINED: Mapping[str, Constraint] = {
+    "effort": NETWORKS["effort"],
+    "time_limit": partial(check_none_or, check=partial(check_number, low=0, strict=True, infinite=True)),
+    "design": partial(check_choice, allowed=DESIGNS),
+    "predict_with": partial(check_choice, allowed=("folds", "refit")),
+    "combination": partial(check_options, cls=CombinationOptions, constraints=_COMBINATION),
+    "target": partial(check_choice, allowed=TARGETS),
+    "lower": check_bound,
+    "upper": check_bound,
+    "density": partial(check_choice, allowed=("auto", "student-t")),
+}
+"""Constraints of the parameters of regressors that combine members, whatever these are."""
+
+SETTINGS = MappingProxyType({1: {"learning_rate": 0.1, "epochs": 40}, 2: {"learning_rate": 1e-3, "epochs": 500}})
+"""Parameters in which the two settings of the paper differ."""
+
+SHARED = MappingProxyType(
+    {
+        "n_members": 5,
+        "hidden_layer_sizes": (50, 50),
+        "activation": "relu",
+        "objective": "nll",
+        "weight_decay": 0.0,
+        "n_bins": 0,
+        "training": TrainingOptions(schedule="constant", standardize_y=False),
+    }
+)
+"""Parameters that both settings share; the optimiser is Adam, as everywhere in this library."""
+
+SETS = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "sarcos", "song", "wine", "yacht")
+
+
+def paper_parameters(setting: int, dataset: str | None = None) -> dict[str, Any]:
+    """Return the parameters of BDKN and the deep ensemble in a setting; they are the same for every data set."""
+    if dataset is not None:
+        check_choice("dataset", dataset.removesuffix("-clean"), SETS)
+    if not isinstance(setting, int) or setting not in SETTINGS:
+        raise InvalidParameterError(
+            f"setting must be 1 (rate 0.1, 40 epochs) or 2 (rate 0.001, 500 epochs); got {setting!r}"
+        )
+    return {**SHARED, **SETTINGS[setting]}
