@@ -206,8 +206,9 @@ class NeighbourDensity:
             weigh((*parts,), slots, self.knots, self.shares, inside[rows], calibration, some)
 
         run_on_threads(compute, row_slices(n, THREAD_ROWS))
-        kept, position, width, mass = out
-        return dfs, loc, scale * (1.0 - inside * (1.0 - self.narrowing)), with_rest(kept, mass), position, width, mass
+        kept, position, width, mass = out  # masses in single precision have a sum of one but for rounding
+        kept = np.clip(kept + (1.0 - (kept + mass.sum(axis=1, dtype=np.float64))), 0.0, 1.0)
+        return dfs, loc, scale * (1.0 - inside * (1.0 - self.narrowing)), kept, position, width, mass
 
     def empty(self, n: int) -> MixtureArrays:
         """Return the arrays of the mixtures of n rows, to be written by compiled code."""
@@ -226,17 +227,13 @@ class NeighbourDensity:
         n, slots = len(parts.position), self.neighbours.kind_arrays[2:4]
         kept, position, width, mass = out = self.empty(n)
         weigh((*parts,), slots, self.knots, self.shares, np.ones(n), self.calibration, out)
-        return with_rest(kept, mass), position, width, mass
+        kept = np.clip(kept + (1.0 - (kept + mass.sum(axis=1, dtype=np.float64))), 0.0, 1.0)
+        return kept, position, width, mass
 
     def with_errors(self, errors: FloatArray) -> NeighbourDensity:
         """Return the density with other standardised errors of the training rows."""
         rows = self.neighbours.rows
         return replace(self, neighbours=replace(self.neighbours, errors=errors if rows is None else errors[rows]))
-
-
-def with_rest(kept: FloatArray, mass: Float32Array) -> FloatArray:
-    """Return the share of the Student-t with that which masses, in single precision, lack for a sum of one."""
-    return np.asarray(np.clip(kept + (1.0 - (kept + mass.sum(axis=1, dtype=np.float64))), 0.0, 1.0))
 
 
 @stored
